@@ -153,11 +153,9 @@ class Service:
         """The index of a name; raises a 404 if unknown."""
         if name not in self.indexes:
             known = sorted(self.indexes)
-            expected = ", ".join(known) or "none: there is no index yet"
+            expected = f"one of {', '.join(known)}" if known else "none: there is no index yet"
             suggestion = did_you_mean(name[:100], known)
-            raise HTTPException(
-                404, f"index {name[:100]!r}; expected one of {expected}{suggestion}"
-            )
+            raise HTTPException(404, f"index {name[:100]!r}; expected {expected}{suggestion}")
         return self.indexes[name]
 
     async def read(self, name: str, command: Command, where: str | None) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 from fastapi import Depends, Request
 from fastapi.responses import Response
 from fastapi.routing import APIRoute
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 from starlette.exceptions import HTTPException
 
@@ -120,19 +120,13 @@ Text = Annotated[str, Field(json_schema_extra={"pattern": r"\S"})]
 """A text with words; the description says so, and a better message the search itself."""
 Where = Annotated[str, Field(json_schema_extra={"minLength": 1})]
 """A condition."""
-ONE_QUERY: list[JsonValue] = [
-    {"required": [name]} for name in ("query", "queries", "vector", "vectors")
-]
 
 
 class SearchBody(Body):
     """One or several queries, as text or vectors; exactly one of the first four fields."""
 
     model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [{"query": "a pet on a rug", "limit": 3}],
-            "oneOf": ONE_QUERY,
-        }
+        json_schema_extra={"examples": [{"query": "a pet on a rug", "limit": 3}]}
     )
     query: Text | None = Field(None, description="The search query.")
     queries: list[Text] | None = Field(None, min_length=1, description="Several queries.")
@@ -238,12 +232,7 @@ class DocumentBody(BaseModel):
 class DeleteBody(Body):
     """Documents by ids or by a condition, but not both."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [{"ids": ["2"]}],
-            "oneOf": [{"required": ["ids"]}, {"required": ["where"]}],
-        }
-    )
+    model_config = ConfigDict(json_schema_extra={"examples": [{"ids": ["2"]}]})
     ids: list[str | int] | None = Field(None, min_length=1)
     where: Where | None = None
 
