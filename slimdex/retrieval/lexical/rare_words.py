@@ -3,11 +3,12 @@
 The number of an error, a part or a version says exactly which rows are meant, and a name that a
 single row has nearly as much. So by rule, rows that have them gain on their cosines::
 
-    bonus(row) = (1 - mean) * sum over its rare words of factor(word) * idf(word) / idf(query)
+    bonus(row) = (1 - mean) * sum over its rare words of factor(word) * share(word)**2
+    share(word) = idf(word) / sum of the idfs of the query's words that any row has
 
-idf(query) is the sum over the query's words that any row has, and mean the query's mean cosine with
-all rows. The share is near 1 if the query asks for the code, in whatever words, and small if a long
-text mentions a year or an amount.
+mean is the query's mean cosine with all rows. The share is near 1 if the query asks for the code,
+in whatever words, and small if a long text mentions a year or an amount: there its square is next
+to nothing, so that the rest of the text decides.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ SHORTEST_CODE, SHORTEST_NAME = 3, 6
 """Characters of the shortest code, and of the shortest stem of a name."""
 FEWEST_ROWS, SHARE_OF_ROWS, MOST_ROWS = 3, 1 / 500, 50
 """A code is rare if at most this share of all rows have it, within the limits."""
-CODE_FACTOR, NAME_FACTOR = 4.0, 1.5
+CODE_FACTOR, NAME_FACTOR = 12.0, 4.0
 """Measured by `slimdex bench gate`: a code alone exceeds all other bonuses."""
 
 
@@ -37,7 +38,7 @@ def rare_words(
     idfs : inverse document frequencies of the words that are searched.
 
     >>> rare_words({"e4217": 1, "pump": 8, "fix": 0}, {"e4217": 5, "pump": 3, "fix": 6}, 99)
-    {'e4217': 2.5}
+    {'e4217': 4.6875}
     """
     matched = {word: idf for word, idf in idfs.items() if counts[word]}
     most = min(max(FEWEST_ROWS, SHARE_OF_ROWS * total), MOST_ROWS)
@@ -49,4 +50,4 @@ def rare_words(
         elif not is_code and len(word) >= SHORTEST_NAME and counts[word] == 1:
             factors[word] = NAME_FACTOR
     whole = sum(matched.values())
-    return {word: factor * matched[word] / whole for word, factor in factors.items()}
+    return {word: factor * (matched[word] / whole) ** 2 for word, factor in factors.items()}

@@ -18,7 +18,7 @@ NO_CODES = ["e4", "42", "well-known", "and/or", "boiler", "pump"]
 def test_codes_of_few_rows_are_rare(word: str) -> None:
     """Of 1,000 rows, three; of 10,000, a five-hundredth; never more than 50."""
     for total, most in ((4, 3), (1000, 3), (10_000, 20), (1_000_000, 50)):
-        assert rare_words({word: most}, {word: 2.5}, total) == {word: 4.0}
+        assert rare_words({word: most}, {word: 2.5}, total) == {word: 12.0}
         assert rare_words({word: most + 1}, {word: 2.5}, total) == {}
 
 
@@ -29,13 +29,13 @@ def test_words_of_two_rows_are_not_rare_otherwise(word: str) -> None:
 
 def test_a_name_of_one_row_is_rare_from_six_letters() -> None:
     counts = {"boiler": 1, "pumps": 1}
-    assert rare_words(counts, {"boiler": 3.0, "pumps": 1.0}, 1000) == {"boiler": 1.5 * 0.75}
+    assert rare_words(counts, {"boiler": 3.0, "pumps": 1.0}, 1000) == {"boiler": 4 * 0.75**2}
 
 
 def test_words_that_no_row_has_do_not_count() -> None:
     counts = {"e4217": 2, "device": 9, "fixed": 0}
     idfs = {"e4217": 6.0, "device": 2.0, "fixed": 8.0}
-    assert rare_words(counts, idfs, 1000) == {"e4217": 4.0 * 6 / 8}
+    assert rare_words(counts, idfs, 1000) == {"e4217": 12 * 0.75**2}
 
 
 def test_rows_have_the_bonuses_of_their_rare_words(tmp_path: Path) -> None:
@@ -54,8 +54,8 @@ def test_rows_have_the_bonuses_of_their_rare_words(tmp_path: Path) -> None:
     whole = idf(23) + idf(2) + idf(1) + idf(2)
     expected = [
         sum(
-            factor * idf(rows) / whole
-            for word, factor, rows in (("E4217", 4, 2), ("E4218", 4, 2), ("Wojc", 1.5, 1))
+            factor * (idf(rows) / whole) ** 2
+            for word, factor, rows in (("E4217", 12, 2), ("E4218", 12, 2), ("Wojc", 4, 1))
             if word in texts[row]
         )
         for row in found.rows
