@@ -53,7 +53,7 @@ class Definition(NamedTuple):
 
 
 class CodeFile(NamedTuple):
-    """What ranking needs to know of a document.
+    """Facts about a document that the ranking of code uses.
 
     Attributes
     ----------

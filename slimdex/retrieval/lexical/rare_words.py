@@ -17,14 +17,14 @@ import re
 from collections.abc import Mapping
 
 CODE = re.compile(r"\d|[_.:@+]")
-"""What makes a word a code: a digit, or a sign that joins the parts of a name. Hyphens and slashes
-do not: they also join words of prose."""
+"""A word is a code if it has a digit, or a sign that joins the parts of a name. Hyphens and slashes
+do not count: they also join words of prose."""
 SHORTEST_CODE, SHORTEST_NAME = 3, 6
 """Characters of the shortest code, and of the shortest stem of a name."""
 FEWEST_ROWS, SHARE_OF_ROWS, MOST_ROWS = 3, 1 / 500, 50
 """A code is rare if at most this share of all rows have it, within the limits."""
 CODE_FACTOR, NAME_FACTOR = 12.0, 4.0
-"""Measured by `slimdex bench gate`: a code alone exceeds all other bonuses."""
+"""A code that is the whole query exceeds all other bonuses."""
 
 
 def rare_words(

@@ -64,7 +64,7 @@ _DEFINED = re.compile(rf"({_NAME}) (?:is )?(?:defined|declared)\b")
 _CAPITALISED = re.compile(r"(?<=\w )[A-Z][a-z]\w+")
 """A capitalised word within a sentence."""
 _HAS_STRUCTURE = re.compile(r"[a-z\d][A-Z]|[A-Z]{2}[a-z]|[A-Za-z\d]_[A-Za-z\d]|::|#|->|\w\.\w")
-"""What tells a name from a word: an inner capital, an underscore or a qualifier."""
+"""Signs of a name rather than a word: an inner capital, an underscore or a qualifier."""
 
 
 def names_in(query: str) -> list[tuple[str, ...]]:
@@ -166,7 +166,7 @@ def _evidence(above: NDArray[np.float64], place: Rows, count: int) -> NDArray[np
 
 @dataclass(frozen=True)
 class _Query:
-    """What a query asks for, as far as rules are applied.
+    """A query, read for the rules that are applied.
 
     Attributes
     ----------

@@ -121,6 +121,19 @@ def test_a_row_with_the_name_is_first_even_if_farthest(fusion: Fusion) -> None:
     assert candidates.rows[candidates.order(fusion.scores(candidates))].tolist() == [7, 4, 2]
 
 
+def test_rare_words_count_by_rule_in_the_scale_of_the_cosines() -> None:
+    """A bonus of 2 puts the farthest row first; a mean cosine of 0.5 halves it."""
+    near = ScoredRows(np.array([0.9, 0.6], np.float32), np.array([4, 7]))
+    words = ScoredRows(np.array([8], np.float32), np.array([7]), rare=np.array([2.0]), ideal=8)
+    for mean in (0.0, 0.5):
+        whole = Whole(near, words, mean, 9)
+        candidates = Candidates.joined(near, found({}), whole)
+        scores = Fusion("auto").scores(candidates)
+        without = Fusion("auto").scores(candidates._replace(rare=np.zeros(2)))
+        np.testing.assert_allclose(scores - without, [0, 2 * (1 - mean)])
+        assert candidates.rows[candidates.order(scores)].tolist() == [7, 4]
+
+
 @pytest.mark.parametrize("asked", ["on", "1.5", -0.1, float("nan"), True, ""])
 def test_invalid_fusions_are_refused(asked: str | float) -> None:
     with pytest.raises(InputError, match=r"hybrid=.*; expected off, auto, rrf, or a weight"):

@@ -24,7 +24,7 @@ LOCAL_NORMALIZERS = ("BertNormalizer", "Lowercase", "NFC", "NFD", "StripAccents"
 LOCAL_SPLITTERS = ("BertPreTokenizer", "Whitespace", "WhitespaceSplit")
 LOCAL_MODELS = ("WordPiece", "WordLevel")
 SPACES = str.maketrans("\t\n\r", "   ")
-"""What is a space to these tokenizers."""
+"""Characters that these tokenizers treat as spaces."""
 WORDS = r"\w+(?=n't\b)|n't\b|'(?:s|re|ve|ll|d|m)\b|\d+(?:[.,]\d+)+(?!\w)|\w+|[^\w\s]"
 """Words, numbers, punctuation, and English contractions as in GloVe."""
 

@@ -152,7 +152,7 @@ ROMAN = {0x5C: "¥", 0x7E: "‾"}
 
 @dataclass
 class Losses:
-    """What was uncertain or lost while texts were decoded.
+    """Guesses and losses while texts were decoded.
 
     Attributes
     ----------

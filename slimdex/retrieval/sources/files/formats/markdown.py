@@ -62,7 +62,7 @@ TAG, WORD = re.compile("<[^<>]*>"), re.compile(r"\w+")
 FARTHEST = 1 << 12
 """Characters of HTML in which the next word of its text is looked for."""
 OBJECT = re.compile(r"<[\w.]+( object)?( at 0x[0-9a-f]+)?>|<Figure size [^<>]*>")
-"""What an object is shown as that has no text."""
+"""Output of an object that has no text of its own."""
 DESCRIPTION = re.compile(
     rf"^[^\w\n]*+(?:{'|'.join(front_matter.NAMES['description'])})\b", re.M | re.I
 )
