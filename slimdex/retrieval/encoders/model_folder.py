@@ -182,12 +182,11 @@ def _prompts(config: Mapping[str, Any], path: Path) -> Prompts:
     )
     if not named_texts:
         raise InputError(f"{path}: prompts {prompts!r}; expected strings by name")
-    default = prompts.get(config.get("default_prompt_name"))
 
     def named(names: tuple[str, ...]) -> str:
-        found = next((prompts[name] for name in names if name in prompts), default)
-        return found or ""
+        return next((prompts[name] or "" for name in names if name in prompts), "")
 
+    # As in `encode_query` and `encode_document`, the default prompt is for other texts only.
     return Prompts(named(QUERY_PROMPTS), named(DOCUMENT_PROMPTS))
 
 

@@ -100,9 +100,10 @@ def test_a_given_pooling_leaves_out_what_follows(write: Write) -> None:
     ("config", "expected"),
     [
         ({"prompts": {"query": "cat: ", "passage": "rain: "}}, Prompts("cat: ", "rain: ")),
+        ({"prompts": {"query": "cat: "}, "default_prompt_name": "query"}, Prompts("cat: ", "")),
         (
-            {"prompts": {"search": "find "}, "default_prompt_name": "search"},
-            Prompts("find ", "find "),
+            {"prompts": {"document": "rain: ", "sts": "find "}, "default_prompt_name": "sts"},
+            Prompts("", "rain: "),
         ),
     ],
 )
