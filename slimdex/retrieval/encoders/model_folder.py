@@ -18,6 +18,8 @@ from slimdex.indexes.json_text import parsed
 
 SINGLE = "model.safetensors"
 MODULES = "modules.json"
+SETTINGS = "config_sentence_transformers.json"
+"""File of prompts and the number of dimensions that are kept."""
 ACTIVATIONS = ("Identity", "Tanh", "ReLU", "GELU", "Sigmoid", "SiLU", "ELU", "SELU", "LeakyReLU")
 """Classes of torch.nn supported as activations of Dense."""
 POOLING_MODES = {"cls": "cls", "mean": "mean", "max": "max", "lasttoken": "last"}
@@ -113,10 +115,9 @@ def read_folder(folder: Path, *, pooling_given: bool = False) -> SentenceFolder:
     length = limits.get("max_seq_length", NO_LIMIT if modules else None)
     if length is not None and not isinstance(length, int):
         raise InputError(f"{transformer}: max_seq_length {length!r}; expected a number")
-    config = folder / "config_sentence_transformers.json"
     plain = SentenceFolder(
         transformer,
-        prompts=_prompts(read_json(config), config) if config.is_file() else Prompts(),
+        prompts=read_prompts(folder),
         max_length=length,
         lower_case=bool(limits.get("do_lower_case")),
     )
@@ -175,8 +176,13 @@ def _pooling(path: Path) -> str:
     return f"{POOLING_MODES[modes[0]]}@-1"
 
 
-def _prompts(config: Mapping[str, Any], path: Path) -> Prompts:
-    prompts = config.get("prompts") or {}
+def read_prompts(folder: Path) -> Prompts:
+    """Read the prompts of a model's folder; those that it does not state are empty.
+
+    Raises `InputError` if they are malformed.
+    """
+    path = folder / SETTINGS
+    prompts = _settings(folder).get("prompts") or {}
     named_texts = isinstance(prompts, dict) and all(
         text is None or isinstance(text, str) for text in prompts.values()
     )
@@ -188,6 +194,23 @@ def _prompts(config: Mapping[str, Any], path: Path) -> Prompts:
 
     # As in `encode_query` and `encode_document`, the default prompt is for other texts only.
     return Prompts(named(QUERY_PROMPTS), named(DOCUMENT_PROMPTS))
+
+
+def read_dimensions(folder: Path) -> int | None:
+    """Read how many dimensions of its vectors a model's folder keeps; None for all.
+
+    Raises `InputError` if the number is malformed.
+    """
+    kept = _settings(folder).get("truncate_dim")
+    if kept is not None and (type(kept) is not int or kept < 1):
+        raise InputError(f"{folder / SETTINGS}: truncate_dim {kept!r}; expected 1 or more")
+    return kept
+
+
+def _settings(folder: Path) -> Mapping[str, Any]:
+    path = folder / SETTINGS
+    settings: Mapping[str, Any] = read_json(path) if path.is_file() else {}
+    return settings
 
 
 def _kind(module: Any, folder: Path) -> str:

@@ -74,8 +74,8 @@ def open_encoder(
         from .word_vectors.static_encoder import StaticEncoder
 
         requested = None if precision in ("auto", StaticEncoder.precision) else precision
-        _check_none(model, "word vectors", max_length=max_length, precision=requested, **prompts)
-        return StaticEncoder(model, pooling=pooling)
+        _check_none(model, "word vectors", max_length=max_length, precision=requested)
+        return StaticEncoder(model, pooling=pooling, **prompts)
     from .transformer import TransformerEncoder
 
     return TransformerEncoder(
@@ -83,9 +83,8 @@ def open_encoder(
         pooling=pooling,
         max_length=max_length,
         precision=precision,
-        query_prompt=query_prompt,
-        document_prompt=document_prompt,
         trust_remote_code=trust_remote_code,
+        **prompts,
     )
 
 

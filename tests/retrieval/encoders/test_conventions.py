@@ -14,7 +14,10 @@ import numpy as np
 import pytest
 
 from slimdex.indexes.arrays import Matrix
+from slimdex.retrieval.encoders.base import encode_queries
+from slimdex.retrieval.encoders.opening import encoder_from_spec
 from slimdex.retrieval.encoders.transformer import TransformerEncoder
+from slimdex.retrieval.encoders.word_vectors.static_encoder import StaticEncoder
 from tests.encoders import HEADS, LAYERS, POSITIONS, VOCABULARY, WIDTH, make_tokenizer
 
 st = pytest.importorskip("sentence_transformers", reason="the oracle is missing")
@@ -166,6 +169,39 @@ def test_vectors_are_those_of_sentence_transformers(name: str, tmp_path: Path) -
         assert furthest(encoder.encode_queries(text), vector[None]) <= 1e-5
     plain = library.encode(QUERIES)
     assert furthest(queries, plain) > 1e-3, "the prompt counts"
+
+
+@pytest.mark.filterwarnings("ignore")  # of the library, whose names move
+@pytest.mark.parametrize("prompts", [{"query": "the cat "}, {"query": "the ", "document": "dog "}])
+@pytest.mark.parametrize("kept", [None, 5])
+def test_static_vectors_with_prompts_and_fewer_dimensions(
+    prompts: dict[str, str], kept: int | None, tmp_path: Path
+) -> None:
+    from sentence_transformers import models
+    from tokenizers import Tokenizer
+
+    make_tokenizer(tmp_path, "bert", "right")
+    tokenizer = Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    weights = np.random.default_rng(2).normal(size=(len(VOCABULARY), 9)).astype(np.float32)
+    library = st.SentenceTransformer(
+        modules=[models.StaticEmbedding(tokenizer, embedding_weights=weights)],
+        prompts=prompts,
+        default_prompt_name="query",
+        truncate_dim=kept,
+        device="cpu",
+    )
+    library.save(str(tmp_path / "theirs"))
+    encoder = StaticEncoder(tmp_path / "theirs")
+    saved = encoder.save(tmp_path / "ours")
+    for same in (encoder, encoder_from_spec(encoder.spec()), saved):
+        assert same.dim == (kept or 9)
+        assert furthest(encode_queries(same, QUERIES), library.encode_query(QUERIES)) <= 1e-5
+        assert furthest(same.encode(DOCUMENTS), library.encode_document(DOCUMENTS)) <= 1e-5
+    again = st.SentenceTransformer(str(tmp_path / "ours"), device="cpu")
+    assert furthest(again.encode_query(QUERIES), library.encode_query(QUERIES)) <= 1e-5
+    other = StaticEncoder(tmp_path / "theirs", query_prompt="dog ")
+    theirs = library.encode(QUERIES, prompt="dog ")
+    assert furthest(other.encode_queries(QUERIES), theirs) <= 1e-5
 
 
 def furthest(one: Matrix, other: Matrix) -> float:
