@@ -57,10 +57,30 @@ class Dense:
         """File of the layer's weights."""
         return self.folder / "model.safetensors"
 
+    def __str__(self) -> str:
+        return "Dense"
+
 
 @dataclass(frozen=True)
 class Normalize:
     """Normalisation to unit length."""
+
+    def __str__(self) -> str:
+        return "Normalize"
+
+
+@dataclass(frozen=True)
+class Truncate:
+    """The first dimensions, as many as `dim`."""
+
+    dim: int
+
+    def __str__(self) -> str:
+        return f"Truncate {self.dim}"
+
+
+HeadPart = Dense | Normalize | Truncate
+"""A module after the pooling, whose `str` an index keeps."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +112,7 @@ class SentenceFolder:
 
     transformer: Path
     pooling: str = "mean@-1"
-    head: tuple[Dense | Normalize, ...] = ()
+    head: tuple[HeadPart, ...] = ()
     prompts: Prompts = field(default_factory=Prompts)
     max_length: int | None = None
     lower_case: bool = False
@@ -133,11 +153,11 @@ def read_folder(folder: Path, *, pooling_given: bool = False) -> SentenceFolder:
         raise InputError(
             f"{pooling}: include_prompt false; only poolings that include prompts are supported"
         )
-    return replace(
-        plain,
-        pooling=_pooling(pooling),
-        head=tuple(_head(module, folder) for module in modules[2:]),
-    )
+    head: list[HeadPart] = [_head(module, folder) for module in modules[2:]]
+    kept = read_dimensions(folder)
+    if kept is not None:
+        head.append(Truncate(kept))
+    return replace(plain, pooling=_pooling(pooling), head=tuple(head))
 
 
 def _head(module: Mapping[str, Any], folder: Path) -> Dense | Normalize:

@@ -83,8 +83,9 @@ def open_encoder(
         pooling=pooling,
         max_length=max_length,
         precision=precision,
+        query_prompt=query_prompt,
+        document_prompt=document_prompt,
         trust_remote_code=trust_remote_code,
-        **prompts,
     )
 
 

@@ -154,7 +154,7 @@ class TransformerEncoder:
             "precision": self.precision,
         }
         if self.folder.head:
-            spec["head"] = [type(part).__name__ for part in self.folder.head]
+            spec["head"] = [str(part) for part in self.folder.head]
         if self.prompts != Prompts():
             spec["prompts"] = [self.prompts.query, self.prompts.document]
         if self._trusted:

@@ -22,6 +22,7 @@ from ..collection import Collection
 from ..encoders import model_folder
 from ..encoders.model_folder import MODULES, POOLING_MODES, SETTINGS, Prompts, read_json
 from ..encoders.models import HUB_FILES
+from ..encoders.runtimes.bert_folder import head_width
 from ..encoders.transformer import TransformerEncoder
 from ..encoders.word_vectors.folder import CONFIG, SENTENCE_TRANSFORMERS, TOKENIZER, WEIGHTS
 from ..encoders.word_vectors.static_encoder import StaticEncoder
@@ -145,6 +146,9 @@ def _add_transformer(made: _Folder, folder: Path, encoder: TransformerEncoder) -
             place = made.add("Dense")
             shutil.copyfile(part.folder / CONFIG, place / CONFIG)
             shutil.copyfile(part.weights, place / WEIGHTS)
+        elif isinstance(part, model_folder.Truncate):
+            before = head_width(encoder.width, source.head[:-1])
+            made.add_layer(Dense(np.eye(encoder.dim, before, dtype=np.float32)))
         else:
             made.add("Normalize")
 

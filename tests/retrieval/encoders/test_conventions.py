@@ -6,6 +6,8 @@ here; slimdex gives the same vectors as that library.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ import pytest
 from slimdex.indexes.arrays import Matrix
 from slimdex.retrieval.encoders.base import encode_queries
 from slimdex.retrieval.encoders.opening import encoder_from_spec
+from slimdex.retrieval.encoders.runtimes.bert_numpy import quick_start
 from slimdex.retrieval.encoders.transformer import TransformerEncoder
 from slimdex.retrieval.encoders.word_vectors.static_encoder import StaticEncoder
 from tests.encoders import HEADS, LAYERS, POSITIONS, VOCABULARY, WIDTH, make_tokenizer
@@ -125,7 +128,9 @@ def make_network(folder: Path, convention: Convention) -> None:
     model.save_pretrained(folder)
 
 
-def sentence_transformer(folder: Path, convention: Convention) -> Any:
+def sentence_transformer(
+    folder: Path, convention: Convention, truncate_dim: int | None = None
+) -> Any:
     """The library's own model of it, which it also saves in the folder `whole`."""
     import torch
     from sentence_transformers import models
@@ -140,7 +145,9 @@ def sentence_transformer(folder: Path, convention: Convention) -> Any:
         )
         width = wider
     modules.append(models.Normalize())
-    made = st.SentenceTransformer(modules=modules, prompts=convention.written, device="cpu")
+    made = st.SentenceTransformer(
+        modules=modules, prompts=convention.written, truncate_dim=truncate_dim, device="cpu"
+    )
     made.save(str(folder / "whole"))
     return made
 
@@ -202,6 +209,38 @@ def test_static_vectors_with_prompts_and_fewer_dimensions(
     other = StaticEncoder(tmp_path / "theirs", query_prompt="dog ")
     theirs = library.encode(QUERIES, prompt="dog ")
     assert furthest(other.encode_queries(QUERIES), theirs) <= 1e-5
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("starts", [quick_start, nullcontext])
+def test_fewer_dimensions_are_kept_as_the_library_keeps_them(
+    starts: Callable[[], AbstractContextManager[None]], tmp_path: Path
+) -> None:
+    width = 7
+    make_network(tmp_path, CONVENTIONS["BGE"])
+    library = sentence_transformer(tmp_path, CONVENTIONS["BGE"], truncate_dim=width)
+    with starts():
+        encoder = TransformerEncoder(str(tmp_path / "whole"), precision="fp32")
+        ours = encoder.encode(DOCUMENTS)
+    assert encoder.dim == width
+    assert encoder.spec()["head"] == ["Normalize", f"Truncate {width}"]
+    theirs = library.encode_document(DOCUMENTS)
+    assert furthest(ours, theirs) <= 1e-5
+    assert furthest(encoder_from_spec(encoder.spec()).encode(DOCUMENTS), theirs) <= 1e-5
+    assert furthest(torch_vectors(encoder, DOCUMENTS), theirs) <= 1e-5
+
+
+def torch_vectors(encoder: TransformerEncoder, texts: list[str]) -> Matrix:
+    """Vectors of the network in torch, of one text at a time."""
+    import torch
+
+    rows = list[Matrix]()
+    for text in texts:
+        ids = torch.tensor([encoder.tokenizer.encode(text).ids])
+        with torch.inference_mode():
+            rows.append(encoder.network()(ids, torch.ones_like(ids)).numpy())
+    return np.concatenate(rows)
 
 
 def furthest(one: Matrix, other: Matrix) -> float:

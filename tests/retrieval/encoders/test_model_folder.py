@@ -138,6 +138,7 @@ def test_lower_case(write: Write) -> None:
             "config_sentence_transformers.json": {"prompts": {"query": "q: "}},
         },
         {"config_sentence_transformers.json": {"prompts": {"query": 1}}},
+        {"config_sentence_transformers.json": {"truncate_dim": 0}},
         {"2_Dense/config.json": {"activation_function": "os.system"}},
         {"2_Dense/config.json": {"use_residual": True}},
     ],

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from slimdex.indexes.arrays import Matrix, Rows, batches
 from slimdex.indexes.execution.threads import threads_for
 
-from ..model_folder import Dense, Normalize, SentenceFolder
+from ..model_folder import Dense, HeadPart, SentenceFolder, Truncate
 from ..pooling import POOLER, Pooling
 from .bert_folder import POSITIONS, TINY, TYPES, WORDS, Array, Family, buckets, dense, read_bert
 from .openvino_runtime import CPU_TOKENS, Batch, Facts, OpenVinoRuntime
@@ -51,7 +51,7 @@ class FirstTexts:
 
     family: Family
     pooling: Pooling
-    head: Sequence[Dense | Normalize]
+    head: Sequence[HeadPart]
 
     def encode(self, texts: Sequence[NDArray[np.int64]]) -> Matrix:
         """Encode the token ids (n,) of texts, without padding, to vectors (texts, dim)."""
@@ -147,13 +147,15 @@ def attention(query: Array, key: Array, value: Array, bias: Array | float, heads
     return found.transpose(1, 0, 2).reshape(found.shape[1], -1)
 
 
-def with_head(vectors: Array, head: Sequence[Dense | Normalize]) -> Matrix:
+def with_head(vectors: Array, head: Sequence[HeadPart]) -> Matrix:
     """Apply the modules after the pooling to vectors (n, width)."""
     for part in head:
         if isinstance(part, Dense):
             weight, bias = dense(part, vectors.shape[1])
             vectors = vectors @ weight.T + (0 if bias is None else bias)
             vectors = ACTIVATIONS[part.activation.lower()](vectors)
+        elif isinstance(part, Truncate):
+            vectors = vectors[:, : part.dim]
         else:
             lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
             vectors = vectors / np.maximum(lengths, TINY)

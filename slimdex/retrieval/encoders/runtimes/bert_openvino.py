@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..model_folder import Dense, Normalize, SentenceFolder
+from ..model_folder import Dense, HeadPart, SentenceFolder, Truncate
 from ..pooling import POOLER, Pooling
 from .bert_folder import (
     POSITIONS,
@@ -171,7 +171,7 @@ def pool(states: Sequence[Node], mask: Node, pooling: Pooling) -> Node:
     return ops().divide(total, scalar(len(pooled), np.float32)) if len(pooled) > 1 else total
 
 
-def with_head(vectors: Node, head: Sequence[Dense | Normalize]) -> Node:
+def with_head(vectors: Node, head: Sequence[HeadPart]) -> Node:
     """Apply the modules after the pooling to vectors (batch, width).
 
     Raises `InputError` if weights are missing or do not fit.
@@ -180,6 +180,9 @@ def with_head(vectors: Node, head: Sequence[Dense | Normalize]) -> Node:
         if isinstance(part, Dense):
             product = linear(vectors, *dense(part, width(vectors)))
             vectors = activated(product, part.activation.lower())
+        elif isinstance(part, Truncate):
+            stop = min(part.dim, width(vectors))
+            vectors = ops().slice(vectors, integers(0), integers(stop), integers(1), integers(1))
         else:
             squares = ops().reduce_sum(ops().multiply(vectors, vectors), integers(1), True)
             lengths = ops().maximum(ops().sqrt(squares), scalar(TINY, np.float32))
