@@ -22,16 +22,24 @@ SETTINGS = "config_sentence_transformers.json"
 """File of prompts and the number of dimensions that are kept."""
 ACTIVATIONS = ("Identity", "Tanh", "ReLU", "GELU", "Sigmoid", "SiLU", "ELU", "SELU", "LeakyReLU")
 """Classes of torch.nn supported as activations of Dense."""
-POOLING_MODES = {"cls": "cls", "mean": "mean", "max": "max", "lasttoken": "last"}
+POOLING_MODES = {
+    "cls": "cls",
+    "mean": "mean",
+    "max": "max",
+    "mean_sqrt_len_tokens": "sqrtmean",
+    "weightedmean": "weightedmean",
+    "lasttoken": "last",
+}
 """Names of poolings in the configuration -> ours."""
 OLD_POOLING_KEYS = {
     "pooling_mode_cls_token": "cls",
-    "pooling_mode_mean_tokens": "mean",
     "pooling_mode_max_tokens": "max",
+    "pooling_mode_mean_tokens": "mean",
     "pooling_mode_mean_sqrt_len_tokens": "mean_sqrt_len_tokens",
     "pooling_mode_weightedmean_tokens": "weightedmean",
     "pooling_mode_lasttoken": "lasttoken",
 }
+"""Keys of older configurations, in the order in which several poolings are joined."""
 NO_LIMIT = 1 << 30
 """Maximum length for a folder that states none; the model's own limit then applies."""
 QUERY_PROMPTS = ("query",)
@@ -188,12 +196,12 @@ def _pooling(path: Path) -> str:
     if modes is None:
         modes = [mode for key, mode in OLD_POOLING_KEYS.items() if config.get(key)] or ["mean"]
     modes = [modes] if isinstance(modes, str) else list(modes)
-    if len(modes) != 1 or modes[0] not in POOLING_MODES:
+    if not modes or not all(mode in POOLING_MODES for mode in modes):
         raise InputError(
             f"{path}: pooling {'+'.join(map(str, modes))}; "
-            f"expected one of {', '.join(POOLING_MODES)} (or choose a pooling)"
+            f"expected some of {', '.join(POOLING_MODES)} (or choose a pooling)"
         )
-    return f"{POOLING_MODES[modes[0]]}@-1"
+    return f"{'+'.join(POOLING_MODES[mode] for mode in modes)}@-1"
 
 
 def read_prompts(folder: Path) -> Prompts:

@@ -119,8 +119,9 @@ def write(
 
 
 def _add_transformer(made: _Folder, folder: Path, encoder: TransformerEncoder) -> None:
-    mode = {ours: name for name, ours in POOLING_MODES.items()}.get(encoder.pooling.mode)
-    if mode is None or encoder.pooling.needs_all_layers:
+    names = {ours: name for name, ours in POOLING_MODES.items()}
+    modes = encoder.pooling.modes
+    if not names.keys() >= set(modes) or encoder.pooling.needs_all_layers:
         raise InputError(
             f"to={FORMAT_NAME!r}, pooling {str(encoder.pooling)!r}; expected "
             f"{', '.join(POOLING_MODES.values())}, of the last layer"
@@ -139,15 +140,20 @@ def _add_transformer(made: _Folder, folder: Path, encoder: TransformerEncoder) -
         folder / LIMITS_FILE,
         {"max_seq_length": encoder.max_length, "do_lower_case": source.lower_case},
     )
-    pooling = {"word_embedding_dimension": encoder.width, "pooling_mode": mode}
-    _write_json(made.add("Pooling") / CONFIG, pooling | {"include_prompt": True})
+    theirs = [names[mode] for mode in modes]
+    pooling = {
+        "word_embedding_dimension": encoder.width,
+        "pooling_mode": theirs[0] if len(theirs) == 1 else theirs,
+        "include_prompt": True,
+    }
+    _write_json(made.add("Pooling") / CONFIG, pooling)
     for part in source.head:
         if isinstance(part, model_folder.Dense):
             place = made.add("Dense")
             shutil.copyfile(part.folder / CONFIG, place / CONFIG)
             shutil.copyfile(part.weights, place / WEIGHTS)
         elif isinstance(part, model_folder.Truncate):
-            before = head_width(encoder.width, source.head[:-1])
+            before = head_width(encoder.width * len(modes), source.head[:-1])
             made.add_layer(Dense(np.eye(encoder.dim, before, dtype=np.float32)))
         else:
             made.add("Normalize")

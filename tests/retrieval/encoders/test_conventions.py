@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +54,7 @@ class Convention:
     """
 
     network: tuple[str, dict[str, Any]]
-    pooling: str
+    pooling: str | tuple[str, ...]
     written: dict[str, str] = field(default_factory=dict)
     given: tuple[str, str] | None = None
     dense: tuple[int, ...] = ()
@@ -138,7 +138,7 @@ def sentence_transformer(
     network = models.Transformer(str(folder), max_seq_length=48)
     torch.manual_seed(7)
     modules: list[Any] = [network, models.Pooling(WIDTH, pooling_mode=convention.pooling)]
-    width = WIDTH
+    width = modules[1].get_embedding_dimension()
     for wider in convention.dense:
         modules.append(
             models.Dense(width, wider, bias=False, activation_function=torch.nn.Identity())
@@ -229,6 +229,26 @@ def test_fewer_dimensions_are_kept_as_the_library_keeps_them(
     assert furthest(ours, theirs) <= 1e-5
     assert furthest(encoder_from_spec(encoder.spec()).encode(DOCUMENTS), theirs) <= 1e-5
     assert furthest(torch_vectors(encoder, DOCUMENTS), theirs) <= 1e-5
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    "modes", ["weightedmean", "mean_sqrt_len_tokens", ("cls", "mean"), ("mean", "lasttoken", "max")]
+)
+def test_poolings_are_those_of_the_library(modes: str | tuple[str, ...], tmp_path: Path) -> None:
+    dense = (10,) if modes == ("cls", "mean") else ()
+    convention = replace(CONVENTIONS["BGE"], pooling=modes, dense=dense)
+    make_network(tmp_path, convention)
+    theirs = sentence_transformer(tmp_path, convention).encode(DOCUMENTS)
+    for starts in (quick_start, nullcontext):
+        with starts():
+            encoder = TransformerEncoder(str(tmp_path / "whole"), precision="fp32")
+            assert furthest(encoder.encode(DOCUMENTS), theirs) <= 1e-5
+    assert furthest(encoder_from_spec(encoder.spec()).encode(DOCUMENTS), theirs) <= 1e-5
+    assert furthest(torch_vectors(encoder, DOCUMENTS), theirs) <= 1e-5
+    plain = TransformerEncoder(str(tmp_path / "whole"), pooling="mean", precision="fp32")
+    assert encoder.dim != plain.dim or furthest(plain.encode(DOCUMENTS), theirs) > 1e-3
 
 
 def torch_vectors(encoder: TransformerEncoder, texts: list[str]) -> Matrix:

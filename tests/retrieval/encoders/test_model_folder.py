@@ -132,7 +132,7 @@ def test_lower_case(write: Write) -> None:
         {"modules.json": [{"type": "own_code.Transformer"}]},
         {"modules.json": [{"type": TRANSFORMER}, {"type": LSTM}]},
         {"modules.json": [{"type": TRANSFORMER, "path": "../elsewhere"}]},
-        {"1_Pooling/config.json": {"pooling_mode_weightedmean_tokens": True}},
+        {"1_Pooling/config.json": {"pooling_mode": ["cls", "median"]}},
         {
             "1_Pooling/config.json": {"pooling_mode": "cls", "include_prompt": False},
             "config_sentence_transformers.json": {"prompts": {"query": "q: "}},

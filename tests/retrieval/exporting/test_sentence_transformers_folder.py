@@ -65,6 +65,7 @@ def check_same(collection: Collection, folder: Path) -> SentenceTransformer:
     ("architecture", "pooling", "settings"),
     [
         ("bert", "mean", Settings(8, kind="flat")),
+        ("bert", "cls+weightedmean", Settings(8, kind="flat")),
         *slow(
             [
                 ("bert", "max", Settings(8, kind="flat", reducer="autoencoder")),

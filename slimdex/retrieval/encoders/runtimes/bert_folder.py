@@ -252,7 +252,7 @@ def read_bert(folder: SentenceFolder, pooling: Pooling) -> tuple[Family, Facts, 
         )
     tokenizer, longest = read
     facts = Facts(
-        dim=head_width(family.width, folder.head),
+        dim=head_width(family.width * len(pooling.modes), folder.head),
         width=family.width,
         layers=family.shape.layers,
         longest=int(min(longest, family.longest)),

@@ -32,6 +32,8 @@ POOLERS: dict[str, Callable[[Array], Array]] = {
     "mean": lambda state: state.mean(axis=0),
     "max": lambda state: state.max(axis=0),
     "last": lambda state: state[-1],
+    "sqrtmean": lambda state: state.sum(axis=0) / np.float32(np.sqrt(len(state))),
+    "weightedmean": lambda state: np.average(state, axis=0, weights=np.arange(1, len(state) + 1)),
 }
 """Mode -> function from a hidden state (n, width) to a vector (width,)."""
 FIRST_TOKENS = 1024
@@ -62,9 +64,14 @@ class FirstTexts:
                 firsts = states[-1][[0, *starts]]
                 pooled = np.tanh(self._linear(firsts, f"{self.family.architecture.pooler}"))
             else:
-                pooler = POOLERS[self.pooling.mode]
                 layers = [np.split(states[layer], starts) for layer in self.pooling.layers]
-                pooled = np.mean([[*map(pooler, layer)] for layer in layers], axis=0)
+                poolers = [POOLERS[mode] for mode in self.pooling.modes]
+                pooled = np.hstack(
+                    [
+                        np.mean([[*map(pooler, layer)] for layer in layers], axis=0)
+                        for pooler in poolers
+                    ]
+                )
             return with_head(pooled, self.head)
 
     def _states(self, texts: Sequence[NDArray[np.int64]], starts: Rows) -> list[Array]:

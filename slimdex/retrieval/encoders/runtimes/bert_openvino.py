@@ -163,8 +163,15 @@ def _model(output: Node, given: list[Node]) -> Any:
 
 
 def pool(states: Sequence[Node], mask: Node, pooling: Pooling) -> Node:
-    """Pool hidden states (batch, seq, width) to (batch, width); padding is on the right."""
-    pooled = [POOLERS[pooling.mode](states[layer], mask) for layer in pooling.layers]
+    """Pool hidden states (batch, seq, width) to (batch, dim); padding is on the right."""
+    joined = [
+        _average([POOLERS[mode](states[layer], mask) for layer in pooling.layers])
+        for mode in pooling.modes
+    ]
+    return ops().concat(joined, 1) if len(joined) > 1 else joined[0]
+
+
+def _average(pooled: Sequence[Node]) -> Node:
     total = pooled[0]
     for other in pooled[1:]:
         total = ops().add(total, other)
@@ -209,13 +216,30 @@ def _mean(hidden: Node, mask: Node) -> Node:
     return ops().divide(total, ops().maximum(count, scalar(1.0, np.float32)))
 
 
+def _weighted_mean(hidden: Node, mask: Node) -> Node:
+    places = ops().cum_sum(mask, scalar(1))
+    return _mean(hidden, ops().multiply(places, mask))
+
+
+def _sqrt_mean(hidden: Node, mask: Node) -> Node:
+    count = ops().reduce_sum(ops().convert(mask, "f32"), integers(1), True)
+    return ops().multiply(_mean(hidden, mask), ops().sqrt(count))
+
+
 def _max(hidden: Node, mask: Node) -> Node:
     seen = ops().unsqueeze(ops().convert(mask, "boolean"), integers(2))
     lowest = scalar(float(np.finfo(np.float32).min), np.float32)
     return ops().reduce_max(ops().select(seen, hidden, lowest), integers(1), False)
 
 
-POOLERS = {"cls": first, "mean": _mean, "max": _max, "last": _last}
+POOLERS = {
+    "cls": first,
+    "mean": _mean,
+    "max": _max,
+    "last": _last,
+    "sqrtmean": _sqrt_mean,
+    "weightedmean": _weighted_mean,
+}
 """Mode -> function from hidden state and mask to vectors."""
 
 

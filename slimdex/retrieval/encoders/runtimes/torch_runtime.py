@@ -255,7 +255,8 @@ def build_network(
         raise InputError(
             "pooling 'pooler': the model has no pooler; expected cls, mean, max or last"
         )
-    modules, width = list[nn.Module](), transformer.width
+    modules = list[nn.Module]()
+    width = transformer.width * len(pooling.modes)
     for part in head:
         if isinstance(part, Dense):
             weight, bias = dense(part, width)
