@@ -106,8 +106,8 @@ def choose_settings(
 ) -> list[str]:
     """Choose settings for a target or, without, the metric; returns notes for the user.
 
-    Only if the encoder's vectors are raw, a metric other than the default may be chosen, unless the
-    user chose one (`keep_metric`): see `metric_choice`. An index of few documents, or without
+    Only if the encoder's vectors prove to be raw, another metric than the default is chosen, unless
+    the user chose one (`keep_metric`): see `metric_choice`. An index of few documents, or without
     rescoring, stays unchanged.
     """
     index, notes = collection.index, list[str]()
@@ -128,6 +128,8 @@ def choose_settings(
             beta, gamma = choice.cell
             refit_index(index, replace(state.requested, beta=beta, gamma=gamma))
             notes.append(choice.why)
+        elif choice.advice:
+            notes.append(choice.advice)
     return notes
 
 

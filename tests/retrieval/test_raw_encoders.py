@@ -1,4 +1,4 @@
-"""A build chooses another metric for raw encoders only, unless the user chose one."""
+"""A build chooses another metric only for encoders proved raw, unless the user chose one."""
 
 from __future__ import annotations
 
@@ -14,18 +14,23 @@ from slimdex.retrieval.building import choose_settings
 from slimdex.retrieval.cli.settings import SettingsOptions
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
-from slimdex.retrieval.quality.metric_choice import DEFAULT
+from slimdex.retrieval.quality.metric_choice import DEFAULT, HIGH_COSINE, mean_cosine
 from tests.encoders import WordEncoder, direction
 
 
 class LopsidedEncoder(WordEncoder):
-    """All texts point one way, as those of raw language models do, and differ most in length."""
+    """All texts point one way, as those of raw language models do, and differ much in length."""
+
+    def __init__(self, lengths: float = 1.0) -> None:
+        super().__init__()
+        self.lengths = lengths
 
     def encode(self, texts: Sequence[str]) -> Matrix:
         lengths = np.array([len(text) % 97 for text in texts], dtype=np.float32)[:, None]
         unit = super().encode(texts)
         unit /= np.maximum(np.linalg.norm(unit, axis=1, keepdims=True), 1e-9)
-        out = unit + direction("all", self.dim) + lengths / 100 * direction("n", self.dim)
+        out = unit + direction("all", self.dim)
+        out += self.lengths * lengths / 100 * direction("n", self.dim)
         return np.asarray(out, dtype=np.float32)
 
     def spec(self) -> dict[str, Any]:
@@ -63,6 +68,21 @@ def test_a_tuned_encoder_keeps_the_default(tmp_path: Path, docstrings: list[Docu
     with Collection.create(tmp_path / "x", WordEncoder()) as collection:
         collection.add(docstrings)
         assert choose_settings(collection) == []
+        settings = collection.index.state.settings
+        assert settings is not None
+        assert (settings.beta, settings.gamma) == DEFAULT
+
+
+def test_a_tuned_encoder_whose_texts_are_alike_keeps_it_too(
+    tmp_path: Path, docstrings: list[Document]
+) -> None:
+    with Collection.create(tmp_path / "x", LopsidedEncoder(0.3)) as collection:
+        collection.add(docstrings)
+        vectors = collection.index.snapshot.index.vectors
+        rows = collection.index.snapshot.searchable_rows()
+        assert mean_cosine(vectors, rows, np.random.default_rng(1)) > HIGH_COSINE
+        (note,) = choose_settings(collection)
+        assert "slimdex tune" in note
         settings = collection.index.state.settings
         assert settings is not None
         assert (settings.beta, settings.gamma) == DEFAULT

@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 Pooling = Annotated[
     str | None,
-    "How token vectors are pooled: cls, mean, max, last, pooler or wk, and @ with the "
-    "layers to average: mean@1,-1; default: the model's own, or mean@-1. For word vectors: "
-    "mean or sif.",
+    "How token vectors are pooled: cls, mean, max, last, sqrtmean, weightedmean, pooler or wk, + "
+    "to join vectors, and @ with the layers to average: mean@1,-1; default: the model's own, or "
+    "mean@-1. For word vectors: mean or sif.",
 ]
 MaxLength = Annotated[
     int | None, "Most tokens to read of a text; default: the model's own, or 256."

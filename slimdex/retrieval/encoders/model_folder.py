@@ -18,18 +18,28 @@ from slimdex.indexes.json_text import parsed
 
 SINGLE = "model.safetensors"
 MODULES = "modules.json"
+SETTINGS = "config_sentence_transformers.json"
+"""File of prompts and the number of dimensions that are kept."""
 ACTIVATIONS = ("Identity", "Tanh", "ReLU", "GELU", "Sigmoid", "SiLU", "ELU", "SELU", "LeakyReLU")
 """Classes of torch.nn supported as activations of Dense."""
-POOLING_MODES = {"cls": "cls", "mean": "mean", "max": "max", "lasttoken": "last"}
+POOLING_MODES = {
+    "cls": "cls",
+    "mean": "mean",
+    "max": "max",
+    "mean_sqrt_len_tokens": "sqrtmean",
+    "weightedmean": "weightedmean",
+    "lasttoken": "last",
+}
 """Names of poolings in the configuration -> ours."""
 OLD_POOLING_KEYS = {
     "pooling_mode_cls_token": "cls",
-    "pooling_mode_mean_tokens": "mean",
     "pooling_mode_max_tokens": "max",
+    "pooling_mode_mean_tokens": "mean",
     "pooling_mode_mean_sqrt_len_tokens": "mean_sqrt_len_tokens",
     "pooling_mode_weightedmean_tokens": "weightedmean",
     "pooling_mode_lasttoken": "lasttoken",
 }
+"""Keys of older configurations, in the order in which several poolings are joined."""
 NO_LIMIT = 1 << 30
 """Maximum length for a folder that states none; the model's own limit then applies."""
 QUERY_PROMPTS = ("query",)
@@ -55,10 +65,30 @@ class Dense:
         """File of the layer's weights."""
         return self.folder / "model.safetensors"
 
+    def __str__(self) -> str:
+        return "Dense"
+
 
 @dataclass(frozen=True)
 class Normalize:
     """Normalisation to unit length."""
+
+    def __str__(self) -> str:
+        return "Normalize"
+
+
+@dataclass(frozen=True)
+class Truncate:
+    """The first dimensions, as many as `dim`."""
+
+    dim: int
+
+    def __str__(self) -> str:
+        return f"Truncate {self.dim}"
+
+
+HeadPart = Dense | Normalize | Truncate
+"""A module after the pooling, whose `str` an index keeps."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +120,7 @@ class SentenceFolder:
 
     transformer: Path
     pooling: str = "mean@-1"
-    head: tuple[Dense | Normalize, ...] = ()
+    head: tuple[HeadPart, ...] = ()
     prompts: Prompts = field(default_factory=Prompts)
     max_length: int | None = None
     lower_case: bool = False
@@ -113,10 +143,9 @@ def read_folder(folder: Path, *, pooling_given: bool = False) -> SentenceFolder:
     length = limits.get("max_seq_length", NO_LIMIT if modules else None)
     if length is not None and not isinstance(length, int):
         raise InputError(f"{transformer}: max_seq_length {length!r}; expected a number")
-    config = folder / "config_sentence_transformers.json"
     plain = SentenceFolder(
         transformer,
-        prompts=_prompts(read_json(config), config) if config.is_file() else Prompts(),
+        prompts=read_prompts(folder),
         max_length=length,
         lower_case=bool(limits.get("do_lower_case")),
     )
@@ -132,11 +161,11 @@ def read_folder(folder: Path, *, pooling_given: bool = False) -> SentenceFolder:
         raise InputError(
             f"{pooling}: include_prompt false; only poolings that include prompts are supported"
         )
-    return replace(
-        plain,
-        pooling=_pooling(pooling),
-        head=tuple(_head(module, folder) for module in modules[2:]),
-    )
+    head: list[HeadPart] = [_head(module, folder) for module in modules[2:]]
+    kept = read_dimensions(folder)
+    if kept is not None:
+        head.append(Truncate(kept))
+    return replace(plain, pooling=_pooling(pooling), head=tuple(head))
 
 
 def _head(module: Mapping[str, Any], folder: Path) -> Dense | Normalize:
@@ -167,28 +196,49 @@ def _pooling(path: Path) -> str:
     if modes is None:
         modes = [mode for key, mode in OLD_POOLING_KEYS.items() if config.get(key)] or ["mean"]
     modes = [modes] if isinstance(modes, str) else list(modes)
-    if len(modes) != 1 or modes[0] not in POOLING_MODES:
+    if not modes or not all(mode in POOLING_MODES for mode in modes):
         raise InputError(
             f"{path}: pooling {'+'.join(map(str, modes))}; "
-            f"expected one of {', '.join(POOLING_MODES)} (or choose a pooling)"
+            f"expected some of {', '.join(POOLING_MODES)} (or choose a pooling)"
         )
-    return f"{POOLING_MODES[modes[0]]}@-1"
+    return f"{'+'.join(POOLING_MODES[mode] for mode in modes)}@-1"
 
 
-def _prompts(config: Mapping[str, Any], path: Path) -> Prompts:
-    prompts = config.get("prompts") or {}
+def read_prompts(folder: Path) -> Prompts:
+    """Read the prompts of a model's folder; those that it does not state are empty.
+
+    Raises `InputError` if they are malformed.
+    """
+    path = folder / SETTINGS
+    prompts = _settings(folder).get("prompts") or {}
     named_texts = isinstance(prompts, dict) and all(
         text is None or isinstance(text, str) for text in prompts.values()
     )
     if not named_texts:
         raise InputError(f"{path}: prompts {prompts!r}; expected strings by name")
-    default = prompts.get(config.get("default_prompt_name"))
 
     def named(names: tuple[str, ...]) -> str:
-        found = next((prompts[name] for name in names if name in prompts), default)
-        return found or ""
+        return next((prompts[name] or "" for name in names if name in prompts), "")
 
+    # As in `encode_query` and `encode_document`, the default prompt is for other texts only.
     return Prompts(named(QUERY_PROMPTS), named(DOCUMENT_PROMPTS))
+
+
+def read_dimensions(folder: Path) -> int | None:
+    """Read how many dimensions of its vectors a model's folder keeps; None for all.
+
+    Raises `InputError` if the number is malformed.
+    """
+    kept = _settings(folder).get("truncate_dim")
+    if kept is not None and (type(kept) is not int or kept < 1):
+        raise InputError(f"{folder / SETTINGS}: truncate_dim {kept!r}; expected 1 or more")
+    return kept
+
+
+def _settings(folder: Path) -> Mapping[str, Any]:
+    path = folder / SETTINGS
+    settings: Mapping[str, Any] = read_json(path) if path.is_file() else {}
+    return settings
 
 
 def _kind(module: Any, folder: Path) -> str:

@@ -83,12 +83,12 @@ def open_encoder(
         from .word_vectors.static_encoder import StaticEncoder
 
         requested = None if precision in ("auto", StaticEncoder.precision) else precision
-        _check_none(model, "word vectors", max_length=max_length, precision=requested, **prompts)
+        _check_none(model, "word vectors", max_length=max_length, precision=requested)
         if model != FAST_MODEL:
-            return StaticEncoder(model, pooling=pooling)
+            return StaticEncoder(model, pooling=pooling, **prompts)
         from .fast_encoder import FastEncoder
 
-        _check_none(model, "weighted word vectors", pooling=pooling)
+        _check_none(model, "weighted word vectors", pooling=pooling, **prompts)
         return FastEncoder()
     from .transformer import TransformerEncoder
 

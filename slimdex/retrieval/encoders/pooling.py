@@ -21,12 +21,16 @@ NEIGHBOURS = 2
 LEAST_LAYERS = 3
 """Two layers have one difference only, which has no variance."""
 TINY = 1e-12
-MODES = ("cls", "mean", "max", POOLER, "last", WK)
+PLAIN_MODES = ("cls", "mean", "max", "last", "sqrtmean", "weightedmean")
+"""Modes that can be joined, and pool any layer."""
+MODES = (*PLAIN_MODES, POOLER, WK)
 
 
 @dataclass(frozen=True)
 class Pooling:
     """Pooling mode, and the layers to average, or to compare for wk.
+
+    Modes joined by + give the vectors of each, one after the other.
 
     An empty tuple means all layers. Layer 0 is the embedding output, 1 the first transformer
     layer, -1 the last. ``mean@1,-1`` is "first-last-avg" of BERT-whitening (Su et al. 2021) and
@@ -39,6 +43,11 @@ class Pooling:
     def __str__(self) -> str:
         layers = ",".join(map(str, self.layers))
         return f"{self.mode}@{layers}" if layers else self.mode
+
+    @property
+    def modes(self) -> list[str]:
+        """The modes that are joined."""
+        return self.mode.split("+")
 
     @property
     def needs_all_layers(self) -> bool:
@@ -61,19 +70,20 @@ class Pooling:
 
 
 def parse_pooling(text: str) -> Pooling:
-    """Parse ``MODE@LAYER,LAYER``; the default layer is the last.
+    """Parse ``MODE@LAYER,LAYER`` or ``MODE+MODE@LAYER``; the default layer is the last.
 
-    MODE is cls (first token), mean, max, last (last token, for decoders), pooler (the model's own
-    layer over the first token, trained on the last layer only) or wk (SBERT-WK, over all layers by
-    default).
+    MODE is cls (first token), mean, sqrtmean (the sum divided by the root of the number of tokens),
+    weightedmean (by the tokens' positions), max, last (last token, for decoders), pooler (the
+    model's own layer over the first token, trained on the last layer only) or wk (SBERT-WK, over
+    all layers by default). All but the last two can be joined.
 
     >>> parse_pooling("mean@1,-1")
     Pooling(mode='mean', layers=(1, -1))
     >>> str(parse_pooling("cls"))
     'cls@-1'
     """
-    found = re.fullmatch(r"(\w+)(?:@(-?\d+(?:,-?\d+)*))?", text.strip())
-    if found is None or found[1] not in MODES:
+    found = re.fullmatch(r"([\w+]+)(?:@(-?\d+(?:,-?\d+)*))?", text.strip())
+    if found is None or not (found[1] in MODES or set(found[1].split("+")) <= set(PLAIN_MODES)):
         modes = f"{', '.join(MODES[:-1])} or {MODES[-1]}"
         raise InputError(f"pooling {text!r}; expected {modes}, with layers as in 'mean@1,-1'")
     named = found[2] or ("" if found[1] == WK else "-1")
@@ -91,11 +101,16 @@ def pool(hidden_states: Sequence[Tensor], mask: Tensor, pooling: Pooling) -> Ten
     if pooling.mode == WK:
         chosen = [hidden_states[layer] for layer in pooling.layers] or hidden_states
         return _weighted_words(chosen, mask)
-    pooled = [POOLERS[pooling.mode](hidden_states[layer], mask) for layer in pooling.layers]
-    total = pooled[0]
-    for other in pooled[1:]:
-        total = total + other
-    return total / len(pooled)
+    import torch
+
+    joined = []
+    for mode in pooling.modes:
+        pooled = [POOLERS[mode](hidden_states[layer], mask) for layer in pooling.layers]
+        total = pooled[0]
+        for other in pooled[1:]:
+            total = total + other
+        joined.append(total / len(pooled))
+    return torch.cat(joined, dim=-1)
 
 
 def _cls(hidden: Tensor, mask: Tensor) -> Tensor:
@@ -117,6 +132,15 @@ def _mean(hidden: Tensor, mask: Tensor) -> Tensor:
     return (hidden.float() * weights).sum(dim=1) / weights.sum(dim=1).clamp(min=1.0)
 
 
+def _weighted_mean(hidden: Tensor, mask: Tensor) -> Tensor:
+    return _mean(hidden, mask.cumsum(dim=1) * mask)
+
+
+def _sqrt_mean(hidden: Tensor, mask: Tensor) -> Tensor:
+    count = mask.sum(dim=1, keepdim=True).float().clamp(min=1.0)
+    return _mean(hidden, mask) * count.sqrt()
+
+
 def _max(hidden: Tensor, mask: Tensor) -> Tensor:
     return hidden.masked_fill(mask[:, :, None] == 0, float("-inf")).amax(dim=1)
 
@@ -126,6 +150,8 @@ POOLERS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "mean": _mean,
     "max": _max,
     "last": _last,
+    "sqrtmean": _sqrt_mean,
+    "weightedmean": _weighted_mean,
 }
 """Mode -> (hidden state, mask) -> vectors."""
 

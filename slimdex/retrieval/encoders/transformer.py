@@ -16,7 +16,7 @@ from slimdex.indexes.errors import InputError
 from .base import Lengths, check_unchanged, several
 from .model_folder import Prompts, read_folder
 from .models import DEFAULT_MODEL, find_model, known_prompts
-from .pooling import POOLER, WK, Pooling, parse_pooling
+from .pooling import PLAIN_MODES, Pooling, parse_pooling
 from .runtimes.network_loader import NetworkLoader
 from .runtimes.openvino_runtime import PRECISIONS, Batch, OpenVinoRuntime, Runtime
 from .tokens import Tokenizer, checked_length, groups, token_batches
@@ -154,7 +154,7 @@ class TransformerEncoder:
             "precision": self.precision,
         }
         if self.folder.head:
-            spec["head"] = [type(part).__name__ for part in self.folder.head]
+            spec["head"] = [str(part) for part in self.folder.head]
         if self.prompts != Prompts():
             spec["prompts"] = [self.prompts.query, self.prompts.document]
         if self._trusted:
@@ -218,11 +218,11 @@ class TransformerEncoder:
 
         Layer 0 is the embedding output. The folder's pooling and head are not applied.
 
-        Raises `InputError` if `mode` is not a pooling mode, or is pooler or wk.
+        Raises `InputError` if `mode` is not one of `PLAIN_MODES`.
         """
         pooling = parse_pooling(mode)
-        if pooling != Pooling(mode) or mode in (POOLER, WK):
-            raise InputError(f"mode={mode!r}; expected cls, mean, max or last")
+        if pooling != Pooling(mode) or mode not in PLAIN_MODES:
+            raise InputError(f"mode={mode!r}; expected {', '.join(PLAIN_MODES)}")
         texts = several(texts)
         out = np.empty((len(texts), self.layers + 1, self.width), dtype=np.float32)
         if mode not in self._layer_runtimes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +20,15 @@ from slimdex.indexes.reducers.layers import Dense, Layer, layers_of
 
 from ..collection import Collection
 from ..encoders import model_folder
-from ..encoders.model_folder import MODULES, POOLING_MODES, read_json
+from ..encoders.model_folder import MODULES, POOLING_MODES, SETTINGS, Prompts, read_json
 from ..encoders.models import HUB_FILES
+from ..encoders.runtimes.bert_folder import head_width
 from ..encoders.transformer import TransformerEncoder
 from ..encoders.word_vectors.folder import CONFIG, SENTENCE_TRANSFORMERS, TOKENIZER, WEIGHTS
 from ..encoders.word_vectors.static_encoder import StaticEncoder
 from .selection import FULL
 
-PROMPTS_FILE, LIMITS_FILE = "config_sentence_transformers.json", "sentence_bert_config.json"
+LIMITS_FILE = "sentence_bert_config.json"
 FORMAT_NAME = "sentence-transformers"
 PADDING = ("pad_token", "eos_token", "unk_token")
 """Padding tokens, in order of preference; decoders have none of their own."""
@@ -67,7 +69,7 @@ class _Folder:
         """Write `modules.json` and the prompts."""
         _write_json(self._folder / MODULES, self._modules)
         settings = {"prompts": prompts, "default_prompt_name": None, "similarity_fn_name": "cosine"}
-        _write_json(self._folder / PROMPTS_FILE, settings)
+        _write_json(self._folder / SETTINGS, settings)
 
 
 def reduced_model(
@@ -99,13 +101,12 @@ def write(
     layers, by a pooler or SBERT-WK; custom model code; prompts that it would lower-case; word
     vectors whose unknown words would change the mean.
     """
-    made, prompts = _Folder(folder), dict[str, str]()
+    made = _Folder(folder)
     if isinstance(encoder, StaticEncoder):
         _add_static(made, encoder, layers)
     else:
         _add_transformer(made, folder, encoder)
-        own = {"query": encoder.prompts.query, "document": encoder.prompts.document}
-        prompts = own if any(own.values()) else {}
+    prompts = {} if encoder.prompts == Prompts() else asdict(encoder.prompts)
     for layer in layers:
         made.add_layer(layer)
     made.finish(prompts)
@@ -118,8 +119,9 @@ def write(
 
 
 def _add_transformer(made: _Folder, folder: Path, encoder: TransformerEncoder) -> None:
-    mode = {ours: name for name, ours in POOLING_MODES.items()}.get(encoder.pooling.mode)
-    if mode is None or encoder.pooling.needs_all_layers:
+    names = {ours: name for name, ours in POOLING_MODES.items()}
+    modes = encoder.pooling.modes
+    if not names.keys() >= set(modes) or encoder.pooling.needs_all_layers:
         raise InputError(
             f"to={FORMAT_NAME!r}, pooling {str(encoder.pooling)!r}; expected "
             f"{', '.join(POOLING_MODES.values())}, of the last layer"
@@ -138,13 +140,21 @@ def _add_transformer(made: _Folder, folder: Path, encoder: TransformerEncoder) -
         folder / LIMITS_FILE,
         {"max_seq_length": encoder.max_length, "do_lower_case": source.lower_case},
     )
-    pooling = {"word_embedding_dimension": encoder.width, "pooling_mode": mode}
-    _write_json(made.add("Pooling") / CONFIG, pooling | {"include_prompt": True})
+    theirs = [names[mode] for mode in modes]
+    pooling = {
+        "word_embedding_dimension": encoder.width,
+        "pooling_mode": theirs[0] if len(theirs) == 1 else theirs,
+        "include_prompt": True,
+    }
+    _write_json(made.add("Pooling") / CONFIG, pooling)
     for part in source.head:
         if isinstance(part, model_folder.Dense):
             place = made.add("Dense")
             shutil.copyfile(part.folder / CONFIG, place / CONFIG)
             shutil.copyfile(part.weights, place / WEIGHTS)
+        elif isinstance(part, model_folder.Truncate):
+            before = head_width(encoder.width * len(modes), source.head[:-1])
+            made.add_layer(Dense(np.eye(encoder.dim, before, dtype=np.float32)))
         else:
             made.add("Normalize")
 
@@ -152,7 +162,7 @@ def _add_transformer(made: _Folder, folder: Path, encoder: TransformerEncoder) -
 def _copy_transformer(source: Path, folder: Path) -> None:
     """Copy a transformer and its tokenizer, set to float32 and right padding."""
     for path in {path for pattern in HUB_FILES for path in source.glob(pattern)}:
-        if path.name not in (MODULES, PROMPTS_FILE) and not path.match("sentence_*_config.json"):
+        if path.name not in (MODULES, SETTINGS) and not path.match("sentence_*_config.json"):
             shutil.copyfile(path, folder / path.name)
     config = read_json(folder / CONFIG)
     config.pop("torch_dtype", None)

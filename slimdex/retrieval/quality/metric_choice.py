@@ -2,8 +2,8 @@
 
 For an encoder trained to compare sentences, the default is kept unless labels favour another
 cell: nothing computed without labels predicted reliably which one is better. A raw encoder (a
-language model's hidden states) is recognised by its vectors, which all point in the same direction,
-and by how much another cell helps to find a document by its rarest words.
+language model's hidden states) all but fails to find documents by their own rarest words, and finds
+them several times as well in another cell.
 """
 
 from __future__ import annotations
@@ -40,14 +40,15 @@ STEPS = (0.0, 0.25, 0.5, 0.75, 1.0)
 CELLS: tuple[Cell, ...] = tuple(product(STEPS, STEPS))
 DEFAULT: Cell = (Choices.beta, Choices.gamma)
 
-RAW_COSINE = 0.8
-"""Mean cosine of random documents: raw encoders had .91 to .99, tuned ones .02 to .81, static ones
-distilled from those .18 to .68, and of these not all gained (4.3 nDCG@10 more on ArguAna, 4.3 less
-on Cranfield)."""
+HIGH_COSINE = 0.8
+"""Mean cosine of random documents from which other cells are compared. It proves nothing: raw
+encoders have .88 to .99, but tuned ones up to .9 on documents of one field."""
 PAIRS = 2000
+LEAST_TIMES = 3.0
+"""Least mean reciprocal rank by keywords, in the default's, that proves an encoder to be raw: raw
+ones had 2 to 15 times the default's, half of them more than 4.8, and tuned ones at most 1.6."""
 LEAST_GAIN = 0.1
-"""Gain of mean reciprocal rank, by keywords: raw encoders gained .17 to .38, tuned ones .05 at
-most."""
+"""Least gain of mean reciprocal rank by keywords that is worth advice."""
 KEYWORDS = 4
 KEYWORD_QUERIES = 500
 COMPARED_ON = 10_000
@@ -58,10 +59,43 @@ FEWEST_LABELLED = 100
 
 @dataclass(frozen=True)
 class Choice:
-    """A cell, and the reason for it."""
+    """A cell, the reason for it, and advice to a user who did not ask for a choice."""
 
     cell: Cell
     why: str
+    advice: str = ""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The best cell, with its measure of each query and the default's.
+
+    `error` is the probability with which a bound may be wrong.
+    """
+
+    cell: Cell
+    best: NDArray[np.float64]
+    default: NDArray[np.float64]
+    error: float
+
+    @property
+    def gain(self) -> float:
+        """Mean gain over the default."""
+        return float((self.best - self.default).mean())
+
+    @property
+    def times(self) -> float:
+        """The mean measure, in the default's."""
+        default = float(self.default.mean())
+        return float(self.best.mean()) / default if default else np.inf
+
+    def bound(self, times: float = 1.0) -> float:
+        """Lower bound of the mean gain over so many times the default."""
+        gains = self.best - times * self.default
+        if len(gains) < 2:
+            return -np.inf
+        width = float(gains.std(ddof=1)) / sqrt(len(gains))
+        return float(gains.mean()) - NormalDist().inv_cdf(1 - self.error) * width
 
 
 def chosen_metric(
@@ -81,21 +115,33 @@ def chosen_metric(
     kept = f"{_name(DEFAULT)}, the default"
     if encoder is None:
         return Choice(DEFAULT, f"{kept}: given vectors have no texts to compare metrics with")
-    vectors = snapshot.index.vectors
-    cosine = mean_cosine(vectors, live, rng)
-    if cosine <= RAW_COSINE:
+    cosine = mean_cosine(snapshot.index.vectors, live, rng)
+    if cosine <= HIGH_COSINE:
         return Choice(DEFAULT, f"{kept}: the encoder is tuned (mean cosine {cosine:.2f})")
+    return _chosen_by_keywords(snapshot, encoder, sample, rng)
+
+
+def _chosen_by_keywords(
+    snapshot: Snapshot, encoder: Encoder, sample: Rows, rng: np.random.Generator
+) -> Choice:
     words = keywords(snapshot.texts(sample))
     targets = rng.choice(len(sample), min(KEYWORD_QUERIES, len(sample)), replace=False)
-    targets = np.array([target for target in targets.tolist() if words[target]])
+    targets = np.array([target for target in targets.tolist() if words[target]], dtype=np.int64)
     queries = encoded(encoder, [words[target] for target in targets.tolist()])
-    cell, gain, low = by_keywords(snapshot.moments(), vectors.take(sample), queries, targets)
-    if gain < LEAST_GAIN or low <= 0:
-        return Choice(DEFAULT, f"{kept}: mean cosine {cosine:.2f}, but no other is clearly better")
+    vectors = snapshot.index.vectors.take(sample)
+    found = by_keywords(snapshot.moments(), vectors, queries, targets)
+
+    finds = f"documents' own keywords find them {found.times:.1f} times as well"
+    if found.bound(LEAST_TIMES) > 0:
+        return Choice(found.cell, f"{_name(found.cell)}: the encoder is raw ({finds})")
+    kept = f"{_name(DEFAULT)}, the default"
+    if found.gain < LEAST_GAIN or found.bound() <= 0:
+        return Choice(DEFAULT, f"{kept}: no other is clearly better")
     return Choice(
-        cell,
-        f"{_name(cell)}: the encoder is raw (mean cosine {cosine:.2f}), and keyword "
-        f"queries gain {100 * gain:.0f} points of MRR over the default",
+        DEFAULT,
+        f"{kept}: {finds} by {_name(found.cell)}, which does not prove that answers gain",
+        f"advice: {_name(found.cell)} may suit this encoder ({finds}); `slimdex tune` with "
+        f"{FEWEST_LABELLED} labelled queries can tell",
     )
 
 
@@ -106,7 +152,7 @@ def _chosen_by_labels(
     own = np.array([query.own for query in judged])
     rows = np.union1d(sample, np.union1d(wanted, own[own >= 0]))
     place = {row: i for i, row in enumerate(rows.tolist())}
-    cell, gain, low = by_labels(
+    found = by_labels(
         snapshot.moments(),
         snapshot.index.vectors.take(rows),
         encoded(encoder, [query.text for query in judged]),
@@ -114,8 +160,8 @@ def _chosen_by_labels(
         np.array([place.get(row, -1) for row in own.tolist()]),
     )
     by = f"{len(judged):,} queries with labels"
-    if cell != DEFAULT and low > 0:
-        return Choice(cell, f"{_name(cell)}: {by} gain {100 * gain:.1f} nDCG@10")
+    if found.cell != DEFAULT and found.bound() > 0:
+        return Choice(found.cell, f"{_name(found.cell)}: {by} gain {100 * found.gain:.1f} nDCG@10")
     return Choice(DEFAULT, f"{_name(DEFAULT)}, the default: {by} show no clear gain")
 
 
@@ -147,14 +193,11 @@ def keywords(texts: Sequence[str]) -> list[str]:
     return out
 
 
-def by_keywords(
-    moments: Moments, X: Matrix, queries: Matrix, targets: Rows
-) -> tuple[Cell, float, float]:
-    """The cell that best finds documents by their keywords, its gain, and the gain's lower bound.
+def by_keywords(moments: Moments, X: Matrix, queries: Matrix, targets: Rows) -> Comparison:
+    """Compare cells by the reciprocal ranks of documents that are asked for by their keywords.
 
     Documents have the vectors `X` (n, d), queries of keywords (q, d) their `targets` (q,) in it.
-    The gain is of mean reciprocal rank over the default's; the bound the lower end of its two-sided
-    confidence interval, simultaneous for all cells (Bonferroni).
+    Bounds are the lower ends of two-sided intervals, simultaneous for all cells (Bonferroni).
     """
 
     def reciprocal_ranks(scores: Matrix) -> NDArray[np.float64]:
@@ -162,13 +205,13 @@ def by_keywords(
         return np.asarray(1 / (1 + (scores > own).sum(axis=1)))
 
     error = ERROR / 2 / (len(CELLS) - 1)
-    return _best(moments, X, queries, reciprocal_ranks, error)
+    return _compared(moments, X, queries, reciprocal_ranks, error)
 
 
 def by_labels(
     moments: Moments, X: Matrix, queries: Matrix, labels: Sequence[Mapping[int, int]], own: Rows
-) -> tuple[Cell, float, float]:
-    """The best cell by nDCG@10, its gain, and the gain's one-sided lower bound.
+) -> Comparison:
+    """Compare cells by nDCG@10; bounds are one-sided.
 
     Labels are row of `X` -> relevance, for each query; `own` (q,) is the row of `X` that is the
     query itself, -1 for none.
@@ -179,25 +222,21 @@ def by_labels(
         _, found = top_k(scores, np.arange(len(X)), 10)
         return np.array([ndcg(*each) for each in zip(found.tolist(), labels, strict=True)])
 
-    return _best(moments, X, queries, ndcgs, ERROR)
+    return _compared(moments, X, queries, ndcgs, ERROR)
 
 
-def _best(
+def _compared(
     moments: Moments,
     X: Matrix,
     queries: Matrix,
     measure: Callable[[Matrix], NDArray[np.float64]],
     error: float,
-) -> tuple[Cell, float, float]:
-    """The best cell by the mean of a measure of scores, its mean gain over the default, and the
-    lower end of that, wrong with probability `error`."""
+) -> Comparison:
+    """Find the best cell by the mean of a measure of scores."""
     measured = dict[Cell, NDArray[np.float64]]()
     for done, cell in enumerate(CELLS, start=1):
         rescorer = Rescorer.fit(moments, *cell)
         measured[cell] = measure(rescorer.probes(queries).scores(X, rescorer.norms(X)))
         progress("comparing metrics", done, len(CELLS))
     best = max(measured, key=lambda cell: (measured[cell].mean(), cell == DEFAULT))
-    gains = measured[best] - measured[DEFAULT]
-    width = float(gains.std(ddof=1)) / sqrt(len(gains)) if len(gains) > 1 else np.inf
-    low = float(gains.mean()) - NormalDist().inv_cdf(1 - error) * width
-    return best, float(gains.mean()), low
+    return Comparison(cell=best, best=measured[best], default=measured[DEFAULT], error=error)

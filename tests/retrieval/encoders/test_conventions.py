@@ -6,7 +6,9 @@ here; slimdex gives the same vectors as that library.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,11 @@ import numpy as np
 import pytest
 
 from slimdex.indexes.arrays import Matrix
+from slimdex.retrieval.encoders.base import encode_queries
+from slimdex.retrieval.encoders.opening import encoder_from_spec
+from slimdex.retrieval.encoders.runtimes.bert_numpy import quick_start
 from slimdex.retrieval.encoders.transformer import TransformerEncoder
+from slimdex.retrieval.encoders.word_vectors.static_encoder import StaticEncoder
 from tests.encoders import HEADS, LAYERS, POSITIONS, VOCABULARY, WIDTH, make_tokenizer
 
 st = pytest.importorskip("sentence_transformers", reason="the oracle is missing")
@@ -48,7 +54,7 @@ class Convention:
     """
 
     network: tuple[str, dict[str, Any]]
-    pooling: str
+    pooling: str | tuple[str, ...]
     written: dict[str, str] = field(default_factory=dict)
     given: tuple[str, str] | None = None
     dense: tuple[int, ...] = ()
@@ -122,7 +128,9 @@ def make_network(folder: Path, convention: Convention) -> None:
     model.save_pretrained(folder)
 
 
-def sentence_transformer(folder: Path, convention: Convention) -> Any:
+def sentence_transformer(
+    folder: Path, convention: Convention, truncate_dim: int | None = None
+) -> Any:
     """The library's own model of it, which it also saves in the folder `whole`."""
     import torch
     from sentence_transformers import models
@@ -130,14 +138,16 @@ def sentence_transformer(folder: Path, convention: Convention) -> Any:
     network = models.Transformer(str(folder), max_seq_length=48)
     torch.manual_seed(7)
     modules: list[Any] = [network, models.Pooling(WIDTH, pooling_mode=convention.pooling)]
-    width = WIDTH
+    width = modules[1].get_embedding_dimension()
     for wider in convention.dense:
         modules.append(
             models.Dense(width, wider, bias=False, activation_function=torch.nn.Identity())
         )
         width = wider
     modules.append(models.Normalize())
-    made = st.SentenceTransformer(modules=modules, prompts=convention.written, device="cpu")
+    made = st.SentenceTransformer(
+        modules=modules, prompts=convention.written, truncate_dim=truncate_dim, device="cpu"
+    )
     made.save(str(folder / "whole"))
     return made
 
@@ -166,6 +176,91 @@ def test_vectors_are_those_of_sentence_transformers(name: str, tmp_path: Path) -
         assert furthest(encoder.encode_queries(text), vector[None]) <= 1e-5
     plain = library.encode(QUERIES)
     assert furthest(queries, plain) > 1e-3, "the prompt counts"
+
+
+@pytest.mark.filterwarnings("ignore")  # of the library, whose names move
+@pytest.mark.parametrize("prompts", [{"query": "the cat "}, {"query": "the ", "document": "dog "}])
+@pytest.mark.parametrize("kept", [None, 5])
+def test_static_vectors_with_prompts_and_fewer_dimensions(
+    prompts: dict[str, str], kept: int | None, tmp_path: Path
+) -> None:
+    from sentence_transformers import models
+    from tokenizers import Tokenizer
+
+    make_tokenizer(tmp_path, "bert", "right")
+    tokenizer = Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    weights = np.random.default_rng(2).normal(size=(len(VOCABULARY), 9)).astype(np.float32)
+    library = st.SentenceTransformer(
+        modules=[models.StaticEmbedding(tokenizer, embedding_weights=weights)],
+        prompts=prompts,
+        default_prompt_name="query",
+        truncate_dim=kept,
+        device="cpu",
+    )
+    library.save(str(tmp_path / "theirs"))
+    encoder = StaticEncoder(tmp_path / "theirs")
+    saved = encoder.save(tmp_path / "ours")
+    for same in (encoder, encoder_from_spec(encoder.spec()), saved):
+        assert same.dim == (kept or 9)
+        assert furthest(encode_queries(same, QUERIES), library.encode_query(QUERIES)) <= 1e-5
+        assert furthest(same.encode(DOCUMENTS), library.encode_document(DOCUMENTS)) <= 1e-5
+    again = st.SentenceTransformer(str(tmp_path / "ours"), device="cpu")
+    assert furthest(again.encode_query(QUERIES), library.encode_query(QUERIES)) <= 1e-5
+    other = StaticEncoder(tmp_path / "theirs", query_prompt="dog ")
+    theirs = library.encode(QUERIES, prompt="dog ")
+    assert furthest(other.encode_queries(QUERIES), theirs) <= 1e-5
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("starts", [quick_start, nullcontext])
+def test_fewer_dimensions_are_kept_as_the_library_keeps_them(
+    starts: Callable[[], AbstractContextManager[None]], tmp_path: Path
+) -> None:
+    width = 7
+    make_network(tmp_path, CONVENTIONS["BGE"])
+    library = sentence_transformer(tmp_path, CONVENTIONS["BGE"], truncate_dim=width)
+    with starts():
+        encoder = TransformerEncoder(str(tmp_path / "whole"), precision="fp32")
+        ours = encoder.encode(DOCUMENTS)
+    assert encoder.dim == width
+    assert encoder.spec()["head"] == ["Normalize", f"Truncate {width}"]
+    theirs = library.encode_document(DOCUMENTS)
+    assert furthest(ours, theirs) <= 1e-5
+    assert furthest(encoder_from_spec(encoder.spec()).encode(DOCUMENTS), theirs) <= 1e-5
+    assert furthest(torch_vectors(encoder, DOCUMENTS), theirs) <= 1e-5
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    "modes", ["weightedmean", "mean_sqrt_len_tokens", ("cls", "mean"), ("mean", "lasttoken", "max")]
+)
+def test_poolings_are_those_of_the_library(modes: str | tuple[str, ...], tmp_path: Path) -> None:
+    dense = (10,) if modes == ("cls", "mean") else ()
+    convention = replace(CONVENTIONS["BGE"], pooling=modes, dense=dense)
+    make_network(tmp_path, convention)
+    theirs = sentence_transformer(tmp_path, convention).encode(DOCUMENTS)
+    for starts in (quick_start, nullcontext):
+        with starts():
+            encoder = TransformerEncoder(str(tmp_path / "whole"), precision="fp32")
+            assert furthest(encoder.encode(DOCUMENTS), theirs) <= 1e-5
+    assert furthest(encoder_from_spec(encoder.spec()).encode(DOCUMENTS), theirs) <= 1e-5
+    assert furthest(torch_vectors(encoder, DOCUMENTS), theirs) <= 1e-5
+    plain = TransformerEncoder(str(tmp_path / "whole"), pooling="mean", precision="fp32")
+    assert encoder.dim != plain.dim or furthest(plain.encode(DOCUMENTS), theirs) > 1e-3
+
+
+def torch_vectors(encoder: TransformerEncoder, texts: list[str]) -> Matrix:
+    """Vectors of the network in torch, of one text at a time."""
+    import torch
+
+    rows = list[Matrix]()
+    for text in texts:
+        ids = torch.tensor([encoder.tokenizer.encode(text).ids])
+        with torch.inference_mode():
+            rows.append(encoder.network()(ids, torch.ones_like(ids)).numpy())
+    return np.concatenate(rows)
 
 
 def furthest(one: Matrix, other: Matrix) -> float:

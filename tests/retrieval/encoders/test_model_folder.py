@@ -100,9 +100,10 @@ def test_a_given_pooling_leaves_out_what_follows(write: Write) -> None:
     ("config", "expected"),
     [
         ({"prompts": {"query": "cat: ", "passage": "rain: "}}, Prompts("cat: ", "rain: ")),
+        ({"prompts": {"query": "cat: "}, "default_prompt_name": "query"}, Prompts("cat: ", "")),
         (
-            {"prompts": {"search": "find "}, "default_prompt_name": "search"},
-            Prompts("find ", "find "),
+            {"prompts": {"document": "rain: ", "sts": "find "}, "default_prompt_name": "sts"},
+            Prompts("", "rain: "),
         ),
     ],
 )
@@ -131,12 +132,13 @@ def test_lower_case(write: Write) -> None:
         {"modules.json": [{"type": "own_code.Transformer"}]},
         {"modules.json": [{"type": TRANSFORMER}, {"type": LSTM}]},
         {"modules.json": [{"type": TRANSFORMER, "path": "../elsewhere"}]},
-        {"1_Pooling/config.json": {"pooling_mode_weightedmean_tokens": True}},
+        {"1_Pooling/config.json": {"pooling_mode": ["cls", "median"]}},
         {
             "1_Pooling/config.json": {"pooling_mode": "cls", "include_prompt": False},
             "config_sentence_transformers.json": {"prompts": {"query": "q: "}},
         },
         {"config_sentence_transformers.json": {"prompts": {"query": 1}}},
+        {"config_sentence_transformers.json": {"truncate_dim": 0}},
         {"2_Dense/config.json": {"activation_function": "os.system"}},
         {"2_Dense/config.json": {"use_residual": True}},
     ],

@@ -65,6 +65,7 @@ def check_same(collection: Collection, folder: Path) -> SentenceTransformer:
     ("architecture", "pooling", "settings"),
     [
         ("bert", "mean", Settings(8, kind="flat")),
+        ("bert", "cls+weightedmean", Settings(8, kind="flat")),
         *slow(
             [
                 ("bert", "max", Settings(8, kind="flat", reducer="autoencoder")),
@@ -112,7 +113,8 @@ def test_word_vectors_are_a_static_embedding(tmp_path: Path, pooling: str) -> No
     """With words that are not known, whose number makes no difference to what has unit length."""
     rng = np.random.default_rng(0)
     path = glove(tmp_path / "words", WORDS[:8], rng.normal(size=(8, 10)).astype(np.float32))
-    with made(tmp_path / "i", StaticEncoder(path, pooling=pooling), Settings(4)) as collection:
+    encoder = StaticEncoder(path, pooling=pooling, query_prompt="the cat ")
+    with made(tmp_path / "i", encoder, Settings(4)) as collection:
         check_same(collection, tmp_path / "x")
         collection.reduce(Settings(4, beta=1.0))
         for vectors in ("reduced", "full"):

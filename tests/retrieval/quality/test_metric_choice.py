@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.stats
+from numpy.typing import NDArray
 
 from slimdex.indexes.arrays import Matrix, Rows
 from slimdex.indexes.reducers.moments import Moments
-from slimdex.retrieval.quality.metric_choice import DEFAULT, by_keywords, by_labels
+from slimdex.retrieval.quality.metric_choice import DEFAULT, LEAST_TIMES, by_keywords, by_labels
 
 
 def moments(X: Matrix) -> Moments:
@@ -26,22 +28,22 @@ def told_apart(rng: np.random.Generator, raw: bool) -> tuple[Matrix, Matrix, Row
     return X, queries, np.arange(200)
 
 
-def test_keywords_favour_another_metric_for_raw_encoders_only(rng: np.random.Generator) -> None:
+def test_keywords_prove_raw_encoders_only(rng: np.random.Generator) -> None:
     X, queries, targets = told_apart(rng, raw=True)
-    cell, gain, low = by_keywords(moments(X), X, queries, targets)
-    assert cell != DEFAULT
-    assert gain > 0.1
-    assert low > 0
+    found = by_keywords(moments(X), X, queries, targets)
+    assert found.cell != DEFAULT
+    assert found.bound(LEAST_TIMES) > 0
     X, queries, targets = told_apart(rng, raw=False)
-    _, gain, low = by_keywords(moments(X), X, queries, targets)
-    assert gain < 0.1
+    found = by_keywords(moments(X), X, queries, targets)
+    assert found.times < 1.2
+    assert found.bound(LEAST_TIMES) < 0
 
 
 def test_the_gain_is_that_of_mean_reciprocal_ranks(rng: np.random.Generator) -> None:
     X, queries, targets = told_apart(rng, raw=True)
-    (beta, gamma), gain, _ = by_keywords(moments(X), X, queries, targets)
-    ranks = []
-    for b, g in ((beta, gamma), DEFAULT):
+    found = by_keywords(moments(X), X, queries, targets)
+    measured = []
+    for b, g in (found.cell, DEFAULT):
         shift = b * X.mean(axis=0, dtype=np.float64)
         values, axes = np.linalg.eigh((X - shift).T @ (X - shift) / len(X))
         turned = axes * values ** (-g / 2)
@@ -49,17 +51,25 @@ def test_the_gain_is_that_of_mean_reciprocal_ranks(rng: np.random.Generator) -> 
         unit /= np.linalg.norm(unit, axis=1, keepdims=True)
         scores = ((queries - shift) @ turned) @ unit.T
         own = scores[np.arange(200), targets]
-        ranks.append((1 / (1 + (scores > own[:, None]).sum(axis=1))).mean())
-    assert gain == pytest.approx(ranks[0] - ranks[1], abs=1e-3)
+        measured.append(1 / (1 + (scores > own[:, None]).sum(axis=1)))
+    best, default = measured
+    assert found.gain == pytest.approx(best.mean() - default.mean(), abs=1e-3)
+    assert found.times == pytest.approx(best.mean() / default.mean(), rel=1e-2)
+    for times in (1, 3):
+        low, _ = scipy.stats.norm.interval(1 - 0.05 / 24, *mean_and_error(best - times * default))
+        assert found.bound(times) == pytest.approx(low, abs=2e-3)
+
+
+def mean_and_error(values: NDArray[np.float64]) -> tuple[float, float]:
+    return float(values.mean()), float(scipy.stats.sem(values))
 
 
 def test_labels_change_the_metric_only_for_a_significant_gain(rng: np.random.Generator) -> None:
     X, queries, targets = told_apart(rng, raw=True)
     labels = [{int(target): 1} for target in targets]
     none = np.full(200, -1)
-    cell, gain, low = by_labels(moments(X), X, queries, labels, none)
-    assert cell != DEFAULT
-    assert 0 < low < gain
+    found = by_labels(moments(X), X, queries, labels, none)
+    assert found.cell != DEFAULT
+    assert 0 < found.bound() < found.gain
     wrong = [{int(target): 1} for target in rng.permutation(600)[:200]]
-    _, gain, low = by_labels(moments(X), X, queries, wrong, none)
-    assert low < 0.02
+    assert by_labels(moments(X), X, queries, wrong, none).bound() < 0.02

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from slimdex.indexes.errors import InputError
 
-from ..model_folder import Dense, Normalize, SentenceFolder, read_json, weight_files
+from ..model_folder import Dense, HeadPart, SentenceFolder, Truncate, read_json, weight_files
 from ..pooling import POOLER, WK, Pooling
 from ..tokens import GROUP_CHARACTERS, read_tokenizer
 from .openvino_runtime import Facts
@@ -252,7 +252,7 @@ def read_bert(folder: SentenceFolder, pooling: Pooling) -> tuple[Family, Facts, 
         )
     tokenizer, longest = read
     facts = Facts(
-        dim=head_width(family.width, folder.head),
+        dim=head_width(family.width * len(pooling.modes), folder.head),
         width=family.width,
         layers=family.shape.layers,
         longest=int(min(longest, family.longest)),
@@ -351,7 +351,7 @@ class Weights:
             raise ValueError(f"{path}: {error}; expected safetensors") from error
 
 
-def head_width(columns: int, head: Sequence[Dense | Normalize]) -> int:
+def head_width(columns: int, head: Sequence[HeadPart]) -> int:
     """Dimensions of vectors (batch, columns) after the head.
 
     Raises `InputError` if weights are missing or do not fit.
@@ -359,6 +359,8 @@ def head_width(columns: int, head: Sequence[Dense | Normalize]) -> int:
     for part in head:
         if isinstance(part, Dense):
             columns = len(dense(part, columns)[0])
+        elif isinstance(part, Truncate):
+            columns = min(part.dim, columns)
     return columns
 
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from slimdex.indexes.arrays import Matrix, Rows, batches
 from slimdex.indexes.execution.threads import threads_for
 
-from ..model_folder import Dense, Normalize, SentenceFolder
+from ..model_folder import Dense, HeadPart, SentenceFolder, Truncate
 from ..pooling import POOLER, Pooling
 from .bert_folder import POSITIONS, TINY, TYPES, WORDS, Array, Family, buckets, dense, read_bert
 from .openvino_runtime import CPU_TOKENS, Batch, Facts, OpenVinoRuntime
@@ -32,6 +32,8 @@ POOLERS: dict[str, Callable[[Array], Array]] = {
     "mean": lambda state: state.mean(axis=0),
     "max": lambda state: state.max(axis=0),
     "last": lambda state: state[-1],
+    "sqrtmean": lambda state: state.sum(axis=0) / np.float32(np.sqrt(len(state))),
+    "weightedmean": lambda state: np.average(state, axis=0, weights=np.arange(1, len(state) + 1)),
 }
 """Mode -> function from a hidden state (n, width) to a vector (width,)."""
 FIRST_TOKENS = 1024
@@ -51,7 +53,7 @@ class FirstTexts:
 
     family: Family
     pooling: Pooling
-    head: Sequence[Dense | Normalize]
+    head: Sequence[HeadPart]
 
     def encode(self, texts: Sequence[NDArray[np.int64]]) -> Matrix:
         """Encode the token ids (n,) of texts, without padding, to vectors (texts, dim)."""
@@ -62,9 +64,14 @@ class FirstTexts:
                 firsts = states[-1][[0, *starts]]
                 pooled = np.tanh(self._linear(firsts, f"{self.family.architecture.pooler}"))
             else:
-                pooler = POOLERS[self.pooling.mode]
                 layers = [np.split(states[layer], starts) for layer in self.pooling.layers]
-                pooled = np.mean([[*map(pooler, layer)] for layer in layers], axis=0)
+                poolers = [POOLERS[mode] for mode in self.pooling.modes]
+                pooled = np.hstack(
+                    [
+                        np.mean([[*map(pooler, layer)] for layer in layers], axis=0)
+                        for pooler in poolers
+                    ]
+                )
             return with_head(pooled, self.head)
 
     def _states(self, texts: Sequence[NDArray[np.int64]], starts: Rows) -> list[Array]:
@@ -147,13 +154,15 @@ def attention(query: Array, key: Array, value: Array, bias: Array | float, heads
     return found.transpose(1, 0, 2).reshape(found.shape[1], -1)
 
 
-def with_head(vectors: Array, head: Sequence[Dense | Normalize]) -> Matrix:
+def with_head(vectors: Array, head: Sequence[HeadPart]) -> Matrix:
     """Apply the modules after the pooling to vectors (n, width)."""
     for part in head:
         if isinstance(part, Dense):
             weight, bias = dense(part, vectors.shape[1])
             vectors = vectors @ weight.T + (0 if bias is None else bias)
             vectors = ACTIVATIONS[part.activation.lower()](vectors)
+        elif isinstance(part, Truncate):
+            vectors = vectors[:, : part.dim]
         else:
             lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
             vectors = vectors / np.maximum(lengths, TINY)

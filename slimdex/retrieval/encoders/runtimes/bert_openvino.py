@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..model_folder import Dense, Normalize, SentenceFolder
+from ..model_folder import Dense, HeadPart, SentenceFolder, Truncate
 from ..pooling import POOLER, Pooling
 from .bert_folder import (
     POSITIONS,
@@ -163,15 +163,22 @@ def _model(output: Node, given: list[Node]) -> Any:
 
 
 def pool(states: Sequence[Node], mask: Node, pooling: Pooling) -> Node:
-    """Pool hidden states (batch, seq, width) to (batch, width); padding is on the right."""
-    pooled = [POOLERS[pooling.mode](states[layer], mask) for layer in pooling.layers]
+    """Pool hidden states (batch, seq, width) to (batch, dim); padding is on the right."""
+    joined = [
+        _average([POOLERS[mode](states[layer], mask) for layer in pooling.layers])
+        for mode in pooling.modes
+    ]
+    return ops().concat(joined, 1) if len(joined) > 1 else joined[0]
+
+
+def _average(pooled: Sequence[Node]) -> Node:
     total = pooled[0]
     for other in pooled[1:]:
         total = ops().add(total, other)
     return ops().divide(total, scalar(len(pooled), np.float32)) if len(pooled) > 1 else total
 
 
-def with_head(vectors: Node, head: Sequence[Dense | Normalize]) -> Node:
+def with_head(vectors: Node, head: Sequence[HeadPart]) -> Node:
     """Apply the modules after the pooling to vectors (batch, width).
 
     Raises `InputError` if weights are missing or do not fit.
@@ -180,6 +187,9 @@ def with_head(vectors: Node, head: Sequence[Dense | Normalize]) -> Node:
         if isinstance(part, Dense):
             product = linear(vectors, *dense(part, width(vectors)))
             vectors = activated(product, part.activation.lower())
+        elif isinstance(part, Truncate):
+            stop = min(part.dim, width(vectors))
+            vectors = ops().slice(vectors, integers(0), integers(stop), integers(1), integers(1))
         else:
             squares = ops().reduce_sum(ops().multiply(vectors, vectors), integers(1), True)
             lengths = ops().maximum(ops().sqrt(squares), scalar(TINY, np.float32))
@@ -206,13 +216,30 @@ def _mean(hidden: Node, mask: Node) -> Node:
     return ops().divide(total, ops().maximum(count, scalar(1.0, np.float32)))
 
 
+def _weighted_mean(hidden: Node, mask: Node) -> Node:
+    places = ops().cum_sum(mask, scalar(1))
+    return _mean(hidden, ops().multiply(places, mask))
+
+
+def _sqrt_mean(hidden: Node, mask: Node) -> Node:
+    count = ops().reduce_sum(ops().convert(mask, "f32"), integers(1), True)
+    return ops().multiply(_mean(hidden, mask), ops().sqrt(count))
+
+
 def _max(hidden: Node, mask: Node) -> Node:
     seen = ops().unsqueeze(ops().convert(mask, "boolean"), integers(2))
     lowest = scalar(float(np.finfo(np.float32).min), np.float32)
     return ops().reduce_max(ops().select(seen, hidden, lowest), integers(1), False)
 
 
-POOLERS = {"cls": first, "mean": _mean, "max": _max, "last": _last}
+POOLERS = {
+    "cls": first,
+    "mean": _mean,
+    "max": _max,
+    "last": _last,
+    "sqrtmean": _sqrt_mean,
+    "weightedmean": _weighted_mean,
+}
 """Mode -> function from hidden state and mask to vectors."""
 
 

@@ -69,7 +69,7 @@ class NetworkLoader:
     @cached_property
     def key(self) -> str:
         """Cache key of the conversion."""
-        head = ",".join(type(part).__name__ for part in self._folder.head)
+        head = ",".join(str(part) for part in self._folder.head)
         return conversion_key(self._files.folder, self.sha256, f"{self._pooling} {head}")
 
     def load(self, precision: str) -> tuple[Runtime, Facts, Any]:

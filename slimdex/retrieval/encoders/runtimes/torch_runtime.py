@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.errors import InputError
 
-from ..model_folder import Dense, Normalize, check_model_folder
+from ..model_folder import Dense, HeadPart, Truncate, check_model_folder
 from ..models import ModelFiles
 from ..pooling import POOLER, Pooling, pool
 from ..tokens import Ids, padding_id, random_batch
@@ -188,6 +188,17 @@ class Unit(nn.Module):
         return nn.functional.normalize(vectors, dim=-1)
 
 
+class First(nn.Module):
+    """The first dimensions of vectors."""
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.dim = dim
+
+    def forward(self, vectors: Tensor) -> Tensor:
+        return vectors[:, : self.dim]
+
+
 def load_transformer(files: ModelFiles, folder: Path, *, trust_remote_code: bool) -> Transformer:
     """Load tokenizer and model from safetensors.
 
@@ -233,7 +244,7 @@ def load_transformer(files: ModelFiles, folder: Path, *, trust_remote_code: bool
 
 
 def build_network(
-    transformer: Transformer, pooling: Pooling, head: Sequence[Dense | Normalize]
+    transformer: Transformer, pooling: Pooling, head: Sequence[HeadPart]
 ) -> SentenceNetwork:
     """Build the network of transformer, pooling and head.
 
@@ -244,12 +255,16 @@ def build_network(
         raise InputError(
             "pooling 'pooler': the model has no pooler; expected cls, mean, max or last"
         )
-    modules, width = list[nn.Module](), transformer.width
+    modules = list[nn.Module]()
+    width = transformer.width * len(pooling.modes)
     for part in head:
         if isinstance(part, Dense):
             weight, bias = dense(part, width)
             width = len(weight)
             modules.append(linear(weight, bias, part.activation))
+        elif isinstance(part, Truncate):
+            width = min(part.dim, width)
+            modules.append(First(width))
         else:
             modules.append(Unit())
     return SentenceNetwork(transformer.module, pooling, modules, width).eval()

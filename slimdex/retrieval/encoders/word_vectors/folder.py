@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,14 @@ from slimdex.indexes.errors import InputError
 from slimdex.indexes.execution.forks import cached_property
 
 from ...atomic_files import check_new, publish_folder
-from ..model_folder import MODULES, read_json
+from ..model_folder import (
+    MODULES,
+    SETTINGS,
+    Prompts,
+    read_dimensions,
+    read_json,
+    read_prompts,
+)
 from ..tokens import read_tokenizer
 from .pieces import unknown_id
 
@@ -50,6 +57,7 @@ class StaticVectors:
     normalize : whether text vectors are scaled to unit length.
     definition : the tokenizer as JSON, if it was read from a file.
     known_sha256 : hash computed while a word vector file was parsed.
+    prompts : prefixes of texts, whose tokens count as theirs.
     """
 
     vectors: Matrix
@@ -60,6 +68,7 @@ class StaticVectors:
     normalize: bool = False
     definition: str | None = None
     known_sha256: str | None = None
+    prompts: Prompts = field(default_factory=Prompts)
 
     @property
     def tokens(self) -> int:
@@ -128,6 +137,7 @@ def read_static(folder: Path) -> StaticVectors:
     except (SafetensorError, TypeError, ValueError) as error:  # numpy has no type for some tensors
         raise InputError(f"{path}: {error}; expected tensors of numbers") from error
     vectors = _float32(path, name, arrays[name], 2)
+    vectors = np.ascontiguousarray(vectors[:, : read_dimensions(folder)])
     tokenizer = read_tokenizer(place / TOKENIZER)
     definition = (place / TOKENIZER).read_text(encoding="utf-8")
     config = read_json(folder / CONFIG) if (folder / CONFIG).is_file() else {}
@@ -147,13 +157,14 @@ def read_static(folder: Path) -> StaticVectors:
                 f"{place / TOKENIZER}"
             )
     return StaticVectors(
-        vectors,
-        tokenizer,
-        None if weights is None else _float32(path, "weights", weights, 1),
-        mapping,
-        None if has_no_unknown else unknown_id(tokenizer),
-        normalizes,
-        definition,
+        vectors=vectors,
+        tokenizer=tokenizer,
+        weights=None if weights is None else _float32(path, "weights", weights, 1),
+        mapping=mapping,
+        dropped=None if has_no_unknown else unknown_id(tokenizer),
+        normalize=normalizes,
+        definition=definition,
+        prompts=read_prompts(folder),
     )
 
 
@@ -195,6 +206,9 @@ def write_static(folder: Path, vectors: StaticVectors, about: dict[str, Any]) ->
         (new / TOKENIZER).write_text(whole.definition or "", encoding="utf-8")
         (new / CONFIG).write_text(json.dumps(config, indent=2), encoding="utf-8")
         (new / MODULES).write_text(json.dumps(modules, indent=2), encoding="utf-8")
+        if whole.prompts != Prompts():
+            settings = {"prompts": asdict(whole.prompts)}
+            (new / SETTINGS).write_text(json.dumps(settings, indent=2), encoding="utf-8")
         (new / WEIGHTS).chmod(
             (new / CONFIG).stat().st_mode
         )  # safetensors makes it private to its owner

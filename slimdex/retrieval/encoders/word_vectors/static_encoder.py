@@ -22,6 +22,7 @@ from slimdex.indexes.errors import InputError, shortened
 from slimdex.indexes.execution.threads import eigh, product
 
 from ..base import check_unchanged, several
+from ..model_folder import Prompts
 from ..models import find_model
 from ..tokens import GROUP_TEXTS, groups
 from .files import read_word_vectors
@@ -61,6 +62,7 @@ class StaticEncoder:
     pooling : ``mean``; or ``sif``, weighted by ``a / (a + p(word))`` with p by Zipf's law, since
         such files list words by frequency (`fitted` takes p from texts). By default the folder's
         pooling, and ``mean`` for files.
+    query_prompt, document_prompt : prefixes of texts; by default the folder's.
 
     Attributes
     ----------
@@ -77,7 +79,14 @@ class StaticEncoder:
 
     precision, runtime = "fp32", "numpy, fp32"
 
-    def __init__(self, model: str | Path, *, pooling: str | None = None) -> None:
+    def __init__(
+        self,
+        model: str | Path,
+        *,
+        pooling: str | None = None,
+        query_prompt: str | None = None,
+        document_prompt: str | None = None,
+    ) -> None:
         if pooling is not None and pooling not in POOLINGS:
             raise InputError(
                 f"pooling={pooling!r}; expected {' or '.join(POOLINGS)} for word vectors"
@@ -96,7 +105,8 @@ class StaticEncoder:
             files = find_model(str(model))
             name, revision = files.name, files.revision
             vectors = read_static(files.folder)
-        self._set(vectors, pooling, name, revision)
+        prompts = vectors.prompts.replaced(query_prompt, document_prompt)
+        self._set(replace(vectors, prompts=prompts), pooling, name, revision)
 
     @classmethod
     def of(cls, vectors: StaticVectors) -> StaticEncoder:
@@ -128,37 +138,51 @@ class StaticEncoder:
         vars(self).update(state)
         self._pieces = WordPieces(self.vectors.tokenizer, self.vectors.dropped)
 
+    @property
+    def prompts(self) -> Prompts:
+        """Prefixes of queries and documents."""
+        return self.vectors.prompts
+
     def count_tokens(self, texts: str | Sequence[str]) -> int:
         """Count the tokens that have a vector."""
         texts = several(texts)
         return sum(self.token_counts(texts))
 
     def token_counts(self, texts: Sequence[str]) -> list[int]:
-        """Count the tokens of each text that have a vector; texts are never truncated."""
+        """Count the tokens of each document, with its prompt, that have a vector."""
         counts = list[int]()
         for group in groups(texts):
-            counts += self._pieces.counts(texts[group])
+            counts += self._pieces.counts(_prompted(texts[group], self.prompts.document))
         return counts
 
     def spec(self) -> dict[str, Any]:
-        """Return the file or folder, the SHA-256 of its contents, and the pooling.
+        """Return the file or folder, the SHA-256 of its contents, the pooling, and prompts, if any.
 
         `model` is None for an encoder that was `fitted` and not saved.
         """
-        return {
+        spec: dict[str, Any] = {
             "type": "static",
             "model": self._name,
             "sha256": self.vectors.sha256,
             "revision": self._revision,
             "pooling": self.pooling,
         }
+        if self.prompts != Prompts():
+            spec["prompts"] = [self.prompts.query, self.prompts.document]
+        return spec
 
     def encode(self, texts: str | Sequence[str]) -> Matrix:
-        """Encode texts to vectors (n, dim); a single text gives (1, dim)."""
-        texts = several(texts)
+        """Encode documents to vectors (n, dim); a single text gives (1, dim)."""
+        return self._encode(several(texts), self.prompts.document)
+
+    def encode_queries(self, texts: str | Sequence[str]) -> Matrix:
+        """Encode queries to vectors (n, dim), with the query prompt."""
+        return self._encode(several(texts), self.prompts.query)
+
+    def _encode(self, texts: Sequence[str], prompt: str) -> Matrix:
         out = np.zeros((len(texts), self.dim), dtype=np.float32)
         for group in groups(texts):
-            out[group] = self._pooled(*self._pieces.ids(texts[group]))
+            out[group] = self._pooled(*self._pieces.ids(_prompted(texts[group], prompt)))
         return normalize_rows(out) if self.vectors.normalize else out
 
     def fitted(
@@ -184,7 +208,8 @@ class StaticEncoder:
         InputError
             If there are neither texts nor frequencies, or they contain no known word.
         """
-        parts = [self._pieces.ids(part) for part in _parts(texts)]
+        prompt = self.prompts.document
+        parts = [self._pieces.ids(_prompted(part, prompt)) for part in _parts(texts)]
         counts = np.zeros(self.vectors.tokens, dtype=np.float64)
         if frequencies is not None:
             if not isinstance(frequencies, Mapping):
@@ -261,8 +286,14 @@ def static_from_spec(spec: dict[str, Any], *, model: str | None = None) -> Stati
             "`save` it and pass model=PATH (or record it with `move_model`)"
         )
     pooling = spec["pooling"]
+    query, document = spec.get("prompts", ("", ""))
     try:
-        encoder = StaticEncoder(place, pooling=pooling if pooling in POOLINGS else None)
+        encoder = StaticEncoder(
+            place,
+            pooling=pooling if pooling in POOLINGS else None,
+            query_prompt=query,
+            document_prompt=document,
+        )
     except InputError:
         if model is not None or not os.path.exists(place):
             raise
@@ -282,6 +313,10 @@ def _weights(vectors: StaticVectors, p: NDArray[np.float64] | None) -> NDArray[n
         known = np.arange(vectors.tokens) != vectors.dropped
         p[known] = zipf(int(known.sum()))
     return sif_weights(p)
+
+
+def _prompted(texts: Sequence[str], prompt: str) -> Sequence[str]:
+    return [prompt + text for text in texts] if prompt else texts
 
 
 def _parts(texts: Iterable[str]) -> Iterator[list[str]]:
