@@ -12,6 +12,8 @@ title, the headings above the passage, and the passage are encoded. The rules:
   headings are not sections: text continues across them.
 - If title and headings take more than a quarter of the length, the outer headings are omitted
   first, the title last.
+- Code, whose parts have lines as anchors, is cut at definitions: the outermost class or function
+  that fits is a passage. Small ones are joined within their class; pieces of a long one are not.
 - Offsets are in characters; passages have no white space at their ends, and together contain all
   other text.
 
@@ -24,7 +26,7 @@ import re
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import accumulate, pairwise
 
 from .documents import Document, Part, content
@@ -42,6 +44,10 @@ LONGEST_UNIT = 100
 CONTEXT_TRIES = 4
 """Attempts to cut a section shorter if its pieces have more tokens together than alone."""
 
+BARE = ("",)
+"""Headings of a piece that fits only without its title."""
+LINES = re.compile(r"L\d+(-L\d+)?")
+"""Anchor of a part of code."""
 PART, PARAGRAPH, SENTENCE, LINE, WORD, LETTER = range(6)
 """Boundaries at the end of a unit, strongest first."""
 _ENDS = {
@@ -78,7 +84,7 @@ def divided(
     >>> [text[p.start : p.end] for p in divided("", text, (), words, 9)]
     ['One two three. Four five six. One two three.', 'Four five six. One two three. Four five six.']
     """
-    return _Cut(title, text, count, length).passages(parts)
+    return _Cut(title, text, parts, count, length).passages()
 
 
 def contents_of_passages(document: Document, count: Count, length: int) -> list[str]:
@@ -88,34 +94,8 @@ def contents_of_passages(document: Document, count: Count, length: int) -> list[
     """
     if not document.passages:
         return [document.content]
-    special, contexts = count([""])[0], dict[tuple[str, ...], str]()
-    texts = list[str]()
-    for start, end in document.passages:
-        headings = headings_of(document.parts, start, end)
-        if headings not in contexts:
-            contexts[headings], _ = fitting_context(
-                document.title, headings, count, length, special
-            )
-        texts.append(content(contexts[headings], document.text[start:end]))
-    return texts
-
-
-def fitting_context(
-    title: str, headings: tuple[str, ...], count: Count, length: int, special: int
-) -> tuple[str, int]:
-    """Context of a passage below a title and headings, and its tokens without special ones.
-
-    Outer headings are left out, and then all, if a passage has no room for them.
-    """
-    below = headings[1:] if headings[:1] == (title,) else headings
-    for named in [*(below[i:] for i in range(len(below))), ()]:
-        context = " ".join(filter(None, [title, *named]))
-        if len(context) > LONGEST_UNIT * length:
-            continue
-        tokens = count([context])[0] - special
-        if tokens * SHARE <= length - special:
-            return context, tokens
-    return "", 0
+    cut = _Cut(document.title, document.text, document.parts, count, length)
+    return [cut.content_of(start, end) for start, end in document.passages]
 
 
 def headings_of(parts: Sequence[Part], start: int, end: int) -> tuple[str, ...]:
@@ -124,14 +104,28 @@ def headings_of(parts: Sequence[Part], start: int, end: int) -> tuple[str, ...]:
     >>> parts = [Part(0, ["A", "B"]), Part(9, ["A", "C"])]
     >>> headings_of(parts, 2, 5), headings_of(parts, 2, 12)
     (('A', 'B'), ('A',))
+    >>> code = [Part(0, ["Box.open"], None, "L1-L2"), Part(9, ["Box.shut"], None, "L3-L4")]
+    >>> headings_of(code, 2, 5), headings_of(code, 2, 12)
+    (('Box.open',), ('Box',))
     """
     first, last = _part_at(parts, start), _part_at(parts, max(end - 1, start))
     if first < 0:
         return ()
-    common = tuple(parts[first].headings)
-    for part in parts[first + 1 : last + 1]:
-        common = _common(common, part.headings)
-    return common
+    parts = parts[first : last + 1]
+    if not is_code(parts):
+        return _common(*(part.headings for part in parts))
+    name = ".".join(_common(*map(_names, parts)))
+    return (name,) if name else ()
+
+
+def is_code(parts: Sequence[Part]) -> bool:
+    """Whether parts are those of code: their anchors are lines, their headings qualified names."""
+    return bool(parts) and all(LINES.fullmatch(part.anchor) for part in parts)
+
+
+def _names(part: Part) -> tuple[str, ...]:
+    """Names of the classes around a part of code, and its own."""
+    return tuple(name for heading in part.headings for name in heading.split("."))
 
 
 def part_at(parts: Sequence[Part], start: int) -> Part | None:
@@ -144,11 +138,15 @@ def _part_at(parts: Sequence[Part], start: int) -> int:
     return bisect_right(parts, start, key=lambda part: part.start) - 1
 
 
-def _common(one: Sequence[str], other: Sequence[str]) -> tuple[str, ...]:
-    same = 0
-    while same < min(len(one), len(other)) and one[same] == other[same]:
-        same += 1
-    return tuple(one[:same])
+def _common(*paths: Sequence[str]) -> tuple[str, ...]:
+    """Headings that paths have in common, outermost first."""
+    first, *others = map(tuple, paths)
+    for other in others:
+        same = min(len(first), len(other))
+        while first[:same] != other[:same]:
+            same -= 1
+        first = first[:same]
+    return first
 
 
 @dataclass(frozen=True)
@@ -159,6 +157,7 @@ class _Section:
     end: int
     headings: tuple[str, ...]
     inner: list[int] = field(default_factory=list)
+    begins: bool = False  # a definition of several lines
 
 
 @dataclass(frozen=True)
@@ -180,19 +179,66 @@ class _Piece:
     tokens: int
     section: int
     headings: tuple[str, ...]
+    is_whole: bool = False  # definitions of code, none of them cut
 
 
 class _Cut:
-    def __init__(self, title: str, text: str, count: Count, length: int) -> None:
-        self._title, self._text, self._length = title, text, length
-        self._count, self._special = count, count([""])[0]
-        self._contexts: dict[tuple[str, ...], tuple[str, int]] = {}
+    """Cuts one text; `parts` are those of the whole text."""
 
-    def passages(self, parts: Sequence[Part]) -> list[Passage]:
+    def __init__(
+        self, title: str, text: str, parts: Sequence[Part], count: Count, length: int
+    ) -> None:
+        self._title, self._text, self._parts, self._length = title, text, parts, length
+        self._count, self._special = count, count([""])[0]
+        self._is_code = is_code(parts)
+        self._contexts: dict[tuple[str, ...], tuple[str, int]] = {BARE: ("", 0)}
+
+    def passages(self) -> list[Passage]:
+        if self._is_code:
+            pieces = self._of_code(_sections_of_code(self._text, self._parts), 0)
+            return [self._passage(piece) for piece in self._joined(pieces)]
         pieces = list[_Piece]()
-        for i, section in enumerate(_sections(self._text, parts)):
+        for i, section in enumerate(_sections(self._text, self._parts)):
             pieces += self._of_section(i, section)
         return [self._passage(piece) for piece in self._joined(pieces)]
+
+    def content_of(self, start: int, end: int) -> str:
+        """Text to encode of the passage that was cut from start to end."""
+        headings = headings_of(self._parts, start, end)
+        if self._is_code:
+            headings = tuple(name for heading in headings for name in heading.split("."))
+            piece = self._fitting(start, end, headings)
+            if piece is not None:
+                headings = piece.headings
+        return content(self._context(headings)[0], self._text[start:end])
+
+    def _of_code(self, sections: Sequence[_Section], depth: int) -> list[_Piece]:
+        """Cut definitions at this depth: each is a piece if it fits, else cut at inner ones."""
+        whole = self._whole(sections)
+        if whole is not None:
+            return [whole]
+        if len(sections) == 1:
+            return self._of_section(0, sections[0])
+        pieces = list[_Piece]()
+        for group in _same_definition(sections, depth):
+            pieces += self._of_code(group, depth + 1)
+        return pieces
+
+    def _whole(self, sections: Sequence[_Section]) -> _Piece | None:
+        """Some sections as one piece, if need be without their names; None if they do not fit."""
+        start, end = sections[0].start, sections[-1].end
+        if end - start > LONGEST_UNIT * self._length:
+            return None
+        return self._fitting(start, end, _common(*(section.headings for section in sections)))
+
+    def _fitting(self, start: int, end: int, headings: tuple[str, ...]) -> _Piece | None:
+        """A piece of code below names, if need be without them; None if it does not fit."""
+        tokens = self._count([self._text[start:end]])[0] - self._special
+        for named in (headings, (), BARE):
+            piece = _Piece(start, end, tokens, 0, named, is_whole=True)
+            if self._most([piece]) <= self._length:
+                return piece
+        return None
 
     def _of_section(self, number: int, section: _Section) -> list[_Piece]:
         """Cut a section; if pieces have more tokens than their units, cut again with less room."""
@@ -234,13 +280,18 @@ class _Cut:
     def _both(self, one: _Piece, other: _Piece) -> _Piece | None:
         """Join two neighbours; None if not allowed."""
         headings = _common(one.headings, other.headings)
-        if one.section == other.section or not (headings or not one.headings or not other.headings):
+        if self._is_code:
+            may_join = bool(headings) and one.is_whole and other.is_whole
+        else:
+            is_alone = not one.headings or not other.headings
+            may_join = one.section != other.section and (bool(headings) or is_alone)
+        if not may_join:
             return None
         room = self._room(headings)
         tokens = one.tokens + other.tokens
         if tokens > room or min(one.tokens, other.tokens) * SHARE >= room:
             return None
-        both = _Piece(one.start, other.end, tokens, other.section, headings)
+        both = _Piece(one.start, other.end, tokens, other.section, headings, one.is_whole)
         return both if self._most([both]) <= self._length else None
 
     def _passage(self, piece: _Piece) -> Passage:
@@ -256,10 +307,21 @@ class _Cut:
     def _context(self, headings: tuple[str, ...]) -> tuple[str, int]:
         """Context of a passage, and its tokens."""
         if headings not in self._contexts:
-            self._contexts[headings] = fitting_context(
-                self._title, headings, self._count, self._length, self._special
-            )
+            self._contexts[headings] = self._fitting_context(headings)
         return self._contexts[headings]
+
+    def _fitting_context(self, headings: tuple[str, ...]) -> tuple[str, int]:
+        """Leave out outer headings, and then all, if a passage has no room for them."""
+        below = headings[1:] if headings[:1] == (self._title,) else headings
+        for named in [*(below[i:] for i in range(len(below))), ()]:
+            name = ("." if self._is_code else " ").join(named)
+            context = " ".join(filter(None, [self._title, name]))
+            if len(context) > LONGEST_UNIT * self._length:
+                continue
+            tokens = self._count([context])[0] - self._special
+            if tokens * SHARE <= self._length - self._special:
+                return context, tokens
+        return "", 0
 
     def _units(self, section: _Section, room: int) -> list[_Unit]:
         """Divide a section into sentences, and further until each unit fits."""
@@ -374,6 +436,34 @@ def _is_overlap(units: Sequence[_Unit], last: int, room: int) -> bool:
     """True if a unit is a whole sentence that is short enough to be in two passages."""
     begins = last == 0 or units[last - 1].ending <= SENTENCE
     return begins and units[last].ending <= SENTENCE and units[last].tokens * SHARE <= room
+
+
+def _same_definition(sections: Sequence[_Section], depth: int) -> Iterator[list[_Section]]:
+    """Group the sections of each definition at this depth; others stay alone."""
+    group = list[_Section]()
+    for section in sections:
+        names = section.headings[: depth + 1]
+        is_new = section.begins and len(section.headings) == depth + 1
+        is_inside = len(names) > depth and bool(group) and group[-1].headings[: depth + 1] == names
+        if group and (is_new or not is_inside):
+            yield group
+            group = []
+        group.append(section)
+    yield group
+
+
+def _sections_of_code(text: str, parts: Sequence[Part]) -> list[_Section]:
+    """Split code at its parts; white space alone belongs to what is before or else after it."""
+    sections = list[_Section]()
+    starts = [0, *(part.start for part in parts[1:]), len(text)]
+    for part, (start, end) in zip(parts, pairwise(starts), strict=True):
+        is_blank = not text[start:end].strip()
+        if is_blank and sections:
+            sections[-1] = replace(sections[-1], end=end)
+        elif not is_blank:
+            start = sections[-1].end if sections else 0
+            sections.append(_Section(start, end, _names(part), begins="-" in part.anchor))
+    return sections or [_Section(0, len(text), ())]
 
 
 def _sections(text: str, parts: Sequence[Part]) -> list[_Section]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import count, pairwise
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from slimdex.retrieval.documents import Part
 from slimdex.retrieval.encoders.transformer import TransformerEncoder
 from slimdex.retrieval.passages import SHARE, Passage, headings_of, part_at
+from slimdex.retrieval.sources.files.formats import source_code
 from tests.cutting import cut
 
 TITLES = st.sampled_from(["", "On cats", "a very long title that goes on and on and on for ever"])
@@ -31,7 +33,7 @@ def structured(draw: st.DrawFn) -> tuple[str, list[Part]]:
     text = draw(TEXTS)
     starts = sorted(draw(st.lists(st.integers(0, len(text)), max_size=6)))
     headings = st.lists(st.sampled_from(["A", "B", "Of things"]), max_size=3)
-    anchors = st.sampled_from(["", "x"])
+    anchors = st.sampled_from(draw(st.sampled_from([["", "x"], ["L1", "L2-L9"]])))
     return text, [Part(start, draw(headings), None, draw(anchors)) for start in starts]
 
 
@@ -74,6 +76,126 @@ def test_passages_cover_the_text_and_fit(
             shared = text[other.start : one.end]
             assert (words([shared])[0] - 2) * SHARE <= length
             assert not [p for p in parts if one.end > p.start > other.start and p.headings != []]
+
+
+@st.composite
+def written(draw: st.DrawFn) -> str:
+    """Python with classes in classes, methods of any length, and statements between them."""
+    counter = count(1)
+
+    def block(depth: int) -> list[str]:
+        lines = list[str]()
+        for _ in range(draw(st.integers(1, 4))):
+            kind = draw(st.sampled_from(["class", "def", "def", "statement"]))
+            if kind == "statement" or depth == 3:
+                lines += [f"a{next(counter)} = 1"] * draw(st.integers(1, 12))
+            elif kind == "class":
+                inner = ["    " + line for line in block(depth + 1)]
+                lines += [f"class C{next(counter)}:", *inner, ""]
+            else:
+                body = ["    pass"] * draw(st.integers(1, 30))
+                lines += [f"def f{next(counter)}():", *body, ""]
+        return lines
+
+    return "\n".join(block(0))
+
+
+@given(code=written(), length=st.integers(24, 80))
+def test_no_definition_that_fits_is_cut(code: str, length: int) -> None:
+    extract = source_code.read(code, ".py")
+    found = cut("code", extract.text, extract.parts, words, length)
+    check("code", extract.text, found)
+    lines = extract.text.split("\n")
+    for node in ast.walk(ast.parse(extract.text)):
+        if isinstance(node, ast.ClassDef | ast.FunctionDef):
+            text = "\n".join(lines[node.lineno - 1 : node.end_lineno]).strip()
+            if words([text])[0] <= length:
+                (name,) = re.findall(rf"(?:class|def) {node.name}\b", text)
+                holders = [p for p in found if text in extract.text[p.start : p.end]]
+                assert holders, f"{name} is cut"
+
+
+SHOP = """\
+package shop
+
+import "fmt"
+
+type Till struct {
+	sum, count, largest, smallest int
+	name, place string
+	opened, closed bool
+}
+
+func (till *Till) Add(price int) {
+	till.sum += price
+	till.count++
+}
+
+func (till *Till) Sum() int { return 1 }
+
+func (till *Till) Count() int { return 2 }
+
+func report(till *Till) {
+	fmt.Println("The sum of all that was sold today is", till.Sum())
+	fmt.Println("Close the shop, count the money and go home", till.Sum())
+}
+"""
+
+
+def test_a_passage_of_code_is_a_definition_with_its_qualified_name() -> None:
+    pytest.importorskip("tree_sitter")
+    extract = source_code.read(SHOP, ".go")
+
+    def named(length: int) -> list[tuple[tuple[str, ...], str]]:
+        found = cut("till", extract.text, extract.parts, words, length)
+        assert [p.context for p in found] == [
+            " ".join(["till", *headings_of(extract.parts, p.start, p.end)]) for p in found
+        ]
+        return [
+            (headings_of(extract.parts, p.start, p.end), SHOP[p.start : p.end].split("(")[0])
+            for p in found
+        ]
+
+    till = "type Till struct {\n\tsum, count, largest, smallest int\n\tname, place string"
+    till += "\n\topened, closed bool\n}\n\nfunc "
+    assert named(100) == [
+        ((), 'package shop\n\nimport "fmt"'),
+        (("Till",), till),
+        (("report",), "func report"),
+    ]
+    assert named(60) == [
+        ((), 'package shop\n\nimport "fmt"'),
+        (("Till",), till.removesuffix("\n\nfunc ")),
+        (("Till.Add",), "func "),
+        (("Till.Sum",), "func "),
+        (("Till.Count",), "func "),
+        (("report",), "func report"),
+    ]
+
+
+def test_small_methods_are_joined_below_their_class() -> None:
+    methods = "".join(f"    def get{i}(self):\n        return {i}\n\n" for i in range(12))
+    long = "    def long(self):\n" + "        self.a = self.b\n" * 15
+    code = f"class Box:\n{methods}{long}\n\ndef f():\n    return 1\n"
+    extract = source_code.read(code, ".py")
+    found = cut("", extract.text, extract.parts, words, 122)
+    texts = [extract.text[p.start : p.end] for p in found]
+    assert [text.count("def ") for text in texts] == [12, 1, 1]
+    names = [headings_of(extract.parts, p.start, p.end) for p in found]
+    assert names == [("Box",), ("Box.long",), ("f",)]
+
+
+def test_overloads_are_definitions_of_their_own() -> None:
+    """A part that goes on after an inner definition is no overload of its function."""
+    pytest.importorskip("tree_sitter")
+    method = (
+        "  static Adapter of(Type type{}) {{\n    return new Adapter() {{\n      int read() {{\n"
+        "        return 1;\n      }}\n    }};\n  }}\n"
+    )
+    code = "class Adapters {\n" + "".join(method.format(f", int a{i}") for i in range(3)) + "}\n"
+    extract = source_code.read(code, ".java")
+    found = cut("", extract.text, extract.parts, words, 40)
+    assert [code[p.start : p.end].count("static Adapter of") for p in found] == [1, 1, 1]
 
 
 @pytest.fixture(scope="module")

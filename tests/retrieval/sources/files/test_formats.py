@@ -358,7 +358,7 @@ def test_python() -> None:
         ((), "L1", '"""A module."""\n\nimport os'),
         (("first",), "L6-L8", "@cache\ndef first():\n    return 1"),
         (("Box",), "L11-L19", 'class Box:\n    """A box."""\n\n    size = 2'),
-        (("Box", "open"), "L16-L17", "def open(self):\n        pass"),
+        (("Box.open",), "L16-L17", "def open(self):\n        pass"),
         (("Box",), "L19", "full = True"),
         ((), "L22", "print(first())"),
     ]
@@ -381,9 +381,9 @@ def test_python() -> None:
         (
             ".rs",
             "impl Foo {\n    pub fn bar(&self) -> u8 {\n    }\n}\n",
-            [("Foo",), ("Foo", "bar")],
+            [("Foo",), ("Foo.bar",)],
         ),
-        (".py", "def broken(:\n\nclass A:\n    def b(self):\n", [("broken",), ("A",), ("A", "b")]),
+        (".py", "def broken(:\n\nclass A:\n    def b(self):\n", [("broken",), ("A",), ("A.b",)]),
     ],
 )
 def test_code_without_its_grammar(

@@ -135,12 +135,14 @@ SHELL = re.compile(r"(?P<indent>[ \t]*)(?P<name>[\w:.-]+)\s*\(\)\s*\{?")
 BRACED = frozenset([".c", ".h", ".cc", ".cpp", ".cxx", ".hpp", ".hh", ".hxx", ".m", ".mm", ".d"])
 """Endings of languages without a keyword for functions."""
 SHELLS = frozenset([".sh", ".bash", ".zsh", ".ksh"])
+CLOSING = re.compile(r"[\])};,\s]*+(?:end|fi|done|esac)?+[\])};,\s]*+")
+"""Lines after an inner definition that only close the outer one."""
 LONGEST_LINE = 2000
 """Longest line that may be a definition; longer ones are generated code."""
 
 
 def read(text: str, ending: str) -> Extract:
-    r"""Read a file of code; anchors are the lines of definitions, as on GitHub.
+    r"""Read a file of code; headings are qualified names, anchors are lines, as on GitHub.
 
     >>> code = read("import os\n\ndef a():\n    pass\n\nprint(a())\n", ".py")
     >>> [(part.start, part.headings, part.anchor) for part in code.parts]
@@ -161,13 +163,13 @@ def divided(text: str, definitions: Iterable[Definition]) -> Extract:
         """Begin a part, unless the text ends here or one begins here already."""
         start = starts[line - 1]
         if start < len(text) and not (parts and parts[-1].start >= start):
-            names = tuple(definition.name for definition in open_)[:DEEPEST]
+            name = ".".join(each.name for each in open_[:DEEPEST])
             anchor = f"L{line}-L{end}" if end > line else f"L{line}"
-            parts.append(Part(start, names, None, anchor))
+            parts.append(Part(start, (name,) if name else (), None, anchor))
 
     def go_on(after: int, before: int) -> None:
         """Begin a part of the enclosing definition after the end of an inner one."""
-        filled = (n for n in range(after + 1, before) if lines[n - 1].strip())
+        filled = (n for n in range(after + 1, before) if not CLOSING.fullmatch(lines[n - 1]))
         if (line := next(filled, None)) is not None:
             begin(line)
 
@@ -175,7 +177,8 @@ def divided(text: str, definitions: Iterable[Definition]) -> Extract:
     for found in [*definitions, Definition(len(lines) + 1, 0, 0, "")]:
         while open_ and (0 < open_[-1].end < found.line or open_[-1].level >= found.level):
             if end := open_.pop().end:
-                go_on(end, found.line)
+                around = open_[-1].end if open_ else 0
+                go_on(end, min(found.line, around + 1) if around else found.line)
         if found.name:
             if parts and parts[-1].start == starts[found.line - 1]:
                 parts.pop()  # at the beginning of the file
