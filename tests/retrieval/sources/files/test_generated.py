@@ -116,6 +116,9 @@ READ = {
     "blob.js": "\n".join([CODE] * 20 + [f'const icon = "{script(100)}";']),
     "prose.py": f'text = """{PROSE}"""\n',
     "words.txt": PROSE * 20,
+    "table.js": "\n".join(
+        "{ " + ", ".join(f"{word()}: {i}" for i in range(40)) + " }," for _ in range(20)
+    ),
     "chinese.js": "\n".join(f'const t{i} = "{"中文没有空格" * 30}";' for i in range(20)),
     "schema.sql": "".join(f"CREATE TABLE {word()}{i} (id INT);\n" for i in range(900)),
     "seed.sql": ROWS[:2000],
@@ -223,14 +226,17 @@ def test_attributes_decide_before_headers(tmp_path: Path) -> None:
     source = FileSource.of_folder(str(tmp_path))
     assert ids(source) == {"kept.py", "mine.go"}
     assert source.left_out() == ["left out: 3 generated files (generated=True reads them)"]
-    assert ids(FileSource.of_folder(str(tmp_path / "lib"))) == {"a.py", "page.html"}
+    (tmp_path / ".git").mkdir()
+    for pattern in ("/lib/**", "/lib/*", "lib/*"):
+        (tmp_path / ".gitattributes").write_text(f"{pattern} linguist-vendored\n")
+        assert ids(FileSource.of_folder(str(tmp_path / "lib"))) == {"a.py", "page.html"}
 
 
 def test_patterns_leave_out_files(repository: Path) -> None:
     source = FileSource.of_folder(str(repository), exclude=["*.js", "/notes/", "!add.js"])
-    left = {"argmin.js", "blob.js", "chinese.js", "notes/vendor/acme.md"}
+    left = {"argmin.js", "blob.js", "chinese.js", "table.js", "notes/vendor/acme.md"}
     assert ids(source) == READ.keys() - left
-    assert source.notes == ["left out: 6 excluded"]
+    assert source.notes == ["left out: 7 excluded"]
     with pytest.raises(InputError, match=r"no files to read \(left out: .* excluded\)"):
         FileSource.of_folder(str(repository), exclude=["*"])
     with pytest.raises(InputError, match="exclude ''; expected a pattern"):
