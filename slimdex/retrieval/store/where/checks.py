@@ -132,7 +132,7 @@ def _is_keyword(where: str, column: str) -> bool:
     if not re.fullmatch(r"[A-Za-z_]+", column) or not word.search(where[:SHOWN_WHERE]):
         return False
     try:
-        return bool(_expression(f"{column} IS NULL")["children"][0]["class"] != "COLUMN_REF")
+        return bool(parsed_condition(f"{column} IS NULL")["children"][0]["class"] != "COLUMN_REF")
     except _Refused:
         return True
 
@@ -233,7 +233,7 @@ def _check(where: str, names: frozenset[str]) -> bool:
     Returns whether it reads the clock.
     """
     _check_text(where)
-    return _check_tree(_expression(where), names)
+    return _check_tree(parsed_condition(where), names)
 
 
 def _check_text(where: str) -> None:
@@ -257,7 +257,7 @@ def _check_text(where: str) -> None:
             raise _Refused(f"more than {DEEPEST} brackets inside each other")
 
 
-def _expression(where: str) -> dict[str, Any]:
+def parsed_condition(where: str) -> dict[str, Any]:
     """Parse the text as one expression, without brackets around it, which it could close."""
     try:
         sql = "SELECT json_serialize_sql(?::VARCHAR)"
