@@ -37,7 +37,7 @@ class Experiments(Commands):
         """
         first = args[0] if args else ""
         is_misspelt = did_you_mean(first, self.places) and not Path(first).exists()
-        is_named = first in (*self.places, "--help") or is_misspelt
+        is_named = first in (*self.places, *ctx.help_option_names) or is_misspelt
         if not is_named and not ctx.resilient_parsing:
             args = [NAMES[0], *args]
         return super().parse_args(ctx, args)

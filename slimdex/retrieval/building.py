@@ -159,7 +159,11 @@ def _kept(
 
 def _check_unfinished(collection: Collection) -> None:
     if not collection.index.is_empty:
-        raise InputError(f"{collection.path} exists; expected a new folder (or use `slimdex add`)")
+        path = collection.path
+        raise InputError(
+            f"{path} exists; expected a new folder (`slimdex sync {path}` brings this index up to "
+            f"date, `slimdex add {path} SOURCE` adds to it)"
+        )
 
 
 @contextmanager

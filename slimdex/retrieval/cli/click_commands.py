@@ -22,8 +22,8 @@ from slimdex.indexes.errors import InputError
 
 from .default_index import EXPECTED_INDEX, default_index, is_index
 
-CLICK_SETTINGS = {"max_content_width": 100}
-"""Widest help; a narrower terminal wraps it."""
+CLICK_SETTINGS = {"max_content_width": 100, "help_option_names": ["-h", "--help"]}
+"""Widest help; a narrower terminal wraps it. And the names of the option that prints it."""
 Json = Annotated[bool, "--json", "Print one JSON object and nothing else."]
 
 

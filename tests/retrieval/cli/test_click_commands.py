@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
 import pytest
+
+from slimdex.command_line import app
 
 from .running import Runner, write
 
@@ -68,6 +71,22 @@ def test_the_variable_comes_before_the_folder(
     write("one.jsonl", [{"id": "1", "text": "the cat"}])
     assert here("build one.jsonl").code == 0
     assert here("info --json").json["documents"] == 1
+
+
+def test_a_second_build_names_the_command_that_updates(slimdex: Runner) -> None:
+    assert slimdex("build pets.jsonl").code == 0
+    write("pets.jsonl", [{"id": "fog", "text": "fog on the roof"}])
+    said = re.search(r"`slimdex (sync .+?)`", slimdex.refuses("build pets.jsonl"))
+    assert said is not None
+    assert slimdex(said[1]).code == 0
+    assert ids(slimdex, "roof", "-n", "9") == ["fog"]
+
+
+@pytest.mark.parametrize("command", ["", *app.places])
+def test_h_is_help(bare: Runner, command: str) -> None:
+    shown = bare(command, "-h")
+    assert shown.code == 0
+    assert shown == bare(command, "--help")
 
 
 def test_nothing_is_guessed_without_any(slimdex: Runner) -> None:
