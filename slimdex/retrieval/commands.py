@@ -150,7 +150,8 @@ def delete(
 def dedup(collection: Collection, min_score: float, deletes: bool) -> dict[str, Any]:
     """Find near-duplicates, and delete all but the first of each group if it `deletes`.
 
-    Returns the "groups", and the numbers of duplicates, deleted and left documents.
+    Returns the "groups" with the beginnings of their texts, and the numbers of duplicates, deleted
+    and left documents.
     """
     from .quality.near_duplicates import delete_near_duplicates
 
@@ -161,7 +162,13 @@ def dedup(collection: Collection, min_score: float, deletes: bool) -> dict[str, 
     duplicates = sum(len(group.others) for group in groups)
     return {
         "groups": [
-            {"kept": group.kept, "others": [other._asdict() for other in group.others]}
+            {
+                "kept": group.kept,
+                "text": group.texts[group.kept],
+                "others": [
+                    each._asdict() | {"text": group.texts[each.id]} for each in group.others
+                ],
+            }
             for group in groups
         ],
         "duplicates": duplicates,

@@ -63,6 +63,8 @@ MOST_FROM_LINES, MOST_BYTES = 4096, 1 << 26
 less time, and need not read their texts."""
 SAMPLES, SAMPLE_CHARACTERS = 100, 100
 """Values of a column that a hint is chosen by, and the characters of each."""
+BEGINNING = 300
+"""Characters of the beginning of a text."""
 COMPARED, COMPARED_CHARACTERS = 100_000, 100
 """Most rows whose ids are compared with an unknown one, which takes some milliseconds; its most
 characters."""
@@ -550,12 +552,18 @@ class DocumentStore:
 
     def ids_of(self, rows: Rows) -> list[str]:
         """Ids of documents, given their rows (n,) in ascending order."""
-        ids = self.fetch(
-            f"""SELECT id FROM {OWN} WHERE "row" BETWEEN ? AND ?
+        return [id for (id,) in self._values_of(rows, "id")]
+
+    def beginnings(self, rows: Rows) -> list[tuple[str, str]]:
+        """Ids of documents, and how their texts begin; rows as of `ids_of`."""
+        return self._values_of(rows, f"id, left(text, {BEGINNING})")
+
+    def _values_of(self, rows: Rows, values: str) -> list[tuple[Any, ...]]:
+        return self.fetch(
+            f"""SELECT {values} FROM {OWN} WHERE "row" BETWEEN ? AND ?
             AND "row" IN (SELECT unnest(?::BIGINT[])) ORDER BY "row" """,
             [int(rows[0]), int(rows[-1]), rows.tolist()],
         )
-        return [id for (id,) in ids]
 
     def ids_between(self, start: int, stop: int) -> tuple[str, str]:
         """Ids of the first and the last document with rows in start .. stop."""
