@@ -84,6 +84,8 @@ class RootOptions:
             if self.model is not None:
                 raise InputError(f"--model {self.model} without --root; expected both")
             return None
+        if self.model is not None and not self.model.strip():
+            raise InputError(f"--model {self.model!r}; expected a folder, a hub id or a URL")
         make_encoder = partial(open_encoder, model=self.model or DEFAULT_MODEL)
         return RootFolder(self.root, make_encoder, writing.wait, writing.shared_filesystem)
 

@@ -129,3 +129,12 @@ def test_a_better_model_is_named_once_for_a_user(
         monkeypatch.setenv("SLIMDEX_CACHE", str(tmp_path / user))
         notes = [slimdex(f"build pets.jsonl --out {user}{i}").err for i in range(2)]
         assert ["snowflake-arctic-embed-s" in note for note in notes] == named
+
+
+def test_a_table_without_rows_is_noted_among_others(slimdex: Runner) -> None:
+    Path("names.csv").write_text("a,b\n")
+    built = slimdex("build names.csv pets.jsonl --out new --json")
+    assert built.json["documents"] == 3
+    assert "names.csv: no rows\n" in built.err
+    Path("pets.jsonl").write_text("")  # its documents are gone
+    assert slimdex("sync new --json").json["deleted"] == 3
