@@ -27,9 +27,9 @@ from .documents import (
     id_text,
     json_of,
     line_starts,
-    own_values,
 )
 from .encoders.base import encode_queries
+from .recorded_values import shown_columns, shown_values
 from .search.answer import rows_for
 from .search.request import SearchRequest
 
@@ -210,7 +210,7 @@ def search(
     """
     from .search.excerpts import beginning, nearest_passages
 
-    names = chosen_columns(columns, list(collection.index.snapshot.columns))
+    names = chosen_columns(columns, shown_columns(collection.index.snapshot.columns))
     texts = None
     if excerpts and request.texts is not None:
         collection.index.read(rows_for, request)  # errors, before a model is loaded
@@ -299,7 +299,7 @@ def _lines(document: Document, first: int, last: int | None, longest: int) -> di
         "last_line": starts[stop - 1][1] if begin < stop else first,
         "lines": total,
         "start": start,
-        "metadata": own_values(document.metadata),
+        "metadata": shown_values(document.metadata),
     }
 
 

@@ -29,6 +29,7 @@ from ..atomic_files import check_new, publish_file
 from ..collection import Collection
 from ..documents import Document
 from ..extras import require
+from ..recorded_values import shown_values
 from ..search.excerpts import on_one_line, shortened
 from ..store.snapshot import Snapshot
 from .placing import AXES, SEED, names_of_clusters, placed, regions_of
@@ -119,6 +120,7 @@ def _data(
 ) -> dict[str, Any]:
     """Data of the page, as JSON values."""
     steps = np.round(places * STEPS).astype(int)
+    values = [shown_values(document.metadata) for document in documents]
     return {
         "x": steps[:, 0].tolist(),
         "y": steps[:, 1].tolist(),
@@ -127,7 +129,7 @@ def _data(
         "titles": [document.title[:LONGEST_NAME] for document in documents],
         "texts": [shortened(on_one_line(d.text[: 4 * EXCERPT]), EXCERPT) for d in documents],
         "clusters": {"name": "cluster", "labels": names, "codes": clusters.tolist()},
-        "columns": [asdict(each) for each in colourings([d.metadata for d in documents])],
+        "columns": [asdict(each) for each in colourings(values)],
     }
 
 

@@ -12,6 +12,7 @@ from slimdex.indexes.arrays import Rows, batches
 from slimdex.indexes.errors import CorruptError, InputError
 
 from ..duckdb_library import connected, duckdb, identifier
+from ..recorded_values import shown_columns
 from .document_store import COLUMNS_AT_ONCE, DocumentStore
 
 TEXTS = ("JSON", "VARCHAR")
@@ -31,7 +32,7 @@ def column_facts(store: DocumentStore) -> list[dict[str, Any]]:
     documents; otherwise, for numbers, dates and times, the least and the greatest value. The
     column of folders has "folders" too: see `folder_counts`.
     """
-    return [_facts(store, name, type_) for name, type_ in store.columns.items()]
+    return [_facts(store, name, store.columns[name]) for name in shown_columns(store.columns)]
 
 
 def _facts(store: DocumentStore, name: str, type_: str) -> dict[str, Any]:
