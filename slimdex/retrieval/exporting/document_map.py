@@ -25,7 +25,7 @@ import numpy as np
 from slimdex.indexes.arrays import Matrix, Rows, normalize_rows
 from slimdex.indexes.execution.progress import progress
 
-from ..atomic_files import check_new, publish_file
+from ..atomic_files import check_new, index_name, publish_file
 from ..collection import Collection
 from ..documents import Document
 from ..extras import require
@@ -103,7 +103,7 @@ def _write(snapshot: Snapshot, where: str | None, new: Path, path: Path) -> Docu
     documents = [found[row] for row in firsts.tolist()]
     names = names_of_clusters((document.content for document in documents), clusters)
     data = _data(documents, places, clusters, names) | {"total": len(total)}
-    new.write_text(_page(snapshot.path.name, data), encoding="utf-8")
+    new.write_text(_page(index_name(snapshot.path), data), encoding="utf-8")
     return DocumentMap(path, len(documents), len(total), names)
 
 
