@@ -475,7 +475,9 @@ class DocumentStore:
             except duckdb.Error as error:
                 if isinstance(error, disk_errors()) or is_damage(error):
                     raise
-                said = hint(parsed_condition(where), self._types, self._samples)
+                is_of_kinds = isinstance(error, duckdb.BinderException | duckdb.ConversionException)
+                tree = parsed_condition(where) if is_of_kinds else {}
+                said = hint(tree, self._types, self._samples)
                 raise refusal(where, said or one_line(error), names) from error
 
     @property

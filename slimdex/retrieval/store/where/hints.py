@@ -36,6 +36,8 @@ MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 TRUTHS = frozenset(["true", "false", "yes", "no", "y", "n", "t", "f", "1", "0"])
 """Texts that DuckDB reads as a boolean."""
 NUMBER = re.compile(r"-?[0-9]+([.][0-9]+)?")
+EXAMPLE = "7"
+"""A number, where a column has none to show."""
 Samples = Callable[[str], Sequence[str]]
 """Function from a column to some of its values, as text."""
 
@@ -65,7 +67,7 @@ class Comparison:
 
     def written(self, constant: str) -> str:
         """Return a constant in SQL."""
-        return literal(constant) if self.are_texts else constant
+        return literal(constant) if self.are_texts or self.is_pattern else constant
 
     @property
     def is_list(self) -> bool:
@@ -181,15 +183,17 @@ def _said(found: Comparison, type_: str, samples: Callable[[], Sequence[str]]) -
 
 def _of_list(found: Comparison, type_: str) -> str:
     """Return a comparison with the items of a list."""
-    column = found.column
+    column, items = found.column, [*map(found.written, found.constants)]
     if found.is_pattern:
         return found.of(f"array_to_string({column}, ' ')")
+    if type_ == "VARCHAR[]":
+        items = [*map(literal, found.constants)]
+    elif NUMBERS.fullmatch(type_.removesuffix("[]")):
+        items = _numbers(found.constants)
     if found.sign in ("<", "<="):
-        return found.of(f"list_min({column})")
+        return found.of(f"list_min({column})", items)
     if found.sign in (">", ">=", "BETWEEN", "NOT BETWEEN"):
-        return found.of(f"list_max({column})")
-    are_texts = type_ == "VARCHAR[]"
-    items = [literal(each) if are_texts else found.written(each) for each in found.constants]
+        return found.of(f"list_max({column})", items)
     negated = "NOT " if found.sign in ("<>", "NOT IN") else ""
     if found.is_list:
         return f"{negated}list_has_any({column}, [{', '.join(items)}])"
@@ -201,7 +205,7 @@ def _of_date(found: Comparison, samples: Callable[[], Sequence[str]]) -> str:
     column = found.column
     bare = [each.rstrip("%-") if found.is_pattern else each for each in found.constants]
     if all(re.fullmatch(r"\d{4}", each) for each in bare):
-        sign = {"LIKE": "=", "NOT LIKE": "<>", "ILIKE": "="}.get(found.sign, found.sign)
+        sign = re.sub("I?LIKE", "=", found.sign).replace("NOT =", "<>")
         return Comparison(column, sign, bare, False).of(f"year({column})")
     if found.is_pattern:
         return found.of(f"CAST({column} AS VARCHAR)")
@@ -224,7 +228,7 @@ def _of_text(found: Comparison, samples: Sequence[str]) -> str:
     shown = f", such as {literal((number or next(iter(samples), ''))[:40])}" if samples else ""
     is_equality = found.is_list or found.sign in ("=", "<>")
     are_codes = bool(samples) and all(each.isdecimal() for each in samples)
-    if number is None or (is_equality and are_codes):
+    if number is None or found.is_pattern or (is_equality and are_codes):
         return f"is text{shown}: write {in_quotes}"
     return f"is text{shown}: write {found.of(_number_in(found.column, samples))}"
 
@@ -250,7 +254,15 @@ def _of_number(found: Comparison, samples: Callable[[], Sequence[str]]) -> str:
     with suppress(ValueError):
         _ = [float(each) for each in found.constants]
         return ""
-    example = next(iter(samples()), "7")
-    inside = [NUMBER.search(each.replace(",", "")) for each in found.constants]
-    numbers = [each[0] if each else example for each in inside]
+    numbers = _numbers(found.constants, next(iter(samples()), EXAMPLE))
     return f"is a number: write {found.of(found.column, numbers)}"
+
+
+def _numbers(constants: Sequence[str], example: str = EXAMPLE) -> list[str]:
+    """Return the number in each constant, or an example.
+
+    >>> _numbers(["$1,200", "many"])
+    ['1200', '7']
+    """
+    found = [NUMBER.search(each.replace(",", "")) for each in constants]
+    return [each[0] if each else example for each in found]
