@@ -37,7 +37,7 @@ class Experiments(Commands):
         """
         first = args[0] if args else ""
         is_misspelt = did_you_mean(first, self.places) and not Path(first).exists()
-        is_named = first in (*self.places, "--help") or is_misspelt
+        is_named = first in (*self.places, *ctx.help_option_names) or is_misspelt
         if not is_named and not ctx.resilient_parsing:
             args = [NAMES[0], *args]
         return super().parse_args(ctx, args)
@@ -242,6 +242,7 @@ def index(
     out: Out = MEASURED,
 ) -> None:
     """Measure an index of yours: agreement and times, with conditions, and with a cold disk."""
+    from slimdex.retrieval.atomic_files import index_name
     from slimdex.retrieval.cli.settings import parsed_candidates
     from slimdex.retrieval.sources.source import read_pairs
 
@@ -253,7 +254,7 @@ def index(
         raise InputError(f"candidates={bad[0]}; expected 1 or more")
     texts = None if queries is None else [text for _, text in read_pairs(str(queries))]
     measure = partial(measure_index, path, Asked(numbers, where or (), texts))
-    run_alone("index", out / f"index-{path.absolute().name}.jsonl", ["duckdb", "openvino"], measure)
+    run_alone("index", out / f"index-{index_name(path)}.jsonl", ["duckdb", "openvino"], measure)
 
 
 def serve(

@@ -16,7 +16,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from glob import escape
 from itertools import chain, islice
-from pathlib import Path
+from pathlib import Path, PurePath
 from tempfile import gettempdir
 from time import sleep
 from typing import TypeVar
@@ -30,6 +30,8 @@ T = TypeVar("T")
 
 MANIFEST = "slimdex.manifest"
 """The file whose replacement is a commit, which every index has."""
+ENDING = ".index"
+"""Ending of an index's folder that is no part of its name."""
 SPILL = re.compile(r"spill-[0-9a-f]{8}\.tmp")
 """Folders where a running DuckDB keeps what does not fit into its memory limit."""
 STORED_ENDINGS = {"fp16": "f16", "int8": "i8"}
@@ -89,6 +91,32 @@ def stored_as(vectors: str) -> str:
 def is_index(folder: str | Path) -> bool:
     """True for the folder of an index, of any format."""
     return os.path.isfile(os.path.join(folder, MANIFEST))  # false for a word longer than a name
+
+
+def index_names(place: PurePath) -> Iterator[str]:
+    """Yield names for the index of a folder, the shortest first: its own, then with those above.
+
+    A hidden folder, such as .slimdex, is named after the folder above it.
+
+    >>> [*index_names(PurePath("/srv/notes/.slimdex"))]
+    ['notes', 'srv-notes']
+    """
+    shown = next((each for each in (place, place.parent) if each.name[:1] not in ("", ".")), place)
+    name = shown.name.removesuffix(ENDING).lstrip(".")
+    yield name
+    for above in shown.parents:
+        if above.name:
+            name = f"{above.name}-{name}"
+            yield name
+
+
+def index_name(path: Path) -> str:
+    """Return the shortest name of the index of a folder.
+
+    >>> index_name(Path("/srv/news.index"))
+    'news'
+    """
+    return next(index_names(path.absolute()))
 
 
 def no_index(path: str | Path) -> str:

@@ -35,6 +35,7 @@ from .quality.tuning import FEWEST_A_DIMENSION, tune
 from .sources.source import Sources
 from .store.snapshot import Snapshot
 from .store.work_folder import left_files, work_folders
+from .user_cache import remember, remembered
 
 LANGUAGE_SAMPLE = 200
 """Documents whose language is detected."""
@@ -159,7 +160,11 @@ def _kept(
 
 def _check_unfinished(collection: Collection) -> None:
     if not collection.index.is_empty:
-        raise InputError(f"{collection.path} exists; expected a new folder (or use `slimdex add`)")
+        path = collection.path
+        raise InputError(
+            f"{path} exists; expected a new folder (`slimdex sync {path}` brings this index up to "
+            f"date, `slimdex add {path} SOURCE` adds to it)"
+        )
 
 
 @contextmanager
@@ -188,8 +193,8 @@ def _remove_if_unused(collection: Collection) -> None:
 def model_notes(snapshot: Snapshot, first: int) -> list[str]:
     """Notes on a known model, given the documents from row `first` on.
 
-    One if most of these are in languages that it does not know, and for the first documents of an
-    index, one if a model of about its size has a much better published score.
+    One if most of these are in languages that it does not know, and for the first documents of the
+    user's first index, one if a model of about its size has a much better published score.
     """
     model = named_like(str(snapshot.state.encoder.get("model")))
     if model is None or model.languages != ENGLISH:
@@ -207,8 +212,9 @@ def model_notes(snapshot: Snapshot, first: int) -> list[str]:
             "another of `slimdex models`"
         ]
     better = better_model(model)
-    if first or better is None:
+    if first or better is None or remembered(f"advised-{better.name}"):
         return []
+    remember(f"advised-{better.name}", True)
     return [
         f"{better.name} has {better.score} nDCG@10 on {better.measure}, {model.name} "
         f"{model.score}, at {better.parameters / model.parameters:.1f} times the size: build a new "

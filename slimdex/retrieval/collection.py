@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 from slimdex.indexes.errors import InputError, shortened_repr
 from slimdex.indexes.settings import as_settings
 
-from .atomic_files import ExistsError
+from .atomic_files import ExistsError, index_name
 from .base_collection import BaseCollection
 from .documents import Document, Hit
 from .encoders.adapters import as_encoder
@@ -489,7 +489,7 @@ class Collection(BaseCollection):
 
     def _log(self, notes: Sequence[str]) -> None:
         for note in notes:
-            LOG.warning("%s: %s", self.path.name, note)
+            LOG.warning("%s: %s", index_name(self.path), note)
 
     @property
     def path(self) -> Path:

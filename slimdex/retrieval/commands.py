@@ -27,9 +27,9 @@ from .documents import (
     id_text,
     json_of,
     line_starts,
-    own_values,
 )
 from .encoders.base import encode_queries
+from .recorded_values import shown_columns, shown_values
 from .search.answer import rows_for
 from .search.request import SearchRequest
 
@@ -150,7 +150,8 @@ def delete(
 def dedup(collection: Collection, min_score: float, deletes: bool) -> dict[str, Any]:
     """Find near-duplicates, and delete all but the first of each group if it `deletes`.
 
-    Returns the "groups", and the numbers of duplicates, deleted and left documents.
+    Returns the "groups" with the beginnings of their texts, and the numbers of duplicates, deleted
+    and left documents.
     """
     from .quality.near_duplicates import delete_near_duplicates
 
@@ -161,7 +162,13 @@ def dedup(collection: Collection, min_score: float, deletes: bool) -> dict[str, 
     duplicates = sum(len(group.others) for group in groups)
     return {
         "groups": [
-            {"kept": group.kept, "others": [other._asdict() for other in group.others]}
+            {
+                "kept": group.kept,
+                "text": group.texts[group.kept],
+                "others": [
+                    each._asdict() | {"text": group.texts[each.id]} for each in group.others
+                ],
+            }
             for group in groups
         ],
         "duplicates": duplicates,
@@ -203,7 +210,7 @@ def search(
     """
     from .search.excerpts import beginning, nearest_passages
 
-    names = chosen_columns(columns, list(collection.index.snapshot.columns))
+    names = chosen_columns(columns, shown_columns(collection.index.snapshot.columns))
     texts = None
     if excerpts and request.texts is not None:
         collection.index.read(rows_for, request)  # errors, before a model is loaded
@@ -292,7 +299,7 @@ def _lines(document: Document, first: int, last: int | None, longest: int) -> di
         "last_line": starts[stop - 1][1] if begin < stop else first,
         "lines": total,
         "start": start,
-        "metadata": own_values(document.metadata),
+        "metadata": shown_values(document.metadata),
     }
 
 

@@ -17,6 +17,8 @@ from uuid import UUID
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.unicode_text import check_unicode
 
+from .recorded_values import shown_values
+
 if TYPE_CHECKING:
     from slimdex.indexes.arrays import Matrix
 
@@ -236,21 +238,12 @@ def content(title: str, text: str) -> str:
     return f"{title} {text}".strip()
 
 
-def own_values(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Columns of a document without those that only others of its index have, which are null.
-
-    >>> own_values({"year": 1990, "pages": None})
-    {'year': 1990}
-    """
-    return {name: value for name, value in metadata.items() if value is not None}
-
-
 def hit_json(hit: Hit) -> dict[str, Any]:
     """Convert a hit to JSON-serialisable values."""
     values = {
         "headings": [*hit.headings],
         "lines": [[*pair] for pair in hit.lines],
-        "metadata": own_values(hit.metadata),
+        "metadata": shown_values(hit.metadata),
     }
     return {**vars(hit), **values, "score": round(hit.score, 6)}
 
@@ -270,7 +263,7 @@ def document_json(document: Document) -> dict[str, Any]:
         "id": document.id,
         "title": document.title,
         "text": document.text,
-        "metadata": own_values(document.metadata),
+        "metadata": shown_values(document.metadata),
         "parts": [
             vars(part) | {"headings": [*part.headings], "lines": [[*pair] for pair in part.lines]}
             for part in document.parts

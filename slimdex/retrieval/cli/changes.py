@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from ..sources.asked_sources import AskedSources
     from ..store.manifest import Manifest
 
+SHOWN = 100
+"""Characters of a text that has near-duplicates."""
 RETRY_SECONDS = 5.0
 """Seconds before another attempt after an error."""
 
@@ -125,8 +127,10 @@ def _show_duplicates(report: dict[str, Any]) -> None:
     groups = report["groups"]
     for group in groups:
         console.line(group["kept"], "bold")
+        console.line(f"  {_beginning(group['text'])}")
         for other in group["others"]:
             console.line(f"  {other['score']:.4f}  {other['id']}")
+            console.line(f"          {_beginning(other['text'])}")
     if not groups:
         console.line(f"no near-duplicates among {report['documents']:,} documents")
         return
@@ -134,6 +138,13 @@ def _show_duplicates(report: dict[str, Any]) -> None:
     if report["deleted"]:
         text += f": {report['deleted']:,} deleted, {report['documents']:,} left"
     console.line(text)
+
+
+def _beginning(text: str) -> str:
+    """Return the beginning of a text on one line."""
+    from ..search.excerpts import on_one_line, shortened
+
+    return shortened(on_one_line(text), SHOWN)
 
 
 def sync(

@@ -6,6 +6,7 @@ A command that names no index takes the default index, as `git` finds its reposi
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import MISSING, dataclass, fields, is_dataclass
@@ -20,10 +21,10 @@ import click
 
 from slimdex.indexes.errors import InputError
 
-from .default_index import EXPECTED_INDEX, default_index, is_index
+from .default_index import EXPECTED_INDEX, default_index, index_of, is_index
 
-CLICK_SETTINGS = {"max_content_width": 100}
-"""Widest help; a narrower terminal wraps it."""
+CLICK_SETTINGS = {"max_content_width": 100, "help_option_names": ["-h", "--help"]}
+"""Widest help; a narrower terminal wraps it. And the names of the option that prints it."""
 Json = Annotated[bool, "--json", "Print one JSON object and nothing else."]
 
 
@@ -61,14 +62,20 @@ class Argument:
 
 
 class IndexArgument(click.Argument):
-    """The index of an `IndexCommand`."""
+    """The index of an `IndexCommand`; a folder of sources stands for its index."""
+
+    def type_cast_value(self, ctx: click.Context, value: Any) -> Any:
+        """Return the index of a folder in place of the folder."""
+        found = super().type_cast_value(ctx, value)
+        return (index_of(found) or found) if isinstance(found, Path) else found
 
 
 class IndexCommand(click.Command):
-    """Command on an index, which is the first word if that is the folder of one.
+    """Command on an index, which is the first word if that names one: see `index_of`.
 
     Otherwise it is `default_index()`, and the word belongs to the argument that follows. A
-    command without such an argument takes any word as its index.
+    command without such an argument takes any word as its index. Before sources, of which the
+    word may be one, a folder stands for its index only if there is no default index.
     """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -79,7 +86,8 @@ class IndexCommand(click.Command):
 
         first, default = self._first_value(ctx, args), default_index()
         word = first if isinstance(first, str) else ""
-        if default is not None and not may_name_an_index(word):
+        is_path = not self._has_sources and os.sep in word and os.path.isdir(word)
+        if default is not None and not is_path and not may_name_an_index(word):
             return super().parse_args(ctx, [str(default), *args])
         with suppress(click.MissingParameter):
             super().parse_args(ctx, args)  # ends here for --help
@@ -93,8 +101,18 @@ class IndexCommand(click.Command):
         _, *others = self._arguments()
         first = self._first_value(ctx, args)
         if isinstance(first, str):
-            return bool(others) and not is_index(first)
+            return bool(others) and not self._is_named(first)
         return not first or not isinstance(first, tuple)
+
+    def _is_named(self, word: str) -> bool:
+        """Return whether the first word names an index."""
+        if self._has_sources and default_index() is not None:
+            return is_index(word)
+        return index_of(word) is not None
+
+    @property
+    def _has_sources(self) -> bool:
+        return any(each.name == "sources" for each in self._arguments())
 
     def _first_value(self, ctx: click.Context, args: list[str]) -> Any:
         """Return the first argument as Click parses it: a word, or a tuple of words if given."""

@@ -1,11 +1,12 @@
-"""The index of commands that name none."""
+"""The index that a command's word names, and that of commands that name none."""
 
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
-from slimdex.indexes.errors import InputError
+from slimdex.indexes.errors import InputError, SlimdexError
 
 INDEX_FOLDER = ".slimdex"
 INDEX_VARIABLE = "SLIMDEX_INDEX"
@@ -40,3 +41,34 @@ def is_index(path: str | Path) -> bool:
     from slimdex.retrieval import atomic_files
 
     return atomic_files.is_index(path)
+
+
+def index_of(path: str | Path) -> Path | None:
+    """Return the index that a path names, or that of a folder of sources; None without one.
+
+    That is the `.slimdex` in the folder, or one beside it that was built from it: `.slimdex`, or
+    `FOLDER.index`.
+    """
+    if is_index(path):
+        return Path(path)
+    if not os.path.isdir(path):  # false for a word longer than a name
+        return None
+    inner, folder = Path(path, INDEX_FOLDER), Path(path).absolute()
+    if is_index(inner):
+        return inner
+    beside = (Path(path).parent / name for name in (INDEX_FOLDER, f"{folder.name}.index"))
+    return next(
+        (index for index in beside if is_index(index) and _is_built_from(index, folder)), None
+    )
+
+
+def _is_built_from(index: Path, folder: Path) -> bool:
+    """Return whether a folder is a source of an index's build or last sync."""
+    from ..sources.asked_sources import last_sources
+    from ..store.manifest import Manifest
+
+    with suppress(OSError, SlimdexError):
+        origins = Manifest.read(index).state.origins
+        specs = last_sources(index, origins).specs
+        return folder in [Path(spec).absolute() for spec in specs]
+    return False

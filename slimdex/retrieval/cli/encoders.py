@@ -70,7 +70,8 @@ class EncoderOptions:
         from ..encoders.models import DEFAULT_MODEL
         from ..encoders.opening import open_encoder
 
-        return open_encoder(**asdict(self) | {"model": self.model or DEFAULT_MODEL})
+        model = DEFAULT_MODEL if self.model is None else self.model
+        return open_encoder(**asdict(self) | {"model": model})
 
 
 def models() -> Answer:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from slimdex.indexes.errors import InputError
 
 from . import console
-from .default_index import EXPECTED_INDEX, default_index
+from .default_index import EXPECTED_INDEX, default_index, index_of
 from .interrupts import end
 from .options import Dirs, Model, OpenOptions, SomeDirs, WriteOptions, open_index
 
@@ -84,6 +84,8 @@ class RootOptions:
             if self.model is not None:
                 raise InputError(f"--model {self.model} without --root; expected both")
             return None
+        if self.model is not None and not self.model.strip():
+            raise InputError(f"--model {self.model!r}; expected a folder, a hub id or a URL")
         make_encoder = partial(open_encoder, model=self.model or DEFAULT_MODEL)
         return RootFolder(self.root, make_encoder, writing.wait, writing.shared_filesystem)
 
@@ -106,11 +108,11 @@ def serve(
     from ..collection import Collection
     from ..search.reranking import CrossEncoder
     from ..server.app import run
-    from ..server.service import Service, named_places
+    from ..server.service import Service
 
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
     listening = listen.checked()
-    places = named_places(indexes or root.default_indexes())
+    places = _places(indexes or root.default_indexes())
     open_one = partial(
         Collection.open, wait=writing.wait, shared_filesystem=writing.shared_filesystem
     )
@@ -148,9 +150,7 @@ def mcp(
     Any number of processes may serve and change an index: answers contain what others have
     committed by then, and changes take turns.
     """
-    from ..server.service import named_places
-
-    places, opening = named_places(indexes), OpenOptions(model)
+    places, opening = _places(indexes), OpenOptions(model)
     # Errors are for the user to see now, not for the agent later.
     opened = {name: open_index(place, opening, writing) for name, place in places.items()}
     if write or sync:
@@ -158,6 +158,13 @@ def mcp(
             collection.index.check_writable()
     followed = _followed(sync or [], [*places])
     _serve_agents(opened, followed, write=write, port=port if http else None)
+
+
+def _places(words: Sequence[str]) -> dict[str, Path]:
+    """Map the names of indexes to their folders."""
+    from ..server.service import named_places
+
+    return {name: index_of(path) or path for name, path in named_places(words).items()}
 
 
 def _followed(words: Sequence[str], names: Sequence[str]) -> dict[str, list[str]]:

@@ -271,6 +271,10 @@ def check_model_folder(folder: Path) -> None:
     if not any(folder.glob("*.safetensors")):
         pickles = sorted(path.name for kind in PICKLES for path in folder.glob(kind))
         why = f" ({pickles[0]} is not read: it could run code)" if pickles else ""
+        if any(folder.glob("*.gguf")):
+            why = (
+                ", but one in GGUF, llama.cpp's format, which a server may run: http://HOST/v1#NAME"
+            )
         raise InputError(f"model {str(folder)!r}: no model.safetensors in that folder{why}")
     if (folder / ADAPTER).exists():
         raise InputError(

@@ -210,6 +210,8 @@ def find_model(name: str, *, with_code: bool = False) -> ModelFiles:
     Raises `InputError` if the folder does not exist, or the hub has no such model or can't be
     reached, and `CorruptError` if packaged weights differ from the published ones.
     """
+    if not name.strip():
+        raise InputError(f"model {name!r}; expected a folder, a file of word vectors or a hub id")
     if Path(name).is_dir():
         folder = Path(name).resolve()
         return ModelFiles(str(folder), folder)

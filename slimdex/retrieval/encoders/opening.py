@@ -110,6 +110,12 @@ def _check_none(model: str, kind: str, **options: object) -> None:
             raise InputError(f"{name}={value!r}; expected none for {kind}, as {model!r}")
 
 
+def _check_named(model: str | None) -> None:
+    """Raise `InputError` for an empty name of a model."""
+    if model is not None and not model.strip():
+        raise InputError(f"model {model!r}; expected a folder, a file, a hub id or a URL")
+
+
 def default_encoder() -> Encoder:
     """The encoder of an index that was asked for none: all-MiniLM-L6-v2."""
     from .transformer import TransformerEncoder
@@ -208,6 +214,7 @@ class Encoders:
 
         Raises `InputError` if `encoder` is another one.
         """
+        _check_named(model)
         made = None if encoder is None else as_encoder(encoder)
         if made is not None:
             if not is_same_encoder(given := plain_spec(made.spec()), spec):
@@ -249,6 +256,7 @@ class Encoders:
 
         Raises `InputError` if its weights are others.
         """
+        _check_named(model)
         moved = self._loaded(spec, model)
         with self._loading:
             self._given, self._last, self._moved = [moved], None, None

@@ -25,10 +25,11 @@ import numpy as np
 from slimdex.indexes.arrays import Matrix, Rows, normalize_rows
 from slimdex.indexes.execution.progress import progress
 
-from ..atomic_files import check_new, publish_file
+from ..atomic_files import check_new, index_name, publish_file
 from ..collection import Collection
 from ..documents import Document
 from ..extras import require
+from ..recorded_values import shown_values
 from ..search.excerpts import on_one_line, shortened
 from ..store.snapshot import Snapshot
 from .placing import AXES, SEED, names_of_clusters, placed, regions_of
@@ -102,7 +103,7 @@ def _write(snapshot: Snapshot, where: str | None, new: Path, path: Path) -> Docu
     documents = [found[row] for row in firsts.tolist()]
     names = names_of_clusters((document.content for document in documents), clusters)
     data = _data(documents, places, clusters, names) | {"total": len(total)}
-    new.write_text(_page(snapshot.path.name, data), encoding="utf-8")
+    new.write_text(_page(index_name(snapshot.path), data), encoding="utf-8")
     return DocumentMap(path, len(documents), len(total), names)
 
 
@@ -119,6 +120,7 @@ def _data(
 ) -> dict[str, Any]:
     """Data of the page, as JSON values."""
     steps = np.round(places * STEPS).astype(int)
+    values = [shown_values(document.metadata) for document in documents]
     return {
         "x": steps[:, 0].tolist(),
         "y": steps[:, 1].tolist(),
@@ -127,7 +129,7 @@ def _data(
         "titles": [document.title[:LONGEST_NAME] for document in documents],
         "texts": [shortened(on_one_line(d.text[: 4 * EXCERPT]), EXCERPT) for d in documents],
         "clusters": {"name": "cluster", "labels": names, "codes": clusters.tolist()},
-        "columns": [asdict(each) for each in colourings([d.metadata for d in documents])],
+        "columns": [asdict(each) for each in colourings(values)],
     }
 
 

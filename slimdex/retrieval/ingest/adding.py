@@ -24,7 +24,13 @@ from ..store.document_store import DocumentStore
 from . import writer
 from .encoding import EncodingError, append_vectors
 from .preparing import Prepared, prepared
-from .staging import Addition, ChangedOriginsError, DuplicateKeyError, Staged
+from .staging import (
+    Addition,
+    ChangedOriginsError,
+    DuplicateKeyError,
+    NoDocumentsError,
+    Staged,
+)
 from .writer import Added
 
 if TYPE_CHECKING:
@@ -157,6 +163,9 @@ def _places_named(sources: Sources, readings: Sequence[Reading]) -> Iterator[Non
             f"id {error.id!r} occurs twice, in {sources.place(error.first, readings)} and "
             f"{sources.place(error.second, readings)}; expected each id once"
         ) from error
+    except NoDocumentsError as error:
+        why = ", ".join(sources.left_out() or [source.name for source in sources.opened])
+        raise InputError(f"no documents ({why}); expected at least one") from error
     except EncodingError as error:
         place = sources.place_of(error.ids[0], readings)
         raise InputError(str(error) if place is None else f"{place}: {error}") from error

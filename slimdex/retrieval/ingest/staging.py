@@ -68,6 +68,10 @@ class Staged:
         return slice(self.first, self.stop)
 
 
+class NoDocumentsError(InputError):
+    """There is nothing to add."""
+
+
 @dataclass(frozen=True)
 class Addition:
     """Documents to add, and what is known of them.
@@ -112,7 +116,7 @@ def stage(change: Change, addition: Addition, tokens_of: Count) -> Staged:
         stop += len(batch)
     count = stop - first
     if not count and missing is None:
-        raise InputError("no documents; expected at least one")
+        raise NoDocumentsError("no documents; expected at least one")
     is_first = vectors is None and change.state.settings is None
     if count and is_first and not store.has_text(first):
         raise InputError(f"none of {count} documents has a text; expected at least one with text")

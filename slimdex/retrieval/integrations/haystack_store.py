@@ -21,9 +21,10 @@ from ..documents import Document as OwnDocument
 from ..documents import Hit
 from ..encoders.adapters import GivenEncoder
 from ..encoders.opening import open_encoder
+from ..recorded_values import encoded
 from ..search.request import SearchRequest
 from .haystack_filters import META, filter_sql
-from .metadata import as_columns, as_metadata, encoded
+from .metadata import as_columns, as_metadata
 
 TYPES = {bool: "boolean", int: "int", float: "float"}
 """Python's type -> Haystack's name of it; others are keywords."""

@@ -8,28 +8,23 @@ that fits best, for conditions, and what the column would change is stored as it
 
 from __future__ import annotations
 
-from base64 import b64decode, b64encode
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta, timezone, tzinfo
-from decimal import Decimal
+from datetime import date, datetime, time
 from typing import Any
-from uuid import UUID
-from zoneinfo import ZoneInfo
 
-from slimdex.indexes.errors import InputError, shortened_repr
+from slimdex.indexes.errors import InputError
 
 from ..column_types import plain, restored, type_of
 from ..documents import OWN_COLUMNS
+from ..recorded_values import RECORD, decoded, encoded
 from ..store.column_fit import MisfitError, as_stored
 from ..store.where.conditions import SIGNS, And, Compare, Condition, Not, Or
 
-RECORD = "slimdex_metadata"
-"""Column of the values that the other columns would change."""
 _TAKEN = {name.lower() for name in (*OWN_COLUMNS, RECORD)}
 _WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT")
-"""Types of columns that the index widens for larger numbers, and to DOUBLE for fractions."""
+"""Types of columns that the index widens for larger numbers."""
 Types = Mapping[str, str]
 """Columns of an index: name -> DuckDB type."""
 
@@ -74,13 +69,17 @@ def as_columns(metadata: Sequence[Mapping[str, Any]], columns: Types) -> list[di
 
 
 def _type_for(values: Sequence[Any], current: str | None) -> str:
-    """The type that a column will have with new values: its own, or that of the first value."""
+    """The type that a column will have with new values: its own, or that of the first value.
+
+    An existing column of whole numbers stays one: as DOUBLE it would give floats back.
+    """
     filled = [value for value in values if value != []]
     type_ = current or type_of(filled[0] if filled else [])
     if type_ not in (*_WHOLE, "FLOAT"):
         return type_
     has_fractions = any(isinstance(value, float) and value % 1 for value in values)
-    return "DOUBLE" if has_fractions or type_ == "FLOAT" else "BIGINT"
+    is_new = current is None
+    return "DOUBLE" if type_ == "FLOAT" or (is_new and has_fractions) else "BIGINT"
 
 
 def _as_columns(row: Mapping[str, Any], types: Types, columns: Types) -> dict[str, Any]:
@@ -131,7 +130,7 @@ def as_metadata(columns: Mapping[str, Any]) -> dict[str, Any]:
     """Convert the columns of a document to its metadata."""
     values = {name_of(n): v for n, v in columns.items() if v is not None and n != RECORD}
     record = columns.get(RECORD) or {}
-    return values | {name: _decoded(value) for name, value in record.items()}
+    return values | {name: decoded(value) for name, value in record.items()}
 
 
 def compared(
@@ -218,80 +217,3 @@ def as_moment(value: Any) -> datetime | None:
     with suppress(ValueError):
         return datetime.fromisoformat(value) if isinstance(value, str) else None
     return None
-
-
-def encoded(value: Any) -> Any:
-    """A value as JSON: what JSON lacks, and objects, are objects of one item that names the type.
-
-    Raises `InputError` for a value of another type.
-    """
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    if isinstance(value, list):
-        return [*map(encoded, value)]
-    if isinstance(value, dict) and all(isinstance(name, str) for name in value):
-        return {"dict": {name: encoded(item) for name, item in value.items()}}
-    for type_, (name, encode, _) in _KINDS.items():
-        if isinstance(value, type_):
-            return {name: encode(value)}
-    raise InputError(
-        f"metadata {shortened_repr(value)}; expected numbers, texts, dates, lists and dicts of "
-        "these"
-    )
-
-
-def _decoded(value: Any) -> Any:
-    if isinstance(value, list):
-        return [*map(_decoded, value)]
-    if not isinstance(value, dict):
-        return value
-    ((name, inner),) = value.items()
-    if name == "dict":
-        return {key: _decoded(item) for key, item in inner.items()}
-    return _DECODED[name](inner)
-
-
-def _encoded_moment(moment: datetime) -> list[Any]:
-    """The moment in UTC, and its zone: a name, seconds from UTC, or None."""
-    if moment.tzinfo is None:
-        return [moment.isoformat(), None]
-    zone, offset = getattr(moment.tzinfo, "key", None), moment.utcoffset() or timedelta()
-    in_utc = moment.astimezone(UTC).replace(tzinfo=None)
-    return [in_utc.isoformat(), offset.total_seconds(), zone]
-
-
-def _decoded_moment(parts: list[Any]) -> datetime:
-    text, offset, *name = parts
-    moment = datetime.fromisoformat(text)
-    if offset is None:
-        return moment
-    zone: tzinfo = timezone(timedelta(seconds=offset)) if offset else UTC
-    with suppress(KeyError, ValueError, OSError):  # this machine may lack the zone
-        zone = ZoneInfo(name[0]) if name and name[0] else zone
-    return moment.replace(tzinfo=UTC).astimezone(zone)
-
-
-def _pairs(value: Mapping[Any, Any]) -> list[Any]:
-    return [[encoded(name), encoded(item)] for name, item in value.items()]
-
-
-def _from_pairs(pairs: list[Any]) -> dict[Any, Any]:
-    return {_decoded(name): _decoded(item) for name, item in pairs}
-
-
-_KINDS: dict[type, tuple[str, Callable[[Any], Any], Callable[[Any], Any]]] = {
-    datetime: ("datetime", _encoded_moment, _decoded_moment),
-    date: ("date", date.isoformat, date.fromisoformat),
-    time: ("time", time.isoformat, time.fromisoformat),
-    timedelta: (
-        "timedelta",
-        lambda v: [v.days, v.seconds, v.microseconds],
-        lambda v: timedelta(*v),
-    ),
-    Decimal: ("decimal", str, Decimal),
-    UUID: ("uuid", str, UUID),
-    bytes: ("bytes", lambda v: b64encode(v).decode(), b64decode),
-    dict: ("pairs", _pairs, _from_pairs),
-}
-"""Type -> its name, serialisation and parsing."""
-_DECODED = {name: decode for name, _, decode in _KINDS.values()}

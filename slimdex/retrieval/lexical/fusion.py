@@ -35,6 +35,8 @@ RRF_K = 60
 FOUND_BY = ("meaning", "words", "both", "name")
 """Ways to find a row, in the results of a search by their places."""
 MEANING, WORDS, NAME = 0, 1, 3
+NEAREST = 10
+"""Rows of the whole collection that meaning finds, whatever the limit of a search is."""
 FUSIONS = "off, auto, rrf, or a weight from 0 to 1"
 
 
@@ -102,11 +104,12 @@ class Candidates(NamedTuple):
     def found_by(self, rows: Rows) -> NDArray[np.int64]:
         """Places in `FOUND_BY` of the first rows (k,), padded with -1.
 
-        Meaning finds the k rows with the best cosines above 0.
+        Meaning finds the rows whose cosines are above 0 and among the best `NEAREST` of the whole
+        collection, so that a limit or filter changes nothing.
         """
-        out, k = np.full(rows.shape, MEANING), len(rows)
+        out, best = np.full(rows.shape, MEANING), np.sort(self.whole.near.scores)[-NEAREST:]
         place = np.searchsorted(self.rows, rows[rows >= 0])
-        least = np.partition(self.cosines, -k)[-k] if k < len(self.cosines) else -np.inf
+        least = best[0] if len(best) else -np.inf
         is_near = (self.cosines[place] >= least) & (self.cosines[place] > 0)
         by = np.where(self.bm25[place] > 0, WORDS + is_near, MEANING)
         out[rows >= 0] = np.where(self.is_named[place], NAME, by)

@@ -15,6 +15,7 @@ from slimdex.indexes.reducers.linear import Linear
 from slimdex.indexes.search.reduced_index import ReducedIndex, reduced
 
 from ..atomic_files import size
+from ..recorded_values import shown_columns
 from ..store.snapshot import Snapshot
 
 OUTGROWN = 2
@@ -55,7 +56,7 @@ def facts(snapshot: Snapshot) -> dict[str, Any]:
         "encoder": state.encoder,
         "next_encoder": new and {"encoder": new.encoder, "encoded": new.rows, "of": state.rows},
         "stored": {"vectors": state.stored, "bytes_per_vector": index.vectors.row_bytes},
-        "columns": dict(snapshot.columns),
+        "columns": {name: snapshot.columns[name] for name in shown_columns(snapshot.columns)},
         "memory": memory(snapshot),
         "notes": [
             *filter(None, [snapshot.unfinished]),

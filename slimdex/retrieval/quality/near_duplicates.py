@@ -16,7 +16,7 @@ reaches the least score are compared by their vectors.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -57,6 +57,7 @@ class DuplicateGroup:
 
     kept: str  # id of the document that was added first
     others: list[NearDuplicate]  # in the order of addition
+    texts: dict[str, str] = field(default_factory=dict, repr=False)  # id -> how its text begins
 
 
 class Pairs(NamedTuple):
@@ -79,12 +80,14 @@ def near_duplicates(snapshot: Snapshot, min_score: float = 0.95) -> list[Duplica
     if not len(joined):
         return []
     named = np.union1d(joined, owners[joined])
-    found = snapshot.store.ids_of(rows[named])
-    ids = dict(zip(named.tolist(), found, strict=True))
+    beginnings = dict(zip(named.tolist(), snapshot.store.beginnings(rows[named]), strict=True))
     groups: dict[int, DuplicateGroup] = {}
     for other, kept in zip(joined.tolist(), owners[joined].tolist(), strict=True):
-        group = groups.setdefault(kept, DuplicateGroup(ids[kept], []))
-        group.others.append(NearDuplicate(ids[other], round(float(scores[other]), 6)))
+        id, text = beginnings[kept]
+        group = groups.setdefault(kept, DuplicateGroup(id, [], {id: text}))
+        id, text = beginnings[other]
+        group.others.append(NearDuplicate(id, round(float(scores[other]), 6)))
+        group.texts[id] = text
     return [groups[kept] for kept in sorted(groups)]
 
 

@@ -22,7 +22,8 @@ from slimdex.indexes.execution.progress import listening
 from slimdex.retrieval import commands
 
 from ..commands import Command
-from ..documents import Hit, hit_from_json, id_text, json_of, own_values
+from ..documents import Hit, hit_from_json, id_text, json_of
+from ..recorded_values import shown_values
 from ..search.excerpts import are_by_chance, quoted
 from ..search.places import file_of
 from ..search.request import SearchRequest, narrowed
@@ -282,7 +283,7 @@ def _passages(hits: Sequence[Hit], index: Path | None, query: str, note: str) ->
 
 def _passage(hit: Hit, query: str) -> dict[str, Any]:
     part = quoted(query, hit, QUOTED)
-    metadata = own_values(hit.metadata)
+    metadata = shown_values(hit.metadata)
     if "path" in metadata:
         metadata = {name: metadata[name] for name in metadata if name not in FILE_FACTS}
     passage = {

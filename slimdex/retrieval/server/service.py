@@ -22,7 +22,7 @@ from slimdex.indexes.settings import Settings
 from slimdex.indexes.suggestions import did_you_mean
 from slimdex.indexes.vectors.append_only import sync
 
-from ..atomic_files import is_index, size
+from ..atomic_files import ENDING, index_names, is_index, size
 from ..collection import Collection
 from ..commands import Command
 from ..encoders.base import AUTO, Encoder
@@ -41,7 +41,6 @@ CONDITIONS = 4
 """Threads for searches with a condition, which may take long, shared by all indexes."""
 _NAME = re.compile(r"[\w.-]{1,100}", re.ASCII)
 _NEW_NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,99}", re.ASCII)
-ENDING = ".index"
 DROPPED = ".dropped"
 """Ending of a folder that is being removed."""
 NO_ENCODER = "the index's encoder can't be opened; the server's log says why"
@@ -293,30 +292,32 @@ async def _is_loaded(name: str, index: ServedIndex) -> bool:
 def named_places(words: Sequence[str]) -> dict[str, Path]:
     """Map names to folders; a word is NAME=DIR, or DIR for an index named after its folder.
 
-    Raises `InputError` if a name is not valid in a URL, or occurs twice.
+    Names that would be equal get those of the folders above. Raises `InputError` if a name is not
+    valid in a URL, or occurs twice.
 
     >>> named_places(["/srv/news.index", "old=/srv/2019"])
     {'news': PosixPath('/srv/news.index'), 'old': PosixPath('/srv/2019')}
     >>> named_places(["/srv/notes/.slimdex"])
     {'notes': PosixPath('/srv/notes/.slimdex')}
+    >>> [*named_places(["/srv/a/notes/.slimdex", "/srv/b/notes/.slimdex"])]
+    ['a-notes', 'b-notes']
     """
-    places = dict[str, Path]()
+    folders, names = list[Path](), list[list[str]]()
     for word in words:
         given, _, rest = word.partition("=")
         is_named = bool(rest) and not Path(word).exists()
-        place = Path(rest if is_named else word)
-        name = given if is_named else _name_of(place.resolve())
+        folders.append(Path(rest if is_named else word))
+        names.append([given] if is_named else [*index_names(folders[-1].resolve())])
+
+    places = dict[str, Path]()
+    for word, folder, possible in zip(words, folders, names, strict=True):
+        unique = (name for name in possible if sum(name in each for each in names) == 1)
+        name = next(unique, possible[0])
         if not _NAME.fullmatch(name):
             raise InputError(f"{word}: index name {name!r}; expected {NAMED_FOLDER}")
         if name in places:
             raise InputError(
                 f"{word}: a second index {name!r}; expected another name: {NAMED_FOLDER}"
             )
-        places[name] = place
+        places[name] = folder
     return places
-
-
-def _name_of(place: Path) -> str:
-    """The name of a folder; a hidden one, such as .slimdex, is named after the folder above it."""
-    shown = next((each for each in (place, place.parent) if each.name[:1] not in ("", ".")), place)
-    return shown.name.removesuffix(ENDING).lstrip(".")

@@ -258,8 +258,13 @@ class Sources:
         return zip(self.opened, readings or [Reading()] * len(self.opened), strict=True)
 
     def left_out(self) -> list[str]:
-        """Files of folders that were not read, and why; complete once the documents are read."""
-        return [f"{source.name}: {line}" for source in self._files for line in source.left_out()]
+        """Tables without rows, and files of folders that were not read, and why; complete once the
+        documents are read.
+        """
+        tables = [source for source in self.opened if isinstance(source, TableSource)]
+        lines = [f"{table.name}: no rows" for table in tables if table.is_empty_table]
+        lines += [f"{source.name}: {line}" for source in self._files for line in source.left_out()]
+        return lines
 
     def file_notes(self) -> list[dict[str, str]]:
         """All files that `left_out` counts or names, as "path" and "note"."""

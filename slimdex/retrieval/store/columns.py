@@ -12,6 +12,7 @@ from slimdex.indexes.arrays import Rows, batches
 from slimdex.indexes.errors import CorruptError, InputError
 
 from ..duckdb_library import connected, duckdb, identifier
+from ..recorded_values import shown_columns
 from .document_store import COLUMNS_AT_ONCE, DocumentStore
 
 TEXTS = ("JSON", "VARCHAR")
@@ -20,6 +21,8 @@ LISTED_VALUES = 20
 """Largest number of distinct values that are listed."""
 FOLDER, LISTED_FOLDERS = "folder", 50
 """Column of the folders of files, and how many of them are listed."""
+LISTED_ITEMS = 50
+"""Items of lists that are listed, the most frequent ones."""
 ORDERED = ("INT", "DOUBLE", "FLOAT", "DECIMAL", "DATE", "TIME")
 """Parts of the names of ordered types."""
 NOT_IN_ARROW = ("INTERVAL", "BIT", "UHUGEINT")
@@ -29,14 +32,17 @@ NOT_IN_ARROW = ("INTERVAL", "BIT", "UHUGEINT")
 def column_facts(store: DocumentStore) -> list[dict[str, Any]]:
     """Name and type of each column, and its values if they are few, each with its number of
     documents; otherwise, for numbers, dates and times, the least and the greatest value. The
-    column of folders has "folders" too: see `folder_counts`.
+    column of folders has "folders" too: see `folder_counts`. A column of lists has the "items" that
+    most documents have.
     """
-    return [_facts(store, name, type_) for name, type_ in store.columns.items()]
+    return [_facts(store, name, store.columns[name]) for name in shown_columns(store.columns)]
 
 
 def _facts(store: DocumentStore, name: str, type_: str) -> dict[str, Any]:
     column = identifier(name)
     facts: dict[str, Any] = {"name": name, "type": type_}
+    if type_.endswith("[]") and "[" not in type_[:-2] and "(" not in type_:
+        return facts | {"items": [{"value": v, "documents": n} for v, n in _items(store, column)]}
     if "[" in type_ or "(" in type_.replace("DECIMAL(", ""):  # lists and structs
         return facts
     if name.lower() == FOLDER and type_ == "VARCHAR":
@@ -51,6 +57,15 @@ def _facts(store: DocumentStore, name: str, type_: str) -> dict[str, Any]:
         )
         return facts | {"least": least, "greatest": greatest}
     return facts
+
+
+def _items(store: DocumentStore, column: str) -> list[tuple[Any, int]]:
+    """Items of the lists in a quoted column with their numbers of documents."""
+    return store.fetch(
+        f"""SELECT item, count(*) FROM (
+            SELECT unnest(list_distinct({column})) AS item FROM {store.live(column)}
+        ) WHERE item IS NOT NULL GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT {LISTED_ITEMS}"""
+    )
 
 
 def _counted(store: DocumentStore, column: str, limit: str = "") -> list[tuple[Any, int]]:

@@ -42,7 +42,16 @@ from .segments import (
     views_of,
 )
 from .state import CANT_REBUILD
-from .where.checks import SlowConditionError, checked, limited, reads_clock, refusal
+from .where.checks import (
+    SlowConditionError,
+    checked,
+    limited,
+    parsed_condition,
+    reads_clock,
+    refusal,
+)
+from .where.conditions import TEXT_COLUMNS
+from .where.hints import hint
 
 COLUMNS_AT_ONCE = 500
 """Columns per query: DuckDB holds 2,048 values of each in memory, several times."""
@@ -52,6 +61,10 @@ MOST_RECENT = 4096
 MOST_FROM_LINES, MOST_BYTES = 4096, 1 << 26
 """Most documents that a change reads from the lines, and their bytes there: a query of more takes
 less time, and need not read their texts."""
+SAMPLES, SAMPLE_CHARACTERS = 100, 100
+"""Values of a column that a hint is chosen by, and the characters of each."""
+BEGINNING = 300
+"""Characters of the beginning of a text."""
 COMPARED, COMPARED_CHARACTERS = 100_000, 100
 """Most rows whose ids are compared with an unknown one, which takes some milliseconds; its most
 characters."""
@@ -462,7 +475,22 @@ class DocumentStore:
             except duckdb.Error as error:
                 if isinstance(error, disk_errors()) or is_damage(error):
                     raise
-                raise refusal(where, one_line(error), names) from error
+                is_of_kinds = isinstance(error, duckdb.BinderException | duckdb.ConversionException)
+                tree = parsed_condition(where) if is_of_kinds else {}
+                said = hint(tree, self._types, self._samples)
+                raise refusal(where, said or one_line(error), names) from error
+
+    @property
+    def _types(self) -> dict[str, str]:
+        """Types of the columns that a condition may name."""
+        return TEXT_COLUMNS | dict(self.columns)
+
+    def _samples(self, column: str) -> list[str]:
+        """Some values of a column, as text."""
+        name = identifier(column)
+        text = f"left({name}::VARCHAR, {SAMPLE_CHARACTERS})"
+        sql = f"SELECT {text} FROM documents WHERE {name} IS NOT NULL LIMIT {SAMPLES}"
+        return [value for (value,) in self.fetch(sql)]
 
     def document_rows(self, stop: int, start: int = 0) -> DocumentRows:
         """Documents with several rows among the rows start .. stop."""
@@ -526,12 +554,18 @@ class DocumentStore:
 
     def ids_of(self, rows: Rows) -> list[str]:
         """Ids of documents, given their rows (n,) in ascending order."""
-        ids = self.fetch(
-            f"""SELECT id FROM {OWN} WHERE "row" BETWEEN ? AND ?
+        return [id for (id,) in self._values_of(rows, "id")]
+
+    def beginnings(self, rows: Rows) -> list[tuple[str, str]]:
+        """Ids of documents, and how their texts begin; rows as of `ids_of`."""
+        return self._values_of(rows, f"id, left(text, {BEGINNING})")
+
+    def _values_of(self, rows: Rows, values: str) -> list[tuple[Any, ...]]:
+        return self.fetch(
+            f"""SELECT {values} FROM {OWN} WHERE "row" BETWEEN ? AND ?
             AND "row" IN (SELECT unnest(?::BIGINT[])) ORDER BY "row" """,
             [int(rows[0]), int(rows[-1]), rows.tolist()],
         )
-        return [id for (id,) in ids]
 
     def ids_between(self, start: int, stop: int) -> tuple[str, str]:
         """Ids of the first and the last document with rows in start .. stop."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
 import pytest
+
+from slimdex.command_line import app
 
 from .running import Runner, write
 
@@ -70,6 +73,22 @@ def test_the_variable_comes_before_the_folder(
     assert here("info --json").json["documents"] == 1
 
 
+def test_a_second_build_names_the_command_that_updates(slimdex: Runner) -> None:
+    assert slimdex("build pets.jsonl").code == 0
+    write("pets.jsonl", [{"id": "fog", "text": "fog on the roof"}])
+    said = re.search(r"`slimdex (sync .+?)`", slimdex.refuses("build pets.jsonl"))
+    assert said is not None
+    assert slimdex(said[1]).code == 0
+    assert ids(slimdex, "roof", "-n", "9") == ["fog"]
+
+
+@pytest.mark.parametrize("command", ["", *app.places])
+def test_h_is_help(bare: Runner, command: str) -> None:
+    shown = bare(command, "-h")
+    assert shown.code == 0
+    assert shown == bare(command, "--help")
+
+
 def test_nothing_is_guessed_without_any(slimdex: Runner) -> None:
     for words in (("info",), ("serve",)):
         assert "no index given" in slimdex.refuses(*words)
@@ -132,3 +151,38 @@ def test_a_misspelt_command_is_named(slimdex: Runner) -> None:
     assert "did you mean 'search'?" in slimdex.refuses("serch cat")
     assert "did you mean 'retrieval'?" in slimdex.refuses("bench retreival")
     assert "did you mean" not in slimdex.refuses("xyzzy")
+
+
+@pytest.mark.parametrize("out", ["", "--out posts/.slimdex", "--out posts.index"])
+def test_a_folder_of_sources_names_its_index(slimdex: Runner, out: str) -> None:
+    write_posts()
+    assert slimdex(f"build posts {out}").code == 0
+    for folder in ("posts", "./posts/", str(Path("posts").absolute())):
+        assert ids(slimdex, folder, "rain", "-n", "1") == ["b.md"]
+        assert slimdex("open", folder, "a.md", "--json").json["text"] == "the cat sat"
+        assert slimdex(f"info {folder} --json").json["documents"] == 2
+
+
+def write_posts() -> None:
+    Path("posts").mkdir()
+    Path("posts/a.md").write_text("the cat sat")
+    Path("posts/b.md").write_text("rain on the roof")
+
+
+def test_a_folder_is_a_source_before_it_is_an_index(slimdex: Runner) -> None:
+    write_posts()
+    assert slimdex("build posts --out posts/.slimdex").code == 0
+    Path("posts/c.md").write_text("fog")
+    assert slimdex("sync posts --json").json["added"] == 1  # posts/.slimdex: there is no other
+    assert slimdex("build pets.jsonl").code == 0
+    Path("posts/d.md").write_text("the dog")
+    assert slimdex("add posts --json").json["added"] == 4  # to .slimdex
+    assert slimdex("info --json").json["documents"] == 7
+    assert slimdex("info posts --json").json["documents"] == 3
+    assert len(ids(slimdex, "posts", "dog", "-n", "9")) == 3  # posts/.slimdex
+
+
+def test_a_folder_without_an_index_is_no_question(here: Runner) -> None:
+    Path("posts").mkdir()
+    assert "./posts: no slimdex index there" in here.refuses("search ./posts cat")
+    assert ids(here, "posts", "cat")  # a word

@@ -89,8 +89,16 @@ JSON: dict[str, dict[str, Any]] = {
     "lexical pets --off": {"documents": 3, "lexical": None},
     "build twins.jsonl --out i; dedup i --min-score 1": {
         "groups": [
-            {"kept": "cat", "others": [{"id": "twin", "score": 1.0}]},
-            {"kept": "rain", "others": [{"id": "\x1b[2J", "score": 1.0}]},
+            {
+                "kept": "cat",
+                "text": "the cat sat on the mat",
+                "others": [{"id": "twin", "score": 1.0, "text": "the cat sat on the mat"}],
+            },
+            {
+                "kept": "rain",
+                "text": "rain fell on the roof",
+                "others": [{"id": "\x1b[2J", "score": 1.0, "text": "rain fell on the roof"}],
+            },
         ],
         "duplicates": 2,
         "deleted": 0,
@@ -191,7 +199,9 @@ SAID = {
     ),
     "lexical pets --off": ("lexical index removed\n", ""),
     "build twins.jsonl --out i; dedup i --min-score 1": (
-        "cat\n  1.0000  twin\nrain\n  1.0000  \\x1b[2J\n2 near-duplicates of 2 documents\n",
+        "cat\n  the cat sat on the mat\n  1.0000  twin\n          the cat sat on the mat\n"
+        "rain\n  rain fell on the roof\n  1.0000  \\x1b[2J\n          rain fell on the roof\n"
+        "2 near-duplicates of 2 documents\n",
         "",
     ),
     "search pets the 'cat sat' 'on the mat' -n 1": (

@@ -40,6 +40,13 @@ REFUSED = {
     "build pets.jsonl --out new --model e5-small-v3": "did you mean 'e5-small-v2'?",
     "search pets cat --show yaer": "did you mean 'year'?",
     "search pets cat --limt 3": "Did you mean '--limit'?",
+    "build pets.jsonl --out new --model ''": "model ''",
+    "build pets.jsonl --out new --model weights.gguf": "a model in GGUF",
+    "build pets.jsonl --out new --model gguf": "one in GGUF",
+    "build pets.jsonl --out new --model weights.onnx": "expected the model's folder",
+    "build names.csv --out new": "names.csv: no rows",
+    "build names.csv names.tsv --out new": "names.tsv: no rows",
+    "build none.json --out new": "none.json: no rows",
     "build none.jsonl --out new": "none.jsonl: no such file",
     "build pets.jsonl --out new --encoding hex": "encoding 'hex'",
     "build pets.jsonl --out new --format po": "ending '.po'",
@@ -89,6 +96,11 @@ REFUSED = {
     "eval pets --queries pets.jsonl --qrels pets.jsonl": "expected query",
     "copy pets --out folder": "folder exists; expected a new folder",
     "export pets --to xml --out new": "xml",
+    "distill '' --out new": "model ''",
+    "info pets --model ''": "model ''",
+    "repair pets --model ''": "model ''",
+    "migrate pets --model ''": "model ''",
+    "serve --root folder --model ''": "--model ''",
     "mcp none": "none: no slimdex index there",
     "mcp pets --sync gone": "--sync gone: no such file or folder",
     "mcp pets b=pets --sync folder": "expected NAME=SOURCE, NAME one of pets, b",
@@ -104,8 +116,13 @@ def contents() -> dict[Path, bytes]:
 
 @pytest.mark.parametrize("line", REFUSED)
 def test_bad_input_changes_nothing(pets: Runner, line: str) -> None:
-    for folder in ("folder", "foreign", "broken-model"):
+    for folder in ("folder", "foreign", "broken-model", "gguf"):
         Path(folder).mkdir()
+    for path in ("weights.gguf", "weights.onnx", "gguf/weights.gguf"):
+        Path(path).write_bytes(b"GGUF\x03\x00")
+    for path in ("names.csv", "names.tsv"):
+        Path(path).write_text("a,b\n")
+    Path("none.json").write_text("[]")
     Path("empty.txt").write_text("\n")
     Path("foreign", MANIFEST).write_bytes(b"junk" * 5000)
     Path("broken-model/model.safetensors").write_text("junk")

@@ -13,7 +13,11 @@ import numpy as np
 import pytest
 
 from slimdex import Collection, Document, GivenEncoder, InputError
+from slimdex.retrieval import commands
 from slimdex.retrieval.integrations.metadata import as_columns, as_metadata, compared
+from slimdex.retrieval.recorded_values import RECORD, shown_values
+from slimdex.retrieval.search.request import SearchRequest
+from slimdex.retrieval.store.columns import column_facts
 from slimdex.retrieval.store.where.conditions import as_sql
 
 PARIS = ZoneInfo("Europe/Paris")
@@ -28,6 +32,8 @@ BATCHES: list[list[dict[str, Any]]] = [
     [{"author": {"name": "Ann", "born": date(1900, 1, 1)}}, {"author": "Bob"}],
     [{"author": {1: "one"}}, {"author": {"name": "Cy", "born": 1950}}, {"author.name": "Dee"}],
     [{"id": 7, "text": "t", "slimdex_metadata": {"a": 1}}, {"Page": 3}, {"huge": 2**70}],
+    [{"size": 1}, {"size": 3}],
+    [{"size": 2.5}, {"size": 4.0}, {"size": 5}],
     [{"raw": b"\x00", "hour": time(9, 30), "long": timedelta(2, 3), "cost": Decimal("1.25")}],
 ]
 METADATA = [row for batch in BATCHES for row in batch]
@@ -81,6 +87,8 @@ COMPARISONS: list[tuple[str, str, Any, list[Any]]] = [
     ("author.born", ">", 1900, [{"name": "Cy", "born": 1950}]),
     ("author", "=", "Bob", ["Bob"]),
     ("id", "=", 7, [7]),
+    ("size", ">", 2, [3, 2.5, 4.0, 5]),
+    ("size", "=", 2.5, [2.5]),
     ("huge", "=", 2**70, [2**70]),
     ("huge", "=", 2**70 + 1, []),
     ("none", "=", 1, []),
@@ -105,6 +113,31 @@ def test_a_missing_value_is_null_and_empty(collection: Collection) -> None:
         where = as_sql(compared("tags", operator, None, columns), columns)
         found = {document.id for document in collection.get(where=where)}
         assert found == {str(i) for i, row in enumerate(METADATA) if row.get("tags") in values}
+
+
+def test_no_user_sees_the_column_of_recorded_values(collection: Collection) -> None:
+    shown = commands.fetch(collection, "1")["metadata"]
+    assert shown == {"page": "iv"}
+    assert RECORD not in collection.info()["columns"]
+    assert RECORD not in [each["name"] for each in column_facts(collection.index.store)]
+    request = SearchRequest(vectors=np.ones((1, 2), np.float32), limit=50)
+    answer = commands.search(collection, request, columns=["page"])
+    values = {hit["id"]: hit["metadata"] for hit in answer["hits"][0]}
+    assert values["1"] == {"page": "iv"}
+    assert not any(RECORD in each for each in values.values())
+    for where in ("paje = 1", "page LIKE 'i%'"):
+        with pytest.raises(InputError) as error:
+            collection.get(where=where)
+        assert f"{RECORD}," not in str(error.value)
+    with pytest.raises(InputError, match="no such column"):
+        commands.search(collection, request, columns=[RECORD])
+
+
+@pytest.mark.parametrize(
+    "record", ["text", {"a": {"datetime": "never"}}, {"a": {}}, {"a": {"b": 1, "c": 2}}, [1]]
+)
+def test_a_record_that_others_have_written_is_left_out(record: Any) -> None:
+    assert shown_values({"year": 1990, RECORD: record}) == {"year": 1990}
 
 
 def test_large_additions_have_mixed_values(tmp_path: Path) -> None:

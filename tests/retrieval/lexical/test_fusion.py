@@ -72,21 +72,28 @@ def test_reciprocal_ranks(
 
 def test_found_by() -> None:
     words = ScoredRows(np.array([2, 1, 1], np.float32), np.array([4, 7, 9]), np.array([9]))
-    near = found({4: 0.5, 2: 0.5})
+    near = found({4: 0.5, 2: 0.5} | dict.fromkeys(range(20, 28), 0.5) | {30: 0.05})
     candidates = Candidates.joined(near, found({7: 0.1, 9: 0.1}), Whole(near, words, 0.0, 9))
     ways = {
         first: [FOUND_BY[way] for way in candidates.found_by(np.array(first))]
         for first in ((9, 7), (4, 2), (9, 7, 4), (2, -1))
     }
     assert ways == {
-        (9, 7): ["name", "words"],  # the two nearest are 2 and 4
+        (9, 7): ["name", "words"],  # the ten nearest have 0.5
         (4, 2): ["both", "meaning"],
-        (9, 7, 4): ["name", "both", "both"],
+        (9, 7, 4): ["name", "words", "both"],
         (2, -1): ["meaning", "meaning"],
     }
     assert candidates.order(Fusion(0.1).scores(candidates))[0] == 3  # the name
-    equal = candidates.order(np.zeros(4))
-    assert candidates.rows[equal].tolist() == [2, 4, 7, 9]  # by cosine, then by row
+    equal = candidates.order(np.zeros(13))
+    assert candidates.rows[equal].tolist() == [
+        2,
+        4,
+        *range(20, 28),
+        7,
+        9,
+        30,
+    ]  # by cosine, then by row
 
 
 @given(near=COSINES, words=SCORES, k=st.integers(1, 9))

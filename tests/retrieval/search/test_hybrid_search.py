@@ -156,6 +156,17 @@ def test_min_score_is_a_cosine(collection: Collection) -> None:
     assert all(-1 <= hit.score <= 1 for hit in collection.search("pkg-13", 48, hybrid=1.0))
 
 
+def test_how_a_hit_is_found_depends_on_neither_limit_nor_filter(collection: Collection) -> None:
+    seen = set[str]()
+    for query in QUERIES:
+        ways = {hit.id: hit.found_by for hit in collection.search(query, 48)}
+        seen |= {*ways.values()}
+        for limit, where in ((1, None), (5, None), (20, None), (48, "n % 5 = 0")):
+            for hit in collection.search(query, limit, where=where):
+                assert hit.found_by == ways[hit.id]
+    assert seen == {"meaning", "words", "both", "name"}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("hybrid", [0.4, "rrf"])
 def test_hits_found_by_words_alone_are_scored_by_cosine(

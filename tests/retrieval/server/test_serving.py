@@ -62,6 +62,20 @@ def test_it_allows_what_its_options_name_and_ends_when_running_requests_are_done
         assert len(collection) == 8001  # the ids 0, 1 and 2 were replaced
 
 
+def test_two_indexes_of_folders_of_one_name_are_told_apart(tmp_path: Path) -> None:
+    """Their searches answer from their own documents, under names of the folders above."""
+    folders = []
+    for above, text in (("work", "rain on the roof"), ("home", "a dog slept on a rug")):
+        folder = tmp_path / above / "notes"
+        folder.mkdir(parents=True)
+        built(folder, [{"id": above, "text": text}]).rename(folder / ".slimdex")
+        folders.append(folder / ".slimdex")
+    with serving(folders) as running:
+        for above in ("work", "home"):
+            answer = running.client.post(f"/indexes/{above}-notes/search", json={"query": "dog"})
+            assert [hit["id"] for hit in answer.json()["queries"][0]["hits"]] == [above]
+
+
 def test_options_that_can_not_be_served_are_refused(
     notes: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import date, datetime
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import numpy as np
@@ -62,6 +63,19 @@ def test_folders_are_counted_with_those_below(index: Index) -> None:
     (facts,) = column_facts(index.store)
     counts = {"": 1, "a": 4, "a/b": 2, "a/b c": 1, "a0": 1, "é": 1, "é/x": 1, "é/x/y": 1}
     assert facts["folders"] == [{"value": own, "documents": n} for own, n in counts.items()]
+
+
+def test_items_of_lists_are_counted_by_documents(index: Index) -> None:
+    rows: list[dict[str, Any]] = [
+        {"tags": ["b", "a", "b"], "sizes": [2], "deep": [[1]]},
+        {"tags": ["b", None], "sizes": []},
+        {"tags": None},
+    ]
+    add(index, *(Document(str(i), "x", metadata=own) for i, own in enumerate(rows)))
+    facts = {each["name"]: each.get("items") for each in column_facts(index.store)}
+    assert facts["tags"] == [{"value": "b", "documents": 2}, {"value": "a", "documents": 1}]
+    assert facts["sizes"] == [{"value": 2, "documents": 1}]
+    assert facts["deep"] is None
 
 
 PATHS = st.lists(st.sampled_from(["a", "b", "a b", "é"]), max_size=4).map("/".join)

@@ -38,7 +38,14 @@ LONGEST_WORD = 1 << 12
 MOST_DIMENSIONS = 1 << 14
 CHUNK = 1 << 22
 EXPECTED_LINES = "expected word vectors, a word and its numbers a line"
+WEIGHTS = (".safetensors", ".onnx", ".pt", ".pth", ".ckpt")
+"""Endings of files of weights, which are not enough to run a model."""
+GGUF = (
+    "a model in GGUF, llama.cpp's format; expected a folder with safetensors, or the address of a "
+    "server that runs it, http://HOST/v1#NAME"
+)
 UNSUPPORTED = {
+    b"GGUF": GGUF,
     b"PK\x03\x04": "a zip archive; expected the file in it",
     b"\xba\x16\x4f\x2f": "a fastText model; expected its .vec file",
 }
@@ -163,6 +170,8 @@ def words_of(path: Path) -> Iterator[Word]:
 
 
 def _opened(path: Path) -> io.BufferedReader:
+    if path.suffix.lower() in WEIGHTS:
+        raise InputError(f"{path}: weights of a model; expected the model's folder")
     with path.open("rb") as file:
         start = file.read(4)
     if message := UNSUPPORTED.get(start):

@@ -7,7 +7,11 @@ const MOST = 1000; // answers that the service gives
 const COLUMNS = 12; // that are offered as filters
 const $ = (id) => document.getElementById(id);
 // A settled address is kept in the history: what is typed from then on begins another entry.
-const state = { index: "", asked: null, timer: 0, columns: [], limit: PAGE, can: [], settled: true };
+// `doc` is the id of the document that is open, and `question` the one whose answers `hits` are.
+const state = {
+  index: "", asked: null, timer: 0, columns: [], limit: PAGE, can: [], settled: true,
+  doc: "", question: "", hits: [],
+};
 
 /** An element with attributes and children, which are elements or text. */
 function element(name, attributes = {}, ...children) {
@@ -92,6 +96,7 @@ async function search() {
   const where = condition();
   const rerank = $("rerank").checked;
   remember(query);
+  state.question = questionOf(location.search);
   if (!query || !state.index) {
     show([], "", null);
     problem("");
@@ -155,7 +160,22 @@ function addressed(query) {
   for (const [name, input] of filterInputs()) if (input.value !== "") asked.append(name, said(input));
   if ($("rerank").checked) asked.set("rerank", "1");
   if (state.limit > PAGE) asked.set("limit", state.limit);
+  if (state.doc) asked.set("doc", state.doc);
   return asked;
+}
+
+/** The address of a document beside the question. */
+function addressOf(id) {
+  const asked = addressed($("query").value.trim());
+  asked.set("doc", id);
+  return `?${asked}`;
+}
+
+/** What an address asks, whichever document is open. */
+function questionOf(search) {
+  const asked = new URLSearchParams(search);
+  asked.delete("doc");
+  return String(asked);
 }
 
 /** Names in the address, and inputs, of the filters: `where.kind`, `from.year`, `to.year`. */
@@ -176,6 +196,7 @@ async function recall() {
   const query = (asked.get("q") ?? "").trim();
   $("query").value = query;
   $("rerank").checked = state.can.includes("rerank") && asked.has("rerank");
+  state.doc = asked.get("doc") ?? "";
   const limit = Number(asked.get("limit"));
   state.limit = Number.isInteger(limit) && limit > PAGE ? Math.min(limit, MOST) : PAGE;
   for (const [name, input] of filterInputs()) {
@@ -189,6 +210,7 @@ async function recall() {
   state.settled = false; // the address loses what is left out, without another entry
   await search();
   state.settled = true;
+  await showDocument();
 }
 
 /** Give an input a value of the address: null, or a text that may be empty. */
@@ -198,7 +220,7 @@ function give(input, value) {
     return;
   }
   const found = () => [...input.options].find((option) => option.dataset.value === value);
-  if (!found() && input.matches(".folders")) input.append(element("option", { value, "data-value": value }, value));
+  if (!found() && input.matches(".open")) input.append(element("option", { value, "data-value": value }, value));
   input.value = found()?.value ?? "";
 }
 
@@ -209,9 +231,14 @@ function notice(left) {
 }
 
 window.addEventListener("popstate", () => {
-  const name = named(new URLSearchParams(location.search).get("index"));
-  if (name === state.index) recall();
-  else choose(name);
+  const asked = new URLSearchParams(location.search);
+  const name = named(asked.get("index"));
+  if (name !== state.index) choose(name);
+  else if (questionOf(location.search) !== state.question) recall();
+  else {
+    state.doc = asked.get("doc") ?? ""; // the answers stay
+    showDocument();
+  }
 });
 
 /** An index of this name, or the first one. */
@@ -223,6 +250,7 @@ function named(name) {
 // ---- answers ----------------------------------------------------------------------------------
 
 function show(hits, query, chance, reranked) {
+  state.hits = hits;
   $("hits").replaceChildren(...hits.map((hit) => hitItem(hit, query, chance, reranked)));
   $("hits").ariaBusy = "false";
   $("status").textContent = "";
@@ -239,14 +267,18 @@ function hitItem(hit, query, chance, reranked) {
   const headings = hit.headings.filter((heading) => !isSame(heading, hit.title)).join(" › ");
   const where = [score, how, id, headings, hit.page && `page ${hit.page}`].filter(Boolean);
   const [first, [start, end]] = [afterTitle(hit), hit.excerpt];
-  const name = element("button", { type: "button", class: "name" }, hit.title || hit.id);
-  name.addEventListener("click", () => open(hit));
+  const name = element("a", { href: addressOf(hit.id), class: "name" }, hit.title || hit.id);
+  name.addEventListener("click", (event) => {
+    if (event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return; // a tab of its own
+    event.preventDefault();
+    open(hit.id);
+  });
   return element(
     "li",
     { class: byChance ? "hit chance" : "hit" },
     element("h2", {}, name),
     element("p", { class: "place" }, where.join(" · ")),
-    element("p", { class: "text" }, ...marked(hit, Math.max(start, first), end, first)),
+    linked(element("p", { class: `text ${lookOf(hit)}` }, ...marked(hit, Math.max(start, first), end, first))),
   );
 }
 
@@ -290,37 +322,107 @@ function showCosts(milliseconds, whole) {
 
 // ---- a document -------------------------------------------------------------------------------
 
-async function open(hit) {
+/** Open a document, as another entry of the history: Back closes it. */
+function open(id) {
   state.settled = true;
+  history.pushState({ opened: true }, "", addressOf(id));
+  state.doc = id;
+  return showDocument();
+}
+
+/** Show the document that the address names; without one, close what is open. */
+async function showDocument() {
+  const id = state.doc;
+  if (!id) {
+    $("document").close();
+    return;
+  }
   try {
-    const found = await ask(place("documents") + "/" + hit.id.split("/").map(encodeURIComponent).join("/"));
-    $("document-title").textContent = found.title || found.id;
-    const facts = Object.entries(found.metadata).filter(([, value]) => value !== null);
-    $("document-facts").replaceChildren(...pairs([["id", found.id], ...facts]));
-    const letters = [...found.text]; // places are counted in characters, not in UTF-16's halves
-    const [start, end] = [hit.start, hit.end];
-    const passage = element(
-      "span",
-      { class: "passage" },
-      ...marked(hit, 0, end - start),
-    );
-    $("document-text").replaceChildren(
-      letters.slice(0, start).join("").trimEnd(), // the passage has space around it
-      passage,
-      letters.slice(end).join("").replace(/^\s*\n/, ""),
-    );
-    $("document").showModal();
-    $("document-body").scrollTop = 0;
-    if (start > 0) passage.scrollIntoView({ block: "start" }); // else the facts above it are seen too
+    const found = await ask(place("documents") + "/" + id.split("/").map(encodeURIComponent).join("/"));
+    if (state.doc !== id) return; // another was asked for meanwhile
+    fill(found, state.hits.find((hit) => hit.id === found.id));
   } catch (error) {
     problem(error.message);
+    state.doc = "";
+    closed();
   }
+}
+
+/** Put a document into its window, and a hit's passage of it into view. */
+function fill(found, hit) {
+  const [dialog, body] = [$("document"), $("document-text")];
+  $("document-title").textContent = found.title || found.id;
+  const facts = Object.entries(found.metadata).filter(([, value]) => value !== null);
+  $("document-facts").replaceChildren(...pairs([["id", found.id], ...facts]));
+  body.className = lookOf(found);
+  const letters = [...found.text]; // places are counted in characters, not in UTF-16's halves
+  const [start, end] = hit ? [hit.start, hit.end] : [0, 0];
+  const passage = hit && element("span", { class: "passage" }, ...marked(hit, 0, end - start));
+  body.replaceChildren(
+    letters.slice(0, start).join("").trimEnd(), // the passage has space around it
+    passage ?? "",
+    hit ? letters.slice(end).join("").replace(/^\s*\n/, "") : found.text,
+  );
+  linked(body);
+  if (!dialog.open) dialog.showModal();
+  $("document-body").scrollTop = 0;
+  if (start > 0) passage.scrollIntoView({ block: "start" }); // else the facts above it are seen too
+}
+
+/** The address loses the document that was closed: by going back, if it was opened from here. */
+function closed() {
+  if (history.state?.opened) history.back();
+  else history.replaceState(null, "", `?${addressed($("query").value.trim())}`);
+}
+
+$("document").addEventListener("close", () => {
+  if (!state.doc) return; // the address has changed already
+  state.doc = "";
+  closed();
+});
+
+/** A class for the text of code. */
+const lookOf = ({ metadata }) => (metadata.kind === "code" ? "code" : "");
+
+const LINK = /\bhttps?:\/\/[^\s<>"'`]+/g;
+
+/** Make links of the addresses in an element's text, across its marks. */
+function linked(node) {
+  for (const found of [...node.textContent.matchAll(LINK)].reverse()) {
+    const address = trimmed(found[0]);
+    const range = document.createRange();
+    range.setStart(...letterAt(node, found.index));
+    range.setEnd(...letterAt(node, found.index + address.length));
+    const link = element("a", { href: address, target: "_blank", rel: "noopener noreferrer" });
+    link.append(range.extractContents());
+    range.insertNode(link);
+  }
+  return node;
+}
+
+/** An address without what ends the sentence or bracket that it is in. */
+function trimmed(address) {
+  const bare = address.replace(/[.,;:!?…*_]+$/, "");
+  const isClosed = !/[)\]}]$/.test(bare) || bare.split("(").length === bare.split(")").length;
+  return isClosed ? bare : trimmed(bare.slice(0, -1));
+}
+
+/** The text node of a letter of an element, and the letter's place in it. */
+function letterAt(node, place) {
+  const texts = document.createTreeWalker(node, NodeFilter.SHOW_TEXT);
+  let last = texts.nextNode();
+  while (place > last.length) {
+    place -= last.length;
+    last = texts.nextNode();
+  }
+  return [last, place];
 }
 
 function pairs(facts) {
   return facts.flatMap(([name, value]) => {
-    const said = typeof value === "object" ? JSON.stringify(value) : String(value);
-    return [element("dt", {}, name), element("dd", {}, said)];
+    const isPlain = typeof value !== "object" || (Array.isArray(value) && value.every((item) => typeof item !== "object"));
+    const said = isPlain ? [value].flat().join(", ") : JSON.stringify(value);
+    return [element("dt", {}, name), linked(element("dd", {}, said))];
   });
 }
 
@@ -328,7 +430,7 @@ function pairs(facts) {
 
 /** The filter of a column; null if none of its choices leaves some of the documents. */
 function filterOf(column, number, documents) {
-  const choices = (column.folders ?? column.values)?.filter((one) => one.documents < documents);
+  const choices = (column.folders ?? column.items ?? column.values)?.filter((one) => one.documents < documents);
   if (choices) {
     const areNames = column.type === "VARCHAR" && choices.length === documents; // as paths of files
     if (!choices.length || areNames) return null;
@@ -337,7 +439,8 @@ function filterOf(column, number, documents) {
       element("option", { value: i, "data-value": String(one.value) }, `${one.value === "" ? none : one.value} (${one.documents.toLocaleString("en")})`));
     const id = `column-${number}`;
     const any = element("option", { value: "" }, "any");
-    const choice = element("select", { id, class: column.folders ? "folders" : null }, any, ...options);
+    const isOpen = column.folders || column.items; // the rare ones are not listed
+    const choice = element("select", { id, class: isOpen ? "open" : null }, any, ...options);
     const below = column.folders ? element("span", {}, " with those below") : null;
     return element("div", {}, element("label", { for: id }, column.name, below), choice);
   }
@@ -387,7 +490,11 @@ function condition() {
 }
 
 /** The filter of a choice; that of a folder holds for those below it, too: "/" comes before "0". */
-function chosen({ name: key, values, folders }, said) {
+function chosen({ name: key, values, folders, items, type }, said) {
+  if (items) {
+    const item = items.find(({ value }) => String(value) === said)?.value;
+    return { type: "contains", key, value: item ?? (type === "VARCHAR[]" ? said : Number(said)) };
+  }
   if (!folders) return { type: "eq", key, value: values.find(({ value }) => String(value) === said).value };
   const below = [{ type: "gt", key, value: `${said}/` }, { type: "lt", key, value: `${said}0` }];
   const own = { type: "eq", key, value: said };
@@ -440,10 +547,12 @@ function showFacts(facts) {
     );
   };
   const percent = (100 * own) / full;
-  const share = full ? `, ${percent < 10 ? percent.toPrecision(2) : percent.toFixed(0)}%` : "";
+  const share = own < full ? `, ${percent < 10 ? percent.toPrecision(2) : percent.toFixed(0)}%` : "";
+  const small = own < full ? [] : [element("p", { class: "quiet" }, "A small index saves no memory yet; a larger one does.")];
   $("memory").replaceChildren(
     bar("this index", bytes(own) + share, own, "bar own"),
     bar("its vectors as float32", bytes(full), full, "bar"),
+    ...small,
   );
   $("agreement").textContent = facts.certificate ? `Measured ${facts.certificate.said}.` : "";
   $("facts").hidden = false;

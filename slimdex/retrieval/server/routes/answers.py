@@ -100,12 +100,13 @@ class ValueBody(BaseModel):
 
 
 class ColumnBody(BaseModel):
-    """A column, with its values if they are few, or its range."""
+    """A column, with its values if they are few, its range, or the usual items of its lists."""
 
     name: str
     type: str
     values: list[ValueBody] | None = None
     folders: list[ValueBody] | None = None
+    items: list[ValueBody] | None = None
     least: Any = None
     greatest: Any = None
 

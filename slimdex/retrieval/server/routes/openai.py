@@ -52,8 +52,10 @@ OPERATORS = {
     "lte": ("<=", True),
     "in": ("IN", True),
     "nin": ("IN", False),
+    "contains": ("HAS", True),
 }
-"""Type -> operator, and the truth of the comparison."""
+"""Type -> operator, and the truth of the comparison. OpenAI lacks "contains", which holds for an
+item of a list, or a part of a text."""
 JOINED = ("and", "or")
 DEEPEST = 20
 """Largest nesting depth of filters."""

@@ -44,7 +44,7 @@ class Archive:
         try:
             self._file = zipfile.ZipFile(io.BytesIO(data))
         except (zipfile.BadZipFile, ValueError, OSError) as error:
-            raise UnreadableError(_why(data, error)) from error
+            raise UnreadableError(why_broken(data, error)) from error
         if len(self._file.filelist) > MOST_ENTRIES:
             raise UnreadableError(f"over {MOST_ENTRIES:,} entries")
         self._entries = dict[str, zipfile.ZipInfo]()
@@ -94,7 +94,8 @@ SPELLINGS: Sequence[Callable[[str], str]] = (str, _path, lambda name: _path(unqu
 """Functions that make spellings of one name equal, the strictest first."""
 
 
-def _why(data: bytes, error: Exception) -> str:
+def why_broken(data: bytes, error: Exception) -> str:
+    """Say why data is no ZIP archive."""
     if not data.startswith(OLE):
         return f"broken: {error}"
     return "encrypted" if PROTECTED in data else "a format from before 2007"

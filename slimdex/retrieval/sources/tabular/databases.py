@@ -31,7 +31,7 @@ from ...duckdb_library import identifier
 from ...extras import install_command
 from ..files.input_files import InputFile, remove_later, temporary
 from ..files.limits import LARGEST_FILE, SECONDS, UnreadableError, size
-from ..files.packed import ENCRYPTED, MOST_ENTRIES
+from ..files.packed import ENCRYPTED, MOST_ENTRIES, why_broken
 from ..files.worker import Worker
 
 XLS = ".xls"
@@ -56,6 +56,8 @@ NO_RESULT = re.compile(
 """A cell with an error, or a formula without a result, in a sheet's XML; an empty text is one."""
 LONGEST_CELL = 10_000
 """Bytes of such a cell: Excel limits formulas to 8,192 characters."""
+MANIFEST = "META-INF/manifest.xml"
+"""Entry of OpenDocument that says which others are encrypted."""
 PIECE = 1 << 20
 BROKEN_ARCHIVE = (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError)
 SQLITE = (".sqlite", ".sqlite3", ".db")
@@ -185,6 +187,8 @@ def _sheet(path: Path, table: str, copy: Path) -> Any:
         tables = python_calamine.SheetTypeEnum.WorkSheet
         names = [sheet.name for sheet in book.sheets_metadata if sheet.typ == tables]
         return book.get_sheet_by_name(chosen(path, "sheet", names, table))
+    except python_calamine.PasswordError as error:
+        raise UnreadableError(f"encrypted; expected {_expected(path)}") from error
     except (python_calamine.CalamineError, OSError) as error:
         raise UnreadableError(f"{error}; expected {_expected(path)}") from error
 
@@ -223,13 +227,23 @@ def _unpack(path: Path, to: Path) -> None:
                     f"{unpacked:,} bytes unpacked in {len(entries):,} entries; expected at "
                     f"most {LARGEST_WORKBOOK:,} in {MOST_ENTRIES:,}"
                 )
-            if any(entry.flag_bits & ENCRYPTED for entry in entries):
+            if any(entry.flag_bits & ENCRYPTED for entry in entries) or _has_key(packed):
                 raise UnreadableError(f"encrypted; expected {_expected(path)}")
             for entry in entries:
                 with packed.open(entry) as file, copy.open(entry.filename, "w") as own:
                     copyfileobj(file, own, PIECE)
     except BROKEN_ARCHIVE as error:
-        raise UnreadableError(f"{error}; expected {_expected(path)}") from error
+        with path.open("rb") as file:
+            why = why_broken(file.read(LARGEST_WORKBOOK), error)
+        raise UnreadableError(f"{why}; expected {_expected(path)}") from error
+
+
+def _has_key(packed: zipfile.ZipFile) -> bool:
+    """Return whether an archive of OpenDocument has encrypted entries."""
+    if MANIFEST not in packed.namelist():
+        return False
+    with packed.open(MANIFEST) as file:
+        return b"encryption-data" in file.read(PIECE)
 
 
 def _write(path: Path, lines: Iterable[str], most: int) -> bool:

@@ -75,6 +75,7 @@ class TableSource:
     ----------
     is_typed : whether the file states the types of its columns.
     is_json : whether it is JSON.
+    is_empty_table : whether it has no rows.
     """
 
     def __init__(self, file: InputFile, names: ColumnNames) -> None:
@@ -84,7 +85,10 @@ class TableSource:
         self._connection = connected()
         self._types = self._found = self._describe()
         named = self._column(names.text, "text", TEXT_NAMES)
-        self._text = named or only_text_column(self.name, self._types)
+        self.is_empty_table = not self._has_rows(self._types)
+        self._text = (
+            named if named or self.is_empty_table else only_text_column(self.name, self._types)
+        )
         self._id = self._column(names.id, "id", ID_NAMES)
         self._title = self._column(names.title, "title", TITLE_NAMES)
         vectors = names.vectors and names.vectors.lower()
@@ -103,7 +107,7 @@ class TableSource:
         self.notes += self._keep_as_written()
         self.notes += self._dates_as_text()
         self.notes += zone_note(self._renamed[c] for c in self._own if has_zone(self._types[c]))
-        if named is None:  # without a header, names are the first row
+        if named is None and not self.is_empty_table:  # without a header, names are the first row
             self.notes.append(f"the text is the column {self._text!r}, the only one with text")
 
     @property
@@ -228,6 +232,10 @@ class TableSource:
             if value is not None
         }
 
+    def _has_rows(self, types: Mapping[str, str]) -> bool:
+        table = self._reader(self._file, types, [*types])
+        return bool(self._execute(f"SELECT 1 FROM {table} LIMIT 1").fetchall())
+
     def _document(
         self, made_up: str, number: int, row: Sequence[Any], columns: Mapping[str, str], origin: str
     ) -> Document:
@@ -246,6 +254,8 @@ class TableSource:
         check_keys(self._connection, self._file)
         types = self._described()
         if list(types) == ["json"] and types["json"] != "VARCHAR":  # so it names other values
+            if not self._has_rows({}):
+                return {}
             raise self._refused("expected JSON objects with fields, found none")
         if self.is_json:
             return narrowed(self._connection, self._file, types)
@@ -333,7 +343,7 @@ class TableSource:
         )
 
     def _column(self, given: str | None, role: str, usual: Sequence[str]) -> str | None:
-        if given is not None and given not in self._types:
+        if given is not None and self._types and given not in self._types:
             found = ", ".join(self._types)
             near = did_you_mean(given, self._types)
             raise InputError(

@@ -23,6 +23,7 @@ from slimdex.indexes.suggestions import nearest
 from slimdex.indexes.unicode_text import check_unicode
 
 from ...duckdb_library import connected, duckdb, identifier, literal
+from ...recorded_values import shown_columns
 from . import allowed
 
 LONGEST_CONDITION = 1 << 18
@@ -108,7 +109,7 @@ def reads_clock(where: str, columns: Sequence[str]) -> bool:
 def _meant(name: str, where: str, columns: Sequence[str]) -> str:
     """Suggest a column for an unknown name, or the text that it is in the place or quotes of."""
     name = name[:SHOWN_NAME]
-    column, text = nearest(name, columns), name.strip("“”„‘’‚«»`´")
+    column, text = nearest(name, shown_columns(columns)), name.strip("“”„‘’‚«»`´")
     meant = [f"the column {column}"] if column else []
     is_quoted = text != name or any(quoted in where for quoted in (identifier(name), f"`{name}`"))
     if is_quoted or re.search(rf"[=<>]\s*{re.escape(name)}\b", where):
@@ -118,6 +119,7 @@ def _meant(name: str, where: str, columns: Sequence[str]) -> str:
 
 def refusal(where: str, reason: str, columns: Sequence[str]) -> InputError:
     """The error for an invalid condition, shortened to a readable length."""
+    columns = shown_columns(columns)
     named = ", ".join(columns[:SHOWN]) + (", ..." if len(columns) > SHOWN else "")
     shown = shortened(where)
     for name in columns:
@@ -132,7 +134,7 @@ def _is_keyword(where: str, column: str) -> bool:
     if not re.fullmatch(r"[A-Za-z_]+", column) or not word.search(where[:SHOWN_WHERE]):
         return False
     try:
-        return bool(_expression(f"{column} IS NULL")["children"][0]["class"] != "COLUMN_REF")
+        return bool(parsed_condition(f"{column} IS NULL")["children"][0]["class"] != "COLUMN_REF")
     except _Refused:
         return True
 
@@ -233,7 +235,7 @@ def _check(where: str, names: frozenset[str]) -> bool:
     Returns whether it reads the clock.
     """
     _check_text(where)
-    return _check_tree(_expression(where), names)
+    return _check_tree(parsed_condition(where), names)
 
 
 def _check_text(where: str) -> None:
@@ -257,7 +259,7 @@ def _check_text(where: str) -> None:
             raise _Refused(f"more than {DEEPEST} brackets inside each other")
 
 
-def _expression(where: str) -> dict[str, Any]:
+def parsed_condition(where: str) -> dict[str, Any]:
     """Parse the text as one expression, without brackets around it, which it could close."""
     try:
         sql = "SELECT json_serialize_sql(?::VARCHAR)"

@@ -26,6 +26,11 @@ HOSTILE = '<img src=x onerror="document.title=1"> it was the cat'
 PARAGRAPHS = [f"{word} fell on monday. " * 200 for word in ("stocks", "rain", "snow")]
 FOLDERS = ["", "a", "a/b", "a/b", "a/b/c", "a0", "a/c d", "x", *(f"x/{i}" for i in range(60))]
 TOKEN = "0123456789abcdef"
+CODE = "def cat():\n    # https://example.org/code\n    return 'the cat'\n"
+LINKS = (
+    "The cat (https://example.org/cat_(pet)), its mat https://example.org/a?b=cat&c=1. "
+    "javascript:alert(1) [the cat](https://example.org/md)"
+)
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +64,17 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         }
         for i, folder in enumerate(FOLDERS)
     ]
-    rows = {"notes": notes, "more": [long, {"id": "2", "text": "it was"}], "files": files}
+    mixed: list[dict[str, Any]] = [
+        {"id": "a.py", "text": CODE, "kind": "code", "tags": ["pet", "code"]},
+        {"id": "links", "text": LINKS, "url": "https://example.org/cat", "tags": ["pet"]},
+        {"id": "rug", "text": "a rug", "tags": ["it's <b>"], "sizes": [1, 2]},
+    ]
+    rows = {
+        "notes": notes,
+        "more": [long, {"id": "2", "text": "it was"}],
+        "files": files,
+        "mixed": mixed,
+    }
     indexes = [built(folder, own, name, passages=100) for name, own in rows.items()]
     with serving(indexes, "--rerank", make_cross_encoder(folder / "cross")) as found:
         yield found
@@ -261,6 +276,129 @@ def test_a_document_is_opened_at_the_passage(page: Page) -> None:
     assert not whole.is_visible()
 
 
+def opened(page: Page) -> str:
+    page.wait_for_selector("#document[open]")
+    return page.locator("#document-title").inner_text()
+
+
+def closed(page: Page) -> None:
+    page.wait_for_selector("#document:not([open])", state="attached")
+
+
+def test_back_and_forward_close_and_open_a_document(page: Page) -> None:
+    question = page.get_by_label("Search", exact=True)
+    typed(page, "a dog on a rug")
+    asked, found = page.url, names(page)
+    page.locator(".hit .name").first.click()
+    assert opened(page) == "Title 2"
+    assert parse_qs(urlsplit(page.url).query)["doc"] == ["d/2 ä"]
+    page.go_back()
+    closed(page)
+    assert (page.url, names(page), question.input_value()) == (asked, found, "a dog on a rug")
+    page.go_forward()
+    assert opened(page) == "Title 2"
+    assert page.locator("#document-text .passage").inner_text() == TEXTS[2]
+    page.keyboard.press("Escape")
+    closed(page)
+    page.wait_for_url(asked)
+    assert page.evaluate("document.activeElement.textContent") == "Title 2"
+    typed(page, "stocks fell")
+    page.locator(".hit .name").first.click()
+    assert opened(page) == "Title 1"
+    page.go_back()
+    closed(page)
+    with answered(page):
+        page.go_back()
+    assert (page.url, names(page), question.input_value()) == (asked, found, "a dog on a rug")
+
+
+def test_a_document_has_an_address(page: Page, running: Running) -> None:
+    typed(page, "a dog on a rug")
+    link = page.locator(".hit .name").first.get_attribute("href")
+    alone = "?index=notes&doc=d%2F2+%C3%A4"
+    for address, passages in ((link, 1), (alone, 0)):
+        page.goto(f"{running.url}/{address}")
+        assert opened(page) == "Title 2"
+        assert page.locator("#document-text .passage").count() == passages
+        assert page.locator("#document-text").inner_text().strip() == TEXTS[2]
+        assert page.url == f"{running.url}/{address}"
+        page.reload()
+        assert opened(page) == "Title 2"
+        page.get_by_role("button", name="Close").click()
+        closed(page)
+        assert "doc" not in parse_qs(urlsplit(page.url).query)
+    page.goto(f"{running.url}/?index=more&doc=2&q=rain")  # none of the nearest has it
+    assert opened(page) == "2"
+
+
+def test_a_link_to_a_document_that_has_gone_says_so(browser: Browser, running: Running) -> None:
+    page = browser.new_page()
+    page.goto(f"{running.url}/?index=notes&q=dog&doc=gone")
+    page.wait_for_selector("#problem:not([hidden])")
+    assert "gone" in page.locator("#problem").inner_text()
+    assert page.url == f"{running.url}/?index=notes&q=dog"
+    assert names(page)
+    page.close()
+
+
+def test_links_are_links_and_code_is_code(page: Page, running: Running) -> None:
+    page.goto(f"{running.url}/?index=mixed&q=the+cat")
+    page.wait_for_selector(".hit")
+    targets = [f"https://example.org/{end}" for end in ("cat_(pet)", "a?b=cat&c=1", "md")]
+    hit = page.locator(".hit", has_text="javascript:")
+    for shown in (hit, page.locator("#document-text")):
+        links = [each.get_attribute("href") for each in shown.locator("a:not(.name)").all()]
+        assert links == targets
+        assert " ".join(LINKS.split()) in " ".join(shown.inner_text().split())
+        assert {*shown.locator("mark").all_inner_texts()} >= {"cat"}
+        assert page.locator("#document-facts a").count() == (shown is not hit)
+        if shown is hit:
+            hit.locator(".name").click()
+            assert opened(page) == "links"
+            page.wait_for_selector("#document-facts a")
+    assert "monospace" not in font(page, "#document-text")
+    page.goto(f"{running.url}/?index=mixed&q=the+cat&doc=a.py")
+    assert opened(page) == "a.py"
+    assert "monospace" in font(page, "#document-text")
+    assert page.locator("#document-text").inner_text().rstrip() == CODE.rstrip()
+    assert "monospace" in font(page, ".hit .code")
+    assert "pet, code" in page.locator("#document-facts").inner_text()
+
+
+def font(page: Page, selector: str) -> str:
+    found: str = page.locator(selector).evaluate("node => getComputedStyle(node).fontFamily")
+    return found
+
+
+def test_items_of_lists_are_filters(page: Page, running: Running) -> None:
+    page.goto(f"{running.url}/?index=mixed&q=the+cat+on+a+rug")
+    page.wait_for_selector(".hit")
+    page.locator("summary").click()
+    offered = page.get_by_label("tags").locator("option").all_inner_texts()
+    assert offered == ["any", "pet (2)", "code (1)", "it's <b> (1)"]
+    for label, found in (("pet (2)", {"a.py", "links"}), ("it's <b> (1)", {"rug"})):
+        with answered(page):
+            page.get_by_label("tags").select_option(label=label)
+        assert {*names(page)} == found
+    with answered(page):
+        page.reload()
+    assert names(page) == ["rug"]
+    with answered(page):
+        page.get_by_label("sizes").select_option(label="2 (1)")
+    assert names(page) == ["rug"]
+    page.goto(f"{running.url}/?index=mixed&q=cat&where.tags=rare&where.sizes=7")
+    page.wait_for_selector("#status:not(:empty)")
+    assert page.locator("#status").inner_text() == "Nothing found with these filters."
+
+
+def test_the_memory_of_a_small_index_is_no_share(page: Page, running: Running) -> None:
+    page.goto(f"{running.url}/?index=mixed")
+    page.wait_for_selector("#facts:not([hidden])")
+    said = page.locator("#memory").inner_text()
+    assert "%" not in said
+    assert "this index" in said
+
+
 def test_errors_are_shown(browser: Browser, running: Running) -> None:
     page = browser.new_page()
     page.goto(running.url)
@@ -381,5 +519,10 @@ def test_the_api_can_be_tried_out(browser: Browser, running: Running) -> None:
         page.get_by_role("button", name="Try it out").click()
         with page.expect_response("**/indexes") as asked:
             page.get_by_role("button", name="Execute").click()
-        assert [one["name"] for one in asked.value.json()["indexes"]] == ["notes", "more", "files"]
+        assert [one["name"] for one in asked.value.json()["indexes"]] == [
+            "notes",
+            "more",
+            "files",
+            "mixed",
+        ]
         assert page.get_by_role("button", name="Authorize").is_visible()

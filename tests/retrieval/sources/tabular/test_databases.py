@@ -310,7 +310,9 @@ def test_a_workbook_is_unpacked_no_further_than_it_says(tmp_path: Path) -> None:
     with zipfile.ZipFile(path) as packed:
         beginning = packed.read("xl/worksheets/sheet1.xml")[:1000]
     say(path, 1000, 0)
-    with pytest.raises(InputError, match=r"a\.xlsx: Bad CRC-32 .*; expected an Excel workbook"):
+    with pytest.raises(
+        InputError, match=r"a\.xlsx: broken: Bad CRC-32 .*; expected an Excel workbook"
+    ):
         read(str(path))
     workbook(path, ROW, 9_000_000)
     say(path, 1000, zlib.crc32(beginning))
@@ -353,3 +355,29 @@ def test_packed_csv_as_excel_writes_it(tmp_path: Path, text: str, encoding: str)
     (tmp_path / "b.csv.zst").write_bytes(zstandard.compress(text.encode())[:12])
     with pytest.raises(InputError, match=r"b\.csv\.zst"):
         read(str(tmp_path / "b.csv.zst"))
+
+
+def compound(streams: str) -> bytes:
+    """The beginning of a compound file (MS-CFB), with the name of a stream in its directory."""
+    return bytes.fromhex("d0cf11e0a1b11ae1") + bytes(504) + streams.encode("utf-16-le") + bytes(512)
+
+
+@pytest.mark.parametrize("ending", ["xlsx", "xlsm", "xlsb", "ods"])
+def test_an_encrypted_workbook_is_named(tmp_path: Path, ending: str) -> None:
+    pytest.importorskip("python_calamine")
+    path = tmp_path / f"a.{ending}"
+    path.write_bytes(compound("EncryptedPackage"))
+    with pytest.raises(InputError, match=rf"a\.{ending}: encrypted; expected"):
+        read(str(path))
+    path.write_bytes(compound("Workbook"))
+    with pytest.raises(InputError, match=rf"a\.{ending}: a format from before 2007; expected"):
+        read(str(path))
+
+
+def test_an_encrypted_sheet_of_opendocument_is_named(tmp_path: Path) -> None:
+    pytest.importorskip("python_calamine")
+    with zipfile.ZipFile(tmp_path / "a.ods", "w") as packed:
+        packed.writestr("META-INF/manifest.xml", "<m:encryption-data/>")
+        packed.writestr("content.xml", b"\x00\x01")
+    with pytest.raises(InputError, match=r"a\.ods: encrypted; expected"):
+        read(str(tmp_path / "a.ods"))

@@ -1,0 +1,268 @@
+"""Hints for conditions that compare a column with a constant of another kind.
+
+DuckDB refuses them in the words of its parser, such as "Cannot compare values of type DATE and type
+INTEGER_LITERAL". A hint says what the column holds and how to write the comparison.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from ...duckdb_library import identifier, literal
+
+NUMBERS = re.compile(r"(U?(TINY|SMALL|BIG|HUGE)INT|U?INTEGER|FLOAT|DOUBLE|DECIMAL.*)")
+"""DuckDB types of numbers."""
+SIGNS = {
+    "COMPARE_EQUAL": "=",
+    "COMPARE_NOTEQUAL": "<>",
+    "COMPARE_LESSTHAN": "<",
+    "COMPARE_LESSTHANOREQUALTO": "<=",
+    "COMPARE_GREATERTHAN": ">",
+    "COMPARE_GREATERTHANOREQUALTO": ">=",
+    "COMPARE_IN": "IN",
+    "COMPARE_BETWEEN": "BETWEEN",
+    "~~": "LIKE",
+    "!~~": "NOT LIKE",
+    "~~*": "ILIKE",
+    "!~~*": "NOT ILIKE",
+}
+"""Node type, or name of an operator's function -> what is written."""
+MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+TRUTHS = frozenset(["true", "false", "yes", "no", "y", "n", "t", "f", "1", "0"])
+"""Texts that DuckDB reads as a boolean."""
+NUMBER = re.compile(r"-?[0-9]+([.][0-9]+)?")
+EXAMPLE = "7"
+"""A number, where a column has none to show."""
+Samples = Callable[[str], Sequence[str]]
+"""Function from a column to some of its values, as text."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A comparison of a column with constants, of which LIKE and the signs have one.
+
+    Attributes
+    ----------
+    column : as written in SQL.
+    constants : their texts.
+    are_texts : whether any is written in quotes.
+    """
+
+    column: str
+    sign: str
+    constants: Sequence[str]
+    are_texts: bool
+
+    def of(self, value: str, constants: Sequence[str] | None = None) -> str:
+        """Return the comparison of another value in SQL, with constants as they are written."""
+        written = [*(constants or map(self.written, self.constants))]
+        if self.is_list:
+            return f"{value} {self.sign} ({', '.join(written)})"
+        return f"{value} {self.sign} {' AND '.join(written)}"
+
+    def written(self, constant: str) -> str:
+        """Return a constant in SQL."""
+        return literal(constant) if self.are_texts or self.is_pattern else constant
+
+    @property
+    def is_list(self) -> bool:
+        """Whether the constants stand in brackets."""
+        return self.sign.endswith("IN")
+
+    @property
+    def is_pattern(self) -> bool:
+        """Whether the constant is a pattern."""
+        return "LIKE" in self.sign
+
+
+def hint(tree: Mapping[str, Any], types: Mapping[str, str], samples: Samples) -> str:
+    """Return what to write in place of the first comparison of two kinds; "" without one.
+
+    Parameters
+    ----------
+    tree : of DuckDB's parser.
+    types : of the columns.
+    """
+    by_lower = {name.lower(): (name, type_) for name, type_ in types.items()}
+    for node in _nodes(tree):
+        found = _comparison(node)
+        name, type_ = by_lower.get(_column_of(node).lower(), ("", ""))
+        if found is None or not name:
+            continue
+        said = _said(found, type_, partial(samples, name))
+        if said:
+            return f"{found.column} {said}"
+    return ""
+
+
+def _nodes(tree: Any) -> Iterator[Mapping[str, Any]]:
+    """Yield the nodes of a tree in the order of the text."""
+    waiting = [tree]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, list):
+            waiting += reversed(value)
+        elif isinstance(value, dict):
+            if "class" in value:
+                yield value
+            waiting += reversed(value.values())
+
+
+def _sides(node: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return what a comparison compares; an empty list for other nodes."""
+    node = _without_not(node)
+    if node["class"] == "COMPARISON":
+        return [node["left"], node["right"]]
+    if node["class"] == "BETWEEN":
+        return [node["input"], node["lower"], node["upper"]]
+    if node["type"] == "COMPARE_IN":
+        return [*node["children"]]
+    if node.get("function_name") in SIGNS:
+        return [argument["expression"] for argument in node["arguments"]]
+    return []
+
+
+def _without_not(node: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the node of IN or BETWEEN inside that of NOT IN or NOT BETWEEN."""
+    is_not = node["type"] == "OPERATOR_NOT"
+    inner: Mapping[str, Any] = node["children"][0] if is_not else node
+    return inner if inner["type"] in ("COMPARE_IN", "COMPARE_BETWEEN") else node
+
+
+def _column_of(node: Mapping[str, Any]) -> str:
+    names = (each["column_names"] for each in _sides(node) if each["class"] == "COLUMN_REF")
+    return next((name for (name, *path) in names if not path), "")
+
+
+def _comparison(node: Mapping[str, Any]) -> Comparison | None:
+    """Return the comparison of a node, if it is one of a column with constants."""
+    sides = _sides(node)
+    constants = [each["literal"] for each in sides if each.get("literal")]
+    inner = _without_not(node)
+    sign = SIGNS.get(inner.get("function_name") or inner["type"])
+    if sign is None or not constants or len(constants) != len(sides) - 1:
+        return None
+    if inner is not node:
+        sign = f"NOT {sign}"
+    if sides[0].get("literal"):
+        sign = MIRRORED.get(sign, sign)
+    kinds = {constant["kind"] for constant in constants}
+    if not kinds <= {"STRING", "INTEGER", "NUMERIC"}:
+        return None
+    name = _column_of(node)
+    column = name if re.fullmatch(r"[A-Za-z_]\w*", name) else identifier(name)
+    return Comparison(column, sign, [each["text"] for each in constants], "STRING" in kinds)
+
+
+def _said(found: Comparison, type_: str, samples: Callable[[], Sequence[str]]) -> str:
+    """Return what a column holds and what to write; "" if the constants are of its kind."""
+    if type_.endswith("[]"):
+        return f"is a list: write {_of_list(found, type_)}"
+    if type_ == "DATE" or type_.startswith("TIMESTAMP"):
+        written = _of_date(found, samples)
+        return f"is a date: write {written}" if written else ""
+    if type_ == "TIME" and not all(re.match(r"\d\d?:\d\d", each) for each in found.constants):
+        return "is a time of day: write '18:30' or the like in quotes"
+    if type_ == "VARCHAR" and not found.are_texts:
+        return _of_text(found, samples())
+    if NUMBERS.fullmatch(type_) and found.are_texts:
+        return _of_number(found, samples)
+    if type_ == "BOOLEAN" and not {each.lower() for each in found.constants} <= TRUTHS:
+        return f"is true or false: write {found.column} or NOT {found.column}"
+    if type_ == "JSON":
+        value = f"{found.column}->>'$.NAME'"
+        value = value if found.are_texts else f"TRY_CAST({value} AS DOUBLE)"
+        return f"is JSON: write the NAME of a value in it, ({found.of(value)})"
+    return ""
+
+
+def _of_list(found: Comparison, type_: str) -> str:
+    """Return a comparison with the items of a list."""
+    column, items = found.column, [*map(found.written, found.constants)]
+    if found.is_pattern:
+        return found.of(f"array_to_string({column}, ' ')")
+    if type_ == "VARCHAR[]":
+        items = [*map(literal, found.constants)]
+    elif NUMBERS.fullmatch(type_.removesuffix("[]")):
+        items = _numbers(found.constants)
+    if found.sign in ("<", "<="):
+        return found.of(f"list_min({column})", items)
+    if found.sign in (">", ">=", "BETWEEN", "NOT BETWEEN"):
+        return found.of(f"list_max({column})", items)
+    negated = "NOT " if found.sign in ("<>", "NOT IN") else ""
+    if found.is_list:
+        return f"{negated}list_has_any({column}, [{', '.join(items)}])"
+    return f"{negated}list_contains({column}, {items[0]})"
+
+
+def _of_date(found: Comparison, samples: Callable[[], Sequence[str]]) -> str:
+    """Return a comparison with a date; "" if the constants are dates."""
+    column = found.column
+    bare = [each.rstrip("%-") if found.is_pattern else each for each in found.constants]
+    if all(re.fullmatch(r"\d{4}", each) for each in bare):
+        sign = re.sub("I?LIKE", "=", found.sign).replace("NOT =", "<>")
+        return Comparison(column, sign, bare, False).of(f"year({column})")
+    if found.is_pattern:
+        return found.of(f"CAST({column} AS VARCHAR)")
+    if all(re.fullmatch(r"\d{4}-\d\d", each) for each in bare):
+        return found.of(f"strftime({column}, '%Y-%m')")
+    days = [re.sub(r"^(\d{4})(\d\d)(\d\d)$", r"\1-\2-\3", each) for each in bare]
+    are_days = all(re.match(r"\d{4}-\d\d?-\d\d?", each) for each in days)
+    if are_days and found.are_texts:
+        return ""
+    if not are_days:
+        example = next(iter(samples()), "2024-12-31")[:10]
+        days = [example for _ in days]
+    return found.of(column, [literal(day) for day in days])
+
+
+def _of_text(found: Comparison, samples: Sequence[str]) -> str:
+    """Say what texts a column holds, and how to compare them, or the numbers in them."""
+    in_quotes = found.of(found.column, [literal(each) for each in found.constants])
+    number = next((each for each in samples if re.search("[0-9]", each)), None)
+    shown = f", such as {literal((number or next(iter(samples), ''))[:40])}" if samples else ""
+    is_equality = found.is_list or found.sign in ("=", "<>")
+    are_codes = bool(samples) and all(each.isdecimal() for each in samples)
+    if number is None or found.is_pattern or (is_equality and are_codes):
+        return f"is text{shown}: write {in_quotes}"
+    return f"is text{shown}: write {found.of(_number_in(found.column, samples))}"
+
+
+def _number_in(column: str, samples: Sequence[str]) -> str:
+    """Return SQL of the number in a text: in '$1,058.00', or in '58,00 EUR'."""
+    if all(NUMBER.fullmatch(each) for each in samples):
+        return f"TRY_CAST({column} AS DOUBLE)"
+    has_comma = any("," in each for each in samples)
+    is_decimal = has_comma and any(re.search(r"\d,(\d|\d\d)(?!\d)", each) for each in samples)
+    text = column
+    if is_decimal:
+        text = f"replace(replace({column}, '.', ''), ',', '.')"
+    elif has_comma:
+        text = f"replace({column}, ',', '')"
+    return f"TRY_CAST(regexp_extract({text}, '-?[0-9.]+') AS DOUBLE)"
+
+
+def _of_number(found: Comparison, samples: Callable[[], Sequence[str]]) -> str:
+    """Say how to compare a number with what the quotes hold; "" if these are numbers."""
+    if found.is_pattern:
+        return f"is a number: write {found.of(f'CAST({found.column} AS VARCHAR)')}"
+    with suppress(ValueError):
+        _ = [float(each) for each in found.constants]
+        return ""
+    numbers = _numbers(found.constants, next(iter(samples()), EXAMPLE))
+    return f"is a number: write {found.of(found.column, numbers)}"
+
+
+def _numbers(constants: Sequence[str], example: str = EXAMPLE) -> list[str]:
+    """Return the number in each constant, or an example.
+
+    >>> _numbers(["$1,200", "many"])
+    ['1200', '7']
+    """
+    found = [NUMBER.search(each.replace(",", "")) for each in constants]
+    return [each[0] if each else example for each in found]
