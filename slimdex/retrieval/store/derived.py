@@ -67,6 +67,27 @@ def with_new_documents(
         raise
 
 
+def restore_dictionary(snapshot: Snapshot) -> list[str]:
+    """Write damaged lines of the dictionary again, from the segments; return a line about them.
+
+    Documents after the segments are only in lines that this dictionary compresses.
+    """
+    state = snapshot.state
+    damaged = snapshot.store.damaged_dictionary()
+    if state.lines is None or not damaged:
+        return []
+    file = DocumentFile(snapshot.path, state.lines, state.rows)
+    in_segments = replace(snapshot.manifest, state=replace(state, rows=state.covered))
+    store = DocumentStore(snapshot.store.engine, in_segments)
+    restored = 0
+    for row in damaged:
+        (values,) = _values(store, row, row + 1)
+        restored += file.restore(row, values)
+    if not restored:
+        return []
+    return [f"{snapshot.path / state.lines.documents}: damaged in {restored} documents"]
+
+
 def _appended(
     store: DocumentStore,
     state: State,
