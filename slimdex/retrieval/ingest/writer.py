@@ -77,11 +77,15 @@ def commit_deletion(change: Change, documents: Rows) -> None:
 def delete(index: Index, ids: Sequence[str] | None, where: str | None) -> int:
     """Delete the documents of some ids, or else those that a condition holds for; return how many.
 
+    Ids are looked up before the turn, in which only those that came since are compared.
+
     Raises `InputError` if an id is unknown, or the condition is invalid.
     """
+    if ids is not None:
+        index.check_writable()
+        index.read(lambda snapshot: snapshot.store.look_up(ids))
     with index.change() as change:
         if ids is not None:
-            change.base.store.look_up(ids)
             rows = change.base.store.live_rows(ids)
         else:
             rows = change.base.rows_where(where or "")

@@ -1,0 +1,76 @@
+"""What threads and processes do before their turn to write, and how long they wait for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Event
+from time import monotonic, sleep
+
+import pytest
+
+from slimdex.indexes.errors import InputError
+from slimdex.retrieval.collection import Collection
+from slimdex.retrieval.documents import Document
+from slimdex.retrieval.ingest.writer import commit_deletion
+from tests.encoders import WordEncoder
+
+from ..word_documents import forty
+
+
+@contextmanager
+def held_change(collection: Collection) -> Iterator[Future[None]]:
+    """A change that another thread makes meanwhile."""
+    begun, is_over = Event(), Event()
+
+    def change() -> None:
+        with collection.index.change():
+            begun.set()
+            is_over.wait(20)
+
+    with ThreadPoolExecutor(1) as pool:
+        held = pool.submit(change)
+        begun.wait(20)
+        try:
+            yield held
+        finally:
+            is_over.set()
+
+
+def wait_until(is_so: Callable[[], object]) -> None:
+    end = monotonic() + 20
+    while not is_so():
+        assert monotonic() < end, "20 seconds are over"
+        sleep(0.005)
+
+
+def test_ids_to_delete_are_looked_up_before_the_turn(tmp_path: Path) -> None:
+    """The second deletion of a process reads all ids."""
+    forty(tmp_path / "x")
+    with (
+        Collection.open(tmp_path / "x", WordEncoder()) as collection,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        collection.delete(["3"])
+        with held_change(collection):
+            deleting = pool.submit(collection.delete, ["4"])
+            wait_until(lambda: collection.index.snapshot.store.hashes)
+            assert not deleting.done()
+        assert deleting.result() == 1
+
+
+def test_an_id_that_others_delete_before_the_turn_is_unknown(tmp_path: Path) -> None:
+    forty(tmp_path / "x")
+    with (
+        Collection.open(tmp_path / "x", WordEncoder()) as collection,
+        Collection.open(tmp_path / "x", WordEncoder()) as other,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        with other.index.change() as change:
+            deleting = pool.submit(collection.delete, ["4"])
+            wait_until(lambda: "4" in collection.index.snapshot.store.looked[0].ids)
+            commit_deletion(change, change.base.store.live_rows(["4"]))
+        with pytest.raises(InputError, match="unknown id '4'"):
+            deleting.result()
