@@ -301,9 +301,10 @@ class Index:
     def begun(self, drafts: Path) -> Change:
         """A change that is begun before its turn, with a folder for its new documents.
 
-        In its turn, `changing` takes it, unless others have committed meanwhile.
+        In its turn, `changing` takes it, unless others have committed meanwhile. It can read the
+        documents and vectors even if they compact the index.
         """
-        return Change(self.opened(), self._publish, self.workers, drafts)
+        return Change(self.read(_loaded), self._publish, self.workers, drafts)
 
     @contextmanager
     def changing(self, change: Change) -> Iterator[Change]:
@@ -406,6 +407,13 @@ def check_creatable(path: Path, *, shared_filesystem: bool) -> None:
 
 def _opened(snapshot: Snapshot) -> Snapshot:
     snapshot.store.open()
+    return snapshot
+
+
+def _loaded(snapshot: Snapshot) -> Snapshot:
+    snapshot.store.open()
+    if snapshot.state.settings is not None:
+        snapshot.loaded()
     return snapshot
 
 
