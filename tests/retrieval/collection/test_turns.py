@@ -11,7 +11,7 @@ from time import monotonic, sleep
 
 import pytest
 
-from slimdex.indexes.errors import InputError
+from slimdex.indexes.errors import InputError, InUseError
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.ingest.writer import commit_deletion
@@ -44,6 +44,73 @@ def wait_until(is_so: Callable[[], object]) -> None:
     while not is_so():
         assert monotonic() < end, "20 seconds are over"
         sleep(0.005)
+
+
+def test_threads_wait_as_long_as_processes(tmp_path: Path) -> None:
+    with Collection.open(forty(tmp_path / "x"), WordEncoder(), wait=0.05) as collection:
+        with held_change(collection) as held:
+            with pytest.raises(InUseError):
+                collection.delete(["3"])
+            assert not held.done()
+        collection.delete(["3"])
+        assert len(collection) == 39
+
+
+def test_verify_waits_for_no_writer(tmp_path: Path) -> None:
+    with (
+        Collection.open(forty(tmp_path / "x"), WordEncoder()) as collection,
+        held_change(collection) as held,
+    ):
+        assert collection.verify() == []
+        assert not held.done()
+
+
+def test_verify_finds_no_faults_in_what_writers_remove(tmp_path: Path) -> None:
+    with Collection.open(forty(tmp_path / "x"), WordEncoder()) as collection:
+        is_over = Event()
+
+        def write() -> int:
+            count = 0
+            while not is_over.is_set():
+                collection.add([Document(f"new{count}", f"word{count}")])
+                collection.compact()
+                count += 1
+            return count
+
+        with ThreadPoolExecutor(1) as pool:
+            writing = pool.submit(write)
+            try:
+                for _ in range(20):
+                    assert collection.verify() == []
+            finally:
+                is_over.set()
+            count = writing.result()
+        assert len(collection) == 40 + count
+        (segment,) = collection.index.state.segments
+        (collection.path / segment.name).unlink()
+        assert collection.verify()
+
+
+def test_verify_finds_faults_while_others_write(tmp_path: Path) -> None:
+    with Collection.open(forty(tmp_path / "x"), WordEncoder()) as collection:
+        vectors = collection.path / collection.index.state.vectors
+        data = bytearray(vectors.read_bytes())
+        data[0] ^= 1
+        vectors.write_bytes(data)
+        is_over = Event()
+
+        def write() -> None:
+            while not is_over.is_set():
+                collection.add([Document("new", f"word{monotonic()}")])
+                collection.delete(["new"])
+
+        with ThreadPoolExecutor(1) as pool:
+            writing = pool.submit(write)
+            try:
+                assert any(vectors.name in fault for fault in collection.verify())
+            finally:
+                is_over.set()
+            writing.result()
 
 
 def test_ids_to_delete_are_looked_up_before_the_turn(tmp_path: Path) -> None:
