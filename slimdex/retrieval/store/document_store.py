@@ -151,8 +151,7 @@ class DocumentStore:
         self.readings, self.looked, self.hashes = Readings(file), [_Looked()], list[IdHashes]()
         if before is not None:
             self.looked, self.hashes = before.looked, before.hashes
-            if before.readings.file == self.readings.file:
-                self.readings = before.readings
+            self.readings = before.readings.followed_by(file)
             if before.origins_file == self.origins_file:
                 self.origins_read = before.origins_read
         self._lines = list[DocumentFile | None]()  # empty until used
