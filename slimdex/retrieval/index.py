@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
+from time import monotonic
 from typing import TypeVar, TypeVarTuple
 
-from slimdex.indexes.errors import CorruptError, InputError
+from slimdex.indexes.errors import CorruptError, InputError, InUseError
 from slimdex.indexes.execution.forks import ThreadLock, renewed
 from slimdex.indexes.execution.workers import HERE, Workers
 from slimdex.indexes.unicode_text import check_unicode
@@ -56,7 +57,7 @@ class Index:
     Parameters
     ----------
     path : the folder.
-    wait : seconds that a change waits for its turn while other processes write.
+    wait : seconds that a change waits for its turn while other threads or processes write.
     shared_filesystem : allow changes on a network file system.
 
     Attributes
@@ -213,14 +214,29 @@ class Index:
         return self.snapshot.manifest == snapshot.manifest
 
     def faults(self) -> list[str]:
-        """Faults of the newest commit, a line each; reads every byte, and all weights."""
-        while True:  # again if another process commits meanwhile
-            with self._changing:
+        """Faults of the newest commit, a line each; reads every byte, and all weights.
+
+        Writers go on meanwhile. A file that they remove is no fault.
+        """
+        before: list[str] = []
+        while True:
+            self._follow()
+            snapshot = self._newest
+            try:
+                faults = index_faults(snapshot)
+            except OSError:
                 self._follow()
-                snapshot, faults = self._newest, index_faults(self._newest)
-                self._follow()
-            if not faults or self._is_newest(snapshot):
+                if self._is_newest(snapshot):
+                    raise
+                continue
+            self._follow()
+            removed = snapshot.state.file_names - self._newest.state.file_names
+            faults = [fault for fault in faults if not any(name in fault for name in removed)]
+            # Files that others repair or replace meanwhile are read again. Faults that recur stay.
+            is_whole = removed.isdisjoint(segment.name for segment in snapshot.state.segments)
+            if self._is_newest(snapshot) or (is_whole and faults in ([], before)):
                 return [*faults, *weights_faults(snapshot.state.encoder)]
+            before = faults
 
     def check_writable(self) -> None:
         """Raise `InputError` if this is closed, its folder was moved, or on a network file system.
@@ -260,7 +276,10 @@ class Index:
         this thread, and `InUseError` if other writers keep their turn for longer than `wait`.
         """
         self.check_writable()
-        with self._changing:
+        end = monotonic() + self._wait
+        with self._changing.held(self._wait) as is_held:
+            if not is_held:
+                raise InUseError(f"{self.path}: another thread is writing to it; expected none")
             if self._is_changing:  # by this thread: others wait
                 raise InputError(f"{self.path}: a change is under way; expected one at a time")
             self._check_place()
@@ -268,7 +287,7 @@ class Index:
                 yield
                 return
             before = self._newest
-            with self._turn.held(self._wait), self._own_turn():
+            with self._turn.held(max(end - monotonic(), 0)), self._own_turn():
                 yield
             del before  # only now: freeing it takes milliseconds
 
@@ -301,9 +320,10 @@ class Index:
     def begun(self, drafts: Path) -> Change:
         """A change that is begun before its turn, with a folder for its new documents.
 
-        In its turn, `changing` takes it, unless others have committed meanwhile.
+        In its turn, `changing` takes it, unless others have committed meanwhile. It can read the
+        documents and vectors even if they compact the index.
         """
-        return Change(self.opened(), self._publish, self.workers, drafts)
+        return Change(self.read(_loaded), self._publish, self.workers, drafts)
 
     @contextmanager
     def changing(self, change: Change) -> Iterator[Change]:
@@ -406,6 +426,13 @@ def check_creatable(path: Path, *, shared_filesystem: bool) -> None:
 
 def _opened(snapshot: Snapshot) -> Snapshot:
     snapshot.store.open()
+    return snapshot
+
+
+def _loaded(snapshot: Snapshot) -> Snapshot:
+    snapshot.store.open()
+    if snapshot.state.settings is not None:
+        snapshot.loaded()
     return snapshot
 
 

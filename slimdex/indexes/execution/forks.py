@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
-from threading import Condition, Lock, RLock
+from threading import TIMEOUT_MAX, Condition, Lock, RLock
 from typing import Any, Protocol, TypeVar
 from weakref import ref
 
@@ -92,6 +92,16 @@ class ThreadLock:
 
     def __exit__(self, *error: object) -> None:
         self._lock.release()
+
+    @contextmanager
+    def held(self, seconds: float) -> Iterator[bool]:
+        """Hold the lock, or yield False if other threads hold it for longer than `seconds`."""
+        is_held = self._lock.acquire(timeout=min(seconds, TIMEOUT_MAX))
+        try:
+            yield is_held
+        finally:
+            if is_held:
+                self._lock.release()
 
     def in_fork(self) -> None:
         """Take it from threads that a forked process lacks."""

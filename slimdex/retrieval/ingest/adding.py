@@ -122,6 +122,7 @@ def add(index: Index, addition: Addition) -> Added:
     if addition.vectors is None and not index.has_encoder:
         raise InputError(f"{index.path}: built from given vectors; expected vectors for these")
     index.check_writable()  # before texts are encoded, which takes long
+    writer.drop_deleted_words(index)
     with prepared(index, addition) as ready, ready.staged() as (change, staged):
         notes = widened(change.base.columns, change.store.columns)
         encoded, added = _committed(change, ready, staged)

@@ -15,6 +15,7 @@ from slimdex.indexes.vectors.vector_file import STORED, VectorFile
 from ..encoders.base import Encoder
 from ..index import Index
 from ..locks import WAIT
+from ..store.derived import restore_dictionary
 from ..store.state import CANT_REBUILD
 from ..store.verification import derived_faults, replacement_faults, segment_faults, vector_faults
 from ..store.work_folder import remove_left_work
@@ -63,6 +64,7 @@ def repair(
     place = Path(path).absolute()
     index = Index.open(place, wait=wait, shared_filesystem=shared_filesystem)
     with closing(index), index.turn():
+        restored = restore_dictionary(index.snapshot)
         if lost := segment_faults(index.snapshot):
             raise CorruptError(f"{lost[0].partition(';')[0]}; {CANT_REBUILD}")
         if model is not None:
@@ -79,8 +81,9 @@ def repair(
             undo(index)  # the next run of the migration encodes them from the first
             lost += damaged
         if untrusted:
-            return lost + _replaced(index)
-        if derived := derived_faults(index.snapshot):
+            return restored + lost + _replaced(index)
+        # Processes that read the damaged dictionary go on with new files.
+        if derived := restored + derived_faults(index.snapshot):
             writer.rebuild(index)
         return lost + derived
 

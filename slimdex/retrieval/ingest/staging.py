@@ -181,7 +181,7 @@ def _unchanged(change: Change, first: int, staged: int, vectors: GivenVectors | 
 
 def _have_vectors(change: Change, documents: Rows, vectors: GivenVectors) -> NDArray[np.bool_]:
     """Mark documents, by their first rows, of one vector each, which is the given one as stored."""
-    stored = change.vectors()
+    stored = change.base.index.vectors  # mapped: others may have removed the file
     same: NDArray[np.bool_] = change.document_rows().counts_of(documents) == 1
     for part in batches(len(documents)):
         same[part] &= stored.holds(documents[part], vectors.rows(part.start, part.stop))

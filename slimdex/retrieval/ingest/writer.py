@@ -25,6 +25,7 @@ from ..lexical.tokens import TERMS, Terms
 from ..lexical.word_index import WordIndex
 from ..store.change import AppendedFile, Change
 from ..store.derived import (
+    has_words_of_many_deleted,
     new_words,
     with_documents,
     with_new_documents,
@@ -32,6 +33,7 @@ from ..store.derived import (
     with_words,
 )
 from ..store.index_files import encode_rows, fit, save_codes, with_moments
+from ..store.manifest import Undo
 from ..store.passages import DocumentRows
 from ..store.snapshot import Loaded, Snapshot
 from ..store.state import Certificate, State
@@ -77,11 +79,15 @@ def commit_deletion(change: Change, documents: Rows) -> None:
 def delete(index: Index, ids: Sequence[str] | None, where: str | None) -> int:
     """Delete the documents of some ids, or else those that a condition holds for; return how many.
 
+    Ids are looked up before the turn, in which only those that came since are compared.
+
     Raises `InputError` if an id is unknown, or the condition is invalid.
     """
+    if ids is not None:
+        index.check_writable()
+        index.read(lambda snapshot: snapshot.store.look_up(ids))
     with index.change() as change:
         if ids is not None:
-            change.base.store.look_up(ids)
             rows = change.base.store.live_rows(ids)
         else:
             rows = change.base.rows_where(where or "")
@@ -156,13 +162,30 @@ def index_lexical(index: Index, wanted: bool) -> None:
         change.commit(replace(change.next_state(), words=None, words_rows=None, hybrid=None))
 
 
-def _commit_words(change: Change, words: WordIndex) -> None:
+def drop_deleted_words(index: Index) -> None:
+    """Rebuild the lexical index without the words of deleted rows, if these are many.
+
+    It is rebuilt before the turn. Undoing the last change undoes this too.
+    """
+    if not index.read(has_words_of_many_deleted):
+        return
+    with work_folder(index.path) as folder:
+        snapshot = index.opened()
+        words = new_words(snapshot, folder / "words")
+        with index.change() as change:
+            keeps_rows = change.base.manifest.keeps_rows_of(snapshot.manifest)
+            if keeps_rows and has_words_of_many_deleted(change.base):  # nobody else has done it
+                _commit_words(change, words, undo="with the last")
+
+
+def _commit_words(change: Change, words: WordIndex, undo: Undo = "alone") -> None:
     """Commit a lexical index, extended by the rows that were added since."""
     state = change.next_state()
     if len(words) == state.rows:
         state = replace(state, words=state.new_name("words"), words_rows=None)
         os.replace(words.path, change.path / state.new_name("words"))
-    change.commit(with_words(change, words.path, len(words), state, change.base.deleted))
+    state = with_words(change, words.path, len(words), state, change.base.deleted)
+    change.commit(state, undo=undo)
 
 
 def keep_fusion(index: Index, hybrid: str | None) -> None:

@@ -31,7 +31,7 @@ READ_AT_ONCE, VALUES_AT_ONCE = 1024, 1 << 20
 LATE_SHARE, LONGEST_LATE = 4, 1 << 14
 """The lexical index may lack at most one row in so many, and texts of at most so many bytes."""
 MOST_DELETED = 0.2
-"""Largest share of rows with words that are deleted, after an addition."""
+"""Largest share of rows with words that are deleted before an addition."""
 
 
 def with_documents(change: Change, state: State) -> tuple[State, list[AppendedFile]]:
@@ -65,6 +65,27 @@ def with_new_documents(
         for name in lines.names:
             (folder / name).unlink(missing_ok=True)
         raise
+
+
+def restore_dictionary(snapshot: Snapshot) -> list[str]:
+    """Write damaged lines of the dictionary again, from the segments; return a line about them.
+
+    Documents after the segments are only in lines that this dictionary compresses.
+    """
+    state = snapshot.state
+    damaged = snapshot.store.damaged_dictionary()
+    if state.lines is None or not damaged:
+        return []
+    file = DocumentFile(snapshot.path, state.lines, state.rows)
+    in_segments = replace(snapshot.manifest, state=replace(state, rows=state.covered))
+    store = DocumentStore(snapshot.store.engine, in_segments)
+    restored = 0
+    for row in damaged:
+        (values,) = _values(store, row, row + 1)
+        restored += file.restore(row, values)
+    if not restored:
+        return []
+    return [f"{snapshot.path / state.lines.documents}: damaged in {restored} documents"]
 
 
 def _appended(
@@ -109,8 +130,7 @@ def with_words(
 ) -> State:
     """The state with the words of the rows that an index lacks.
 
-    Very few are left out. Few are written by a thread, for which the commit waits. If many of the
-    rows with words are deleted, the index is rebuilt without their words.
+    Very few are left out. Few are written by a thread, for which the commit waits.
 
     Parameters
     ----------
@@ -123,9 +143,6 @@ def with_words(
         return state
     late, name = replace(state, words_rows=rows), state.new_name("words")
     state = replace(state, words=name, words_rows=None)
-    if _are_mostly_deleted(words, state.rows, deleted):
-        WordIndex.create(change.path / name, rows_with_text(change.store, 0, state.rows, deleted))
-        return state
     if words.parent == change.path and _may_be_late(change, words, rows, state.rows):
         return late
     if written is not None:
@@ -140,12 +157,14 @@ def with_words(
     return state
 
 
-def _are_mostly_deleted(words: Path, rows: int, deleted: Rows) -> bool:
-    """True if more than `MOST_DELETED` of the rows with words would be deleted."""
-    if len(deleted) <= MOST_DELETED * rows:
+def has_words_of_many_deleted(snapshot: Snapshot) -> bool:
+    """True if more than `MOST_DELETED` of the rows with words are deleted."""
+    state = snapshot.state
+    deleted = len(snapshot.deleted)
+    if state.words is None or deleted <= MOST_DELETED * state.rows:
         return False
-    blank = WordIndex.open(words).blank_count
-    return len(deleted) - blank > MOST_DELETED * (rows - blank)
+    blank = WordIndex.open(snapshot.path / state.words).blank_count
+    return deleted - blank > MOST_DELETED * (state.rows - blank)
 
 
 def _may_be_late(change: Change, words: Path, start: int, stop: int) -> bool:

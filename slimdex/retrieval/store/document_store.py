@@ -26,7 +26,7 @@ from ..column_types import restored
 from ..documents import OWN_COLUMNS, Document, content
 from ..duckdb_library import duckdb, identifier
 from .engine import Engine, Session, disk_error, disk_errors, is_damage, one_line, refused
-from .lines import DocumentFile
+from .lines import DICTIONARY, DocumentFile
 from .manifest import Manifest
 from .passages import Cut, DocumentRows, cut_of
 from .readings import ReadingFile, Readings
@@ -164,8 +164,7 @@ class DocumentStore:
         self.readings, self.looked, self.hashes = Readings(file), [_Looked()], list[IdHashes]()
         if before is not None:
             self.looked, self.hashes = before.looked, before.hashes
-            if before.readings.file == self.readings.file:
-                self.readings = before.readings
+            self.readings = before.readings.followed_by(file)
             if before.origins_file == self.origins_file:
                 self.origins_read = before.origins_read
         self._lines = list[DocumentFile | None]()  # empty until used
@@ -281,6 +280,8 @@ class DocumentStore:
             file = DocumentFile(self.path, state.lines, self.rows)
             read = file.values(range(state.covered, self.rows))
         except CorruptError as error:
+            if self.damaged_dictionary():
+                raise
             raise CorruptError(f"{str(error).partition(';')[0]}; {CANT_REBUILD}") from error
         types = [("id", "VARCHAR"), ("title", "VARCHAR"), ("text", "VARCHAR")]
         types += [(name, checked_type(type_)) for name, type_ in state.lines.columns.items()]
@@ -288,6 +289,19 @@ class DocumentStore:
         columns = ((*type_, each) for type_, each in zip(types, read_columns, strict=True))
         origins = "slimdex_origin", "VARCHAR", [None] * len(read)
         return {TRAILING: unnested([("row", "BIGINT", [*read]), *columns, origins])}
+
+    def damaged_dictionary(self) -> list[int]:
+        """Documents of the segments whose damaged lines those after the segments refer to."""
+        state = self.manifest.state
+        if state.lines is None or state.covered == self.rows or state.lines.bytes <= DICTIONARY:
+            return []
+        rows = np.arange(state.covered)
+        documents = rows[self.manifest.document_rows.documents(rows) == rows]
+        try:
+            file = DocumentFile(self.path, state.lines, self.rows)
+            return file.damaged_in_dictionary(documents)
+        except (CorruptError, OSError):  # too short: the segments don't have all that is missing
+            return []
 
     def live(self, columns: str = "*", table: str = "documents") -> str:
         """The part of a table that searches see, for the next query of this thread."""

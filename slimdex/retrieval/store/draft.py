@@ -43,7 +43,6 @@ from .lines import (
     line_of,
 )
 from .passages import Cut, DocumentRows, parts_written
-from .readings import Readings
 from .segments import (
     CHANGED,
     FEW_ROWS,
@@ -101,7 +100,7 @@ class Draft(DocumentStore):
 
     def __init__(self, base: DocumentStore, folder: Path) -> None:
         super().__init__(base.engine, base.manifest, base)
-        self.readings = Readings(base.readings.file)
+        self.readings = base.readings.begun()
         self._base, self._process = base, os.getpid()
         self._name = f"draft_{token_hex(4)}"  # others may be made at the same time
         self._documents, self._passages = (f"{self._name}.{table}" for table in TABLES)

@@ -25,9 +25,12 @@ from struct import Struct
 from typing import Any, TypeVar
 from uuid import UUID
 
+import numpy as np
+
+from slimdex.indexes.arrays import Rows
 from slimdex.indexes.errors import CorruptError
 from slimdex.indexes.execution.forks import cached_property
-from slimdex.indexes.vectors.append_only import appending, block_digests
+from slimdex.indexes.vectors.append_only import appending, block_digests, sync_open
 from slimdex.indexes.vectors.vector_file import check_length
 
 from ..column_types import restored
@@ -38,6 +41,8 @@ from .state import Lines
 ENTRY = Struct("<QII")
 """Entry of a row in the offsets: start of its document's line, length in bytes, CRC-32, which for a
 compressed line continues that of the dictionary. All rows of a document have the same entry."""
+ENTRIES = np.dtype([("start", "<u8"), ("length", "<u4"), ("crc", "<u4")])
+"""The same, for arrays."""
 LONGEST_LINE = (1 << 32) - 1
 """Largest length in bytes that an entry can hold."""
 DICTIONARY = 1 << 15
@@ -295,6 +300,38 @@ class DocumentFile:
         Raises `CorruptError` if a line is damaged, or too long for a document that trails.
         """
         return self._read(rows, lambda line: _values(line, 3 + len(self.lines.columns)))
+
+    def damaged_in_dictionary(self, documents: Rows) -> list[int]:
+        """Documents, given by their first rows, of damaged lines that begin in the dictionary."""
+        lines, offsets = self._maps
+        entries = np.frombuffer(offsets, dtype=ENTRIES)[documents]
+        is_inside = entries["start"] < DICTIONARY
+        found = zip(documents[is_inside].tolist(), entries[is_inside].tolist(), strict=True)
+        return [
+            row
+            for row, (start, length, crc) in found
+            if zlib.crc32(lines[start : start + length]) != crc
+        ]
+
+    def restore(self, row: int, values: Sequence[Any]) -> bool:
+        """Write the line of a document in the dictionary again, durably.
+
+        False, and nothing is written, if these values make another line than the one appended.
+        """
+        _, offsets = self._maps
+        start, length, crc = ENTRY.unpack_from(offsets, row * ENTRY.size)
+        for count in range(len(values), 2, -1):  # the line may lack columns that came later
+            line = line_of(values[:count])
+            if (len(line), zlib.crc32(line)) == (length, crc):
+                break
+        else:
+            return False
+        with self._documents.path.open("r+b") as file:
+            file.seek(start)
+            file.write(line)
+            file.flush()
+            sync_open(file.fileno(), self._documents.path)
+        return True
 
     def _read(self, rows: Sequence[int], parse: Callable[[bytes], T]) -> dict[int, T]:
         lines, offsets = self._maps

@@ -110,7 +110,8 @@ class Manifest:
     commits: str = ""
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Manifest) and self._bytes() == other._bytes()
+        """True if both are the same commit, whose name nothing else has."""
+        return isinstance(other, Manifest) and self._commit == other._commit
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -124,6 +125,10 @@ class Manifest:
         """With a new random name, after those of the commits before."""
         commits = before + token_hex(COMMIT // 2)
         return replace(self, commits=commits[-COMMIT * MOST_COMMITS :])
+
+    @property
+    def _commit(self) -> tuple[int, str]:
+        return self.state.version, self.commits
 
     def follows(self, older: Manifest) -> bool:
         """True if this is an older commit, or was made from it: what was read of it still holds.

@@ -6,7 +6,8 @@ part, or that have no text. It only grows; of several entries of a row, the last
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,6 +28,7 @@ ENTRY_BYTES = WIDTH * ENTRY.itemsize
 FORGOTTEN = -1
 """Tokens of a row that was read whole in the end."""
 Entries = NDArray[np.int64]
+NO_ENTRIES: Entries = np.zeros((0, WIDTH), dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -45,11 +47,15 @@ class ReadingFile:
         """(number, SHA-256) of each block; the last may be short."""
         return block_digests(self.path, self.nbytes)
 
-    def entries(self) -> Entries:
-        """All entries (count, 3); raises `CorruptError` if the file is too short."""
-        values = np.fromfile(self.path, dtype=ENTRY, count=self.count * WIDTH)
-        if len(values) < self.count * WIDTH:
-            raise CorruptError(f"{self.path}: {len(values)} numbers; expected {self.count * WIDTH}")
+    def entries(self, start: int = 0) -> Entries:
+        """All entries (n, 3) from one on; raises `CorruptError` if the file is too short."""
+        expected = (self.count - start) * WIDTH
+        offset = start * ENTRY_BYTES
+        values = np.fromfile(self.path, dtype=ENTRY, count=expected, offset=offset)
+        if len(values) < expected:
+            raise CorruptError(
+                f"{self.path}: {start * WIDTH + len(values)} numbers; expected {self.count * WIDTH}"
+            )
         return values.reshape(-1, WIDTH)
 
     def append(self, entries: Entries) -> ReadingFile:
@@ -62,13 +68,31 @@ class ReadingFile:
 class Readings:
     """Rows whose text was read only in part, with the tokens they have and those read.
 
-    The file has the committed entries.
+    The file has the committed entries. Those of a change have a `base`, which keeps in memory what
+    is read of the file.
     """
 
-    def __init__(self, file: ReadingFile | None = None) -> None:
-        self.file = file
+    def __init__(self, file: ReadingFile | None = None, base: Readings | None = None) -> None:
+        self.file, self._base = file, base
         self.added = list[Entries]()
         self._known: Entries | None = None
+        self._before = NO_ENTRIES  # by row, of the first entries of the file
+        self._before_count = 0
+
+    def begun(self) -> Readings:
+        """Those of a change, which adds to these."""
+        return Readings(self.file, self)
+
+    def followed_by(self, file: ReadingFile | None) -> Readings:
+        """Those of a later commit; of a file that has grown, only the new entries are read."""
+        if file == self.file:
+            return self
+        later = Readings(file)
+        if file is None or self.file is None or self._known is None:
+            return later
+        if file.path == self.file.path and file.count > self.file.count:
+            later._before, later._before_count = self._known, self.file.count
+        return later
 
     def put(self, partly: PartlyRead) -> None:
         """Add rows whose text was read only in part."""
@@ -92,13 +116,19 @@ class Readings:
     def entries(self) -> Entries:
         """The entry of each row (n, 3), by row."""
         if self._known is None:
-            committed = [] if self.file is None else [self.file.entries()]
-            empty = np.zeros((0, WIDTH), dtype=np.int64)
-            latest = np.concatenate([empty, *committed, *self.added])[::-1]
-            _, last = np.unique(latest[:, 0], return_index=True)
-            known = latest[last]
-            self._known = known[known[:, 1] != FORGOTTEN]
+            self._known = _merged(self._committed(), self.added)
         return self._known
+
+    def _entries_from(self, row: int) -> Entries:
+        known = self.entries()
+        return known[_place(known, row) :]
+
+    def _committed(self) -> Entries:
+        if self._base is not None:
+            return self._base.entries()
+        if self.file is None:
+            return NO_ENTRIES
+        return _merged(self._before, [self.file.entries(self._before_count)])
 
     def of(self, rows: Rows) -> PartlyRead:
         """The given rows whose text was read only in part: row -> tokens, tokens read."""
@@ -110,8 +140,8 @@ class Readings:
         """Rows from `start` on of documents without text, and so without a vector, in order."""
         if self.file is None and not self.added:
             return np.zeros(0, dtype=np.int64)
-        known = self.entries()
-        rows: Rows = known[(known[:, 0] >= start) & (known[:, 1] == 0), 0]
+        known = self._entries_from(start)
+        rows: Rows = known[known[:, 1] == 0, 0]
         return rows
 
     def partly_read(self, rows: DocumentRows, deleted: Rows, first: int = 0) -> tuple[Rows, float]:
@@ -120,10 +150,27 @@ class Readings:
 
         `rows` are those of the documents, and `deleted` those of deleted ones.
         """
-        known = self.entries()
-        known = known[(known[:, 0] >= first) & (known[:, 1] > known[:, 2]) & (known[:, 2] >= 0)]
+        known = self._entries_from(first)
+        known = known[(known[:, 1] > known[:, 2]) & (known[:, 2] >= 0)]
         known = known[np.isin(known[:, 0], deleted, invert=True)]
         if not len(known):
             return known[:, 0], 1.0
         documents = np.unique(rows.documents(known[:, 0]))
         return documents, float(known[:, 2].sum() / known[:, 1].sum())
+
+
+def _merged(known: Entries, added: Sequence[Entries]) -> Entries:
+    """Entries by row: the last one of each. What is added mostly follows what is known."""
+    latest = np.concatenate([NO_ENTRIES, *added])[::-1]
+    rows, last = np.unique(latest[:, 0], return_index=True)
+    first = _place(known, rows[0]) if len(rows) else len(known)
+    between = known[first:]
+    between = between[np.isin(between[:, 0], rows, invert=True)]
+    later = np.concatenate([between, latest[last]])
+    later = later[np.argsort(later[:, 0])]
+    return np.concatenate([known[:first], later[later[:, 1] != FORGOTTEN]])
+
+
+def _place(entries: Entries, row: int) -> int:
+    """Place of the first entry of this row or a later one."""
+    return bisect_left(entries[:, 0], row)  # numpy would copy the whole column

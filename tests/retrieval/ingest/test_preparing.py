@@ -7,7 +7,7 @@ import json
 import os
 import threading
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
@@ -32,6 +32,7 @@ from slimdex.retrieval.atomic_files import MANIFEST
 from slimdex.retrieval.building import build
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
+from slimdex.retrieval.encoders.adapters import GivenEncoder
 from slimdex.retrieval.ingest import encoding, preparing, staging
 from slimdex.retrieval.ingest.adding import add
 from slimdex.retrieval.ingest.repairing import repair
@@ -458,3 +459,28 @@ def test_a_disk_that_fails_while_documents_are_staged_is_an_error_of_the_system(
         assert not [*path.glob("work-*")]
         assert collection.add(documents(100, 100 + count)).documents == count
         assert collection.verify() == []
+
+
+@pytest.mark.parametrize("dtype", ["fp16", "int8"])
+def test_given_vectors_are_compared_while_others_compact(tmp_path: Path, dtype: str) -> None:
+    """That removes the file of the stored ones."""
+    vectors = np.random.default_rng(0).normal(size=(100, 8)).astype(np.float16)
+    given = [*documents(0, 30), *documents(40, 90)]
+    with Collection.create(tmp_path / "x", GivenEncoder(8), vector_dtype=dtype) as other:
+        other.add(documents(0, 40), vectors=vectors[:40])
+        other.delete(["39"])
+
+        def read_while_compacting() -> Iterator[Document]:
+            yield from given
+            other.compact()
+
+        with Collection.open(tmp_path / "x") as collection:
+            new = vectors[[int(each.id) for each in given]]
+            new[7] = -new[7]
+            added = collection.add(read_while_compacting(), vectors=new)
+            assert (added.documents, added.replaced, added.unchanged) == (51, 1, 29)
+            assert collection.verify() == []
+            expected = {each.id: vector for each, vector in zip(given, new, strict=True)}
+            for document in collection.get([*expected], vectors=True):
+                assert document.vectors is not None
+                assert document.vectors[0] == pytest.approx(expected[document.id], abs=0.02)

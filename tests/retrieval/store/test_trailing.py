@@ -26,7 +26,13 @@ from slimdex.retrieval.ingest.staging import Addition
 from slimdex.retrieval.store import document_store, draft
 from slimdex.retrieval.store.columns import column_facts
 from slimdex.retrieval.store.engine import Engine
-from slimdex.retrieval.store.lines import ENTRY, LONGEST_TRAILING, DocumentFile, line_of
+from slimdex.retrieval.store.lines import (
+    DICTIONARY,
+    ENTRY,
+    LONGEST_TRAILING,
+    DocumentFile,
+    line_of,
+)
 from slimdex.retrieval.store.state import MOST_TRAILING, Lines
 from tests.chance import CHANCE
 from tests.encoders import ReadingEncoder, WordEncoder
@@ -462,3 +468,60 @@ def test_ids_of_damaged_lines_are_found_in_the_segments(tmp_path: Path) -> None:
         assert "id0" in collection
         assert collection.delete(["id0"]) == 1
         assert "id0" not in collection
+
+
+def _with_dictionary(path: Path) -> Collection:
+    """A hundred and five documents whose lines exceed the dictionary; the last four trail."""
+    long = [
+        Document(
+            f"long{i}", f"word{i} cat.", f"title {i}", metadata={"n": i, "note": f"{i} " * 200}
+        )
+        for i in range(99)
+    ]
+    cut = Document("cut", "A word. " * 200, parts=(Part(0, ("A",)), Part(800, ("A", "B"))))
+    later = [Document(f"late{i}", "dog", metadata={"n": -i, "new": f"x{i}"}) for i in range(5)]
+    collection = Collection.create(path, ReadingEncoder(), passages=16)
+    for documents in ([*long[:50], cut], long[50:], later[:1], *([each] for each in later[1:])):
+        add(collection.index, Addition(documents))
+    state = collection.index.state
+    assert state.lines is not None
+    assert (state.rows - state.covered, state.lines.bytes > DICTIONARY) == (4, True)
+    return collection
+
+
+@pytest.mark.parametrize("places", [(0,), (9_000,), (32_767,), (3, 20_000, 32_000)])
+def test_repair_restores_the_dictionary_of_trailing_documents(
+    tmp_path: Path, places: Sequence[int]
+) -> None:
+    """From the segments, also lines of fewer columns and of texts that are cut."""
+    with _with_dictionary(tmp_path / "x") as collection:
+        path, expected = lines_of(collection), [*map(repr, collection)]
+    for place in places:
+        flip(path, place)
+    with Collection.open(path.parent, ReadingEncoder()) as collection:
+        with pytest.raises(CorruptError, match="see `slimdex repair"):
+            collection.count("n > 1")
+        assert verify(path.parent)
+        (fault,) = repair(path.parent)
+        assert fault.startswith(f"{path}: damaged in ")
+        assert verify(path.parent) == []
+        assert [*map(repr, collection)] == expected  # also where it was open
+        assert collection.count("new = 'x4'") == 1
+
+
+def test_repair_restores_no_other_trailing_lines(tmp_path: Path) -> None:
+    """A damaged line after the dictionary is rebuilt too, but nothing else has one that trails."""
+    with _with_dictionary(tmp_path / "x") as collection:
+        path, expected = lines_of(collection), [*map(repr, collection)]
+    flip(path, 5)
+    flip(path, DICTIONARY + 1_000)
+    assert repair(path.parent)
+    assert verify(path.parent) == []
+    with Collection.open(path.parent, ReadingEncoder()) as collection:
+        assert [*map(repr, collection)] == expected
+        collection.add([Document("more", "dog", metadata={"n": 1, "new": "y"})])
+        path = lines_of(collection)
+    flip(path, 5)
+    flip(path, -9)
+    with pytest.raises(CorruptError, match="can't be rebuilt"):
+        repair(path.parent)

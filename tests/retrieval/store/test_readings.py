@@ -1,0 +1,69 @@
+"""Readings: how much of each text was read, over many commits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from slimdex.retrieval.store.readings import ReadingFile, Readings
+from tests.chance import CHANCE
+
+ROWS = st.integers(0, 40)
+STEPS = st.one_of(
+    st.dictionaries(ROWS, st.tuples(st.integers(0, 3), st.integers(0, 2)), max_size=5),
+    st.tuples(ROWS, ROWS),
+)
+
+
+def committed(change: Readings, path: Path) -> ReadingFile | None:
+    if not change.added:
+        return change.file
+    return (change.file or ReadingFile(path)).append(np.concatenate(change.added))
+
+
+@settings(max_examples=CHANCE.examples(100))
+@given(st.lists(st.tuples(st.lists(STEPS, max_size=4), st.booleans()), max_size=6))
+def test_readings_against_a_dictionary(
+    tmp_path_factory: pytest.TempPathFactory, commits: list[tuple[list[Any], bool]]
+) -> None:
+    path = tmp_path_factory.mktemp("readings") / "readings.bin"
+    now, expected = Readings(), dict[int, tuple[int, int]]()
+    for steps, is_read in commits:
+        change = now.begun()
+        for step in steps:
+            if isinstance(step, dict):
+                change.put(step)
+                expected = {**expected, **step}
+            else:
+                start, stop = step
+                change.forget(start, stop)
+                gone = [row for row in expected if start <= row < stop and expected[row][0]]
+                expected = {row: it for row, it in expected.items() if row not in gone}
+            assert change.of(np.arange(50)) == expected
+        now = now.followed_by(committed(change, path))
+        for readings in (now, Readings(now.file)) if is_read else ():
+            assert readings.of(np.arange(50)) == expected
+            blank = [row for row in sorted(expected) if expected[row][0] == 0]
+            assert readings.textless().tolist() == blank
+            assert readings.textless(20).tolist() == [row for row in blank if row >= 20]
+
+
+def test_what_was_read_of_a_file_is_not_read_again(tmp_path: Path) -> None:
+    """Of a large index, that would take longer than the rest of a commit."""
+    path, change = tmp_path / "readings.bin", Readings()
+    change.put({row: (9, row % 9) for row in range(30)})
+    first = Readings(committed(change, path))
+    expected = first.of(np.arange(40))
+    change = first.begun()
+    change.put({35: (0, 0)})
+    later = committed(change, path)
+    data = bytearray(path.read_bytes())
+    data[:240] = bytes(240)
+    path.write_bytes(data)
+    assert first.begun().of(np.arange(40)) == expected
+    assert first.followed_by(later).of(np.arange(40)) == {**expected, 35: (0, 0)}
