@@ -121,6 +121,7 @@ async def tools_work(client: Client) -> None:
         await refused(client, tool, **arguments)
     assert "limit=0: " in await refused(client, "search", query="x", limit=0)
     assert "at most 100000" in await refused(client, "search", query="x" * 200_000)
+    assert "regex '(?=tea)': " in await refused(client, "search", query="x", regex="(?=tea)")
     for tool, meant, given in (
         ("search", "'limit'", {"query": "x", "k": 3}),
         ("search", "'where'", {"query": "x", "filter": "n = 1"}),
