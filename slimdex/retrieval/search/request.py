@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -15,7 +16,7 @@ from slimdex.indexes.execution.progress import progress
 from slimdex.indexes.unicode_text import check_unicode
 
 from ..documents import Hit
-from ..duckdb_library import literal
+from ..duckdb_library import connected, duckdb, literal
 from ..lexical.fusion import AUTO, OFF, fusion_of
 
 if TYPE_CHECKING:
@@ -189,7 +190,7 @@ def narrowed(where: str | None, globs: Sequence[str] = (), regex: str | None = N
         its end after a slash, or a folder in it. ``*`` matches slashes too.
     regex : an expression of RE2 that has to match in the text; ``^`` and ``$`` match at lines.
 
-    Raises `InputError` if a pattern is empty.
+    Raises `InputError` if a pattern is empty, or no expression of RE2.
 
     >>> print(narrowed("year > 2000", regex=r"^def \w+"))
     (year > 2000
@@ -208,10 +209,26 @@ def narrowed(where: str | None, globs: Sequence[str] = (), regex: str | None = N
     ]
     parts = [f"({' OR '.join(paths)})"] * bool(paths)
     if regex is not None:
+        _check_regex(regex)
         parts.append(f'regexp_matches("text", {literal(f"(?m){regex}")})')
     if where is not None and parts:
         parts.insert(0, f"({where}\n)")
     return " AND ".join(parts) or where
+
+
+@lru_cache
+def _check_regex(regex: str) -> None:
+    """Raise `InputError` unless DuckDB takes a regular expression."""
+    check_unicode(regex, "regex")
+    try:
+        with connected() as connection:
+            connection.execute("SELECT regexp_matches('', ?)", [regex])
+    except duckdb.Error as error:
+        reason = str(error).removeprefix("Invalid Input Error: ")
+        raise InputError(
+            f"regex {shortened_repr(regex)}: {reason}; expected RE2's syntax, without lookarounds "
+            "and backreferences"
+        ) from error
 
 
 def _is_whole(value: Any, *, least: int) -> bool:

@@ -61,7 +61,6 @@ def _id(given: Any) -> Any:
 
 
 Id = Annotated[str, BeforeValidator(_id)]
-IndexName = Annotated[str, Field(description="Which index, if there are several.")]
 Limit = Annotated[int, Field(ge=1, le=MOST_HITS)]
 Where = Annotated[str, Field(description="SQL condition on the columns of `info`.")]
 
@@ -119,7 +118,7 @@ def _add_searches(server: AgentsServer, asked: Asked, places: Mapping[str, Path]
     @server.tool(annotations=READS)
     async def search(
         query: Annotated[str, Field(max_length=LONGEST_QUERY, description="A phrase or question.")],
-        index: IndexName = "",
+        index: str = "",
         limit: Limit = 5,
         where: Where = "",
         glob: Annotated[
@@ -142,7 +141,7 @@ def _add_searches(server: AgentsServer, asked: Asked, places: Mapping[str, Path]
     @server.tool(annotations=READS)
     async def related(
         id: Annotated[Id, Field(description="Id of a document.")],
-        index: IndexName = "",
+        index: str = "",
         limit: Limit = 5,
         where: Where = "",
     ) -> CallToolResult:
@@ -158,7 +157,7 @@ def _add_readers(server: AgentsServer, asked: Asked, places: Mapping[str, Path])
     @server.tool(annotations=READS)
     async def get(
         documents: Annotated[list[LineRange], Field(min_length=1, max_length=MOST_HITS)],
-        index: IndexName = "",
+        index: str = "",
     ) -> CallToolResult:
         """Read lines of documents, several at once."""
         lines = [(each.id, each.line, each.last_line or None) for each in documents]
@@ -171,7 +170,7 @@ def _add_readers(server: AgentsServer, asked: Asked, places: Mapping[str, Path])
     @server.tool(annotations=READS)
     async def fetch(
         id: Annotated[Id, Field(description="Id of a document.")],
-        index: IndexName = "",
+        index: str = "",
         start: Annotated[int, Field(ge=0, description="Offset of the first character.")] = 0,
     ) -> CallToolResult:
         """Read a document, some thousand characters at a time."""
@@ -182,7 +181,7 @@ def _add_readers(server: AgentsServer, asked: Asked, places: Mapping[str, Path])
         return _answer(part, found.get("remark", ""))
 
     @server.tool(annotations=READS)
-    async def info(index: IndexName = "") -> CallToolResult:
+    async def info(index: str = "") -> CallToolResult:
         """Describe an index: number of documents, and the columns that `where` may use."""
         facts = await asked(
             index, lambda found: found.info() | {"columns": column_facts(found.index.store)}
@@ -202,7 +201,7 @@ def _add_writers(
     async def add(
         documents: Annotated[list[NewDocument], Field(min_length=1)],
         context: Context[Any, Any],
-        index: IndexName = "",
+        index: str = "",
     ) -> CallToolResult:
         """Add documents, all or none; each replaces the document of the same id."""
         given = [each.model_dump() | {"id": each.id or None} for each in documents]
@@ -216,7 +215,7 @@ def _add_writers(
         context: Context[Any, Any],
         ids: Annotated[list[Id], Field(description="Ids of documents, all of them known.")] = [],  # noqa: B006, a default in the schema
         where: Annotated[str, Field(description="Or a condition, as in `search`.")] = "",
-        index: IndexName = "",
+        index: str = "",
     ) -> CallToolResult:
         """Delete documents by their ids, all or none, or by a condition."""
         command = partial(commands.delete, ids=ids or None, where=where or None)
@@ -224,7 +223,7 @@ def _add_writers(
         return _answer({name: found[name] for name in ("deleted", "documents")})
 
     @server.tool(annotations=CHANGES)
-    async def sync(context: Context[Any, Any], index: IndexName = "") -> CallToolResult:
+    async def sync(context: Context[Any, Any], index: str = "") -> CallToolResult:
         """Bring an index up to date with its files."""
         command = partial(commands.sync, sources=followed.get(_known(names, index)))
         notes = list[str]()
@@ -282,30 +281,46 @@ def _passages(hits: Sequence[Hit], index: Path | None, query: str, note: str) ->
 
 
 def _passage(hit: Hit, query: str) -> dict[str, Any]:
+    """A hit without what agents don't need, since they pay for each word: scores, for instance."""
     part = quoted(query, hit, QUOTED)
     metadata = shown_values(hit.metadata)
     if "path" in metadata:
         metadata = {name: metadata[name] for name in metadata if name not in FILE_FACTS}
+    # Where a quote has the lines of its file, the first one tells the last.
+    has_lines_of_file = part.line and part.last_line == part.line + part.text.count("\n")
     passage = {
         "id": hit.id,
         "title": _title(hit, part.text),
         "line": part.line,
-        "last_line": part.last_line,
+        "last_line": None if has_lines_of_file else part.last_line,
         # Where lines are not known, or one is long, `fetch` reads on from this offset.
         "start": hit.start + part.start if part.line in (None, 1) else 0,
         "page": hit.page,
-        "score": round(hit.score, 2),
         "text": part.text,
         "metadata": metadata,
     }
-    return {name: value for name, value in passage.items() if value or name in ("score", "text")}
+    return {name: value for name, value in passage.items() if value or name == "text"}
 
 
 def _title(hit: Hit, text: str) -> str:
-    """A hit's title and headings, without those that its text or id says."""
-    above = dict.fromkeys([hit.title, *hit.headings])
+    """A hit's title and headings, without those that its id or its first line states.
+
+    A file client_guide.md states the title Client Guide, and Reader.java the class Reader.
+    """
     first_line = text.partition("\n")[0]
-    return " > ".join(name for name in above if name and name not in (hit.id, first_line))
+    names = dict.fromkeys([hit.title, *hit.headings])
+    if "path" not in hit.metadata:
+        return " > ".join(name for name in names if name and name not in (hit.id, first_line))
+    stated = _letters(f"{hit.id} {first_line}")
+    # Headings of code are qualified names: Class, Class.method.
+    new = [name for name in names if any(_letters(part) not in stated for part in name.split("."))]
+    qualifiers = {name.rpartition(".")[0] for name in new}
+    return " > ".join(name for name in new if name not in qualifiers)
+
+
+def _letters(name: str) -> str:
+    """The letters and digits of a name, in lower case."""
+    return "".join(filter(str.isalnum, name.casefold()))
 
 
 def _file(metadata: Mapping[str, Any], index: Path | None) -> str:

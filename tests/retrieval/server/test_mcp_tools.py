@@ -18,12 +18,14 @@ from threading import Event
 from typing import Any
 
 import pytest
+from llama_index.core.utils import get_tokenizer
 from mcp import Client, StdioServerParameters
 
 from slimdex.command_line import app
 from slimdex.indexes.arrays import Matrix
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.commands import Command
+from slimdex.retrieval.documents import Hit, hit_json
 from slimdex.retrieval.server.agents_server import AgentsServer
 from slimdex.retrieval.server.mcp_tools import agents_server
 from tests.encoders import WordEncoder
@@ -31,6 +33,8 @@ from tests.encoders import WordEncoder
 from .asking import asking
 from .running import built, word_vectors
 
+DOCS = Path(__file__).parents[3] / "docs"
+QUESTIONS = ["delete documents", "memory of an index", "how long does an addition take", "filters"]
 TEXTS = ["the cat sat on the mat", "stocks fell sharply on monday", "a dog slept on a rug " * 200]
 
 
@@ -117,6 +121,7 @@ async def tools_work(client: Client) -> None:
         await refused(client, tool, **arguments)
     assert "limit=0: " in await refused(client, "search", query="x", limit=0)
     assert "at most 100000" in await refused(client, "search", query="x" * 200_000)
+    assert "regex '(?=tea)': " in await refused(client, "search", query="x", regex="(?=tea)")
     for tool, meant, given in (
         ("search", "'limit'", {"query": "x", "k": 3}),
         ("search", "'where'", {"query": "x", "filter": "n = 1"}),
@@ -329,22 +334,61 @@ async def test_schemas_have_no_unions_and_no_references(notes: Path) -> None:
             assert tool.output_schema is None
 
 
-async def test_an_answer_is_hardly_longer_than_its_quotes(tmp_path: Path) -> None:
+async def test_tools_and_answers_cost_few_tokens(tmp_path: Path) -> None:
+    """A search costs at most 1.3 times its quotes, and each is at its line of its file."""
     word_vectors(tmp_path)
-    folder = tmp_path / "house" / "notes of the last years"
-    folder.mkdir(parents=True)
-    sentences = " ".join(TEXTS[:2] * 6)
-    for number in range(6):
-        text = f"# Year {number}\n\n## The cat\n\n{sentences}\n\n## The dog\n\n{TEXTS[0]}\n"
-        (folder / f"report {number}.md").write_text(text)
-    slimdex("build", folder, "--model", tmp_path / "words.txt", "--out", tmp_path / "i")
-    async with agent(tmp_path / "i") as client:
-        answer = await client.call_tool("search", {"query": "the cat sat on the mat"})
-    line: str = answer.content[0].text  # type: ignore[union-attr]
-    quotes = [each["text"] for each in json.loads(line)["passages"]]
-    assert len(quotes) == 5
-    assert len(line) <= 1.3 * sum(map(len, quotes))
-    assert "null" not in line
+    slimdex("build", DOCS, "--model", tmp_path / "words.txt", "--out", tmp_path / "i")
+    tokens_of = get_tokenizer()
+
+    def count(text: str) -> int:
+        return len(tokens_of(text))
+
+    async with agent(tmp_path / "i", "--write") as client:
+        tools = (await client.list_tools()).tools
+        sent = [
+            {"name": one.name, "description": one.description, "inputSchema": one.input_schema}
+            for one in tools
+        ]
+        assert count(json.dumps(sent)) <= 1000
+        cost = quoted = 0
+        for query in QUESTIONS:
+            answer = await client.call_tool("search", {"query": query})
+            line: str = answer.content[0].text  # type: ignore[union-attr]
+            found = json.loads(line)
+            assert len(found["passages"]) == 5
+            cost += count(line)
+            quoted += sum(count(each["text"]) for each in found["passages"])
+            for each in found["passages"]:
+                file = Path(found["folder"]) / each["id"]
+                lines = file.read_text(encoding="utf-8").split("\n")
+                first = each["text"].strip("\u2026 \n").split("\n")[0].split()[0]
+                assert first.strip("*_`[](),.:") in lines[each["line"] - 1]
+    assert cost <= 1.3 * quoted
+
+
+@pytest.mark.parametrize(
+    ("id", "title", "headings", "text", "shown"),
+    [
+        ("client_guide.md", "Client Guide", ["Client Guide", "Cookies"], "Use one.", "Cookies"),
+        ("client_guide.md", "Client Guide", ["Cookies"], "## Cookies\nUse one.", ""),
+        ("b.md", "Boiler", ["Faults", "E4031"], "Open the tap.", "Boiler > Faults > E4031"),
+        ("a/Reader.java", "Reader", ["Reader", "Reader.peek"], "// next", "Reader.peek"),
+        ("a/Reader.java", "Reader", ["Reader.peek"], "int peek() {\n}", ""),
+        ("io.py", "io.py", ["Reader", "Reader.peek"], "return 1", "Reader.peek"),
+        ("a.txt", "", [], "Open the tap.", ""),
+    ],
+)
+async def test_titles_state_what_ids_and_quotes_do_not(
+    id: str, title: str, headings: list[str], text: str, shown: str
+) -> None:
+    hit = Hit(id, 0.5, text, title, {"path": id}, headings=headings)
+
+    async def read(*_: object) -> dict[str, Any]:
+        return {"hits": [[hit_json(hit)]], "chance_score": None}
+
+    async with Client(agents_server(["i"], read)) as client:
+        (passage,) = (await called(client, "search", query="tap"))["passages"]
+    assert passage.get("title") == (shown or None)
 
 
 async def test_a_change_reports_its_progress(notes: Path) -> None:
