@@ -27,9 +27,10 @@ from .documents import (
     id_text,
     json_of,
     line_starts,
+    shown_columns,
+    shown_values,
 )
 from .encoders.base import encode_queries
-from .recorded_values import shown_columns, shown_values
 from .search.answer import rows_for
 from .search.request import SearchRequest
 

@@ -8,6 +8,7 @@ import re
 from base64 import b64encode
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from numbers import Integral
@@ -17,13 +18,17 @@ from uuid import UUID
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.unicode_text import check_unicode
 
-from .recorded_values import shown_values
-
 if TYPE_CHECKING:
     from slimdex.indexes.arrays import Matrix
 
 OWN_COLUMNS = ("row", "id", "title", "text", "deleted", "slimdex_origin")
 """Columns of the documents table that are not the user's, whose names are reserved."""
+
+RECORD = "slimdex_metadata"
+"""Column of the values that the other columns would change: JSON, name -> value. No user has to
+know of it: commands and services show the values under their names."""
+MALFORMED = (ArithmeticError, AttributeError, KeyError, TypeError, ValueError)
+"""Errors of `decoded` for JSON that `encoded` has not made."""
 
 MOST_COLUMNS = 10_000
 """Columns of an index: DuckDB takes megabytes and milliseconds for each hundred of them."""
@@ -236,6 +241,31 @@ def passage_content(document: Document, number: int) -> str:
 def content(title: str, text: str) -> str:
     """Text to encode of a document: title, a space, text (the BEIR convention)."""
     return f"{title} {text}".strip()
+
+
+def shown_columns(columns: Iterable[str]) -> list[str]:
+    """Return the columns that a user is to see.
+
+    >>> shown_columns(["year", "slimdex_metadata"])
+    ['year']
+    """
+    return [name for name in columns if name != RECORD]
+
+
+def shown_values(columns: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of a document's columns as they were given, those that it has.
+
+    >>> shown_values({"year": 1990, "pages": None, "slimdex_metadata": {"page": "iv"}})
+    {'year': 1990, 'page': 'iv'}
+    """
+    values, record = dict(columns), columns.get(RECORD)
+    if isinstance(record, dict):
+        from .recorded_values import decoded
+
+        for name, value in record.items():
+            with suppress(*MALFORMED):  # anyone may write such a column
+                values[name] = decoded(value)
+    return {name: value for name, value in values.items() if value is not None and name != RECORD}
 
 
 def hit_json(hit: Hit) -> dict[str, Any]:

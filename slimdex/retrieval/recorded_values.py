@@ -1,13 +1,12 @@
-"""Values of metadata that an index's columns would change, stored as they were in one column.
+"""Values of metadata that an index's columns would change, as JSON in the column `RECORD`.
 
-`integrations.metadata` decides which these are. The column is JSON, name -> value, and no user has
-to know of it: commands and services show the values under their names.
+`integrations.metadata` decides which these are.
 """
 
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, date, datetime, time, timedelta, timezone, tzinfo
 from decimal import Decimal
@@ -16,33 +15,6 @@ from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from slimdex.indexes.errors import InputError, shortened_repr
-
-RECORD = "slimdex_metadata"
-"""Column of the values that the other columns would change."""
-MALFORMED = (ArithmeticError, AttributeError, KeyError, TypeError, ValueError)
-"""Errors of `decoded` for JSON that `encoded` has not made."""
-
-
-def shown_columns(columns: Iterable[str]) -> list[str]:
-    """Return the columns that a user is to see.
-
-    >>> shown_columns(["year", "slimdex_metadata"])
-    ['year']
-    """
-    return [name for name in columns if name != RECORD]
-
-
-def shown_values(columns: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of a document's columns as they were given, those that it has.
-
-    >>> shown_values({"year": 1990, "pages": None, "slimdex_metadata": {"page": "iv"}})
-    {'year': 1990, 'page': 'iv'}
-    """
-    values, record = dict(columns), columns.get(RECORD)
-    for name, value in record.items() if isinstance(record, dict) else ():
-        with suppress(*MALFORMED):  # anyone may write such a column
-            values[name] = decoded(value)
-    return {name: value for name, value in values.items() if value is not None and name != RECORD}
 
 
 def encoded(value: Any) -> Any:

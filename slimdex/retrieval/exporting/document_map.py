@@ -27,9 +27,8 @@ from slimdex.indexes.execution.progress import progress
 
 from ..atomic_files import check_new, index_name, publish_file
 from ..collection import Collection
-from ..documents import Document
+from ..documents import Document, shown_values
 from ..extras import require
-from ..recorded_values import shown_values
 from ..search.excerpts import on_one_line, shortened
 from ..store.snapshot import Snapshot
 from .placing import AXES, SEED, names_of_clusters, placed, regions_of

@@ -17,8 +17,8 @@ from typing import Any
 from slimdex.indexes.errors import InputError
 
 from ..column_types import plain, restored, type_of
-from ..documents import OWN_COLUMNS
-from ..recorded_values import RECORD, decoded, encoded
+from ..documents import OWN_COLUMNS, RECORD
+from ..recorded_values import decoded, encoded
 from ..store.column_fit import MisfitError, as_stored
 from ..store.where.conditions import SIGNS, And, Compare, Condition, Not, Or
 

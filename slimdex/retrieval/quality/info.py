@@ -15,7 +15,7 @@ from slimdex.indexes.reducers.linear import Linear
 from slimdex.indexes.search.reduced_index import ReducedIndex, reduced
 
 from ..atomic_files import size
-from ..recorded_values import shown_columns
+from ..documents import shown_columns
 from ..store.snapshot import Snapshot
 
 OUTGROWN = 2

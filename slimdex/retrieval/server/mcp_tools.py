@@ -22,8 +22,7 @@ from slimdex.indexes.execution.progress import listening
 from slimdex.retrieval import commands
 
 from ..commands import Command
-from ..documents import Hit, hit_from_json, id_text, json_of
-from ..recorded_values import shown_values
+from ..documents import Hit, hit_from_json, id_text, json_of, shown_values
 from ..search.excerpts import are_by_chance, quoted
 from ..search.places import file_of
 from ..search.request import SearchRequest, narrowed

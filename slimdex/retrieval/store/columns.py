@@ -11,8 +11,8 @@ from typing import Any
 from slimdex.indexes.arrays import Rows, batches
 from slimdex.indexes.errors import CorruptError, InputError
 
+from ..documents import shown_columns
 from ..duckdb_library import connected, duckdb, identifier
-from ..recorded_values import shown_columns
 from .document_store import COLUMNS_AT_ONCE, DocumentStore
 
 TEXTS = ("JSON", "VARCHAR")

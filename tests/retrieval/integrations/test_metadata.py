@@ -14,8 +14,8 @@ import pytest
 
 from slimdex import Collection, Document, GivenEncoder, InputError
 from slimdex.retrieval import commands
+from slimdex.retrieval.documents import RECORD, shown_values
 from slimdex.retrieval.integrations.metadata import as_columns, as_metadata, compared
-from slimdex.retrieval.recorded_values import RECORD, shown_values
 from slimdex.retrieval.search.request import SearchRequest
 from slimdex.retrieval.store.columns import column_facts
 from slimdex.retrieval.store.where.conditions import as_sql

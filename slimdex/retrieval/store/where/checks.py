@@ -22,8 +22,8 @@ from slimdex.indexes.json_text import TooDeepError, parsed
 from slimdex.indexes.suggestions import nearest
 from slimdex.indexes.unicode_text import check_unicode
 
+from ...documents import shown_columns
 from ...duckdb_library import connected, duckdb, identifier, literal
-from ...recorded_values import shown_columns
 from . import allowed
 
 LONGEST_CONDITION = 1 << 18

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from slimdex.retrieval.collection import Collection
-from slimdex.retrieval.documents import MOST_COLUMNS, hit_json
+from slimdex.retrieval.documents import MOST_COLUMNS, Document, hit_json
 from slimdex.retrieval.server.access import Hosts, Right, Tokens
 from slimdex.retrieval.server.limits import Limits
 from slimdex.retrieval.server.service import Service
@@ -113,6 +113,34 @@ async def test_documents_are_put_read_and_deleted(notes: dict[str, Path]) -> Non
         assert put.json() == {"id": "€\ufffd", "documents": 3}
     with Collection.open(notes["notes"]) as collection:
         assert collection.get("new").text == "snow fell"
+
+
+async def test_items_of_lists_are_listed_and_filtered(tmp_path: Path) -> None:
+    rows: list[dict[str, Any]] = [
+        {"id": "1", "text": "the cat", "metadata": {"tags": ["pet", "soft"], "sizes": [1, 2]}},
+        {"id": "2", "text": "the dog", "metadata": {"tags": ["pet"], "sizes": [3]}},
+        {"id": "3", "text": "the mat"},
+    ]
+    index = tmp_path / "notes.index"
+    with Collection.create(index, WordEncoder()) as collection:
+        collection.add([Document(**row) for row in rows])
+    async with asking({"notes": index}) as (client, _):
+        columns = (await client.get("/indexes/notes/columns")).json()["columns"]
+        (tags,) = [each for each in columns if each["name"] == "tags"]
+        assert tags["items"] == [
+            {"value": "pet", "documents": 2},
+            {"value": "soft", "documents": 1},
+        ]
+        for key, value, expected in (
+            ("tags", "pet", {"1", "2"}),
+            ("tags", "soft", {"1"}),
+            ("sizes", 3, {"2"}),
+            ("tags", 3, set()),
+            ("text", "cat", {"1"}),
+        ):
+            where = {"type": "contains", "key": key, "value": value}
+            found = await client.post(SEARCH, json={"query": "the", "where": where})
+            assert {*ids(found)} == expected
 
 
 async def test_metrics_count_changes_errors_and_bytes(notes: dict[str, Path]) -> None:
