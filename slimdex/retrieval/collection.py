@@ -134,7 +134,7 @@ class Collection(BaseCollection):
         encoder : the one that the collection was built with, in any precision; by default it is
             loaded from where it was.
         model : folder, hub id or URL of the encoder's model, if it has moved.
-        wait : seconds that a change waits for its turn while other processes write.
+        wait : seconds that a change waits for its turn while others write, in this process too.
         trust_remote_code : run Python code that comes with the encoder's model, if it has any.
         api_key_file : holds the key of the encoder's server; by default that of `HttpEncoder`.
         shared_filesystem : allow changes on a network file system (NFS, SMB, 9p), where locks must

@@ -181,7 +181,9 @@ class SharedLock:
 def _before() -> None:
     _FORKING.acquire()
     _wait_for_imports()
-    for each in [each for each in _living() if hasattr(each, "before_fork")]:
+    awaited = [each for each in _living() if hasattr(each, "before_fork")]
+    # Locks first: who holds one may still begin what others wait for, such as matrix products.
+    for each in sorted(awaited, key=lambda each: not isinstance(each, SharedLock)):
         each.before_fork()
         _AWAITED.append(each)
 

@@ -88,7 +88,7 @@ class WriteOptions:
     """Options of commands that change an index."""
 
     wait: Annotated[
-        float, "SECONDS", "How long a change waits for its turn while other processes write."
+        float, "SECONDS", "How long a change waits for its turn while others write."
     ] = 30
     shared_filesystem: Annotated[
         bool, "Change it on a network file system; locks must work between all its machines."

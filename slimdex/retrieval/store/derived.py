@@ -10,8 +10,11 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from slimdex.indexes.arrays import Rows, batches
 from slimdex.indexes.errors import CorruptError
@@ -88,6 +91,22 @@ def restore_dictionary(snapshot: Snapshot) -> list[str]:
     return [f"{snapshot.path / state.lines.documents}: damaged in {restored} documents"]
 
 
+def check_lines(snapshot: Snapshot) -> None:
+    """Raise `CorruptError` if a document has other values in the lines than in its segment."""
+    state, store = snapshot.state, snapshot.store
+    if state.lines is None or not state.lines.fit(store.columns):
+        return
+    file = DocumentFile(snapshot.path, state.lines, state.rows)
+    rows = np.arange(state.covered)
+    firsts = rows[snapshot.document_rows.documents(rows) == rows].tolist()
+    documents = _values(store, 0, state.covered, stage="comparing documents")
+    documents_by_row = zip(firsts, documents, strict=True)
+    while few := dict(islice(documents_by_row, READ_AT_ONCE)):
+        if others := file.others(few):
+            path = snapshot.path / state.lines.documents
+            raise CorruptError(f"{path}: row {others[0]} differs from its segment")
+
+
 def _appended(
     store: DocumentStore,
     state: State,
@@ -108,7 +127,12 @@ def _appended(
 
 
 def _values(
-    store: DocumentStore, start: int, stop: int, *, live: bool = False
+    store: DocumentStore,
+    start: int,
+    stop: int,
+    *,
+    live: bool = False,
+    stage: str = "copying documents",
 ) -> Iterator[Sequence[Any]]:
     columns = max(len(store.columns), 1)
     for part in batches(stop, max(min(READ_AT_ONCE, VALUES_AT_ONCE // columns), 1), start):
@@ -116,7 +140,7 @@ def _values(
         values = store.values(part.start, part.stop, live=live)
         for row, id, title, text, *metadata in values:
             yield [id, title, cut_text(text, cuts[row]) if row in cuts else text, *metadata]
-        progress("copying documents", part.stop - start, stop - start)
+        progress(stage, part.stop - start, stop - start)
 
 
 def with_words(

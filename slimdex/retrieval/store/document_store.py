@@ -237,14 +237,18 @@ class DocumentStore:
 
     def _schema(self, session: Session) -> str:
         if self._made is None or self._made[0] is not session:
-            segments, changed, trailing = self.segments, self.origins, self._trailing()
-            schema = session.schema(segments)
-            finalize(self, session.end, schema, [segment.name for segment in segments])
+            trailing, columns = self._trailing(), self.columns
+            origins = self.origins_file if self.origins else None
+            names = [each.name for each in (*self.segments, origins) if each is not None]
+            schema = session.schema(names)
+            finalize(self, session.end, schema, names)
             tables = self._tables(session, schema)
-            views = views_of(tables, self.columns, are_changed=bool(changed))
-            values = [[*changed], [*changed.values()]]
+            changed = None
+            if origins is not None:  # once for all commits: there may be as many as documents
+                values = [[*self.origins], [*self.origins.values()]]
+                changed = session.shared_table(origins.name, f"FROM {CHANGED}", values)
             try:
-                session.fill(schema, {"changed": (f"FROM {CHANGED}", values)} | trailing, views)
+                session.fill(schema, trailing, views_of(tables, columns, changed))
             except duckdb.Error as error:
                 if not trailing or isinstance(error, disk_errors()):
                     raise

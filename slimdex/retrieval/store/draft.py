@@ -166,7 +166,7 @@ class Draft(DocumentStore):
         cursor.execute(f"CREATE OR REPLACE TEMP TABLE changed AS FROM {CHANGED}", changed)
         cursor.execute(f"CREATE OR REPLACE TEMP TABLE gone AS FROM {GONE}", gone)
         tables = [*self._base.tables(), (self._documents, self._file_columns)]
-        views = views_of(tables, self.columns, are_changed=True)
+        views = views_of(tables, self.columns, "changed")
         for view, sql in views.items():
             cursor.execute(f"CREATE OR REPLACE TEMP VIEW {view} AS {sql}")
         self._is_shown = True
@@ -655,7 +655,7 @@ class Draft(DocumentStore):
         if start < self.rows or live or self._cursor is None:
             return super().values(start, stop, live=live)
         own = [(self._documents, self._file_columns)]
-        views = views_of(own, self.columns, are_changed=False)
+        views = views_of(own, self.columns)
         try:
             return self._in_order(self._cursor, f"({views['documents']})", start, stop)
         except duckdb.Error as error:

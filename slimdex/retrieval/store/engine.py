@@ -69,7 +69,8 @@ class Session:
         self._folder, self._connection = folder, started(folder.absolute())
         self._process, self.has_failed = os.getpid(), False
         self._columns = dict[str, dict[str, str]]()  # of attached segments
-        self._users = Counter[str]()  # of these
+        self._shared = set[str]()  # tables that several schemas read
+        self._users = Counter[str]()  # of segments and shared tables
         self._idle = deque[tuple[duckdb.DuckDBPyConnection, str]]()  # and the schema it uses
         self._ended = deque[tuple[str, Sequence[str]]]()
         self._numbers = count()
@@ -83,13 +84,20 @@ class Session:
         """A new connection."""
         return self._connection.cursor()
 
-    def schema(self, segments: Sequence[Segment]) -> str:
-        """Make an empty schema for views of some segments; return its name."""
+    def schema(self, used: Sequence[str]) -> str:
+        """Make an empty schema for views of segments and shared tables; return its name."""
         name = f"commit{next(self._numbers)}"
         self._connection.execute(f"CREATE SCHEMA {name}")
-        for segment in segments:
-            self._users[segment.name] += 1
+        self._users.update(used)
         return name
+
+    def shared_table(self, name: str, sql: str, values: Sequence[Any]) -> str:
+        """Make a table of a query, unless it exists; return its full name."""
+        table = f"memory.main.{identifier(name)}"
+        if name not in self._shared:
+            self._connection.execute(f"CREATE TABLE {table} AS {sql}", list(values))
+            self._shared.add(name)
+        return table
 
     def fill(
         self, schema: str, tables: Mapping[str, tuple[str, Sequence[Any]]], views: Mapping[str, str]
@@ -138,26 +146,34 @@ class Session:
         with suppress(duckdb.Error):  # after some errors it rejects all statements
             self._connection.execute(f"DETACH {identifier(name)}")
 
-    def end(self, schema: str, segments: Sequence[str]) -> None:
+    def end(self, schema: str, used: Sequence[str]) -> None:
         """Drop a schema soon.
 
         May be called by the garbage collector, at any moment.
         """
-        self._ended.append((schema, segments))
+        self._ended.append((schema, used))
 
     def drop_ended(self) -> None:
         """Drop the schemas that have ended."""
         while self._ended:
-            schema, segments = self._ended.popleft()
+            schema, used = self._ended.popleft()
             with suppress(duckdb.Error):
                 self._connection.execute(f"DROP SCHEMA {schema} CASCADE")
-            self._users.subtract(segments)
+            self._users.subtract(used)
 
     def detach_unused(self) -> None:
-        """Detach the segments that no schema reads, once a new one has been made."""
+        """Detach the segments that no schema reads, once a new one has been made.
+
+        Shared tables that none reads are dropped.
+        """
         for name in [name for name in self._columns if self._users[name] <= 0]:
             del self._users[name], self._columns[name]
             self._detach(name)
+        for name in [name for name in self._shared if self._users[name] <= 0]:
+            del self._users[name]
+            self._shared.remove(name)
+            with suppress(duckdb.Error):
+                self._connection.execute(f"DROP TABLE memory.main.{identifier(name)}")
 
     def taken(self, schema: str) -> duckdb.DuckDBPyConnection:
         """A connection that uses a schema."""

@@ -43,6 +43,8 @@ ENTRY = Struct("<QII")
 compressed line continues that of the dictionary. All rows of a document have the same entry."""
 ENTRIES = np.dtype([("start", "<u8"), ("length", "<u4"), ("crc", "<u4")])
 """The same, for arrays."""
+END, NULL = b"]\n", b",null"
+"""End of a line, and a column without value that is not its first."""
 LONGEST_LINE = (1 << 32) - 1
 """Largest length in bytes that an entry can hold."""
 DICTIONARY = 1 << 15
@@ -313,6 +315,18 @@ class DocumentFile:
             if zlib.crc32(lines[start : start + length]) != crc
         ]
 
+    def others(self, values: Mapping[int, Sequence[Any]]) -> list[int]:
+        """Those of some documents whose lines have other values than these, as appended.
+
+        Raises `CorruptError` if a line is damaged.
+        """
+        lines = self._read([*values], bytes)
+        return [
+            row
+            for row, line in lines.items()
+            if _shortened(line_of(values[row]), len(line)) != line
+        ]
+
     def restore(self, row: int, values: Sequence[Any]) -> bool:
         """Write the line of a document in the dictionary again, durably.
 
@@ -320,11 +334,8 @@ class DocumentFile:
         """
         _, offsets = self._maps
         start, length, crc = ENTRY.unpack_from(offsets, row * ENTRY.size)
-        for count in range(len(values), 2, -1):  # the line may lack columns that came later
-            line = line_of(values[:count])
-            if (len(line), zlib.crc32(line)) == (length, crc):
-                break
-        else:
+        line = _shortened(line_of(values), length)
+        if len(line) != length or zlib.crc32(line) != crc:
             return False
         with self._documents.path.open("r+b") as file:
             file.seek(start)
@@ -354,6 +365,16 @@ class DocumentFile:
                     f"{self._documents.way_out}"
                 ) from error
         return read
+
+
+def _shortened(line: bytes, length: int) -> bytes:
+    """A line without the last columns, if they are null: it was shorter before these came.
+
+    >>> _shortened(line_of(["7", "", "Rain", None, None]), 21)
+    b'["7","","Rain",null]\\n'
+    """
+    kept, rest = line[: length - len(END)], line[length - len(END) :]
+    return kept + END if rest.replace(NULL, b"") == END else line
 
 
 class _Dictionary:

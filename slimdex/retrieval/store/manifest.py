@@ -271,7 +271,8 @@ class Manifest:
             raise CorruptError(f"{file.path}: damaged; see `slimdex verify`")
 
     def write(self, path: Path) -> None:
-        """Write it to a file."""
+        """Write it to a file; raises `CorruptError` if no reader would accept its state."""
+        self.state.check()
         body = self._bytes()
         path.write_bytes(hashlib.sha256(body).digest() + body)
 

@@ -166,11 +166,10 @@ def write_origins(path: Path, origins: Origins) -> FileRecord:
 def views_of(
     tables: Sequence[tuple[str, Mapping[str, str]]],
     columns: Mapping[str, str],
-    *,
-    are_changed: bool,
+    changed: str | None = None,
 ) -> dict[str, str]:
     """Views and their queries, given tables of documents with the user's columns in them, and all
-    columns.
+    columns; `changed` is the table of origins that differ from those in the segments, if any do.
 
     Beside each table is one of passages, but for `TRAILING`.
     """
@@ -179,7 +178,7 @@ def views_of(
     return {
         "documents": _union(tables, columns),
         "passages": " UNION ALL ".join(passages) or _empty(_own("passages")),
-        "origins": _origins(are_changed),
+        "origins": _origins(changed),
     }
 
 
@@ -232,10 +231,10 @@ def checked_type(text: str) -> str:
             raise CorruptError(f"{text!r} in the manifest; expected a type of DuckDB") from error
 
 
-def _origins(are_changed: bool) -> str:
-    if not are_changed:
+def _origins(changed: str | None) -> str:
+    if changed is None:
         return 'SELECT "row", id, slimdex_origin FROM documents'
-    return """SELECT "row", id, CASE WHEN changed."row" IS NULL THEN documents.slimdex_origin
+    return f"""SELECT "row", id, CASE WHEN changed."row" IS NULL THEN documents.slimdex_origin
         ELSE changed.slimdex_origin END AS slimdex_origin
         FROM (SELECT "row", id, slimdex_origin FROM documents) documents
-        LEFT JOIN changed USING ("row")"""
+        LEFT JOIN {changed} changed USING ("row")"""

@@ -375,18 +375,25 @@ class State:
             proved = values["certificate"]
             values["certificate"] = proved if proved is None else Certificate.read(proved)
             state = cls(**values)
-            state._check()
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             reason = " ".join(str(error).split())
             raise CorruptError(f"state in the manifest: {reason}") from error
+        state.check()
         return state
 
-    def _check(self) -> None:
-        """Raise `TypeError` or `ValueError` for values that slimdex never writes.
+    def check(self) -> None:
+        """Raise `CorruptError` for values that no state has, before one is committed or used.
 
         Files of these names are opened and removed: in an untrusted manifest they could lead
         elsewhere.
         """
+        try:
+            self._check()
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            reason = " ".join(str(error).split())
+            raise CorruptError(f"state in the manifest: {reason}") from error
+
+    def _check(self) -> None:
         for name, least in _LEAST.items():
             _whole(name, getattr(self, name), least)
         if self.dim > MOST_DIM:

@@ -24,7 +24,7 @@ from slimdex.indexes.vectors.vector_file import VectorFile
 from ..atomic_files import MANIFEST, check_new, publish, publish_folder, remove
 from ..duckdb_library import identifier
 from ..lexical.segment_folder import LIST, read_list, segment_files
-from .derived import word_faults
+from .derived import check_lines, word_faults
 from .document_store import COLUMNS_AT_ONCE, DocumentStore
 from .engine import Engine
 from .lines import line_files
@@ -96,7 +96,7 @@ def segment_faults(snapshot: Snapshot) -> list[str]:
 
 
 def derived_faults(snapshot: Snapshot) -> list[str]:
-    """Faults of derived files: checksums, then inconsistent numbers."""
+    """Faults of derived files: checksums, then inconsistent numbers and documents."""
     state, folder, faults = snapshot.state, snapshot.path, list[str]()
     if state.settings is None:
         return faults
@@ -110,7 +110,10 @@ def derived_faults(snapshot: Snapshot) -> list[str]:
             faults += _attempt(file.check) or _block_faults(snapshot, file)
     if state.words:
         faults += word_faults(folder / state.words, state.worded)
-    return faults or _attempt(lambda: _check_numbers(snapshot))
+    return faults or [
+        *_attempt(lambda: _check_numbers(snapshot)),
+        *_attempt(lambda: check_lines(snapshot)),
+    ]
 
 
 def _read_all(store: DocumentStore) -> None:

@@ -43,6 +43,35 @@ AMID_PRODUCTS = """
     thread.join(60)
     print(thread.is_alive())
 """
+PRODUCT_OF_A_WRITER = """
+    import os, threading, time
+    import numpy as np
+    from slimdex.indexes.execution.forks import SharedLock
+    from slimdex.indexes.execution.threads import product
+
+    def write():
+        with lock.exclusive():
+            begun.set()
+            while not forking.is_set():
+                time.sleep(0.01)
+            time.sleep(0.3)
+            product(X, X)
+
+    X, lock = np.eye(9), SharedLock()
+    begun, forking = threading.Event(), threading.Event()
+    thread = threading.Thread(target=write)
+    thread.start()
+    begun.wait(60)
+    forking.set()
+    forked = os.fork()
+    if not forked:
+        with lock.exclusive():
+            product(X, X)
+        os._exit(0)
+    print(os.waitpid(forked, 0)[1])
+    thread.join(60)
+    print(thread.is_alive())
+"""
 
 
 def succeeds_in_a_fork(work: Callable[[], object]) -> bool:
@@ -117,6 +146,16 @@ def test_a_fork_amid_products_leaves_parent_and_child_able_to_multiply() -> None
         timeout=120,
     )
     assert done.stdout == "False\n", done.stderr
+
+
+def test_a_fork_waits_for_a_writer_that_multiplies() -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore:.*fork", "-c", textwrap.dedent(PRODUCT_OF_A_WRITER)],
+        capture_output=True,
+        text=True,
+        timeout=30,
+    )
+    assert done.stdout == "0\nFalse\n", done.stderr
 
 
 def test_readers_share_the_lock_and_writers_exclude_all() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from slimdex.indexes.errors import CorruptError
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.atomic_files import MANIFEST
 from slimdex.retrieval.collection import Collection
+from slimdex.retrieval.documents import Document
 from slimdex.retrieval.store.manifest import Checksums, Manifest
 from slimdex.retrieval.store.passages import DocumentRows
 from slimdex.retrieval.store.state import Segment, State
@@ -136,3 +138,22 @@ def test_a_disk_that_fails_as_an_index_is_created_leaves_nothing(
     assert [*tmp_path.iterdir()] == []
     with Collection.create(path, WordEncoder(4)) as collection:
         assert len(collection) == 0
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"moments_rows": 3}, {"words": "../words-000001"}, {"files": {}}, {"dim": 0}, {"fit": {}}],
+)
+def test_a_state_that_no_reader_accepts_is_not_committed(
+    tmp_path: Path, wrong: dict[str, Any]
+) -> None:
+    path = tmp_path / "x"
+    with Collection.create(path, WordEncoder(4)) as collection:
+        collection.add([Document("a", "tea"), Document("b", "rain")])
+        before = (path / MANIFEST).read_bytes()
+        with pytest.raises(CorruptError), collection.index.change() as change:
+            change.commit(replace(change.next_state(), **wrong))
+        assert (path / MANIFEST).read_bytes() == before
+        collection.add([Document("c", "snow")])
+        assert [each.id for each in collection] == ["a", "b", "c"]
+        assert collection.verify() == []

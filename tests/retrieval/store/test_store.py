@@ -18,12 +18,15 @@ from hypothesis import strategies as st
 from slimdex.indexes.errors import CorruptError, InputError
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.atomic_files import MANIFEST, FileRecord
+from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.index import Index
 from slimdex.retrieval.store.columns import column_facts, folder_counts
+from slimdex.retrieval.store.document_store import DocumentStore
 from slimdex.retrieval.store.merging import to_merge
 from slimdex.retrieval.store.state import FORMAT, Lines, Segment, State
 from tests.chance import CHANCE
+from tests.encoders import WordEncoder
 
 from ..forging import forge, rewrite
 from .stores import add, created, insert
@@ -348,3 +351,32 @@ def test_a_process_that_closes_nothing_exits_normally(index: Index) -> None:
     add(index, Document("a", "text"))
     command = [sys.executable, "-c", UNCLOSED, str(index.path)]
     assert subprocess.run(command, check=False).returncode == 0
+
+
+def test_changed_origins_are_one_table_for_all_commits(tmp_path: Path) -> None:
+    """There may be as many as documents, and each first query of a commit would copy them."""
+    folder = tmp_path / "files"
+    folder.mkdir()
+    for i in range(30):
+        (folder / f"{i}.txt").write_text(f"word{i}")
+
+    def tables(collection: Collection) -> int:
+        sql = "SELECT count(*) FROM duckdb_tables() WHERE estimated_size = 30 AND column_count = 2"
+        ((count,),) = collection.index.store.fetch(sql)
+        return int(count)
+
+    with Collection.create(tmp_path / "x", WordEncoder()) as collection:
+        collection.sync(str(folder))
+        ((origin,),) = collection.index.store.fetch("SELECT min(slimdex_origin) FROM origins")
+        place = origin[:32]
+        for later in ("e" * 32, "f" * 32):
+            with collection.index.change() as change:
+                change.store.move_place(place, later)
+                change.commit(change.next_state())
+            del change  # which keeps the documents before it
+            place, kept = later, list[DocumentStore]()
+            for i in range(3):
+                collection.add([Document(f"{place}-{i}", "tea")])
+                kept.append(collection.index.store)
+                assert kept[-1].count_of_place(place) == 30
+            assert tables(collection) == 1

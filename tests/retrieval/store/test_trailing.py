@@ -37,7 +37,7 @@ from slimdex.retrieval.store.state import MOST_TRAILING, Lines
 from tests.chance import CHANCE
 from tests.encoders import ReadingEncoder, WordEncoder
 
-from ..forging import rewrite_state
+from ..forging import rewrite, rewrite_state
 
 DOCUMENTS = [
     Document(
@@ -525,3 +525,36 @@ def test_repair_restores_no_other_trailing_lines(tmp_path: Path) -> None:
     flip(path, -9)
     with pytest.raises(CorruptError, match="can't be rebuilt"):
         repair(path.parent)
+
+
+def test_lines_that_differ_from_segments_are_found(tmp_path: Path) -> None:
+    """Their checksums are right, as if a program had appended other values."""
+    documents = [Document(f"d{i}", f"word{i} " * 40, metadata={"n": i}) for i in range(300)]
+    with Collection.create(tmp_path / "x", WordEncoder()) as collection:
+        collection.add(documents[:200])
+        collection.add(
+            [replace(each, metadata={**each.metadata, "m": 1}) for each in documents[200:]]
+        )
+        assert collection.verify() == []
+        index, path = collection.index, lines_of(collection)
+        state = index.state
+        assert state.lines is not None
+        file = DocumentFile(collection.path, state.lines, state.rows)
+        values = file.values(range(state.rows))
+        values[250][3] = -1
+        columns = dict(state.lines.columns)
+        forged = DocumentFile(tmp_path, Lines(path.name, state.lines.offsets), 0)
+        forged = forged.append(values.values(), columns)
+        for each in (path.name, state.lines.offsets):
+            shutil.copy(tmp_path / each, collection.path / each)
+    tails = {
+        each.path.name: "".join(digest for _, digest in each.blocks()) for each in forged.files
+    }
+    rewrite(path.parent, lambda it: it | {"checksums": it["checksums"] | tails})
+    rewrite_state(path.parent, lambda it: it | {"lines": vars(forged.lines)})
+    (fault,) = verify(path.parent)
+    assert fault.startswith(f"{path}: row 250 differs")
+    assert repair(path.parent) == [fault]
+    assert verify(path.parent) == []
+    with Collection.open(path.parent, WordEncoder()) as collection:
+        assert collection.get("d250").metadata == {"n": 250, "m": 1}
