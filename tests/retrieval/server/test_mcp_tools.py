@@ -119,7 +119,7 @@ async def tools_work(client: Client) -> None:
         ("search", {"query": "x", "where": "yer > 1"}),
     ):
         await refused(client, tool, **arguments)
-    assert "limit=0: " in await refused(client, "search", query="x", limit=0)
+    assert "limit=0; expected" in await refused(client, "search", query="x", limit=0)
     assert "at most 100000" in await refused(client, "search", query="x" * 200_000)
     assert "regex '(?=tea)': " in await refused(client, "search", query="x", regex="(?=tea)")
     for tool, meant, given in (
@@ -127,6 +127,8 @@ async def tools_work(client: Client) -> None:
         ("search", "'where'", {"query": "x", "filter": "n = 1"}),
         ("serch", "'search'", {"query": "x"}),
         ("info", "'notes'", {"index": "note"}),
+        ("get", "'documents'", {"id": "0"}),
+        ("get", "'id'", {"documents": [{"path": "0"}]}),
     ):
         assert f"did you mean {meant}" in await refused(client, tool, **given)
     half = json.dumps([{"id": "\ud83d"}])  # some clients send JSON as a text

@@ -132,7 +132,9 @@ class SearchBody(Body):
     queries: list[Text] | None = Field(None, min_length=1, description="Several queries.")
     vector: Vector | None = Field(None, description="A query encoded elsewhere.")
     vectors: list[Vector] | None = Field(None, min_length=1, description="Several of them.")
-    limit: int = Field(10, ge=1, description=f"Hits per query, at most {Limits.hits:,}.")
+    limit: int = Field(
+        10, ge=1, description="Hits per query.", json_schema_extra={"maximum": Limits.hits}
+    )
     where: Where | dict[str, Any] | None = Field(
         None, description="A condition on the documents' columns: SQL, or a filter like OpenAI's."
     )

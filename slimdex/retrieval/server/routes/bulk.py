@@ -58,7 +58,7 @@ DOCUMENT = {
     "type": "object",
     "required": ["id", "text"],
     "properties": {
-        "id": {"anyOf": [{"type": "string", "minLength": 1}, {"type": "integer"}]},
+        "id": {"anyOf": [{"type": "string"}, {"type": "integer"}]},
         "text": {"description": "A text; other types become one."},
         "title": {"description": "The same."},
     },

@@ -25,6 +25,16 @@ from ..service import NO_ENCODER, Service
 LOG = logging.getLogger("slimdex.server")
 UNKNOWN_ID = "unknown id "
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
+KINDS = {
+    "bool_parsing": "true or false",
+    "bool_type": "true or false",
+    "dict_type": "an object",
+    "list_type": "a list",
+    "model_attributes_type": "an object",
+    "model_type": "an object",
+    "string_type": "a text",
+}
+"""Type of pydantic's error -> what was expected, in JSON's words."""
 UNKNOWN_FIELD = "unknown_field"
 """Type of pydantic's error about a field of `unknown` name."""
 OTHER_NAMES = {
@@ -34,7 +44,8 @@ OTHER_NAMES = {
     "queries": "texts inputs",
     "min_score": "threshold score_threshold",
     "rerank": "reranker rerank_model",
-    "id": "doc_id document_id",
+    "id": "doc_id document_id path file",
+    "documents": "docs id ids text texts",
     "text": "content body",
     "metadata": "meta attributes payload",
 }
@@ -97,7 +108,7 @@ def first_line(errors: list[Any]) -> str:
 
     >>> first_line([{"loc": ("body", "limit"), "msg": "Input should be an integer", "input": "x",
     ...     "type": "int_type"}])
-    "limit='x': Input should be an integer"
+    "limit='x'; expected an integer"
     """
     fault = errors[0]
     _, *parts = fault["loc"]
@@ -110,4 +121,7 @@ def first_line(errors: list[Any]) -> str:
     given = repr(fault.get("input"))
     shown = given if len(given) <= 100 else f"{given[:100]}..."
     more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
-    return f"{place or 'the body'}={shown}: {fault['msg']}{more}"
+    message = fault["msg"]
+    expected = KINDS.get(fault["type"]) or message.removeprefix("Input should be ")
+    reason = f": {message}" if expected == message else f"; expected {expected}"
+    return f"{place or 'the body'}={shown}{reason}{more}"

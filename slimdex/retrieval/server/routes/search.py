@@ -58,7 +58,7 @@ EXCERPT = 280
 """Characters of an excerpt."""
 MOST_LISTED = 1000
 Condition = Annotated[str | None, Query(json_schema_extra={"minLength": 1})]
-Limit = Annotated[int, Query(ge=1, description=f"At most {Limits.hits:,}.")]
+Limit = Annotated[int, Query(ge=1, json_schema_extra={"maximum": Limits.hits})]
 ONE_OF = "expected one of query, queries, vector and vectors"
 
 
