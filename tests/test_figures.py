@@ -22,8 +22,7 @@ CONSTANTS = {
     "docs/encoders.md": "0.001, 0.99",
     "docs/export.md": "1.25",
     "docs/file-format.md": "4 MiB, 16 KiB, 16 MiB, 32 KiB, 32 bytes",
-    "docs/files.md": "64 MiB, 256 MiB, 10,485,760, 2 GiB, 60 s, 1 GiB, 64 times, 256 KiB, 512 MiB, "
-    "16 KiB",
+    "docs/files.md": "64 MiB, 256 MiB, 10,485,760, 2 GiB, 60 s, 1 GiB, 64 times, 256 KiB, 512 MiB",
     "docs/health.md": ".01, 15%",
     "docs/how-it-works.md": ".25, 2k, 4k",
     "docs/index.md": "1/128",

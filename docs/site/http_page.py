@@ -48,12 +48,15 @@ def _request(title: str, route: dict[str, Any], api: dict[str, Any]) -> Iterator
             yield from _fields(schema)
     done = next(each for code, each in route["responses"].items() if code.startswith("2"))
     answer = done.get("content", {}).get(JSON, {}).get("schema", {})
-    if _name(answer):
-        yield f"Answer: a [{_name(answer)}](#{_name(answer).lower()})."
+    if _name(answer) in NAMED:
+        yield f"Answer: a {_type(answer)}."
+    elif _name(answer):
+        yield "Answer:"
+        yield from _fields(_schema(api, _name(answer)))
 
 
 def _fields(schema: dict[str, Any]) -> Iterator[str]:
-    for name, field in schema["properties"].items():
+    for name, field in schema.get("properties", {}).items():
         default = field.get("default")
         facts = [_type(field)]
         facts += ["required"] if name in schema.get("required", ()) and "examples" in schema else []

@@ -23,7 +23,7 @@ MODULES = {
     "bench": ("altair", "jinja2", "scipy", "vl_convert"),
     "files": (
         *("charset_normalizer", "lxml", "markdown_it", "pypdfium2", "python_calamine"),
-        *("watchfiles", "yaml", "zstandard"),
+        *("selectolax", "watchfiles", "yaml", "zstandard"),
     ),
     "code": (
         "tree_sitter",

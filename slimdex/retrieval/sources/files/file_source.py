@@ -119,7 +119,7 @@ class FileSource:
             return None
         relative = as_unicode(os.path.normpath(shown_as)).replace(os.sep, "/")
         source = cls(name, Walk([FoundFile.found(path, relative, found)]), "", encoding)
-        source.is_alone = source._reads_generated = True
+        source.is_alone = True
         return source
 
     @property
@@ -304,7 +304,7 @@ class FileSource:
 
     def _unwritten(self, file: FoundFile, kind: str, head: bytes, data: bytes) -> str | None:
         """Reason to leave out a file that nobody writes by hand; None to read it."""
-        if self._reads_generated or file.is_generated is False:
+        if self.is_alone or self._reads_generated or file.is_generated is False:
             return None
         if file.is_generated:
             return GENERATED

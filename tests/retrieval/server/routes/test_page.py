@@ -377,7 +377,7 @@ def test_the_page_runs_only_its_own_scripts(running: Running) -> None:
 def test_the_api_can_be_tried_out(browser: Browser, running: Running) -> None:
     with watched(browser, running.url, **DESKTOP) as page:
         page.goto(f"{running.url}/docs")
-        page.locator("#operations-default-indexes_indexes_get").click()
+        page.locator("#operations-search-indexes").click()
         page.get_by_role("button", name="Try it out").click()
         with page.expect_response("**/indexes") as asked:
             page.get_by_role("button", name="Execute").click()

@@ -33,7 +33,7 @@ FRAMESET = re.compile(r"</?(?:frameset|frame|noframes)\b[^<>]*+>", re.I)
 """Tags around the text for browsers without frames, which others leave out."""
 XHTML, HEAD = "/1999/xhtml", 4096
 """End of XHTML's namespace, and the number of characters in which a page has it."""
-EMPTY = re.compile(r"<([a-z][a-z0-9]*)((?:[^<>/]|/(?!>))*+)/>", re.I)
+EMPTY = re.compile(r"<([a-z][a-z0-9]*+)((?:[^<>/]|/(?!>))*+)/>", re.I)
 """An element that ends in its first tag, as only XML has it."""
 
 
