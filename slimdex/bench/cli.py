@@ -21,7 +21,7 @@ from .options import CACHE, MEASURED, Models, Out, Quick, SetOptions, chosen
 
 NAMES = (
     *("settings", "retrieval", "search", "peers", "start", "encode", "index", "serve", "updates"),
-    *("tune", "hybrid", "gate", "code", "sts", "report", "tables"),
+    *("tune", "hybrid", "weight", "code", "sts", "report", "tables"),
 )
 ASKED = 300
 """Queries that the packaged set is searched for."""
@@ -326,24 +326,22 @@ def hybrid(
     )
 
 
-def gate(*, options: SetOptions) -> None:
-    """Fit the weight of lexical scores on sets and models, and judge it on sets left out."""
+def weight(*, options: SetOptions) -> None:
+    """Compare constant weights of BM25 on sets left out of their choice, and values of gamma."""
     from slimdex.retrieval.cli import console
 
-    from .experiments.gate_study import fitted, gate_rows, measured
+    from .experiments.weight_study import measured, weight_rows
     from .runner import jobs, tell
 
     every, each = [], []
-    for job in jobs("gate", options, ["tantivy", "numpy"], {"seed": 0}, queries=1000):
+    for job in jobs("weight", options, ["tantivy", "numpy"], {"seed": 0}, queries=1000):
         every.append(job)
         with console.progress():
             each.append(measured(job.task))
-    for job, rows in zip(every, gate_rows(each), strict=True):
+    for job, rows in zip(every, weight_rows(each), strict=True):
         job.results.replace([row | job.about for row in rows])
     for job in every:
-        tell(job.results, "gate")
-    bias, of_words, of_rank = fitted(each)
-    console.line(f"fitted on all: {bias:g} {of_words:+g} * n/(n+4) {of_rank:+g} * rank/(rank+10)")
+        tell(job.results, "weight")
 
 
 def code(

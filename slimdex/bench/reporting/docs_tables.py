@@ -201,15 +201,12 @@ fusion = Declared(
 )
 
 
-def gate(rows: Rows) -> list[Table]:
-    """Semantic nDCG@10 of each set and encoder, and what fusion changes.
+def weights(rows: Rows) -> list[Table]:
+    """Semantic nDCG@10 of each set and encoder, and what BM25 changes.
 
-    By default, and by a gate that is fitted without the set.
+    By default, and by a constant that is chosen without the set.
     """
-    return [
-        *_by_encoder(rows, full.BASE, "rule", title="By default"),
-        *_by_encoder(rows, "left out", title="Fitted on the other sets"),
-    ]
+    return _by_encoder(rows, full.BASE, "rule", "left out")
 
 
 def gammas(rows: Rows) -> list[Table]:
@@ -217,12 +214,12 @@ def gammas(rows: Rows) -> list[Table]:
     return _by_encoder(rows, full.BASE, "gamma 0.25")
 
 
-def _by_encoder(rows: Rows, *ways: str, title: str = "") -> list[Table]:
+def _by_encoder(rows: Rows, *ways: str) -> list[Table]:
     """Table of a line for each set that all encoders have, with the differences of ways."""
     found = {(row["set"], row["model"], row["way"]): row for row in rows}
-    models = list(dict.fromkeys(model for _, model, _ in found))
+    models = list(dict.fromkeys(model for _, model, way in found if way == ways[-1]))
     every = dict.fromkeys(set for set, _, _ in found)
-    sets = [set for set in every if all((set, model, full.BASE) in found for model in models)]
+    sets = [s for s in every if all((s, model, ways[-1]) in found for model in models)]
     lines = [[Cell(name, name)] for name in (*sets, "mean")]
     heads = ["set"]
     for model in models:
@@ -232,7 +229,7 @@ def _by_encoder(rows: Rows, *ways: str, title: str = "") -> list[Table]:
             values = [found[set, model, way][column] for set in sets]
             for line, value in zip(lines, [*values, fmean(values)], strict=True):
                 line.append(Cell(format(value, form), value))
-    return [Table(title, "", heads, lines)] if models else []
+    return [Table("", "", heads, lines)] if models else []
 
 
 def _tuned(rows: Rows) -> list[Row]:

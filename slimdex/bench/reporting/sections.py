@@ -21,7 +21,6 @@ from .retrieval_tables import beside_peers, headline, is_default
 from .study_tables import (
     code,
     encoders,
-    gate,
     hybrid,
     indexes,
     loads,
@@ -32,6 +31,7 @@ from .study_tables import (
     study_tables,
     sweep,
     tuning,
+    weight,
 )
 from .table import Table, together
 
@@ -104,7 +104,7 @@ EXPERIMENTS = (
     ),
     Experiment("tune", tuning, FAISS, "tune", "Tuning", docs_tables.tuning),
     Experiment("hybrid", hybrid, ("tantivy", *FAISS), "hybrid", "Hybrid", docs_tables.hybrid),
-    Experiment("gate", gate, ("tantivy", "numpy"), "gate", "Gate", docs_tables.gate),
+    Experiment("weight", weight, ("tantivy", "numpy"), "weight", "Weight", docs_tables.weights),
     Experiment("code", code, ("tantivy", "openvino"), "code", "Code"),
     Experiment("sts", study_tables, VECTORS, "similarity", "Similarity", docs_tables.similarity),
 )
@@ -162,8 +162,8 @@ def _fusion(folder: Path) -> list[str]:
 
 def _gammas(folder: Path) -> list[str]:
     """Table of what whitening changes for each set and encoder."""
-    rows = read_rows(folder, "gate")
-    machine = _measured_on(rows, experiment("gate").libraries)
+    rows = read_rows(folder, "weight")
+    machine = _measured_on(rows, experiment("weight").libraries)
     return [*_shown(docs_tables.gammas(rows)), machine]
 
 
@@ -221,7 +221,7 @@ SECTIONS = {
     "quality": Section(["retrieval"], _quality),
     "peers": Section(["peers"], _peers),
     "fusion": Section(["hybrid"], _fusion),
-    "gammas": Section(["gate"], _gammas),
+    "gammas": Section(["weight"], _gammas),
 }
 """Name in the marks -> section."""
 

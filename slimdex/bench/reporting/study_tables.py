@@ -221,16 +221,17 @@ WAYS = ("rrf", "0.05", "0.1", "0.3", "0.5")
 BASE = "float32"
 AUTO_IS = Column("labels choose", of_way("auto", "fusion"))
 GAMMAS = ("0.125", "0.25", "0.5")
-gate = together(
+WEIGHTS = ("0.25", "0.5", "0.75", "1")
+weight = together(
     Declared(
-        "Fusion of sets left out",
+        "Constant weights of BM25, and gamma",
         (
             *SET_AND_MODEL,
             *columns_named(",d", "documents", "queries"),
             Column("semantic", "ndcg@10", ".2f"),
             Column("default", of_way("rule", DIFFERENCE)),
             Column("left out", of_way("left out", DIFFERENCE)),
-            Column("best weights", of_way("best weights", "ndcg@10_delta"), "+.2f"),
+            *(Column(w, of_way(f"weight {w}", "ndcg@10_delta"), "+.2f") for w in WEIGHTS),
             *(Column(f"gamma {g}", of_way(f"gamma {g}", DIFFERENCE)) for g in GAMMAS),
         ),
         "nDCG@10 times 100; differences from exact semantic search, with 95% intervals",

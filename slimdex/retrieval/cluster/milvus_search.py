@@ -266,7 +266,6 @@ class PushedRows:
             found._replace(
                 scores=np.abs(found.scores),
                 ideal=sum(own_idfs.values()),
-                terms=len(own_idfs),
                 rare=self._rare(found.rows, rare_words(own_counts, own_idfs, self.total)),
             )
             for found, own_counts, own_idfs in zip(worded, counts, idfs, strict=True)

@@ -73,7 +73,6 @@ class ScoredRows(NamedTuple):
 
     `named` (m,) are the rows whose name equals the query; if it occurs nowhere, within one edit.
     `ideal` is the score of a row of mean length with each word searched once; 0 if unknown.
-    `terms` is the number of distinct words searched.
     `rare` (n,) are the bonuses of the rows' rare codes and names (`rare_words`); empty for none.
     """
 
@@ -81,7 +80,6 @@ class ScoredRows(NamedTuple):
     rows: Rows
     named: Rows = np.empty(0, np.int64)
     ideal: float = 0.0
-    terms: int = 0
     rare: NDArray[np.float64] = np.empty(0)
 
 
@@ -206,7 +204,7 @@ class WordIndex:
                 named = best[contains(np.sort(named), best)]
                 scores, ideal = hits.scores[kept][:k], sum(idfs.values())
                 rare = self._rare(best, counts, idfs)
-                return ScoredRows(scores, best, named, ideal, len(idfs), rare)
+                return ScoredRows(scores, best, named, ideal, rare)
             ask = min(8 * ask, len(self) + 1)
 
     def _rare(

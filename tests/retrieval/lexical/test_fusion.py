@@ -30,7 +30,7 @@ def joined(
     near: dict[int, float], words: dict[int, float], allowed: set[int] | None = None
 ) -> Candidates:
     """Rows that a filter allows; those found by words alone have a cosine of -0.5."""
-    whole = Whole(found(near), found(words)._replace(ideal=IDEAL, terms=3), MEAN, 31)
+    whole = Whole(found(near), found(words)._replace(ideal=IDEAL), MEAN, 31)
     if allowed is not None:
         near, words = ({r: s for r, s in own.items() if r in allowed} for own in (near, words))
     others = dict.fromkeys(words.keys() - near.keys(), -0.5)
