@@ -13,7 +13,10 @@ from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.vectorstores import VectorStore
 from langchain_core.vectorstores.utils import maximal_marginal_relevance
-from langchain_tests.integration_tests import VectorStoreIntegrationTests
+from langchain_tests.integration_tests import (
+    RetrieversIntegrationTests,
+    VectorStoreIntegrationTests,
+)
 from pydantic import Field
 
 from slimdex.indexes.errors import InputError
@@ -28,6 +31,21 @@ class TestLangChain(VectorStoreIntegrationTests):
         store = SlimdexVectorStore(tmp_path / "i", self.get_embeddings())
         yield store
         store.collection.close()
+
+
+class TestRetriever(RetrieversIntegrationTests):
+    retriever_query_example = TEXTS[0]
+
+    @pytest.fixture(autouse=True)
+    def _store(self, tmp_path: Path) -> Iterator[None]:
+        embeddings = DeterministicFakeEmbedding(size=16)
+        self._filled = SlimdexVectorStore.from_texts(TEXTS, embeddings, path=tmp_path / "i")
+        yield
+        self._filled.collection.close()
+
+    @property
+    def retriever_constructor(self) -> Any:
+        return lambda k=3: self._filled.as_retriever(search_kwargs={"k": k})
 
 
 def test_words_count_beside_meaning(tmp_path: Path) -> None:
