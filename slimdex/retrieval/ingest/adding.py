@@ -35,7 +35,7 @@ from .writer import Added
 
 if TYPE_CHECKING:
     from ..sources.files.input_files import Reading
-    from ..sources.source import Sources
+    from ..sources.source import Source, Sources
     from .source_ids import SourceIds
 
 
@@ -53,12 +53,14 @@ def add_sources(
     index: Index,
     sources: Sources,
     choose_ids: Callable[[DocumentStore], SourceIds] | None = None,
-    missing: Callable[[SourceIds], Callable[[DocumentStore, int], Rows]] | None = None,
+    *,
+    deletes_missing: bool = False,
 ) -> Added:
     """Add the documents of sources; it starts over if others choose the same ids meanwhile.
 
-    `choose_ids` chooses the ids that documents lack, by default `SourceIds.of`; given these,
-    `missing` returns the function that finds the documents to delete: see `Addition`.
+    `choose_ids` chooses the ids that documents lack, by default `SourceIds.of`. Documents whose
+    files are gone are deleted if `deletes_missing`; what became part of a folder always leaves its
+    earlier ids.
     """
     from ..sources.tabular.column_agreement import agree_with
     from .source_ids import SourceIds
@@ -67,6 +69,7 @@ def add_sources(
         store = index.store
         notes = agree_with(columns_with_values(store), sources.opened)
         ids = choose_ids(store) if choose_ids else SourceIds.of(sources.opened, index.state, store)
+        missing = partial(_gone_rows, sources, ids, only_parts=not deletes_missing)
         addition = Addition(
             sources.documents(ids.readings),
             sources.columns(store),
@@ -74,7 +77,7 @@ def add_sources(
             ids.known_origins,
             ids.origins,
             ids.moved,
-            missing(ids) if missing else None,
+            missing if deletes_missing or ids.parts else None,
         )
         try:
             with _places_named(sources, ids.readings):
@@ -109,9 +112,7 @@ def sync(index: Index, sources: Sources) -> Added:
         known = [replace(each, known=store.known_origins(each.place)) for each in ids.readings]
         return replace(ids, readings=known)
 
-    return add_sources(
-        index, sources, ids_with_known, lambda ids: partial(_gone_rows, sources, ids.readings)
-    )
+    return add_sources(index, sources, ids_with_known, deletes_missing=True)
 
 
 def add(index: Index, addition: Addition) -> Added:
@@ -173,25 +174,39 @@ def _places_named(sources: Sources, readings: Sequence[Reading]) -> Iterator[Non
 
 
 def _gone_rows(
-    sources: Sources, readings: Sequence[Reading], store: DocumentStore, first: int
+    sources: Sources, ids: SourceIds, store: DocumentStore, first: int, *, only_parts: bool
 ) -> Rows:
-    """Rows before `first` of documents whose files are gone, once the sources are read."""
-    from ..sources.files.file_source import FileSource
+    """Rows before `first` of documents whose files are gone, once the sources are read.
 
+    With `only_parts`, only of documents that have other ids now, as parts of a folder.
+    """
     # Documents whose origins have changed since are left to the next sync, which reads them.
+    readings = ids.readings
     places = [each.place for each in readings if each.known <= store.known_origins(each.place)]
+    # They may have their places from before a move yet.
+    places += [before for before, now in ids.moved.items() if now in places]
     missing = store.gone_from(places, [*sources.origins(readings)], first)
     read = [*zip(sources.opened, readings, strict=True)]
-    gone = [
-        row
-        for row, id, place in missing
-        if any(
-            place == reading.place
-            and (not isinstance(source, FileSource) or source.may_go(id, reading.prefix or ""))
-            for source, reading in read
-        )
-    ]
+    gone = list[int]()
+    for row, id, place in missing:
+        for source, reading in read:
+            new_id = ids.new_id(id, reading.prefix or "")
+            is_asked = new_id is not None or not only_parts
+            if (
+                ids.moved.get(place, place) == reading.place
+                and is_asked
+                and _may_go(source, reading, new_id or id)
+            ):
+                gone.append(row)
+                break
     return np.array(gone, dtype=np.int64)
+
+
+def _may_go(source: Source, reading: Reading, id: str) -> bool:
+    """True unless a document's file is there and can't be read."""
+    from ..sources.files.file_source import FileSource
+
+    return not isinstance(source, FileSource) or source.may_go(id, reading.prefix or "")
 
 
 def counts(added: Added, documents: int) -> dict[str, Any]:

@@ -33,24 +33,45 @@ LISTED_FILES = 3
 class SourceIds:
     """Prefixes of the sources' ids.
 
-    `origins` are `known_origins`, which are the state's, with those of these sources. `moved` are
-    places of folders before they moved -> their places now.
+    Attributes
+    ----------
+    known_origins : those of the state: prefix -> place.
+    origins : these with those of the sources, without what became part of a folder around it.
+    moved : places of folders before they moved, or became part of one around -> their places now.
+    parts : keys in `known_origins` of what became part of a folder -> its prefix now.
     """
 
     readings: Sequence[Reading] = ()
     known_origins: Mapping[str, str] = field(default_factory=dict)
     origins: Mapping[str, str] = field(default_factory=dict)
     moved: Mapping[str, str] = field(default_factory=dict)
+    parts: Mapping[str, str] = field(default_factory=dict)
     notes: Sequence[str] = ()
+
+    def new_id(self, id: str, prefix: str) -> str | None:
+        """Id in the folder of a prefix of a document that became part of it; None of others."""
+        keys = [key for key, now in self.parts.items() if now.startswith(prefix)]
+        for key in sorted([*keys, prefix], key=len, reverse=True):
+            if id == key or id.startswith(key if _is_folder(key) else f"{key}#"):
+                return self.parts[key] + id[len(key) :] if key in self.parts else None
+        return None
 
     @classmethod
     def of(cls, sources: Sequence[Source], state: State, store: DocumentStore) -> SourceIds:
         """Choose the prefixes of sources to add to an index."""
         origins, readings, notes = dict(state.origins), list[Reading](), list[str]()
         moved, taken = dict[str, str](), set[str]()
+        parts = dict[str, str]()
         for source in sources:
             if isinstance(source, FileSource):
-                reading, key, note = _of_folder(source, origins, store)
+                inner = _known_inside(source, origins, store)
+                inner_places = {key: origins.pop(key) for key in inner}
+                reading, key, note = _of_folder(source, origins, store, may_have_moved=not inner)
+                for inner_key, path in inner.items():
+                    moved[inner_places[inner_key]] = reading.place
+                    parts[inner_key] = f"{reading.prefix}{path}"
+                    ids = f"{parts[inner_key]}..." if path.endswith("/") else parts[inner_key]
+                    notes.append(f"{source.name}: includes {path}, known before; its ids: {ids}")
                 if origins.get(key, reading.place) != reading.place:
                     moved[origins[key]] = reading.place
                 origins[key] = reading.place
@@ -73,7 +94,7 @@ class SourceIds:
                 taken.add(prefix)
             readings.append(Reading(prefix, digest))
         notes = [*_notes(sources, readings), *notes]
-        return cls(readings, state.origins, origins, moved, notes)
+        return cls(readings, state.origins, origins, moved, parts, notes)
 
 
 def _names(given: str, place: PurePath | None) -> Iterator[str]:
@@ -86,12 +107,12 @@ def _names(given: str, place: PurePath | None) -> Iterator[str]:
 
 
 def _of_folder(
-    source: FileSource, origins: Mapping[str, str], store: DocumentStore
+    source: FileSource, origins: Mapping[str, str], store: DocumentStore, *, may_have_moved: bool
 ) -> tuple[Reading, str, str]:
     """Prefix and origin of a folder's files, or of a single file, whose prefix is its id.
 
     Also their key in the state's origins, and a note for the user. A folder inside a known folder
-    is read as a part of that.
+    is read as a part of that. A folder around a known one has not moved.
     """
     place, keys = PurePosixPath(source.place), {mark: key for key, mark in origins.items()}
     for around in (place, *place.parents):
@@ -113,7 +134,7 @@ def _of_folder(
         return Reading(id, mark), id, "" if id == given else note
     folders = {key: before for key, before in origins.items() if _is_folder(key)}
     for key, before in folders.items():
-        if _has_moved(source, key, before, store):
+        if may_have_moved and _has_moved(source, key, before, store):
             return Reading(key, mark), key, f"{source.name}: taken for a folder that has moved"
     if not folders:
         return Reading("", mark), "", ""
@@ -124,6 +145,27 @@ def _of_folder(
     if count := sum(map(store.count_of_place, left)):
         note += f"; if that has become this one, build again, since its {count:,} documents stay"
     return Reading(prefix, mark), prefix, note
+
+
+def _known_inside(
+    source: FileSource, origins: Mapping[str, str], store: DocumentStore
+) -> dict[str, str]:
+    """Keys of known folders and files that a folder's files are in -> their paths in the folder.
+
+    The path of a folder ends with "/". A text file known by its lines is no part of a folder.
+    """
+    if source.is_alone or not origins:
+        return {}
+    files = {*source.paths}
+    above = {folder for path in files for folder in PurePosixPath(path).parents}
+    folders = {f"{folder}/" for folder in above if folder.name}
+    paths = {place_digest(f"{source.place}/{path}".rstrip("/")): path for path in files | folders}
+    known = {key: paths[place] for key, place in origins.items() if place in paths}
+    return {
+        key: path
+        for key, path in known.items()
+        if _is_folder(key) == path.endswith("/") and not store.made_up_ids(key)
+    }
 
 
 def _is_folder(key: str) -> bool:

@@ -144,7 +144,7 @@ def stage(change: Change, addition: Addition, tokens_of: Count) -> Staged:
 
 
 def _origins(now: Mapping[str, str], addition: Addition) -> dict[str, str]:
-    """The files of made-up ids with those of an addition."""
+    """The files of made-up ids with those of an addition, without what it includes otherwise."""
     before, origins = addition.known_origins, dict(now)
     for prefix, place in addition.origins.items():
         if now.get(prefix) not in (place, before.get(prefix)):
@@ -153,6 +153,9 @@ def _origins(now: Mapping[str, str], addition: Addition) -> dict[str, str]:
             )
         if before.get(prefix) != place:
             origins[prefix] = place
+    for prefix in before.keys() - addition.origins.keys():
+        if now.get(prefix) == before[prefix]:
+            del origins[prefix]
     return origins
 
 

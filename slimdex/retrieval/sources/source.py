@@ -206,6 +206,8 @@ class Sources:
         opened = [open_source(spec, names, files) for spec in specs]
         _check_columns_named(opened, names)
         _check_folders_named(opened, files)
+        if given is None:
+            opened = _each_file_once(opened)
         check_typed(opened, names.types)
         return cls(opened, given, agree(opened))
 
@@ -314,6 +316,26 @@ def _check_folders_named(opened: Sequence[Source], files: FileFormat) -> None:
     folders = [each for each in opened if isinstance(each, FileSource) and not each.is_alone]
     if files.exclude and not folders:
         raise InputError(f"exclude={files.exclude[0]!r}: expected a folder among the sources")
+
+
+def _each_file_once(opened: Sequence[Source]) -> list[Source]:
+    """Sources without the files that another one reads; a folder comes before those inside it."""
+    files = [source for source in opened if isinstance(source, FileSource)]
+    if len(files) < 2:
+        return [*opened]
+    outermost_first = sorted(files, key=lambda source: (source.is_alone, len(source.place)))
+    read = set[str]()
+    for source in outermost_first:
+        places = source.places
+        source.leave_out(read)
+        read.update(places)
+    left = [each for each in opened if not isinstance(each, FileSource) or each.paths]
+    outermost_first = [source for source in outermost_first if source.paths]
+    ordered = list[Source]()
+    for each in left:
+        around = [outer for outer in outermost_first if each.place.startswith(f"{outer.place}/")]
+        ordered += [source for source in [*around, each] if source not in ordered]
+    return ordered
 
 
 def _checked(documents: Iterable[Document], vectors: ArrayVectors) -> Iterator[Document]:

@@ -61,6 +61,12 @@ def contents(index: str = "x") -> dict[str, str]:
         return {document.id: document.text for document in collection}
 
 
+def write_all(folder: str, files: dict[str, str]) -> None:
+    for path, text in files.items():
+        Path(folder, path).parent.mkdir(parents=True, exist_ok=True)
+        Path(folder, path).write_text(text)
+
+
 def last_words() -> dict[str, str]:
     return {id: text.split()[-1] for id, text in contents().items()}
 
@@ -362,3 +368,67 @@ def test_an_interrupted_addition_keeps_its_ids() -> None:
     added_to("feb/report.csv")
     assert contents() == REPORTS
     assert added_to("./feb/report.csv").unchanged == 2
+
+
+NESTED = {"cake.md": "plum cake", "notes/tea.md": "black tea", "notes/plans/a.md": "a plan"}
+
+
+@pytest.mark.parametrize(
+    "inner", ["all/notes", "all/notes/plans", "all/cake.md", "all/notes/tea.md"]
+)
+@pytest.mark.parametrize("add_or_sync", [added_to, synced])
+def test_a_folder_around_a_known_one_has_each_file_once(
+    inner: str, add_or_sync: Callable[..., Added]
+) -> None:
+    write_all("all", NESTED)
+    built(inner)
+    known = len(contents())
+    added = add_or_sync("all")
+    assert contents() == NESTED
+    assert (added.documents - added.moved, added.encoded) == (3 - known, 3 - known)
+    os.remove("all/notes/plans/a.md")
+    assert synced("all").deleted == 1
+    assert contents().keys() == {"cake.md", "notes/tea.md"}
+
+
+@pytest.mark.parametrize("add_or_sync", [added_to, synced])
+def test_a_folder_around_the_second_of_two(add_or_sync: Callable[..., Added]) -> None:
+    write_all("all", NESTED)
+    built("home/notes", "all/notes")
+    home = {"tea.md": "at home", "plans/a.md": "plans at home"}
+    assert contents() == home | {"notes/tea.md": "black tea", "notes/plans/a.md": "a plan"}
+    add_or_sync("all")
+    assert contents() == home | {f"all/{path}": text for path, text in NESTED.items()}
+    assert synced("all").documents == 0
+
+
+@pytest.mark.parametrize(
+    "specs",
+    [
+        ["all/notes", "all"],
+        ["all", "all/notes"],
+        ["all", "all"],
+        ["all/cake.md", "all/notes/plans", "all"],
+    ],
+)
+def test_a_file_in_two_sources_of_one_command_is_read_once(specs: list[str]) -> None:
+    write_all("all", NESTED)
+    assert built(*specs).documents == 3
+    assert contents() == NESTED
+    assert synced(*specs).deleted == 0
+
+
+def test_what_only_the_inner_source_reads_stays() -> None:
+    write_all("all", {**NESTED, ".github/help.md": "how to help"})
+    assert built("all/.github", "all").documents == 4
+    assert contents() == {**NESTED, ".github/help.md": "how to help"}
+    synced("all/.github", "all")
+    assert ".github/help.md" in contents()
+
+
+def test_lines_of_a_text_file_stay_beside_its_folder() -> None:
+    write_all("all", {"lines.txt": "one\ntwo\n"})
+    built("all/lines.txt")
+    assert contents() == {"all/lines.txt:1": "one", "all/lines.txt:2": "two"}
+    added_to("all")
+    assert {"all/lines.txt:1", "all/lines.txt:2", "lines.txt"} == contents().keys()

@@ -7,7 +7,7 @@ import io
 import os
 import stat
 from collections import Counter
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -171,6 +171,18 @@ class FileSource:
     def paths(self) -> list[str]:
         """Paths of the files relative to the folder, or a single file's name as given."""
         return [file.relative for file in self._found.files]
+
+    @property
+    def places(self) -> list[str]:
+        """Absolute paths of the files."""
+        if self.is_alone:
+            return [self.place] * len(self._found.files)
+        return [f"{self.place}/{path}" for path in self.paths]
+
+    def leave_out(self, places: Set[str]) -> None:
+        """Leave out files that another source reads."""
+        pairs = zip(self._found.files, self.places, strict=True)
+        self._found.files = [file for file, place in pairs if place not in places]
 
     def some(self, paths: Sequence[str], most: int) -> list[Document]:
         """Read documents of at most `most` of the given files, sampled evenly."""
