@@ -70,16 +70,11 @@ def test_the_default_loses_to_semantic_search_nowhere_beyond_chance() -> None:
     assert losing == [("arguana", "gte-small")]
 
 
-def test_the_default_weight_is_the_best_on_sets_left_out() -> None:
-    """Within half a point for each encoder; codes and names are found first by every weight."""
-    for way, least in (("left out", -0.5), ("weight 0.25", 0), ("weight 1", 0)):
-        others = {(row["set"], row["model"]): row["ndcg@10"] for row in rows("weight", way=way)}
-        for model in {model for _, model in others}:
-            gains = [
-                row["ndcg@10"] - others[row["set"], model]
-                for row in rows("weight", way="rule", model=model)
-            ]
-            assert fmean(gains) > least, (way, model)
+def test_the_default_weight_is_as_good_as_one_chosen_without_the_set() -> None:
+    others = {(row["set"], row["model"]): row["ndcg@10"] for row in rows("weight", way="left out")}
+    for model in {model for _, model in others}:
+        own = rows("weight", way="rule", model=model)
+        assert fmean(row["ndcg@10"] - others[row["set"], model] for row in own) > -0.5, model
     identifiers = [row for row in rows("weight", way="rule") if "identifiers" in row["set"]]
     assert min(row["ndcg@10"] for row in identifiers) > 95
 

@@ -31,7 +31,7 @@ CONSTANTS = {
     "docs/plan.md": "4 bytes, 4 bits",
     "docs/research/benchmarks.md": ".25, 1/64, 1/128, 0.99",
     "docs/research/codes.md": "1/64, 1/32, 1/2, 24 bytes, 48 bytes, 0.25, 0.5, 0.99",
-    "docs/research/fusion.md": "-1.15, -3.25, -3.5, .1, .2, .7, .9, 1.5, 1.7, 4.65, 4.9",
+    "docs/research/fusion.md": ".1, .5, .7, .9, 1.25",
     "docs/research/gamma.md": ".125, .25, .5, .8",
     "docs/research/lists.md": "0.99, .89, 4-times, 16-times",
     "docs/research/settled.md": "0.25, 78%, 94.1%",
