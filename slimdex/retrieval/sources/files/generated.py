@@ -72,13 +72,12 @@ def unwritten(path: str, kind: str, head: bytes, data: bytes) -> str | None:
     data : all bytes.
     """
     *folders, name = PurePosixPath(path).parts
-    for names, reason in (
-        (LOCK_FILES, LOCK),
-        (MINIFIED_NAMES, MINIFIED),
-        (GENERATED_NAMES, GENERATED),
-    ):
-        if names.fullmatch(name):
-            return reason
+    if LOCK_FILES.fullmatch(name):
+        return LOCK
+    if MINIFIED_NAMES.fullmatch(name):
+        return MINIFIED
+    if GENERATED_NAMES.fullmatch(name):
+        return GENERATED
     if kind == "code" and CODE_OF_OTHERS.intersection(folders):
         return VENDORED
     if kind not in ("code", "text"):
@@ -99,8 +98,8 @@ MARK = re.compile(
 BLOCKS = {"/*": "*/", "<!--": "-->", "{-": "-}", "(*": "*)"}
 """Beginning -> end of a comment of several lines."""
 NO_CODE = re.compile(
-    r"\s*(?:<\?(?:php|xml)\b.*|[\"']use strict[\"'];?|package\s+[\w.]+;?|"
-    r"#\s*(?:pragma|if|ifdef|ifndef|else|endif|define|undef)\b.*)?\s*",
+    r"\s*+(?:<\?(?:php|xml)\b.*+|[\"']use strict[\"'];?|package\s++[\w.]++;?|"
+    r"#\s*+(?:pragma|if|ifdef|ifndef|else|endif|define|undef)\b.*+)?\s*+",
     re.I,
 )
 """Lines before or between the comments of a header."""
@@ -143,8 +142,8 @@ SURE = re.compile(
 )
 """A claim that needs no ban: a mark, a complete sentence, or the line of a known generator."""
 INVITATION = re.compile(
-    r"\bfeel\s+free\b|\b(?:please|can\s+(?:be\s+)?|may\s+(?:be\s+)?|safe(?:ly)?\s+(?:to\s+)?|"
-    r"should\s+be\s+)\s*(?:edit|modif|adjust|chang|customi[sz])",
+    r"\bfeel\s+free\b|\b(?:please|can\s++(?:be\s++)?|may\s++(?:be\s++)?|safe(?:ly)?\s++(?:to\s++)?|"
+    r"should\s++be\s++)\s*+(?:edit|modif|adjust|chang|customi[sz])",
     re.I,
 )
 """A file was generated once, for somebody to go on with."""
