@@ -83,9 +83,7 @@ def test_a_small_gamma_loses_on_fewer_sets_than_it_gains_on() -> None:
     found = rows("weight", way="gamma 0.25")
     every = {row["set"] for row in found if row["model"] == "gte-small"}
     losses = Counter(
-        row["model"].split()[0]
-        for row in found
-        if row["set"] in every and row["ndcg@10_delta"] < 0
+        row["model"].split()[0] for row in found if row["set"] in every and row["ndcg@10_delta"] < 0
     )
     assert losses == {"gte-small": 5, "all-MiniLM-L6-v2": 3, "all-mpnet-base-v2": 1}
 
