@@ -26,7 +26,7 @@ Command = tuple[str, ...]
 def walked(found: click.Command, path: Command = ()) -> Iterator[tuple[Command, click.Command]]:
     """The commands at any depth: the words of each, and what Click runs."""
     if isinstance(found, Commands):
-        context = click.Context(found)
+        context = click.Context(found, **found.context_settings)
         for name in found.list_commands(context):
             below = found.get_command(context, name)
             assert below is not None

@@ -59,7 +59,7 @@ PAGES: dict[str, tuple[list[str], str | tuple[str, ...]]] = {
     "docs/plan.md": (["ivf-pq", '"kind": "ivf-pq"', '"files": {'], ""),
     "docs/export.md": (["2 documents with full vectors of 384 dimensions", "A plum cake"], "n2\n"),
     "docs/map-and-dedup.md": (
-        ["  n3\n1 near-duplicates of 1 documents\n", '"kept": "n1"', "1 clusters: map.html"],
+        ["  n3\n", "1 near-duplicates of 1 documents\n", '"kept": "n1"', "1 clusters: map.html"],
         "n1 ['n3']\n3 3\n",
     ),
     "docs/cluster.md": (
@@ -70,7 +70,7 @@ PAGES: dict[str, tuple[list[str], str | tuple[str, ...]]] = {
         ],
         "['1']\n['2']\n['2']\n",
     ),
-    "docs/hybrid.md": (["4 documents in parts.index", "a7  (words)", "libssl3"], "libssl3 name\n"),
+    "docs/hybrid.md": (["4 documents in parts.index", "a7  (both)", "libssl3"], "libssl3 name\n"),
     "docs/langchain.md": ([], "['1']\nA plum cake with cinnamon.\n"),
     "docs/llama-index.md": ([], "The boiler was serviced.\n"),
     "docs/haystack.md": ([], "A plum cake with cinnamon.\n"),
@@ -184,13 +184,13 @@ def check_parsed(words: Sequence[str]) -> None:
     """Raise click's error unless these are words that slimdex takes."""
     command: click.Command = app
     while isinstance(command, click.Group):
-        context = click.Context(command)
+        context = click.Context(command, **command.context_settings)
         is_named = words[:1] and words[0] in command.list_commands(context)
         name, *words = words if is_named else ["settings", *words]  # `slimdex bench` alone
         found = command.get_command(context, name)
         assert found is not None, name
         command = found
-    context = click.Context(command)
+    context = click.Context(command, **command.context_settings)
     click.Command.parse_args(command, context, [*words])  # an index need not be there
 
 

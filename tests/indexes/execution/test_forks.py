@@ -138,24 +138,19 @@ def test_a_fork_waits_for_a_writer_and_not_for_readers() -> None:
         pass
 
 
-def test_a_fork_amid_products_leaves_parent_and_child_able_to_multiply() -> None:
+@pytest.mark.parametrize(
+    ("script", "printed"), [(AMID_PRODUCTS, "False\n"), (PRODUCT_OF_A_WRITER, "0\nFalse\n")]
+)
+def test_a_fork_amid_products_leaves_parent_and_child_able_to_multiply(
+    script: str, printed: str
+) -> None:
     done = subprocess.run(
-        [sys.executable, "-W", "ignore:.*fork", "-c", textwrap.dedent(AMID_PRODUCTS)],
+        [sys.executable, "-W", "ignore:.*fork", "-c", textwrap.dedent(script)],
         capture_output=True,
         text=True,
         timeout=120,
     )
-    assert done.stdout == "False\n", done.stderr
-
-
-def test_a_fork_waits_for_a_writer_that_multiplies() -> None:
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore:.*fork", "-c", textwrap.dedent(PRODUCT_OF_A_WRITER)],
-        capture_output=True,
-        text=True,
-        timeout=30,
-    )
-    assert done.stdout == "0\nFalse\n", done.stderr
+    assert done.stdout == printed, done.stderr
 
 
 def test_readers_share_the_lock_and_writers_exclude_all() -> None:

@@ -1,4 +1,4 @@
-"""What threads and processes do before their turn to write, and how long they wait for it."""
+"""Writers take turns: slow work is done before a turn, and waiting for one ends in time."""
 
 from __future__ import annotations
 

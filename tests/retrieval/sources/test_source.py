@@ -284,7 +284,6 @@ NESTED = '{{"text": "x", "v": {{}}}}\n{{"text": "y", "v": {}}}\n'
         ("a.csv", "id,text\n" + "1,a\n" * 3000 + "2\n", "line 3002: 1 columns; expected 2"),
         ("a.json", '[{"text": "x"},\n{"text": "y"},\n,]', "a.json, line 3: broken JSON"),
         ("a.json", '{"text": "x"}\n\n{"text": "\\ud83d"}', "a.json, line 3: "),
-        ("a.jsonl", "", "expected JSON objects with fields, found none"),
         ("a.parquet", "PAR1 no parquet", "a.parquet"),
         ("a.odd", "\0", "ending '.odd'; expected .jsonl"),
         (

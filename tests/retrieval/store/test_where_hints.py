@@ -1,4 +1,4 @@
-"""What a refused comparison of two kinds says to write: each is run, and finds what was meant."""
+"""The condition that an error message suggests works and finds the expected documents."""
 
 from __future__ import annotations
 
