@@ -70,7 +70,10 @@ PAGES: dict[str, tuple[list[str], str | tuple[str, ...]]] = {
         ],
         "['1']\n['2']\n['2']\n",
     ),
-    "docs/hybrid.md": (["4 documents in parts.index", "a7  (both)", "libssl3"], "libssl3 name\n"),
+    "docs/hybrid.md": (
+        ["4 documents in parts.index", "E4031: the boiler", "libssl3"],
+        "libssl3 name\n",
+    ),
     "docs/langchain.md": ([], "['1']\nA plum cake with cinnamon.\n"),
     "docs/llama-index.md": ([], "The boiler was serviced.\n"),
     "docs/haystack.md": ([], "A plum cake with cinnamon.\n"),
