@@ -7,8 +7,9 @@ languages and their tools agree on: ``context_test.go``, ``src/test/java``, ``ex
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
@@ -35,10 +36,23 @@ SPECS = frozenset(["spec", "specs"])
 FOLDER_MODULES = frozenset(["__init__", "index", "mod"])
 """Names of files that stand for their folder: of Python, JavaScript and Rust."""
 SEPARATORS = re.compile(r"[^\w$]+")
+CONSTANT = re.compile(
+    r"^(?:#[ \t]*define[ \t]+(?P<defined>\w+)|"
+    r"(?:(?:export|pub(?:\([\w ]+\))?|public|private|internal|static|final|const|constexpr|let|"
+    r"var|val|readonly|declare|local)[ \t]+)*+"
+    r"(?P<assigned>[A-Za-z_$][\w$]*+)[ \t]*+(?::[^=\n]*+)?:?=(?!=))",
+    re.MULTILINE,
+)
+"""An outermost constant, or a macro of C, at the beginning of its line."""
+GROUP = re.compile(r"^(?:const|var)[ \t]*\(\n(?P<lines>(?:[ \t].*\n|\n)*+)\)", re.MULTILINE)
+"""A group of constants in Go."""
+IN_GROUP = re.compile(r"^\t(?P<assigned>\w++)(?:[ \t][^=\n]*+)?=(?!=)", re.MULTILINE)
+LIKE_A_CONSTANT = re.compile(r"[A-Z][A-Z\d]+|.*(?:[a-z\d][A-Z]|[A-Za-z\d]_[A-Za-z\d]).*")
+"""Names in capitals or of several words; others are taken for words in a question."""
 
 
 class Definition(NamedTuple):
-    """A class or function that a file defines.
+    """A class, function or outermost constant that a file defines.
 
     Attributes
     ----------
@@ -146,18 +160,41 @@ def _module_name(path: str) -> str:
 
 
 def _definitions(document: Document) -> dict[str, list[Definition]]:
-    """Definitions of a document by their last names, from the headings of its parts."""
-    found = defaultdict[str, list[Definition]](list)
-    ends = [end for _, end in document.passages]
-    seen, passage = set[tuple[str, ...]](), 0
+    """Definitions of a document by their last names: headings of its parts, and constants."""
+    starts = dict[tuple[str, ...], int]()
     for part in document.parts:
-        while passage < len(ends) - 1 and ends[passage] <= part.start:
-            passage += 1
         path = tuple(name for heading in part.headings for name in parts_of_name(heading))
-        if path and path not in seen:  # a part goes on after an inner definition
-            seen.add(path)
-            found[path[-1].lower()].append(Definition(path, part.start, passage))
+        if path:
+            starts.setdefault(path, part.start)  # a part goes on after an inner definition
+    for name, start in _constants(document.text):
+        starts.setdefault((name,), start)
+
+    found = defaultdict[str, list[Definition]](list)
+    ends = [end for _, end in document.passages[:-1]]
+    for path, start in starts.items():
+        found[path[-1].lower()].append(Definition(path, start, bisect_right(ends, start)))
     return dict(found)
+
+
+def _constants(text: str) -> Iterator[tuple[str, int]]:
+    r"""Yield names of outermost constants of several words or in capitals, and where they begin.
+
+    >>> list(_constants("LIMIT = 3\nexport const maxAge: number = 9;\nx = maxAge\n  MIN = 1\n"))
+    [('LIMIT', 0), ('maxAge', 10)]
+    >>> list(_constants("const (\n\tMaxAge = 3\n\tname = 4\n)\n#define BUF_SIZE 8\n"))
+    [('MaxAge', 8), ('BUF_SIZE', 32)]
+    """
+    inner = (
+        (match["assigned"], match.start())
+        for group in GROUP.finditer(text)
+        for match in IN_GROUP.finditer(text, *group.span("lines"))
+    )
+    outer = (
+        (match["assigned"] or match["defined"], match.start()) for match in CONSTANT.finditer(text)
+    )
+    for name, start in (*inner, *outer):
+        if LIKE_A_CONSTANT.fullmatch(name):
+            yield name, start
 
 
 def parts_of_name(name: str) -> list[str]:

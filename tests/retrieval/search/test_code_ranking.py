@@ -109,6 +109,37 @@ def test_a_hit_has_the_line_and_headings_of_the_definition_asked_for(tmp_path: P
             assert (hit.start, hit.text) == (0, text)
 
 
+@pytest.mark.parametrize(
+    ("path", "text", "name", "line"),
+    [
+        ("a.ts", "import x\n\nexport const maxAge: number = 90;\n", "maxAge", 3),
+        ("a.py", "import x\nMAX_AGE: Final = 90\n", "MAX_AGE", 2),
+        ("a.go", "package a\n\nconst (\n\t// Days.\n\tmaxAge int = 90\n)\n", "maxAge", 5),
+        ("a.go", "package a\n\nvar ErrAge = err(90)\n", "ErrAge", 3),
+        ("a.c", "#include <x>\n#define  MAX_AGE 90\n", "MAX_AGE", 2),
+        ("a.rs", "use x;\npub(crate) const MAX_AGE: u32 = 90;\n", "MAX_AGE", 2),
+        ("a.rb", "module A\nend\nMAXAGE = 90\n", "MAXAGE", 3),
+    ],
+)
+def test_an_outermost_constant_is_a_definition(
+    tmp_path: Path, path: str, text: str, name: str, line: int
+) -> None:
+    uses = Document(f"uses{path}", f"  {name} {name} {name}\nif {name} == {name}")
+    inner = Document(f"inner{path}", f"func\n  const {name} = {name}\n{name} == {name}")
+    with collection_of(tmp_path, [uses, inner, Document(path, text)]) as made:
+        hit = made.search(name, 1)[0]
+        assert (hit.id, hit.line) == (path, line)
+
+
+def test_a_variable_of_one_word_is_no_definition(tmp_path: Path) -> None:
+    documents = [
+        Document("script.py", "timeout = 5\n" + "other words of a long script " * 5),
+        Document("timeout.py", "class A:\n    def timeout(self): a timeout of a call"),
+    ]
+    with collection_of(tmp_path, documents) as made:
+        assert first_ids(made, "timeout", 1) == ["timeout.py"]
+
+
 def test_a_definition_counts_double_in_a_longer_query(tmp_path: Path) -> None:
     text = "parse = read\nand more of this"
     documents = [
