@@ -59,6 +59,9 @@ def settings(
     qrels: Labels = None,
     sample: Annotated[int, "Without labels: how many queries to make of the documents."] = ASKED,
     out: Annotated[Path, "FILE", "The page of charts."] = Path("bench.html"),
+    against: Annotated[
+        Path | None, "FILE", "An earlier run's --json, to show beside this one."
+    ] = None,
 ) -> Answer:
     """Measure recall, MRR and nDCG against memory and latency, across k, beta, gamma and kind.
 
@@ -69,12 +72,23 @@ def settings(
     from .datasets import every_docstring
     from .experiments.settings_study import measure_settings, own_index, packaged
     from .machine import provenance
-    from .reporting.settings_page import HEADS, MEANING, summary_rows, write_page
+    from .reporting.settings_page import (
+        AGAINST_HEADS,
+        HEADS,
+        MEANING,
+        against_rows,
+        earlier,
+        read_run,
+        summary_rows,
+        verdict,
+        write_page,
+    )
 
     if (queries is None) != (qrels is None):
         raise InputError("bench: expected both --queries and --qrels, or neither")
     if out.is_dir() or not out.parent.is_dir():
         raise InputError(f"--out {out}; expected a file in an existing folder")
+    before = None if against is None else read_run(against)
     path, about = index or default_index(), provenance()
     if path is None and queries is not None:
         raise InputError("bench: labels without an index; expected the folder of one")
@@ -87,14 +101,19 @@ def settings(
         subject = own_index(path, queries, qrels)
     with console.progress(), subject as opened:
         measured = measure_settings(opened, sample)
-    write_page(out, measured, about)
+    write_page(out, measured, about, before)
 
     def show() -> None:
+        for line in verdict(measured):
+            console.prose(line.replace("`", ""))
+        console.line("")
         console.show_table(HEADS, summary_rows(measured))
         console.line("")
         console.prose(MEANING)
-        if measured.chosen is not None:
-            console.line(measured.chosen["command"])
+        if before is not None:
+            console.line("")
+            console.prose(earlier(before))
+            console.show_table(AGAINST_HEADS, against_rows(measured, before))
         console.line(f"Charts: {out}")
 
     return Answer(measured.as_dict() | {"machine": about}, show)

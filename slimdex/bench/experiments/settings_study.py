@@ -3,8 +3,9 @@
 Each setting is built in memory from the index's vectors, and searched for the same queries. Recall
 compares it with exact search of the float32 vectors in the setting's own metric, so what is missing
 from 1 is lost to compression. MRR and nDCG are by labels or, without them, by the documents that
-the queries were made of. Latency is the median of single searches on one thread, from a vector to
-rows.
+the queries were made of; their differences from exact search are paired by query. Latency is the
+median of single searches on one thread, from a vector to rows, after some that are not timed. With
+labels, the search that users get is measured as well, from a text to documents.
 """
 
 from __future__ import annotations
@@ -12,14 +13,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from shlex import join
 from tempfile import TemporaryDirectory
+from time import perf_counter
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from slimdex.indexes.arrays import Rows
+from slimdex.indexes.arrays import Matrix, Rows, normalize_rows
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.execution.progress import progress
 from slimdex.indexes.ranking import agreement
@@ -29,10 +35,16 @@ from slimdex.indexes.settings import Settings
 from slimdex.retrieval.atomic_files import temporary_parent
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
-from slimdex.retrieval.encoders.base import Encoder
+from slimdex.retrieval.encoders.base import Encoder, encode_queries
 from slimdex.retrieval.encoders.transformer import TransformerEncoder
 from slimdex.retrieval.index import Index
-from slimdex.retrieval.quality.evaluation import labelled, latency
+from slimdex.retrieval.quality.evaluation import (
+    labelled,
+    latency,
+    ranked,
+    seconds_of,
+    times_to_documents,
+)
 from slimdex.retrieval.quality.labels import Qrels, per_query, read_qrels
 from slimdex.retrieval.quality.metric_choice import CELLS, Cell
 from slimdex.retrieval.quality.query_pools import ASKED, document_pool, encoded
@@ -47,17 +59,27 @@ from slimdex.retrieval.user_cache import cache_folder
 from ..datasets import Dataset
 from ..datasets import encoded as kept_vectors
 from ..machine import limit_threads
+from ..paired_measures import interval
 
 SHARES = (1 / 8, 1 / 4, 1 / 2, 1.0)
 GRID: Grid = tuple((kind, SHARES) for kind in ("pq", "rabitq", "sq4", "sq8", "fp16", "flat"))
 """Kind -> shares of the dimensions to measure."""
-TIMED_S, FEWEST = 1.0, 20
-"""Seconds of the searches of a setting that are timed, and their least number."""
+TIMED_S, FEWEST = 0.5, 20
+"""Seconds of the searches of a setting that are timed, and their least number; as many before them
+are not."""
+SWEPT = (10, 20, 50, 100, 200, 400, 800, 1600, 3200)
+"""Candidates of the curves of recall against latency."""
+EFFORTS = (10, 20, 40, 80, 160, 320, 640)
+"""Efforts (ef) of a graph's search."""
+GRAPH_ROWS = 100_000
+"""Most rows that a graph is built of, at about a millisecond each."""
 ENOUGH, NEARLY = 0.99, 0.01
 """Recall@10 of the settings to choose, and how far their nDCG@10 may be below the reference's."""
 MADE_OF = "each asks for the document that it was made of, which recall leaves out"
 Point = dict[str, Any]
 """Settings with their costs and quality."""
+PerQuery = NDArray[np.float64]
+"""nDCG@10 of each query."""
 Given = tuple[Sequence[tuple[str, str]], Qrels]
 """Queries (id, text) and their labels."""
 
@@ -94,6 +116,7 @@ class Questions:
     ids : of the document of each row.
     qrels : by these ids.
     about : what they are.
+    texts : of each query that a user asked; none of those made of documents.
     """
 
     pool: Pool
@@ -101,6 +124,7 @@ class Questions:
     ids: Sequence[str]
     qrels: Qrels
     about: str
+    texts: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -112,14 +136,24 @@ class Measured:
     facts : about the index and the queries.
     exact : the reference.
     kinds : each kind at several k, rescored and by codes alone, in the index's (beta, gamma).
+    curves : each kind at the index's k, and the chosen settings, with more and more candidates.
+    graph : an HNSW graph of the float32 vectors at several efforts, if hnswlib is installed.
     metrics : each (beta, gamma) at the index's k and kind.
+    dimensions : each (k, gamma) at the index's beta and kind.
+    held_out : nDCG@10 of the best of `metrics` on each half of the queries, by the other half.
+    search : the search that users get, from a text to documents; None without labels.
     current, chosen : settings of the index, and the smallest that suffice; both among `kinds`.
     """
 
     facts: Mapping[str, Any]
     exact: Point
     kinds: Sequence[Point]
+    curves: Sequence[Point]
+    graph: Sequence[Point]
     metrics: Sequence[Point]
+    dimensions: Sequence[Point]
+    held_out: Point
+    search: Point | None
     current: Point
     chosen: Point | None
 
@@ -133,9 +167,9 @@ def questions_of(subject: Subject, snapshot: Snapshot, sample: int) -> Questions
     index, given = subject.index, subject.given
     if given is not None:
         judged, ids = labelled(index, *given)
-        pool = Pool.asked(ASKED, encoded(index.encoder, [text for _, text in judged]))
-        names = [id for id, _ in judged]
-        return Questions(pool, names, ids, given[1], f"{len(judged):,} {subject.asked}")
+        texts = [text for _, text in judged]
+        pool, names = Pool.asked(ASKED, encoded(index.encoder, texts)), [id for id, _ in judged]
+        return Questions(pool, names, ids, given[1], f"{len(judged):,} {subject.asked}", texts)
     rng = np.random.default_rng(0)
     pool = document_pool(snapshot.opened(), index.query_encoder, sample, rng)
     ids = index.store.ids_by_row(snapshot.state.rows)
@@ -153,14 +187,60 @@ class Study:
         self.trials = Trials(snapshot, snapshot.moments(), folder)
         self._truths = dict[Cell, Rows]()
         self._encoders = self._truth((0.0, 0.0))
+        self._exact: PerQuery | None = None  # of the first point
+        self.ndcg = dict[Settings, PerQuery]()  # of what was measured
 
-    def points(self, settings: Settings, *, alone: bool = False) -> Iterator[Point]:
+    def points(
+        self, settings: Settings, *, alone: bool = False, timed: bool = True
+    ) -> Iterator[Point]:
         """Measure settings and, with `alone`, the same without rescoring."""
+        start = perf_counter()
         index = self.trials.built(settings)
-        yield self._point(settings, index)
+        costs = {"build_s": perf_counter() - start}
+        yield self._point(settings, index, timed=timed) | costs
         if alone and settings.rescores:
             codes = ReducedIndex(index.reducer, index.index, index.vectors)
-            yield self._point(replace(settings, candidates=0), codes)
+            yield self._point(replace(settings, candidates=0), codes, timed=timed) | costs
+
+    def curve(self, settings: Settings) -> Iterator[Point]:
+        """Measure settings with more and more candidates."""
+        index = self.trials.built(settings)
+        for count in SWEPT:
+            if count > len(self.trials.live):
+                return
+            effort = ReducedIndex(
+                index.reducer, index.index, index.vectors, metric=index.metric, candidates=count
+            )
+            yield self._point(replace(settings, candidates=count), effort, timed=True)
+
+    def graph(self) -> Iterator[Point]:
+        """Measure an HNSW graph of the float32 vectors at several efforts, by hnswlib's defaults.
+
+        Its recall is of exact search of the same vectors. Nothing is measured if hnswlib is not
+        installed, or there are more than `GRAPH_ROWS` rows.
+        """
+        live, pool = self.trials.live, self._questions.pool
+        if len(live) > GRAPH_ROWS or find_spec("hnswlib") is None:
+            return
+        start = perf_counter()
+        graph = import_module("hnswlib").Index(space="ip", dim=self.trials.vectors.dim)
+        graph.init_index(len(live))
+        graph.add_items(normalize_rows(self.trials.vectors.take(live)))
+        seconds = perf_counter() - start
+        queries, count = normalize_rows(pool.vectors), NEAREST + pool.own.shape[1]
+        for effort in EFFORTS:
+            graph.set_ef(max(effort, count))
+            found = live[graph.knn_query(queries, count)[0].astype(np.int64)]
+            found = without_own(found, pool.own)[:, :NEAREST]
+            search = partial(graph.knn_query, k=NEAREST, num_threads=1)
+            yield {
+                "effort": effort,
+                "bytes_per_vector": graph.index_file_size() / len(live),
+                "memory_bytes": graph.index_file_size(),
+                "build_s": seconds,
+                "recall@10": float(agreement(found, self._encoders, NEAREST).mean()),
+                **latency(_timed([partial(search, query[None]) for query in queries])),
+            }
 
     def _truth(self, cell: Cell) -> Rows:
         if cell not in self._truths:
@@ -168,18 +248,29 @@ class Study:
             self._truths[cell] = self.trials.exact(self._questions.pool, rescorer)
         return self._truths[cell]
 
-    def _point(self, settings: Settings, index: ReducedIndex) -> Point:
+    def _point(self, settings: Settings, index: ReducedIndex, *, timed: bool) -> Point:
         pool, truth = self._questions.pool, self._truth((settings.beta, settings.gamma))
         count, hidden = NEAREST + pool.own.shape[1], self.trials.hidden
         _, found = index.search(pool.vectors, count, None, hidden, index.candidates)
         found = without_own(found, pool.own)[:, :NEAREST]
+        recalls = agreement(found, truth, NEAREST)
+        labels = self._by_labels(index)
+        self.ndcg[settings] = labels["ndcg@10"]
+        if self._exact is None:
+            self._exact = labels["ndcg@10"]
+        fixed = index.fixed_nbytes
+        memory = index.index.row_nbytes * len(index) + fixed
         return settings.as_dict() | {
             "bytes_per_vector": index.index.row_nbytes,
-            "fixed_bytes": index.fixed_nbytes,
-            "recall@10": float(agreement(found, truth, NEAREST).mean()),
+            "fixed_bytes": fixed,
+            "memory_bytes": memory,
+            "disk_bytes": memory + index.vectors.nbytes,
+            **with_interval("recall@10", recalls),
             "encoder_recall@10": float(agreement(found, self._encoders, NEAREST).mean()),
-            **self._by_labels(index),
-            **latency(self._seconds(index)),
+            "mrr@10": float(labels["mrr@10"].mean()),
+            "ndcg@10": float(labels["ndcg@10"].mean()),
+            **with_interval("ndcg@10_delta", labels["ndcg@10"] - self._exact),
+            **(latency(self._seconds(index)) if timed else {}),
         }
 
     def _seconds(self, index: ReducedIndex) -> list[float]:
@@ -187,26 +278,43 @@ class Study:
         asked = Pool.asked(ASKED, self._questions.pool.vectors)
         limit_threads(1)
         try:
-            _, first = answers(index, asked.part(slice(FEWEST)), self.trials.hidden)
-            count = int(TIMED_S / float(np.median(first)))
-            _, more = answers(index, asked.part(slice(FEWEST, count)), self.trials.hidden)
+            _, warm = answers(index, asked.part(slice(FEWEST)), self.trials.hidden)
+            count = max(FEWEST, int(TIMED_S / float(np.median(warm))))
+            return answers(index, asked.part(slice(count)), self.trials.hidden)[1]
         finally:
             limit_threads(None)
-        return [*first, *more]
 
-    def _by_labels(self, index: ReducedIndex) -> dict[str, float]:
-        """nDCG@10 and MRR@10 of the documents found."""
+    def _by_labels(self, index: ReducedIndex) -> dict[str, PerQuery]:
+        """nDCG@10 and MRR@10 of each query, of the documents found."""
         snapshot, asked = self.snapshot, self._questions
         request = SearchRequest(vectors=asked.pool.vectors, limit=NEAREST)
         rows = IndexRows(snapshot, index, index.candidates)
         scores, found, _ = nearest(rows, request, asked.pool.vectors)
         documents = snapshot.document_rows.documents(found)
-        each = per_query(scores, documents, asked.names, asked.ids, asked.qrels)
-        return {name: float(each[name].mean()) for name in ("ndcg@10", "mrr@10")}
+        return per_query(scores, documents, asked.names, asked.ids, asked.qrels)
+
+
+def with_interval(name: str, values: PerQuery) -> dict[str, float]:
+    """Mean of a value of each query, and the ends of its interval.
+
+    >>> with_interval("recall@10", np.array([0.5, 0.5]))
+    {'recall@10': 0.5, 'recall@10_low': 0.5, 'recall@10_high': 0.5}
+    """
+    (low,), (high,) = interval(values[None])
+    return {name: float(values.mean()), f"{name}_low": float(low), f"{name}_high": float(high)}
+
+
+def _timed(calls: Sequence[Any]) -> list[float]:
+    """Seconds of calls on one thread."""
+    limit_threads(1)
+    try:
+        return seconds_of(calls)
+    finally:
+        limit_threads(None)
 
 
 def measure_settings(subject: Subject, sample: int) -> Measured:
-    """Measure each kind at several k, and each (beta, gamma), of an index.
+    """Measure each kind at several k, and each (beta, gamma) and (k, gamma), of an index.
 
     Without labels, `sample` queries are made of the documents. Raises `InputError` if there are
     too few documents for that.
@@ -226,29 +334,113 @@ def measure_settings(subject: Subject, sample: int) -> Measured:
         tried = [*dict.fromkeys([current, *tried])]
         metrics = [replace(current, beta=beta, gamma=gamma) for beta, gamma in CELLS]
         metrics = [each for each in metrics if grid.suits(each)]
-        total = 1 + len(tried) + len(metrics)
+        sizes = sorted({each.k for each in tried if each.k and each.kind == current.kind})
+        gammas = sorted({gamma for _, gamma in CELLS})
+        dimensions = [replace(current, k=k, gamma=gamma) for k in sizes for gamma in gammas]
+        dimensions = [each for each in dimensions if grid.suits(each)]
+        total, done = 2 + len(tried) + len(metrics) + len(dimensions) + len(GRID), 0
 
-        def points(settings: Sequence[Settings], done: int, *, alone: bool) -> list[Point]:
+        def measured(settings: Sequence[Settings], **how: bool) -> list[Point]:
+            nonlocal done
             found = list[Point]()
             for each in settings:
-                found += study.points(each, alone=alone)
+                found += study.points(each, **how)
                 progress("measuring settings", done := done + 1, total)
             return [point | {"command": command_of(point, subject.build)} for point in found]
 
-        (exact,) = points([Settings(dim, 0.0, 0.0, "flat", 0, "identity")], 0, alone=False)
-        kinds = points(tried, 1, alone=True)
-        by_metric = points(metrics, 1 + len(tried), alone=False)
-    facts = {
-        "name": subject.name,
-        "present": subject.present,
-        "documents": len(snapshot),
-        "rows": len(study.trials.live),
-        "dim": dim,
-        "model": Path(str(snapshot.state.encoder.get("model", ""))).name,
-        "queries": len(questions.pool),
-        "queries_are": questions.about,
+        (exact,) = measured([Settings(dim, 0.0, 0.0, "flat", 0, "identity")])
+        kinds = measured(tried, alone=True)
+        chosen = smallest(kinds, exact)
+        curves = list[Point]()
+        for each in swept(tried, current, chosen):
+            curves += study.curve(each)
+            progress("measuring settings", done := done + 1, total)
+        facts = {
+            "name": subject.name,
+            "present": subject.present,
+            "documents": len(snapshot),
+            "rows": len(study.trials.live),
+            "dim": dim,
+            "model": Path(str(snapshot.state.encoder.get("model", ""))).name,
+            "queries": len(questions.pool),
+            "queries_are": questions.about,
+        }
+        result = Measured(
+            facts,
+            exact,
+            kinds,
+            [point | {"command": command_of(point, subject.build)} for point in curves],
+            [*study.graph()],
+            measured(metrics, timed=False),
+            measured(dimensions, timed=False),
+            held_out(study, metrics, current),
+            measure_search(index, questions, study.ndcg[current]),
+            kinds[0],
+            chosen,
+        )
+        progress("measuring settings", total, total)
+        return result
+
+
+def swept(tried: Sequence[Settings], current: Settings, chosen: Point | None) -> list[Settings]:
+    """Settings of which candidates are swept: small kinds at the current k, and the chosen ones."""
+    ks = {(kind, current.k) for kind in ("pq", "rabitq", "sq4", "sq8")}
+    if chosen is not None:
+        ks.add((chosen["kind"], chosen["k"]))
+    return [each for each in tried if (each.kind, each.k) in ks and each.rescores]
+
+
+def held_out(study: Study, metrics: Sequence[Settings], current: Settings) -> Point:
+    """Choose the best (beta, gamma) by each half of the queries, and judge it by the other half.
+
+    The best of many on the queries that choose it looks better than it is.
+    """
+    each, now = [study.ndcg[settings] for settings in metrics], study.ndcg[current]
+    places = np.random.default_rng(0).permutation(len(now))
+    halves = places[: len(now) // 2], places[len(now) // 2 :]
+    difference: PerQuery = np.zeros(len(now))
+    best = list[Settings]()
+    for choosing, judging in (halves, halves[::-1]):
+        if len(choosing):
+            chosen = int(np.argmax([values[choosing].mean() for values in each]))
+            difference[judging] = (each[chosen] - now)[judging]
+            best.append(metrics[chosen])
+    cells = [{"beta": settings.beta, "gamma": settings.gamma} for settings in best]
+    return {"cells": cells, **with_interval("ndcg@10_delta", difference)}
+
+
+def measure_search(index: Index, questions: Questions, by_meaning: PerQuery) -> Point | None:
+    """Measure the search that users get, with its words and from a text; None without texts.
+
+    `by_meaning` is the nDCG@10 of each query by the index's settings alone.
+    """
+    if not questions.texts:
+        return None
+    texts, vectors = questions.texts, questions.pool.vectors
+    each = [_ndcg_of(index, questions, i) for i in range(len(texts))]
+    found: PerQuery = np.array(each)
+    limit_threads(1)
+    try:
+        times = times_to_documents(index, texts)
+        encoding = latency(seconds_of([partial(encode_queries, index.encoder, [t]) for t in texts]))
+    finally:
+        limit_threads(None)
+    return {
+        "has_words": index.state.words is not None,
+        "ndcg@10": float(found.mean()),
+        **with_interval("ndcg@10_delta", found - by_meaning),
+        "p50_ms": times["text_to_documents_p50_ms"],
+        "encoding_p50_ms": encoding["p50_ms"],
+        "queries": len(vectors),
     }
-    return Measured(facts, exact, kinds, by_metric, kinds[0], smallest(kinds, exact))
+
+
+def _ndcg_of(index: Index, questions: Questions, number: int) -> float:
+    """nDCG@10 of one query by a search with default options."""
+    vector: Matrix = questions.pool.vectors[number][None]
+    scores, rows = ranked(index, questions.texts[number], vector, NEAREST)
+    name = questions.names[number]
+    return float(per_query(scores, rows, [name], questions.ids, questions.qrels)["ndcg@10"][0])
 
 
 def smallest(kinds: Sequence[Point], exact: Point) -> Point | None:
@@ -292,7 +484,7 @@ def own_index(path: Path, queries: Path | None, qrels: Path | None) -> Iterator[
 
 @contextmanager
 def packaged(dataset: Dataset, encoder: Encoder | None = None) -> Iterator[Subject]:
-    """Index docstrings in a temporary folder, without passages and words.
+    """Index docstrings in a temporary folder, without passages.
 
     The vectors are kept in the user's cache. The encoder is the default one, unless given.
     """
@@ -300,7 +492,7 @@ def packaged(dataset: Dataset, encoder: Encoder | None = None) -> Iterator[Subje
     vectors = kept_vectors(encoder, dataset.texts, cache_folder() / "bench")
     with TemporaryDirectory(prefix="slimdex-bench-", dir=temporary_parent()) as folder:
         path = Path(folder) / dataset.name
-        with Collection.create(path, encoder, passages="off", lexical=False) as collection:
+        with Collection.create(path, encoder, passages="off") as collection:
             rows = np.arange(len(vectors))
             made = map(Document, dataset.ids, dataset.texts)
             collection.add(made, vectors=vectors.take(rows))

@@ -2,65 +2,206 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from pathlib import Path
 from string import Template
 from typing import Any
 
+from slimdex.indexes.errors import InputError
+
 from ..experiments.settings_study import ENOUGH, GRID, NEARLY, Measured, Point
 from . import svg
 
 TEMPLATE = Path(__file__).parent / "settings.html"
 SERIES = [kind for kind, _ in GRID]
+GRAPH = "hnswlib"
 CHOSEN = "chosen"
-HEADS = ("", "kind", "k", "bytes", "share", "recall@10", "MRR@10", "nDCG@10", "ms")
-MEANING = (
-    "Bytes: of a vector in memory. Share: of float32's bytes. Recall@10: the share of the ten "
-    "nearest by exact search of the float32 vectors, in the same metric, that is found. Ms: the "
-    "median of one search on one thread, from a vector to rows. Chosen: the fewest bytes with a "
-    f"recall@10 of {ENOUGH} or more and an nDCG@10 at most {NEARLY} below float32's; slimdex tune "
-    "proves such a choice."
+HEADS = (
+    "",
+    "kind",
+    "k",
+    "bytes",
+    "share",
+    "MB",
+    "recall@10",
+    "nDCG@10",
+    "difference",
+    "MRR@10",
+    "ms",
 )
+AGAINST_HEADS = ("", "recall@10", "then", "nDCG@10", "then", "ms", "then", "ratio")
+MEANING = (
+    "Bytes: of a vector in memory. Share: of float32's bytes. MB: of all codes, with what is fixed "
+    "(codebooks, the reducer and the metric). Recall@10: the share of the ten nearest by exact "
+    "search of the float32 vectors, in the same metric, that is found. Difference: of nDCG@10 from "
+    "that exact search, with a 95% interval, paired by query. Ms: the median of one search on one "
+    "thread, from a vector to rows. Chosen: the fewest bytes with a recall@10 of "
+    f"{ENOUGH} or more and an nDCG@10 at most {NEARLY} below float32's; slimdex tune proves such a "
+    "choice."
+)
+LEAST_SPAN = {"recall@10": 0.1, "ndcg@10_delta": 0.06}
+"""Least span of an axis: a narrower one would show noise as differences."""
+MB = 1e6
 
 
-def write_page(path: Path, measured: Measured, about: Mapping[str, Any]) -> None:
-    """Write the page of an index; `about` are facts of the machine."""
+def write_page(
+    path: Path,
+    measured: Measured,
+    about: Mapping[str, Any],
+    against: Mapping[str, Any] | None = None,
+) -> None:
+    """Write the page of an index; `about` are facts of the machine, `against` an earlier run."""
     facts = measured.facts
     cut = facts["rows"] != facts["documents"]
     passages = f" ({facts['rows']:,} passages)" if cut else ""
     by = f", by {facts['model']}" if facts["model"] else ""
     lead = f"{facts['documents']:,} documents{passages}, {facts['dim']} dimensions{by}."
+    points = all_points(measured)
     text = Template(TEMPLATE.read_text(encoding="utf-8")).substitute(
         title=escape(f"{facts['name']}: quality against memory"),
         lead=escape(lead),
+        verdict="".join(f"<p>{_with_code(line)}</p>" for line in verdict(measured)),
         asked=escape(f"Measured by {facts['queries_are']}."),
-        summary=_table([*HEADS, "command"], summary_rows(measured, commands=True)),
+        summary=_table(HEADS, summary_rows(measured)),
         meaning=escape(MEANING),
+        against=_beside(measured, against) if against else "",
         charts="\n".join(_charts(measured)),
-        count=len(measured.kinds) + len(measured.metrics) + 1,
-        table=_table(_ALL_HEADS, _all_rows(measured)),
-        machine=escape(_machine(about)),
+        count=len(points),
+        table=_table(_ALL_HEADS, _all_rows(measured), commands=True),
+        machine=escape(machine_line(about)),
     )
     path.write_text(text, encoding="utf-8")
 
 
-def summary_rows(measured: Measured, *, commands: bool = False) -> list[list[str]]:
-    """Rows for `HEADS`: exact search, the present and the chosen settings, and each kind's least.
+def all_points(measured: Measured) -> list[Point]:
+    """Points of the whole table, of which each has a command."""
+    several = (measured.kinds, measured.curves, measured.metrics, measured.dimensions)
+    return [measured.exact, *(point for points in several for point in points)]
 
-    With `commands`, each ends with the command that makes it.
+
+def verdict(measured: Measured) -> list[str]:
+    """What to do, what the search that users get finds and takes; commands are in backticks."""
+    current, chosen = measured.current, measured.chosen
+    now = f"{measured.facts['present'].capitalize()}: {_in_words(current, measured)}."
+    if chosen is None:
+        lines = [
+            f"No setting has a recall@10 of {ENOUGH} or more and an nDCG@10 at most {NEARLY} "
+            f"below float32's. {now}"
+        ]
+    elif chosen is current:
+        lines = [f"Keep {_in_words(current, measured)}: `{current['command']}`."]
+    else:
+        lines = [f"Change to {_in_words(chosen, measured)}: `{chosen['command']}`. {now}"]
+    if (search := measured.search) is not None:
+        words = "with words" if search["has_words"] else "by meaning"
+        share = search["encoding_p50_ms"] / search["p50_ms"]
+        lines.append(
+            f"The search that users get, {words}: nDCG@10 {search['ndcg@10']:.3f}, "
+            f"{difference(search)} against meaning alone; {search['p50_ms']:.1f} ms from a text to "
+            f"ten documents, of which encoding the query takes {min(share, 1):.0%}."
+        )
+    return lines
+
+
+def _in_words(point: Point, measured: Measured) -> str:
+    """Settings with their costs and quality, in one line."""
+    share = _share(point, measured)
+    small = f" ({share} of float32)" if share != "1" else ""
+    return (
+        f"{point['kind']}, k={point['k']}: {point['bytes_per_vector']:,.0f} bytes a vector{small}, "
+        f"recall@10 {point['recall@10']:.3f}, nDCG@10 {difference(point)}, "
+        f"{point['p50_ms']:.2f} ms"
+    )
+
+
+def difference(point: Point) -> str:
+    """Difference of nDCG@10, with its interval.
+
+    >>> name = "ndcg@10_delta"
+    >>> difference({name: 0.01, f"{name}_low": -0.02, f"{name}_high": 0.04})
+    '+0.010 (-0.020 to +0.040)'
     """
+    names = ("ndcg@10_delta", "ndcg@10_delta_low", "ndcg@10_delta_high")
+    mean, low, high = (round(point[name], 3) + 0.0 for name in names)  # no -0.000
+    return f"{mean:+.3f} ({low:+.3f} to {high:+.3f})"
+
+
+def summary_rows(measured: Measured) -> list[list[str]]:
+    """Rows for `HEADS` of the points in short."""
+    return [[_why(point, measured), *_cells(point, measured)] for point in _in_short(measured)]
+
+
+def _in_short(measured: Measured) -> list[Point]:
+    """Exact search, present and chosen settings, and the least of each kind that suffice."""
     shown = [measured.exact, measured.current, *filter(None, [measured.chosen])]
     for kind in SERIES:
         own = [p for p in measured.kinds if p["kind"] == kind and p["candidates"] != 0]
         enough = [p for p in own if p["recall@10"] >= ENOUGH]
         shown += [min(enough, key=lambda p: float(p["bytes_per_vector"]))] if enough else own[-1:]
     distinct = {id(point): point for point in shown}.values()
+    return sorted(distinct, key=lambda p: -float(p["bytes_per_vector"]))
+
+
+def read_run(path: Path) -> dict[str, Any]:
+    """Read what `slimdex bench --json` has written; raises `InputError` if it is something else."""
+    try:
+        run = json.loads(path.read_bytes())
+        earlier(run)
+        for point in (run["exact"], *run["kinds"]):
+            _settings_of(point)
+            f"{point['recall@10'] + point['ndcg@10'] + point['p50_ms']:f}"
+    except OSError as error:
+        raise InputError(f"--against {path}: {error.strerror}; expected a file") from error
+    except (ValueError, LookupError, TypeError) as error:
+        raise InputError(f"--against {path}; expected what `slimdex bench --json` wrote") from error
+    return dict(run)
+
+
+def against_rows(measured: Measured, against: Mapping[str, Any]) -> list[list[str]]:
+    """Rows for `AGAINST_HEADS` of the points in short, if an earlier run has their settings."""
+    then = {_settings_of(point): point for point in [against["exact"], *against["kinds"]]}
     rows = []
-    for point in sorted(distinct, key=lambda p: -p["bytes_per_vector"]):
-        row = [_why(point, measured), *_cells(point, measured)]
-        rows.append([*row, point["command"]] if commands else row)
+    for point in _in_short(measured):
+        if (old := then.get(_settings_of(point))) is None:
+            continue
+        figures = []
+        for name in ("recall@10", "ndcg@10"):
+            figures += [f"{point[name]:.3f}", f"{old[name]:.3f}"]
+        ratio = point["p50_ms"] / old["p50_ms"]
+        times = [f"{point['p50_ms']:.2f}", f"{old['p50_ms']:.2f}", f"{ratio:.2f}"]
+        rows.append([_named(point, measured), *figures, *times])
     return rows
+
+
+def _settings_of(point: Mapping[str, Any]) -> tuple[Any, ...]:
+    names = ("kind", "k", "beta", "gamma", "candidates", "reducer")
+    return tuple(point[name] for name in names)
+
+
+def _named(point: Point, measured: Measured) -> str:
+    alone = ", codes alone" if point["candidates"] == 0 and point is not measured.exact else ""
+    why = _why(point, measured)
+    return f"{point['kind']}, k={point['k']}{alone}" + (f" ({why})" if why else "")
+
+
+def _beside(measured: Measured, against: Mapping[str, Any]) -> str:
+    table = _table(AGAINST_HEADS, against_rows(measured, against))
+    return (
+        "<h2>Beside an earlier run</h2>"
+        f'<p class="soft">{escape(earlier(against))}</p>'
+        '<div class="scroll" tabindex="0" role="region" aria-label="Beside an earlier run">'
+        f"{table}</div>"
+    )
+
+
+def earlier(against: Mapping[str, Any]) -> str:
+    """Say what an earlier run has measured."""
+    return (
+        f"Then: {against['name']}, {against['documents']:,} documents, {against['queries']:,} "
+        f"queries. {machine_line(against['machine'])}"
+    )
 
 
 def _why(point: Point, measured: Measured) -> str:
@@ -71,122 +212,257 @@ def _why(point: Point, measured: Measured) -> str:
     return ", ".join(name for name, own in names.items() if own is point)
 
 
-def _cells(point: Point, measured: Measured) -> list[str]:
+def _share(point: Point, measured: Measured) -> str:
+    """Share of float32's bytes that a vector takes in memory."""
     share = 4 * measured.facts["dim"] / point["bytes_per_vector"]
+    return f"1/{share:.0f}" if share > 1 else "1"
+
+
+def _cells(point: Point, measured: Measured) -> list[str]:
     alone = ", codes alone" if point["candidates"] == 0 and point is not measured.exact else ""
     return [
         f"{point['kind']}{alone}",
         str(point["k"]),
         f"{point['bytes_per_vector']:,.0f}",
-        f"1/{share:.0f}" if share > 1 else "1",
-        *(f"{point[name]:.3f}" for name in ("recall@10", "mrr@10", "ndcg@10")),
-        f"{point['p50_ms']:.2f}",
+        _share(point, measured),
+        f"{point['memory_bytes'] / MB:.2f}" if "memory_bytes" in point else "",
+        f"{point['recall@10']:.3f}",
+        f"{point['ndcg@10']:.3f}",
+        difference(point) if point is not measured.exact else "",
+        f"{point['mrr@10']:.3f}",
+        f"{point['p50_ms']:.2f}" if "p50_ms" in point else "",
     ]
 
 
-_ALL_HEADS = (*HEADS, "beta", "gamma", "encoder's order", "p95 ms", "p99 ms", "command")
+_ALL_HEADS = (
+    *HEADS, "beta", "gamma", "candidates", "encoder's order", "p95 ms", "p99 ms", "disk MB",
+    "build s", "command",
+)  # fmt: skip
 
 
 def _all_rows(measured: Measured) -> list[list[str]]:
-    return [
-        [
+    rows = []
+    for point in all_points(measured):
+        times = [f"{point[n]:.2f}" if n in point else "" for n in ("p95_ms", "p99_ms")]
+        rows.append([
             _why(point, measured),
             *_cells(point, measured),
             f"{point['beta']:g}",
             f"{point['gamma']:g}",
+            "" if point["candidates"] is None else str(point["candidates"]),
             f"{point['encoder_recall@10']:.3f}",
-            f"{point['p95_ms']:.2f}",
-            f"{point['p99_ms']:.2f}",
+            *times,
+            f"{point['disk_bytes'] / MB:.2f}" if "disk_bytes" in point else "",
+            f"{point['build_s']:.2f}" if "build_s" in point else "",
             point["command"],
-        ]
-        for point in (measured.exact, *measured.kinds, *measured.metrics)
-    ]
+        ])  # fmt: skip
+    return rows
+
+
+def front(points: Sequence[Point]) -> list[Point]:
+    """Points with a better recall than all of less memory, by memory.
+
+    >>> made = [{"memory_bytes": m, "recall@10": r} for m, r in ((3, 0.9), (1, 0.8), (2, 0.7))]
+    >>> [p["memory_bytes"] for p in front(made)]
+    [1, 3]
+    """
+    best, found = 0.0, list[Point]()
+    for point in sorted(points, key=lambda p: (p["memory_bytes"], -p["recall@10"])):
+        if point["recall@10"] > best:
+            best = point["recall@10"]
+            found.append(point)
+    return found
 
 
 def _charts(measured: Measured) -> Iterator[str]:
     """Yield each chart with its caption."""
-    rescored = [p for p in measured.kinds if p["candidates"] != 0]
-    alone = [p for p in measured.kinds if p["candidates"] == 0]
-    memory, time = "bytes a vector in memory", "median ms of a search"
-    key = _key(measured.kinds)
-    if rescored:
-        yield _figure(
-            "Quality against memory",
-            "The nearest codes are rescored with the full vectors on disk. Numbers are k.",
-            key + _scatter(rescored, measured, ("bytes_per_vector", memory), "nDCG@10"),
-        )
-    if alone:
-        yield _figure(
-            "What the codes alone find",
-            "The same without rescoring: no vector is read from disk.",
-            key + _scatter(alone, measured, ("bytes_per_vector", memory), "recall@10"),
-        )
+    points = [measured.exact, *measured.kinds]
+    best = front(points)
+    marked = [point for point in points if point in best or _why(point, measured)]
+    kinds = {point["kind"] for point in points}
     yield _figure(
-        "Quality against latency",
-        "Filled points are rescored, outlines are codes alone. Encoding a query comes on top.",
-        key + _scatter(measured.kinds, measured, ("p50_ms", time), "nDCG@10", joined=False),
+        "Recall against memory",
+        "Filled points rescore the nearest codes with the full vectors on disk; outlines are codes "
+        "alone, which read none. Numbers are k. The line joins what nothing of less memory beats; "
+        "the rest is pale.",
+        _key(kinds) + _memory_chart(points, best, measured),
     )
+    yield _figure(
+        "What labels say of the best",
+        "nDCG@10 of the points on that line, and of the marked ones, as a difference from float32, "
+        "with 95% intervals that are paired by query. If an interval holds 0, that may be chance.",
+        _key({point["kind"] for point in marked}) + _label_chart(marked, measured),
+    )
+    if measured.curves:
+        graph = [GRAPH] if measured.graph else []
+        beside = (
+            " hnswlib searches a graph of the float32 vectors with more and more effort."
+            if graph
+            else ""
+        )
+        yield _figure(
+            "Recall against latency",
+            "Each curve rescores more and more candidates, 10 to 3,200. Encoding a query comes on "
+            f"top.{beside}",
+            _key([*(point["kind"] for point in measured.curves), *graph])
+            + _latency_chart(measured),
+        )
     if measured.metrics:
-        yield _heat(measured)
+        yield _metric_map(measured)
+    if measured.dimensions:
+        yield _dimension_map(measured)
 
 
-def _scatter(
-    points: Sequence[Point],
-    measured: Measured,
-    x: tuple[str, str],
-    measure: str,
-    *,
-    joined: bool = True,
-) -> str:
-    """Draw a measure of points against a cost (its name and title), labelled by k if joined."""
-    (name, title), drawn = x, []
+def _series(kind: str) -> int:
+    """Colour and shape of a kind; those without one, such as factory strings, share flat's."""
+    return SERIES.index(kind) if kind in SERIES else len(SERIES) - 1
+
+
+def _memory_chart(points: Sequence[Point], best: Sequence[Point], measured: Measured) -> str:
+    on_front = {id(point) for point in best}
+    drawn = []
     for point in points:
-        why = _why(point, measured)
-        label = f"{point['k']} {why}".strip() if joined else why
-        # Kinds that this page has no colour for, such as factory strings, look like the last.
-        series = SERIES.index(point["kind"]) if point["kind"] in SERIES else len(SERIES) - 1
-        hollow = not joined and point["candidates"] == 0
-        at = point[name], point[measure.lower()]
-        drawn.append(svg.Point(*at, series, label, tooltip(point), why, hollow))
-    return svg.scatter(f"{measure} by {title}", drawn, title, measure, joined=joined)
-
-
-def _heat(measured: Measured) -> str:
-    cells = {(p["gamma"], p["beta"]): p for p in measured.metrics}
-    values = {cell: float(p["ndcg@10"]) for cell, p in cells.items()}
-    rings = {max(values, key=lambda cell: values[cell]): "best"}
-    own, name = (measured.current["gamma"], measured.current["beta"]), measured.facts["present"]
-    if own in cells:
-        rings[own] = f"{name}, best" if own in rings else name
-    first = measured.metrics[0]
-    drawing = svg.heat_map(
-        "nDCG@10 by beta and gamma",
-        values,
-        {cell: tooltip(p) for cell, p in cells.items()},
-        rings,
-        ("gamma", "beta"),
+        why, is_best = _why(point, measured), id(point) in on_front
+        label = f"{point['k']} {why}".strip() if is_best or why else ""
+        is_alone = point["candidates"] == 0 and point is not measured.exact
+        drawn.append(
+            svg.Point(
+                point["memory_bytes"] / MB,
+                point["recall@10"],
+                _series(point["kind"]),
+                label,
+                tooltip(point),
+                ring=why,
+                hollow=is_alone,
+                faint=not is_best and not why,
+            )
+        )
+    line = [(point["memory_bytes"] / MB, point["recall@10"]) for point in best]
+    title = "MB in memory, codes and what is fixed"
+    return svg.scatter(
+        "recall@10 by memory",
+        drawn,
+        title,
+        "recall@10",
+        lines={"front": line},
+        least_span=LEAST_SPAN["recall@10"],
     )
+
+
+def _label_chart(marked: Sequence[Point], measured: Measured) -> str:
+    drawn = [
+        svg.Point(
+            point["memory_bytes"] / MB,
+            point["ndcg@10_delta"],
+            _series(point["kind"]),
+            f"{point['k']} {_why(point, measured)}".strip(),
+            tooltip(point),
+            ring=_why(point, measured),
+            hollow=point["candidates"] == 0 and point is not measured.exact,
+            ends=(point["ndcg@10_delta_low"], point["ndcg@10_delta_high"]),
+        )
+        for point in marked
+    ]
+    title = "MB in memory, codes and what is fixed"
+    return svg.scatter(
+        "Difference of nDCG@10 by memory",
+        drawn,
+        title,
+        "nDCG@10, difference",
+        least_span=LEAST_SPAN["ndcg@10_delta"],
+    )
+
+
+def _latency_chart(measured: Measured) -> str:
+    drawn, lines = list[svg.Point](), dict[str, list[tuple[float, float]]]()
+    for point in measured.curves:
+        name = f"{point['kind']} {point['k']}"
+        own = lines.setdefault(f"s{_series(point['kind'])} {name}", [])
+        label = "" if own else f"k={point['k']}"
+        at = (point["p50_ms"], point["recall@10"])
+        own.append(at)
+        drawn.append(svg.Point(*at, _series(point["kind"]), label, tooltip(point)))
+    for point in measured.graph:
+        at = (point["p50_ms"], point["recall@10"])
+        own = lines.setdefault(f"s{len(SERIES)} {GRAPH}", [])
+        label = "" if own else GRAPH
+        own.append(at)
+        drawn.append(svg.Point(*at, len(SERIES), label, _graph_tooltip(point)))
+    exact = measured.exact
+    drawn.append(svg.Point(exact["p50_ms"], 1.0, _series("flat"), "float32, exact", tooltip(exact)))
+    return svg.scatter(
+        "recall@10 by latency",
+        drawn,
+        "median ms of a search",
+        "recall@10",
+        lines=lines,
+        least_span=LEAST_SPAN["recall@10"],
+    )
+
+
+def _metric_map(measured: Measured) -> str:
+    first, held_out = measured.metrics[0], measured.held_out
     caption = (
         f"nDCG@10 at kind {first['kind']}, k={first['k']}. Beta is how much of the mean is "
-        "subtracted, gamma how far variances are equalised."
+        "subtracted, gamma how far variances are equalised. The best of all looks better than it "
+        "is: chosen by one half of the queries and judged by the other, both ways, it changes "
+        f"nDCG@10 by {difference(held_out)}."
     )
-    return _figure("Beta and gamma", caption, drawing)
+    cells = {(p["gamma"], p["beta"]): p for p in measured.metrics}
+    own = (measured.current["gamma"], measured.current["beta"])
+    return _heat("Beta and gamma", caption, cells, own, measured, ("gamma", "beta"))
+
+
+def _dimension_map(measured: Measured) -> str:
+    first = measured.dimensions[0]
+    caption = f"nDCG@10 at kind {first['kind']}, beta={first['beta']:g}."
+    cells = {(p["gamma"], float(p["k"])): p for p in measured.dimensions}
+    own = (measured.current["gamma"], float(measured.current["k"]))
+    return _heat("Dimensions and gamma", caption, cells, own, measured, ("gamma", "k"))
+
+
+def _heat(
+    title: str,
+    caption: str,
+    cells: Mapping[tuple[float, float], Point],
+    own: tuple[float, float],
+    measured: Measured,
+    axes: tuple[str, str],
+) -> str:
+    values = {cell: float(p["ndcg@10"]) for cell, p in cells.items()}
+    rings = {max(values, key=lambda cell: values[cell]): "best"}
+    name = measured.facts["present"]
+    if own in cells:
+        rings[own] = f"{name}, best" if own in rings else name
+    tooltips = {cell: tooltip(point) for cell, point in cells.items()}
+    drawing = svg.heat_map(f"nDCG@10 by {axes[1]} and {axes[0]}", values, tooltips, rings, axes)
+    return _figure(title, caption, drawing)
 
 
 def tooltip(point: Point) -> str:
     """Describe a point: settings, costs, quality, and the command that makes it."""
-    rescored = "codes alone" if point["candidates"] == 0 else "rescored"
+    rescored = {0: "codes alone", None: "rescored"}.get(
+        point["candidates"], f"{point['candidates']} candidates"
+    )
+    time = f", {point['p50_ms']:.2f} ms" if "p50_ms" in point else ""
     return (
         f"{point['kind']}, k={point['k']}, beta={point['beta']:g}, gamma={point['gamma']:g}, "
-        f"{rescored}\n{point['bytes_per_vector']:,.0f} bytes a vector, "
-        f"{point['p50_ms']:.2f} ms\nrecall@10 {point['recall@10']:.3f}, "
-        f"MRR@10 {point['mrr@10']:.3f}, nDCG@10 {point['ndcg@10']:.3f}\n{point['command']}"
+        f"{rescored}\n{point['bytes_per_vector']:,.0f} bytes a vector{time}\n"
+        f"recall@10 {point['recall@10']:.3f}, MRR@10 {point['mrr@10']:.3f}, "
+        f"nDCG@10 {point['ndcg@10']:.3f}\n{point['command']}"
     )
 
 
-def _key(points: Sequence[Point]) -> str:
-    present = {point["kind"] for point in points}
-    items = (f"<li>{svg.marker(i)}{kind}</li>" for i, kind in enumerate(SERIES) if kind in present)
+def _graph_tooltip(point: Point) -> str:
+    return (
+        f"{GRAPH}, ef={point['effort']}\n{point['bytes_per_vector']:,.0f} bytes a vector, "
+        f"{point['p50_ms']:.2f} ms\nrecall@10 {point['recall@10']:.3f}"
+    )
+
+
+def _key(present: Sequence[str] | set[str]) -> str:
+    names = [*SERIES, GRAPH]
+    items = (f"<li>{svg.marker(i)}{name}</li>" for i, name in enumerate(names) if name in present)
     return f'<ul class="key">{"".join(items)}</ul>'
 
 
@@ -195,20 +471,30 @@ def _figure(title: str, caption: str, drawing: str) -> str:
     return f"<figure>{head}{drawing}</figure>"
 
 
-def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], *, commands: bool = False) -> str:
+    """Make a table; with `commands`, the last column has some."""
     head = "".join(f'<th scope="col">{escape(h) or "settings"}</th>' for h in heads)
     lines = []
-    for first, *cells, command in rows:
+    for first, *cells in rows:
+        last = f"<td><code>{escape(cells.pop())}</code></td>" if commands else ""
         row = "".join(f"<td>{escape(cell)}</td>" for cell in cells)
-        lines.append(
-            f'<tr><th scope="row">{escape(first) or "–"}</th>{row}'
-            f"<td><code>{escape(command)}</code></td></tr>"
-        )
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
+        lines.append(f'<tr><th scope="row">{escape(first) or "–"}</th>{row}{last}</tr>')
+    kind = ' class="commands"' if commands else ""
+    return f"<table{kind}><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
 
 
-def _machine(about: Mapping[str, Any]) -> str:
+def _with_code(line: str) -> str:
+    """A line as HTML, with what is in backticks as code."""
+    parts = escape(line).split("`")
+    return "".join(f"<code>{part}</code>" if i % 2 else part for i, part in enumerate(parts))
+
+
+def machine_line(about: Mapping[str, Any]) -> str:
+    """Say where a run was made."""
     versions = ", ".join(f"{name} {number}" for name, number in about["versions"].items() if number)
     flags = f" ({about['flags']})" if about["flags"] else ""
     load = f", load {about['load']:.1f} before" if "load" in about else ""
-    return f"Measured on one thread of {about['processor']}{flags}{load}, with {versions}."
+    return (
+        f"Measured on one thread of {about['processor']}{flags}{load}; built on all "
+        f"{about['threads']}. With {versions}."
+    )

@@ -1,6 +1,6 @@
 """Charts as plain SVG: points with lines, labels and tooltips, and heat maps.
 
-Colours are classes of the page's style sheet: `s0` to `s5` for series, `ink` for text, `heat`.
+Colours are classes of the page's style sheet: `s0` to `s6` for series, `ink` for text, `heat`.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ SHAPES = (
     "M0-6l5.5 10h-11z",
     "M0 6l5.5-10h-11z",
     "M-2-5.5h4v3.5h3.5v4h-3.5v3.5h-4v-3.5h-3.5v-4h3.5z",
+    "M-5-5l10 10M-5 5l10-10",
 )
 """Outline of each series' points."""
 LETTER, LINE, DOT = 6.5, 14.0, 12.0
@@ -51,6 +52,8 @@ class Point:
     label : beside it, where there is room.
     ring : why it is marked, if it is.
     hollow : drawn as an outline.
+    faint : drawn pale.
+    ends : of its interval in y, if it has one.
     """
 
     x: float
@@ -60,6 +63,8 @@ class Point:
     tooltip: str
     ring: str = ""
     hollow: bool = False
+    faint: bool = False
+    ends: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -82,10 +87,13 @@ class Axis:
         stop: float,
         *,
         linear: bool = False,
+        least_span: float = 0.0,
     ) -> Axis:
-        """Make an axis with room on both sides of the values."""
+        """Make an axis with room on both sides of the values, not narrower than `least_span`."""
         low, high = min(values), max(values)
         if linear:
+            wider = max(least_span - (high - low), 0) / 2
+            low, high = low - wider, high + wider
             room = (high - low) * 0.08 or 0.01
             above = 2 * room  # where the best points are, and their labels
             return cls(title, low - room, high + above, start, stop, linear=True)
@@ -120,26 +128,42 @@ class Axis:
         return [n for n, _ in zip(numbers, range(12), strict=False) if n <= self.high]
 
 
-def scatter(name: str, points: Sequence[Point], x_title: str, y_title: str, *, joined: bool) -> str:
-    """Draw points, those of a series joined by a line from left to right; x is logarithmic."""
+def scatter(
+    name: str,
+    points: Sequence[Point],
+    x_title: str,
+    y_title: str,
+    *,
+    lines: Mapping[str, Sequence[tuple[float, float]]] | None = None,
+    least_span: float = 0.0,
+) -> str:
+    """Draw points over a logarithmic x and a linear y, and lines: first class of each -> places."""
     x = Axis.over(x_title, [p.x for p in points], LEFT, WIDTH - RIGHT)
-    y = Axis.over(y_title, [p.y for p in points], HEIGHT - BOTTOM, TOP, linear=True)
-    series = dict[int, list[Point]]()
-    for point in sorted(points, key=lambda p: p.x):
-        series.setdefault(point.series, []).append(point)
-    lines = [
-        f'<polyline class="s{number}" points="'
-        + " ".join(f"{x.at(p.x):.1f},{y.at(p.y):.1f}" for p in own)
+    values = [value for p in points for value in (p.y, *(p.ends or ()))]
+    foot = HEIGHT - BOTTOM
+    y = Axis.over(y_title, values, foot, TOP, linear=True, least_span=least_span)
+    joined = [
+        f'<polyline class="{escape(kind.partition(" ")[0])}" points="'
+        + " ".join(f"{x.at(a):.1f},{y.at(b):.1f}" for a, b in own)
         + '"/>'
-        for number, own in series.items()
-        if joined
+        for kind, own in (lines or {}).items()
     ]
     places = [(x.at(p.x) - LEFT, HEIGHT - BOTTOM - y.at(p.y)) for p in points]
     size = (WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM)
     sides = placed(places, [f"{p.label} " for p in points], size)  # a gap to the next one
-    each = zip(points, sides, strict=True)
-    marks = [_mark(p, x.at(p.x), y.at(p.y), side) for p, side in each]
-    return _drawing(name, [*_axes(x, y), *lines, *marks])
+    each = [*zip(points, sides, strict=True)]
+    whiskers = [
+        f'<path class="grid whisker" d="M{x.at(p.x):.1f} {y.at(p.ends[0]):.1f}'
+        f'V{y.at(p.ends[1]):.1f}"/>'
+        for p in points
+        if p.ends
+    ]
+    # Pale ones first, under the others.
+    marks = [
+        _mark(p, x.at(p.x), y.at(p.y), side)
+        for p, side in sorted(each, key=lambda one: not one[0].faint)
+    ]
+    return _drawing(name, [*_axes(x, y), *joined, *whiskers, *marks])
 
 
 def _mark(point: Point, x: float, y: float, side: str | None) -> str:
@@ -152,8 +176,8 @@ def _mark(point: Point, x: float, y: float, side: str | None) -> str:
     return (
         f'<g transform="translate({x:.1f} {y:.1f})"><title>{escape(point.tooltip)}</title>'
         f'<circle class="near" r="12"/>{ring}'
-        f'<path class="s{point.series}{" hollow" * point.hollow}" d="{SHAPES[point.series]}"/>'
-        f"{label}</g>"
+        f'<path class="s{point.series}{" hollow" * point.hollow}{" faint" * point.faint}" '
+        f'd="{SHAPES[point.series]}"/>{label}</g>'
     )
 
 

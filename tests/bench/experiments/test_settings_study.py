@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import click
@@ -21,13 +23,25 @@ from slimdex.bench.experiments.settings_study import (
     GRID,
     Given,
     Measured,
+    Study,
     Subject,
+    held_out,
     measure_settings,
     packaged,
+    questions_of,
     smallest,
 )
-from slimdex.bench.reporting.settings_page import summary_rows, write_page
+from slimdex.bench.reporting.settings_page import (
+    against_rows,
+    all_points,
+    front,
+    read_run,
+    summary_rows,
+    verdict,
+    write_page,
+)
 from slimdex.indexes.errors import InputError
+from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.word_vectors.static_encoder import StaticEncoder
@@ -122,6 +136,9 @@ def test_every_kind_is_measured_at_every_k_and_its_command_makes_it(
     possible = {(kind, k) for kind, k in shares if kind != "pq" or k % 4 == 0} | {("pq", 4)}
     assert {(p["kind"], p["k"]) for p in measured.kinds} == possible
     assert {p["candidates"] for p in measured.kinds} == {None, 0}
+    assert {(p["k"], p["gamma"]) for p in measured.dimensions} == {
+        (k, gamma) for k in (4, 12, 24, 48) for gamma in (0, 0.25, 0.5, 0.75, 1)
+    }
     settings = words.state.settings
     assert settings is not None
     assert measured.current["command"] == (
@@ -129,6 +146,83 @@ def test_every_kind_is_measured_at_every_k_and_its_command_makes_it(
     )
     alone = measured.kinds[1]
     assert alone["command"] == f"{measured.current['command']} --candidates 0"
+
+
+def test_differences_from_exact_search_are_paired_by_query(measured: Measured) -> None:
+    exact = measured.exact
+    assert exact["ndcg@10_delta"] == exact["ndcg@10_delta_low"] == exact["ndcg@10_delta_high"] == 0
+    for point in (*measured.kinds, *measured.metrics, *measured.dimensions):
+        delta = point["ndcg@10_delta"]
+        assert delta == pytest.approx(point["ndcg@10"] - exact["ndcg@10"])
+        assert point["ndcg@10_delta_low"] <= delta <= point["ndcg@10_delta_high"]
+        assert point["recall@10_low"] <= point["recall@10"] <= point["recall@10_high"]
+
+
+def test_sizes_are_those_of_all_codes(measured: Measured) -> None:
+    for point in measured.kinds:
+        codes = 800 * point["bytes_per_vector"] + point["fixed_bytes"]
+        assert point["memory_bytes"] == pytest.approx(codes)
+        assert point["disk_bytes"] == pytest.approx(codes + 800 * 48 * 2)
+
+
+def test_more_candidates_find_more(measured: Measured) -> None:
+    """With half of all documents, codes decide next to nothing."""
+    curves = dict[tuple[Any, ...], list[Any]]()
+    for point in measured.curves:
+        curves.setdefault((point["kind"], point["k"]), []).append(point)
+    assert {kind for kind, _ in curves} >= {"pq", "rabitq", "sq4", "sq8"}
+    for points in curves.values():
+        assert [p["candidates"] for p in points] == [10, 20, 50, 100, 200, 400]
+        recalls = [p["recall@10"] for p in points]
+        assert recalls == sorted(recalls)
+        assert recalls[-1] > 0.99
+
+
+def test_the_best_metric_is_judged_by_queries_that_did_not_choose_it() -> None:
+    """Of metrics that differ by chance alone, the best has gained nothing on other queries."""
+    rng, settings = np.random.default_rng(0), [Settings(k) for k in range(1, 26)]
+    gains, best = [], []
+    for _ in range(200):
+        study = SimpleNamespace(ndcg={each: rng.normal(size=60) for each in settings})
+        gains.append(held_out(study, settings, settings[0])["ndcg@10_delta"])  # type: ignore[arg-type]
+        means = [values.mean() for values in study.ndcg.values()]
+        best.append(max(means) - means[0])
+    assert np.mean(best) > 0.2
+    assert abs(np.mean(gains)) < 3 * np.std(gains) / np.sqrt(200)
+
+
+def test_a_metric_that_is_better_stays_better(dataset: Dataset) -> None:
+    rng, settings = np.random.default_rng(0), [Settings(k) for k in range(1, 26)]
+    ndcg = {each: rng.normal(size=60) * 0.1 for each in settings}
+    ndcg[settings[7]] += 1
+    study = SimpleNamespace(ndcg=ndcg)
+    tested = held_out(study, settings, settings[0])  # type: ignore[arg-type]
+    assert tested["ndcg@10_delta_low"] > 0.8
+
+
+def test_the_search_that_users_get_is_measured_from_a_text(
+    words: Index, measured: Measured, given: Given
+) -> None:
+    search = measured.search
+    assert search is not None
+    queries, qrels = given
+    places = []
+    for id, text in queries:
+        (wanted,) = qrels[id]
+        ids = [hit.id for hit in Collection.open(words.path, WordEncoder()).search(text, 10)]
+        places.append(ids.index(wanted) if wanted in ids else np.inf)
+    assert search["ndcg@10"] == pytest.approx(np.mean(1 / np.log2(np.array(places) + 2)))
+    assert not search["has_words"]
+    assert search["p50_ms"] > 0
+
+
+def test_a_graph_finds_what_exact_search_does(words: Index, given: Given, tmp_path: Path) -> None:
+    pytest.importorskip("hnswlib", reason="hnswlib, of the extra peers, is not installed")
+    snapshot = words.snapshot.opened()
+    subject = Subject(words, "words", BUILD, given=given)
+    points = [*Study(snapshot, questions_of(subject, snapshot, 0), tmp_path).graph()]
+    assert [point["effort"] for point in points] == [10, 20, 40, 80, 160, 320, 640]
+    assert points[-1]["recall@10"] > 0.99
 
 
 def test_the_fewest_bytes_that_suffice_are_chosen(measured: Measured) -> None:
@@ -186,24 +280,69 @@ def page(measured: Measured, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_page_says_what_was_measured(page: Path, measured: Measured) -> None:
     text = page.read_text()
-    assert text.count("<svg role=") == 4
+    assert text.count("<svg role=") == 5
     assert "An &lt;Example&gt; 3000 (avx2)" in text
     assert "<h1>words &amp; more: quality against memory</h1>" in text
-    points = (measured.exact, *measured.kinds, *measured.metrics)
+    points = all_points(measured)
     table = text[text.index("All points") :]
     assert table.count("<tr>") == len(points) + 1
     for point in points:
         assert point["command"] in table
         assert f"<td>{point['ndcg@10']:.3f}</td>" in table
     tooltips = re.findall("<title>([^<]*)</title>", text)[1:]
-    alone = [p for p in measured.kinds if p["candidates"] == 0]
-    assert len(tooltips) == 2 * len(measured.kinds) + 25
-    for point in alone:
+    drawn = [*measured.kinds, *measured.curves, *measured.metrics, *measured.dimensions]
+    assert len(tooltips) > len(drawn)
+    for point in drawn:
         own = [tip for tip in tooltips if tip.endswith(f"\n{point['command']}")]
-        assert len(own) == 2
-        assert f"recall@10 {point['recall@10']:.3f}" in own[0]
+        assert any(f"recall@10 {point['recall@10']:.3f}" in tip for tip in own)
     first, *_ = (row for row in summary_rows(measured) if "now" in row[0])
-    assert first[5] == f"{measured.current['recall@10']:.3f}"
+    assert first[6] == f"{measured.current['recall@10']:.3f}"
+
+
+def test_the_page_says_what_to_do(measured: Measured) -> None:
+    chosen, current = measured.chosen, measured.current
+    assert chosen is not None
+    assert verdict(measured)[0].startswith(f"Change to {chosen['kind']}, k={chosen['k']}: ")
+    assert f"`{chosen['command']}`" in verdict(measured)[0]
+    kept = replace(measured, chosen=current)
+    assert verdict(kept)[0].startswith(f"Keep {current['kind']}, k={current['k']}: ")
+    assert verdict(replace(measured, chosen=None))[0].startswith("No setting has a recall@10 of ")
+
+
+def test_the_front_is_what_nothing_smaller_beats(measured: Measured) -> None:
+    best = front(measured.kinds)
+    for point in measured.kinds:
+        beaten = any(
+            other["memory_bytes"] <= point["memory_bytes"]
+            and other["recall@10"] >= point["recall@10"]
+            and other is not point
+            for other in measured.kinds
+        )
+        assert beaten or point in best
+
+
+def test_a_run_is_shown_beside_an_earlier_one(measured: Measured, tmp_path: Path) -> None:
+    about = ABOUT | {"processor": "Before", "flags": ""}
+    run = measured.as_dict() | {"machine": about}
+    run["kinds"] = [point | {"p50_ms": 2 * point["p50_ms"]} for point in measured.kinds]
+    (tmp_path / "old.json").write_text(json.dumps(run))
+    before = read_run(tmp_path / "old.json")
+    rows = {row[0]: row for row in against_rows(measured, before)}
+    exact = rows.pop("flat, k=48 (float32, exact)")
+    assert exact[-1] == "1.00"
+    assert {row[-1] for row in rows.values()} == {"0.50"}
+    assert len(rows) >= len(GRID)
+    write_page(tmp_path / "page.html", measured, ABOUT | {"flags": ""}, before)
+    assert "Then: words &amp; more, 780 documents" in (tmp_path / "page.html").read_text()
+
+
+@pytest.mark.parametrize("text", ["", "[1]", "{}", '{"exact": {"k": 1}, "kinds": []}'])
+def test_what_is_no_earlier_run_is_refused(text: str, tmp_path: Path) -> None:
+    (tmp_path / "old.json").write_text(text)
+    with pytest.raises(InputError):
+        read_run(tmp_path / "old.json")
+    with pytest.raises(InputError):
+        read_run(tmp_path / "none.json")
 
 
 @pytest.mark.slow
@@ -243,10 +382,12 @@ def test_an_index_is_measured_without_a_command(
     said_too = bench("--sample", 30, "--out", "other.html", folder=static)
     assert said_too.splitlines()[-1] == "Charts: other.html"
     assert "30 queries" in (static / "other.html").read_text()
-    head, first, *_ = said_too.splitlines()
-    heads = "kind k bytes share recall@10 MRR@10 nDCG@10 ms"
+    lines = said_too.splitlines()
+    place = next(i for i, line in enumerate(lines) if line.split()[:1] == ["kind"])
+    head, first = lines[place : place + 2]
+    heads = "kind k bytes share MB recall@10 nDCG@10 difference MRR@10 ms"
     assert " ".join(head.split()) == heads
-    assert first.split()[:7] == ["float32,", "exact", "flat", "48", "192", "1", "1.000"]
+    assert first.split()[:6] == ["float32,", "exact", "flat", "48", "192", "1"]
     after = {path: path.stat().st_mtime_ns for path in (static / "words.index").rglob("*")}
     assert after == before
     assert " settings [OPTIONS] [DIR]\n" in bench("settings", "--help", folder=static)
