@@ -28,12 +28,6 @@ def by_default_encoder(**where: Any) -> list[Row]:
     return of_default_encoder(rows("hybrid", **where))
 
 
-def of_way(what: str, way: str, value: str) -> dict[tuple[str, str], float]:
-    """Set and model -> a column of the rows of `slimdex bench tune`."""
-    found = rows("tune", what=what, way=way)
-    return {(row["set"], row["model"]): row[value] for row in found}
-
-
 def test_the_default_index_is_nowhere_surely_worse_than_the_uncompressed_search() -> None:
     measured = rows("retrieval")
     found = [default_row(of_task(measured, task)) for task in tasks(measured)]
@@ -124,26 +118,3 @@ def test_no_reducer_serves_search_better_than_whitening() -> None:
     assert tried | {"flow", "identity"} == {*REDUCERS}
     for row in others:
         assert row["ndcg@10"] <= best[row["set"], row["model"]] + 0.1, row["method"]
-
-
-def test_the_bound_holds_but_for_queries_of_few_words() -> None:
-    share: dict[tuple[str, str], list[float]] = {}
-    for row in rows("tune", what="coverage"):
-        share.setdefault((row["set"], row["model"]), []).append(row["too_high"] / row["trials"])
-    too_high = {task: fmean(shares) for task, shares in share.items()}
-    assert {task for task, share in too_high.items() if share > 0.05} == FEW_WORDS
-    assert max(too_high[task] for task in too_high.keys() - FEW_WORDS) < 0.001
-
-
-def test_without_labels_the_default_is_kept_and_with_labels_none_surely_loses() -> None:
-    assert set(of_way("metric", "unlabelled", "ndcg@10_delta").values()) == {0.0}
-    labels = of_way("metric", "labels", "ndcg@10_delta")
-    (loses,) = (task for task, gain in labels.items() if gain < 0)
-    assert of_way("metric", "labels", "ndcg@10_high")[loses] > 0
-
-
-def test_settings_proved_for_an_agreement_reach_it_with_few_more_bytes() -> None:
-    found = of_way("target", "tuned", "recall@10_total")
-    assert min(found.values()) > 0.99
-    tuned, oracle = (of_way("target", way, "ram_bytes") for way in ("tuned", "oracle"))
-    assert max(tuned[task] / least for task, least in oracle.items()) < 2

@@ -21,7 +21,7 @@ from .options import CACHE, MEASURED, Models, Out, Quick, SetOptions, chosen
 
 NAMES = (
     *("settings", "retrieval", "search", "peers", "start", "encode", "index", "serve", "updates"),
-    *("tune", "hybrid", "weight", "code", "sts", "report", "tables"),
+    *("hybrid", "weight", "code", "sts", "report", "tables"),
 )
 ASKED = 300
 """Queries that the packaged set is searched for."""
@@ -309,20 +309,6 @@ def updates(out: Out = MEASURED) -> None:
     measure = partial(measure_updates, names, DOCUMENTS, SECONDS)
     packages = ["duckdb", *packages_of(every)]
     run_alone("processes", out / "processes-random.jsonl", packages, measure)
-
-
-def tune(options: SetOptions) -> None:
-    """Compare what `slimdex tune` chooses and proves with defaults, oracles and real queries."""
-    from .experiments.tuning_study import measure_tuning
-    from .runner import run
-
-    run(
-        "tune",
-        lambda job: measure_tuning(job.task, job.encoder, job.results, job.about),
-        options,
-        ["faiss-cpu", "numpy"],
-        {"seed": 0},
-    )
 
 
 def hybrid(

@@ -50,14 +50,9 @@ COLUMNS: dict[str, tuple[tuple[type, ...], str]] = {
     # quality
     r"(ndcg|mrr|recall)@\d+(_delta|_low|_high)?": (
         NUMBER,
-        "points of 100: the mean, its difference from float32 (of tune:"
-        " from the default metric or a fresh index), and that"
-        " one's 95% interval",
+        "points of 100: the mean, its difference from float32, and that one's 95% interval",
     ),
     r"agreement@10(_low|_high)?": (NUMBER, "share of the exact search's ten, and interval"),
-    "estimate|bound": (NUMBER, "agreement@10 by queries made of documents, and its lower bound"),
-    "trials|too_high": ((int,), "of a bound, and in how many real queries find less"),
-    "recall@10_total": (NUMBER, "share of the exact ten"),
     "(STS-B|SICK-R|STS1[2-6]|(sts_)?average)( w?mean)?": (
         NUMBER,
         "Spearman's correlation x 100 with human scores: over all pairs, or by subtasks",
@@ -87,7 +82,6 @@ COLUMNS: dict[str, tuple[tuple[type, ...], str]] = {
     "flops_per_token|product_flops": ((*NUMBER, NoneType), "of the model, of the processor"),
     # memory
     "(ram|disk|process|process_files)_row_bytes": ((*NUMBER, NoneType), "bytes a vector"),
-    "ram_bytes": ((int,), "of an index in memory"),
     "code_bytes": ((int,), "of all codes in memory, the part that a search scans"),
     "ram_fixed_bytes|peak_bytes": ((*NUMBER, NoneType), "bytes once, of the process at most"),
     "read_(pages_)?query_bytes": (NUMBER, "bytes read from disk by a query"),

@@ -232,29 +232,6 @@ def _by_encoder(rows: Rows, *ways: str) -> list[Table]:
     return [Table("", "", heads, lines)] if models else []
 
 
-def _tuned(rows: Rows) -> list[Row]:
-    """Tuned row of each set, by the model with the most of them."""
-    lines = by_way("tuned")(rows)
-    models = [row["model"] for row in lines]
-    return [row for row in lines if row["model"] == max(models, key=models.count)]
-
-
-tuning = Declared(
-    "{model}",
-    (
-        *columns_named("", "set"),
-        Column("agreement by default", of_way("default", "recall@10_total"), ".4f"),
-        Column("tuned k", "k", "d"),
-        Column("candidates", "candidates", ",d"),
-        Column("proved", "bound", ".4f"),
-        Column("found", "recall@10_total", ".4f"),
-        Column("kB", "ram_bytes", ",.0f", 1e3),
-    ),
-    where={"what": "target"},
-    lines=_tuned,
-)
-
-
 def _reduced(row: Row) -> str:
     """Name the reducer of a row of `bench sts`, fitted on the target."""
     if row["fit"] != "target":

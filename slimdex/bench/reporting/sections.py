@@ -30,7 +30,6 @@ from .study_tables import (
     start,
     study_tables,
     sweep,
-    tuning,
     weight,
 )
 from .table import Table, together
@@ -102,7 +101,6 @@ EXPERIMENTS = (
         "Several processes",
         docs_tables.processes,
     ),
-    Experiment("tune", tuning, FAISS, "tune", "Tuning", docs_tables.tuning),
     Experiment("hybrid", hybrid, ("tantivy", *FAISS), "hybrid", "Hybrid", docs_tables.hybrid),
     Experiment("weight", weight, ("tantivy", "numpy"), "weight", "Weight", docs_tables.weights),
     Experiment("code", code, ("tantivy", "openvino"), "code", "Code"),

@@ -1,4 +1,4 @@
-"""Tables of search, encode, start, serve, hybrid, tune, sts and sweeps."""
+"""Tables of search, encode, start, serve, hybrid, sts and sweeps."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from .table import (
     BY_TASK,
     DIFFERENCE,
     DOCUMENTS,
-    EMPTY,
     NOT_MEASURED,
     SET_AND_MODEL,
     Cell,
@@ -344,94 +343,6 @@ code = together(
     _repositories,
 )
 
-
-def _settings(row: Row) -> str:
-    return f"({row['beta']:g}, {row['gamma']:g})"
-
-
-def _proved(row: Row) -> Cell | str:
-    bound = row.get("bound")
-    if "error" in row:
-        return "nothing"
-    return EMPTY if bound is None else Cell(f"{bound:.4f}", bound)
-
-
-def _range(values: Sequence[float]) -> Cell:
-    return Cell(f"{min(values):.3f} to {max(values):.3f}", min(values))
-
-
-def _by_task(rows: Rows) -> list[Row]:
-    """Group rows by set and model."""
-    return [row for own in grouped(rows, *BY_TASK).values() for row in own]
-
-
-def _trials(rows: Rows) -> list[Row]:
-    """First row of each set and model with the sums and ranges of all."""
-    return [
-        own[0]
-        | {
-            "trials": sum(row["trials"] for row in own),
-            "too_high": sum(row["too_high"] for row in own),
-            "found": [row["recall@10_total"] for row in own],
-            "room": [row["recall@10_total"] - row["bound"] for row in own],
-        }
-        for own in grouped(rows, *BY_TASK).values()
-    ]
-
-
-CHOICES = {"unlabelled": "chosen without labels", "labels": "chosen by labels", "oracle": "best"}
-tuning = together(
-    Declared(
-        "beta and gamma",
-        (
-            *SET_AND_MODEL,
-            Column("queries", "queries", ",d"),
-            Column("default", _settings),
-            Column("nDCG@10", "ndcg@10", ".2f"),
-            *(
-                column
-                for way, head in CHOICES.items()
-                for column in (
-                    Column(head, of_way(way, _settings)),
-                    Column("difference", of_way(way, DIFFERENCE)),
-                )
-            ),
-        ),
-        "nDCG@10 by exact search; differences from the default",
-        where={"what": "metric"},
-        lines=by_way("default"),
-    ),
-    Declared(
-        "An agreement of 0.99",
-        (
-            *SET_AND_MODEL,
-            Column("", lambda row: row["way"] + ("" if "error" in row else f": {row['kind']}")),
-            Column("k", "k", "d"),
-            Column("candidates", "candidates", ",d"),
-            Column("kB in memory", "ram_bytes", ",.0f", 1e3),
-            Column("proved", _proved),
-            Column("real agreement", "recall@10_total", ".4f"),
-            Column("nDCG@10", "ndcg@10", ".2f"),
-        ),
-        "real queries, which tuning did not see",
-        where={"what": "target"},
-        lines=_by_task,
-    ),
-    Declared(
-        "Coverage of the bound",
-        (
-            *SET_AND_MODEL,
-            Column("queries made of", lambda row: row["way"].split(",")[0]),
-            Column("trials", "trials", ",d"),
-            Column("bound too high", lambda row: row["too_high"] / row["trials"], ".2%"),
-            Column("real agreement", lambda row: _range(row["found"])),
-            Column("less the mean bound", lambda row: _range(row["room"])),
-        ),
-        "500 queries each, 95%",
-        where={"what": "coverage"},
-        lines=_trials,
-    ),
-)
 
 COUNTS = {
     "documents": "documents",
