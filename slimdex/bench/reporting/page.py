@@ -6,9 +6,9 @@ import re
 from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from html import escape
 from pathlib import Path
-
-import jinja2
+from string import Template
 
 from ..rows import Row
 from . import retrieval_tables as tables
@@ -19,6 +19,8 @@ from .table import Table
 Measured = Mapping[str, Sequence[Row]]
 """Experiment -> its rows."""
 TEMPLATE = Path(__file__).parent / "page.html"
+MANY = 30
+"""Rows of a table that has a field to filter them by words."""
 
 
 @dataclass(frozen=True)
@@ -45,10 +47,47 @@ def write_report(out: Path, rows: Measured) -> list[Path]:
         anchor = re.sub(r"\W+", "-", table.title.lower()).strip("-")
         anchor += f"-{len(parts)}" if anchor in {part.anchor for part in parts} else ""
         parts.append(Entry(anchor, table.title, table=table))
-    template = jinja2.Environment(autoescape=True).from_string(TEMPLATE.read_text("utf-8"))
+    contents = (f'<li><a href="#{part.anchor}">{escape(part.title)}</a></li>' for part in parts)
     page = out / "index.html"
-    page.write_text(template.render(parts=parts), encoding="utf-8")
+    text = Template(TEMPLATE.read_text("utf-8")).substitute(
+        contents="\n".join(contents), parts="\n".join(map(_section, parts))
+    )
+    page.write_text(text, encoding="utf-8")
     return [page, *paths]
+
+
+def _section(entry: Entry) -> str:
+    """A heading and what is below it, as HTML."""
+    title = escape(entry.title)
+    lines = [f'<h2 id="{entry.anchor}">{title}</h2>']
+    if entry.picture:
+        lines.append(f'<img alt="{title}" src="data:image/png;base64,{entry.picture}">')
+    if (table := entry.table) is not None:
+        if table.note:
+            lines.append(f'<p class="lead">{escape(table.note)}</p>')
+        if len(table.rows) > MANY:
+            lines.append(
+                '<input type="search" placeholder="only rows with these words" aria-label="filter">'
+            )
+        lines.append(f'<div class="scroll">{_table(table)}</div>')
+    return "\n".join(lines)
+
+
+def _table(table: Table) -> str:
+    """A table whose columns a click sorts, as HTML."""
+    kinds = [' class="text"' if is_text else "" for is_text in table.text]
+    heads = zip(kinds, table.heads, strict=True)
+    head = "".join(f"<th{kind}>{escape(name)}</th>" for kind, name in heads)
+    rows = []
+    for row in table.rows:
+        cells = (
+            f'<td{kind} data-value="{escape(str(cell.value))}">'
+            f"{escape(cell.shown.replace('`', ''))}</td>"
+            for kind, cell in zip(kinds, row, strict=True)
+        )
+        rows.append(f"<tr>{''.join(cells)}</tr>")
+    body = "\n".join(rows)
+    return f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>{body}\n</tbody></table>"
 
 
 def write_pictures(out: Path, rows: Measured) -> list[Path]:
