@@ -51,7 +51,7 @@ COLUMNS: dict[str, tuple[tuple[type, ...], str]] = {
     r"(ndcg|mrr|recall)@\d+(_delta|_low|_high)?": (
         NUMBER,
         "points of 100: the mean, its difference from float32 (of tune:"
-        " from the default metric or a fresh index), and that"
+        " from the default metric or a fresh index; of rule codes: from float32 rule), and that"
         " one's 95% interval",
     ),
     r"agreement@10(_low|_high)?": (NUMBER, "share of the exact search's ten, and interval"),
