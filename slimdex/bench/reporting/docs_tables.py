@@ -7,8 +7,9 @@ from dataclasses import replace
 from statistics import fmean
 from typing import Any
 
-from slimdex.retrieval.encoders.models import DEFAULT_MODEL
+from slimdex.retrieval.encoders.models import DEFAULT_MODEL, FAST_MODEL
 
+from ..datasets import IDENTIFIERS
 from ..rows import Row
 from . import study_tables as full
 from .retrieval_tables import BESIDE_PEERS, HEADLINE, fastest_at, is_default, of_task, tasks
@@ -162,9 +163,14 @@ processes = Declared(
 
 def of_default_encoder(rows: Rows) -> list[Row]:
     """Rows of the default encoder; another's for sets that it was not measured on."""
-    own = [row for row in rows if row["model"].partition(" ")[0] == DEFAULT_MODEL]
+    own = [row for row in rows if _without_precision(row["model"]) == DEFAULT_MODEL]
     models = {row["set"]: row["model"] for row in (*rows, *own)}
     return [row for row in rows if row["model"] == models[row["set"]]]
+
+
+def without_identifiers(rows: Rows) -> list[Row]:
+    """Rows of all sets but those that ask for identifiers, which words alone can find."""
+    return [row for row in rows if not row["set"].endswith(IDENTIFIERS)]
 
 
 hybrid = Declared(
@@ -177,6 +183,7 @@ hybrid = Declared(
         Column("float32 and BM25", of_way("float32 rule", "ndcg@10_delta"), "+.2f"),
         Column("semantic", of_way("meaning", "ndcg@10_delta"), "+.2f"),
         Column("default", of_way("rule", DIFFERENCE)),
+        Column("from float32 and BM25", of_way("rule codes", DIFFERENCE)),
         Column("semantic, ms", full.time_of("p50_ms_documents"), ".2f"),
         Column("default, ms", full.time_of("p50_ms_fused"), ".2f"),
     ),
@@ -210,26 +217,36 @@ def weights(rows: Rows) -> list[Table]:
 
 
 def gammas(rows: Rows) -> list[Table]:
-    """Semantic nDCG@10 of each set and encoder, and what gamma 0.25 changes."""
-    return _by_encoder(rows, full.BASE, "gamma 0.25")
+    """Semantic nDCG@10 of each set and encoder but word vectors, and what gamma 0.25 changes."""
+    encoders = [row for row in rows if row["model"] != FAST_MODEL]
+    return _by_encoder(without_identifiers(encoders), full.BASE, "gamma 0.25")
 
 
 def _by_encoder(rows: Rows, *ways: str) -> list[Table]:
-    """Table of a line for each set that all encoders have, with the differences of ways."""
-    found = {(row["set"], row["model"], row["way"]): row for row in rows}
+    """Table of a line for each set that all encoders have, with the differences of ways.
+
+    The mean leaves sets of identifiers out.
+    """
+    found = {(row["set"], _without_precision(row["model"]), row["way"]): row for row in rows}
     models = list(dict.fromkeys(model for _, model, way in found if way == ways[-1]))
     every = dict.fromkeys(set for set, _, _ in found)
     sets = [s for s in every if all((s, model, ways[-1]) in found for model in models)]
-    lines = [[Cell(name, name)] for name in (*sets, "mean")]
+    sets.sort(key=lambda name: name.endswith(IDENTIFIERS))
+    lines = [[Cell(name, name)] for name in (*sets, "mean without identifiers")]
     heads = ["set"]
     for model in models:
-        heads += [model.partition(" ")[0], *(full.HEADS.get(way, way) for way in ways[1:])]
+        heads += [model, *(full.HEADS.get(way, way) for way in ways[1:])]
         for way in ways:
             column, form = ("ndcg@10", ".2f") if way == full.BASE else ("ndcg@10_delta", "+.2f")
-            values = [found[set, model, way][column] for set in sets]
-            for line, value in zip(lines, [*values, fmean(values)], strict=True):
+            own = [found[name, model, way] for name in sets]
+            mean = fmean(row[column] for row in without_identifiers(own))
+            for line, value in zip(lines, [*(row[column] for row in own), mean], strict=True):
                 line.append(Cell(format(value, form), value))
     return [Table("", "", heads, lines)] if models else []
+
+
+def _without_precision(model: str) -> str:
+    return model.partition(" ")[0]
 
 
 def _reduced(row: Row) -> str:
