@@ -276,6 +276,7 @@ WORST: dict[str, Callable[[int], str]] = {
     "excerpts": lambda n: "a " * (n // 2),
     "kinds of files": lambda n: "<!--x-->" * (n // 8),
     "an attribute of HTML": lambda n: "<meta" * (n // 5),
+    "HTML": lambda n: "<p " + " ".join(map(str, range(n // 5))),
 }
 
 

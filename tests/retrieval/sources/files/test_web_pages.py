@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from itertools import accumulate
+from itertools import accumulate, product
 
 import pytest
 from hypothesis import given
@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from slimdex.retrieval.sources.files.formats import html_pages, markdown, readers
 from slimdex.retrieval.sources.files.formats.html_events import (
     DEEPEST,
+    MOST_ATTRIBUTES,
     MOST_FORMATTING,
+    Start,
     page_events,
 )
 
@@ -37,6 +39,63 @@ def test_a_page_may_begin_with_any_element(tag: str) -> None:
 @pytest.mark.parametrize("rest", ["<main>{}</main>", "<div>{}</div>", "{}"])
 def test_the_end_of_a_frame_ends_what_is_open_in_it(frame: str, inner: str, rest: str) -> None:
     page = f"<body><{frame}>{inner}</{frame}>{rest.format(STORY)}"
+    assert html_pages.read(page.encode()).text == STORY_TEXT
+
+
+LEFT_OPEN = [
+    *("<select>", "<select><option>A<option>B", "<select><optgroup><option>A", "<option>A"),
+    *("<datalist><option>A", "<template>", "<template><i>A", "<title>A", "<textarea>A", "<style>"),
+    *(
+        "<style>p {color: red}",
+        "<script>a()",
+        "<iframe>",
+        "<noembed>",
+        "<object data=a>",
+        "<video>",
+    ),
+    *("<audio>", "<canvas>", "<svg>", "<svg><g>", "<svg><title>A", "<svg><desc>A", "<math><mi>A"),
+    *("<svg><foreignObject>", "<svg><foreignObject><div>A", "<math><annotation-xml>", "<table>"),
+    *("<table><tr><td>A", "<table><caption>A", "<frameset>", "<plaintext>", "<xmp>", "<noscript>"),
+    *("<button>", "<a href=a>", "<ruby><rt>A", "<!-- A", "<!-- A <!-- B"),
+]
+LATER = (
+    "<select><option>C</select><textarea></textarea><svg><title>C</title></svg><iframe></iframe>"
+    "<style></style><template></template><object></object>"
+)
+"""Elements with end tags, which end none of those that are left open before."""
+
+
+@pytest.mark.parametrize("inner", LEFT_OPEN)
+@pytest.mark.parametrize("rest", ["<main>{}</main>", "<div>{}</div>", "{}"])
+def test_an_element_left_open_hides_no_text_after_it(inner: str, rest: str) -> None:
+    rest = rest.format(STORY)
+    ends = [""] if inner.startswith(("<!--", "<script>")) else ["", LATER]
+    for frame, end in product(["header", "nav", "aside", "footer", "div", "form"], ends):
+        text = html_pages.read(f"<body><{frame}>{inner}</{frame}>{rest}{end}".encode()).text
+        assert STORY_TEXT in text
+        assert "<" not in text
+    if inner != "<script>a()":  # all of a script that never ends is a script
+        assert STORY_TEXT in html_pages.read(f"<body>{inner}{rest}".encode()).text
+
+
+UNREAD = [
+    "<script>document.write('<script src=a></scr' + 'ipt><div></div></header>')</script>",
+    "<script><!-- '<div>' </script><!-- <select> -->",
+    "<!-- <select><title> -->",
+    "<div title='<select><template>'></div>",
+    "<select><option>A<option><b>B</b></select>",
+    "<svg><path d='a'/><title>A</title><text>A</text></svg>",
+    f"<svg>{'<path d=a />' * 1000}<text>A</text></svg>",
+    "<svg><foreignObject><p>A</p></foreignObject></svg>",
+    "<object data=a><p>A</p></object>",
+    "<template><div><table><tr><td>A</table></div></template>",
+    "<textarea><div>A</div></textarea>",
+]
+
+
+@pytest.mark.parametrize("element", UNREAD)
+def test_elements_that_are_ended_stay_unread(element: str) -> None:
+    page = f"<body><header>Shop</header><div>{element}{STORY}</div>"
     assert html_pages.read(page.encode()).text == STORY_TEXT
 
 
@@ -68,6 +127,10 @@ USUAL = [
     (f"<div hidden>Loading</div>{STORY}", STORY_TEXT),
     (f"<article>{STORY}<footer>Ann</footer></article>", f"{STORY_TEXT}\n\nAnn"),
     (f"<noscript>Please enable JavaScript.</noscript>{STORY}", STORY_TEXT),
+    (
+        f"<noscript><p>Two bars, and one bar.</noscript>{STORY}",
+        f"Two bars, and one bar.\n\n{STORY_TEXT}",
+    ),
     (f"<frameset><frame src=a><noframes><body>{STORY}</noframes></frameset>", STORY_TEXT),
     (f"<noscript><div><img src=x></noscript><div>{STORY}</div>", STORY_TEXT),
     (f"<noscript><table><tr><td>{STORY}</table></noscript>", STORY_TEXT),
@@ -83,6 +146,26 @@ USUAL = [
 def test_frames_and_what_is_in_them(page: str, text: str) -> None:
     found = html_pages.read(f"<!doctype html><body>{page}".encode())
     assert (found.title, found.text) == ("", text)
+
+
+HEADS = [
+    "<noscript>Please enable JavaScript</noscript><title>Tea</title>",
+    "<title>Tea</title><noscript><h1>JavaScript is off</h1></noscript></head><body>",
+    "<head><noscript><p>Turn on Javascript, <a href=a>like so</a></noscript><title>Tea</title>",
+    "<noscript><style>p {color: red}</style><meta content=a></noscript><title>Tea</title></head>",
+]
+
+
+@pytest.mark.parametrize("inner", ["<p>", "<div>", "<div><p><a href=a>", "<ul><li>", "<table><td>"])
+def test_a_request_for_scripts_ends_with_its_element(inner: str) -> None:
+    page = f"<h2>One</h2><noscript>{inner}Enable JavaScript</noscript>{STORY}"
+    assert html_pages.read(page.encode()).text == f"One\n\n{STORY_TEXT}"
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_a_request_for_scripts_may_be_in_the_head(head: str) -> None:
+    page = html_pages.read(f"<!doctype html><html lang=en>{head}{STORY}".encode())
+    assert (page.title, page.text, page.facts) == ("Tea", STORY_TEXT, {"language": "en"})
 
 
 TAGS = st.sampled_from(
@@ -153,3 +236,13 @@ def test_depth_and_repeated_formatting_are_bounded() -> None:
     assert max(depths) < 2 * DEEPEST
     assert len(events) < 4 * count * MOST_FORMATTING
     assert "".join(event for event in events if isinstance(event, str)) == "x" * count
+
+
+def test_attributes_are_bounded() -> None:
+    """A parser's time per attribute grows with their number."""
+    attributes = " ".join(f"a{number}='>'" for number in range(2000))
+    *_, start, text, _, _, _ = page_events(f"<p title=Tea {attributes}>x</p>")
+    assert isinstance(start, Start)
+    assert start.attributes["title"] == "Tea"
+    assert len(start.attributes) == MOST_ATTRIBUTES
+    assert text == "x"

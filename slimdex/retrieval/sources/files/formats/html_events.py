@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -28,9 +28,28 @@ UNCOUNTED = frozenset([
     "thead", "tr", "track", "wbr",
 ])  # fmt: skip
 """Elements that have no content, or are ended by the next one of their kind."""
-TAG = re.compile(r"<(/?)([a-z][^\s<>/]*+)", re.I)
-FRAMESET = re.compile(r"</?(?:frameset|frame|noframes)\b[^<>]*+>", re.I)
-"""Tags around the text for browsers without frames, which others leave out."""
+VERBATIM = frozenset(["iframe", "noembed", "script", "style", "textarea", "title", "xmp"])
+"""Elements whose content is characters up to their own end tag, whatever tags it has."""
+VERBATIM_TAG = re.compile(rf"<(/?)({'|'.join(sorted(VERBATIM))})\b", re.I)
+STRUCTURE = frozenset([
+    "address", "article", "aside", "blockquote", "dd", "div", "dl", "dt", "fieldset", "figure",
+    "footer", "form", "h1", "h2", "h3", "h4", "h5", "h6", "header", "li", "main", "nav", "ol", "p",
+    "pre", "section", "table", "td", "th", "tr", "ul",
+])  # fmt: skip
+"""Elements of a page's text: the first of them ends an unread element that has no end tag."""
+MOST_ATTRIBUTES = 256
+"""Largest number of attributes of an element: the time for each grows with their number."""
+ATTRIBUTE = r"""(?>[\s/]*[^\s/>][^\s/>=]*(?>\s*=\s*(?>"[^"]*"|'[^']*'|[^\s"'>][^\s>]*)?)?)"""
+TAG = re.compile(
+    r"<(?:!--(?:-?>|(?:[^-]|-(?!-!?>))*+--!?>)|(/?)([a-zA-Z][^\s<>/]*+)"
+    rf"{ATTRIBUTE}{{0,{MOST_ATTRIBUTES}}}+({ATTRIBUTE}*+)\s*+(/?))"
+)
+"""A comment, or a tag up to its `>`: whether it is an end, its name, attributes that are too many,
+and whether it is also the element's end, in SVG."""
+REMOVED = re.compile(r"</?(?:frameset|frame|noframes|plaintext)\b[^<>]*+>", re.I)
+"""Tags around the text for browsers without frames, which others leave out, and of a text without
+an end."""
+NOSCRIPT = re.compile("<noscript", re.I)
 XHTML, HEAD = "/1999/xhtml", 4096
 """End of XHTML's namespace, and the number of characters in which a page has it."""
 EMPTY = re.compile(r"<([a-z][a-z0-9]*+)((?:[^<>/]|/(?!>))*+)/>", re.I)
@@ -130,11 +149,19 @@ def _local(attribute: str) -> str:
 
 
 def _prepared(text: str) -> str:
-    """Source of a page as a parser can read it: with one frame, and not too deep."""
-    text = FRAMESET.sub("", text.encode("utf-8", "replace").decode())
+    """Source of a page as a parser can read it: with one frame, not too deep, and all ended."""
+    text = REMOVED.sub("", text.encode("utf-8", "replace").decode())
+    # A parser takes what is in a `noscript` of the head for the beginning of the body.
+    text = NOSCRIPT.sub(r"<body>\g<0>", text)
     if XHTML in text[:HEAD]:
         text = EMPTY.sub(_with_end, text)
-    return _shallow(text) if text.count("<") > DEEPEST else text
+    return _Tags(_with_ended_comment(text)).mended()
+
+
+def _with_ended_comment(text: str) -> str:
+    """End comments without an end at their beginning, since they would hide the rest of a page."""
+    last_end = text.rfind("-->") + 1
+    return text[:last_end] + text[last_end:].replace("<!--", "<!---->")
 
 
 def _with_end(found: re.Match[str]) -> str:
@@ -143,34 +170,145 @@ def _with_end(found: re.Match[str]) -> str:
     return found[0] if name in UNCOUNTED and name != "a" else f"<{name}{found[2]}></{name}>"
 
 
-def _shallow(text: str) -> str:
-    """Replace the starts of elements that are nested too deep by elements without content."""
-    pieces, done = list[str](), 0
-    above, counts = list[str](), Counter[str]()
-    formatting = 0
-    for found in TAG.finditer(text):
-        name = found[2].lower()
-        if name in UNCOUNTED:
-            continue
-        is_formatting = name in FORMATTING
-        if found[1]:
-            if is_formatting:
-                formatting -= counts[name] > 0
-                counts[name] -= counts[name] > 0
-            while counts[name] and not is_formatting:
-                counts[above[-1]] -= 1
-                if above.pop() == name:
-                    break
-        elif (formatting >= MOST_FORMATTING) if is_formatting else (len(above) >= DEEPEST):
-            pieces += [text[done : found.start()], "<wbr" if is_formatting else "<hr"]
-            done = found.end()
-        elif is_formatting:
-            formatting += 1
-            counts[name] += 1
+class _Unread:
+    """An unread element that has begun; `depth` is the number of elements around it.
+
+    `end` is the place of the first element of text in it, with the end tags that it takes there.
+    """
+
+    def __init__(self, depth: int) -> None:
+        self.depth = depth
+        self.end: tuple[int, str] | None = None
+
+
+class _Tags:
+    """Tags of a page, of which some starts are replaced, and missing ends are added.
+
+    Elements that are nested too deep become elements without content. An unread element without
+    an end tag, which would hide the rest of the page, ends before the first element of text in it,
+    or with the element around it.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._text, self._edits = text, list[tuple[int, int, str]]()
+        self._above, self._counts = list[str](), defaultdict[str, int](int)
+        self._unread = list[_Unread]()
+        self._formatting = self._next = 0
+        self._paragraph = -1  # depth of the last that has no end tag
+        self._last_script = text.lower().rfind("</script")
+
+    def mended(self) -> str:
+        """Return the text with these changes."""
+        while self._read_tags():
+            pass
+        self._end_unread(0, len(self._text))
+        pieces, done = list[str](), 0
+        for start, end, new in sorted(self._edits):
+            pieces += [self._text[done:start], new]
+            done = end
+        return "".join([*pieces, self._text[done:]])
+
+    def _read_tags(self) -> bool:
+        """Read tags up to a verbatim element's, after whose content to go on; False if none is."""
+        for found in TAG.finditer(self._text, self._next):
+            end, name, surplus, self_end = found.groups("")
+            name = name.lower()
+            if surplus:
+                self._edits.append((*found.span(3), ""))
+            if name in VERBATIM and not end and not self._counts["svg"]:
+                self._next = self._skip_verbatim(name, found.end())
+                return True
+            if name in UNCOUNTED:
+                if self._unread and name in STRUCTURE and not end:
+                    self._start_text(found.start())
+                if name == "p":
+                    self._paragraph = -1 if end else len(self._above)
+            elif end:
+                self._end(name, found.start())
+            elif name and not (self_end and self._counts["svg"]):
+                self._start(name, found)
+        return False
+
+    def _start(self, name: str, tag: re.Match[str]) -> None:
+        if self._unread and name in STRUCTURE:
+            self._start_text(tag.start())
+        if name in FORMATTING:
+            if self._formatting >= MOST_FORMATTING:
+                self._edits.append((tag.start(), tag.end(2), "<wbr"))
+                return
+            self._formatting += 1
+        elif len(self._above) >= DEEPEST:
+            self._edits.append((tag.start(), tag.end(2), "<hr"))
+            return
         else:
-            above.append(name)
-            counts[name] += 1
-    return "".join([*pieces, text[done:]])
+            if name in UNREAD:
+                self._unread.append(_Unread(len(self._above)))
+            self._above.append(name)
+        self._counts[name] += 1
+
+    def _end(self, name: str, place: int) -> None:
+        if not self._counts[name]:
+            return
+        if name in FORMATTING:
+            self._formatting -= 1
+            self._counts[name] -= 1
+            return
+        depth = len(self._above) - 1
+        while self._above[depth] != name:
+            depth -= 1
+        self._end_unread(depth + 1, place)
+        if self._unread and self._unread[-1].depth == depth:
+            self._unread.pop()
+        if name == "noscript":  # a parser ignores its end while a block in it is open
+            paragraph = "</p>" if self._paragraph > depth else ""
+            self._edits.append((place, place, paragraph + self._ends(depth + 1)))
+        for inner in self._above[depth:]:
+            self._counts[inner] -= 1
+        del self._above[depth:]
+
+    def _start_text(self, place: int) -> None:
+        """Note where text begins in unread elements, which ends those without an end tag."""
+        for unread in reversed(self._unread):
+            if unread.end is not None:
+                break
+            unread.end = (place, self._ends(unread.depth))
+
+    def _end_unread(self, depth: int, place: int) -> None:
+        """End the unread elements below a depth, which have no end tag before a place."""
+        while self._unread and self._unread[-1].depth >= depth:
+            unread = self._unread.pop()
+            end, tags = unread.end or (place, self._ends(unread.depth))
+            self._edits.append((end, end, tags))
+
+    def _ends(self, depth: int) -> str:
+        """End tags of the open elements below a depth."""
+        return "".join(f"</{name}>" for name in reversed(self._above[depth:]))
+
+    def _skip_verbatim(self, name: str, begin: int) -> int:
+        """Return the end of an element's content, which is the next tag if its own is missing.
+
+        A script without an end, which may write tags, ends with the element around it.
+        """
+        end = self._verbatim_end(name, begin)
+        place = end.start() if end else len(self._text)
+        if end and end[1]:
+            return place
+        for tag in TAG.finditer(self._text, begin, place):
+            inner = (tag[2] or "").lower()
+            if inner and (name != "script" or (tag[1] and self._counts[inner])):
+                place = tag.start()
+                break
+        self._edits.append((place, place, f"</{name}>"))
+        return place
+
+    def _verbatim_end(self, name: str, begin: int) -> re.Match[str] | None:
+        """Find the end tag of an element, or the start of the next of its name; None if neither."""
+        if name == "script" and begin > self._last_script:
+            return None
+        for found in VERBATIM_TAG.finditer(self._text, begin):
+            if found[2].lower() == name and (found[1] or name != "script"):
+                return found
+        return None
 
 
 def _events_of(first: LexborNode | None) -> list[Event]:
