@@ -171,19 +171,25 @@ def search(
 
 
 def peers(
-    *, only: Annotated[str, "Peers to measure, separated by commas."] = "", options: SetOptions
+    *,
+    only: Annotated[str, "Peers to measure, separated by commas."] = "",
+    memory_cap: Annotated[
+        int | None, "MB", "Time queries again while no process may take more, on Linux."
+    ] = None,
+    options: SetOptions,
 ) -> None:
     """Measure slimdex and vector databases and libraries in turns; requires the extra `peers`."""
     from .engines.engine import VECTORS
     from .engines.registry import missing, names_of, packages_of
     from .experiments.peer_study import QUERIES, contenders, measure_peers
-    from .runner import Job, run
+    from .runner import Job, possible_cap, run
 
     names = chosen("--only", only, names_of(VECTORS))
+    cap = possible_cap(memory_cap)
 
     def measure(job: Job) -> list[str]:
         methods = contenders(job.task.vectors.dim, len(job.task.vectors), names)
-        return measure_peers(job.task, methods, job.results, job.about)
+        return measure_peers(job.task, methods, job.results, job.about, cap)
 
     absent, packages = [*missing(names)], packages_of(names)
     run("peers", measure, options, packages, {"seed": 0}, queries=QUERIES, absent=absent)

@@ -28,21 +28,33 @@ _PROCESSORS: Iterable[int] = (
 
 @dataclass(frozen=True)
 class Resident:
-    """Bytes of this process in RAM: its own, and pages of files, which the system may drop."""
+    """Bytes of this process in RAM.
+
+    Attributes
+    ----------
+    own : private: only the process can free them. On systems other than Linux: all.
+    files : pages of mapped files, which the system may drop and read again.
+    """
 
     own: int
     files: int
 
     @classmethod
-    def now(cls) -> Resident:
-        """Measure, after collecting garbage and returning free memory to the system."""
+    def now(cls, ignored: Path | None = None) -> Resident:
+        """Measure, after collecting garbage and returning free memory to the system.
+
+        Pages of the file `ignored` do not count: it is what an index is built from, not a part of
+        it.
+        """
         gc.collect()
-        if sys.platform == "linux":
-            with suppress(OSError, AttributeError):  # other C libraries have no malloc_trim
-                ctypes.CDLL("libc.so.6").malloc_trim(0)
-        memory = psutil.Process().memory_info()
-        files = getattr(memory, "shared", 0)
-        return cls(memory.rss - files, files)
+        if sys.platform != "linux":
+            return cls(psutil.Process().memory_info().rss, 0)
+        with suppress(OSError, AttributeError):  # other C libraries have no malloc_trim
+            ctypes.CDLL("libc.so.6").malloc_trim(0)
+        maps = psutil.Process().memory_maps()
+        own = sum(each.anonymous for each in maps)
+        files = sum(each.rss - each.anonymous for each in maps if each.path != str(ignored))
+        return cls(own, files)
 
     def since(self, before: Resident) -> Resident:
         """Growth since an earlier measurement."""

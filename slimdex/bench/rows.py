@@ -82,9 +82,16 @@ COLUMNS: dict[str, tuple[tuple[type, ...], str]] = {
     "(short|long)_share": (NUMBER, "of the processor's rate of products that is reached"),
     "flops_per_token|product_flops": ((*NUMBER, NoneType), "of the model, of the processor"),
     # memory
-    "(ram|disk|process|process_files)_row_bytes": ((*NUMBER, NoneType), "bytes a vector"),
+    "(ram|disk|process|mapped|process_files)_row_bytes": (
+        (*NUMBER, NoneType),
+        "bytes a vector: as the index reports, on disk, private growth of the process, growth of"
+        " its pages of files; the last in older rows, with pages of the index's input",
+    ),
     "code_bytes": ((int,), "of all codes in memory, the part that a search scans"),
-    "ram_fixed_bytes|peak_bytes": ((*NUMBER, NoneType), "bytes once, of the process at most"),
+    "ram_fixed_bytes|peak_bytes|cap_bytes": (
+        (*NUMBER, NoneType),
+        "bytes once, of the process at most, allowed to it while times are `capped`",
+    ),
     "read_(pages_)?query_bytes": (NUMBER, "bytes read from disk by a query"),
     "memory(_files)?_bytes": ((int,), "of the process: its own, and pages of files"),
     "store(_files)?_bytes": ((int,), "the part that its library and index added"),

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from slimdex.indexes.errors import InputError
 from slimdex.retrieval.cli import console
 from slimdex.retrieval.encoders.opening import is_static
 from slimdex.retrieval.extras import install_command
@@ -15,6 +16,7 @@ from slimdex.retrieval.extras import install_command
 from .datasets import Dataset, load_dataset, names_of, open_local
 from .experiments.retrieval_study import Task, results_file
 from .machine import provenance
+from .memory_cap import MemoryGroup
 from .options import CACHE, SetOptions
 from .rows import ResultsFile, Row
 
@@ -145,3 +147,17 @@ def note_absent(names: Sequence[str]) -> None:
     """Note that these need the extra `peers`."""
     if names:
         console.note(f"not installed: {', '.join(names)}; {install_command('peers')}")
+
+
+def possible_cap(megabytes: int | None) -> int | None:
+    """Return a cap in bytes; None, with a note that says why, if the system can't set one."""
+    if megabytes is None:
+        return None
+    if megabytes < 1:
+        raise InputError(f"--memory-cap {megabytes}; expected 1 MB or more")
+    try:
+        with MemoryGroup():
+            return megabytes * 1_000_000
+    except InputError as error:
+        console.note(f"--memory-cap is left out: {error}")
+        return None

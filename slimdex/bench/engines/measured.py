@@ -17,6 +17,7 @@ from slimdex.indexes.vectors.vector_file import VectorFile
 from slimdex.retrieval.encoders.base import Encoder, encode_queries
 
 from ..machine import Resident, limit_threads
+from ..memory_cap import join
 from .databases import Database
 from .engine import DOCUMENTS, Answer, Documents, Footprint, Place, Query, Seconds
 from .processes import LONGEST_STEP, Subprocess
@@ -32,10 +33,14 @@ Times = dict[str, list[float]]
 
 
 def engine_process(
-    method: Method, vectors: VectorFile, queries: VectorFile
+    method: Method, vectors: VectorFile, queries: VectorFile, group: Path | None = None
 ) -> Subprocess[MeasuredEngine]:
-    """Start the process of a method's engine, on files of float32 rows."""
-    return Subprocess(MeasuredEngine, method, vectors.reopened(), queries.reopened())
+    """Start the process of a method's engine, on files of float32 rows.
+
+    `group` is the folder of a `MemoryGroup` to join, which counts what the library and its index
+    take, not what Python does.
+    """
+    return Subprocess(MeasuredEngine, method, vectors.reopened(), queries.reopened(), group)
 
 
 def store_process(
@@ -52,11 +57,15 @@ def store_process(
 class MeasuredEngine:
     """A method's engine, in its process."""
 
-    def __init__(self, method: Method, vectors: VectorFile, queries: VectorFile) -> None:
+    def __init__(
+        self, method: Method, vectors: VectorFile, queries: VectorFile, group: Path | None
+    ) -> None:
+        if group is not None:
+            join(group)
         self._engine = method.make()
         self._vectors, self._queries = vectors, queries.take(np.arange(len(queries)))
         self._folder = TemporaryDirectory(prefix="slimdex-bench-")  # removed with the process
-        self._before = Resident.now()
+        self._before = Resident.now(vectors.path)
 
     def build(self) -> Seconds:
         """Index all vectors; returns seconds by stage."""
@@ -90,7 +99,8 @@ class MeasuredEngine:
 
     def memory(self) -> tuple[Footprint, Resident]:
         """Sizes as the structures report them, and the growth of the process by the build."""
-        return self._engine.footprint(), Resident.now().since(self._before)
+        now = Resident.now(self._vectors.path)
+        return self._engine.footprint(), now.since(self._before)
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,10 @@ from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 
 from slimdex.indexes.codes.kinds import by_size
+from slimdex.indexes.errors import InputError
 from slimdex.indexes.execution.progress import progress
 from slimdex.indexes.settings import Settings
 
@@ -18,6 +20,7 @@ from ..engines.engine import VECTORS, Seconds
 from ..engines.measured import MeasuredEngine, engine_process
 from ..engines.processes import Contender, Subprocess, WorkerError, in_turns, replace_rows
 from ..engines.registry import Method, missing, names_of
+from ..memory_cap import MemoryGroup
 from ..paired_measures import Judge, depth_for
 from ..rows import ResultsFile, Row, key_of
 from .retrieval_study import ANSWERS, RESCORED, Task, part, sizes, uncompressed
@@ -27,15 +30,18 @@ QUERIES = 1000
 ROUNDS, ROUND_QUERIES = 8, 40
 BUILDS, SHORT_BUILD = 3, 12.0
 """Builds of each method, and seconds above which there is only one."""
+CAPPED, CAPPED_ROUNDS = "capped", 2
+"""End of the names of times below a limit of memory, and its rounds: a query may read all."""
 BATCH_QUERIES = 500
 """Queries in one call for the throughput: some peers answer 30 per second."""
 
 
 @dataclass(kw_only=True)
 class _Asked(Contender[MeasuredEngine]):
-    """A method at one effort; the efforts of a method share its process."""
+    """A method at one effort; the efforts of a method share its process and its group."""
 
     effort: int = 0
+    group: MemoryGroup | None = None
 
     def prepare(self) -> None:
         """Set the effort."""
@@ -64,49 +70,82 @@ def contenders(dim: int, rows: int, names: Sequence[str] = ()) -> list[Method]:
 
 
 def measure_peers(
-    task: Task, methods: Sequence[Method], results: ResultsFile, about: Row
+    task: Task, methods: Sequence[Method], results: ResultsFile, about: Row, cap: int | None = None
 ) -> list[str]:
-    """Write a row for each effort of each method, unless all exist; returns failures."""
-    keys = {(m, e): _key(task, methods, m, e) for m in methods for e in m.efforts}
+    """Write a row for each effort of each method, unless all exist; returns failures.
+
+    With a `cap` in bytes, queries are timed again while no process may take more. Rows of methods
+    that don't fit have no such times.
+    """
+    keys = {(m, e): _key(task, methods, m, e, cap) for m in methods for e in m.efforts}
     if results.rows.keys() == set(keys.values()):
         return []
     depth = depth_for(task.dataset, ANSWERS)
-    count = max(min(ROUND_QUERIES, len(task.queries) // ROUNDS), 1)
-
-    def judge(asked: _Asked, _: int) -> None:
-        columns = exact.columns(*asked.process.remote.answer(depth))
-        asked.row |= {name: v for name, v in columns.items() if not name.startswith("recall@100")}
-
-    def ask(asked: _Asked, turn: int) -> None:
-        start = turn * count % len(task.queries)
-        found = asked.process.remote.latencies(ANSWERS, start, start + count, threads)
-        asked.seconds[name] += found
-
-    def rate(asked: _Asked, _: int) -> None:
-        batch = min(BATCH_QUERIES, len(task.queries))
-        asked.row["queries_per_s"] = asked.process.remote.throughput(ANSWERS, batch)
-        asked.row |= sizes(*asked.process.remote.memory(), task)
-
     with ExitStack() as stack:
-        built = _built(task, methods, keys, stack)
+        built = _built(task, methods, keys, stack, in_groups=cap is not None)
         exact = Judge(task.dataset, *built[0].process.remote.answer(depth))
-        in_turns(built, judge, "answers")
-        for name, threads in (("one", 1), ("all", None)):
-            in_turns(built, ask, f"{name} thread{'s' if threads is None else ''}", ROUNDS)
-        in_turns(built, rate, "throughput")
+        in_turns(built, partial(_judge, exact, depth), "answers")
+        in_turns(built, partial(_time, task, "one", 1), "one thread", ROUNDS)
+        in_turns(built, partial(_time, task, "all", None), "all threads", ROUNDS)
+        in_turns(built, partial(_rate, task), "throughput")
+        if cap is not None:
+            _time_capped(task, built, cap)
     return replace_rows(results, built, about)
 
 
-def _key(task: Task, methods: Sequence[Method], method: Method, effort: int) -> str:
+def _judge(exact: Judge, depth: int, asked: _Asked, _: int) -> None:
+    columns = exact.columns(*asked.process.remote.answer(depth))
+    asked.row |= {name: v for name, v in columns.items() if not name.startswith("recall@100")}
+
+
+def _time(task: Task, name: str, threads: int | None, asked: _Asked, turn: int) -> None:
+    count = max(min(ROUND_QUERIES, len(task.queries) // ROUNDS), 1)
+    start = turn * count % len(task.queries)
+    seconds = asked.process.remote.latencies(ANSWERS, start, start + count, threads)
+    asked.seconds[name] += seconds
+
+
+def _rate(task: Task, asked: _Asked, _: int) -> None:
+    batch = min(BATCH_QUERIES, len(task.queries))
+    asked.row["queries_per_s"] = asked.process.remote.throughput(ANSWERS, batch)
+    asked.row |= sizes(*asked.process.remote.memory(), task)
+
+
+def _time_capped(task: Task, built: Sequence[_Asked], cap: int) -> None:
+    """Time queries of each that fits; this comes last, since the system may end the others."""
+    for turn in range(CAPPED_ROUNDS):
+        for done, asked in enumerate(built, start=1):
+            asked.row["cap_bytes"] = cap
+            progress("capped", turn * len(built) + done, CAPPED_ROUNDS * len(built))
+            if asked.error is not None or asked.group is None:
+                continue
+            try:
+                asked.group.limit(cap)
+                asked.prepare()
+                _time(task, CAPPED, 1, asked, turn)
+            except InputError:
+                asked.seconds.pop(CAPPED, None)
+
+
+def _key(
+    task: Task, methods: Sequence[Method], method: Method, effort: int, cap: int | None
+) -> str:
     names = sorted(m.name for m in methods)  # figures beside other methods are not comparable
-    return key_of(task.facts() | method.columns(effort) | {"with": names, "seed": 0})
+    conditions = {"with": names, "seed": 0} | ({} if cap is None else {"cap": cap})
+    return key_of(task.facts() | method.columns(effort) | conditions)
 
 
 def _built(
-    task: Task, methods: Sequence[Method], keys: dict[tuple[Method, int], str], stack: ExitStack
+    task: Task,
+    methods: Sequence[Method],
+    keys: dict[tuple[Method, int], str],
+    stack: ExitStack,
+    *,
+    in_groups: bool,
 ) -> list[_Asked]:
     """Build all methods in turn, fast ones repeatedly; medians are kept."""
     processes: dict[Method, Subprocess[MeasuredEngine]] = {}
+    groups = {m: stack.enter_context(MemoryGroup()) for m in methods if in_groups}
     seconds: dict[Method, list[Seconds]] = defaultdict(list)
     errors: dict[Method, str] = {}
     for turn in range(BUILDS):
@@ -116,7 +155,8 @@ def _built(
                 continue
             if turn:
                 processes[method].close()
-            process = engine_process(method, task.vectors, task.queries)
+            group = groups[method].folder if method in groups else None
+            process = engine_process(method, task.vectors, task.queries, group)
             processes[method] = stack.enter_context(process)
             try:
                 seconds[method].append(process.remote.build())
@@ -126,7 +166,13 @@ def _built(
     for method, effort in keys:
         row = {"key": keys[method, effort]} | task.facts() | method.columns(effort)
         row |= _median(seconds[method])
-        own = _Asked(name=method.name, row=row, process=processes[method], effort=effort)
+        own = _Asked(
+            name=method.name,
+            row=row,
+            process=processes[method],
+            effort=effort,
+            group=groups.get(method),
+        )
         own.error = errors.get(method)
         asked.append(own)
     return asked

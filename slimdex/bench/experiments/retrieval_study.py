@@ -172,7 +172,7 @@ def sizes(footprint: Footprint, growth: Resident, task: Task) -> Row:
     count = len(task.vectors)
     return row | {
         "process_row_bytes": growth.own / count,
-        "process_files_row_bytes": growth.files / count,
+        "mapped_row_bytes": growth.files / count,
     }
 
 

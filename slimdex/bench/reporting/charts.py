@@ -18,11 +18,9 @@ from .retrieval_tables import (
     RESCORED,
     SLIMDEX,
     fastest_at,
-    is_reported,
     lines_of,
     mean_by_method,
     of_task,
-    resident_bytes,
     stage,
     tasks,
 )
@@ -44,7 +42,7 @@ SHARES = (1, 2, 4, 8, 16, 32, 64, 128)
 PLOT = (280.0, 280.0)
 """Pixels of the part of a plot that names may take."""
 TITLES = {
-    "peers": "Time, and memory without the files that slimdex maps",
+    "peers": "Time, and private memory, without mapped files",
     "quality": "Quality against memory, mean over the sets",
 }
 """Name of a picture -> its title."""
@@ -108,12 +106,11 @@ def _peer_map(rows: Sequence[Row]) -> Iterator[Chart]:
         alt.Scale(type="log", domain=decades([p[axis] for p in points]), nice=False)
         for axis in ("memory", "p50")
     ]
-    x = alt.X("memory:Q", title="bytes a vector in memory (index or process)", scale=scales[0])
+    x = alt.X("memory:Q", title="private bytes a vector, by growth of the process", scale=scales[0])
     y = alt.Y("p50:Q", title="median ms a query, one thread", scale=scales[1])
     base = alt.Chart(_data(points)).encode(x=x, y=y)
-    shape = alt.Shape("reported:N", title="bytes reported by")
     colour = alt.condition("datum.ours", alt.value(OURS), alt.value(OTHERS))
-    dots = base.mark_point(filled=True, size=140, opacity=1).encode(color=colour, shape=shape)
+    dots = base.mark_point(filled=True, size=140, opacity=1).encode(color=colour)
     align, dx, dy = (alt.ExprRef(f"datum.{name}") for name in ("align", "dx", "dy"))
     names = base.mark_text(align=align, dx=dx, dy=dy, fontSize=12).encode(text="method:N")
     first = rows[0]
@@ -141,8 +138,7 @@ def _peer_point(row: Row) -> Row:
         "method": row["method"],
         "ours": row["method"].startswith(SLIMDEX),
         "p50": row["p50_ms_one"],
-        "memory": resident_bytes(row),
-        "reported": "the index" if is_reported(row) else "growth of the process",
+        "memory": row["process_row_bytes"],
     }
 
 

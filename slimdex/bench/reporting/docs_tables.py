@@ -38,7 +38,7 @@ def _of(columns: Sequence[Column], *heads: str) -> tuple[Column, ...]:
 QUALITY = tuple(c for c in HEADLINE if c.head not in ("model", "queries", "its candidates"))
 PEERS = _of(
     BESIDE_PEERS,
-    *("", "agreement", "p50 ms", "batch, queries/s", "build s", "bytes a vector", "process grew"),
+    *("", "agreement", "p50 ms", "batch, queries/s", "build s", "private", "and mapped", "disk"),
 )
 
 

@@ -212,19 +212,23 @@ def fastest_at(rows: Sequence[Row], least: float = FASTEST_AT, by: str = "p50_ms
     return sorted(best.values(), key=lambda r: r[by])
 
 
-def resident_bytes(row: Row) -> float:
-    """Bytes per vector in memory, with its share of the fixed cost, as the index reports.
+def reported_bytes(row: Row) -> float | None:
+    """Bytes per vector in memory as the index reports, with its share of the fixed cost.
 
-    If the index does not report them, the growth of the process, including pages of mapped files.
+    None if it doesn't: compare methods by the growth of their processes, which all have.
     """
-    if not is_reported(row):
-        return float(row["process_row_bytes"] + row["process_files_row_bytes"])
+    if row["ram_row_bytes"] is None:
+        return None
     return float(row["ram_row_bytes"] + (row["ram_fixed_bytes"] or 0) / row["documents"])
 
 
-def is_reported(row: Row) -> bool:
-    """Return whether the index reports its own size."""
-    return row["ram_row_bytes"] is not None
+def with_mapped(row: Row) -> float | None:
+    """Bytes per vector that the process grew, private and pages of the index's files.
+
+    None for older rows, whose mapped pages include those of the index's input.
+    """
+    mapped = row.get("mapped_row_bytes")
+    return None if mapped is None else float(row["process_row_bytes"] + mapped)
 
 
 HEADLINE = (
@@ -254,9 +258,11 @@ BESIDE_PEERS = (
     *(Column(f"p50 ms at {least}", f"p50_ms_at_{least}", ".2f") for least in LOWER),
     Column("batch, queries/s", "queries_per_s", ",.0f"),
     Column("build s", "build_s", ".2f"),
-    Column("bytes a vector", lambda row: resident_bytes(row) if is_reported(row) else None, ",.0f"),
-    Column("process grew", "process_row_bytes", ",.0f"),
-    Column("and mapped", "process_files_row_bytes", ",.0f"),
+    Column("p50 ms capped", "p50_ms_capped", ".2f"),
+    Column("private", "process_row_bytes", ",.0f"),
+    Column("and mapped", with_mapped, ",.0f"),
+    Column("disk", "disk_row_bytes", ",.0f"),
+    Column("as reported", reported_bytes, ",.0f"),
 )
 EVERY = (
     *SET_AND_MODEL,
@@ -282,14 +288,14 @@ EVERY = (
     Column("queries/s", "queries_per_s", ",.0f"),
     Column("fit s", "fit_s", ".2f"),
     Column("build s", "build_s", ".2f"),
-    Column("grew", "process_row_bytes", ",.0f"),
-    Column("mapped", "process_files_row_bytes", ",.0f"),
+    Column("private", "process_row_bytes", ",.0f"),
+    Column("and mapped", with_mapped, ",.0f"),
 )
 EVERY_NOTE = (
     "Bytes a vector from the structures; disk: bytes a vector. Read: KiB of rows on disk that "
     "a query looks at; cold: of the pages they lie on. Intervals: 95%, paired with float32. "
-    "Milliseconds: one query on one thread, pages in the system's cache. Grew and mapped: "
-    "bytes a vector that the process got, its own and of files."
+    "Milliseconds: one query on one thread, pages in the system's cache. Private, and mapped: "
+    "bytes a vector that the process grew, without and with pages of the index's files."
 )
 
 
@@ -330,9 +336,18 @@ def beside_peers(rows: Sequence[Row]) -> list[Table]:
         failed = failures(row for row in rows if (row["set"], row["model"]) == task)
         absent = [name for name in names_of(VECTORS) if name not in {row["method"] for row in mine}]
         note += failed or (f"; not measured: {', '.join(absent)}" if absent else "")
+        note += _memory_note(mine)
         shown = [row | _times_at_lower(mine, row["method"]) for row in fastest_at(mine)]
         found.append(tabulated(f"Beside what people use: {task[0]}", note, BESIDE_PEERS, shown))
     return found
+
+
+def _memory_note(rows: Sequence[Row]) -> str:
+    """Describe what memory was measured, if not all of it, and its limit."""
+    if any("mapped_row_bytes" not in row for row in rows):
+        return "; mapped files were not measured apart from the input: private memory alone"
+    caps = {row["cap_bytes"] for row in rows if "cap_bytes" in row}
+    return "".join(f"; capped: at most {cap // 10**6} MB beyond Python's" for cap in sorted(caps))
 
 
 def _times_at_lower(rows: Sequence[Row], method: str) -> Row:

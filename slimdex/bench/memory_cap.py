@@ -1,0 +1,78 @@
+"""A limit of a process's memory that the system enforces: a control group of Linux."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Self
+
+from slimdex.indexes.errors import InputError
+
+GROUPS = Path("/proc/self/cgroup")
+MOUNTED = Path("/sys/fs/cgroup")
+
+
+class MemoryGroup:
+    """A control group: what a process in it takes is counted, and can be limited.
+
+    Pages of files count too, unless they were in memory before: the system drops them to stay
+    below the limit. It is removed at the end of a `with`, when its processes have ended.
+
+    Raises `InputError` if this process may not make one.
+    """
+
+    def __init__(self) -> None:
+        try:
+            parent, limit = place_of_groups(GROUPS.read_text())
+            self.folder = Path(mkdtemp(prefix="slimdex-", dir=parent))
+        except OSError as error:
+            raise InputError(f"no control group can be made here: {error}") from error
+        self._limit = self.folder / limit
+        if not self._limit.exists():
+            self.folder.rmdir()
+            raise InputError(f"no control group can be made here: {parent} limits no memory")
+
+    def limit(self, nbytes: int) -> None:
+        """Limit the memory of the group's processes, or raise `InputError`.
+
+        With version 2 of control groups, the system may end them instead of refusing.
+        """
+        try:
+            self._limit.write_text(str(nbytes))
+        except OSError as error:
+            raise InputError(f"more than {nbytes:,} bytes are in use") from error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with suppress(OSError):  # a process of a library may still be ending
+            self.folder.rmdir()
+
+
+def join(folder: Path) -> None:
+    """Move this process into a group; memory that it has already is not counted."""
+    (folder / "cgroup.procs").write_text(str(os.getpid()))
+
+
+def place_of_groups(own_groups: str) -> tuple[Path, str]:
+    r"""Return the folder of new groups, and the name of the file with a group's limit.
+
+    `own_groups` is the text of /proc/self/cgroup.
+
+    >>> place_of_groups("4:memory:/a/b\n1:cpu:/\n0::/a\n")
+    (PosixPath('/sys/fs/cgroup/memory/a/b'), 'memory.limit_in_bytes')
+    >>> place_of_groups("0::/user.slice/shell.scope\n")
+    (PosixPath('/sys/fs/cgroup/user.slice'), 'memory.max')
+    >>> place_of_groups("0::/\n")
+    (PosixPath('/sys/fs/cgroup'), 'memory.max')
+    """
+    lines = (line.split(":", 2) for line in own_groups.splitlines())
+    groups = {controllers: path.lstrip("/") for _, controllers, path in lines}
+    if "memory" in groups:  # version 1
+        return MOUNTED / "memory" / groups["memory"], "memory.limit_in_bytes"
+    # Version 2 limits no group within one that has processes, so it is made beside our own.
+    own = MOUNTED / groups.get("", "")
+    return (own.parent if groups.get("") else own), "memory.max"
