@@ -22,6 +22,7 @@ import numpy as np
 from slimdex.indexes.arrays import Rows
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.execution.progress import progress
+from slimdex.indexes.execution.threads import one_thread
 from slimdex.indexes.ranking import agreement
 from slimdex.indexes.search.reduced_index import ReducedIndex
 from slimdex.indexes.search.rescoring import Rescorer
@@ -46,7 +47,6 @@ from slimdex.retrieval.user_cache import cache_folder
 
 from ..datasets import Dataset
 from ..datasets import encoded as kept_vectors
-from ..machine import limit_threads
 
 SHARES = (1 / 8, 1 / 4, 1 / 2, 1.0)
 GRID: Grid = tuple((kind, SHARES) for kind in ("pq", "rabitq", "sq4", "sq8", "fp16", "flat"))
@@ -183,16 +183,16 @@ class Study:
         }
 
     def _seconds(self, index: ReducedIndex) -> list[float]:
-        """Time single searches on one thread, as many as fit in `TIMED_S`, at least `FEWEST`."""
+        """Time single searches on one thread, as many as fit in `TIMED_S`, at least `FEWEST`.
+
+        The first `FEWEST` are searched once before, to warm up.
+        """
         asked = Pool.asked(ASKED, self._questions.pool.vectors)
-        limit_threads(1)
-        try:
-            _, first = answers(index, asked.part(slice(FEWEST)), self.trials.hidden)
-            count = int(TIMED_S / float(np.median(first)))
-            _, more = answers(index, asked.part(slice(FEWEST, count)), self.trials.hidden)
-        finally:
-            limit_threads(None)
-        return [*first, *more]
+        with one_thread():
+            _, seconds = answers(index, asked.part(slice(FEWEST)), self.trials.hidden)
+            count = max(int(TIMED_S / float(np.median(seconds))), FEWEST)
+            _, seconds = answers(index, asked.part(slice(count)), self.trials.hidden)
+        return seconds
 
     def _by_labels(self, index: ReducedIndex) -> dict[str, float]:
         """nDCG@10 and MRR@10 of the documents found."""

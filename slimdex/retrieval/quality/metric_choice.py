@@ -145,7 +145,7 @@ def _chosen_by_keywords(
 def _chosen_by_labels(
     snapshot: Snapshot, encoder: Encoder, sample: Rows, judged: Sequence[Judged]
 ) -> Choice:
-    wanted = np.array([row for query in judged for row in query.labels])
+    wanted = np.array([row for query in judged for row in query.labels if row >= 0], np.int64)
     own = np.array([query.own for query in judged])
     rows = np.union1d(sample, np.union1d(wanted, own[own >= 0]))
     place = {row: i for i, row in enumerate(rows.tolist())}
@@ -153,7 +153,7 @@ def _chosen_by_labels(
         snapshot.moments(),
         snapshot.index.vectors.take(rows),
         encoded(encoder, [query.text for query in judged]),
-        [{place[row]: relevance for row, relevance in q.labels.items()} for q in judged],
+        [{place.get(row, row): relevance for row, relevance in q.labels.items()} for q in judged],
         np.array([place.get(row, -1) for row in own.tolist()]),
     )
     by = f"{len(judged):,} queries with labels"
