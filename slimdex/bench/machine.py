@@ -18,6 +18,8 @@ from typing import Any
 import psutil
 from threadpoolctl import threadpool_limits
 
+from slimdex.indexes.execution.threads import bind_threads
+
 FLAGS = ("avx2", "avx512f", "avx_vnni", "avx512_vnni", "avx512_bf16", "amx_bf16", "amx_int8")
 """Processor flags that matter for speed: wide registers, products of int8 and bf16."""
 LIBRARIES = ("slimdex", "numpy", "faiss-cpu", "torch", "transformers")
@@ -115,10 +117,7 @@ def limit_threads(threads: int | None) -> None:
     available = sorted(_PROCESSORS)
     count = len(available) if threads is None else threads
     threadpool_limits(limits=count)
-    if hasattr(os, "sched_setaffinity"):
-        for task in Path("/proc/self/task").iterdir():
-            with suppress(OSError):  # a thread may have ended meanwhile
-                os.sched_setaffinity(int(task.name), set(available[:count]))
+    bind_threads(set(available[:count]))
 
 
 def processor_name(info: Mapping[str, str]) -> str:

@@ -60,9 +60,12 @@ def _vectors(package: str, make: Callable[[], Engine], efforts: tuple[int, ...])
     return Library(make, (package,), {VECTORS: efforts})
 
 
-def _faiss_lists(codes: str) -> Library:
-    """FAISS's lists over codes, whose candidates fp16 rows in memory score again."""
-    factory = f"IVF{{lists}},{codes},Refine(SQfp16)"
+def _faiss_lists(codes: str, rotation: str = "") -> Library:
+    """FAISS's lists over codes, whose candidates fp16 rows in memory score again.
+
+    `rotation` begins the factory string of codes that FAISS expects rotated rows for.
+    """
+    factory = f"{rotation}IVF{{lists}},{codes},Refine(SQfp16)"
     parameters = f"nprobe={{}},k_factor_rf={RESCORED // 10}"
     return _vectors("faiss-cpu", lambda: Faiss(factory, parameters), LIST_EFFORTS)
 
@@ -79,7 +82,7 @@ LIBRARIES: dict[str, Library] = {
         "faiss-cpu", lambda: Faiss(f"HNSW{GRAPH_LINKS}", "efSearch={}"), GRAPH_EFFORTS
     ),
     "FAISS IVF-PQ": _faiss_lists("PQ{half}x4fs"),
-    "FAISS IVF-RaBitQ": _faiss_lists("RaBitQfs"),
+    "FAISS IVF-RaBitQ": _faiss_lists("RaBitQfs", rotation="RR,"),
     "rabitqlib IVF": _vectors("rabitqlib", RabitqLists, LIST_EFFORTS),
     "SymphonyQG": _vectors("rabitqlib", RabitqGraph, GRAPH_EFFORTS),
     "ScaNN": _vectors("scann", Scann, LIST_EFFORTS),

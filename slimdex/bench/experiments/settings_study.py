@@ -10,7 +10,7 @@ labels, the search that users get is measured as well, from a text to documents.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from slimdex.indexes.arrays import Matrix, Rows, normalize_rows
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.execution.progress import progress
+from slimdex.indexes.execution.threads import one_thread
 from slimdex.indexes.ranking import agreement
 from slimdex.indexes.search.reduced_index import ReducedIndex
 from slimdex.indexes.search.rescoring import Rescorer
@@ -38,6 +39,7 @@ from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.base import Encoder, encode_queries
 from slimdex.retrieval.encoders.transformer import TransformerEncoder
 from slimdex.retrieval.index import Index
+from slimdex.retrieval.quality.cross_fitting import cross_fitted
 from slimdex.retrieval.quality.evaluation import (
     labelled,
     latency,
@@ -58,7 +60,6 @@ from slimdex.retrieval.user_cache import cache_folder
 
 from ..datasets import Dataset
 from ..datasets import encoded as kept_vectors
-from ..machine import limit_threads
 from ..paired_measures import interval
 
 SHARES = (1 / 8, 1 / 4, 1 / 2, 1.0)
@@ -274,15 +275,16 @@ class Study:
         }
 
     def _seconds(self, index: ReducedIndex) -> list[float]:
-        """Time single searches on one thread, as many as fit in `TIMED_S`, at least `FEWEST`."""
+        """Time single searches on one thread, as many as fit in `TIMED_S`, at least `FEWEST`.
+
+        The first `FEWEST` are searched once before, to warm up.
+        """
         asked = Pool.asked(ASKED, self._questions.pool.vectors)
-        limit_threads(1)
-        try:
-            _, warm = answers(index, asked.part(slice(FEWEST)), self.trials.hidden)
-            count = max(FEWEST, int(TIMED_S / float(np.median(warm))))
-            return answers(index, asked.part(slice(count)), self.trials.hidden)[1]
-        finally:
-            limit_threads(None)
+        with one_thread():
+            _, seconds = answers(index, asked.part(slice(FEWEST)), self.trials.hidden)
+            count = max(int(TIMED_S / float(np.median(seconds))), FEWEST)
+            _, seconds = answers(index, asked.part(slice(count)), self.trials.hidden)
+        return seconds
 
     def _by_labels(self, index: ReducedIndex) -> dict[str, PerQuery]:
         """nDCG@10 and MRR@10 of each query, of the documents found."""
@@ -304,13 +306,10 @@ def with_interval(name: str, values: PerQuery) -> dict[str, float]:
     return {name: float(values.mean()), f"{name}_low": float(low), f"{name}_high": float(high)}
 
 
-def _timed(calls: Sequence[Any]) -> list[float]:
+def _timed(calls: Sequence[Callable[[], object]]) -> list[float]:
     """Seconds of calls on one thread."""
-    limit_threads(1)
-    try:
+    with one_thread():
         return seconds_of(calls)
-    finally:
-        limit_threads(None)
 
 
 def measure_settings(subject: Subject, sample: int) -> Measured:
@@ -391,22 +390,14 @@ def swept(tried: Sequence[Settings], current: Settings, chosen: Point | None) ->
 
 
 def held_out(study: Study, metrics: Sequence[Settings], current: Settings) -> Point:
-    """Choose the best (beta, gamma) by each half of the queries, and judge it by the other half.
+    """Gain of the best (beta, gamma), chosen by each half of the queries and judged by the other.
 
-    The best of many on the queries that choose it looks better than it is.
+    The best of many on the queries that choose it looks better than it is: see `cross_fitted`.
     """
-    each, now = [study.ndcg[settings] for settings in metrics], study.ndcg[current]
-    places = np.random.default_rng(0).permutation(len(now))
-    halves = places[: len(now) // 2], places[len(now) // 2 :]
-    difference: PerQuery = np.zeros(len(now))
-    best = list[Settings]()
-    for choosing, judging in (halves, halves[::-1]):
-        if len(choosing):
-            chosen = int(np.argmax([values[choosing].mean() for values in each]))
-            difference[judging] = (each[chosen] - now)[judging]
-            best.append(metrics[chosen])
-    cells = [{"beta": settings.beta, "gamma": settings.gamma} for settings in best]
-    return {"cells": cells, **with_interval("ndcg@10_delta", difference)}
+    order = np.random.default_rng(0).permutation(len(study.ndcg[current]))
+    each = np.stack([study.ndcg[settings] for settings in metrics], axis=1)
+    gains = cross_fitted(each[order]) - study.ndcg[current][order]
+    return with_interval("ndcg@10_delta", gains)
 
 
 def measure_search(index: Index, questions: Questions, by_meaning: PerQuery) -> Point | None:
@@ -419,12 +410,8 @@ def measure_search(index: Index, questions: Questions, by_meaning: PerQuery) -> 
     texts, vectors = questions.texts, questions.pool.vectors
     each = [_ndcg_of(index, questions, i) for i in range(len(texts))]
     found: PerQuery = np.array(each)
-    limit_threads(1)
-    try:
-        times = times_to_documents(index, texts)
-        encoding = latency(seconds_of([partial(encode_queries, index.encoder, [t]) for t in texts]))
-    finally:
-        limit_threads(None)
+    times = times_to_documents(index, texts)
+    encoding = latency(_timed([partial(encode_queries, index.encoder, [text]) for text in texts]))
     return {
         "has_words": index.state.words is not None,
         "ndcg@10": float(found.mean()),

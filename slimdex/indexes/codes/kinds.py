@@ -105,7 +105,10 @@ PQ = Kind(
 """Decoded rows are shorter than the unit rows they encode, by different amounts, so inner products
 rank poorly encoded rows too low. Distances include the decoded row's own length, which reduces this
 bias (Jegou et al. 2011, "Product Quantization for Nearest Neighbor Search", section III)."""
-RABITQ = Kind("rabitq", lambda k, n: "RaBitQ")
+RABITQ = Kind("rabitq", lambda k, n: f"RR{k},RaBitQ")
+"""A code has one bit for each axis, so a random rotation first gives all axes a like share of the
+variance (Gao and Long 2024, "RaBitQ", section 3.1.2); axes of whitening are sorted by variance.
+FAISS leaves the rotation to its caller. It is stored with the codes."""
 IVF_PQ = Kind(
     "ivf-pq",
     lambda k, n: f"IVF{ivf_lists(n)},PQ{k // 4}x4fs",

@@ -8,9 +8,11 @@ eigenvectors of 384 dimensions took a second instead of 40 ms, and `slimdex sear
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cache
+from pathlib import Path
 from threading import Condition
 from typing import Any
 
@@ -128,6 +130,33 @@ def eigh(matrix: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
 def decomposition(d: int) -> int:
     """Multiplications in the decomposition of a matrix (d, d) that threads can share."""
     return d**3 // 8
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Context in which this process has one thread and one processor, to time single searches.
+
+    Limits of OpenMP and BLAS do not affect libraries with thread pools of their own, so all threads
+    of the process are also bound to one processor, where the system allows that.
+    """
+    from threadpoolctl import threadpool_limits
+
+    before = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set[int]()
+    with threadpool_limits(limits=1):
+        bind_threads({min(before)} if before else before)
+        try:
+            yield
+        finally:
+            bind_threads(before)
+
+
+def bind_threads(processors: set[int]) -> None:
+    """Bind all threads of this process to some processors, where the system allows that."""
+    if not processors or not hasattr(os, "sched_setaffinity"):
+        return
+    for task in Path("/proc/self/task").iterdir():
+        with suppress(OSError):  # a thread may have ended meanwhile
+            os.sched_setaffinity(int(task.name), processors)
 
 
 @cache

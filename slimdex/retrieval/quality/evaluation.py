@@ -23,7 +23,7 @@ from slimdex.indexes.bounds import betting_bound
 from slimdex.indexes.codes.faiss_index import FaissIndex
 from slimdex.indexes.codes.kinds import FLAT
 from slimdex.indexes.errors import InputError
-from slimdex.indexes.execution.threads import product
+from slimdex.indexes.execution.threads import one_thread, product
 from slimdex.indexes.ranking import agreement, best_of, compacted, stacked
 from slimdex.indexes.search.reduced_index import reduced
 
@@ -34,7 +34,7 @@ from ..search.request import SearchRequest
 from ..store.passages import DocumentRows
 from ..store.state import SENTENCE
 from .info import memory, word_bytes
-from .labels import Qrels, per_query
+from .labels import Qrels, per_query, with_labels
 from .query_pools import document_pool, encoded
 from .recall_trials import ERROR, is_own, without_own
 
@@ -54,7 +54,11 @@ LABELS = {
     **{f"text_to_documents_p{p}_ms": f"text to documents, p{p} ms" for p in PERCENTILES},
 }
 """Labels of the measures."""
-BY_LABELS = "nDCG, MRR, recall: by labels; recall is the share of relevant documents that is found."
+BY_LABELS = (
+    "nDCG, MRR, recall: by labels; recall is the share of relevant documents that is found. "
+    "Labelled documents that the index lacks count as not found, as in trec_eval and tune."
+)
+TIMES = "Times: of one query at a time on one thread, after three to warm up."
 FUSED = "Column default: as `slimdex search` answers; column index: by meaning alone."
 Ranking = Callable[[int], tuple[Matrix, Rows]]
 """Number of results -> scores and rows (1, k) for one query, best first, padded with -inf, -1."""
@@ -125,14 +129,8 @@ def labelled(
 
     Raises `InputError` if no query has labels, or they are not for documents of the index.
     """
-    judged = [(id, text) for id, text in queries if id in qrels]
-    if not judged:
-        raise InputError(f"none of {len(queries)} queries has a label among {len(qrels)}")
     ids = index.store.ids_by_row(index.state.rows)
-    known = set(ids)
-    if not any(document in known for labels in qrels.values() for document in labels):
-        raise InputError("none of the labelled documents is in the index; expected the same ids")
-    return judged, ids
+    return with_labels(queries, qrels, set(ids)), ids
 
 
 def evaluate_self(index: Index, *, sample: int = 500) -> dict[str, Any]:
@@ -166,6 +164,7 @@ def explained(report: Mapping[str, Any]) -> list[str]:
         "Whitening changes that order on purpose; only labels show whether for the better.",
         *([FUSED] if "default" in report else []),
         "Column exact: exact search over the encoder's vectors, uncompressed.",
+        TIMES,
     ]
     if "recall@10" in report["index"]:
         lines.insert(0, BY_LABELS)
@@ -269,7 +268,7 @@ def times_to_documents(
     ]
     requests = [replace(request, hybrid=hybrid) for request in requests]
     calls = [partial(index.read, answer, request, index.encoder_of) for request in requests]
-    start, found = "vector" if is_vector else "text", latency(seconds_of(calls))
+    start, found = "vector" if is_vector else "text", latency(_seconds_on_one_thread(calls))
     return {f"{start}_to_documents_{name}": ms for name, ms in found.items()}
 
 
@@ -285,6 +284,11 @@ def seconds_of(calls: Sequence[Callable[[], object]]) -> list[float]:
     return seconds
 
 
+def _seconds_on_one_thread(calls: Sequence[Callable[[], object]]) -> list[float]:
+    with one_thread():
+        return seconds_of(calls)
+
+
 def _side_by_side(
     index: Index, texts: Sequence[str] | None, vectors: Matrix, own: Rows, depth: int
 ) -> tuple[dict[str, Any], dict[str, Results], NDArray[np.float64]]:
@@ -294,7 +298,8 @@ def _side_by_side(
     dropping, exact_search = own.shape[1], ExactSearch(index)
     searches = [partial(nearest_of, index, vector[None]) for vector in vectors]
     count = depth + dropping
-    seconds = seconds_of([partial(exact_search, vector[None], count) for vector in vectors])
+    calls = [partial(exact_search, vector[None], count) for vector in vectors]
+    seconds = _seconds_on_one_thread(calls)
     exact = _without_own(Results(*exact_search(vectors, count), seconds), own)
     found = _without_own(_deep_results(searches, depth, dropping), own)
     own_rows = _own_metric_rows(index, vectors, NEAREST + dropping)
@@ -324,7 +329,8 @@ def _deep_results(searches: Sequence[Ranking], depth: int, more: int) -> Results
     found = [deep(search, depth + more, more) for search in searches]
     each = [(np.array([s], np.float32), np.array([r], np.int64)) for s, r in found]
     width = max((rows.shape[1] for _, rows in each), default=0)
-    seconds = seconds_of([partial(search, min(NEAREST, depth) + more) for search in searches])
+    calls = [partial(search, min(NEAREST, depth) + more) for search in searches]
+    seconds = _seconds_on_one_thread(calls)
     return Results(*stacked(each, width), seconds)
 
 

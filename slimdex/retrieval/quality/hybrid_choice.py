@@ -8,11 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import sqrt
-from statistics import NormalDist
 
 import numpy as np
-from numpy.typing import NDArray
 
 from slimdex.indexes.arrays import Matrix, Rows
 from slimdex.indexes.execution.progress import progress
@@ -21,10 +18,10 @@ from ..index import Index
 from ..lexical.fusion import AUTO, OFF, Fusion
 from ..search.answer import IndexRows, candidates
 from ..store.snapshot import Snapshot
+from .cross_fitting import HALVES_ERROR, best_option, cross_fitted, gain_bound
 from .labels import Asked, Judged, labelled_queries, ndcg
 from .metric_choice import FEWEST_LABELLED
 from .query_pools import encoded
-from .recall_trials import ERROR
 
 WEIGHTS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 FUSIONS = (Fusion(AUTO), *map(Fusion, WEIGHTS), Fusion(None))
@@ -66,11 +63,10 @@ def by_labels(snapshot: Snapshot, vectors: Matrix, judged: Sequence[Judged]) -> 
     for i, query in enumerate(judged):
         measured[i] = fused_ndcg(snapshot, vectors[i : i + 1], query)
         progress("comparing fusions", i + 1, count)
-    halves = measured[: count // 2], measured[count // 2 :]
-    gains = np.concatenate([_gains(*halves), _gains(*reversed(halves))])
-    error = float(gains.std(ddof=1)) / sqrt(count)
-    low = float(gains.mean()) - NormalDist().inv_cdf(1 - ERROR) * error
-    best, by = int(measured.mean(axis=0).argmax()), f"{count:,} queries with labels"
+    gains = cross_fitted(measured) - measured[:, 0]
+    low = gain_bound(gains, HALVES_ERROR)
+    best = best_option(measured)
+    by = f"{count:,} queries with labels"
     if best == 0 or low <= 0:
         return HybridChoice(OFF, f"hybrid search: off, {by} show no clear gain")
     fusion = FUSIONS[best - 1]
@@ -78,15 +74,6 @@ def by_labels(snapshot: Snapshot, vectors: Matrix, judged: Sequence[Judged]) -> 
     name = names.get(fusion.weight, f"weight {fusion}")
     gained = f"{by} gain {100 * gains.mean():.1f} nDCG@10, {100 * low:.1f} or more"
     return HybridChoice(str(fusion), f"hybrid search: {name}, {gained}")
-
-
-def _gains(choosing: NDArray[np.float64], judging: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Gain of each judging query (q,) from the fusion that is best for the choosing queries.
-
-    Columns are fusions.
-    """
-    best = int(choosing.mean(axis=0).argmax())
-    return judging[:, best] - judging[:, 0]
 
 
 def fused_ndcg(snapshot: Snapshot, query: Matrix, judged: Judged) -> list[float]:

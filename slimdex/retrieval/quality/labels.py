@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from math import log2
 from pathlib import Path
@@ -77,6 +77,7 @@ class Asked:
 class Judged:
     """A query with labels: first row of a document -> relevance.
 
+    A document that the index lacks has a number below 0 instead of a row: it counts as not found.
     `own` is the first row of the document that is the query itself, which is no answer.
     """
 
@@ -85,18 +86,36 @@ class Judged:
     own: int = -1
 
 
+def with_labels(
+    queries: Sequence[tuple[str, str]], labels: Qrels, known: Container[str]
+) -> list[tuple[str, str]]:
+    """The queries (id, text) that have labels, also if the index lacks all of their documents.
+
+    That is trec_eval's rule: such documents count as not found.
+
+    Raises `InputError` if no query has labels, or none of the documents is among the `known`.
+    """
+    judged = [(id, text) for id, text in queries if id in labels]
+    if not judged:
+        raise InputError(f"none of {len(queries)} queries has a label among {len(labels)}")
+    if not any(document in known for each in labels.values() for document in each):
+        raise InputError("none of the labelled documents is in the index; expected the same ids")
+    return judged
+
+
 def labelled_queries(snapshot: Snapshot, asked: Asked) -> list[Judged]:
-    """The queries with a label of a document that can be found."""
+    """The queries that have labels; raises `InputError` as `with_labels` does."""
     assert asked.labels is not None
     ids, gone = snapshot.store.ids_by_row(snapshot.state.rows), set(snapshot.hidden.tolist())
     # The first passage represents a document that is cut.
     rows = {id: row for row, id in reversed([*enumerate(ids)]) if row not in gone}
     out = []
-    for id, text in asked.queries:
-        found = {rows[d]: r for d, r in asked.labels.get(id, {}).items() if d in rows}
-        if any(relevance > 0 for relevance in found.values()):
-            own = rows.get(id, -1)
-            out.append(Judged(text, found, -1 if own in found else own))
+    for id, text in with_labels(asked.queries, asked.labels, rows):
+        labels = {}
+        for missing, (document, relevance) in enumerate(asked.labels[id].items(), start=1):
+            labels[rows.get(document, -missing)] = relevance
+        own = rows.get(id, -1)
+        out.append(Judged(text, labels, -1 if own in labels else own))
     return out
 
 

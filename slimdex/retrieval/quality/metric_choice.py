@@ -13,8 +13,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from math import sqrt
-from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +28,7 @@ from slimdex.indexes.vectors.vector_file import VectorFile
 from ..encoders.base import Encoder
 from ..index import Index
 from ..store.snapshot import Snapshot
+from .cross_fitting import HALVES_ERROR, best_option, cross_fitted, gain_bound
 from .labels import Asked, Judged, labelled_queries, ndcg
 from .query_pools import encoded
 from .recall_trials import ERROR
@@ -39,6 +38,7 @@ Cell = tuple[float, float]
 STEPS = (0.0, 0.25, 0.5, 0.75, 1.0)
 CELLS: tuple[Cell, ...] = tuple(product(STEPS, STEPS))
 DEFAULT: Cell = (Choices.beta, Choices.gamma)
+_DEFAULT_FIRST = (DEFAULT, *(cell for cell in CELLS if cell != DEFAULT))
 
 HIGH_COSINE = 0.8
 """Mean cosine of random documents from which other cells are compared. It proves nothing: raw
@@ -68,9 +68,9 @@ class Choice:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The best cell, with its measure of each query and the default's.
+    """The best cell, with the measure of each query by a choice of cell and by the default.
 
-    `error` is the probability with which a bound may be wrong.
+    `error` is that of a bound: see `gain_bound`.
     """
 
     cell: Cell
@@ -91,11 +91,7 @@ class Comparison:
 
     def bound(self, times: float = 1.0) -> float:
         """Lower bound of the mean gain over so many times the default."""
-        gains = self.best - times * self.default
-        if len(gains) < 2:
-            return -np.inf
-        width = float(gains.std(ddof=1)) / sqrt(len(gains))
-        return float(gains.mean()) - NormalDist().inv_cdf(1 - self.error) * width
+        return gain_bound(self.best - times * self.default, self.error)
 
 
 def chosen_metric(
@@ -111,7 +107,8 @@ def chosen_metric(
     if asked is not None and asked.labels and encoder is not None:
         judged = labelled_queries(snapshot, asked)
         if len(judged) >= FEWEST_LABELLED:
-            return _chosen_by_labels(snapshot, encoder, sample, judged)
+            order = rng.permutation(len(judged)).tolist()
+            return _chosen_by_labels(snapshot, encoder, sample, [judged[i] for i in order])
     kept = f"{_name(DEFAULT)}, the default"
     if encoder is None:
         return Choice(DEFAULT, f"{kept}: given vectors have no texts to compare metrics with")
@@ -148,7 +145,7 @@ def _chosen_by_keywords(
 def _chosen_by_labels(
     snapshot: Snapshot, encoder: Encoder, sample: Rows, judged: Sequence[Judged]
 ) -> Choice:
-    wanted = np.array([row for query in judged for row in query.labels])
+    wanted = np.array([row for query in judged for row in query.labels if row >= 0], np.int64)
     own = np.array([query.own for query in judged])
     rows = np.union1d(sample, np.union1d(wanted, own[own >= 0]))
     place = {row: i for i, row in enumerate(rows.tolist())}
@@ -156,7 +153,7 @@ def _chosen_by_labels(
         snapshot.moments(),
         snapshot.index.vectors.take(rows),
         encoded(encoder, [query.text for query in judged]),
-        [{place[row]: relevance for row, relevance in q.labels.items()} for q in judged],
+        [{place.get(row, row): relevance for row, relevance in q.labels.items()} for q in judged],
         np.array([place.get(row, -1) for row in own.tolist()]),
     )
     by = f"{len(judged):,} queries with labels"
@@ -204,14 +201,23 @@ def by_keywords(moments: Moments, X: Matrix, queries: Matrix, targets: Rows) -> 
         own = np.take_along_axis(scores, targets[:, None], axis=1)
         return np.asarray(1 / (1 + (scores > own).sum(axis=1)))
 
-    error = ERROR / 2 / (len(CELLS) - 1)
-    return _compared(moments, X, queries, reciprocal_ranks, error)
+    measured = _measured(moments, X, queries, reciprocal_ranks)
+    best = best_option(measured)
+    return Comparison(
+        cell=_DEFAULT_FIRST[best],
+        best=measured[:, best],
+        default=measured[:, 0],
+        error=ERROR / 2 / (len(CELLS) - 1),
+    )
 
 
 def by_labels(
     moments: Moments, X: Matrix, queries: Matrix, labels: Sequence[Mapping[int, int]], own: Rows
 ) -> Comparison:
     """Compare cells by nDCG@10; bounds are one-sided.
+
+    Each half of the queries, which are in random order, is measured in the cell that is best for
+    the other half: see `cross_fitting`.
 
     Labels are row of `X` -> relevance, for each query; `own` (q,) is the row of `X` that is the
     query itself, -1 for none.
@@ -222,21 +228,25 @@ def by_labels(
         _, found = top_k(scores, np.arange(len(X)), 10)
         return np.array([ndcg(*each) for each in zip(found.tolist(), labels, strict=True)])
 
-    return _compared(moments, X, queries, ndcgs, ERROR)
+    measured = _measured(moments, X, queries, ndcgs)
+    return Comparison(
+        cell=_DEFAULT_FIRST[best_option(measured)],
+        best=cross_fitted(measured),
+        default=measured[:, 0],
+        error=HALVES_ERROR,
+    )
 
 
-def _compared(
+def _measured(
     moments: Moments,
     X: Matrix,
     queries: Matrix,
     measure: Callable[[Matrix], NDArray[np.float64]],
-    error: float,
-) -> Comparison:
-    """Find the best cell by the mean of a measure of scores."""
-    measured = dict[Cell, NDArray[np.float64]]()
-    for done, cell in enumerate(CELLS, start=1):
+) -> NDArray[np.float64]:
+    """A measure of scores (q, cells) in each cell, the default first."""
+    columns = []
+    for done, cell in enumerate(_DEFAULT_FIRST, start=1):
         rescorer = Rescorer.fit(moments, *cell)
-        measured[cell] = measure(rescorer.probes(queries).scores(X, rescorer.norms(X)))
+        columns.append(measure(rescorer.probes(queries).scores(X, rescorer.norms(X))))
         progress("comparing metrics", done, len(CELLS))
-    best = max(measured, key=lambda cell: (measured[cell].mean(), cell == DEFAULT))
-    return Comparison(cell=best, best=measured[best], default=measured[DEFAULT], error=error)
+    return np.stack(columns, axis=1)

@@ -144,8 +144,6 @@ class Sample:
             )
         if asked is not None and asked.labels:
             pool, queries = LABELLED, labelled_queries(snapshot, asked)
-            if not queries:
-                raise InputError("no query has a label of a document; expected some")
             order = rng.permutation(len(queries))[:MOST_QUERIES]
             queries = [queries[i] for i in order.tolist()]
         else:
@@ -154,7 +152,8 @@ class Sample:
             firsts = snapshot.document_rows.documents(rows).tolist()
             pairs = zip(snapshot.texts(rows), firsts, strict=True)
             queries = [Judged(dropped(text, rng), {row: 1}) for text, row in pairs if text.strip()]
-        wanted = np.unique([row for query in queries for row in query.labels])
+        labelled = [row for query in queries for row in query.labels if row >= 0]
+        wanted = np.unique(np.array(labelled, np.int64))
         wanted = np.intersect1d(snapshot.document_rows.all_rows(wanted), live)
         others = np.setdiff1d(live, wanted)
         drawn = rng.choice(others, min(count, len(others)), replace=False)

@@ -13,7 +13,7 @@ from threading import Barrier, Thread
 import pytest
 from threadpoolctl import threadpool_info
 
-from slimdex.indexes.execution.threads import LARGE, threads_for
+from slimdex.indexes.execution.threads import LARGE, one_thread, threads_for
 
 SMALL_WORK = """
     import json, os, sys, time
@@ -105,3 +105,24 @@ def test_large_products_have_all_threads() -> None:
     before = blas_threads()
     with threads_for(LARGE):
         assert blas_threads() == before
+
+
+def processors() -> set[int]:
+    """Processors that the threads of this process may use."""
+    tasks = Path("/proc/self/task").iterdir()
+    return {each for task in tasks for each in os.sched_getaffinity(int(task.name))}
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="threads can't be bound here")
+def test_searches_are_timed_on_one_thread_of_one_processor() -> None:
+    before = processors(), {each["filepath"]: each["num_threads"] for each in threadpool_info()}
+    ended = Barrier(2)
+    other = Thread(target=ended.wait)
+    other.start()
+    with one_thread():
+        assert len(processors()) == 1
+        assert {each["num_threads"] for each in threadpool_info()} == {1}
+    after = processors(), {each["filepath"]: each["num_threads"] for each in threadpool_info()}
+    assert after == before
+    ended.wait()
+    other.join()

@@ -54,6 +54,7 @@ def check_answers(
         Settings(12, beta=1.0, gamma=1.0, kind="sq8"),
         Settings(kind="fp16", reducer="identity"),
         Settings(16, beta=0.7, kind="hnsw"),
+        Settings(16, kind="rabitq"),
         Settings(16, kind="ivf-pq", reducer="pca"),
         Settings(40, kind="flat", reducer="all-but-the-top"),
     ],

@@ -23,7 +23,13 @@ from slimdex.retrieval.quality.evaluation import (
     evaluate_self,
     nearest_of,
 )
-from slimdex.retrieval.quality.labels import per_query, read_qrels
+from slimdex.retrieval.quality.labels import (
+    Asked,
+    labelled_queries,
+    ndcg,
+    per_query,
+    read_qrels,
+)
 from slimdex.retrieval.quality.query_pools import CLOZE, document_pool
 from slimdex.retrieval.store.snapshot import Snapshot
 from tests.conftest import Copies
@@ -276,6 +282,26 @@ def test_bad_qrels(tmp_path: Path, content: str, message: str) -> None:
     assert message in str(raised.value)
     with pytest.raises(InputError, match="no such file"):
         read_qrels(tmp_path / "none.tsv")
+
+
+def test_labelled_documents_that_are_missing_count_as_not_found_everywhere(
+    tmp_path: Path, docstrings: list[Document]
+) -> None:
+    with Collection.create(tmp_path / "x", WordEncoder()) as collection:
+        collection.add(docstrings[:30])
+        names = [document.id for document in docstrings[:3]]
+        queries = [(name, document.text) for name, document in zip(names, docstrings, strict=False)]
+        labels = {names[0]: {names[0]: 1}, names[1]: {names[1]: 1, "missing": 1}}
+        labels[names[2]] = {"missing": 2, "another": 1}
+        by_hand = [1, 1 / (1 + 1 / np.log2(3)), 0]
+        found = evaluate(collection.index, queries, labels)["exact"]["ndcg@10"]
+        assert found == pytest.approx(np.mean(by_hand))
+        judged = labelled_queries(collection.index.snapshot, Asked(queries, labels))
+        first = [ndcg([row], each.labels) for row, each in enumerate(judged)]
+        assert first == pytest.approx(by_hand)
+        unknown = Asked(queries, {name: {"missing": 1} for name in names})
+        with pytest.raises(InputError, match="none of the labelled documents is in the index"):
+            labelled_queries(collection.index.snapshot, unknown)
 
 
 def test_no_documents_and_labels_that_fit_nothing_are_refused(

@@ -1,0 +1,43 @@
+"""Choices by halves: chance passes for a gain no more often than a bound allows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from slimdex.retrieval.quality.cross_fitting import (
+    HALVES_ERROR,
+    best_option,
+    cross_fitted,
+    gain_bound,
+)
+
+
+def test_each_half_is_measured_by_the_option_of_the_other() -> None:
+    first = [[0.1, 0.9, 0.2], [0.3, 0.7, 0.4]]  # chooses the second option
+    last = [[0.5, 0.0, 0.6], [0.7, 0.2, 0.8]]  # chooses the third
+    measured = np.array(first + last)
+    assert cross_fitted(measured).tolist() == [0.2, 0.4, 0.0, 0.2]
+    assert best_option(measured) == 2
+
+
+def measures(rng: np.random.Generator, gain: float) -> NDArray[np.float64]:
+    """Of 100 queries by 25 options; half of the variance is the query's, and one option gains."""
+    measured = rng.normal(size=(100, 25)) + rng.normal(size=(100, 1))
+    measured[:, 7] += gain
+    return measured
+
+
+@pytest.mark.parametrize(("gain", "least", "most"), [(0.0, 0.0, 0.06), (0.7, 0.9, 1.0)])
+def test_chance_is_a_gain_in_one_choice_of_twenty(gain: float, least: float, most: float) -> None:
+    rng = np.random.default_rng(0)
+    passed, gains = [], []
+    for _ in range(2000):
+        measured = measures(rng, gain)
+        gained = cross_fitted(measured) - measured[:, 0]
+        passed.append(best_option(measured) != 0 and gain_bound(gained, HALVES_ERROR) > 0)
+        gains.append(gained.mean())
+    assert least <= np.mean(passed) <= most
+    if not gain:
+        assert np.mean(gains) == pytest.approx(0, abs=0.01)
