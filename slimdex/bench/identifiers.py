@@ -30,7 +30,8 @@ FORMS = (
     "tell me what you know about {}",
     "how do I fix {} on my device",
 )
-WORDS_OF_A_KIND = 60
+WORDS_OF_A_KIND = 33
+"""So that a study of 1,000 questions has every kind."""
 SHORTEST = 4
 
 
