@@ -67,7 +67,7 @@ def test_tables_say_what_the_rows_say(retrieval_rows: list[Row], peer_rows: list
     names = [row[0].shown for row in second.rows]
     assert sorted(names) == sorted({row["method"] for row in peer_rows})
     assert [table.title[-8:] for table in (first, second)] == [": others", "ian-desc"]
-    assert second.note == "all-MiniLM-L6-v2: 60,523 vectors; failed: hnswlib (broke)"
+    assert "60,523 vectors; failed: hnswlib (broke)" in second.note
     assert first.note.startswith("all-MiniLM-L6-v2: 9 vectors; not measured: FAISS IVF-PQ")
     for method, *cells in second.rows:
         own = [row for row in peer_rows if row["method"] == method.shown]
