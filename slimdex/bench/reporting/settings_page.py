@@ -344,7 +344,7 @@ def _memory_chart(points: Sequence[Point], best: Sequence[Point], measured: Meas
         drawn,
         title,
         "recall@10",
-        lines={"front": line},
+        lines=[svg.Line("front", line)],
         least_span=LEAST_SPAN["recall@10"],
     )
 
@@ -374,20 +374,16 @@ def _label_chart(marked: Sequence[Point], measured: Measured) -> str:
 
 
 def _latency_chart(measured: Measured) -> str:
-    drawn, lines = list[svg.Point](), dict[str, list[tuple[float, float]]]()
-    for point in measured.curves:
-        name = f"{point['kind']} {point['k']}"
-        own = lines.setdefault(f"s{_series(point['kind'])} {name}", [])
-        label = "" if own else f"k={point['k']}"
-        at = (point["p50_ms"], point["recall@10"])
-        own.append(at)
-        drawn.append(svg.Point(*at, _series(point["kind"]), label, tooltip(point)))
-    for point in measured.graph:
-        at = (point["p50_ms"], point["recall@10"])
-        own = lines.setdefault(f"s{len(SERIES)} {GRAPH}", [])
-        label = "" if own else GRAPH
-        own.append(at)
-        drawn.append(svg.Point(*at, len(SERIES), label, _graph_tooltip(point)))
+    drawn, lines = list[svg.Point](), dict[tuple[int, str], list[tuple[float, float]]]()
+    swept = [
+        (_series(point["kind"]), f"k={point['k']}", point, tooltip(point))
+        for point in measured.curves
+    ]
+    swept += [(len(SERIES), GRAPH, point, _graph_tooltip(point)) for point in measured.graph]
+    for series, name, point, about in swept:
+        own = lines.setdefault((series, name), [])
+        own.append((point["p50_ms"], point["recall@10"]))
+        drawn.append(svg.Point(*own[-1], series, "" if len(own) > 1 else name, about))
     exact = measured.exact
     drawn.append(svg.Point(exact["p50_ms"], 1.0, _series("flat"), "float32, exact", tooltip(exact)))
     return svg.scatter(
@@ -395,7 +391,7 @@ def _latency_chart(measured: Measured) -> str:
         drawn,
         "median ms of a search",
         "recall@10",
-        lines=lines,
+        lines=[svg.Line(f"s{series}", own) for (series, _), own in lines.items()],
         least_span=LEAST_SPAN["recall@10"],
     )
 

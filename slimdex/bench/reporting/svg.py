@@ -1,6 +1,7 @@
 """Charts as plain SVG: points with lines, labels and tooltips, and heat maps.
 
-Colours are classes of the page's style sheet: `s0` to `s6` for series, `ink` for text, `heat`.
+Colours are classes of a style sheet, of the page or of the picture: `s0`, `s1` and so on for
+series, `ink` for text, `heat`.
 """
 
 from __future__ import annotations
@@ -54,6 +55,7 @@ class Point:
     hollow : drawn as an outline.
     faint : drawn pale.
     ends : of its interval in y, if it has one.
+    shape : of its mark, by default the series'.
     """
 
     x: float
@@ -65,11 +67,30 @@ class Point:
     hollow: bool = False
     faint: bool = False
     ends: tuple[float, float] | None = None
+    shape: int | None = None
+
+    @property
+    def outline(self) -> str:
+        """Outline of its mark."""
+        return SHAPES[(self.series if self.shape is None else self.shape) % len(SHAPES)]
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line through places (x, y), with classes of the style sheet."""
+
+    classes: str
+    places: Sequence[tuple[float, float]]
 
 
 @dataclass(frozen=True)
 class Axis:
-    """An axis over some values, in pixels from `start` to `stop`; logarithmic unless `linear`."""
+    """An axis over some values, in pixels from `start` to `stop`; logarithmic unless `linear`.
+
+    Attributes
+    ----------
+    named : ticks with names; by default round numbers.
+    """
 
     title: str
     low: float
@@ -77,6 +98,7 @@ class Axis:
     start: float
     stop: float
     linear: bool = False
+    named: Mapping[float, str] | None = None
 
     @classmethod
     def over(
@@ -108,6 +130,13 @@ class Axis:
         return self.start + share * (self.stop - self.start)
 
     @property
+    def labels(self) -> dict[float, str]:
+        """Ticks with their names."""
+        if self.named is not None:
+            return dict(self.named)
+        return {tick: f"{tick:,g}" for tick in self.ticks}
+
+    @property
     def ticks(self) -> list[float]:
         """Round numbers on the axis.
 
@@ -134,36 +163,33 @@ def scatter(
     x_title: str,
     y_title: str,
     *,
-    lines: Mapping[str, Sequence[tuple[float, float]]] | None = None,
+    lines: Sequence[Line] = (),
     least_span: float = 0.0,
 ) -> str:
-    """Draw points over a logarithmic x and a linear y, and lines: first class of each -> places."""
+    """Draw points and lines over a logarithmic x and a linear y, not narrower than `least_span`."""
     x = Axis.over(x_title, [p.x for p in points], LEFT, WIDTH - RIGHT)
     values = [value for p in points for value in (p.y, *(p.ends or ()))]
     foot = HEIGHT - BOTTOM
     y = Axis.over(y_title, values, foot, TOP, linear=True, least_span=least_span)
-    joined = [
-        f'<polyline class="{escape(kind.partition(" ")[0])}" points="'
-        + " ".join(f"{x.at(a):.1f},{y.at(b):.1f}" for a, b in own)
-        + '"/>'
-        for kind, own in (lines or {}).items()
-    ]
-    places = [(x.at(p.x) - LEFT, HEIGHT - BOTTOM - y.at(p.y)) for p in points]
-    size = (WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM)
+    return _drawing(name, plotted(points, lines, x, y), (WIDTH, HEIGHT))
+
+
+def plotted(points: Sequence[Point], lines: Sequence[Line], x: Axis, y: Axis) -> list[str]:
+    """Draw axes, lines and points, which have labels where there is room."""
+    drawn = _axes(x, y)
+    for line in lines:
+        places = " ".join(f"{x.at(a):.1f},{y.at(b):.1f}" for a, b in line.places)
+        drawn.append(f'<polyline class="{line.classes}" points="{places}"/>')
+    for point in points:
+        if point.ends:
+            low, high = (y.at(end) for end in point.ends)
+            at = x.at(point.x)
+            drawn.append(f'<path class="grid whisker" d="M{at:.1f} {low:.1f}V{high:.1f}"/>')
+    places = [(x.at(p.x) - x.start, y.start - y.at(p.y)) for p in points]
+    size = (x.stop - x.start, y.start - y.stop)
     sides = placed(places, [f"{p.label} " for p in points], size)  # a gap to the next one
-    each = [*zip(points, sides, strict=True)]
-    whiskers = [
-        f'<path class="grid whisker" d="M{x.at(p.x):.1f} {y.at(p.ends[0]):.1f}'
-        f'V{y.at(p.ends[1]):.1f}"/>'
-        for p in points
-        if p.ends
-    ]
-    # Pale ones first, under the others.
-    marks = [
-        _mark(p, x.at(p.x), y.at(p.y), side)
-        for p, side in sorted(each, key=lambda one: not one[0].faint)
-    ]
-    return _drawing(name, [*_axes(x, y), *joined, *whiskers, *marks])
+    each = sorted(zip(points, sides, strict=True), key=lambda one: not one[0].faint)
+    return [*drawn, *(_mark(p, x.at(p.x), y.at(p.y), side) for p, side in each)]
 
 
 def _mark(point: Point, x: float, y: float, side: str | None) -> str:
@@ -177,37 +203,36 @@ def _mark(point: Point, x: float, y: float, side: str | None) -> str:
         f'<g transform="translate({x:.1f} {y:.1f})"><title>{escape(point.tooltip)}</title>'
         f'<circle class="near" r="12"/>{ring}'
         f'<path class="s{point.series}{" hollow" * point.hollow}{" faint" * point.faint}" '
-        f'd="{SHAPES[point.series]}"/>{label}</g>'
+        f'd="{point.outline}"/>{label}</g>'
     )
 
 
 def _axes(x: Axis, y: Axis) -> list[str]:
-    foot, right = HEIGHT - BOTTOM, WIDTH - RIGHT
-    found = _titles(x.title, y.title)
-    for tick in y.ticks:
-        found.append(f'<path class="grid" d="M{LEFT} {y.at(tick):.1f}H{right}"/>')
-        found.append(_left(y.at(tick), f"{tick:g}"))
-    for tick in x.ticks:
-        found.append(f'<path class="grid" d="M{x.at(tick):.1f} {TOP}V{foot}"/>')
-        found.append(_below(x.at(tick), f"{tick:,g}"))
+    found = _titles(x, y)
+    for tick, name in y.labels.items():
+        found.append(f'<path class="grid" d="M{x.start} {y.at(tick):.1f}H{x.stop}"/>')
+        found.append(_left(x.start, y.at(tick), name))
+    for tick, name in x.labels.items():
+        found.append(f'<path class="grid" d="M{x.at(tick):.1f} {y.stop}V{y.start}"/>')
+        found.append(_below(x.at(tick), y.start, name))
     return found
 
 
-def _titles(x_title: str, y_title: str) -> list[str]:
-    middle = (LEFT + WIDTH - RIGHT) / 2
-    up = f"translate(13 {(TOP + HEIGHT - BOTTOM) / 2}) rotate(-90)"
+def _titles(x: Axis, y: Axis) -> list[str]:
+    middle, foot = (x.start + x.stop) / 2, y.start + BOTTOM - 8
+    up = f"translate({x.start - 47} {(y.start + y.stop) / 2}) rotate(-90)"
     return [
-        f'<text class="title" x="{middle}" y="{HEIGHT - 8}">{escape(x_title)}</text>',
-        f'<text class="title" transform="{up}">{escape(y_title)}</text>',
+        f'<text class="title" x="{middle}" y="{foot}">{escape(x.title)}</text>',
+        f'<text class="title" transform="{up}">{escape(y.title)}</text>',
     ]
 
 
-def _left(y: float, text: str) -> str:
-    return f'<text class="tick" x="{LEFT - 6}" y="{y + 4:.1f}">{text}</text>'
+def _left(x: float, y: float, text: str) -> str:
+    return f'<text class="tick" x="{x - 6}" y="{y + 4:.1f}">{text}</text>'
 
 
-def _below(x: float, text: str) -> str:
-    return f'<text class="tick below" x="{x:.1f}" y="{HEIGHT - BOTTOM + 18}">{text}</text>'
+def _below(x: float, y: float, text: str) -> str:
+    return f'<text class="tick below" x="{x:.1f}" y="{y + 18}">{text}</text>'
 
 
 def heat_map(
@@ -227,15 +252,16 @@ def heat_map(
     low, high = min(values.values()), max(values.values())
     lefts = {column: LEFT + i * width for i, column in enumerate(columns)}
     tops = {row: HEIGHT - BOTTOM - (i + 1) * height for i, row in enumerate(rows)}
-    found = _titles(titles[1], titles[0])
-    found += [_below(left + width / 2, f"{column:g}") for column, left in lefts.items()]
-    found += [_left(top + height / 2, f"{row:g}") for row, top in tops.items()]
+    foot = HEIGHT - BOTTOM
+    found = _titles(Axis(titles[1], 0, 1, LEFT, WIDTH - RIGHT), Axis(titles[0], 0, 1, foot, TOP))
+    found += [_below(left + width / 2, foot, f"{column:g}") for column, left in lefts.items()]
+    found += [_left(LEFT, top + height / 2, f"{row:g}") for row, top in tops.items()]
     for cell, value in values.items():
         shade = 0.05 + 0.5 * (value - low) / ((high - low) or 1.0)
         at = f"translate({lefts[cell[1]]:.1f} {tops[cell[0]]:.1f})"
         inside = _cell((width - 3, height - 3), f"{value:.3f}", shade, rings.get(cell, ""))
         found.append(f'<g transform="{at}"><title>{escape(tooltips[cell])}</title>{inside}</g>')
-    return _drawing(name, found)
+    return _drawing(name, found, (WIDTH, HEIGHT))
 
 
 def _cell(size: tuple[float, float], number: str, shade: float, ring: str) -> str:
@@ -258,10 +284,10 @@ def marker(series: int) -> str:
     )
 
 
-def _drawing(name: str, parts: Sequence[str]) -> str:
+def _drawing(name: str, parts: Sequence[str], size: tuple[float, float]) -> str:
     inside = "\n".join(parts)
     return (
-        f'<svg role="img" aria-label="{escape(name)}" viewBox="0 0 {WIDTH:g} {HEIGHT:g}">\n'
+        f'<svg role="img" aria-label="{escape(name)}" viewBox="0 0 {size[0]:g} {size[1]:g}">\n'
         f"{inside}\n</svg>"
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -124,8 +125,8 @@ def test_the_readme_is_up_to_date(name: str) -> None:
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     page, *paths = write_report(tmp_path_factory.mktemp("out"), read_all(FOLDER))
-    assert [path.name for path in paths] == ["peers.png", "quality.png"]
-    assert all(path.read_bytes().startswith(b"\x89PNG") for path in paths)
+    assert [path.name for path in paths] == ["peers.svg", "quality.svg"]
+    assert all(ElementTree.parse(path).getroot().tag.endswith("svg") for path in paths)
     return page
 
 
