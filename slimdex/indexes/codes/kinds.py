@@ -82,7 +82,7 @@ def ivf_lists(rows: int) -> int:
 def probed_lists(lists: int) -> int:
     """Number of lists that a search scans: the more lists there are, the smaller their share.
 
-    That finds an equal share of the nearest with few lists and with many (docs/research/lists.md).
+    That finds an equal share of the nearest with few lists and with many (docs/research/codes.md).
 
     >>> [probed_lists(lists) for lists in (1, 16, 289, 1024)]
     [1, 16, 185, 448]
@@ -139,7 +139,7 @@ LISTS_FROM = 2_000_000
 """Rows from which `auto` chooses inverted lists.
 
 With half as many, both kinds take about equally long at an agreement of .99, and a row of lists
-takes eight bytes more (docs/research/lists.md).
+takes eight bytes more (docs/research/codes.md).
 """
 
 
