@@ -181,7 +181,7 @@ def _shown(tables: Sequence[Table]) -> Iterator[str]:
 
 
 def _default(folder: Path) -> list[str]:
-    """Default index in three rounded numbers, each with a link to its rows."""
+    """Default index in four rounded numbers, each with a link to its rows."""
     row = next(row for row in read_rows(folder, "search") if is_default(row))
     every = docs_tables.of_default_encoder(read_rows(folder, "hybrid"))
     sets = docs_tables.without_identifiers([row for row in every if row["what"] == "queries"])
@@ -193,11 +193,11 @@ def _default(folder: Path) -> list[str]:
     return [
         f"- **[{row['code_bytes'] / row['rows']:.0f} bytes a vector]({search})** in memory, where "
         f"float32 takes {4 * row['dim']:,}. Full vectors stay on disk.\n"
-        f"- **[{fmean(losses):+.2f} points]({quality})** of nDCG@10 against float32 "
-        f"vectors with the same BM25, searched exactly: the mean of {len(losses)} sets, from "
-        f"{min(losses):+.2f} to {max(losses):+.2f}.\n"
-        f"- **[{fmean(gains):+.0f} points]({quality})** by counting BM25 beside vectors, "
-        "against float32 vectors alone.\n"
+        f"- **[{fmean(losses):+.2f} points]({quality})** of nDCG@10 by these codes, against "
+        f"float32 vectors searched exactly, both with BM25: the mean of {len(losses)} sets, at most "
+        f"{max(map(abs, losses)):.2f} on one.\n"
+        f"- **[{fmean(gains):+.0f} points]({quality})** by BM25, which every search counts beside "
+        "the vectors, against float32 vectors alone.\n"
         f"- **[{row['p50_ms_total_one']:.0f} ms]({search})** from a question to its documents, "
         f"among {row['documents']:,}.",
         f"Default settings; memory and time with {row['model']} on {row['set']}, one thread of "
