@@ -38,7 +38,6 @@ from .table import Table, together
 VECTORS = ("openvino", "torch", "numpy")
 FAISS = ("faiss-cpu",)
 BENCHMARKS = "docs/research/benchmarks.md"
-"""Measured by others on sets that the project does not have, so that nothing is chosen on them."""
 
 
 @dataclass(frozen=True)
@@ -183,7 +182,7 @@ def _shown(tables: Sequence[Table]) -> Iterator[str]:
 
 
 def _default(folder: Path) -> list[str]:
-    """Default index in three rounded numbers, each with a link to its rows."""
+    """Default index in two rounded numbers, each with a link to its rows."""
     row = next(row for row in read_rows(folder, "search") if is_default(row))
     sets = docs_tables.of_default_encoder(read_rows(folder, "hybrid"))
     sets = [row for row in sets if row["what"] == "queries"]
@@ -197,11 +196,9 @@ def _default(folder: Path) -> list[str]:
         f"- **[{row['code_bytes'] / row['rows']:.0f} bytes a vector]({search})** in memory, where "
         f"float32 takes {4 * row['dim']:,}. Full vectors stay on disk.\n"
         f"- **[{gain:+.0f} points]({BENCHMARKS}#quality)** of nDCG@10 against exact search of "
-        f"float32 vectors, the mean of {count} sets (without BM25: {semantic:+.1f}).\n"
-        f"- **[{row['p50_ms_total_one']:.0f} ms]({search})** from a question to its documents, "
-        f"among {row['documents']:,}.",
-        f"Default settings; memory and time with {row['model']} on {row['set']}, one thread of "
-        f"{row['processor']}.",
+        f"float32 vectors, the mean of {count} sets (without BM25: {semantic:+.1f}).",
+        f"Default settings; memory with {row['model']} on {row['set']}, {row['documents']:,} "
+        "documents.",
     ]
 
 
