@@ -25,7 +25,7 @@ CONSTANTS = {
     "docs/files.md": "64 MiB, 256 MiB, 10,485,760, 2 GiB, 60 s, 1 GiB, 64 times, 256 KiB, 512 MiB",
     "docs/health.md": ".01, 15%",
     "docs/how-it-works.md": ".25, 2k, 4k",
-    "docs/index.md": "1/128",
+    "docs/index.md": ".25, 1/128",
     "docs/limits.md": "1 GB, 4GB, 32 MiB",
     "docs/migrate.md": "5%",
     "docs/plan.md": "4 bytes, 4 bits",

@@ -37,7 +37,6 @@ from .table import Table, together
 VECTORS = ("openvino", "torch", "numpy")
 FAISS = ("faiss-cpu",)
 BENCHMARKS = "docs/research/benchmarks.md"
-"""Measured by others on sets that the project does not have, so that nothing is chosen on them."""
 
 
 @dataclass(frozen=True)
@@ -181,7 +180,7 @@ def _shown(tables: Sequence[Table]) -> Iterator[str]:
 
 
 def _default(folder: Path) -> list[str]:
-    """Default index in four rounded numbers, each with a link to its rows."""
+    """Default index in three rounded numbers, each with a link to its rows."""
     row = next(row for row in read_rows(folder, "search") if is_default(row))
     every = docs_tables.of_default_encoder(read_rows(folder, "hybrid"))
     sets = docs_tables.without_identifiers([row for row in every if row["what"] == "queries"])
@@ -197,11 +196,9 @@ def _default(folder: Path) -> list[str]:
         f"float32 vectors searched exactly, both with BM25: the mean of {len(losses)} sets, at "
         f"most {max(map(abs, losses)):.2f} on one.\n"
         f"- **[{fmean(gains):+.0f} points]({quality})** by BM25, which every search counts beside "
-        "the vectors, against float32 vectors alone.\n"
-        f"- **[{row['p50_ms_total_one']:.0f} ms]({search})** from a question to its documents, "
-        f"among {row['documents']:,}.",
-        f"Default settings; memory and time with {row['model']} on {row['set']}, one thread of "
-        f"{row['processor']}.",
+        "the vectors, against float32 vectors alone.",
+        f"Default settings; memory with {row['model']} on {row['set']}, {row['documents']:,} "
+        "documents.",
     ]
 
 
