@@ -126,11 +126,12 @@ class Dataset:
 
 
 def load_dataset(name: str, data: Path | None) -> Dataset:
-    """Load `docstrings` or `mixed-folder`, or a folder in BEIR's layout inside `data`.
+    """Load `docstrings`, `mixed-folder`, a folder in BEIR's layout inside `data`, or a public set.
 
-    With `-identifiers` after the name, `identifier_questions` replace the set's queries.
+    A public set is a task of mteb. With `-identifiers` after the name, `identifier_questions`
+    replace the set's queries.
 
-    Raises `InputError` if there is no such folder, or a file of it is missing.
+    Raises `InputError` if there is no such set, or a file of it is missing.
     """
     if name.endswith(IDENTIFIERS):
         base = load_dataset(name.removesuffix(IDENTIFIERS), data)
@@ -147,7 +148,9 @@ def load_dataset(name: str, data: Path | None) -> Dataset:
         return Dataset.of(MIXED, [*mixed_folder.documents()], queries, labels)
     folder = (data or Path()) / name
     if not folder.is_dir():
-        raise InputError(f"{folder}: no such folder; expected a set in BEIR's layout")
+        from .public_sets import public_set
+
+        return public_set(name)
     source = open_source(str(folder))
     documents = [document for batch in source.batches() for document in batch]
     queries = read_pairs(str(folder / "queries.jsonl"))

@@ -10,9 +10,18 @@ from typing import Any
 from slimdex.retrieval.encoders.models import DEFAULT_MODEL, FAST_MODEL
 
 from ..datasets import IDENTIFIERS
+from ..engines.registry import finds_in_files
 from ..rows import Row
 from . import study_tables as full
-from .retrieval_tables import BESIDE_PEERS, HEADLINE, fastest_at, is_default, of_task, tasks
+from .retrieval_tables import (
+    BESIDE_PEERS,
+    HEADLINE,
+    SLIMDEX,
+    fastest_at,
+    is_default,
+    of_task,
+    tasks,
+)
 from .table import (
     DIFFERENCE,
     Cell,
@@ -38,7 +47,8 @@ def _of(columns: Sequence[Column], *heads: str) -> tuple[Column, ...]:
 QUALITY = tuple(c for c in HEADLINE if c.head not in ("model", "queries", "its candidates"))
 PEERS = _of(
     BESIDE_PEERS,
-    *("", "agreement", "p50 ms", "batch, queries/s", "build s", "private", "and mapped", "disk"),
+    *("", "agreement", "p50 ms", "p50 ms capped", "batch, queries/s", "build s"),
+    *("private", "and mapped", "disk"),
 )
 
 
@@ -49,9 +59,20 @@ def most_compared(rows: Rows) -> Rows:
 
 
 def peers(rows: Rows) -> list[Table]:
-    """Methods in the encoder's own order beside each other, on the set with the most of them."""
+    """Methods in the encoder's own order beside each other, on the set with the most of them.
+
+    Those that keep vectors in memory have one table, those that find them in files another;
+    slimdex is in both.
+    """
     lines = [row for row in fastest_at(most_compared(rows)) if "whitened" not in row["method"]]
-    return [tabulated("", "", PEERS, lines)]
+    ours = [row for row in lines if row["method"].startswith(SLIMDEX)]
+    in_files = [row for row in lines if finds_in_files(row["method"])]
+    columns = [c for c in PEERS if any(c.cell(row).shown for row in lines)]
+    note = "{set}, {documents:,} vectors".format_map(lines[0])
+    return [
+        tabulated("Vectors in memory", note, columns, [r for r in lines if r not in in_files]),
+        tabulated("Vectors in files", note, columns, [r for r in lines if r in ours + in_files]),
+    ]
 
 
 STORE = (
