@@ -25,7 +25,7 @@ class SetOptions:
     data: Annotated[Path | None, "Folder with sets in BEIR's layout."] = None
     sets: Annotated[
         str,
-        "Sets, separated by commas: folders in DATA; docstrings, mixed-folder: without DATA; all: "
+        "Sets, separated by commas: folders in DATA; docstrings: without DATA; all: "
         "all folders; tasks of mteb, such as NFCorpus, which are downloaded; NAME-identifiers asks "
         "for the codes and names in a set's documents.",
     ] = "docstrings"
