@@ -24,6 +24,7 @@ from .retrieval_tables import (
 )
 from .table import (
     DIFFERENCE,
+    NOT_MEASURED,
     Cell,
     Column,
     Declared,
@@ -244,25 +245,29 @@ def gammas(rows: Rows) -> list[Table]:
 
 
 def _by_encoder(rows: Rows, *ways: str) -> list[Table]:
-    """Table of a line for each set that all encoders have, with the differences of ways.
+    """Table of a line for each set, with the differences of ways for each encoder.
 
-    The mean leaves sets of identifiers out.
+    The mean is of the sets that all encoders have, without those of identifiers.
     """
     found = {(row["set"], _without_precision(row["model"]), row["way"]): row for row in rows}
     models = list(dict.fromkeys(model for _, model, way in found if way == ways[-1]))
-    every = dict.fromkeys(set for set, _, _ in found)
-    sets = [s for s in every if all((s, model, ways[-1]) in found for model in models)]
+    sets = list(dict.fromkeys(name for name, _, way in found if way == ways[-1]))
     sets.sort(key=lambda name: name.endswith(IDENTIFIERS))
-    lines = [[Cell(name, name)] for name in (*sets, "mean without identifiers")]
+    compared = [
+        name
+        for name in sets
+        if not name.endswith(IDENTIFIERS) and all((name, m, ways[-1]) in found for m in models)
+    ]
+    lines = [[Cell(name, name)] for name in (*sets, "mean")]
     heads = ["set"]
     for model in models:
         heads += [model, *(full.HEADS.get(way, way) for way in ways[1:])]
         for way in ways:
             column, form = ("ndcg@10", ".2f") if way == full.BASE else ("ndcg@10_delta", "+.2f")
-            own = [found[name, model, way] for name in sets]
-            mean = fmean(row[column] for row in without_identifiers(own))
-            for line, value in zip(lines, [*(row[column] for row in own), mean], strict=True):
-                line.append(Cell(format(value, form), value))
+            values = [found[name, model, way][column] for name in compared]
+            every = [found.get((name, model, way), {}).get(column) for name in sets]
+            for line, value in zip(lines, [*every, fmean(values)], strict=True):
+                line.append(NOT_MEASURED if value is None else Cell(format(value, form), value))
     return [Table("", "", heads, lines)] if models else []
 
 

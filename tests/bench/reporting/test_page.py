@@ -107,6 +107,30 @@ def test_tables_of_the_docs_are_cut_from_the_full_ones(peer_rows: list[Row]) -> 
     assert len({line[0].shown for line in stores.rows}) == len(stores.rows) > 5
 
 
+def test_a_mean_is_of_the_sets_that_all_encoders_have_without_identifiers() -> None:
+    points = {
+        ("a", "m (bf16)"): (40.0, 5.0),
+        ("a", "n"): (20.0, 1.0),
+        ("b", "m (bf16)"): (80.0, -3.0),
+        ("c-identifiers", "m (bf16)"): (10.0, 70.0),
+        ("c-identifiers", "n"): (20.0, 50.0),
+        ("d", "m"): (60.0, 2.0),
+        ("d", "n"): (50.0, 4.0),
+    }
+    rows: list[Row] = []
+    for (name, model), (exact, gain) in points.items():
+        known = {"set": name, "model": model}
+        rows.append(known | {"way": "float32", "ndcg@10": exact, "ndcg@10_delta": 0.0})
+        for way in ("rule", "left out"):
+            rows.append(known | {"way": way, "ndcg@10": exact + gain, "ndcg@10_delta": gain})
+    (table,) = docs_tables.weights(rows)
+    assert table.heads == ["set", "m", "default", "left out", "n", "default", "left out"]
+    shown = {line[0].shown: [cell.shown for cell in line[1:]] for line in table.rows}
+    assert list(shown) == ["a", "b", "d", "c-identifiers", "mean"]
+    assert shown["b"] == ["80.00", "-3.00", "-3.00", "–", "–", "–"]
+    assert shown["mean"] == ["50.00", "+3.50", "+3.50", "35.00", "+2.50", "+2.50"]
+
+
 def test_a_readme_section_stands_between_its_marks(
     retrieval_rows: list[Row], peer_rows: list[Row], tmp_path: Path
 ) -> None:
