@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import mteb
 import pytest
@@ -45,23 +46,21 @@ def folder(tmp_path: Path) -> Path:
     return found
 
 
-def task_of(folder: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> AbsTaskRetrieval:
+def task_of(folder: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """A task as mteb declares the sets of BEIR, whose data are in the folder."""
     monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", cache)
 
-    class Weather(AbsTaskRetrieval):
-        metadata = TaskMetadata(
-            name="Weather",
-            description="A set of three documents",
-            dataset={"path": str(folder), "revision": "main"},
-            type="Retrieval",
-            category="t2t",
-            eval_splits=["test"],
-            eval_langs=["eng-Latn"],
-            main_score="ndcg_at_10",
-        )
-
-    return Weather()
+    metadata = TaskMetadata(
+        name="Weather",
+        description="A set of three documents",
+        dataset={"path": str(folder), "revision": "main"},
+        type="Retrieval",
+        category="t2t",
+        eval_splits=["test"],
+        eval_langs=["eng-Latn"],
+        main_score="ndcg_at_10",
+    )
+    return type("Weather", (AbsTaskRetrieval,), {"metadata": metadata})()
 
 
 def test_a_task_of_mteb_is_the_set_in_its_folder(
