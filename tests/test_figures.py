@@ -28,7 +28,7 @@ CONSTANTS = {
     "docs/index.md": ".25, 1/128",
     "docs/limits.md": "1 GB, 4GB, 32 MiB",
     "docs/migrate.md": "5%",
-    "docs/plan.md": "4 bytes, 4 bits",
+    "docs/plan.md": "4 bytes",
     "docs/research/benchmarks.md": ".25, 1/64, 1/128, 0.99",
     "docs/research/codes.md": "1/64, 1/32, 1/2, 24 bytes, 48 bytes, 0.25, 0.5, 0.99",
     "docs/research/fusion.md": ".1, .5, .7, .9, 1.25",
@@ -38,7 +38,7 @@ CONSTANTS = {
     "docs/research/settled.md": "0.25, 78%, 94.1%",
     "docs/research/similarity.md": "0.25",
     "docs/serve.md": "4 MiB, 30 seconds, 8 MiB, 64 MiB",
-    "docs/tuning.md": ".993, .998, .946, 5%, .8",
+    "docs/tuning.md": ".993, .998, 5%, .8",
     "docs/untrusted-indexes.md": "60 s",
     "docs/usage.md": "1.10",
 }
