@@ -125,8 +125,8 @@ class Dataset:
 def load_dataset(name: str, data: Path | None) -> Dataset:
     """Load `docstrings`, a folder in BEIR's layout inside `data`, or a public set.
 
-    A public set is a task of mteb. With `-identifiers` after the name, `identifier_questions`
-    replace the set's queries.
+    A public set is a task of mteb, if there is no `data`. With `-identifiers` after the name,
+    `identifier_questions` replace the set's queries.
 
     Raises `InputError` if there is no such set, or a file of it is missing.
     """
@@ -139,10 +139,12 @@ def load_dataset(name: str, data: Path | None) -> Dataset:
     if name == DOCSTRINGS:
         return _docstrings()
     folder = (data or Path()) / name
-    if not folder.is_dir():
+    if data is None and not folder.is_dir():
         from .public_sets import public_set
 
         return public_set(name)
+    if not folder.is_dir():
+        raise InputError(f"{folder}: no such folder; expected a set in BEIR's layout")
     source = open_source(str(folder))
     documents = [document for batch in source.batches() for document in batch]
     queries = read_pairs(str(folder / "queries.jsonl"))

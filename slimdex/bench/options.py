@@ -26,8 +26,8 @@ class SetOptions:
     sets: Annotated[
         str,
         "Sets, separated by commas: folders in DATA; docstrings: without DATA; all: "
-        "all folders; tasks of mteb, such as NFCorpus, which are downloaded; NAME-identifiers asks "
-        "for the codes and names in a set's documents.",
+        "all folders; tasks of mteb, such as NFCorpus, which are downloaded: without DATA; "
+        "NAME-identifiers asks for the codes and names in a set's documents.",
     ] = "docstrings"
     models: Models = "all-MiniLM-L6-v2"
     out: Out = MEASURED

@@ -30,8 +30,8 @@ def public_set(name: str) -> Dataset:
         task: Any = mteb.get_task(name)
     except KeyError as error:
         raise InputError(
-            f"{name}: neither a folder in BEIR's layout in --data nor a task of mteb; expected one "
-            "such as NFCorpus, FiQA2018, SCIDOCS, TRECCOVID"
+            f"{name}: no task of mteb; expected one such as NFCorpus, FiQA2018, SCIDOCS, "
+            "TRECCOVID, or --data with a folder in BEIR's layout"
         ) from error
     return set_of_task(task)
 
