@@ -55,8 +55,8 @@ manual: $(VENV)/ready  ## The manual page, docs/slimdex.1, which wheels install.
 	$(BIN)/python docs/site/manual.py
 
 pictures: $(VENV)/ready  ## The pictures in docs/pictures, of slimdex as it is now.
-	$(BIN)/python docs/site/pictures.py
-	$(BIN)/python docs/site/screens.py
+	PYTHONPATH=. $(BIN)/python docs/site/pictures.py
+	PYTHONPATH=. $(BIN)/python docs/site/screens.py
 
 docs: $(VENV)/docs  ## A site that needs no server: build/site/index.html; llms.txt.
 	$(BIN)/python docs/site/build.py build

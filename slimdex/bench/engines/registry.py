@@ -9,7 +9,18 @@ from typing import Any
 from slimdex.indexes.settings import Settings
 
 from ..machine import not_installed
-from .databases import Chroma, DuckDb, LanceDb, Leann, QdrantEdge, SqliteVec, Txtai, Zvec
+from .databases import (
+    Chroma,
+    LanceDb,
+    LanceDbLists,
+    Leann,
+    QdrantEdge,
+    QdrantEdgeSmall,
+    SqliteVec,
+    SqliteVecBits,
+    Txtai,
+    Zvec,
+)
 from .engine import CHANGES, DOCUMENTS, VECTORS, Ability, Engine
 from .libraries import (
     GRAPH_LINKS,
@@ -17,19 +28,18 @@ from .libraries import (
     Faiss,
     Hnswlib,
     RabitqGraph,
-    RabitqLists,
-    Scann,
     SentenceTransformers,
-    TurboQuant,
     Usearch,
 )
 from .slimdex_engine import Slimdex, SlimdexEngine
 
 SLIMDEX = "slimdex"
 """Name of slimdex as it is by default."""
-CANDIDATES = (100, 150, 200, 300, 400, 600, 1000, 2000, 4000)
+CANDIDATES = (50, 100, 200, 300, 400, 800, 1600, 3200)
 GRAPH_EFFORTS = (16, 32, 64, 96, 128, 192, 256, 512)
-LIST_EFFORTS = (16, 32, 64, 128, 256, 512, 1024)
+LIST_EFFORTS = (8, 16, 32, 64, 128, 256, 512, 1024)
+MULTIPLES = (0, 1, 2, 4, 8, 16, 32, 64)
+"""Efforts of whatever has one, as many for each: rows rescored, of graphs, of lists, times ten."""
 USUAL = (0,)
 """The library's own effort alone."""
 
@@ -45,6 +55,7 @@ class Library:
     packages : required packages.
     efforts : what it can do, each with the efforts to measure, in ascending order; 0 is the
         library's own. For `DOCUMENTS`, the first one, and the least above 0 that finds enough.
+    in_files : whether it finds vectors in files, of which the system keeps pages in memory.
     callers : whether several threads may search.
     processes : whether several may have it open.
     """
@@ -52,12 +63,15 @@ class Library:
     make: Callable[[], Any]
     packages: tuple[str, ...]
     efforts: Mapping[Ability, tuple[int, ...]]
+    in_files: bool = False
     callers: bool = True
     processes: bool = True
 
 
-def _vectors(package: str, make: Callable[[], Engine], efforts: tuple[int, ...]) -> Library:
-    return Library(make, (package,), {VECTORS: efforts})
+def _vectors(
+    package: str, make: Callable[[], Engine], efforts: tuple[int, ...], *, in_files: bool = False
+) -> Library:
+    return Library(make, (package,), {VECTORS: efforts}, in_files)
 
 
 def _faiss_lists(codes: str, rotation: str = "") -> Library:
@@ -78,40 +92,53 @@ LIBRARIES: dict[str, Library] = {
     "hnswlib": _vectors("hnswlib", Hnswlib, GRAPH_EFFORTS),
     "usearch f32": _vectors("usearch", lambda: Usearch("f32"), GRAPH_EFFORTS),
     "usearch i8": _vectors("usearch", lambda: Usearch("i8"), GRAPH_EFFORTS),
+    "usearch f32 mapped": _vectors(
+        "usearch", lambda: Usearch("f32", mapped=True), GRAPH_EFFORTS, in_files=True
+    ),
     "FAISS HNSW": _vectors(
         "faiss-cpu", lambda: Faiss(f"HNSW{GRAPH_LINKS}", "efSearch={}"), GRAPH_EFFORTS
     ),
     "FAISS IVF-PQ": _faiss_lists("PQ{half}x4fs"),
     "FAISS IVF-RaBitQ": _faiss_lists("RaBitQfs", rotation="RR,"),
-    "rabitqlib IVF": _vectors("rabitqlib", RabitqLists, LIST_EFFORTS),
     "SymphonyQG": _vectors("rabitqlib", RabitqGraph, GRAPH_EFFORTS),
-    "ScaNN": _vectors("scann", Scann, LIST_EFFORTS),
     "SQLite": Library(SqliteVec, ("sqlite-vec", "apsw"), {CHANGES: USUAL}),
     "Chroma": Library(
         Chroma,
         ("chromadb",),
-        {VECTORS: (100, 200, 400), DOCUMENTS: (100, 200, 400, 800), CHANGES: USUAL},
+        {VECTORS: GRAPH_EFFORTS, DOCUMENTS: (100, 200, 400, 800), CHANGES: USUAL},
+        in_files=True,
     ),
     "LanceDB": Library(
         LanceDb,
         ("lancedb", "pyarrow"),
-        {VECTORS: (32, 128, 512), DOCUMENTS: (*USUAL, *GRAPH_EFFORTS[1:]), CHANGES: USUAL},
+        {VECTORS: GRAPH_EFFORTS, DOCUMENTS: (*USUAL, *GRAPH_EFFORTS[1:]), CHANGES: USUAL},
+        in_files=True,
+    ),
+    "LanceDB IVF-PQ": Library(
+        LanceDbLists, ("lancedb", "pyarrow"), {VECTORS: LIST_EFFORTS}, in_files=True
     ),
     "Qdrant edge": Library(
         QdrantEdge,
         ("qdrant-edge-py",),
         {VECTORS: GRAPH_EFFORTS, DOCUMENTS: (*USUAL, *GRAPH_EFFORTS[1:])},
+        in_files=True,
         processes=False,
     ),
-    "sqlite-vec": Library(SqliteVec, ("sqlite-vec", "apsw"), {VECTORS: USUAL, DOCUMENTS: USUAL}),
-    "DuckDB arrays": Library(DuckDb, ("duckdb", "pyarrow"), {VECTORS: USUAL}),
-    "turboquant-pro": _vectors("turboquant-pro", TurboQuant, (0, 2, 5, 10, 20)),
+    "Qdrant edge int8": _vectors("qdrant-edge-py", QdrantEdgeSmall, GRAPH_EFFORTS, in_files=True),
+    "sqlite-vec": Library(
+        SqliteVec, ("sqlite-vec", "apsw"), {VECTORS: USUAL, DOCUMENTS: USUAL}, in_files=True
+    ),
+    "sqlite-vec bits": Library(
+        SqliteVecBits, ("sqlite-vec", "apsw"), {VECTORS: CANDIDATES}, in_files=True
+    ),
     "ST int8": Library(
         lambda: SentenceTransformers("int8"),
         ("sentence-transformers", "usearch"),
-        {VECTORS: (0, 4)},
+        {VECTORS: MULTIPLES},
     ),
-    "ST binary": _vectors("sentence-transformers", lambda: SentenceTransformers("ubinary"), (0, 4)),
+    "ST binary": _vectors(
+        "sentence-transformers", lambda: SentenceTransformers("ubinary"), MULTIPLES
+    ),
     "zvec": Library(Zvec, ("zvec",), {DOCUMENTS: (*USUAL, *GRAPH_EFFORTS[1:])}, processes=False),
     "LEANN": Library(Leann, ("leann",), {DOCUMENTS: USUAL}, callers=False),
     "txtai": Library(Txtai, ("txtai",), {DOCUMENTS: (*USUAL, *LIST_EFFORTS)}, callers=False),
@@ -121,6 +148,12 @@ LIBRARIES: dict[str, Library] = {
 def names_of(ability: Ability) -> list[str]:
     """Names of the libraries that can do what is asked."""
     return [name for name, library in LIBRARIES.items() if ability in library.efforts]
+
+
+def finds_in_files(name: str) -> bool:
+    """Return whether a library finds vectors in files; False for a name that is none of ours."""
+    library = LIBRARIES.get(name)
+    return library is not None and library.in_files
 
 
 def missing(names: Iterable[str]) -> dict[str, str]:

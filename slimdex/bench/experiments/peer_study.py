@@ -19,7 +19,7 @@ from slimdex.indexes.settings import Settings
 from ..engines.engine import VECTORS, Seconds
 from ..engines.measured import MeasuredEngine, engine_process
 from ..engines.processes import Contender, Subprocess, WorkerError, in_turns, replace_rows
-from ..engines.registry import Method, missing, names_of
+from ..engines.registry import CANDIDATES, Method, missing, names_of
 from ..memory_cap import MemoryGroup
 from ..paired_measures import Judge, depth_for
 from ..rows import ResultsFile, Row, key_of
@@ -54,16 +54,14 @@ def contenders(dim: int, rows: int, names: Sequence[str] = ()) -> list[Method]:
     slimdex uses the exact search's metric here (beta = gamma = 0), since its order is the
     reference for all; its default, which is better by labels, is measured too.
     """
-    candidates = {50, 75, 100, 125, 150, 200, 300, 400, 600, 800, 1000, 1500}
-    efforts = tuple(sorted(candidates | {max(rows // 100, 10)}))
     ours = [
         uncompressed(dim),
-        Method("slimdex 1/64", Settings(part(dim, 2), 0.0, 0.0, "pq"), efforts),
-        Method("slimdex 1/128", Settings(part(dim, 4), 0.0, 0.0, "pq"), efforts),
+        Method("slimdex 1/64", Settings(part(dim, 2), 0.0, 0.0, "pq"), CANDIDATES),
+        Method("slimdex 1/128", Settings(part(dim, 4), 0.0, 0.0, "pq"), CANDIDATES),
         Method("slimdex 1/64, whitened", Settings(part(dim, 2), kind="pq"), (RESCORED,)),
     ]
     if (kind := by_size(rows).name) != "pq":
-        ours.append(Method(f"slimdex {kind}", Settings(part(dim, 2), 0.0, 0.0, kind), efforts))
+        ours.append(Method(f"slimdex {kind}", Settings(part(dim, 2), 0.0, 0.0, kind), CANDIDATES))
     peers = [name for name in names_of(VECTORS) if not names or name in names]
     absent = missing(peers)
     return [*ours, *(Method.of_peer(name) for name in peers if name not in absent)]

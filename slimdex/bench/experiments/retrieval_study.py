@@ -42,7 +42,9 @@ DEFAULTS = Settings(gamma=0.25, kind="pq", candidates=RESCORED)
 is 0 since; used for larger sets too so that rows compare."""
 UNCOMPRESSED = "float32"
 GRID_PEERS = ("ST int8", "ST binary")
-"""Baselines of the grid: sentence-transformers' quantisers. Other peers have their own bench."""
+GRID_MULTIPLES = (0, 4)
+"""Baselines of the grid: sentence-transformers' quantisers, by codes alone and rescored. Other
+peers have their own bench."""
 REDUCERS: dict[str, Settings] = {
     "slimdex": DEFAULTS,
     "PCA": Settings(beta=1.0, gamma=0.0),
@@ -200,7 +202,8 @@ def _usual(dim: int, rows: int) -> Iterator[Method]:
     yield _plain("float16", dim, "fp16")
     yield _plain("int8", dim, "sq8")
     yield _plain("RaBitQ", dim, "rabitq", RESCORED)
-    yield from map(Method.of_peer, GRID_PEERS)
+    for name in GRID_PEERS:
+        yield Method(name, None, GRID_MULTIPLES)
     efforts = (0, *sorted({RESCORED, max(rows // 100, 10)}))  # 1% of the rows
     for of in (2, 3, 4, 6):
         settings = Settings(k=part(dim, of), gamma=DEFAULTS.gamma, kind="pq")

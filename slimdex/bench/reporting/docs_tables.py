@@ -10,11 +10,21 @@ from typing import Any
 from slimdex.retrieval.encoders.models import DEFAULT_MODEL, FAST_MODEL
 
 from ..datasets import IDENTIFIERS
+from ..engines.registry import finds_in_files
 from ..rows import Row
 from . import study_tables as full
-from .retrieval_tables import BESIDE_PEERS, HEADLINE, fastest_at, is_default, of_task, tasks
+from .retrieval_tables import (
+    BESIDE_PEERS,
+    HEADLINE,
+    SLIMDEX,
+    fastest_at,
+    is_default,
+    of_task,
+    tasks,
+)
 from .table import (
     DIFFERENCE,
+    NOT_MEASURED,
     Cell,
     Column,
     Declared,
@@ -38,7 +48,8 @@ def _of(columns: Sequence[Column], *heads: str) -> tuple[Column, ...]:
 QUALITY = tuple(c for c in HEADLINE if c.head not in ("model", "queries", "its candidates"))
 PEERS = _of(
     BESIDE_PEERS,
-    *("", "agreement", "p50 ms", "batch, queries/s", "build s", "private", "and mapped", "disk"),
+    *("", "agreement", "p50 ms", "p50 ms capped", "batch, queries/s", "build s"),
+    *("private", "and mapped", "disk"),
 )
 
 
@@ -49,9 +60,20 @@ def most_compared(rows: Rows) -> Rows:
 
 
 def peers(rows: Rows) -> list[Table]:
-    """Methods in the encoder's own order beside each other, on the set with the most of them."""
+    """Methods in the encoder's own order beside each other, on the set with the most of them.
+
+    Those that keep vectors in memory have one table, those that find them in files another;
+    slimdex is in both.
+    """
     lines = [row for row in fastest_at(most_compared(rows)) if "whitened" not in row["method"]]
-    return [tabulated("", "", PEERS, lines)]
+    ours = [row for row in lines if row["method"].startswith(SLIMDEX)]
+    in_files = [row for row in lines if finds_in_files(row["method"])]
+    columns = [c for c in PEERS if any(c.cell(row).shown for row in lines)]
+    note = "{set}, {documents:,} vectors".format_map(lines[0])
+    return [
+        tabulated("Vectors in memory", note, columns, [r for r in lines if r not in in_files]),
+        tabulated("Vectors in files", note, columns, [r for r in lines if r in ours + in_files]),
+    ]
 
 
 STORE = (
@@ -223,25 +245,29 @@ def gammas(rows: Rows) -> list[Table]:
 
 
 def _by_encoder(rows: Rows, *ways: str) -> list[Table]:
-    """Table of a line for each set that all encoders have, with the differences of ways.
+    """Table of a line for each set, with the differences of ways for each encoder.
 
-    The mean leaves sets of identifiers out.
+    The mean is of the sets that all encoders have, without those of identifiers.
     """
     found = {(row["set"], _without_precision(row["model"]), row["way"]): row for row in rows}
     models = list(dict.fromkeys(model for _, model, way in found if way == ways[-1]))
-    every = dict.fromkeys(set for set, _, _ in found)
-    sets = [s for s in every if all((s, model, ways[-1]) in found for model in models)]
+    sets = list(dict.fromkeys(name for name, _, way in found if way == ways[-1]))
     sets.sort(key=lambda name: name.endswith(IDENTIFIERS))
-    lines = [[Cell(name, name)] for name in (*sets, "mean without identifiers")]
+    compared = [
+        name
+        for name in sets
+        if not name.endswith(IDENTIFIERS) and all((name, m, ways[-1]) in found for m in models)
+    ]
+    lines = [[Cell(name, name)] for name in (*sets, "mean")]
     heads = ["set"]
     for model in models:
         heads += [model, *(full.HEADS.get(way, way) for way in ways[1:])]
         for way in ways:
             column, form = ("ndcg@10", ".2f") if way == full.BASE else ("ndcg@10_delta", "+.2f")
-            own = [found[name, model, way] for name in sets]
-            mean = fmean(row[column] for row in without_identifiers(own))
-            for line, value in zip(lines, [*(row[column] for row in own), mean], strict=True):
-                line.append(Cell(format(value, form), value))
+            values = [found[name, model, way][column] for name in compared]
+            every = [found.get((name, model, way), {}).get(column) for name in sets]
+            for line, value in zip(lines, [*every, fmean(values)], strict=True):
+                line.append(NOT_MEASURED if value is None else Cell(format(value, form), value))
     return [Table("", "", heads, lines)] if models else []
 
 

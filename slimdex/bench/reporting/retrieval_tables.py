@@ -158,21 +158,11 @@ def mean_by_method(
 
 
 def lines_of(means: Sequence[Row]) -> list[Row]:
-    """Rows of each method's line: the best of every size, if answers are rescored.
-
-    By codes alone, only rows that no smaller one of the method beats.
-    """
+    """Rows of each method's line, rescored or by codes alone: those that no smaller one beats."""
     lines: dict[tuple[str, str], list[Row]] = {}
     for row in means:
         lines.setdefault((row["method"], stage(row)), []).append(row)
-    shown = []
-    for (_, how), line in lines.items():
-        if how == CODES_ONLY:
-            shown += front(line)
-        else:
-            best = {r["ram_row_bytes"]: r for r in sorted(line, key=lambda r: r["ndcg@10_delta"])}
-            shown += best.values()
-    return shown
+    return [row for line in lines.values() for row in front(line)]
 
 
 def codes_at(means: Sequence[Row], of: int) -> list[Row]:

@@ -185,9 +185,9 @@ def plotted(points: Sequence[Point], lines: Sequence[Line], x: Axis, y: Axis) ->
             low, high = (y.at(end) for end in point.ends)
             at = x.at(point.x)
             drawn.append(f'<path class="grid whisker" d="M{at:.1f} {low:.1f}V{high:.1f}"/>')
-    places = [(x.at(p.x) - x.start, y.start - y.at(p.y)) for p in points]
+    spots = [(x.at(p.x) - x.start, y.start - y.at(p.y)) for p in points]
     size = (x.stop - x.start, y.start - y.stop)
-    sides = placed(places, [f"{p.label} " for p in points], size)  # a gap to the next one
+    sides = placed(spots, [f"{p.label} " for p in points], size)  # a gap to the next one
     each = sorted(zip(points, sides, strict=True), key=lambda one: not one[0].faint)
     return [*drawn, *(_mark(p, x.at(p.x), y.at(p.y), side) for p, side in each)]
 

@@ -16,10 +16,13 @@ from typing import Any
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.json_text import parsed
 
+from .pooling import WITHOUT_PROMPT
+
 SINGLE = "model.safetensors"
 MODULES = "modules.json"
 SETTINGS = "config_sentence_transformers.json"
-"""File of prompts and the number of dimensions that are kept."""
+"""File of prompts, similarity and the number of dimensions that are kept."""
+COSINE = "cosine"
 ACTIVATIONS = ("Identity", "Tanh", "ReLU", "GELU", "Sigmoid", "SiLU", "ELU", "SELU", "LeakyReLU")
 """Classes of torch.nn supported as activations of Dense."""
 POOLING_MODES = {
@@ -116,6 +119,7 @@ class SentenceFolder:
     head : modules after the pooling, in order.
     max_length : maximum length of a text in tokens; None if not stated.
     lower_case : lower-case texts first.
+    similarity : name of the library's function by which the model ranks.
     """
 
     transformer: Path
@@ -124,6 +128,12 @@ class SentenceFolder:
     prompts: Prompts = field(default_factory=Prompts)
     max_length: int | None = None
     lower_case: bool = False
+    similarity: str = COSINE
+
+    @property
+    def ranks_by_cosine(self) -> bool:
+        """False if the lengths of its vectors count; they are all one after a Normalize."""
+        return self.similarity == COSINE or Normalize() in self.head
 
 
 def read_folder(folder: Path, *, pooling_given: bool = False) -> SentenceFolder:
@@ -148,6 +158,7 @@ def read_folder(folder: Path, *, pooling_given: bool = False) -> SentenceFolder:
         prompts=read_prompts(folder),
         max_length=length,
         lower_case=bool(limits.get("do_lower_case")),
+        similarity=str(_settings(folder).get("similarity_fn_name") or COSINE),
     )
     if not modules or pooling_given:
         return plain
@@ -157,10 +168,6 @@ def read_folder(folder: Path, *, pooling_given: bool = False) -> SentenceFolder:
             "Pooling (or choose a pooling, which skips all modules but the transformer)"
         )
     pooling = _inside(folder, modules[1]) / "config.json"
-    if plain.prompts != Prompts() and read_json(pooling).get("include_prompt") is False:
-        raise InputError(
-            f"{pooling}: include_prompt false; only poolings that include prompts are supported"
-        )
     head: list[HeadPart] = [_head(module, folder) for module in modules[2:]]
     kept = read_dimensions(folder)
     if kept is not None:
@@ -201,7 +208,8 @@ def _pooling(path: Path) -> str:
             f"{path}: pooling {'+'.join(map(str, modes))}; "
             f"expected some of {', '.join(POOLING_MODES)} (or choose a pooling)"
         )
-    return f"{'+'.join(POOLING_MODES[mode] for mode in modes)}@-1"
+    pooling = f"{'+'.join(POOLING_MODES[mode] for mode in modes)}@-1"
+    return f"{pooling} {WITHOUT_PROMPT}" if config.get("include_prompt") is False else pooling
 
 
 def read_prompts(folder: Path) -> Prompts:

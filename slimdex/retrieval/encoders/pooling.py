@@ -21,14 +21,18 @@ NEIGHBOURS = 2
 LEAST_LAYERS = 3
 """Two layers have one difference only, which has no variance."""
 TINY = 1e-12
-PLAIN_MODES = ("cls", "mean", "max", "last", "sqrtmean", "weightedmean")
+WEIGHTED_MEAN = "weightedmean"
+PLAIN_MODES = ("cls", "mean", "max", "last", "sqrtmean", WEIGHTED_MEAN)
 """Modes that can be joined, and pool any layer."""
+WITHOUT_PROMPT = "without prompt"
+TEXT, PROMPT = 1, 2
+"""Values of a mask at tokens, and at those of a prompt that is not pooled; 0 is padding."""
 MODES = (*PLAIN_MODES, POOLER, WK)
 
 
 @dataclass(frozen=True)
 class Pooling:
-    """Pooling mode, and the layers to average, or to compare for wk.
+    """Pooling mode, the layers to average, or to compare for wk, and whether prompts are pooled.
 
     Modes joined by + give the vectors of each, one after the other.
 
@@ -39,10 +43,12 @@ class Pooling:
 
     mode: str
     layers: tuple[int, ...] = (-1,)
+    with_prompt: bool = True
 
     def __str__(self) -> str:
         layers = ",".join(map(str, self.layers))
-        return f"{self.mode}@{layers}" if layers else self.mode
+        text = f"{self.mode}@{layers}" if layers else self.mode
+        return text if self.with_prompt else f"{text} {WITHOUT_PROMPT}"
 
     @property
     def modes(self) -> list[str]:
@@ -72,6 +78,8 @@ class Pooling:
 def parse_pooling(text: str) -> Pooling:
     """Parse ``MODE@LAYER,LAYER`` or ``MODE+MODE@LAYER``; the default layer is the last.
 
+    With `` without prompt`` at the end, tokens of prompts are not pooled, as in Instructor.
+
     MODE is cls (first token), mean, sqrtmean (the sum divided by the root of the number of tokens),
     weightedmean (by the tokens' positions), max, last (last token, for decoders), pooler (the
     model's own layer over the first token, trained on the last layer only) or wk (SBERT-WK, over
@@ -82,30 +90,38 @@ def parse_pooling(text: str) -> Pooling:
     >>> str(parse_pooling("cls"))
     'cls@-1'
     """
-    found = re.fullmatch(r"([\w+]+)(?:@(-?\d+(?:,-?\d+)*))?", text.strip())
+    kind = text.strip().removesuffix(WITHOUT_PROMPT)
+    with_prompt = kind == text.strip()
+    found = re.fullmatch(r"([\w+]+)(?:@(-?\d+(?:,-?\d+)*))?", kind.strip())
     if found is None or not (found[1] in MODES or set(found[1].split("+")) <= set(PLAIN_MODES)):
         modes = f"{', '.join(MODES[:-1])} or {MODES[-1]}"
         raise InputError(f"pooling {text!r}; expected {modes}, with layers as in 'mean@1,-1'")
     named = found[2] or ("" if found[1] == WK else "-1")
-    pooling = Pooling(found[1], tuple(int(layer) for layer in named.split(",") if layer))
+    layers = tuple(int(layer) for layer in named.split(",") if layer)
+    pooling = Pooling(found[1], layers, with_prompt)
     if pooling.mode == POOLER and pooling.needs_all_layers:
         raise InputError(f"pooling {text!r}; expected 'pooler' without layers")
+    if pooling.mode in (POOLER, WK) and not with_prompt:
+        raise InputError(f"pooling {text!r}; expected {', '.join(PLAIN_MODES)} without prompt")
     return pooling
 
 
 def pool(hidden_states: Sequence[Tensor], mask: Tensor, pooling: Pooling) -> Tensor:
     """Pool the layers' hidden states (batch, seq, width) to a vector per text, (batch, width).
 
-    The mask (batch, seq) is 1 for tokens, with padding on either side. The mode is not pooler.
+    The mask (batch, seq) is `TEXT` or `PROMPT` for tokens, with padding on either side. The mode is
+    not pooler.
     """
     if pooling.mode == WK:
         chosen = [hidden_states[layer] for layer in pooling.layers] or hidden_states
         return _weighted_words(chosen, mask)
     import torch
 
+    text = mask if pooling.with_prompt else (mask == TEXT).int()
     joined = []
     for mode in pooling.modes:
-        pooled = [POOLERS[mode](hidden_states[layer], mask) for layer in pooling.layers]
+        tokens = mask if mode == WEIGHTED_MEAN else text  # positions count the prompt
+        pooled = [POOLERS[mode](hidden_states[layer], tokens) for layer in pooling.layers]
         total = pooled[0]
         for other in pooled[1:]:
             total = total + other
@@ -133,7 +149,7 @@ def _mean(hidden: Tensor, mask: Tensor) -> Tensor:
 
 
 def _weighted_mean(hidden: Tensor, mask: Tensor) -> Tensor:
-    return _mean(hidden, mask.cumsum(dim=1) * mask)
+    return _mean(hidden, mask.clamp(max=1).cumsum(dim=1) * (mask == TEXT))
 
 
 def _sqrt_mean(hidden: Tensor, mask: Tensor) -> Tensor:
@@ -151,7 +167,7 @@ POOLERS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "max": _max,
     "last": _last,
     "sqrtmean": _sqrt_mean,
-    "weightedmean": _weighted_mean,
+    WEIGHTED_MEAN: _weighted_mean,
 }
 """Mode -> (hidden state, mask) -> vectors."""
 

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 from slimdex.indexes.errors import InputError
 
+from .pooling import PROMPT, TEXT
+
 Ids = NDArray[np.int64]
 
 DEFAULT_LENGTH = 256
@@ -84,8 +86,26 @@ class Tokenizer:
         special: int = self._tokenizer.num_special_tokens_to_add(False)
         return sum(len(piece.ids) for piece in pieces) - special * len(pieces)
 
-    def padded(self, ids: Sequence[list[int]]) -> tuple[Ids, Ids]:
+    def prompt_length(self, prompt: str) -> int:
+        """Count the tokens of a prompt at the beginning of texts, without a special one at its end.
+
+        As in sentence-transformers, which counts those of the prompt alone.
+        """
+        if not prompt:
+            return 0
+        if self._is_fast:
+            encoding = self._tokenizer.encode(prompt)
+            ids, ends_special = encoding.ids, encoding.special_tokens_mask[-1:] == [1]
+        else:
+            found = self._tokenizer(prompt, truncation=True, max_length=self.max_length)
+            ids = found["input_ids"]
+            ends_special = ids[-1] in self._tokenizer.all_special_ids
+        return len(ids) - int(ends_special)
+
+    def padded(self, ids: Sequence[list[int]], prompt_length: int = 0) -> tuple[Ids, Ids]:
         """Return ids and mask (n, `padded_length` of the longest), padded on the right.
+
+        The mask marks tokens of a prompt that is not pooled, which is `prompt_length` long.
 
         Right padding changes no vector, whichever side the tokenizer pads on: positions count from
         the left in most models, and tokens of a decoder do not attend to later ones.
@@ -96,7 +116,8 @@ class Tokenizer:
         mask = np.zeros((len(ids), width), dtype=np.int64)
         for row, seen, one in zip(padded, mask, ids, strict=True):
             row[: len(one)] = one
-            seen[: len(one)] = 1
+            seen[: len(one)] = TEXT
+            seen[: min(prompt_length, len(one))] = PROMPT
         return padded, mask
 
 

@@ -238,7 +238,7 @@ class TransformerEncoder:
     def _one(self, text: str, prompt: str = "") -> Matrix:
         """Encode one text, without batching or sorting."""
         ids = self._tokenizer.ids([text], prompt)
-        (vector,) = self._runtime.run([self._tokenizer.padded(ids)])
+        (vector,) = self._runtime.run([self._tokenizer.padded(ids, self._not_pooled(prompt))])
         return vector
 
     def _run(
@@ -250,19 +250,28 @@ class TransformerEncoder:
         lengths: Lengths | None = None,
     ) -> NDArray[np.float32]:
         """Fill `out` (n, ...) with the runtime's output for each text."""
+        not_pooled = self._not_pooled(prompt) if runtime is self._runtime else 0
         for group in groups(texts):
             found = list(self._tokenizer.ids_and_lengths(texts[group], prompt))
             ids = [one for one, _ in found]
             if lengths is not None:
                 lengths[group] = [(length, len(one)) for one, length in found]
             rows = list(token_batches([len(one) for one in ids], self.batch_tokens))
-            for vectors, batch in zip(runtime.run(self._padded(ids, rows)), rows, strict=True):
+            for vectors, batch in zip(
+                runtime.run(self._padded(ids, rows, not_pooled)), rows, strict=True
+            ):
                 out[group.start + np.array(batch)] = vectors
         return out
 
-    def _padded(self, ids: Sequence[list[int]], rows: Sequence[list[int]]) -> Iterator[Batch]:
+    def _padded(
+        self, ids: Sequence[list[int]], rows: Sequence[list[int]], not_pooled: int = 0
+    ) -> Iterator[Batch]:
         for batch in rows:
-            yield self._tokenizer.padded([ids[i] for i in batch])
+            yield self._tokenizer.padded([ids[i] for i in batch], not_pooled)
+
+    def _not_pooled(self, prompt: str) -> int:
+        """Tokens at the beginning of each text that are not pooled."""
+        return 0 if self.pooling.with_prompt else self._tokenizer.prompt_length(prompt)
 
 
 def encoder_from_spec(

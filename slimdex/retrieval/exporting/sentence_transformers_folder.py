@@ -144,7 +144,7 @@ def _add_transformer(made: _Folder, folder: Path, encoder: TransformerEncoder) -
     pooling = {
         "word_embedding_dimension": encoder.width,
         "pooling_mode": theirs[0] if len(theirs) == 1 else theirs,
-        "include_prompt": True,
+        "include_prompt": encoder.pooling.with_prompt,
     }
     _write_json(made.add("Pooling") / CONFIG, pooling)
     for part in source.head:

@@ -51,7 +51,7 @@ from .where.checks import (
     refusal,
 )
 from .where.conditions import TEXT_COLUMNS
-from .where.hints import hint
+from .where.hints import MAY_ORDER_TEXTS, hint
 
 COLUMNS_AT_ONCE = 500
 """Columns per query: DuckDB holds 2,048 values of each in memory, several times."""
@@ -481,6 +481,8 @@ class DocumentStore:
         """
         names = self._names
         where = checked(where, names)
+        if MAY_ORDER_TEXTS.search(where) and (said := self._hint(where)):
+            raise refusal(where, said, names)
         with self.reading() as cursor:
             try:
                 committed = f'(SELECT * FROM documents WHERE "row" < {int(stop)})'
@@ -494,9 +496,11 @@ class DocumentStore:
                 if isinstance(error, disk_errors()) or is_damage(error):
                     raise
                 is_of_kinds = isinstance(error, duckdb.BinderException | duckdb.ConversionException)
-                tree = parsed_condition(where) if is_of_kinds else {}
-                said = hint(tree, self._types, self._samples)
+                said = self._hint(where) if is_of_kinds else ""
                 raise refusal(where, said or one_line(error), names) from error
+
+    def _hint(self, where: str) -> str:
+        return hint(parsed_condition(where), self._types, self._samples)
 
     @property
     def _types(self) -> dict[str, str]:

@@ -379,11 +379,14 @@ def test_an_index_is_measured_without_a_command(
     assert (said["name"], said["documents"], said["queries"]) == ("words.index", 800, 60)
     assert said["machine"]["processor"] in (static / "bench.html").read_text()
     monkeypatch.setenv("SLIMDEX_INDEX", "words.index")
-    said_too = bench("--sample", 30, "--out", "other.html", folder=static)
+    (static / "before.json").write_text(json.dumps(said))
+    against = ("--against", "before.json")
+    said_too = bench("--sample", 30, "--out", "other.html", *against, folder=static)
+    assert "Then: words.index, 800 documents, 60 queries." in " ".join(said_too.split())
     assert said_too.splitlines()[-1] == "Charts: other.html"
     assert "30 queries" in (static / "other.html").read_text()
     lines = said_too.splitlines()
-    place = next(i for i, line in enumerate(lines) if line.split()[:1] == ["kind"])
+    place = next(i for i, line in enumerate(lines) if line.split()[:2] == ["kind", "k"])
     head, first = lines[place : place + 2]
     heads = "kind k bytes share MB recall@10 nDCG@10 difference MRR@10 ms"
     assert " ".join(head.split()) == heads

@@ -31,6 +31,8 @@ from tests.browsing import PHONE, launched, watched
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[3]
+OURS = ["slimdex 1/64", "slimdex 1/128"]
+"""In the tables of peers, in the order of the stored rows' times."""
 
 
 @pytest.fixture(scope="module")
@@ -68,8 +70,8 @@ def test_tables_say_what_the_rows_say(retrieval_rows: list[Row], peer_rows: list
     names = [row[0].shown for row in second.rows]
     assert sorted(names) == sorted({row["method"] for row in peer_rows})
     assert [table.title[-8:] for table in (first, second)] == [": others", "ian-desc"]
-    assert "60,523 vectors; failed: hnswlib (broke)" in second.note
-    assert first.note.startswith("all-MiniLM-L6-v2: 9 vectors; not measured: FAISS IVF-PQ")
+    assert second.note.startswith("all-MiniLM-L6-v2: 60,523 vectors; failed: hnswlib (broke)")
+    assert first.note.startswith("all-MiniLM-L6-v2: 9 vectors; not measured: usearch f32 mapped")
     for method, *cells in second.rows:
         own = [row for row in peer_rows if row["method"] == method.shown]
         enough = [row["p50_ms_one"] for row in own if row["agreement@10"] >= 0.95]
@@ -80,10 +82,18 @@ def test_tables_say_what_the_rows_say(retrieval_rows: list[Row], peer_rows: list
 
 
 def test_tables_of_the_docs_are_cut_from_the_full_ones(peer_rows: list[Row]) -> None:
-    (cut,), (full,) = docs_tables.peers(peer_rows), beside_peers(peer_rows)
+    tables, (full,) = docs_tables.peers(peer_rows), beside_peers(peer_rows)
     own_order = [row for row in full.rows if "whitened" not in row[0].shown]
-    places = [full.heads.index(head) for head in cut.heads]
-    assert cut.rows == [[row[place] for place in places] for row in own_order]
+    shown = set[str]()
+    for cut in tables:
+        places = [full.heads.index(head) for head in cut.heads]
+        names = [row[0].shown for row in cut.rows]
+        own = [row for row in own_order if row[0].shown in names]
+        assert cut.rows == [[row[place] for place in places] for row in own]
+        assert [name for name in names if name.startswith("slimdex")] == OURS
+        shown |= {*names}
+    assert shown == {row[0].shown for row in own_order}
+    assert "hnswlib" not in [row[0].shown for row in tables[1].rows]
     rows = read_rows(FOLDER, "sts")
     (similarity,) = docs_tables.similarity(rows)
     found = {(line[0].shown, line[1].shown): line for line in similarity.rows}
@@ -95,6 +105,30 @@ def test_tables_of_the_docs_are_cut_from_the_full_ones(peer_rows: list[Row]) -> 
             assert line[4 if row["k"] else 3].value == row["average"]
     _, stores = docs_tables.search(read_rows(FOLDER, "search"))
     assert len({line[0].shown for line in stores.rows}) == len(stores.rows) > 5
+
+
+def test_a_mean_is_of_the_sets_that_all_encoders_have_without_identifiers() -> None:
+    points = {
+        ("a", "m (bf16)"): (40.0, 5.0),
+        ("a", "n"): (20.0, 1.0),
+        ("b", "m (bf16)"): (80.0, -3.0),
+        ("c-identifiers", "m (bf16)"): (10.0, 70.0),
+        ("c-identifiers", "n"): (20.0, 50.0),
+        ("d", "m"): (60.0, 2.0),
+        ("d", "n"): (50.0, 4.0),
+    }
+    rows: list[Row] = []
+    for (name, model), (exact, gain) in points.items():
+        known = {"set": name, "model": model}
+        rows.append(known | {"way": "float32", "ndcg@10": exact, "ndcg@10_delta": 0.0})
+        for way in ("rule", "left out"):
+            rows.append(known | {"way": way, "ndcg@10": exact + gain, "ndcg@10_delta": gain})
+    (table,) = docs_tables.weights(rows)
+    assert table.heads == ["set", "m", "default", "left out", "n", "default", "left out"]
+    shown = {line[0].shown: [cell.shown for cell in line[1:]] for line in table.rows}
+    assert list(shown) == ["a", "b", "d", "c-identifiers", "mean"]
+    assert shown["b"] == ["80.00", "-3.00", "-3.00", "–", "–", "–"]
+    assert shown["mean"] == ["50.00", "+3.50", "+3.50", "35.00", "+2.50", "+2.50"]
 
 
 def test_a_readme_section_stands_between_its_marks(

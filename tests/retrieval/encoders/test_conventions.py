@@ -251,6 +251,39 @@ def test_poolings_are_those_of_the_library(modes: str | tuple[str, ...], tmp_pat
     assert encoder.dim != plain.dim or furthest(plain.encode(DOCUMENTS), theirs) > 1e-3
 
 
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("name", "modes"),
+    [
+        ("BGE", ("cls", "mean")),
+        ("BGE", ("weightedmean", "mean_sqrt_len_tokens", "max")),
+        ("Qwen3-Embedding", "mean"),
+        ("Qwen3-Embedding", "lasttoken"),
+    ],
+)
+def test_prompts_that_are_not_pooled(
+    name: str, modes: str | tuple[str, ...], tmp_path: Path
+) -> None:
+    prompts = {"query": "the rain: ", "document": "dog "}
+    convention = replace(CONVENTIONS[name], pooling=modes, written=prompts, given=None)
+    make_network(tmp_path, convention)
+    library = sentence_transformer(tmp_path, convention)
+    pooled = TransformerEncoder(str(tmp_path / "whole"), precision="fp32")
+    library.set_pooling_include_prompt(False)
+    library.save(str(tmp_path / "whole"))
+    encoder = TransformerEncoder(str(tmp_path / "whole"), precision="fp32")
+    queries, documents = library.encode_query(QUERIES), library.encode_document(DOCUMENTS)
+    for same in (encoder, encoder_from_spec(encoder.spec())):
+        assert furthest(encode_queries(same, QUERIES), queries) <= 1e-5
+        assert furthest(same.encode(DOCUMENTS), documents) <= 1e-5
+        assert furthest(same.encode(DOCUMENTS[1]), documents[1:2]) <= 1e-5
+    if modes != "lasttoken":
+        assert furthest(pooled.encode(DOCUMENTS), documents) > 1e-3
+    plain = TransformerEncoder(str(tmp_path / "whole"), document_prompt="", precision="fp32")
+    assert furthest(plain.encode(DOCUMENTS), library.encode(DOCUMENTS)) <= 1e-5
+
+
 def torch_vectors(encoder: TransformerEncoder, texts: list[str]) -> Matrix:
     """Vectors of the network in torch, of one text at a time."""
     import torch

@@ -31,6 +31,12 @@ DOCUMENTS = [
         "place": {"city": "Bonn"},
         "hour": time(9, 30),
         "sort of": "3 kg",
+        "sold": "9/18/2015 19:39",
+        "bought": "28/05/16",
+        "packed": "2015/9/18",
+        "seen": "7-5-2015",
+        "rating": "1/2/2015",
+        "made": "5 May 2015",
     },
     {
         "id": "2",
@@ -50,6 +56,12 @@ DOCUMENTS = [
         "place": {"city": "Rom"},
         "hour": time(19),
         "sort of": "4 kg",
+        "sold": "1/7/2016 8:00",
+        "bought": "1/12/16",
+        "packed": "2016/10/7",
+        "seen": " 1-6-2016",
+        "rating": "high",
+        "made": "7 June 2016",
     },
 ]
 ONE, TWO, BOTH = ["1"], ["2"], ["1", "2"]
@@ -99,6 +111,20 @@ MEANT = {
     "n LIKE '12_'": TWO,
     "share > '1 %'": TWO,
     "flag = 'ja'": ONE,
+    "sold > '2016-01-01'": TWO,
+    "'2016-01-01' > sold": ONE,
+    "SOLD NOT BETWEEN '2016-01-01' AND '2016-12-31'": ONE,
+    "sold < '12/31/2015'": BOTH,
+    "n > 1 AND bought >= '2016-06-01'": TWO,
+    "packed < '2016-10-01'": ONE,
+    "seen < '2016-01-01'": ONE,
+}
+UNREFUSED = {
+    "sold = '1/7/2016 8:00'": TWO,
+    "rating > '1/1/2015'": BOTH,
+    "sold > 'x'": [],
+    "day > '2023-01-01'": TWO,
+    "try_strptime(sold, '%m/%d/%Y %H:%M') > '2016-01-01'": TWO,
 }
 
 
@@ -120,8 +146,17 @@ def refused(drinks: Collection, where: str) -> str:
 def test_what_a_hint_says_to_write_finds_what_was_meant(drinks: Collection, where: str) -> None:
     said = re.search(r"write (.+); expected a condition", refused(drinks, where))
     assert said is not None, refused(drinks, where)
-    written = said[1].partition(" or NOT ")[0]
+    written = said[1].partition(" or NOT ")[0].partition(" (or ")[0]
     assert [each.id for each in drinks.get(where=written)] == MEANT[where]
+
+
+@pytest.mark.parametrize("where", UNREFUSED)
+def test_texts_that_are_compared_as_they_are(drinks: Collection, where: str) -> None:
+    assert [each.id for each in drinks.get(where=where)] == UNREFUSED[where]
+
+
+def test_dates_with_names_of_months_are_refused(drinks: Collection) -> None:
+    assert "try_strptime(made, FORMAT)" in refused(drinks, "made > '2016-01-01'")
 
 
 @pytest.mark.parametrize(

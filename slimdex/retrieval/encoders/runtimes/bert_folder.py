@@ -243,7 +243,7 @@ def read_bert(folder: SentenceFolder, pooling: Pooling) -> tuple[Family, Facts, 
     """
     family = read_family(folder)
     read = folder_tokenizer(folder.transformer)
-    if family is None or read is None or pooling.mode == WK:
+    if family is None or read is None or pooling.mode == WK or not pooling.with_prompt:
         return None
     pooling.check_layers(family.shape.layers)
     if pooling.mode == POOLER and f"{family.architecture.pooler}.weight" not in family.weights:

@@ -99,9 +99,10 @@ class SentenceNetwork(nn.Module):
         self.head = nn.Sequential(*head)
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        seen = attention_mask if self.pooling.with_prompt else attention_mask.clamp(max=1)
         output = self.transformer(
             input_ids=input_ids,
-            attention_mask=attention_mask,
+            attention_mask=seen,
             output_hidden_states=self.pooling.needs_all_layers,
         )
         if self.pooling.mode == POOLER:

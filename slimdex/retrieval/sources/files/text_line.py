@@ -4,6 +4,8 @@ from __future__ import annotations
 
 SCRIPTS = {"sup": "^", "sub": "_"}
 """Elements whose digits are not those of the number or word before them -> the sign between."""
+READINGS = ("rt", "rtc")
+"""Elements of readings, and of several."""
 SIGNS = "+-\N{MINUS SIGN}\N{PLUS-MINUS SIGN}"
 """Characters before the digits of an exponent."""
 
@@ -37,7 +39,7 @@ class Line:
             self._script = tag
         elif tag == "ruby":
             self._rubies += 1
-        elif tag == "rt":
+        elif tag in READINGS:
             self._in_reading += 1
         elif tag == "rp":  # brackets for programs that don't know ruby
             self._in_bracket += 1
@@ -48,7 +50,7 @@ class Line:
             self._script = ""
         elif tag == "ruby":
             self._rubies = max(0, self._rubies - 1)
-        elif tag == "rt":
+        elif tag in READINGS:
             self._in_reading = max(0, self._in_reading - 1)
         elif tag == "rp":
             self._in_bracket = max(0, self._in_bracket - 1)

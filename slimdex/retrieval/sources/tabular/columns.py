@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from slimdex.indexes.errors import InputError
 
+from ...column_types import WRITTEN_DATE
 from ...documents import OWN_COLUMNS
 from ...duckdb_library import connected, duckdb, identifier, literal
 
@@ -28,12 +29,6 @@ ZONED = re.compile(rf"\b({TIMESTAMPTZ}|{TIMETZ}|TIMESTAMPTZ_NS)\b")
 """Types of times with zones."""
 WITH_ZONES = {"TIMESTAMP": TIMESTAMPTZ, "TIME": TIMETZ}
 """Types whose texts may state a zone, which only the other type reads."""
-DATE = (
-    r"(\d{1,2}[/.-]\d{1,2}[/.-]\d{4}|\d{1,2}/\d{1,2}/\d{2}|\d{4}/\d{1,2}/\d{1,2}"
-    r"|\d{1,2}\.? [A-Za-z]{3,9}\.? \d{4}|[A-Za-z]{3,9}\.? \d{1,2},? \d{4})"
-    r"([ T,]+\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?( ?[AaPp][Mm])?)?"
-)
-"""A date in a form that orders otherwise as text than in time."""
 PLAIN: dict[str, tuple[str, str]] = {
     "timestamp with time zone": ("TIMESTAMP", "timezone('UTC', {})"),
     "timestamptz_ns": ("TIMESTAMP", f"timezone('UTC', CAST({{}} AS {TIMESTAMPTZ}))"),
@@ -321,7 +316,7 @@ def has_months(column: str) -> str:
 def looks_like_date(column: str) -> str:
     """SQL: a value of a text column if all look like dates that are not in ISO 8601; else NULL."""
     name = identifier(column)
-    is_date = f"regexp_full_match(trim({name}), {literal(DATE)})"
+    is_date = f"regexp_full_match(trim({name}), {literal(WRITTEN_DATE)})"
     return f"CASE WHEN bool_and({is_date}) FILTER ({name} <> '') THEN min({name}) END"
 
 

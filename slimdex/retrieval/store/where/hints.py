@@ -1,7 +1,8 @@
 """Hints for conditions that compare a column with a constant of another kind.
 
 DuckDB refuses them in the words of its parser, such as "Cannot compare values of type DATE and type
-INTEGER_LITERAL". A hint says what the column holds and how to write the comparison.
+INTEGER_LITERAL". A hint says what the column holds and how to write the comparison. Texts that are
+dates, such as 5/28/2016, DuckDB would compare letter by letter: a hint refuses that.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from ...column_types import WRITTEN_DATE
 from ...duckdb_library import identifier, literal
 
 NUMBERS = re.compile(r"(U?(TINY|SMALL|BIG|HUGE)INT|U?INTEGER|FLOAT|DOUBLE|DECIMAL.*)")
@@ -33,6 +35,12 @@ SIGNS = {
 }
 """Node type, or name of an operator's function -> what is written."""
 MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+ORDERS = frozenset(["<", "<=", ">", ">=", "BETWEEN", "NOT BETWEEN"])
+"""Signs that compare the order of two values."""
+MAY_ORDER_TEXTS = re.compile(r"'.*(?:[<>]|between)|(?:[<>]|between).*'", re.I | re.S)
+DATE = re.compile(r"\d{4}(-\d\d?){0,2}([ T].*)?|" + WRITTEN_DATE)
+PARTS = re.compile(r"(\d+)([/.-])(\d+)[/.-](\d+)")
+"""Numbers of a date, and the sign between them."""
 TRUTHS = frozenset(["true", "false", "yes", "no", "y", "n", "t", "f", "1", "0"])
 """Texts that DuckDB reads as a boolean."""
 NUMBER = re.compile(r"-?[0-9]+([.][0-9]+)?")
@@ -168,8 +176,8 @@ def _said(found: Comparison, type_: str, samples: Callable[[], Sequence[str]]) -
         return f"is a date: write {written}" if written else ""
     if type_ == "TIME" and not all(re.match(r"\d\d?:\d\d", each) for each in found.constants):
         return "is a time of day: write '18:30' or the like in quotes"
-    if type_ == "VARCHAR" and not found.are_texts:
-        return _of_text(found, samples())
+    if type_ == "VARCHAR":
+        return _of_written_date(found, samples) if found.are_texts else _of_text(found, samples())
     if NUMBERS.fullmatch(type_) and found.are_texts:
         return _of_number(found, samples)
     if type_ == "BOOLEAN" and not {each.lower() for each in found.constants} <= TRUTHS:
@@ -219,6 +227,47 @@ def _of_date(found: Comparison, samples: Callable[[], Sequence[str]]) -> str:
         example = next(iter(samples()), "2024-12-31")[:10]
         days = [example for _ in days]
     return found.of(column, [literal(day) for day in days])
+
+
+def _of_written_date(found: Comparison, samples: Callable[[], Sequence[str]]) -> str:
+    """Say how to compare the time of texts that are dates; "" for other texts and comparisons."""
+    if found.sign not in ORDERS or not all(map(DATE.fullmatch, found.constants)):
+        return ""
+    values = [value.strip() for value in samples() if value.strip()]
+    if not values or not all(re.fullmatch(WRITTEN_DATE, value) for value in values):
+        return ""
+    said = f"is text, such as {literal(values[0])}, which would be compared letter by letter"
+    formats = _date_formats(values)
+    if not formats:
+        return f"{said}: read it with try_strptime({found.column}, FORMAT)"
+    are_dates = all(re.match(r"\d{4}-\d\d?-\d", each) for each in found.constants)
+    days = found.constants if are_dates else ["2024-12-31"] * len(found.constants)
+    date = f"regexp_extract({found.column}, '[0-9./-]+')"
+    written = found.of(f"try_strptime({date}, {literal(formats[0])})", [*map(literal, days)])
+    other = f" (or {formats[1]} if days come first)" if formats[1:] else ""
+    return f"{said}: write {written}{other}"
+
+
+def _date_formats(values: Sequence[str]) -> list[str]:
+    """Formats of dates of numbers, months first, if any; [] if these differ or have words.
+
+    >>> _date_formats(["5/28/2016", "1/7/2016 23:41"]), _date_formats(["1/2/16", "7/2/16"])
+    (['%m/%d/%Y'], ['%m/%d/%y', '%d/%m/%y'])
+    """
+    found = [PARTS.match(value) for value in values]
+    parts = [match.groups() for match in found if match]
+    signs = {sign for _, sign, _, _ in parts}
+    widths = {(len(first) == 4, len(last) == 4) for first, _, _, last in parts}
+    if len(parts) < len(values) or len(signs) > 1 or len(widths) > 1:
+        return []
+    sign, (starts_with_year, ends_with_year) = signs.pop(), widths.pop()
+    if starts_with_year:
+        return [f"%Y{sign}%m{sign}%d"]
+    year = "%Y" if ends_with_year else "%y"
+    months_first = all(int(first) <= 12 for first, _, _, _ in parts)
+    days_first = all(int(second) <= 12 for _, _, second, _ in parts)
+    orders = [("%m", "%d")] * months_first + [("%d", "%m")] * days_first
+    return [sign.join([*order, year]) for order in orders]
 
 
 def _of_text(found: Comparison, samples: Sequence[str]) -> str:

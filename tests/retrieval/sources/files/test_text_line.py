@@ -22,6 +22,8 @@ HTML = [
     ("<ruby>漢<rp>(</rp><rt>かん</rt><rp>)</rp>字<rt>じ</rt></ruby>を", "漢字(かんじ)を"),
     ("<ruby>東<rt>とう</rt></ruby><ruby>京<rt>きょう</rt></ruby>へ", "東京(とうきょう)へ"),
     ("<ruby><rb>東</rb><rb>京</rb><rt>とう</rt><rt>きょう</rt></ruby>", "東京(とうきょう)"),
+    ("<ruby><rb>東<rb>京<rtc><rt>とう<rt>きょう</ruby>", "東京(とうきょう)"),
+    ("<ruby>東京<rtc>Tokyo</rtc></ruby>へ", "東京(Tokyo)へ"),
     ("<ruby>\n漢 <rt>かん</rt>\n字 <rt>じ</rt>\n</ruby>を", "漢字(かんじ)を"),
     ("<ruby>New York<rt>NYC</rt></ruby> is", "New York(NYC) is"),
     ("<ruby>漢<rt>かん</rt></ruby> <ruby>字<rt>じ</rt></ruby>", "漢(かん) 字(じ)"),

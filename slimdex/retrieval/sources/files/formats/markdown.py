@@ -61,8 +61,9 @@ BREAKS = ("<br>", "<br/>", "<br />")
 TAG, WORD = re.compile("<[^<>]*>"), re.compile(r"\w+")
 FARTHEST = 1 << 12
 """Characters of HTML in which the next word of its text is looked for."""
-OBJECT = re.compile(r"<[\w.]+( object)?( at 0x[0-9a-f]+)?>|<Figure size [^<>]*>")
-"""Output of an object that has no text of its own."""
+OBJECT = r"<(?>Figure size [^<>]*|[\w.]+(?: object)?(?: at 0x[0-9a-f]+|: ?[^<>]*)?)>"
+OBJECTS = re.compile(rf"[\[(]?{OBJECT}(?>,\s+{OBJECT})*,?[\])]?")
+"""Output of objects that have no text of their own."""
 DESCRIPTION = re.compile(
     rf"^[^\w\n]*+(?:{'|'.join(front_matter.NAMES['description'])})\b", re.M | re.I
 )
@@ -484,7 +485,7 @@ def _output(output: dict[str, Any]) -> str:
         return f"{_text(output.get('ename'))}: {_text(output.get('evalue'))}"
     forms = output | {kind.partition("/")[2]: v for kind, v in output.get("data", {}).items()}
     plain = _text(output.get("text") or forms.get("plain"))
-    if plain.strip() and not OBJECT.fullmatch(plain.strip()):
+    if plain.strip() and not OBJECTS.fullmatch(plain.strip()):
         return plain
     if markdown := _text(forms.get("markdown")):
         outline = Outline()

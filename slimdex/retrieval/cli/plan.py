@@ -10,8 +10,9 @@ from typing import Annotated, Any
 from slimdex.indexes.codes.kinds import IVF_PQ, KINDS, PQ, by_size, ivf_lists
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.options import AUTO
-from slimdex.retrieval.cli.click_commands import Answer
-from slimdex.retrieval.cli.settings import K, NoLexical, Stored
+
+from .click_commands import Answer
+from .settings import K, NoLexical, Stored
 
 FEWEST_DOCUMENTS, MOST_DOCUMENTS = 1000, 10**13
 """Limits of the documents of a plan."""

@@ -15,16 +15,16 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from slimdex.bench.workload import Workload
 from slimdex.command_line import app
 from slimdex.indexes.codes.kinds import ivf_lists
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.settings import Settings
+from slimdex.retrieval.cli.plan import Workload
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.adapters import GivenEncoder
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs" / "plan.md"
 ASKED = ["plan", "--documents", "1e9", "--dim", "768", "--tokens-per-s", "1e5"]
 HEADER = 1024
@@ -130,7 +130,7 @@ def test_memory_and_hours_by_hand() -> None:
 
 
 def test_one_json_object() -> None:
-    done = CliRunner().invoke(app, [*ASKED, "--json"])
+    done = CliRunner().invoke(app, [*ASKED, "--tokens", "36", "--kind", "auto", "--json"])
     report = json.loads(done.stdout)
     assert (report["documents"], report["kind"], report["k"]) == (10**9, "ivf-pq", 384)
     assert report["memory_bytes"] == pytest.approx(56.6e9, rel=0.01)

@@ -1,0 +1,57 @@
+"""Labelled sets by their public names: retrieval tasks of mteb, which downloads them.
+
+NFCorpus, FiQA2018, SCIDOCS and TRECCOVID are sets of BEIR on which nothing of slimdex was chosen.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from slimdex.indexes.errors import InputError
+from slimdex.retrieval.documents import Document
+from slimdex.retrieval.extras import install_command
+
+from .datasets import Dataset
+
+SPLIT, SUBSET = "test", "default"
+"""mteb's names of the only part of a set of BEIR that is judged."""
+
+
+def public_set(name: str) -> Dataset:
+    """Download the set of mteb's retrieval task, or take it from the hub's cache.
+
+    Raises `InputError` without mteb or a network, or if no task of documents has the name.
+    """
+    try:
+        import mteb
+    except ModuleNotFoundError as error:
+        raise InputError(f"{name}: a public set needs mteb; {install_command('mteb')}") from error
+    try:
+        task: Any = mteb.get_task(name)
+    except KeyError as error:
+        raise InputError(
+            f"{name}: no task of mteb; expected one such as NFCorpus, FiQA2018, SCIDOCS, "
+            "TRECCOVID, or --data with a folder in BEIR's layout"
+        ) from error
+    return set_of_task(task)
+
+
+def set_of_task(task: Any) -> Dataset:
+    """Convert the test split of one of mteb's retrieval tasks, which loads its data."""
+    name = task.metadata.name
+    if not hasattr(task, "ignore_identical_ids") or task.metadata.is_multilingual:
+        raise InputError(f"{name}: {task.metadata.type} in mteb; expected retrieval in a language")
+    try:
+        task.load_data()
+    except (OSError, ValueError, RuntimeError) as error:
+        reason = " ".join(str(error).split())
+        raise InputError(
+            f"{name}: mteb can't load it ({reason}); expected a network, or its folder in BEIR's "
+            "layout in --data"
+        ) from error
+    data = task.dataset[SUBSET][SPLIT]
+    documents = [
+        Document(row["id"], row["text"], title=row.get("title") or "") for row in data["corpus"]
+    ]
+    queries = [(row["id"], row["text"]) for row in data["queries"]]
+    return Dataset.of(name, documents, queries, data["relevant_docs"])

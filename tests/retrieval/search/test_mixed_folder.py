@@ -1,0 +1,31 @@
+"""The default search of a folder that mixes notes, records and code: by meaning and by names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from slimdex.retrieval.collection import Collection
+from slimdex.retrieval.encoders.opening import open_encoder
+from tests.mixed_folder import documents, queries
+
+
+@pytest.mark.slow
+def test_names_come_first_and_half_of_the_paraphrases_in_ten(tmp_path: Path) -> None:
+    """Paraphrases share hardly a word with their notes, and misspelt names no word at all."""
+    encoder = open_encoder("all-MiniLM-L6-v2-fast")
+    with Collection.create(tmp_path / "x.index", encoder, passages="off") as made:
+        made.add([*documents()])
+        places, answers = dict[str, int](), dict[str, str]()
+        for name, query, answer in queries():
+            found = [hit.id for hit in made.search(query, 10)]
+            places[name] = found.index(answer) if answer in found else 10
+            answers[name] = answer
+    names = {name: place for name, place in places.items() if name.startswith("name:")}
+    meanings = [place for name, place in places.items() if name.startswith("meaning:")]
+    # Functions are named by others that call them, too.
+    functions = {name for name in names if answers[name].startswith("code/")}
+    assert {name for name, place in names.items() if place} <= functions
+    assert max(names.values()) < 3
+    assert 2 * sum(place < 10 for place in meanings) >= len(meanings)
