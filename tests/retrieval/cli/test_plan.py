@@ -130,7 +130,7 @@ def test_memory_and_hours_by_hand() -> None:
 
 
 def test_one_json_object() -> None:
-    done = CliRunner().invoke(app, [*ASKED, "--tokens", "36", "--kind", "auto", "--json"])
+    done = CliRunner().invoke(app, [*ASKED, "--tokens", "100", "--kind", "auto", "--json"])
     report = json.loads(done.stdout)
     assert (report["documents"], report["kind"], report["k"]) == (10**9, "ivf-pq", 384)
     assert report["memory_bytes"] == pytest.approx(56.6e9, rel=0.01)
