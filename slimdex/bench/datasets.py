@@ -25,6 +25,7 @@ from slimdex.retrieval.quality.labels import Qrels, read_qrels
 from slimdex.retrieval.sources.source import open_source, read_pairs
 
 from .identifiers import identifier_questions
+from .public_sets import public_set
 
 if TYPE_CHECKING:
     from slimdex.retrieval.encoders.transformer import TransformerEncoder
@@ -140,9 +141,7 @@ def load_dataset(name: str, data: Path | None) -> Dataset:
         return _docstrings()
     folder = (data or Path()) / name
     if data is None and not folder.is_dir():
-        from .public_sets import public_set
-
-        return public_set(name)
+        return Dataset.of(*public_set(name))
     if not folder.is_dir():
         raise InputError(f"{folder}: no such folder; expected a set in BEIR's layout")
     source = open_source(str(folder))

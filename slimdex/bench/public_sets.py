@@ -10,15 +10,16 @@ from typing import Any
 from slimdex.indexes.errors import InputError
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.extras import install_command
+from slimdex.retrieval.quality.labels import Qrels
 
-from .datasets import Dataset
-
+Parts = tuple[str, list[Document], list[tuple[str, str]], Qrels]
+"""Name, documents, queries (id, text) and labels of a set."""
 SPLIT, SUBSET = "test", "default"
 """mteb's names of the only part of a set of BEIR that is judged."""
 
 
-def public_set(name: str) -> Dataset:
-    """Download the set of mteb's retrieval task, or take it from the hub's cache.
+def public_set(name: str) -> Parts:
+    """Download the parts of a set of mteb's retrieval tasks, or take them from the hub's cache.
 
     Raises `InputError` without mteb or a network, or if no task of documents has the name.
     """
@@ -36,7 +37,7 @@ def public_set(name: str) -> Dataset:
     return set_of_task(task)
 
 
-def set_of_task(task: Any) -> Dataset:
+def set_of_task(task: Any) -> Parts:
     """Convert the test split of one of mteb's retrieval tasks, which loads its data."""
     name = task.metadata.name
     if not hasattr(task, "ignore_identical_ids") or task.metadata.is_multilingual:
@@ -54,4 +55,4 @@ def set_of_task(task: Any) -> Dataset:
         Document(row["id"], row["text"], title=row.get("title") or "") for row in data["corpus"]
     ]
     queries = [(row["id"], row["text"]) for row in data["queries"]]
-    return Dataset.of(name, documents, queries, data["relevant_docs"])
+    return name, documents, queries, data["relevant_docs"]
