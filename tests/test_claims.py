@@ -11,7 +11,7 @@ from slimdex.bench.reporting.retrieval_tables import default_row, of_task, tasks
 from slimdex.bench.rows import FOLDER, Row, read_rows
 from slimdex.indexes.options import CANDIDATES, REDUCERS
 
-STATIC = "all-MiniLM-L6-v2-static"
+MODEL, STATIC = "all-MiniLM-L6-v2 (bf16)", "all-MiniLM-L6-v2-static"
 FEW_WORDS = {("debian-desc", STATIC)}
 
 
@@ -71,7 +71,13 @@ def test_the_default_weight_is_as_good_as_one_chosen_without_the_set() -> None:
         own = rows("weight", way="rule", model=model)
         assert fmean(row["ndcg@10"] - others[row["set"], model] for row in own) > -0.5, model
     identifiers = [row for row in rows("weight", way="rule") if "identifiers" in row["set"]]
-    assert min(row["ndcg@10"] for row in identifiers) > 95
+    assert min(row["ndcg@10"] for row in identifiers) > 85
+
+
+def test_on_short_texts_the_default_loses_within_chance_and_larger_constants_beyond_it() -> None:
+    found = {row["way"]: row for row in rows("weight", set="quora-qqp20k", model=MODEL)}
+    assert -0.5 < found["rule"]["ndcg@10_delta"] < 0 < found["rule"]["ndcg@10_high"]
+    assert max(found[way]["ndcg@10_high"] for way in ("weight 1", "weight 1.25")) < 0
 
 
 def test_a_small_gamma_loses_on_fewer_sets_than_it_gains_on() -> None:
