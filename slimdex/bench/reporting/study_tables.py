@@ -316,7 +316,6 @@ def _repositories(rows: Rows) -> list[Table]:
     columns = [
         *columns_named("", "set"),
         *columns_named(",d", "queries", "documents", "rows"),
-        Column("s to build", time_of("build_s"), ".0f"),
         Column("fusion", of_way("fusion", "ndcg@10"), ".2f"),
         Column("ranked as code", "ndcg@10", ".2f"),
         Column("difference", DIFFERENCE),
