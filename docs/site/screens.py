@@ -118,7 +118,7 @@ def take_charts(browser: Browser, folder: Path) -> None:
     for scheme in ("light", "dark"):
         page = browser.new_page(viewport={"width": 1280, "height": 980}, color_scheme=scheme)
         page.goto((folder / "bench.html").as_uri())
-        page.get_by_role("heading", name="Quality against memory", exact=True).evaluate(
+        page.get_by_role("heading", name="Recall against memory", exact=True).evaluate(
             "heading => window.scrollTo(0, heading.getBoundingClientRect().top - 20)"
         )
         page.screenshot(path=DOCS / "pictures" / f"charts-{scheme}.png")

@@ -12,7 +12,7 @@ MIB = 1 << 20
 class LimitError(SlimdexError):
     """A limit was exceeded.
 
-    `status` is the HTTP status: 413, 408, 503 or 504.
+    `status` is the HTTP status: 413, 408, 422, 503 or 504.
     """
 
     def __init__(self, status: int, message: str) -> None:

@@ -287,7 +287,7 @@ class ServedIndex:
 
     def _check_limit(self, limit: int) -> None:
         if limit > self.limits.hits:
-            raise LimitError(413, f"limit={limit:,}; expected {self.limits.hits:,} or less")
+            raise LimitError(422, f"limit={limit:,}; expected {self.limits.hits:,} or less")
 
     def _check(self, queries: Sequence[str] | Matrix, most: int) -> None:
         limits = self.limits
