@@ -44,6 +44,8 @@ MEANING = (
 LEAST_SPAN = {"recall@10": 0.1, "ndcg@10_delta": 0.06}
 """Least span of an axis: a narrower one would show noise as differences."""
 MB = 1e6
+GOOD = 0.9
+"""Recall@10 from which a point's nDCG is drawn: the losses of others hide small differences."""
 
 
 def write_page(
@@ -278,7 +280,8 @@ def _charts(measured: Measured) -> Iterator[str]:
     """Yield each chart with its caption."""
     points = [measured.exact, *measured.kinds]
     best = front(points)
-    marked = [point for point in points if point in best or _why(point, measured)]
+    good = [point for point in best if point["recall@10"] >= GOOD]
+    marked = [point for point in points if point in good or _why(point, measured)]
     kinds = {point["kind"] for point in points}
     yield _figure(
         "Recall against memory",
@@ -289,8 +292,9 @@ def _charts(measured: Measured) -> Iterator[str]:
     )
     yield _figure(
         "What labels say of the best",
-        "nDCG@10 of the points on that line, and of the marked ones, as a difference from float32, "
-        "with 95% intervals that are paired by query. If an interval holds 0, that may be chance.",
+        "nDCG@10 of the points on that line with a recall of .9 or more, and of the marked ones, "
+        "as a difference from float32, with 95% intervals that are paired by query. If an interval "
+        "holds 0, that may be chance.",
         _key({point["kind"] for point in marked}) + _label_chart(marked, measured),
     )
     if measured.curves:
