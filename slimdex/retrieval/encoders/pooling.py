@@ -86,7 +86,7 @@ def parse_pooling(text: str) -> Pooling:
     all layers by default). All but the last two can be joined.
 
     >>> parse_pooling("mean@1,-1")
-    Pooling(mode='mean', layers=(1, -1))
+    Pooling(mode='mean', layers=(1, -1), with_prompt=True)
     >>> str(parse_pooling("cls"))
     'cls@-1'
     """
