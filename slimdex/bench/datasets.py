@@ -124,9 +124,9 @@ class Dataset:
 
 
 def load_dataset(name: str, data: Path | None) -> Dataset:
-    """Load `docstrings`, a folder in BEIR's layout inside `data`, or a public set.
+    """Load `docstrings`, a folder in BEIR's layout inside `data`, or a task of mteb.
 
-    A public set is a task of mteb, if there is no `data`. With `-identifiers` after the name,
+    A task of mteb is loaded only without `data`. With `-identifiers` after the name,
     `identifier_questions` replace the set's queries.
 
     Raises `InputError` if there is no such set, or a file of it is missing.

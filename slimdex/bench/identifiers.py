@@ -31,7 +31,7 @@ FORMS = (
     "how do I fix {} on my device",
 )
 WORDS_OF_A_KIND = 33
-"""So that a study of 1,000 questions has every kind."""
+"""Few enough that 1,000 questions include every kind."""
 SHORTEST = 4
 
 

@@ -34,7 +34,7 @@ class Resident:
 
     Attributes
     ----------
-    own : private: only the process can free them. On systems other than Linux: all.
+    own : private ones, which only the process can free; all of them on systems other than Linux.
     files : pages of mapped files, which the system may drop and read again.
     """
 
@@ -45,8 +45,7 @@ class Resident:
     def now(cls, ignored: Path | None = None) -> Resident:
         """Measure, after collecting garbage and returning free memory to the system.
 
-        Pages of the file `ignored` do not count: it is what an index is built from, not a part of
-        it.
+        Pages of the file `ignored`, such as the input of an index, are not counted.
         """
         gc.collect()
         if sys.platform != "linux":

@@ -1,4 +1,4 @@
-"""A limit of a process's memory that the system enforces: a control group of Linux."""
+"""Control groups of Linux, by which the system limits the memory of processes."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ MOUNTED = Path("/sys/fs/cgroup")
 
 
 class MemoryGroup:
-    """A control group: what a process in it takes is counted, and can be limited.
+    """A control group, which limits the memory of the processes in it; removed by `with`.
 
-    Pages of files count too, unless they were in memory before: the system drops them to stay
-    below the limit. It is removed at the end of a `with`, when its processes have ended.
+    Pages of files are counted unless they were in memory before. The system drops them to stay
+    below the limit.
 
     Raises `InputError` if this process may not make one.
     """
@@ -37,7 +37,7 @@ class MemoryGroup:
     def limit(self, nbytes: int) -> None:
         """Limit the memory of the group's processes, or raise `InputError`.
 
-        With version 2 of control groups, the system may end them instead of refusing.
+        Version 2 of control groups may kill the processes instead of refusing.
         """
         try:
             self._limit.write_text(str(nbytes))
@@ -53,7 +53,7 @@ class MemoryGroup:
 
 
 def join(folder: Path) -> None:
-    """Move this process into a group; memory that it has already is not counted."""
+    """Move this process into a group, which does not count the memory that it already has."""
     (folder / "cgroup.procs").write_text(str(os.getpid()))
 
 
@@ -73,6 +73,6 @@ def place_of_groups(own_groups: str) -> tuple[Path, str]:
     groups = {controllers: path.lstrip("/") for _, controllers, path in lines}
     if "memory" in groups:  # version 1
         return MOUNTED / "memory" / groups["memory"], "memory.limit_in_bytes"
-    # Version 2 limits no group within one that has processes, so it is made beside our own.
+    # Version 2 allows no limited group inside one that has processes.
     own = MOUNTED / groups.get("", "")
     return (own.parent if groups.get("") else own), "memory.max"

@@ -1,6 +1,6 @@
-"""Labelled sets by their public names: retrieval tasks of mteb, which downloads them.
+"""Public sets with labels: retrieval tasks of mteb, which downloads them.
 
-NFCorpus, FiQA2018, SCIDOCS and TRECCOVID are sets of BEIR on which nothing of slimdex was chosen.
+None of slimdex's defaults was chosen on NFCorpus, FiQA2018, SCIDOCS or TRECCOVID, sets of BEIR.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from slimdex.retrieval.quality.labels import Qrels
 Parts = tuple[str, list[Document], list[tuple[str, str]], Qrels]
 """Name, documents, queries (id, text) and labels of a set."""
 SPLIT, SUBSET = "test", "default"
-"""mteb's names of the only part of a set of BEIR that is judged."""
+"""mteb's names for the part of BEIR's sets that has labels."""
 
 
 def public_set(name: str) -> Parts:
-    """Download the parts of a set of mteb's retrieval tasks, or take them from the hub's cache.
+    """Load the parts of a public set from the hub or its cache.
 
-    Raises `InputError` without mteb or a network, or if no task of documents has the name.
+    Raises `InputError` if mteb or the network is missing, or the name is not a retrieval task.
     """
     try:
         import mteb
@@ -38,7 +38,7 @@ def public_set(name: str) -> Parts:
 
 
 def set_of_task(task: Any) -> Parts:
-    """Convert the test split of one of mteb's retrieval tasks, which loads its data."""
+    """Load the test split of a retrieval task of mteb."""
     name = task.metadata.name
     if not hasattr(task, "ignore_identical_ids") or task.metadata.is_multilingual:
         raise InputError(f"{name}: {task.metadata.type} in mteb; expected retrieval in a language")

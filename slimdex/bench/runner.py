@@ -150,7 +150,7 @@ def note_absent(names: Sequence[str]) -> None:
 
 
 def possible_cap(megabytes: int | None) -> int | None:
-    """Return a cap in bytes; None, with a note that says why, if the system can't set one."""
+    """Convert a cap to bytes; None, with a note, if the system can't limit memory."""
     if megabytes is None:
         return None
     if megabytes < 1:

@@ -146,7 +146,7 @@ def add(collection: Collection, sources: Sources, *, refit: str = "auto") -> Add
 
 
 def _similarity_notes(encoder: Encoder | None) -> list[str]:
-    """Note on a model that was trained to rank by something else than the cosine."""
+    """Note that a model was trained for another similarity than the cosine."""
     from .encoders.transformer import TransformerEncoder
 
     if not isinstance(encoder, TransformerEncoder) or encoder.folder.ranks_by_cosine:

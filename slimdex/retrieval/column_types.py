@@ -39,7 +39,7 @@ WRITTEN_DATE = (
     r"|\d{1,2}\.? [A-Za-z]{3,9}\.? \d{4}|[A-Za-z]{3,9}\.? \d{1,2},? \d{4})"
     r"([ T,]+\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?( ?[AaPp][Mm])?)?"
 )
-"""A date in a form that orders otherwise as text than in time."""
+"""Dates whose order as text is not that in time."""
 
 
 def by_lower_name(document: Document) -> dict[str, tuple[str, Any]]:

@@ -1,4 +1,4 @@
-"""Control groups are real ones, where the system lets this process make them."""
+"""Limits by real control groups, where this process may create them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PAGES = SIZE // mmap.PAGESIZE
 
 
 class Holder:
-    """Bytes in memory, private ones or pages of a file."""
+    """Holds private bytes or pages of a file."""
 
     def __init__(self, group: Path, file: Path | None) -> None:
         join(group)
@@ -31,16 +31,16 @@ class Holder:
                 self._data = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
 
     def pages(self) -> int:
-        """Number of pages, each of which is read."""
+        """Read all pages; return their number."""
         return sum(self._data[start] == ord("1") for start in range(0, SIZE, mmap.PAGESIZE))
 
     def copied(self) -> int:
-        """Number of bytes, copied to private memory."""
+        """Copy all bytes to private memory; return their number."""
         return len(bytes(self._data))
 
 
 def limit_and_read(group: MemoryGroup, holder: Holder) -> None:
-    """The limit is refused, or the system ends the process."""
+    """Set the limit, which raises, or read beyond it, which the system does not survive."""
     group.limit(CAP)
     holder.pages()
 

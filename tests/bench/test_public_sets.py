@@ -1,4 +1,4 @@
-"""Public sets are read by mteb's own loader, from a folder instead of the hub."""
+"""Public sets, read by mteb's loader from a folder instead of the hub."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ configs:
 - {config_name: queries, data_files: [{split: queries, path: queries.jsonl}]}
 ---
 """
-"""The card of a set of BEIR on the hub, where labels are JSON too."""
+"""Dataset card as on the hub, where labels are JSON, too."""
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A set in BEIR's layout; a query is a document, and another has no label."""
+    """A set in BEIR's layout. One query is also a document; another one has no label."""
     found = tmp_path / "weather"
     (found / "qrels").mkdir(parents=True)
     documents = [("1", "Rain", "falls in drops"), ("2", "", "snow"), ("3", "Hail", "is ice")]
@@ -47,7 +47,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def task_of(folder: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A task as mteb declares the sets of BEIR, whose data are in the folder."""
+    """A retrieval task, declared as in mteb, that loads the folder."""
     monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", cache)
 
     metadata = TaskMetadata(

@@ -1,4 +1,4 @@
-"""Files, folders and classes that the maintainers' pages name exist."""
+"""Names in the maintainers' pages: files, folders and classes exist."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "slimdex"
 PAGES = ("docs/architecture.md", "docs/file-format.md", "CONTRIBUTING.md")
 EXTERNAL = {"DeprecationWarning", "LockFileEx"}
-"""Capitalised names in these pages that are Python's or Windows's."""
+"""Names in these pages that belong to Python or Windows."""
 ENDINGS = "py|md|toml|yml|txt|html|cff"
 PATH = re.compile(rf"\.?[\w-]+(?:/[\w.-]+)*(?:\.(?:{ENDINGS})|/)|[\w-]+(?:/[\w.-]+)+")
 CLASS = re.compile(r"(?:[A-Z]+[a-z]\w*|[A-Z]{2,})(?:\.\w+)?")
@@ -19,34 +19,34 @@ GENERATED = (".venv/", "build/")
 
 
 def spans(page: str) -> set[str]:
-    """Texts between single backticks, outside of code blocks."""
+    """Return inline code, but not code blocks."""
     text = re.sub(r"^```.*?^```", "", page, flags=re.MULTILINE | re.DOTALL)
     return set(re.findall(r"`([^`\n]+)`", text))
 
 
 @cache
 def source() -> str:
-    """The Python of the package and its tests, in one text."""
+    """Return the source of the package and its tests as one text."""
     paths = [*PACKAGE.rglob("*.py"), *(ROOT / "tests").rglob("*.py")]
     return "\n".join(path.read_text(encoding="utf-8") for path in paths)
 
 
 def is_path_there(name: str) -> bool:
-    """Whether a path exists from the root, or a single file's name anywhere in the package."""
+    """Return whether a path exists; a name without a folder may be anywhere in the package."""
     if (ROOT / name).exists() or name.startswith(GENERATED):
         return True
     return "/" not in name and any(PACKAGE.rglob(name))
 
 
 def is_name_there(name: str) -> bool:
-    """Whether a class, type or constant is defined at a module's top, with the method named."""
+    """Return whether a class, type or constant, and a method after a dot, is defined."""
     owner, _, member = name.partition(".")
     defined = re.search(rf"^(?:class|type) {owner}\b|^{owner}(?:: .+?)? =", source(), re.MULTILINE)
     return defined is not None and (not member or f"def {member}(" in source())
 
 
 def missing(page: str) -> Iterator[str]:
-    """Names of a page that nothing has.
+    """Yield names in a page that do not exist.
 
     >>> [*missing("`Collection`, `Colection`, `slimdex/cli.py`, `kinds.py` and `Index.reed`")]
     ['Colection', 'Index.reed', 'slimdex/cli.py']
@@ -63,7 +63,7 @@ def missing(page: str) -> Iterator[str]:
 
 
 def misplaced(page: str) -> Iterator[str]:
-    """What a page says is in a file that doesn't define it.
+    """Yield claims "NAME in FILE" of a page whose file does not define the name.
 
     >>> [*misplaced("`GRID` in `slimdex/indexes/options.py`, `KINDS` in `kinds.py`")]
     ['GRID in slimdex/indexes/options.py']
@@ -76,7 +76,7 @@ def misplaced(page: str) -> Iterator[str]:
 
 
 def tree_paths(tree: str) -> Iterator[Path]:
-    """Paths in the architecture page's tree: the words before the first double space.
+    """Yield the paths in a tree, in which two spaces separate names from descriptions.
 
     >>> [path.as_posix() for path in tree_paths("a/    x\\n  b.py     y\\n  c/ d/   z\\ntests/  t")]
     ['a', 'a/b.py', 'a/c', 'a/d', 'tests']
@@ -114,7 +114,7 @@ def test_the_tree_of_the_architecture_is_that_of_the_package() -> None:
 
 
 def test_the_package_names_pages_and_tests_that_are_there() -> None:
-    """In comments, docstrings and messages; names in doctests are examples."""
+    """Doctests may use names that do not exist."""
     paths = sorted(PACKAGE.rglob("*.py"))
     text = "\n".join(path.read_text(encoding="utf-8") for path in paths)
     prose = re.sub(r"^ *(?:>>>|\.\.\.) .*\n.*$", "", text, flags=re.MULTILINE)

@@ -213,7 +213,7 @@ class LanceDb(Database):
 class LanceDbLists(LanceDb):
     """LanceDB, inverted lists of product codes; effort is nprobes, with `RESCORED` rows rescored.
 
-    The numbers of lists and of bytes a code are its defaults.
+    The number of lists and the size of codes are LanceDB's defaults.
     """
 
     def _index_config(self) -> Any:
@@ -229,8 +229,8 @@ class LanceDbLists(LanceDb):
 class QdrantEdge(Database):
     """Qdrant in the process; effort is hnsw_ef.
 
-    If `small`, it has codes of int8 too, and twice as many candidates are scored again by rows,
-    which are on disk as the graph is: "high precision with low memory usage" of its guide.
+    If `small`, rows and graph are on disk; codes of int8 find twice as many candidates, which are
+    rescored: "high precision with low memory usage" in Qdrant's guide.
     """
 
     library, small = "qdrant_edge", False
@@ -292,7 +292,7 @@ class QdrantEdge(Database):
 
 
 class QdrantEdgeSmall(QdrantEdge):
-    """The same with codes of int8, and with rows and graph on disk."""
+    """Qdrant in its small mode."""
 
     small = True
 
@@ -369,7 +369,7 @@ class SqliteVec(Database):
 
 
 class SqliteVecBits(SqliteVec):
-    """A scan of sqlite-vec's bits, the signs of a row; effort is the rows that float32 rescores."""
+    """A scan of sqlite-vec's bits, the signs of rows; effort is the number of rescored rows."""
 
     COLUMNS = f"{SqliteVec.COLUMNS}, signs bit[{{dim}}]"
     INSERT = "INSERT INTO vectors(rowid, embedding, signs) VALUES (?1, ?2, vec_quantize_binary(?2))"

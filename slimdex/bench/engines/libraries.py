@@ -77,7 +77,7 @@ class Usearch(Engine):
     Parameters
     ----------
     dtype : of the rows.
-    mapped : whether the index is saved and then viewed in its file instead of memory.
+    mapped : save the index and search it in the mapped file.
     """
 
     library = "usearch.index"

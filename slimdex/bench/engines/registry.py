@@ -39,7 +39,8 @@ CANDIDATES = (50, 100, 200, 300, 400, 800, 1600, 3200)
 GRAPH_EFFORTS = (16, 32, 64, 96, 128, 192, 256, 512)
 LIST_EFFORTS = (8, 16, 32, 64, 128, 256, 512, 1024)
 MULTIPLES = (0, 1, 2, 4, 8, 16, 32, 64)
-"""Efforts of whatever has one, as many for each: rows rescored, of graphs, of lists, times ten."""
+"""Efforts to measure, equally many for each kind: candidates, of graphs, of lists, and multiples of
+ten results to rescore."""
 USUAL = (0,)
 """The library's own effort alone."""
 
@@ -55,7 +56,7 @@ class Library:
     packages : required packages.
     efforts : what it can do, each with the efforts to measure, in ascending order; 0 is the
         library's own. For `DOCUMENTS`, the first one, and the least above 0 that finds enough.
-    in_files : whether it finds vectors in files, of which the system keeps pages in memory.
+    in_files : whether the index is searched in files rather than in memory.
     callers : whether several threads may search.
     processes : whether several may have it open.
     """
@@ -77,7 +78,7 @@ def _vectors(
 def _faiss_lists(codes: str, rotation: str = "") -> Library:
     """FAISS's lists over codes, whose candidates fp16 rows in memory score again.
 
-    `rotation` begins the factory string of codes that FAISS expects rotated rows for.
+    `rotation` is the prefix of the factory string for codes that require rotated rows.
     """
     factory = f"{rotation}IVF{{lists}},{codes},Refine(SQfp16)"
     parameters = f"nprobe={{}},k_factor_rf={RESCORED // 10}"
@@ -151,7 +152,7 @@ def names_of(ability: Ability) -> list[str]:
 
 
 def finds_in_files(name: str) -> bool:
-    """Return whether a library finds vectors in files; False for a name that is none of ours."""
+    """Return whether a library searches files; False for an unknown name."""
     library = LIBRARIES.get(name)
     return library is not None and library.in_files
 

@@ -48,7 +48,7 @@ EXACT, EXACT_RULE = "float32", "float32 rule"
 MEANING, WORDS, RULE = "meaning", "words", "rule"
 """The index by meaning alone, BM25, and the default."""
 CODES = "rule codes"
-"""The default again, compared with `EXACT_RULE`, the same fusion of uncompressed vectors."""
+"""The default, compared with `EXACT_RULE` instead of `EXACT`."""
 SHOWN = ("rrf", "0.05", "0.1", "0.3", "0.5", RULE)
 """Fusions that are always shown."""
 FIRST = 10

@@ -31,7 +31,8 @@ ROUNDS, ROUND_QUERIES = 8, 40
 BUILDS, SHORT_BUILD = 3, 12.0
 """Builds of each method, and seconds above which there is only one."""
 CAPPED, CAPPED_ROUNDS = "capped", 2
-"""End of the names of times below a limit of memory, and its rounds: a query may read all."""
+"""Suffix of the columns of times under a memory limit; number of rounds, since a query may read the
+whole index."""
 BATCH_QUERIES = 500
 """Queries in one call for the throughput: some peers answer 30 per second."""
 
@@ -110,7 +111,7 @@ def _rate(task: Task, asked: _Asked, _: int) -> None:
 
 
 def _time_capped(task: Task, built: Sequence[_Asked], cap: int) -> None:
-    """Time queries of each that fits; this comes last, since the system may end the others."""
+    """Time queries of each method that fits; last, since the system may kill processes."""
     for turn in range(CAPPED_ROUNDS):
         for done, asked in enumerate(built, start=1):
             asked.row["cap_bytes"] = cap

@@ -5,16 +5,15 @@ compares it with exact search of the float32 vectors in the setting's own metric
 from 1 is lost to compression. MRR and nDCG are by labels or, without them, by the documents that
 the queries were made of; their differences from exact search are paired by query. Latency is the
 median of single searches on one thread, from a vector to rows, after some that are not timed. With
-labels, the search that users get is measured as well, from a text to documents.
+labels, the default search is measured as well, from a text to documents.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from shlex import join
@@ -25,14 +24,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slimdex.indexes.arrays import Matrix, Rows, normalize_rows
+from slimdex.indexes.arrays import Rows
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.execution.progress import progress
 from slimdex.indexes.execution.threads import one_thread
-from slimdex.indexes.ranking import agreement
+from slimdex.indexes.ranking import agreement, stacked
 from slimdex.indexes.search.reduced_index import ReducedIndex
 from slimdex.indexes.search.rescoring import Rescorer
 from slimdex.indexes.settings import Settings
+from slimdex.indexes.vectors.vector_file import VectorFile
 from slimdex.retrieval.atomic_files import temporary_parent
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
@@ -44,7 +44,7 @@ from slimdex.retrieval.quality.evaluation import (
     labelled,
     latency,
     ranked,
-    seconds_of,
+    seconds_on_one_thread,
     times_to_documents,
 )
 from slimdex.retrieval.quality.labels import Qrels, per_query, read_qrels
@@ -60,20 +60,22 @@ from slimdex.retrieval.user_cache import cache_folder
 
 from ..datasets import Dataset
 from ..datasets import encoded as kept_vectors
+from ..engines.libraries import Hnswlib
 from ..paired_measures import interval
 
 SHARES = (1 / 8, 1 / 4, 1 / 2, 1.0)
 GRID: Grid = tuple((kind, SHARES) for kind in ("pq", "rabitq", "sq4", "sq8", "fp16", "flat"))
 """Kind -> shares of the dimensions to measure."""
 TIMED_S, FEWEST = 0.5, 20
-"""Seconds of the searches of a setting that are timed, and their least number; as many before them
-are not."""
+"""Seconds for which the searches of a setting are timed, and their least number."""
 SWEPT = (10, 20, 50, 100, 200, 400, 800, 1600, 3200)
-"""Candidates of the curves of recall against latency."""
+"""Candidates at which recall and latency are measured."""
+SWEPT_KINDS = ("pq", "rabitq", "sq4", "sq8")
+"""Kinds whose recall depends on the candidates."""
 EFFORTS = (10, 20, 40, 80, 160, 320, 640)
-"""Efforts (ef) of a graph's search."""
+"""Values of hnswlib's `ef`."""
 GRAPH_ROWS = 100_000
-"""Most rows that a graph is built of, at about a millisecond each."""
+"""Largest number of rows to build a graph of, which takes about a millisecond a row."""
 ENOUGH, NEARLY = 0.99, 0.01
 """Recall@10 of the settings to choose, and how far their nDCG@10 may be below the reference's."""
 MADE_OF = "each asks for the document that it was made of, which recall leaves out"
@@ -117,7 +119,7 @@ class Questions:
     ids : of the document of each row.
     qrels : by these ids.
     about : what they are.
-    texts : of each query that a user asked; none of those made of documents.
+    texts : of the queries; empty if these are made of documents.
     """
 
     pool: Pool
@@ -137,12 +139,12 @@ class Measured:
     facts : about the index and the queries.
     exact : the reference.
     kinds : each kind at several k, rescored and by codes alone, in the index's (beta, gamma).
-    curves : each kind at the index's k, and the chosen settings, with more and more candidates.
-    graph : an HNSW graph of the float32 vectors at several efforts, if hnswlib is installed.
+    curves : the index's k in each of `SWEPT_KINDS`, and the chosen settings, at each of `SWEPT`.
+    graph : hnswlib over the float32 vectors at each of `EFFORTS`; empty if it is not installed.
     metrics : each (beta, gamma) at the index's k and kind.
     dimensions : each (k, gamma) at the index's beta and kind.
-    held_out : nDCG@10 of the best of `metrics` on each half of the queries, by the other half.
-    search : the search that users get, from a text to documents; None without labels.
+    held_out : gain of the best of `metrics`, chosen and judged by different queries.
+    search : the default search, from a text to documents; None without labels.
     current, chosen : settings of the index, and the smallest that suffice; both among `kinds`.
     """
 
@@ -184,12 +186,11 @@ class Study:
     """Measures settings of one snapshot by the same queries; the folder is for temporary files."""
 
     def __init__(self, snapshot: Snapshot, questions: Questions, folder: Path) -> None:
-        self.snapshot, self._questions = snapshot, questions
+        self.snapshot, self._questions, self._folder = snapshot, questions, folder
         self.trials = Trials(snapshot, snapshot.moments(), folder)
         self._truths = dict[Cell, Rows]()
         self._encoders = self._truth((0.0, 0.0))
-        self._exact: PerQuery | None = None  # of the first point
-        self.ndcg = dict[Settings, PerQuery]()  # of what was measured
+        self.ndcg = dict[Settings, PerQuery]()  # of all points, the reference first
 
     def points(
         self, settings: Settings, *, alone: bool = False, timed: bool = True
@@ -204,43 +205,45 @@ class Study:
             yield self._point(replace(settings, candidates=0), codes, timed=timed) | costs
 
     def curve(self, settings: Settings) -> Iterator[Point]:
-        """Measure settings with more and more candidates."""
+        """Measure settings at each number of candidates of `SWEPT`."""
         index = self.trials.built(settings)
-        for count in SWEPT:
-            if count > len(self.trials.live):
+        for candidates in SWEPT:
+            if candidates > len(self.trials.live):
                 return
-            effort = ReducedIndex(
-                index.reducer, index.index, index.vectors, metric=index.metric, candidates=count
+            searched = ReducedIndex(
+                index.reducer,
+                index.index,
+                index.vectors,
+                metric=index.metric,
+                candidates=candidates,
             )
-            yield self._point(replace(settings, candidates=count), effort, timed=True)
+            yield self._point(replace(settings, candidates=candidates), searched, timed=True)
 
     def graph(self) -> Iterator[Point]:
-        """Measure an HNSW graph of the float32 vectors at several efforts, by hnswlib's defaults.
+        """Measure hnswlib over the float32 vectors, unless it is missing or there are many rows.
 
-        Its recall is of exact search of the same vectors. Nothing is measured if hnswlib is not
-        installed, or there are more than `GRAPH_ROWS` rows.
+        Its recall is that of the encoder's order.
         """
         live, pool = self.trials.live, self._questions.pool
         if len(live) > GRAPH_ROWS or find_spec("hnswlib") is None:
             return
-        start = perf_counter()
-        graph = import_module("hnswlib").Index(space="ip", dim=self.trials.vectors.dim)
-        graph.init_index(len(live))
-        graph.add_items(normalize_rows(self.trials.vectors.take(live)))
-        seconds = perf_counter() - start
-        queries, count = normalize_rows(pool.vectors), NEAREST + pool.own.shape[1]
+        rows = VectorFile(self._folder / "live", self.trials.vectors.dim, 0, np.float32)
+        rows.append(self.trials.vectors.take(live))
+        graph = Hnswlib()
+        seconds = graph.build(rows, self._folder)["index_s"]
+        depth = min(NEAREST + pool.own.shape[1], len(live))
         for effort in EFFORTS:
-            graph.set_ef(max(effort, count))
-            found = live[graph.knn_query(queries, count)[0].astype(np.int64)]
+            graph.set_effort(effort)
+            found = live[graph.search(pool.vectors, depth)[1]]
             found = without_own(found, pool.own)[:, :NEAREST]
-            search = partial(graph.knn_query, k=NEAREST, num_threads=1)
+            k = min(NEAREST, depth)
+            calls = [partial(graph.search, query[None], k) for query in pool.vectors]
             yield {
                 "effort": effort,
-                "bytes_per_vector": graph.index_file_size() / len(live),
-                "memory_bytes": graph.index_file_size(),
+                "bytes_per_vector": graph.row_bytes,
                 "build_s": seconds,
                 "recall@10": float(agreement(found, self._encoders, NEAREST).mean()),
-                **latency(_timed([partial(search, query[None]) for query in queries])),
+                **latency(seconds_on_one_thread(calls)),
             }
 
     def _truth(self, cell: Cell) -> Rows:
@@ -257,8 +260,7 @@ class Study:
         recalls = agreement(found, truth, NEAREST)
         labels = self._by_labels(index)
         self.ndcg[settings] = labels["ndcg@10"]
-        if self._exact is None:
-            self._exact = labels["ndcg@10"]
+        reference = next(iter(self.ndcg.values()))
         fixed = index.fixed_nbytes
         memory = index.index.row_nbytes * len(index) + fixed
         return settings.as_dict() | {
@@ -270,7 +272,7 @@ class Study:
             "encoder_recall@10": float(agreement(found, self._encoders, NEAREST).mean()),
             "mrr@10": float(labels["mrr@10"].mean()),
             "ndcg@10": float(labels["ndcg@10"].mean()),
-            **with_interval("ndcg@10_delta", labels["ndcg@10"] - self._exact),
+            **with_interval("ndcg@10_delta", labels["ndcg@10"] - reference),
             **(latency(self._seconds(index)) if timed else {}),
         }
 
@@ -297,7 +299,7 @@ class Study:
 
 
 def with_interval(name: str, values: PerQuery) -> dict[str, float]:
-    """Mean of a value of each query, and the ends of its interval.
+    """Return the mean of values of queries, and its 95% interval.
 
     >>> with_interval("recall@10", np.array([0.5, 0.5]))
     {'recall@10': 0.5, 'recall@10_low': 0.5, 'recall@10_high': 0.5}
@@ -306,14 +308,8 @@ def with_interval(name: str, values: PerQuery) -> dict[str, float]:
     return {name: float(values.mean()), f"{name}_low": float(low), f"{name}_high": float(high)}
 
 
-def _timed(calls: Sequence[Callable[[], object]]) -> list[float]:
-    """Seconds of calls on one thread."""
-    with one_thread():
-        return seconds_of(calls)
-
-
 def measure_settings(subject: Subject, sample: int) -> Measured:
-    """Measure each kind at several k, and each (beta, gamma) and (k, gamma), of an index.
+    """Measure an index in the settings that `Measured` names.
 
     Without labels, `sample` queries are made of the documents. Raises `InputError` if there are
     too few documents for that.
@@ -326,52 +322,31 @@ def measure_settings(subject: Subject, sample: int) -> Measured:
     with TemporaryDirectory(prefix="slimdex-bench-", dir=temporary_parent()) as folder:
         questions = questions_of(subject, snapshot, sample)
         study = Study(snapshot, questions, Path(folder))
-        dim, cell = study.trials.vectors.dim, (current.beta, current.gamma)
-        grid = SettingsGrid(study.trials, cell, grid=GRID)
-        usual = current.candidates or None
-        tried = [replace(each, candidates=usual) for each in grid.options]
-        tried = [*dict.fromkeys([current, *tried])]
-        metrics = [replace(current, beta=beta, gamma=gamma) for beta, gamma in CELLS]
-        metrics = [each for each in metrics if grid.suits(each)]
-        sizes = sorted({each.k for each in tried if each.k and each.kind == current.kind})
-        gammas = sorted({gamma for _, gamma in CELLS})
-        dimensions = [replace(current, k=k, gamma=gamma) for k in sizes for gamma in gammas]
-        dimensions = [each for each in dimensions if grid.suits(each)]
-        total, done = 2 + len(tried) + len(metrics) + len(dimensions) + len(GRID), 0
+        tried, metrics, dimensions = _tried(study, current)
+        # One is exact search, and one the chosen settings, which may be swept, too.
+        total, done = 2 + len(tried) + len(metrics) + len(dimensions) + len(SWEPT_KINDS), 0
 
-        def measured(settings: Sequence[Settings], **how: bool) -> list[Point]:
+        def measured(parts: Iterable[Iterator[Point]]) -> list[Point]:
             nonlocal done
             found = list[Point]()
-            for each in settings:
-                found += study.points(each, **how)
-                progress("measuring settings", done := done + 1, total)
-            return [point | {"command": command_of(point, subject.build)} for point in found]
+            for part in parts:
+                found += [p | {"command": command_of(p, subject.build)} for p in part]
+                done += 1
+                progress("measuring settings", done, total)
+            return found
 
-        (exact,) = measured([Settings(dim, 0.0, 0.0, "flat", 0, "identity")])
-        kinds = measured(tried, alone=True)
+        exact_search = Settings(study.trials.vectors.dim, 0.0, 0.0, "flat", 0, "identity")
+        (exact,) = measured([study.points(exact_search)])
+        kinds = measured(study.points(each, alone=True) for each in tried)
         chosen = smallest(kinds, exact)
-        curves = list[Point]()
-        for each in swept(tried, current, chosen):
-            curves += study.curve(each)
-            progress("measuring settings", done := done + 1, total)
-        facts = {
-            "name": subject.name,
-            "present": subject.present,
-            "documents": len(snapshot),
-            "rows": len(study.trials.live),
-            "dim": dim,
-            "model": Path(str(snapshot.state.encoder.get("model", ""))).name,
-            "queries": len(questions.pool),
-            "queries_are": questions.about,
-        }
         result = Measured(
-            facts,
+            _facts(subject, study, questions),
             exact,
             kinds,
-            [point | {"command": command_of(point, subject.build)} for point in curves],
+            measured(study.curve(each) for each in swept(tried, current, chosen)),
             [*study.graph()],
-            measured(metrics, timed=False),
-            measured(dimensions, timed=False),
+            measured(study.points(each, timed=False) for each in metrics),
+            measured(study.points(each, timed=False) for each in dimensions),
             held_out(study, metrics, current),
             measure_search(index, questions, study.ndcg[current]),
             kinds[0],
@@ -381,19 +356,43 @@ def measure_settings(subject: Subject, sample: int) -> Measured:
         return result
 
 
+def _tried(study: Study, current: Settings) -> tuple[list[Settings], ...]:
+    """Settings to measure: kinds at several k, (beta, gamma), and (k, gamma)."""
+    grid = SettingsGrid(study.trials, (current.beta, current.gamma), grid=GRID)
+    usual = current.candidates or None
+    kinds = dict.fromkeys([current, *(replace(each, candidates=usual) for each in grid.options)])
+    metrics = [replace(current, beta=beta, gamma=gamma) for beta, gamma in CELLS]
+    sizes = sorted({each.k for each in kinds if each.k and each.kind == current.kind})
+    gammas = sorted({gamma for _, gamma in CELLS})
+    dimensions = [replace(current, k=k, gamma=gamma) for k in sizes for gamma in gammas]
+    return [*kinds], [*filter(grid.suits, metrics)], [*filter(grid.suits, dimensions)]
+
+
+def _facts(subject: Subject, study: Study, questions: Questions) -> dict[str, Any]:
+    """Facts about the index and the queries."""
+    snapshot = study.snapshot
+    return {
+        "name": subject.name,
+        "present": subject.present,
+        "documents": len(snapshot),
+        "rows": len(study.trials.live),
+        "dim": study.trials.vectors.dim,
+        "model": Path(str(snapshot.state.encoder.get("model", ""))).name,
+        "queries": len(questions.pool),
+        "queries_are": questions.about,
+    }
+
+
 def swept(tried: Sequence[Settings], current: Settings, chosen: Point | None) -> list[Settings]:
-    """Settings of which candidates are swept: small kinds at the current k, and the chosen ones."""
-    ks = {(kind, current.k) for kind in ("pq", "rabitq", "sq4", "sq8")}
+    """Settings to measure at each of `SWEPT`."""
+    ks = {(kind, current.k) for kind in SWEPT_KINDS}
     if chosen is not None:
         ks.add((chosen["kind"], chosen["k"]))
     return [each for each in tried if (each.kind, each.k) in ks and each.rescores]
 
 
 def held_out(study: Study, metrics: Sequence[Settings], current: Settings) -> Point:
-    """Gain of the best (beta, gamma), chosen by each half of the queries and judged by the other.
-
-    The best of many on the queries that choose it looks better than it is: see `cross_fitted`.
-    """
+    """Gain of the best metric over the current one, by queries that did not choose it."""
     order = np.random.default_rng(0).permutation(len(study.ndcg[current]))
     each = np.stack([study.ndcg[settings] for settings in metrics], axis=1)
     gains = cross_fitted(each[order]) - study.ndcg[current][order]
@@ -401,33 +400,25 @@ def held_out(study: Study, metrics: Sequence[Settings], current: Settings) -> Po
 
 
 def measure_search(index: Index, questions: Questions, by_meaning: PerQuery) -> Point | None:
-    """Measure the search that users get, with its words and from a text; None without texts.
+    """Measure the default search of an index; None if the queries have no texts.
 
-    `by_meaning` is the nDCG@10 of each query by the index's settings alone.
+    `by_meaning` is the nDCG@10 of each query by semantic search.
     """
     if not questions.texts:
         return None
-    texts, vectors = questions.texts, questions.pool.vectors
-    each = [_ndcg_of(index, questions, i) for i in range(len(texts))]
-    found: PerQuery = np.array(each)
-    times = times_to_documents(index, texts)
-    encoding = latency(_timed([partial(encode_queries, index.encoder, [text]) for text in texts]))
+    texts = questions.texts
+    asked = zip(texts, questions.pool.vectors, strict=True)
+    found = [ranked(index, text, vector[None], NEAREST) for text, vector in asked]
+    scores, rows = stacked(found, NEAREST)
+    ndcg = per_query(scores, rows, questions.names, questions.ids, questions.qrels)["ndcg@10"]
+    calls = [partial(encode_queries, index.encoder, [text]) for text in texts]
     return {
         "has_words": index.state.words is not None,
-        "ndcg@10": float(found.mean()),
-        **with_interval("ndcg@10_delta", found - by_meaning),
-        "p50_ms": times["text_to_documents_p50_ms"],
-        "encoding_p50_ms": encoding["p50_ms"],
-        "queries": len(vectors),
+        "ndcg@10": float(ndcg.mean()),
+        **with_interval("ndcg@10_delta", ndcg - by_meaning),
+        "p50_ms": times_to_documents(index, texts)["text_to_documents_p50_ms"],
+        "encoding_p50_ms": latency(seconds_on_one_thread(calls))["p50_ms"],
     }
-
-
-def _ndcg_of(index: Index, questions: Questions, number: int) -> float:
-    """nDCG@10 of one query by a search with default options."""
-    vector: Matrix = questions.pool.vectors[number][None]
-    scores, rows = ranked(index, questions.texts[number], vector, NEAREST)
-    name = questions.names[number]
-    return float(per_query(scores, rows, [name], questions.ids, questions.qrels)["ndcg@10"][0])
 
 
 def smallest(kinds: Sequence[Point], exact: Point) -> Point | None:

@@ -1,4 +1,4 @@
-"""Pictures of quality against memory, and of time against memory, as files of SVG."""
+"""Pictures of quality against memory, and of time against memory, in SVG."""
 
 from __future__ import annotations
 
@@ -25,18 +25,20 @@ from .retrieval_tables import (
 from .svg import Axis, Line, Point, plotted
 
 WIDTH, LEFT, RIGHT, TOP, FOOT = 800.0, 70.0, 20.0, 34.0, 50.0
-"""Pixels of a picture, and around the plot of a panel."""
+"""Width of a picture and margins of a panel, in pixels."""
 LEGEND, LEGEND_LINE = 165.0, 19.0
 PALETTE = (
     *("#d1495b", "#000000", "#777777", "#edae49", "#b5651d", "#30638e", "#66a5d8", "#1b9e77"),
     *("#7b3294", "#9fd356", "#b8b8d1", "#d4a5a5", "#c2b280"),
 )
-"""Colour of each of `METHODS`; others have that of the sixth."""
-OURS, OTHERS = 0, 5
+"""Colour of each of `METHODS`; peers have that of `OTHERS`."""
+OURS, GREY, OTHERS = 0, 2, 5
 SHAPES = {RESCORED: 0, CODES_ONLY: 1}
+DASHED = {RESCORED: "", CODES_ONLY: " codes"}
+"""Classes of lines."""
 SHARES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 LOWEST = -12.0
-"""Points of nDCG@10 below which losses are not drawn."""
+"""Lowest difference that is drawn, in points of nDCG@10."""
 TITLES = {
     "peers": "Time, and private memory, without mapped files",
     "quality": "Quality against memory, mean over the sets",
@@ -61,7 +63,7 @@ class Panel:
 
     Attributes
     ----------
-    parts : elements, whose places are relative to the panel.
+    parts : SVG elements, relative to the upper left corner.
     height : in pixels.
     """
 
@@ -71,7 +73,7 @@ class Panel:
 
 
 def pictures(retrieval: Sequence[Row], peers: Sequence[Row]) -> dict[str, str]:
-    """Name of the picture -> SVG, for the existing rows; panels are one below the other."""
+    """Name of the picture -> SVG, for the existing rows."""
     panels = {
         "peers": [panel for task in tasks(peers) for panel in _peer_map(of_task(peers, task))],
         "quality": [*_quality(retrieval)],
@@ -80,7 +82,7 @@ def pictures(retrieval: Sequence[Row], peers: Sequence[Row]) -> dict[str, str]:
 
 
 def _picture(title: str, panels: Sequence[Panel]) -> str:
-    """Draw panels one below the other, on white."""
+    """Draw panels one below the other on a white background."""
     drawn, top = list[str](), 0.0
     for panel in panels:
         head = f'<text class="head" x="{LEFT}" y="20">{escape(panel.title)}</text>'
@@ -123,8 +125,8 @@ def _quality(rows: Sequence[Row]) -> Iterator[Panel]:
         points.append(Point(*at, _series(row["method"]), "", tooltip, shape=SHAPES[stage(row)]))
     drawn = [Line("zero", [(1, 0), (SHARES[-1], 0)])]
     for (method, how), places in lines.items():
-        kind = " codes" * (how == CODES_ONLY) + " ours" * (method == SLIMDEX)
-        drawn.append(Line(f"s{_series(method)}{kind}", places))
+        ours = " ours" * (method == SLIMDEX)
+        drawn.append(Line(f"s{_series(method)}{DASHED[how]}{ours}", places))
     present = {row["method"] for row in shown}
     legend = _legend({name: i for i, name in enumerate(METHODS) if name in present})
     count = models.count(model)
@@ -133,17 +135,15 @@ def _quality(rows: Sequence[Row]) -> Iterator[Panel]:
 
 
 def _legend(series: Mapping[str, int]) -> Iterator[str]:
-    """Names of methods in their colours, and of the two kinds of lines, beside the plot."""
-    left, top = WIDTH - LEGEND, TOP + 10
-    kinds = [(RESCORED, "", 0), (CODES_ONLY, " codes", 1)]
-    entries = [(name, f"s{i}", 0) for name, i in series.items()]
-    entries += [(name, f"s2{kind}", shape) for name, kind, shape in kinds]
-    for row, (name, classes, shape) in enumerate(entries):
-        number = int(classes.partition(" ")[0][1:])
-        outline = Point(0, 0, number, "", "", shape=shape).outline
+    """Draw the colours of methods and the two kinds of lines, beside the plot."""
+    entries = [(name, number, RESCORED) for name, number in series.items()]
+    entries += [(how, GREY, how) for how in SHAPES]
+    for row, (name, number, how) in enumerate(entries):
+        outline = Point(0, 0, number, "", "", shape=SHAPES[how]).outline
+        top = TOP + 10 + row * LEGEND_LINE
         yield (
-            f'<g transform="translate({left:g} {top + row * LEGEND_LINE:g})">'
-            f'<polyline class="{classes}" points="-14,0 14,0"/>'
+            f'<g transform="translate({WIDTH - LEGEND:g} {top:g})">'
+            f'<polyline class="s{number}{DASHED[how]}" points="-14,0 14,0"/>'
             f'<path class="s{number}" d="{outline}"/>'
             f'<text x="22" y="4">{escape(name)}</text></g>'
         )

@@ -109,11 +109,19 @@ def label(row: Row) -> str:
     return f"{words}, {row['effort']} rescored" if row["effort"] else words
 
 
-def front(rows: Iterable[Row]) -> list[Row]:
-    """Rows that no smaller one beats in quality, from the smallest to the best."""
+def front(
+    rows: Iterable[Row], size: str = "ram_row_bytes", quality: str = "ndcg@10_delta"
+) -> list[Row]:
+    """Rows that no smaller one beats in quality, from the smallest to the best.
+
+    >>> sizes = {3: 0.9, 1: 0.8, 2: 0.7}
+    >>> made = [{"bytes": size, "recall": recall} for size, recall in sizes.items()]
+    >>> [row["bytes"] for row in front(made, "bytes", "recall")]
+    [1, 3]
+    """
     found: list[Row] = []
-    for row in sorted(rows, key=lambda r: (r["ram_row_bytes"], -r["ndcg@10_delta"])):
-        if not found or row["ndcg@10_delta"] > found[-1]["ndcg@10_delta"]:
+    for row in sorted(rows, key=lambda r: (r[size], -r[quality])):
+        if not found or row[quality] > found[-1][quality]:
             found.append(row)
     return found
 

@@ -192,11 +192,11 @@ def _default(folder: Path) -> list[str]:
     return [
         f"- **[{row['code_bytes'] / row['rows']:.0f} bytes a vector]({search})** in memory, where "
         f"float32 takes {4 * row['dim']:,}. Full vectors stay on disk.\n"
-        f"- **[{fmean(losses):+.2f} points]({quality})** of nDCG@10 by these codes, against "
-        f"float32 vectors searched exactly, both with BM25: the mean of {len(losses)} sets, at "
-        f"most {max(map(abs, losses)):.2f} on one.\n"
-        f"- **[{fmean(gains):+.0f} points]({quality})** by BM25, which every search counts beside "
-        "the vectors, against float32 vectors alone.",
+        f"- **[{fmean(losses):+.2f} points]({quality})** of nDCG@10 against the same search with "
+        f"float32 vectors, exactly: the mean of {len(losses)} sets, at most "
+        f"{max(map(abs, losses)):.2f} on one.\n"
+        f"- **[{fmean(gains):+.0f} points]({quality})** against semantic search alone with float32 "
+        "vectors, since the default search includes BM25.",
         f"Default settings; memory with {row['model']} on {row['set']}, {row['documents']:,} "
         "documents.",
     ]

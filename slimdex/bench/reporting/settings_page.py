@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from html import escape
 from pathlib import Path
 from string import Template
@@ -13,39 +14,31 @@ from slimdex.indexes.errors import InputError
 
 from ..experiments.settings_study import ENOUGH, GRID, NEARLY, Measured, Point
 from . import svg
+from .retrieval_tables import front
 
 TEMPLATE = Path(__file__).parent / "settings.html"
 SERIES = [kind for kind, _ in GRID]
 GRAPH = "hnswlib"
 CHOSEN = "chosen"
 HEADS = (
-    "",
-    "kind",
-    "k",
-    "bytes",
-    "share",
-    "MB",
-    "recall@10",
-    "nDCG@10",
-    "difference",
-    "MRR@10",
-    "ms",
+    *("", "kind", "k", "bytes", "share", "MB"),
+    *("recall@10", "nDCG@10", "difference", "MRR@10", "ms"),
 )
 AGAINST_HEADS = ("", "recall@10", "then", "nDCG@10", "then", "ms", "then", "ratio")
 MEANING = (
-    "Bytes: of a vector in memory. Share: of float32's bytes. MB: of all codes, with what is fixed "
-    "(codebooks, the reducer and the metric). Recall@10: the share of the ten nearest by exact "
-    "search of the float32 vectors, in the same metric, that is found. Difference: of nDCG@10 from "
+    "Bytes: of a vector in memory. Share: of float32's bytes. MB: all codes, codebooks, reducer "
+    "and metric. Recall@10: the share of the ten nearest by exact search of the float32 vectors, "
+    "in the same metric, that is found. Difference: of nDCG@10 from "
     "that exact search, with a 95% interval, paired by query. Ms: the median of one search on one "
     "thread, from a vector to rows. Chosen: the fewest bytes with a recall@10 of "
     f"{ENOUGH} or more and an nDCG@10 at most {NEARLY} below float32's; slimdex tune proves such a "
     "choice."
 )
 LEAST_SPAN = {"recall@10": 0.1, "ndcg@10_delta": 0.06}
-"""Least span of an axis: a narrower one would show noise as differences."""
-MB = 1e6
+"""Minimum span of an axis, so that noise does not look like a difference."""
+MB, MEMORY = 1e6, "MB in memory: codes, codebooks, reducer and metric"
 GOOD = 0.9
-"""Recall@10 from which a point's nDCG is drawn: the losses of others hide small differences."""
+"""Minimum recall@10 of points whose nDCG is drawn; large losses would hide small differences."""
 
 
 def write_page(
@@ -78,13 +71,13 @@ def write_page(
 
 
 def all_points(measured: Measured) -> list[Point]:
-    """Points of the whole table, of which each has a command."""
+    """All points of slimdex; each has the command that makes it."""
     several = (measured.kinds, measured.curves, measured.metrics, measured.dimensions)
     return [measured.exact, *(point for points in several for point in points)]
 
 
 def verdict(measured: Measured) -> list[str]:
-    """What to do, what the search that users get finds and takes; commands are in backticks."""
+    """Recommend settings and describe the default search, in Markdown."""
     current, chosen = measured.current, measured.chosen
     now = f"{measured.facts['present'].capitalize()}: {_in_words(current, measured)}."
     if chosen is None:
@@ -100,7 +93,7 @@ def verdict(measured: Measured) -> list[str]:
         words = "with words" if search["has_words"] else "by meaning"
         share = search["encoding_p50_ms"] / search["p50_ms"]
         lines.append(
-            f"The search that users get, {words}: nDCG@10 {search['ndcg@10']:.3f}, "
+            f"The default search, {words}: nDCG@10 {search['ndcg@10']:.3f}, "
             f"{difference(search)} against meaning alone; {search['p50_ms']:.1f} ms from a text to "
             f"ten documents, of which encoding the query takes {min(share, 1):.0%}."
         )
@@ -131,12 +124,12 @@ def difference(point: Point) -> str:
 
 
 def summary_rows(measured: Measured) -> list[list[str]]:
-    """Rows for `HEADS` of the points in short."""
+    """Rows of the short table, for `HEADS`."""
     return [[_why(point, measured), *_cells(point, measured)] for point in _in_short(measured)]
 
 
 def _in_short(measured: Measured) -> list[Point]:
-    """Exact search, present and chosen settings, and the least of each kind that suffice."""
+    """Exact search, present and chosen settings, and the smallest sufficient ones of each kind."""
     shown = [measured.exact, measured.current, *filter(None, [measured.chosen])]
     for kind in SERIES:
         own = [p for p in measured.kinds if p["kind"] == kind and p["candidates"] != 0]
@@ -162,7 +155,7 @@ def read_run(path: Path) -> dict[str, Any]:
 
 
 def against_rows(measured: Measured, against: Mapping[str, Any]) -> list[list[str]]:
-    """Rows for `AGAINST_HEADS` of the points in short, if an earlier run has their settings."""
+    """Rows for `AGAINST_HEADS`: points of the short table that an earlier run has measured, too."""
     then = {_settings_of(point): point for point in [against["exact"], *against["kinds"]]}
     rows = []
     for point in _in_short(measured):
@@ -183,9 +176,14 @@ def _settings_of(point: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def _named(point: Point, measured: Measured) -> str:
-    alone = ", codes alone" if point["candidates"] == 0 and point is not measured.exact else ""
+    alone = ", codes alone" * _is_codes_alone(point, measured)
     why = _why(point, measured)
     return f"{point['kind']}, k={point['k']}{alone}" + (f" ({why})" if why else "")
+
+
+def _is_codes_alone(point: Point, measured: Measured) -> bool:
+    """Return whether answers are not rescored, and not exact either."""
+    return point["candidates"] == 0 and point is not measured.exact
 
 
 def _beside(measured: Measured, against: Mapping[str, Any]) -> str:
@@ -199,7 +197,7 @@ def _beside(measured: Measured, against: Mapping[str, Any]) -> str:
 
 
 def earlier(against: Mapping[str, Any]) -> str:
-    """Say what an earlier run has measured."""
+    """Describe an earlier run."""
     return (
         f"Then: {against['name']}, {against['documents']:,} documents, {against['queries']:,} "
         f"queries. {machine_line(against['machine'])}"
@@ -207,7 +205,7 @@ def earlier(against: Mapping[str, Any]) -> str:
 
 
 def _why(point: Point, measured: Measured) -> str:
-    """Name of a point that is marked; "" for others."""
+    """Label of a marked point; "" for others."""
     if point is measured.exact:
         return "float32, exact"
     names = {measured.facts["present"]: measured.current, CHOSEN: measured.chosen}
@@ -221,13 +219,12 @@ def _share(point: Point, measured: Measured) -> str:
 
 
 def _cells(point: Point, measured: Measured) -> list[str]:
-    alone = ", codes alone" if point["candidates"] == 0 and point is not measured.exact else ""
     return [
-        f"{point['kind']}{alone}",
+        point["kind"] + ", codes alone" * _is_codes_alone(point, measured),
         str(point["k"]),
         f"{point['bytes_per_vector']:,.0f}",
         _share(point, measured),
-        f"{point['memory_bytes'] / MB:.2f}" if "memory_bytes" in point else "",
+        f"{point['memory_bytes'] / MB:.2f}",
         f"{point['recall@10']:.3f}",
         f"{point['ndcg@10']:.3f}",
         difference(point) if point is not measured.exact else "",
@@ -254,60 +251,44 @@ def _all_rows(measured: Measured) -> list[list[str]]:
             "" if point["candidates"] is None else str(point["candidates"]),
             f"{point['encoder_recall@10']:.3f}",
             *times,
-            f"{point['disk_bytes'] / MB:.2f}" if "disk_bytes" in point else "",
+            f"{point['disk_bytes'] / MB:.2f}",
             f"{point['build_s']:.2f}" if "build_s" in point else "",
             point["command"],
         ])  # fmt: skip
     return rows
 
 
-def front(points: Sequence[Point]) -> list[Point]:
-    """Points with a better recall than all of less memory, by memory.
-
-    >>> made = [{"memory_bytes": m, "recall@10": r} for m, r in ((3, 0.9), (1, 0.8), (2, 0.7))]
-    >>> [p["memory_bytes"] for p in front(made)]
-    [1, 3]
-    """
-    best, found = 0.0, list[Point]()
-    for point in sorted(points, key=lambda p: (p["memory_bytes"], -p["recall@10"])):
-        if point["recall@10"] > best:
-            best = point["recall@10"]
-            found.append(point)
-    return found
-
-
 def _charts(measured: Measured) -> Iterator[str]:
     """Yield each chart with its caption."""
     points = [measured.exact, *measured.kinds]
-    best = front(points)
+    best = front(points, "memory_bytes", "recall@10")
     good = [point for point in best if point["recall@10"] >= GOOD]
     marked = [point for point in points if point in good or _why(point, measured)]
     kinds = {point["kind"] for point in points}
     yield _figure(
         "Recall against memory",
-        "Filled points rescore the nearest codes with the full vectors on disk; outlines are codes "
-        "alone, which read none. Numbers are k. The line joins what nothing of less memory beats; "
-        "the rest is pale.",
+        "Filled points are rescored with the full vectors on disk, outlines are not. Numbers are "
+        "k. The line joins points that no smaller one beats; others are pale.",
         _key(kinds) + _memory_chart(points, best, measured),
     )
     yield _figure(
-        "What labels say of the best",
-        "nDCG@10 of the points on that line with a recall of .9 or more, and of the marked ones, "
-        "as a difference from float32, with 95% intervals that are paired by query. If an interval "
-        "holds 0, that may be chance.",
+        "Quality by labels",
+        "Difference of nDCG@10 from float32, with 95% intervals paired by query, for marked points "
+        "and those on the line with a recall of at least .9. If an interval contains 0, the "
+        "difference may be chance.",
         _key({point["kind"] for point in marked}) + _label_chart(marked, measured),
     )
     if measured.curves:
         graph = [GRAPH] if measured.graph else []
         beside = (
-            " hnswlib searches a graph of the float32 vectors with more and more effort."
+            " hnswlib searches a graph of the float32 vectors, with ef from 10 to 640."
             if graph
             else ""
         )
         yield _figure(
             "Recall against latency",
-            "Each curve rescores more and more candidates, 10 to 3,200. Encoding a query comes on "
-            f"top.{beside}",
+            "Along each curve, 10 to 3,200 candidates are rescored. The time to encode a query is "
+            f"not included.{beside}",
             _key([*(point["kind"] for point in measured.curves), *graph])
             + _latency_chart(measured),
         )
@@ -323,30 +304,16 @@ def _series(kind: str) -> int:
 
 
 def _memory_chart(points: Sequence[Point], best: Sequence[Point], measured: Measured) -> str:
-    on_front = {id(point) for point in best}
     drawn = []
     for point in points:
-        why, is_best = _why(point, measured), id(point) in on_front
-        label = f"{point['k']} {why}".strip() if is_best or why else ""
-        is_alone = point["candidates"] == 0 and point is not measured.exact
-        drawn.append(
-            svg.Point(
-                point["memory_bytes"] / MB,
-                point["recall@10"],
-                _series(point["kind"]),
-                label,
-                tooltip(point),
-                ring=why,
-                hollow=is_alone,
-                faint=not is_best and not why,
-            )
-        )
+        is_shown = point in best or bool(_why(point, measured))
+        made = _at_memory(point, measured, "recall@10")
+        drawn.append(made if is_shown else replace(made, label="", faint=True))
     line = [(point["memory_bytes"] / MB, point["recall@10"]) for point in best]
-    title = "MB in memory, codes and what is fixed"
     return svg.scatter(
         "recall@10 by memory",
         drawn,
-        title,
+        MEMORY,
         "recall@10",
         lines=[svg.Line("front", line)],
         least_span=LEAST_SPAN["recall@10"],
@@ -354,26 +321,33 @@ def _memory_chart(points: Sequence[Point], best: Sequence[Point], measured: Meas
 
 
 def _label_chart(marked: Sequence[Point], measured: Measured) -> str:
+    name = "ndcg@10_delta"
     drawn = [
-        svg.Point(
-            point["memory_bytes"] / MB,
-            point["ndcg@10_delta"],
-            _series(point["kind"]),
-            f"{point['k']} {_why(point, measured)}".strip(),
-            tooltip(point),
-            ring=_why(point, measured),
-            hollow=point["candidates"] == 0 and point is not measured.exact,
-            ends=(point["ndcg@10_delta_low"], point["ndcg@10_delta_high"]),
+        replace(
+            _at_memory(point, measured, name), ends=(point[f"{name}_low"], point[f"{name}_high"])
         )
         for point in marked
     ]
-    title = "MB in memory, codes and what is fixed"
     return svg.scatter(
         "Difference of nDCG@10 by memory",
         drawn,
-        title,
+        MEMORY,
         "nDCG@10, difference",
-        least_span=LEAST_SPAN["ndcg@10_delta"],
+        least_span=LEAST_SPAN[name],
+    )
+
+
+def _at_memory(point: Point, measured: Measured, measure: str) -> svg.Point:
+    """Draw a measure of a point over its memory, named by its k and why it is marked."""
+    why = _why(point, measured)
+    return svg.Point(
+        point["memory_bytes"] / MB,
+        point[measure],
+        _series(point["kind"]),
+        f"{point['k']} {why}".strip(),
+        tooltip(point),
+        ring=why,
+        hollow=_is_codes_alone(point, measured),
     )
 
 
@@ -404,9 +378,9 @@ def _metric_map(measured: Measured) -> str:
     first, held_out = measured.metrics[0], measured.held_out
     caption = (
         f"nDCG@10 at kind {first['kind']}, k={first['k']}. Beta is how much of the mean is "
-        "subtracted, gamma how far variances are equalised. The best of all looks better than it "
-        "is: chosen by one half of the queries and judged by the other, both ways, it changes "
-        f"nDCG@10 by {difference(held_out)}."
+        "subtracted, gamma how far variances are equalised. The best cell is partly luck: chosen "
+        "on one half of the queries and judged on the other, it changes nDCG@10 by "
+        f"{difference(held_out)}."
     )
     cells = {(p["gamma"], p["beta"]): p for p in measured.metrics}
     own = (measured.current["gamma"], measured.current["beta"])
@@ -484,13 +458,13 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], *, commands: boo
 
 
 def _with_code(line: str) -> str:
-    """A line as HTML, with what is in backticks as code."""
+    """Convert a line of Markdown whose only markup is code."""
     parts = escape(line).split("`")
     return "".join(f"<code>{part}</code>" if i % 2 else part for i, part in enumerate(parts))
 
 
 def machine_line(about: Mapping[str, Any]) -> str:
-    """Say where a run was made."""
+    """Describe the machine and the versions of a run."""
     versions = ", ".join(f"{name} {number}" for name, number in about["versions"].items() if number)
     flags = f" ({about['flags']})" if about["flags"] else ""
     load = f", load {about['load']:.1f} before" if "load" in about else ""

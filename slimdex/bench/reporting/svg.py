@@ -54,8 +54,8 @@ class Point:
     ring : why it is marked, if it is.
     hollow : drawn as an outline.
     faint : drawn pale.
-    ends : of its interval in y, if it has one.
-    shape : of its mark, by default the series'.
+    ends : of an interval in y, drawn as a vertical line.
+    shape : index of the mark in `SHAPES`; by default the series.
     """
 
     x: float
@@ -71,13 +71,13 @@ class Point:
 
     @property
     def outline(self) -> str:
-        """Outline of its mark."""
+        """Path of its mark."""
         return SHAPES[(self.series if self.shape is None else self.shape) % len(SHAPES)]
 
 
 @dataclass(frozen=True)
 class Line:
-    """A line through places (x, y), with classes of the style sheet."""
+    """A line through places (x, y), and its classes in the style sheet."""
 
     classes: str
     places: Sequence[tuple[float, float]]
@@ -89,7 +89,7 @@ class Axis:
 
     Attributes
     ----------
-    named : ticks with names; by default round numbers.
+    named : ticks and their labels; by default round numbers.
     """
 
     title: str
@@ -131,7 +131,7 @@ class Axis:
 
     @property
     def labels(self) -> dict[float, str]:
-        """Ticks with their names."""
+        """Ticks and their labels."""
         if self.named is not None:
             return dict(self.named)
         return {tick: f"{tick:,g}" for tick in self.ticks}

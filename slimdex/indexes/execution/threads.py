@@ -134,7 +134,7 @@ def decomposition(d: int) -> int:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Context in which this process has one thread and one processor, to time single searches.
+    """Restrict this process to one thread and one processor, to time single searches.
 
     Limits of OpenMP and BLAS do not affect libraries with thread pools of their own, so all threads
     of the process are also bound to one processor, where the system allows that.

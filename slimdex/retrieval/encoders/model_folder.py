@@ -21,7 +21,7 @@ from .pooling import WITHOUT_PROMPT
 SINGLE = "model.safetensors"
 MODULES = "modules.json"
 SETTINGS = "config_sentence_transformers.json"
-"""File of prompts, similarity and the number of dimensions that are kept."""
+"""File with prompts, similarity and `truncate_dim`."""
 COSINE = "cosine"
 ACTIVATIONS = ("Identity", "Tanh", "ReLU", "GELU", "Sigmoid", "SiLU", "ELU", "SELU", "LeakyReLU")
 """Classes of torch.nn supported as activations of Dense."""
@@ -119,7 +119,7 @@ class SentenceFolder:
     head : modules after the pooling, in order.
     max_length : maximum length of a text in tokens; None if not stated.
     lower_case : lower-case texts first.
-    similarity : name of the library's function by which the model ranks.
+    similarity : sentence-transformers' name of the similarity that the model was trained for.
     """
 
     transformer: Path
@@ -132,7 +132,7 @@ class SentenceFolder:
 
     @property
     def ranks_by_cosine(self) -> bool:
-        """False if the lengths of its vectors count; they are all one after a Normalize."""
+        """True if ranking by the cosine equals ranking by the model's similarity."""
         return self.similarity == COSINE or Normalize() in self.head
 
 

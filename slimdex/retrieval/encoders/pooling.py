@@ -26,13 +26,13 @@ PLAIN_MODES = ("cls", "mean", "max", "last", "sqrtmean", WEIGHTED_MEAN)
 """Modes that can be joined, and pool any layer."""
 WITHOUT_PROMPT = "without prompt"
 TEXT, PROMPT = 1, 2
-"""Values of a mask at tokens, and at those of a prompt that is not pooled; 0 is padding."""
+"""Mask values of tokens to pool, and of a prompt that is not pooled; 0 is padding."""
 MODES = (*PLAIN_MODES, POOLER, WK)
 
 
 @dataclass(frozen=True)
 class Pooling:
-    """Pooling mode, the layers to average, or to compare for wk, and whether prompts are pooled.
+    """Pooling mode, layers to average (to compare for wk), and whether prompts are pooled.
 
     Modes joined by + give the vectors of each, one after the other.
 

@@ -87,9 +87,9 @@ class Tokenizer:
         return sum(len(piece.ids) for piece in pieces) - special * len(pieces)
 
     def prompt_length(self, prompt: str) -> int:
-        """Count the tokens of a prompt at the beginning of texts, without a special one at its end.
+        """Count the tokens of a prompt, without a special token at its end.
 
-        As in sentence-transformers, which counts those of the prompt alone.
+        The prompt is encoded alone, as in sentence-transformers.
         """
         if not prompt:
             return 0

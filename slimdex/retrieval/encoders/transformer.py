@@ -270,7 +270,7 @@ class TransformerEncoder:
             yield self._tokenizer.padded([ids[i] for i in batch], not_pooled)
 
     def _not_pooled(self, prompt: str) -> int:
-        """Tokens at the beginning of each text that are not pooled."""
+        """Number of tokens of the prompt that are not pooled."""
         return 0 if self.pooling.with_prompt else self._tokenizer.prompt_length(prompt)
 
 

@@ -43,12 +43,12 @@ CONSTANT = re.compile(
     r"(?P<assigned>[A-Za-z_$][\w$]*+)[ \t]*+(?::[^=\n]*+)?:?=(?!=))",
     re.MULTILINE,
 )
-"""An outermost constant, or a macro of C, at the beginning of its line."""
+"""A constant that is not indented, or a macro of C."""
 GROUP = re.compile(r"^(?:const|var)[ \t]*\(\n(?P<lines>(?:[ \t].*\n|\n)*+)\)", re.MULTILINE)
 """A group of constants in Go."""
 IN_GROUP = re.compile(r"^\t(?P<assigned>\w++)(?:[ \t][^=\n]*+)?=(?!=)", re.MULTILINE)
 LIKE_A_CONSTANT = re.compile(r"[A-Z][A-Z\d]+|.*(?:[a-z\d][A-Z]|[A-Za-z\d]_[A-Za-z\d]).*")
-"""Names in capitals or of several words; others are taken for words in a question."""
+"""Names in capitals or of several words; other names could be words of a question."""
 
 
 class Definition(NamedTuple):

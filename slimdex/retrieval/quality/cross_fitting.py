@@ -1,7 +1,7 @@
-"""Cross-fitting: the gain of a choice, measured by queries that did not take part in it.
+"""Cross-fitting: the gain of a choice is measured on queries that did not choose.
 
-The best of many options is partly the luckiest one. Its gain on the queries that chose it is too
-large on average, and passes a test by these queries too often.
+The best of many options is partly the luckiest one, so its gain on the queries that chose it is
+biased upwards, and a significance test on them has too many false positives.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 HALVES_ERROR = 0.033
-"""Error of a bound on gains of `cross_fitted` measures that in fact is wrong with probability .05.
+"""Nominal error of a bound on cross-fitted gains whose actual error is .05.
 
-Halves that choose the same option gain together, so their mean spreads more than that of as many
-independent queries: .05 would stand for .066 (of 25 equally good options, simulated).
+If both halves choose the same option, their gains are correlated, and the mean varies more than
+that of independent queries: a nominal .05 is .066 in a simulation with 25 equal options.
 """
 
 
 def best_option(measured: NDArray[np.float64]) -> int:
-    """The column of largest mean (q, options), the first one of several."""
+    """Return the column (q, options) with the largest mean; the first one of equal ones."""
     return int(measured.mean(axis=0).argmax())
 
 
 def cross_fitted(measured: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Measure (q,) of each query by the option that is best for the other half of the queries.
+    """Return the measure (q,) of each query by the best option of the other half of the queries.
 
     `measured` (q, options) has the queries in random order.
 
@@ -39,7 +39,7 @@ def cross_fitted(measured: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def gain_bound(gains: NDArray[np.float64], error: float) -> float:
-    """Lower bound of the mean of gains (q,), which may be wrong with probability `error`."""
+    """Return a lower bound of the mean of gains (q,) that holds with probability 1 - `error`."""
     if len(gains) < 2:
         return -np.inf
     width = float(gains.std(ddof=1)) / sqrt(len(gains))

@@ -268,7 +268,7 @@ def times_to_documents(
     ]
     requests = [replace(request, hybrid=hybrid) for request in requests]
     calls = [partial(index.read, answer, request, index.encoder_of) for request in requests]
-    start, found = "vector" if is_vector else "text", latency(_seconds_on_one_thread(calls))
+    start, found = "vector" if is_vector else "text", latency(seconds_on_one_thread(calls))
     return {f"{start}_to_documents_{name}": ms for name, ms in found.items()}
 
 
@@ -284,7 +284,8 @@ def seconds_of(calls: Sequence[Callable[[], object]]) -> list[float]:
     return seconds
 
 
-def _seconds_on_one_thread(calls: Sequence[Callable[[], object]]) -> list[float]:
+def seconds_on_one_thread(calls: Sequence[Callable[[], object]]) -> list[float]:
+    """Return the seconds of each call on one thread, after three to warm up."""
     with one_thread():
         return seconds_of(calls)
 
@@ -299,7 +300,7 @@ def _side_by_side(
     searches = [partial(nearest_of, index, vector[None]) for vector in vectors]
     count = depth + dropping
     calls = [partial(exact_search, vector[None], count) for vector in vectors]
-    seconds = _seconds_on_one_thread(calls)
+    seconds = seconds_on_one_thread(calls)
     exact = _without_own(Results(*exact_search(vectors, count), seconds), own)
     found = _without_own(_deep_results(searches, depth, dropping), own)
     own_rows = _own_metric_rows(index, vectors, NEAREST + dropping)
@@ -330,7 +331,7 @@ def _deep_results(searches: Sequence[Ranking], depth: int, more: int) -> Results
     each = [(np.array([s], np.float32), np.array([r], np.int64)) for s, r in found]
     width = max((rows.shape[1] for _, rows in each), default=0)
     calls = [partial(search, min(NEAREST, depth) + more) for search in searches]
-    seconds = _seconds_on_one_thread(calls)
+    seconds = seconds_on_one_thread(calls)
     return Results(*stacked(each, width), seconds)
 
 

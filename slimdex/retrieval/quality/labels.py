@@ -77,7 +77,8 @@ class Asked:
 class Judged:
     """A query with labels: first row of a document -> relevance.
 
-    A document that the index lacks has a number below 0 instead of a row: it counts as not found.
+    Documents that are not in the index have negative numbers instead of rows; they count as not
+    found.
     `own` is the first row of the document that is the query itself, which is no answer.
     """
 
@@ -89,9 +90,9 @@ class Judged:
 def with_labels(
     queries: Sequence[tuple[str, str]], labels: Qrels, known: Container[str]
 ) -> list[tuple[str, str]]:
-    """The queries (id, text) that have labels, also if the index lacks all of their documents.
+    """Return the queries (id, text) that have labels, even if none of their documents is known.
 
-    That is trec_eval's rule: such documents count as not found.
+    Unknown documents count as not found, as in trec_eval.
 
     Raises `InputError` if no query has labels, or none of the documents is among the `known`.
     """
@@ -104,7 +105,7 @@ def with_labels(
 
 
 def labelled_queries(snapshot: Snapshot, asked: Asked) -> list[Judged]:
-    """The queries that have labels; raises `InputError` as `with_labels` does."""
+    """Return the queries that have labels; raises `InputError` as `with_labels` does."""
     assert asked.labels is not None
     ids, gone = snapshot.store.ids_by_row(snapshot.state.rows), set(snapshot.hidden.tolist())
     # The first passage represents a document that is cut.

@@ -68,9 +68,9 @@ class Choice:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The best cell, with the measure of each query by a choice of cell and by the default.
+    """The best cell, and measures (q,) of queries by a chosen cell and by the default.
 
-    `error` is that of a bound: see `gain_bound`.
+    `error` is that of `gain_bound`.
     """
 
     cell: Cell

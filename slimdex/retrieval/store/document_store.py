@@ -51,7 +51,7 @@ from .where.checks import (
     refusal,
 )
 from .where.conditions import TEXT_COLUMNS
-from .where.hints import hint, may_order_texts
+from .where.hints import hint, may_order_dates
 
 COLUMNS_AT_ONCE = 500
 """Columns per query: DuckDB holds 2,048 values of each in memory, several times."""
@@ -481,7 +481,7 @@ class DocumentStore:
         """
         names = self._names
         where = checked(where, names)
-        if may_order_texts(where) and (said := self._hint(where)):
+        if may_order_dates(where, self._types) and (said := self._hint(where)):
             raise refusal(where, said, names)
         with self.reading() as cursor:
             try:

@@ -1,4 +1,4 @@
-"""Methods beside each other, in processes of their own."""
+"""Comparison of methods, each in its own process."""
 
 from __future__ import annotations
 

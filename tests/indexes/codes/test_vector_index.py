@@ -120,7 +120,7 @@ def test_pq_keeps_a_64th_of_float32() -> None:
 
 
 def recall_of_codes(X: Matrix) -> float:
-    """Recall of the true ten by rabitq's codes alone, of rows that leave their own query out."""
+    """Return recall@10 of codes without rescoring; queries are rows, left out of the answers."""
     index = built(kind_named("rabitq"), X[100:])
     exact = np.argsort(-(X[:100] @ X[100:].T), axis=1)[:, :10]
     _, hits = index.search(X[:100], 10)

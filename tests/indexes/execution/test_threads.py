@@ -108,7 +108,7 @@ def test_large_products_have_all_threads() -> None:
 
 
 def processors() -> set[int]:
-    """Processors that the threads of this process may use."""
+    """Return the processors that each thread of this process may use."""
     tasks = Path("/proc/self/task").iterdir()
     return {each for task in tasks for each in os.sched_getaffinity(int(task.name))}
 

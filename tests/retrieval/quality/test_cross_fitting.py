@@ -1,4 +1,4 @@
-"""Choices by halves: chance passes for a gain no more often than a bound allows."""
+"""Cross-fitting: false gains are no more frequent than stated."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_each_half_is_measured_by_the_option_of_the_other() -> None:
 
 
 def measures(rng: np.random.Generator, gain: float) -> NDArray[np.float64]:
-    """Of 100 queries by 25 options; half of the variance is the query's, and one option gains."""
+    """Simulate 100 queries and 25 options, one of which gains; half of the variance is by query."""
     measured = rng.normal(size=(100, 25)) + rng.normal(size=(100, 1))
     measured[:, 7] += gain
     return measured

@@ -76,8 +76,8 @@ def test_labels_change_the_metric_only_for_a_significant_gain(rng: np.random.Gen
 
 
 def test_the_best_of_equal_metrics_gains_nothing() -> None:
-    """Rows of equal variance on all axes are the same in all metrics but for noise; the best of 25
-    would seem to gain nearly a point."""
+    """If all axes have the same variance, metrics differ only by noise, and the best of 25 seems to
+    gain nearly a point."""
     gains = []
     for seed in range(20):
         rng = np.random.default_rng(seed)

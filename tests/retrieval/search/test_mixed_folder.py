@@ -13,7 +13,7 @@ from tests.mixed_folder import documents, queries
 
 @pytest.mark.slow
 def test_names_come_first_and_half_of_the_paraphrases_in_ten(tmp_path: Path) -> None:
-    """Paraphrases share hardly a word with their notes, and misspelt names no word at all."""
+    """Paraphrases share few words with their notes, misspelt names share none."""
     encoder = open_encoder("all-MiniLM-L6-v2-fast")
     with Collection.create(tmp_path / "x.index", encoder, passages="off") as made:
         made.add([*documents()])
@@ -24,7 +24,7 @@ def test_names_come_first_and_half_of_the_paraphrases_in_ten(tmp_path: Path) -> 
             answers[name] = answer
     names = {name: place for name, place in places.items() if name.startswith("name:")}
     meanings = [place for name, place in places.items() if name.startswith("meaning:")]
-    # Functions are named by others that call them, too.
+    # Other passages call the functions.
     functions = {name for name in names if answers[name].startswith("code/")}
     assert {name for name, place in names.items() if place} <= functions
     assert max(names.values()) < 3

@@ -5,7 +5,7 @@ from __future__ import annotations
 SCRIPTS = {"sup": "^", "sub": "_"}
 """Elements whose digits are not those of the number or word before them -> the sign between."""
 READINGS = ("rt", "rtc")
-"""Elements of readings, and of several."""
+"""Elements with the reading of a word, and with several."""
 SIGNS = "+-\N{MINUS SIGN}\N{PLUS-MINUS SIGN}"
 """Characters before the digits of an exponent."""
 

@@ -1,8 +1,8 @@
 """Hints for conditions that compare a column with a constant of another kind.
 
 DuckDB refuses them in the words of its parser, such as "Cannot compare values of type DATE and type
-INTEGER_LITERAL". A hint says what the column holds and how to write the comparison. Texts that are
-dates, such as 5/28/2016, DuckDB would compare letter by letter: a hint refuses that.
+INTEGER_LITERAL". A hint says what the column holds and how to write the comparison. DuckDB would
+compare dates in text columns, such as 5/28/2016, letter by letter; that is refused, too.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ SIGNS = {
 """Node type, or name of an operator's function -> what is written."""
 MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 ORDERS = frozenset(["<", "<=", ">", ">=", "BETWEEN", "NOT BETWEEN"])
-"""Signs that compare the order of two values."""
-ORDERING = re.compile(r"[<>]|between", re.IGNORECASE)
+"""Operators that depend on the order of values."""
+ORDERING, QUOTED = re.compile(r"[<>]|between", re.IGNORECASE), re.compile(r"'([^']*)'")
 DATE = re.compile(r"\d{4}(-\d\d?){0,2}([ T].*)?|" + WRITTEN_DATE)
 PARTS = re.compile(r"(\d+)([/.-])(\d+)[/.-](\d+)")
-"""Numbers of a date, and the sign between them."""
+"""Numeric parts of a date, and their separator."""
 TRUTHS = frozenset(["true", "false", "yes", "no", "y", "n", "t", "f", "1", "0"])
 """Texts that DuckDB reads as a boolean."""
 NUMBER = re.compile(r"-?[0-9]+([.][0-9]+)?")
@@ -50,13 +50,19 @@ Samples = Callable[[str], Sequence[str]]
 """Function from a column to some of its values, as text."""
 
 
-def may_order_texts(where: str) -> bool:
-    """Whether a condition may compare the order of texts; quick, and only false for certain.
+def may_order_dates(where: str, types: Mapping[str, str]) -> bool:
+    """Return whether a condition may compare a text column with a date by `<` or the like.
 
-    >>> may_order_texts("at > '2016-01-01'"), may_order_texts("year > 2016")
-    (True, False)
+    `types` are those of the columns. This is quick; `hint` then parses the condition.
+
+    >>> types = {"at": "VARCHAR", "day": "DATE"}
+    >>> [may_order_dates(f"{each} > '2016-01-01'", types) for each in types]
+    [True, False]
     """
-    return "'" in where and ORDERING.search(where) is not None
+    if not ORDERING.search(where) or not any(map(DATE.fullmatch, QUOTED.findall(where))):
+        return False
+    texts = (name.lower() for name, type_ in types.items() if type_ == "VARCHAR")
+    return any(name in where.lower() for name in texts)
 
 
 @dataclass(frozen=True)
@@ -239,7 +245,7 @@ def _of_date(found: Comparison, samples: Callable[[], Sequence[str]]) -> str:
 
 
 def _of_written_date(found: Comparison, samples: Callable[[], Sequence[str]]) -> str:
-    """Say how to compare the time of texts that are dates; "" for other texts and comparisons."""
+    """Explain how to compare dates that are stored as text; "" for other comparisons."""
     if found.sign not in ORDERS or not all(map(DATE.fullmatch, found.constants)):
         return ""
     values = [value.strip() for value in samples() if value.strip()]
@@ -258,7 +264,7 @@ def _of_written_date(found: Comparison, samples: Callable[[], Sequence[str]]) ->
 
 
 def _date_formats(values: Sequence[str]) -> list[str]:
-    """Formats of dates of numbers, months first, if any; [] if these differ or have words.
+    """Formats that read all dates, months first; [] if they differ or contain words.
 
     >>> _date_formats(["5/28/2016", "1/7/2016 23:41"]), _date_formats(["1/2/16", "7/2/16"])
     (['%m/%d/%Y'], ['%m/%d/%y', '%d/%m/%y'])

@@ -62,7 +62,7 @@ LATER = (
     "<select><option>C</select><textarea></textarea><svg><title>C</title></svg><iframe></iframe>"
     "<style></style><template></template><object></object>"
 )
-"""Elements with end tags, which end none of those that are left open before."""
+"""Elements with end tags after an element without one."""
 
 
 @pytest.mark.parametrize("inner", LEFT_OPEN)
@@ -239,7 +239,7 @@ def test_depth_and_repeated_formatting_are_bounded() -> None:
 
 
 def test_attributes_are_bounded() -> None:
-    """A parser's time per attribute grows with their number."""
+    """More attributes would take quadratic time."""
     attributes = " ".join(f"a{number}='>'" for number in range(2000))
     *_, start, text, _, _, _ = page_events(f"<p title=Tea {attributes}>x</p>")
     assert isinstance(start, Start)

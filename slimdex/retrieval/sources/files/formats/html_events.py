@@ -29,26 +29,25 @@ UNCOUNTED = frozenset([
 ])  # fmt: skip
 """Elements that have no content, or are ended by the next one of their kind."""
 VERBATIM = frozenset(["iframe", "noembed", "script", "style", "textarea", "title", "xmp"])
-"""Elements whose content is characters up to their own end tag, whatever tags it has."""
+"""Elements in whose content only their own end tag is markup."""
 VERBATIM_TAG = re.compile(rf"<(/?)({'|'.join(sorted(VERBATIM))})\b", re.I)
 STRUCTURE = frozenset([
     "address", "article", "aside", "blockquote", "dd", "div", "dl", "dt", "fieldset", "figure",
     "footer", "form", "h1", "h2", "h3", "h4", "h5", "h6", "header", "li", "main", "nav", "ol", "p",
     "pre", "section", "table", "td", "th", "tr", "ul",
 ])  # fmt: skip
-"""Elements of a page's text: the first of them ends an unread element that has no end tag."""
+"""Elements of text, the first of which ends an unread element without an end tag."""
 MOST_ATTRIBUTES = 256
-"""Largest number of attributes of an element: the time for each grows with their number."""
+"""Most attributes of an element; the parser's time grows with the square of their number."""
 ATTRIBUTE = r"""(?>[\s/]*[^\s/>][^\s/>=]*(?>\s*=\s*(?>"[^"]*"|'[^']*'|[^\s"'>][^\s>]*)?)?)"""
 TAG = re.compile(
     r"<(?:!--(?:-?>|(?:[^-]|-(?!-!?>))*+--!?>)|(/?)([a-zA-Z][^\s<>/]*+)"
     rf"{ATTRIBUTE}{{0,{MOST_ATTRIBUTES}}}+({ATTRIBUTE}*+)\s*+(/?))"
 )
-"""A comment, or a tag up to its `>`: whether it is an end, its name, attributes that are too many,
-and whether it is also the element's end, in SVG."""
+"""A comment or a tag. Groups of a tag: `/` of an end tag, name, surplus attributes, and `/` of a
+self-closing tag, as in SVG."""
 REMOVED = re.compile(r"</?(?:frameset|frame|noframes|plaintext)\b[^<>]*+>", re.I)
-"""Tags around the text for browsers without frames, which others leave out, and of a text without
-an end."""
+"""Tags to remove: around the text for browsers without frames, and the start of `plaintext`."""
 NOSCRIPT = re.compile("<noscript", re.I)
 XHTML, HEAD = "/1999/xhtml", 4096
 """End of XHTML's namespace, and the number of characters in which a page has it."""
@@ -149,9 +148,9 @@ def _local(attribute: str) -> str:
 
 
 def _prepared(text: str) -> str:
-    """Source of a page as a parser can read it: with one frame, not too deep, and all ended."""
+    """Prepare a page for the parser: without frames, with bounded depth, and with end tags."""
     text = REMOVED.sub("", text.encode("utf-8", "replace").decode())
-    # A parser takes what is in a `noscript` of the head for the beginning of the body.
+    # The parser would begin the body with the content of a `noscript` in the head.
     text = NOSCRIPT.sub(r"<body>\g<0>", text)
     if XHTML in text[:HEAD]:
         text = EMPTY.sub(_with_end, text)
@@ -159,7 +158,7 @@ def _prepared(text: str) -> str:
 
 
 def _with_ended_comment(text: str) -> str:
-    """End comments without an end at their beginning, since they would hide the rest of a page."""
+    """Close comments without an end at once, since they would hide the rest of the page."""
     last_end = text.rfind("-->") + 1
     return text[:last_end] + text[last_end:].replace("<!--", "<!---->")
 
@@ -171,9 +170,9 @@ def _with_end(found: re.Match[str]) -> str:
 
 
 class _Unread:
-    """An unread element that has begun; `depth` is the number of elements around it.
+    """An open unread element; `depth` is the number of elements around it.
 
-    `end` is the place of the first element of text in it, with the end tags that it takes there.
+    `end` is where its first element of text begins, and the end tags to insert there.
     """
 
     def __init__(self, depth: int) -> None:
@@ -182,11 +181,11 @@ class _Unread:
 
 
 class _Tags:
-    """Tags of a page, of which some starts are replaced, and missing ends are added.
+    """Bounds the depth of a page, and inserts missing end tags.
 
-    Elements that are nested too deep become elements without content. An unread element without
-    an end tag, which would hide the rest of the page, ends before the first element of text in it,
-    or with the element around it.
+    Elements that are nested too deep lose their content. An unread element without an end tag
+    would hide the rest of the page. It is closed before the first element of text in it, or with
+    the element around it.
     """
 
     def __init__(self, text: str) -> None:
@@ -194,11 +193,11 @@ class _Tags:
         self._above, self._counts = list[str](), defaultdict[str, int](int)
         self._unread = list[_Unread]()
         self._formatting = self._next = 0
-        self._paragraph = -1  # depth of the last that has no end tag
+        self._paragraph = -1  # depth of the last open one
         self._last_script = text.lower().rfind("</script")
 
     def mended(self) -> str:
-        """Return the text with these changes."""
+        """Return the changed page."""
         while self._read_tags():
             pass
         self._end_unread(0, len(self._text))
@@ -209,7 +208,7 @@ class _Tags:
         return "".join([*pieces, self._text[done:]])
 
     def _read_tags(self) -> bool:
-        """Read tags up to a verbatim element's, after whose content to go on; False if none is."""
+        """Read tags up to and including a verbatim element; return False at the end of the page."""
         for found in TAG.finditer(self._text, self._next):
             end, name, surplus, self_end = found.groups("")
             name = name.lower()
@@ -267,27 +266,27 @@ class _Tags:
         del self._above[depth:]
 
     def _start_text(self, place: int) -> None:
-        """Note where text begins in unread elements, which ends those without an end tag."""
+        """Remember where to close unread elements that have no end tag: where text begins."""
         for unread in reversed(self._unread):
             if unread.end is not None:
                 break
             unread.end = (place, self._ends(unread.depth))
 
     def _end_unread(self, depth: int, place: int) -> None:
-        """End the unread elements below a depth, which have no end tag before a place."""
+        """Close the unread elements at and below a depth that have no end tag before a place."""
         while self._unread and self._unread[-1].depth >= depth:
             unread = self._unread.pop()
             end, tags = unread.end or (place, self._ends(unread.depth))
             self._edits.append((end, end, tags))
 
     def _ends(self, depth: int) -> str:
-        """End tags of the open elements below a depth."""
+        """Return end tags of the open elements from a depth on."""
         return "".join(f"</{name}>" for name in reversed(self._above[depth:]))
 
     def _skip_verbatim(self, name: str, begin: int) -> int:
-        """Return the end of an element's content, which is the next tag if its own is missing.
+        """Return the end of a verbatim element's content; the next tag if the end tag is missing.
 
-        A script without an end, which may write tags, ends with the element around it.
+        A script may contain tags, so one without an end tag is closed with the element around it.
         """
         end = self._verbatim_end(name, begin)
         place = end.start() if end else len(self._text)
@@ -302,7 +301,7 @@ class _Tags:
         return place
 
     def _verbatim_end(self, name: str, begin: int) -> re.Match[str] | None:
-        """Find the end tag of an element, or the start of the next of its name; None if neither."""
+        """Find the end tag of an element, or the next start tag of the same name."""
         if name == "script" and begin > self._last_script:
             return None
         for found in VERBATIM_TAG.finditer(self._text, begin):

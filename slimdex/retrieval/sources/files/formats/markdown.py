@@ -63,7 +63,7 @@ FARTHEST = 1 << 12
 """Characters of HTML in which the next word of its text is looked for."""
 OBJECT = r"<(?>Figure size [^<>]*|[\w.]+(?: object)?(?: at 0x[0-9a-f]+|: ?[^<>]*)?)>"
 OBJECTS = re.compile(rf"[\[(]?{OBJECT}(?>,\s+{OBJECT})*,?[\])]?")
-"""Output of objects that have no text of their own."""
+"""Default representations of objects, which say nothing."""
 DESCRIPTION = re.compile(
     rf"^[^\w\n]*+(?:{'|'.join(front_matter.NAMES['description'])})\b", re.M | re.I
 )
