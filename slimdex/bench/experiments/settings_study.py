@@ -253,10 +253,8 @@ class Study:
         return self._truths[cell]
 
     def _point(self, settings: Settings, index: ReducedIndex, *, timed: bool) -> Point:
-        pool, truth = self._questions.pool, self._truth((settings.beta, settings.gamma))
-        count, hidden = NEAREST + pool.own.shape[1], self.trials.hidden
-        _, found = index.search(pool.vectors, count, None, hidden, index.candidates)
-        found = without_own(found, pool.own)[:, :NEAREST]
+        truth = self._truth((settings.beta, settings.gamma))
+        found = self._nearest(index)
         recalls = agreement(found, truth, NEAREST)
         labels = self._by_labels(index)
         self.ndcg[settings] = labels["ndcg@10"]
@@ -275,6 +273,15 @@ class Study:
             **with_interval("ndcg@10_delta", labels["ndcg@10"] - reference),
             **(latency(self._seconds(index)) if timed else {}),
         }
+
+    def _nearest(self, index: ReducedIndex) -> Rows:
+        """Rows (q, 10) that an index finds for the queries, without their own."""
+        pool, hidden = self._questions.pool, self.trials.hidden
+        depth = NEAREST + pool.own.shape[1]
+        if 0 < index.candidates < depth:  # a search for more rows would rescore more candidates
+            return answers(index, pool, hidden)[0]
+        _, found = index.search(pool.vectors, depth, None, hidden, index.candidates)
+        return without_own(found, pool.own)[:, :NEAREST]
 
     def _seconds(self, index: ReducedIndex) -> list[float]:
         """Time single searches on one thread, as many as fit in `TIMED_S`, at least `FEWEST`.

@@ -41,6 +41,7 @@ from slimdex.bench.reporting.settings_page import (
     write_page,
 )
 from slimdex.indexes.errors import InputError
+from slimdex.indexes.search.rescoring import Rescorer
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
@@ -242,6 +243,20 @@ def test_queries_made_of_documents_ask_for_them(words: Index) -> None:
     assert "each asks for the document that it was made of" in made.facts["queries_are"]
     assert made.exact["recall@10"] == 1
     assert 0.5 < made.exact["ndcg@10"] < 1
+
+
+def test_own_rows_do_not_add_candidates(words: Index, tmp_path: Path) -> None:
+    """Recall is that of single searches for ten, which leave out the documents asked for."""
+    snapshot = words.snapshot.opened()
+    questions = questions_of(Subject(words, "words", BUILD), snapshot, 40)
+    assert questions.pool.own.shape[1] > 0
+    study = Study(snapshot, questions, tmp_path)
+    settings = Settings(4, kind="pq", beta=0.0, gamma=0.0)
+    (point, *_) = study.curve(settings)
+    index = study.trials.built(replace(settings, candidates=10))
+    truth = study.trials.exact(questions.pool, Rescorer.fit(study.trials.moments, 0.0, 0.0))
+    agreed, _ = study.trials.found(index, questions.pool, truth)
+    assert (point["candidates"], point["recall@10"]) == (10, pytest.approx(agreed.mean()))
 
 
 @pytest.mark.slow
