@@ -18,7 +18,7 @@ from .search.request import Searchable
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from .ingest.writer import Added
+    from .ingest.added import Added
     from .sources.given_vectors import GivenVectors
 
 Id = str | int | UUID
