@@ -1,14 +1,13 @@
 """Questions for the codes and names in a data set's own texts.
 
 Labelled sets hardly ask for an error's number, a version, a function or a surname, though people
-do. Here each question asks, in one of five forms, for a word that a single text has.
+do. Here each question asks, in one of five forms, for a word that only one text has.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -33,39 +32,52 @@ FORMS = (
 WORDS_OF_A_KIND = 33
 """Few enough that 1,000 questions include every kind."""
 SHORTEST = 4
+SIGNS = "$£€."
+"""Signs around an amount, which are not searched."""
+FIRST_LETTERS = 5
+"""Letters at the start of a person's name that no other text has, so that it is no form of a word
+there: *Exclusion* names nobody where others have *exclusive*."""
 
 
 def identifier_questions(documents: Sequence[Document]) -> Iterator[tuple[str, str, str]]:
     """Yield id, text and the answering document's id of each question.
+
+    No other document has the word that a question asks for, in any case, not even as a part of a
+    longer one.
 
     >>> two = [Document("a", "Error E4217: no pressure."), Document("b", "E4218: ask the porter.")]
     >>> [text for id, text, _ in identifier_questions(two) if id.startswith("code:E4217:")][:2]
     ['E4217', 'what is E4217']
     """
     texts = [document.content for document in documents]
-    words_of_texts = Counter(word for text in texts for word in set(_words(text)))
+    is_single = _single_in(texts)
     for kind, pattern in KINDS.items():
-        places: dict[str, list[int]] = {}
-        for row, text in enumerate(texts):
-            for word in sorted({*pattern.findall(text)}):
-                places.setdefault(word, []).append(row)
+        first_letters = FIRST_LETTERS if kind == "person" else None
         single = [
-            word
-            for word, rows in places.items()
-            if len(rows) == 1
-            and len(word) >= SHORTEST
-            and all(words_of_texts[part] == 1 for part in _words(word)[-1:])
+            (word, document.id)
+            for row, document in enumerate(documents)
+            for word in sorted({*pattern.findall(texts[row])})
+            if len(word) >= SHORTEST and is_single(word.strip(SIGNS)[:first_letters], row)
         ]
         order = np.random.default_rng(0).permutation(len(single))[:WORDS_OF_A_KIND]
-        for word in (single[i] for i in order):
+        for word, answer in (single[i] for i in order):
             for number, form in enumerate(FORMS):
-                yield f"{kind}:{word}:{number}", form.format(word), documents[places[word][0]].id
+                yield f"{kind}:{word}:{number}", form.format(word), answer
 
 
-def _words(text: str) -> list[str]:
-    """Words in lower case; those with signs inside are one.
+def _single_in(texts: Sequence[str]) -> Callable[[str, int], bool]:
+    """Return a function that tells if no text but the one of a row has a string, in any case.
 
-    >>> _words("See os.path, version 3.11.")
-    ['see', 'os.path', 'version', '3.11']
+    >>> is_single = _single_in(["Ada wrote it.", "adamant"])
+    >>> is_single("Wrote", 0), is_single("Ada", 0)
+    (True, False)
     """
-    return re.findall(r"\w+(?:[-.,_]\w+)*", text.lower())
+    folded = [text.lower() for text in texts]
+    starts = np.cumsum([0, *(len(text) + 1 for text in folded)]).tolist()
+    whole = "\n".join(folded)
+
+    def is_single(string: str, row: int) -> bool:
+        first, last = whole.find(string.lower()), whole.rfind(string.lower())
+        return bool(starts[row] <= first and last < starts[row + 1])
+
+    return is_single

@@ -22,7 +22,7 @@ from ..encoders.adapters import as_encoder
 from ..encoders.base import Encoder
 from ..encoders.opening import encoder_from_spec
 from ..lexical.fusion import FOUND_BY, Candidates, Fusion, Whole
-from ..lexical.rare_words import rare_words
+from ..lexical.rare_words import RareWords
 from ..lexical.tokens import stems_of
 from ..lexical.weighting import WORDED
 from ..lexical.word_index import MOST_WORDS, ScoredRows, idfs_of
@@ -261,15 +261,14 @@ class PushedRows:
         asked = [" ".join(map(word_form, each)) for each in idfs if each]
         answers = iter(self._found(BM25, asked, WORDED, "", {}) if asked else ())
         worded = [next(answers) if each else NOTHING_FOUND for each in idfs]
-        # The embedded server's scores are negative.
-        return [
-            found._replace(
-                scores=np.abs(found.scores),
-                ideal=sum(own_idfs.values()),
-                rare=self._rare(found.rows, rare_words(own_counts, own_idfs, self.total)),
-            )
-            for found, own_counts, own_idfs in zip(worded, counts, idfs, strict=True)
-        ]
+        out = []
+        for text, own_counts, own_idfs, found in zip(texts, counts, idfs, worded, strict=True):
+            rare = RareWords.of(text, own_counts, own_idfs, self.total)
+            scores = np.abs(found.scores)  # the embedded server's are negative
+            bonuses = self._rare(rare, found.rows, scores)
+            ideal = sum(own_idfs.values())
+            out.append(ScoredRows(scores, found.rows, ideal=ideal, rare=bonuses))
+        return out
 
     def _counts(self, text: str) -> dict[str, int]:
         """Rows that have each word of a query, which Milvus counts once."""
@@ -284,13 +283,15 @@ class PushedRows:
             return f'{WORDS} like "% {word_form(word)} %"'
         return f'text_match({WORDS}, "{word_form(word)}")'
 
-    def _rare(self, keys: Rows, bonuses: Mapping[str, float]) -> NDArray[np.float64]:
-        """Bonuses of the rare words of rows (n,), by their keys."""
-        out = np.zeros(len(keys))
-        for word, bonus in bonuses.items():
+    def _rare(
+        self, words: RareWords, keys: Rows, scores: NDArray[np.float32]
+    ) -> NDArray[np.float64]:
+        """Bonuses of the rare words of rows (n,) by their keys, with these scores by BM25."""
+        own = np.zeros(len(keys))
+        for word, idf in words.idfs.items():
             having = self.server.rows(self.target, self._having(word), [KEY])
-            out[np.isin(keys, [row[KEY] for row in having])] += bonus
-        return out
+            own[np.isin(keys, [row[KEY] for row in having])] += idf
+        return words.bonuses(own, scores) if words.idfs else own
 
     def _found(
         self, name: str, queries: Sequence[Any], k: int, where: str, params: Mapping[str, Any]

@@ -1,53 +1,118 @@
 """Rare words of a query: codes and names, which an encoder can hardly read.
 
 The number of an error, a part or a version says exactly which rows are meant, and a name that a
-single row has nearly as much. So by rule, rows that have them gain on their cosines::
+single row has does so too. So by rule, rows that have them gain on their cosines::
 
-    bonus(row) = (1 - mean) * sum over its rare words of factor(word) * share(word)**2
-    share(word) = idf(word) / sum of the idfs of the query's words that any row has
+    bonus(row) = (1 - mean) * FACTOR * own / whole * own / (own + rival)
 
-mean is the query's mean cosine with all rows. The share is near 1 if the query asks for the code,
-in whatever words, and small if a long text mentions a year or an amount: there its square is next
-to nothing, so that the rest of the text decides.
+mean is the query's mean cosine with all rows. own is the sum of the idfs of the rare words that the
+row has, and whole that of all words of the query that any row has. rival is the best BM25 score of
+a row without a rare word: what else the query may be about. The product is near 1 if the query asks
+for the code, in whatever words. It is next to nothing if a long text mentions a year or a name: so
+the rest of the text decides.
+
+A word is what is written between spaces, and counts by the rarest of its terms: the parts of
+``4.3.1`` say nothing that the whole does not.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from itertools import islice
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .tokens import UNSPACED, stemmer, words_in
 
 CODE = re.compile(r"\d|[_.:@+]")
 """A word is a code if it has a digit, or a sign that joins the parts of a name. Hyphens and slashes
 do not count: they also join words of prose."""
-SHORTEST_CODE, SHORTEST_NAME = 3, 6
-"""Characters of the shortest code, and of the shortest stem of a name."""
+SHORTEST, SHORTEST_NAME = 3, 6
+"""Characters of the shortest rare word, and of the shortest name without a capital."""
 FEWEST_ROWS, SHARE_OF_ROWS, MOST_ROWS = 3, 1 / 500, 50
 """A code is rare if at most this share of all rows have it, within the limits."""
-CODE_FACTOR, NAME_FACTOR = 12.0, 4.0
-"""A code that is the whole query exceeds all other bonuses."""
+FACTOR = 8.0
+"""A code or name that is the whole query exceeds all other bonuses."""
 
 
-def rare_words(
-    counts: Mapping[str, int], idfs: Mapping[str, float], total: int
-) -> dict[str, float]:
-    """Bonuses of the rare words of a query, for a mean cosine of 0.
+class RareWords(NamedTuple):
+    """Codes and names of a query, if few rows have them.
 
-    Parameters
+    Attributes
     ----------
-    counts : rows that have each word of the query, of `total` rows.
-    idfs : inverse document frequencies of the words that are searched.
+    idfs : inverse document frequency of each.
+    whole : sum of the idfs of all words of the query that any row has.
 
-    >>> rare_words({"e4217": 1, "pump": 8, "fix": 0}, {"e4217": 5, "pump": 3, "fix": 6}, 99)
-    {'e4217': 4.6875}
+    >>> counts = {"how": 30, "fix": 9, "e4217": 1, "pump": 8}
+    >>> idfs = {"how": 1.0, "fix": 2.0, "e4217": 5.0, "pump": 2.0}
+    >>> rare = RareWords.of("How to fix E4217, pump?", counts, idfs, 99)
+    >>> rare
+    RareWords(idfs={'e4217': 5.0}, whole=10.0)
+    >>> rare.bonuses(np.array([5.0, 0.0]), np.array([6, 3], np.float32)).tolist()
+    [2.5, 0.0]
     """
-    matched = {word: idf for word, idf in idfs.items() if counts[word]}
-    most = min(max(FEWEST_ROWS, SHARE_OF_ROWS * total), MOST_ROWS)
-    factors = dict[str, float]()
-    for word in matched:
-        is_code = len(word) >= SHORTEST_CODE and CODE.search(word) is not None
-        if is_code and counts[word] <= most:
-            factors[word] = CODE_FACTOR
-        elif not is_code and len(word) >= SHORTEST_NAME and counts[word] == 1:
-            factors[word] = NAME_FACTOR
-    whole = sum(matched.values())
-    return {word: factor * (matched[word] / whole) ** 2 for word, factor in factors.items()}
+
+    idfs: Mapping[str, float]
+    whole: float
+
+    @classmethod
+    def of(
+        cls, text: str, counts: Mapping[str, int], idfs: Mapping[str, float], total: int
+    ) -> RareWords:
+        """Find the rare words of a query.
+
+        Parameters
+        ----------
+        counts : rows that have each term of the query, of `total` rows.
+        idfs : inverse document frequencies of the terms that are searched.
+        """
+        most = min(max(FEWEST_ROWS, SHARE_OF_ROWS * total), MOST_ROWS)
+        matched = {term: idf for term, idf in idfs.items() if counts[term]}
+        if not any(counts[term] <= most and len(term) >= SHORTEST for term in matched):
+            return cls({}, 0.0)
+
+        words = _rarest_terms(text, matched)
+        rare = dict[str, float]()
+        for term, has_capital in words.items():
+            is_code = CODE.search(term) is not None
+            is_name = has_capital or len(term) >= SHORTEST_NAME
+            is_rare = counts[term] <= most if is_code else is_name and counts[term] == 1
+            if is_rare and len(term) >= SHORTEST:
+                rare[term] = matched[term]
+        return cls(rare, sum(matched[term] for term in words))
+
+    def bonuses(self, own: NDArray[np.float64], bm25: NDArray[np.float32]) -> NDArray[np.float64]:
+        """Bonuses of rows (n,) for a mean cosine of 0.
+
+        Parameters
+        ----------
+        own : (n,), sum of the idfs of the rare words that each row has.
+        bm25 : (n,), of the rows; above 0.
+        """
+        rival = float(bm25[own == 0].max(initial=0.0))
+        return FACTOR * own / self.whole * own / (own + rival)
+
+
+def _rarest_terms(text: str, idfs: Mapping[str, float]) -> dict[str, bool]:
+    """The rarest searched term of each word as written, and whether the word has a capital.
+
+    The first letter of a query is not a capital, since it may begin a sentence. Words without
+    spaces between them, as in Chinese, are not told apart: each of their terms counts.
+
+    >>> _rarest_terms("Ask Ada about v4.3.1", {"ask": 1.0, "ada": 3.0, "v4": 2.0, "v4.3.1": 3.0})
+    {'ask': False, 'ada': True, 'v4.3.1': False}
+    """
+    runs = f"{text[:1].lower()}{text[1:]}".split()
+    words = [words_in(run) for run in runs]
+    stems = iter(stemmer().analyze(" ".join(words)))
+    rarest = dict[str, bool]()
+    for run, its_words in zip(runs, words, strict=True):
+        terms = [term for term in islice(stems, len(its_words.split())) if term in idfs]
+        if terms and not UNSPACED.search(run):
+            terms = [max(terms, key=lambda term: (idfs[term], len(term)))]
+        for term in terms:
+            rarest[term] = rarest.get(term, False) or run != run.lower()
+    return rarest

@@ -27,7 +27,7 @@ from slimdex.indexes.errors import CorruptError
 
 from ..atomic_files import size
 from .code_files import is_code_path
-from .rare_words import rare_words
+from .rare_words import RareWords
 from .segment_folder import (
     file_faults,
     has_memory,
@@ -203,26 +203,25 @@ class WordIndex:
                 best = hits.rows[kept][:k]
                 named = best[contains(np.sort(named), best)]
                 scores, ideal = hits.scores[kept][:k], sum(idfs.values())
-                rare = self._rare(best, counts, idfs)
+                rare = self._rare(RareWords.of(text, counts, idfs, len(self)), best, scores)
                 return ScoredRows(scores, best, named, ideal, rare)
             ask = min(8 * ask, len(self) + 1)
 
     def _rare(
-        self, rows: Rows, counts: Mapping[str, int], idfs: Mapping[str, float]
+        self, words: RareWords, rows: Rows, scores: NDArray[np.float32]
     ) -> NDArray[np.float64]:
-        """Bonuses of the rare words of rows (n,), from the counts and idfs of a query's words."""
-        bonuses, query = rare_words(counts, idfs, len(self)), _tantivy().Query
-        if not bonuses:
+        """Bonuses of the rare words of rows (n,), which have these scores by BM25."""
+        if not words.idfs:
             return np.zeros(len(rows))
-        schema, should = self._index.schema, _tantivy().Occur.Should
+        schema, query, should = self._index.schema, _tantivy().Query, _tantivy().Occur.Should
         terms = [
-            (should, query.const_score_query(query.term_query(schema, STEMS, word), bonus))
-            for word, bonus in bonuses.items()
+            (should, query.const_score_query(query.term_query(schema, STEMS, word), idf))
+            for word, idf in words.idfs.items()
         ]
-        most = sum(counts[word] for word in bonuses)
+        most = sum(self._count(STEMS, word) for word in words.idfs)
         found = self._searched(query.boolean_query(terms), most)
-        bonus_of = dict(zip(found.rows.tolist(), found.scores.tolist(), strict=True))
-        return np.array([bonus_of.get(row, 0.0) for row in rows.tolist()])
+        own = dict(zip(found.rows.tolist(), found.scores.tolist(), strict=True))
+        return words.bonuses(np.array([own.get(row, 0.0) for row in rows.tolist()]), scores)
 
     def faults(self, rows: int) -> list[str]:
         """List faults, one per line, reading every byte.

@@ -2,40 +2,67 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from slimdex.retrieval.lexical.rare_words import rare_words
+from slimdex.retrieval.lexical.rare_words import RareWords
 from slimdex.retrieval.lexical.word_index import WordIndex
 
-CODES = ["e4217", "cve-2016-2827", "404", "2.14.3", "1,299.50", "strict_content_type", "os.path"]
+CODES = ["e4217", "cve-2016-2827", "404", "2.14.3", "1,299.50", "strict_content_length", "os.path"]
 NO_CODES = ["e4", "42", "well-known", "and/or", "boiler", "pump"]
+
+
+def rare(text: str, counts: Mapping[str, int], total: int = 1000) -> RareWords:
+    """Rare words of a query whose terms each have an idf of 2."""
+    return RareWords.of(text, counts, dict.fromkeys(counts, 2.0), total)
 
 
 @pytest.mark.parametrize("word", CODES)
 def test_codes_of_few_rows_are_rare(word: str) -> None:
     """Of 1,000 rows, three; of 10,000, a five-hundredth; never more than 50."""
     for total, most in ((4, 3), (1000, 3), (10_000, 20), (1_000_000, 50)):
-        assert rare_words({word: most}, {word: 2.5}, total) == {word: 12.0}
-        assert rare_words({word: most + 1}, {word: 2.5}, total) == {}
+        assert rare(word, {word: most}, total) == RareWords({word: 2.0}, 2.0)
+        assert not rare(word, {word: most + 1}, total).idfs
 
 
 @pytest.mark.parametrize("word", NO_CODES)
 def test_words_of_two_rows_are_not_rare_otherwise(word: str) -> None:
-    assert rare_words({word: 2}, {word: 2.5}, 1000) == {}
+    assert not rare(word, {word: 2}).idfs
+    assert not rare(f"Tell {word.title()}", {word: 2}).idfs
 
 
-def test_a_name_of_one_row_is_rare_from_six_letters() -> None:
-    counts = {"boiler": 1, "pumps": 1}
-    assert rare_words(counts, {"boiler": 3.0, "pumps": 1.0}, 1000) == {"boiler": 4 * 0.75**2}
+def test_a_name_of_one_row_has_six_letters_or_a_capital() -> None:
+    """A capital at the beginning of a query says nothing."""
+    small = rare("boiler bowman tea", {"boiler": 1, "bowman": 1, "tea": 1})
+    assert {*small.idfs} == {"boiler", "bowman"}
+    capitals = rare("Ask Lee, Yu, aCSF, Tea", {"ask": 1, "lee": 1, "yu": 1, "acsf": 1, "tea": 2})
+    assert {*capitals.idfs} == {"lee", "acsf"}
 
 
-def test_words_that_no_row_has_do_not_count() -> None:
-    counts = {"e4217": 2, "device": 9, "fixed": 0}
-    idfs = {"e4217": 6.0, "device": 2.0, "fixed": 8.0}
-    assert rare_words(counts, idfs, 1000) == {"e4217": 12 * 0.75**2}
+def test_a_written_word_counts_by_its_rarest_term() -> None:
+    """Not by its parts; 4.3.1 by the longest of those that are as rare."""
+    counts = {"fix": 9, "4": 70, "3": 1, "1": 220, "4.3.1": 1, "e4": 0}
+    idfs = {"fix": 3.0, "4": 1.0, "3": 5.0, "1": 1.0, "4.3.1": 5.0, "e4": 8.0}
+    assert RareWords.of("fix 4.3.1 e4", counts, idfs, 999) == RareWords({"4.3.1": 5.0}, 8.0)
+
+
+def test_words_without_spaces_count_by_each_term() -> None:
+    counts = {"修理": 5, "理水": 9, "e4217": 1}
+    idfs = {"修理": 2.0, "理水": 1.0, "e4217": 3.0}
+    assert RareWords.of("修理水E4217", counts, idfs, 999) == RareWords({"e4217": 3.0}, 6.0)
+
+
+def test_a_bonus_falls_by_what_else_the_query_is_about() -> None:
+    """By the share of other words that rows have, and by the best row without the code."""
+    bm25 = np.array([7, 5, 3, 1], np.float32)
+    own = np.array([4.0, 0, 2, 0])
+    found = RareWords({"e4217": 4.0}, 10.0).bonuses(own, bm25)
+    np.testing.assert_allclose(found, [8 * 4 / 10 * 4 / 9, 0, 8 * 2 / 10 * 2 / 7, 0])
+    alone = RareWords({"e4217": 4.0}, 4.0).bonuses(own[:1], bm25[:1])
+    np.testing.assert_allclose(alone, [8])
 
 
 def test_rows_have_the_bonuses_of_their_rare_words(tmp_path: Path) -> None:
@@ -51,15 +78,10 @@ def test_rows_have_the_bonuses_of_their_rare_words(tmp_path: Path) -> None:
     def idf(rows: int) -> float:
         return float(np.log(1 + (23 - rows + 0.5) / (rows + 0.5)))
 
-    whole = idf(23) + idf(2) + idf(1) + idf(2)
-    expected = [
-        sum(
-            factor * (idf(rows) / whole) ** 2
-            for word, factor, rows in (("E4217", 12, 2), ("E4218", 12, 2), ("Wojc", 4, 1))
-            if word in texts[row]
-        )
-        for row in found.rows
-    ]
-    np.testing.assert_allclose(found.rare, expected, rtol=1e-6)
+    idfs = {"E4217": idf(2), "E4218": idf(2), "Wojc": idf(1)}
+    whole = idf(23) + sum(idfs.values())
+    own = np.array([sum(i for word, i in idfs.items() if word in texts[r]) for r in found.rows])
+    rival = found.scores[own == 0].max()
+    np.testing.assert_allclose(found.rare, 8 * own / whole * own / (own + rival), rtol=1e-6)
     assert found.rare[np.flatnonzero(found.rows == 5)] == 0
     assert not index.search("the pump", 200).rare.any()

@@ -27,8 +27,13 @@ KINDS: dict[str, Callable[[str], str]] = {
     "amount": lambda number: f"${number[:2]},{number[2:]}.50",
     "function": lambda number: f"strict_{''.join(map('abcdefghij'.__getitem__, map(int, number)))}",
     "surname": lambda number: f"Maria {''.join(SYLLABLES[int(n)] for n in number).capitalize()}",
+    "acronym": lambda number: f"m{''.join(map('BDFGKLMNPR'.__getitem__, map(int, number[1:])))}",
+    "name": lambda number: (
+        f"{''.join(map('bdfgklmnpr'.__getitem__, map(int, number)))}".capitalize()
+    ),
 }
 """Kinds of codes, made of five digits."""
+LONG = "Hello, can you tell me who of us knows {}, and is this why the filter of my device is open?"
 ASKED = 40
 
 
@@ -54,7 +59,8 @@ def messages(kind: str, count: int) -> Iterator[Document]:
 @pytest.mark.parametrize(
     ("kind", "count"),
     [
-        *product(["error", "cve", "invoice", "part", "version", "surname"], [4, 40, 400]),
+        *product(["error", "cve", "invoice", "part", "version", "surname", "name"], [4, 40, 400]),
+        ("acronym", 40),
         ("amount", 400),
         ("function", 400),
         ("error", 20_000),
@@ -68,7 +74,7 @@ def test_a_code_in_the_text_comes_first(
     names = codes(kind, count)
     with Collection.create(tmp_path / "x.index", minilm) as collection:
         collection.add(documents)
-        for form in FORMS:
+        for form in (*FORMS, LONG):
             queries = [form.format(names[number]) for number in asked]
             hits = collection.search_many(queries, 1)
             first = [found[0].id == str(n) for found, n in zip(hits, asked, strict=True)]
