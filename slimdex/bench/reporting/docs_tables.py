@@ -143,7 +143,6 @@ indexes = replace(
         Column("vector to documents, p50 ms", "p50_ms_hits", ".2f"),
         Column("p99 ms", "p99_ms_hits", ".2f"),
         Column("text to documents, p50 ms", "p50_ms_text", ".2f"),
-        *_of(full.indexes.columns, "all threads, p50 ms", "read, KB a query"),
     ),
 )
 
@@ -169,7 +168,7 @@ hybrid = Declared(
         Column("BM25", of_way("words", "ndcg@10_delta"), "+.2f"),
         Column("float32 and BM25", of_way("float32 rule", "ndcg@10_delta"), "+.2f"),
         Column("default", of_way("rule", DIFFERENCE)),
-        Column("from float32 and BM25", of_way("rule codes", DIFFERENCE)),
+        Column("from float32 and BM25", of_way("rule codes", "ndcg@10_delta"), "+.2f"),
     ),
     where={"what": "queries"},
     lines=lambda rows: by_way("float32")(of_default_encoder(rows)),
