@@ -15,7 +15,6 @@ from ..rows import Row
 from . import study_tables as full
 from .retrieval_tables import (
     BESIDE_PEERS,
-    HEADLINE,
     SLIMDEX,
     fastest_at,
     is_default,
@@ -45,7 +44,6 @@ def _of(columns: Sequence[Column], *heads: str) -> tuple[Column, ...]:
     return tuple(next(column for column in columns if column.head == head) for head in heads)
 
 
-QUALITY = tuple(c for c in HEADLINE if c.head not in ("model", "queries", "its candidates"))
 PEERS = _of(
     BESIDE_PEERS,
     *("", "agreement", "p50 ms", "p50 ms capped", "batch, queries/s", "build s"),
@@ -131,26 +129,11 @@ search = together(
         lines=_stores,
     ),
 )
-start = together(
-    replace(
-        full.commands,
-        columns=_of(full.commands.columns, "", "s, median", "first use, s", "installed, MB"),
-    ),
-    full.busy,
-)
 encoders = replace(
     full.encoders,
     columns=_of(
         full.encoders.columns,
         *("", "short texts/s", "long texts/s", "one text, p50 ms", "memory, MB", "STS average"),
-    ),
-)
-loads = replace(
-    full.loads,
-    lines=lambda rows: [row for row in measured(rows) if row["method"] != "in process"],
-    columns=_of(
-        full.loads.columns,
-        *("asked", "by", "callers", "requests a second", "p50 ms", "MB of the process"),
     ),
 )
 indexes = replace(
@@ -160,26 +143,7 @@ indexes = replace(
         Column("vector to documents, p50 ms", "p50_ms_hits", ".2f"),
         Column("p99 ms", "p99_ms_hits", ".2f"),
         Column("text to documents, p50 ms", "p50_ms_text", ".2f"),
-        *_of(full.indexes.columns, "all threads, p50 ms", "read, KB a query"),
     ),
-)
-
-
-def _of_most_processes(rows: Rows) -> list[Row]:
-    """Rows of the largest number of processes."""
-    most = max((row["processes"] for row in measured(rows)), default=0)
-    return [row for row in measured(rows) if row["processes"] == most]
-
-
-processes = Declared(
-    "",
-    (
-        Column("documents a commit", "changed", "d"),
-        *_of(full.processes.columns, "", "commits/s", "commit, p50 ms"),
-        *_of(full.processes.columns, "search meanwhile, p50 ms", "refused"),
-        *_of(full.processes.columns, "unseen, open process"),
-    ),
-    lines=_of_most_processes,
 )
 
 
@@ -203,11 +167,8 @@ hybrid = Declared(
         Column("float32", "ndcg@10", ".2f"),
         Column("BM25", of_way("words", "ndcg@10_delta"), "+.2f"),
         Column("float32 and BM25", of_way("float32 rule", "ndcg@10_delta"), "+.2f"),
-        Column("semantic", of_way("meaning", "ndcg@10_delta"), "+.2f"),
         Column("default", of_way("rule", DIFFERENCE)),
-        Column("from float32 and BM25", of_way("rule codes", DIFFERENCE)),
-        Column("semantic, ms", full.time_of("p50_ms_documents"), ".2f"),
-        Column("default, ms", full.time_of("p50_ms_fused"), ".2f"),
+        Column("from float32 and BM25", of_way("rule codes", "ndcg@10_delta"), "+.2f"),
     ),
     where={"what": "queries"},
     lines=lambda rows: by_way("float32")(of_default_encoder(rows)),
@@ -305,6 +266,11 @@ def _by_reducer(rows: Rows) -> list[Row]:
     return lines
 
 
+code = replace(
+    full.rules,
+    note="{queries} questions",
+    lines=lambda rows: [row for row in measured(rows) if not row["way"].startswith("without")],
+)
 similarity = Declared(
     "",
     (

@@ -72,9 +72,7 @@ EXPERIMENTS = (
         "start",
         start,
         ("openvino", "sentence-transformers", "txtai", "chromadb"),
-        "start",
-        "Start",
-        docs_tables.start,
+        title="Start",
     ),
     Experiment(
         "encode",
@@ -88,21 +86,17 @@ EXPERIMENTS = (
         "serve",
         together(loads, memory),
         ("fastapi", "uvicorn", "faiss-cpu"),
-        "serve",
-        "Service",
-        together(docs_tables.loads, memory),
+        title="Service",
     ),
     Experiment(
         "processes",
         processes,
         ("duckdb", "sqlite-vec", "lancedb", "chromadb"),
-        "processes",
-        "Several processes",
-        docs_tables.processes,
+        title="Several processes",
     ),
     Experiment("hybrid", hybrid, ("tantivy", *FAISS), "hybrid", "Hybrid", docs_tables.hybrid),
     Experiment("weight", weight, ("tantivy", "numpy"), "weight", "Weight", docs_tables.weights),
-    Experiment("code", code, ("tantivy", "openvino"), "code", "Code"),
+    Experiment("code", code, ("tantivy", "openvino"), "code", "Code", docs_tables.code),
     Experiment("sts", study_tables, VECTORS, "similarity", "Similarity", docs_tables.similarity),
 )
 
@@ -135,13 +129,6 @@ class Section:
 
     experiments: Sequence[str]
     paragraphs: Callable[[Path], list[str]]
-
-
-def _quality(folder: Path) -> list[str]:
-    """Table of quality at 1/64 and 1/128 of the memory."""
-    rows = read_rows(folder, "retrieval")
-    tables = [table.markdown() for table in headline(rows, docs_tables.QUALITY)]
-    return [*tables, _measured_on(rows, FAISS)]
 
 
 def _peers(folder: Path) -> list[str]:
@@ -190,13 +177,13 @@ def _default(folder: Path) -> list[str]:
     )
     search, quality = f"{BENCHMARKS}#from-a-text-to-its-documents", f"{BENCHMARKS}#quality"
     return [
-        f"- **[{row['code_bytes'] / row['rows']:.0f} bytes a vector]({search})** in memory, where "
+        f"- **[{row['code_bytes'] / row['rows']:.0f} bytes a vector]({search})** in memory; "
         f"float32 takes {4 * row['dim']:,}. Full vectors stay on disk.\n"
-        f"- **[{fmean(losses):+.2f} points]({quality})** of nDCG@10 against the same search with "
-        f"float32 vectors, exactly: the mean of {len(losses)} sets, at most "
-        f"{max(map(abs, losses)):.2f} on one.\n"
-        f"- **[{fmean(gains):+.0f} points]({quality})** against semantic search alone with float32 "
-        "vectors, since the default search includes BM25.",
+        f"- **[{fmean(losses):+.2f} points]({quality})** of nDCG@10 compared with the same search "
+        f"over float32 vectors (mean of {len(losses)} sets; largest difference on a set: "
+        f"{max(map(abs, losses)):.2f}).\n"
+        f"- **[{fmean(gains):+.0f} points]({quality})** of nDCG@10 compared with semantic search "
+        "alone over float32 vectors, since the default search includes BM25.",
         f"Default settings; memory with {row['model']} on {row['set']}, {row['documents']:,} "
         "documents.",
     ]
@@ -215,7 +202,6 @@ SECTIONS = {
 } | {
     "sweep": Section(["sweep"], _sweep),
     "default": Section(["search", "hybrid"], _default),
-    "quality": Section(["retrieval"], _quality),
     "peers": Section(["peers"], _peers),
     "fusion": Section(["hybrid"], _fusion),
     "gammas": Section(["weight"], _gammas),

@@ -136,17 +136,17 @@ def test_a_readme_section_stands_between_its_marks(
 ) -> None:
     for name, rows in (("retrieval", retrieval_rows), ("peers", peer_rows)):
         ResultsFile(tmp_path / f"{name}-words.jsonl").replace(rows)
-    text = section("quality", tmp_path)
+    text = section("peers", tmp_path)
     path = tmp_path / "README.md"
-    path.write_text("before\n\n<!-- quality: begin -->\nold\n<!-- quality: end -->\n\nafter\n")
-    assert write_section(path, "quality", text)
+    path.write_text("before\n\n<!-- peers: begin -->\nold\n<!-- peers: end -->\n\nafter\n")
+    assert write_section(path, "peers", text)
     assert path.read_text() == f"before\n\n{text}\n\nafter\n"
-    assert not write_section(path, "quality", text)
-    assert text.count("\n| scifact |") == 1
+    assert not write_section(path, "peers", text)
+    assert text.count("\n| hnswlib |") == 1
     assert "Measured on 2 threads of " in text
     path.write_text("no marks")
-    with pytest.raises(InputError, match="expected <!-- quality: begin -->"):
-        write_section(path, "quality", text)
+    with pytest.raises(InputError, match="expected <!-- peers: begin -->"):
+        write_section(path, "peers", text)
     assert path.read_text() == "no marks"
 
 
