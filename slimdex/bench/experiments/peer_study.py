@@ -84,8 +84,7 @@ def measure_peers(
         built = _built(task, methods, keys, stack, in_groups=cap is not None)
         exact = Judge(task.dataset, *built[0].process.remote.answer(depth))
         in_turns(built, partial(_judge, exact, depth), "answers")
-        in_turns(built, partial(_time, task, "one", 1), "one thread", ROUNDS)
-        in_turns(built, partial(_time, task, "all", None), "all threads", ROUNDS)
+        in_turns(built, partial(_time, task, "one"), "one thread", ROUNDS)
         in_turns(built, partial(_rate, task), "throughput")
         if cap is not None:
             _time_capped(task, built, cap)
@@ -97,11 +96,10 @@ def _judge(exact: Judge, depth: int, asked: _Asked, _: int) -> None:
     asked.row |= {name: v for name, v in columns.items() if not name.startswith("recall@100")}
 
 
-def _time(task: Task, name: str, threads: int | None, asked: _Asked, turn: int) -> None:
+def _time(task: Task, name: str, asked: _Asked, turn: int) -> None:
     count = max(min(ROUND_QUERIES, len(task.queries) // ROUNDS), 1)
     start = turn * count % len(task.queries)
-    seconds = asked.process.remote.latencies(ANSWERS, start, start + count, threads)
-    asked.seconds[name] += seconds
+    asked.seconds[name] += asked.process.remote.latencies(ANSWERS, start, start + count)
 
 
 def _rate(task: Task, asked: _Asked, _: int) -> None:
@@ -121,7 +119,7 @@ def _time_capped(task: Task, built: Sequence[_Asked], cap: int) -> None:
             try:
                 asked.group.limit(cap)
                 asked.prepare()
-                _time(task, CAPPED, 1, asked, turn)
+                _time(task, CAPPED, asked, turn)
             except InputError:
                 asked.seconds.pop(CAPPED, None)
 

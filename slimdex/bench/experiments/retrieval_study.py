@@ -22,7 +22,7 @@ from ..datasets import Dataset, encoded
 from ..engines.engine import Documents, Footprint, Seconds
 from ..engines.measured import MeasuredEngine, engine_process
 from ..engines.processes import WorkerError
-from ..engines.registry import Method, missing
+from ..engines.registry import Method
 from ..machine import Resident
 from ..paired_measures import Judge, depth_for
 from ..rows import ResultsFile, Row, key_of
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ..datasets import LocalEncoder
 
 TIMED_QUERIES = 300
-"""Queries timed one at a time, on one thread and on all."""
+"""Queries timed one at a time."""
 BATCH_QUERIES = 2000
 """Queries in one call for the throughput."""
 ANSWERS = 10
@@ -41,10 +41,6 @@ DEFAULTS = Settings(gamma=0.25, kind="pq", candidates=RESCORED)
 """Defaults of an index of up to 60,000 documents when its rows were measured, but for gamma, which
 is 0 since; used for larger sets too so that rows compare."""
 UNCOMPRESSED = "float32"
-GRID_PEERS = ("ST int8", "ST binary")
-GRID_MULTIPLES = (0, 4)
-"""Baselines of the grid: sentence-transformers' quantisers, by codes alone and rescored. Other
-peers have their own bench."""
 REDUCERS: dict[str, Settings] = {
     "slimdex": DEFAULTS,
     "PCA": Settings(beta=1.0, gamma=0.0),
@@ -104,8 +100,6 @@ class Task:
 def measure_grid(task: Task, results: ResultsFile, about: Row, *, quick: bool = False) -> None:
     """Append the rows of the grid that are missing; `about` are columns of every row."""
     methods = grid(task.vectors.dim, len(task.vectors), quick=quick)
-    absent = missing(GRID_PEERS)
-    methods = [method for method in methods if method.name not in absent]
     stage, judge = f"{task.dataset.name}, {task.model}", None
     for done, method in enumerate(methods):
         efforts = unmeasured(task, method, results)
@@ -157,12 +151,10 @@ def measured(task: Task, method: Method, efforts: Sequence[int], judge: Judge) -
 
 
 def times(worker: MeasuredEngine, seconds: Seconds, queries: int) -> Row:
-    """Times of each stage of the build, single queries on one thread and on all, and a batch."""
+    """Times of each stage of the build, of single queries on one thread, and of a batch on all."""
     row: Row = dict(seconds) | {"build_s": sum(seconds.values())}
-    count = min(TIMED_QUERIES, queries)
-    for name, threads in (("one", 1), ("all", None)):
-        found = latency(worker.latencies(ANSWERS, 0, count, threads))
-        row |= {f"{measure}_{name}": value for measure, value in found.items()}
+    each = latency(worker.latencies(ANSWERS, 0, min(TIMED_QUERIES, queries)))
+    row |= {f"{measure}_one": value for measure, value in each.items()}
     return row | {"queries_per_s": worker.throughput(ANSWERS, min(BATCH_QUERIES, queries))}
 
 
@@ -202,8 +194,6 @@ def _usual(dim: int, rows: int) -> Iterator[Method]:
     yield _plain("float16", dim, "fp16")
     yield _plain("int8", dim, "sq8")
     yield _plain("RaBitQ", dim, "rabitq", RESCORED)
-    for name in GRID_PEERS:
-        yield Method(name, None, GRID_MULTIPLES)
     efforts = (0, *sorted({RESCORED, max(rows // 100, 10)}))  # 1% of the rows
     for of in (2, 3, 4, 6):
         settings = Settings(k=part(dim, of), gamma=DEFAULTS.gamma, kind="pq")

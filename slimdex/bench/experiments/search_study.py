@@ -23,7 +23,7 @@ from slimdex.retrieval.atomic_files import size
 from slimdex.retrieval.encoders.base import Encoder
 
 from ..datasets import Dataset
-from ..engines.engine import DOCUMENTS, Answer
+from ..engines.engine import DOCUMENTS, Answer, by_place
 from ..engines.measured import MeasuredStore, store_process
 from ..engines.processes import Contender, Subprocess, WorkerError, in_turns, replace_rows
 from ..engines.registry import LIBRARIES
@@ -225,15 +225,12 @@ def rows_of(answers: Sequence[Answer], dataset: Dataset, depth: int) -> tuple[Ma
 
     Raises `WorkerError` if a text is neither the document of its id nor a passage of it.
     """
-    place = {id: row for row, id in enumerate(dataset.ids)}
-    rows = np.full((len(answers), depth), -1, dtype=np.int64)
-    for i, answer in enumerate(answers):
-        for j, (id, text) in enumerate(answer):
-            rows[i, j], whole = place[id], dataset.texts[place[id]]
-            if text not in whole or bool(text) != bool(whole):
-                raise WorkerError(f"answers: id {id!r} with the text {text[:40]!r}, not its own")
-    falling = -np.arange(depth, dtype=np.float32)
-    return np.where(rows >= 0, falling, -np.inf).astype(np.float32), rows
+    row_of = {id: row for row, id in enumerate(dataset.ids)}
+    for id, text in (pair for answer in answers for pair in answer):
+        whole = dataset.texts[row_of[id]]
+        if text not in whole or bool(text) != bool(whole):
+            raise WorkerError(f"answers: id {id!r} with the text {text[:40]!r}, not its own")
+    return by_place([[row_of[id] for id, _ in answer] for answer in answers], depth)
 
 
 def _one_turn(asked: _Asked, turn: int) -> None:

@@ -37,10 +37,14 @@ class Table:
         """For each column, True if it contains words, judged by the first row."""
         return [isinstance(cell.value, str) and cell.value != "" for cell in self.rows[0]]
 
+    def texts(self) -> tuple[list[str], list[list[str]]]:
+        """Return the heads, and the shown texts of each row."""
+        return [*self.heads], [[cell.shown for cell in row] for row in self.rows]
+
     def markdown(self) -> str:
         """Format the table as GitHub's markdown."""
-        lines = [list(self.heads), ["---" if t else "---:" for t in self.text]]
-        lines += [[cell.shown for cell in row] for row in self.rows]
+        heads, rows = self.texts()
+        lines = [heads, ["---" if t else "---:" for t in self.text], *rows]
         return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
@@ -151,9 +155,9 @@ def change(name: str = "ndcg@10", form: str = "+.2f") -> Callable[[Row], Cell]:
     return cell
 
 
-def failures(rows: Iterable[Row]) -> str:
+def failures(rows: Iterable[Row], name: str = "method") -> str:
     """Format "; failed: ..." with the failed methods and reasons; "" if there are none."""
-    failed = [f"{row['method']} ({row['error']})" for row in rows if "error" in row]
+    failed = [f"{row[name]} ({row['error']})" for row in rows if "error" in row]
     return f"; failed: {', '.join(dict.fromkeys(failed))}" if failed else ""
 
 
@@ -186,4 +190,3 @@ def of_way(way: str, value: str | Callable[[Row], Any]) -> Callable[[Row], Any]:
 DIFFERENCE = change()
 BY_TASK = ("set", "model")
 SET_AND_MODEL = columns_named("", *BY_TASK)
-DOCUMENTS = "{documents:,} documents"

@@ -10,7 +10,7 @@ from slimdex.bench.engines.registry import Method
 from slimdex.bench.experiments.peer_study import measure_peers
 from slimdex.bench.experiments.retrieval_study import Task, uncompressed
 from slimdex.bench.memory_cap import MemoryGroup
-from slimdex.bench.reporting.retrieval_tables import beside_peers
+from slimdex.bench.reporting.retrieval_tables import peers
 from slimdex.bench.rows import ResultsFile
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.settings import Settings
@@ -49,10 +49,12 @@ def test_each_effort_has_a_row_with_both_kinds_of_memory(
     assert rows[0]["process_row_bytes"] >= 4 * 48
     for row in rows:
         assert "p50_ms_capped" not in row
-    (table,) = beside_peers(rows)
+    table, _ = peers(rows)
+    assert {line[0].shown for line in table.rows} == {"float32", "slimdex 1/64"}
     for line in table.rows:
         cells = dict(zip(table.heads, line, strict=True))
-        (own,) = (r for r in rows if (r["method"], r["effort"]) == (line[0].value, line[1].value))
+        (own,) = (row for row in rows if row["p50_ms_one"] == cells["p50 ms"].value)
+        assert own["agreement@10"] == cells["agreement"].value
         grown = own["process_row_bytes"] + own["mapped_row_bytes"]
         assert cells["private"].value == own["process_row_bytes"]
         assert cells["and mapped"].value == grown
@@ -74,5 +76,5 @@ def test_below_a_cap_there_are_times_if_it_fits(
         assert row["cap_bytes"] == cap
         assert row["p50_ms_one"] > 0
         assert ("p50_ms_capped" in row) is fits
-    (table,) = beside_peers(list(results.rows.values()))
+    table, _ = peers(list(results.rows.values()))
     assert f"capped: at most {cap // 10**6} MB" in table.note
