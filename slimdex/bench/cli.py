@@ -178,7 +178,7 @@ def peers(
     """Measure slimdex and vector databases and libraries in turns; requires the extra `peers`."""
     from .engines.engine import VECTORS
     from .engines.registry import missing, names_of, packages_of
-    from .experiments.peer_study import QUERIES, contenders, measure_peers
+    from .experiments.retrieval_study import QUERIES, contenders, measure_peers
     from .runner import Job, possible_cap, run
 
     names = chosen("--only", only, names_of(VECTORS))

@@ -77,8 +77,6 @@ COLUMNS: dict[str, tuple[tuple[type, ...], str]] = {
     "processes": ((int,), "that were started, one after another, or that write at once"),
     "(short|long)_(texts|tokens)_per_s": (NUMBER, "encoded"),
     "(short|long)_(texts|tokens)": ((int,), "that were encoded"),
-    "(short|long)_share": (NUMBER, "of the processor's rate of products that is reached"),
-    "flops_per_token|product_flops": ((*NUMBER, NoneType), "of the model, of the processor"),
     # memory
     "(ram|disk|process|mapped|process_files)_row_bytes": (
         (*NUMBER, NoneType),

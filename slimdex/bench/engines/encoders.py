@@ -33,7 +33,7 @@ PEERS = "peers"
 BATCH = 32
 """Texts in a batch, as in sentence-transformers."""
 MODEL = "model.onnx"
-ST = ("sentence_transformers",)
+ST, ONNX = ("sentence_transformers",), ("onnxruntime", "onnx")
 INPUTS, OUTPUT = ("input_ids", "attention_mask"), "last_hidden_state"
 OPSET = 18
 
@@ -158,13 +158,11 @@ class Entrant:
 
     Attributes
     ----------
-    precision : of its matrix products, whose rate is its limit, if the encoder does not report it.
     packages : required packages.
     """
 
     name: str
     make: Callable[[str], Encodes]
-    precision: str = ""
     packages: tuple[str, ...] = ()
 
 
@@ -178,15 +176,10 @@ CONTENDERS = (
     Entrant("slimdex fp32", partial(_slimdex, precision="fp32")),
     Entrant("slimdex bf16", partial(_slimdex, precision="bf16")),
     Entrant("slimdex int8", partial(_slimdex, precision="int8")),
-    Entrant("sentence-transformers", partial(_SentenceTransformers, precision=""), "fp32", ST),
-    Entrant(
-        "sentence-transformers bf16",
-        partial(_SentenceTransformers, precision="bfloat16"),
-        "bf16",
-        ST,
-    ),
-    Entrant("ONNX Runtime", OnnxRuntime, "fp32", ("onnxruntime", "onnx")),
-    Entrant("ONNX Runtime int8", partial(OnnxRuntime, int8=True), "int8", ("onnxruntime", "onnx")),
+    Entrant("sentence-transformers", partial(_SentenceTransformers, precision=""), ST),
+    Entrant("sentence-transformers bf16", partial(_SentenceTransformers, precision="bfloat16"), ST),
+    Entrant("ONNX Runtime", OnnxRuntime, ONNX),
+    Entrant("ONNX Runtime int8", partial(OnnxRuntime, int8=True), ONNX),
 )
 """Contenders, first slimdex by default; notes name those that are not installed."""
 

@@ -146,19 +146,26 @@ class Faiss(Engine):
 
 
 class RabitqGraph(Engine):
-    """rabitqlib's SymphonyQG graph with 32 links; effort is ef."""
+    """rabitqlib's SymphonyQG graph with 32 links; effort is ef.
 
-    library, LINKS = "rabitqlib", 32
+    Its rotation takes multiples of 64 dimensions only; zeros change no cosine.
+    """
+
+    library, LINKS, WIDTH = "rabitqlib", 32, 64
 
     def _build(self, vectors: VectorFile, folder: Path) -> None:
-        self._index = self._library.SymqgIndex(vectors.dim, self.LINKS)
-        self._index.build(unit_rows(vectors), GRAPH_EFFORT, cores())
+        rows = self._widened(unit_rows(vectors))
+        self._index = self._library.SymqgIndex(rows.shape[1], self.LINKS)
+        self._index.build(rows, GRAPH_EFFORT, cores())
         self._index.save(str(folder / "index"))
         self.row_bytes = (folder / "index").stat().st_size / self.rows
 
     def search(self, queries: Matrix, k: int) -> Results:
-        queries = normalize_rows(queries)
+        queries = self._widened(normalize_rows(queries))
         ask = self._index.search if len(queries) == 1 else self._index.search_batch
         rows, distances = ask(queries, k, max(self.effort, k), num_threads=cores())
         rows = np.asarray(rows).reshape(len(queries), k).astype(np.int64)
         return -np.asarray(distances, np.float32).reshape(rows.shape), rows
+
+    def _widened(self, rows: Matrix) -> Matrix:
+        return np.pad(rows, ((0, 0), (0, -rows.shape[1] % self.WIDTH)))

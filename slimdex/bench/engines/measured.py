@@ -187,16 +187,19 @@ class MeasuredStore:
             )
         return times
 
-    def crowd(self, k: int, places: Sequence[int], threads: int | None, callers: int) -> Crowd:
-        """Search some queries, by their numbers, from several threads; requires `answers` first."""
+    def crowd(self, k: int, places: Sequence[int], callers: int) -> Crowd:
+        """Search some queries, by their numbers, for several callers; requires `answers` first.
+
+        All share one processor.
+        """
 
         def ask(place: int) -> tuple[float, bool]:
             begin = perf_counter()
             answer = self._store.ask(self._queries[place], k)
             return perf_counter() - begin, _is_same(answer, self._alone[self._effort][place])
 
-        limit_threads(threads)
-        with ThreadPoolExecutor(callers, initializer=limit_threads, initargs=(threads,)) as pool:
+        limit_threads(1)
+        with ThreadPoolExecutor(callers, initializer=limit_threads, initargs=(1,)) as pool:
             list(pool.map(ask, [places[0]] * callers))
             begin = perf_counter()
             asked = list(pool.map(ask, places))

@@ -50,7 +50,7 @@ class Library:
         `Database`.
     packages : required packages.
     efforts : what it can do, each with the efforts to measure, in ascending order; 0 is the
-        library's own. For `DOCUMENTS`, the first one, and the least above 0 that finds enough.
+        library's own. For `DOCUMENTS`, only the first one that finds enough.
     in_files : whether the index is searched in files rather than in memory.
     callers : whether several threads may search.
     processes : whether several may have it open.

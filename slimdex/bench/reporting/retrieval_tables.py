@@ -12,11 +12,11 @@ from ..engines.registry import finds_in_files
 from ..experiments.retrieval_study import DEFAULTS, UNCOMPRESSED, part
 from ..rows import Row
 from .table import (
-    DIFFERENCE,
     SET_AND_MODEL,
     Column,
     Table,
     columns_named,
+    difference,
     failures,
     measured,
     of_way,
@@ -181,9 +181,9 @@ QUALITY = (
     *columns_named(",.0f", "documents"),
     Column("float32", "ndcg@10", ".2f"),
     Column("1/64", of_way("usual", "ndcg@10"), ".2f"),
-    Column("difference", of_way("usual", DIFFERENCE)),
+    Column("difference", of_way("usual", difference)),
     Column("1/128", of_way("small", "ndcg@10"), ".2f"),
-    Column("difference", of_way("small", DIFFERENCE)),
+    Column("difference", of_way("small", difference)),
 )
 PEERS = (
     Column("", "method"),

@@ -14,7 +14,6 @@ from ..rows import Row
 from .retrieval_tables import fastest_at, is_default
 from .table import (
     BY_TASK,
-    DIFFERENCE,
     NOT_MEASURED,
     SET_AND_MODEL,
     Cell,
@@ -24,6 +23,7 @@ from .table import (
     Table,
     by_way,
     columns_named,
+    difference,
     failures,
     grouped,
     measured,
@@ -111,14 +111,10 @@ search = together(
 
 
 def _encoders_note(rows: Rows) -> str:
-    """Describe the texts, the processor's rates of products, and failures."""
+    """Describe the texts, and failures."""
     first = measured(rows)[0]
     texts = f"{first['texts']}: {first['short_texts']:,} and {first['long_texts']:,} texts"
-    rates = {row["precision"]: row["product_flops"] for row in rows if row.get("product_flops")}
-    products = (
-        f"{rate / 1e9:,.0f} GFLOP/s in {precision}" for precision, rate in sorted(rates.items())
-    )
-    return f"{texts}; matrix products: {', '.join(products)}{failures(rows, 'encoder')}"
+    return texts + failures(rows, "encoder")
 
 
 encoders = Declared(
@@ -127,6 +123,7 @@ encoders = Declared(
         Column("", "encoder"),
         Column("short texts/s", "short_texts_per_s", ",.0f"),
         Column("long texts/s", "long_texts_per_s", ",.1f"),
+        Column("tokens/s", "long_tokens_per_s", ",.0f"),
         Column("one text, p50 ms", "p50_ms_single", ".1f"),
         Column("memory, MB", "peak_bytes", ",.0f", 1e6),
         Column("STS average", "sts_average", ".2f"),
@@ -259,8 +256,8 @@ hybrid = Declared(
         Column("BM25", of_way("words", "ndcg@10_delta"), "+.2f"),
         Column("float32 and BM25", of_way("float32 rule", "ndcg@10_delta"), "+.2f"),
         Column("semantic", of_way("meaning", "ndcg@10_delta"), "+.2f"),
-        Column("default", of_way("rule", DIFFERENCE)),
-        Column("from float32 and BM25", of_way("rule codes", DIFFERENCE)),
+        Column("default", of_way("rule", difference)),
+        Column("from float32 and BM25", of_way("rule codes", difference)),
         Column("semantic, ms", time_of("p50_ms_documents"), ".2f"),
         Column("default, ms", time_of("p50_ms_fused"), ".2f"),
     ),
@@ -289,10 +286,10 @@ weight_intervals = Declared(
         *SET_AND_MODEL,
         *columns_named(",d", "documents", "queries"),
         Column("semantic", "ndcg@10", ".2f"),
-        Column("default", of_way("rule", DIFFERENCE)),
-        Column("left out", of_way("left out", DIFFERENCE)),
+        Column("default", of_way("rule", difference)),
+        Column("left out", of_way("left out", difference)),
         *(Column(w, of_way(f"weight {w}", "ndcg@10_delta"), "+.2f") for w in WEIGHTS),
-        *(Column(f"gamma {g}", of_way(f"gamma {g}", DIFFERENCE)) for g in GAMMAS),
+        *(Column(f"gamma {g}", of_way(f"gamma {g}", difference)) for g in GAMMAS),
     ),
     "nDCG@10 times 100; differences from exact semantic search, with 95% intervals",
     where={"what": "queries"},
@@ -351,7 +348,7 @@ def _repositories(rows: Rows) -> list[Table]:
         *columns_named(",d", "queries", "documents", "rows"),
         Column("fusion", of_way("fusion", "ndcg@10"), ".2f"),
         Column("ranked as code", "ndcg@10", ".2f"),
-        Column("difference", DIFFERENCE),
+        Column("difference", difference),
     ]
     lines = [row for row in by_way("all")(rows) if "documents" in row]
     return [
@@ -366,7 +363,7 @@ code = together(
         (
             Column("rule", "way"),
             Column("NDCG@10", "ndcg@10", ".2f"),
-            Column("difference", DIFFERENCE),
+            Column("difference", difference),
         ),
         "{queries} questions; a rule is compared with none, and all others with all of them",
         ("model",),

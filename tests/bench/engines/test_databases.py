@@ -62,7 +62,7 @@ def test_a_database_gives_back_the_nearest_texts(task: Task, name: str, tmp_path
         whole, grown = told.memory()
         codes = told.codes()
         if library.callers:
-            crowd = told.crowd(10, range(60), None, callers=4)
+            crowd = told.crowd(10, range(60), callers=4)
             assert crowd.faults == 0
             assert len(crowd.times) == 60
             assert max(crowd.times) <= crowd.seconds
