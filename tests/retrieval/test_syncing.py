@@ -17,7 +17,6 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from slimdex.indexes.errors import InputError
-from slimdex.indexes.execution.progress import listening
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.building import add as add_sources
 from slimdex.retrieval.building import build
@@ -288,23 +287,21 @@ def test_what_an_interrupted_sync_has_encoded_is_kept(
 ) -> None:
     write(**{"notes/new.md": f"# New\n\n{LONG}", "notes/tea.md": "# Tea\n\nchanged"})
     Path("notes/yard/plan.txt").unlink()
+    for name in ("READ_DOCUMENTS", "FIRST_CHARACTERS", "GROWTH"):  # each file is a batch
+        monkeypatch.setattr(f"slimdex.retrieval.ingest.batches.{name}", 1)
+    monkeypatch.setattr("slimdex.retrieval.ingest.batches.LEAST_DOCUMENTS", 1)
     with monkeypatch.context() as patch:
-        patch.setattr("slimdex.retrieval.ingest.preparing.FEW", 0)  # as if they were many
         patch.setattr(
-            "slimdex.retrieval.ingest.writer.add_staged",
+            "slimdex.retrieval.ingest.long_addition.LongAddition.committed",
             lambda *a, **k: (_ for _ in ()).throw(Stopped),
         )
         with pytest.raises(Stopped):
             synced("notes")
-    assert len(documents()) == 4
+    assert len(documents()) == 5  # nothing is deleted before all files are read
     write(**{"notes/later.md": "# Later\n\none more"})
-    by, notes_ = encoder(), list[str]()
-    monkeypatch.setattr("slimdex.retrieval.ingest.preparing.FEW", 0)
-    with listening(note=notes_.append):
-        added = synced("notes", by=by)
-    assert len(notes_) == 1
-    assert by.encoded == ["Later Later\n\none more"]
-    assert (added.documents, added.replaced, added.deleted, added.encoded) == (3, 1, 1, 1)
+    added = synced("notes", by=(by := encoder()))
+    assert sorted(by.encoded) == ["Later Later\n\none more", "Tea Tea\n\nchanged"]
+    assert (added.documents, added.replaced, added.deleted, added.encoded) == (2, 1, 1, 2)
     check_equals_fresh("notes")
 
 

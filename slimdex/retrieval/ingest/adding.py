@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from collections.abc import Callable, Iterator, Sequence, Sized
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -15,9 +15,9 @@ from slimdex.indexes.arrays import Rows
 from slimdex.indexes.errors import InputError, SlimdexError
 from slimdex.indexes.execution.progress import note, progress_within
 
-from ..documents import Document
 from ..index import Index
 from ..sources.given_vectors import GivenVectors, as_given
+from ..sources.read_share import CountedDocuments, ReadShare
 from ..sources.tabular.records import as_documents
 from ..store.change import Change
 from ..store.columns import columns_with_values, widened
@@ -51,24 +51,9 @@ def add_documents(
     read = as_documents(documents)
     new = [index.snapshot.store.new_columns(types) for types in read.columns]
     given = None if vectors is None else as_given(vectors)
-    counted = _Counted(read.documents, len(documents) if isinstance(documents, Sized) else 0)
-    return add(index, Addition(counted, new, given, share_read=counted.share_read))
-
-
-class _Counted:
-    """Documents that are counted as they are read; `total` is their number, 0 if unknown."""
-
-    def __init__(self, documents: Iterable[Document], total: int) -> None:
-        self._documents, self._total, self._read = documents, total, 0
-
-    def __iter__(self) -> Iterator[Document]:
-        for document in self._documents:
-            self._read += 1
-            yield document
-
-    def share_read(self) -> float | None:
-        """Share of the documents that were read; None if their number is unknown."""
-        return self._read / self._total if self._total else None
+    total = len(documents) if isinstance(documents, Sized) else 0
+    counted = CountedDocuments(read.documents, total)
+    return add(index, Addition(counted, new, given, read_share=counted.read_share))
 
 
 def add_sources(
@@ -102,7 +87,7 @@ def add_sources(
             ids.origins,
             ids.moved,
             missing if deletes_missing or ids.parts else None,
-            share_read=sources.share_read,
+            read_share=sources.read_share,
             withdraws=withdraws,
         )
         try:
@@ -178,10 +163,10 @@ def _add_batch(
     index: Index, addition: Addition, batch: Batch, batches: Batches, long: LongAddition
 ) -> tuple[Added, Texts]:
     """Encode the documents of a batch before the writers' turn; stage and commit them in it."""
-    expected = _expected(addition, batch, batches.read)
-    with _counting(batch, expected), prepared(index, addition) as ready:
+    share = None if batch.is_whole else addition.read_share()
+    with _counting(batch, share, batches), prepared(index, addition) as ready:
         with ready.staged() as (change, staged):
-            undo = long.begin(change, batch, expected)
+            undo = long.begin(change, batch, batches.expected(share))
             is_part = not batch.is_whole
             encoded, added, texts = _committed(change, ready, staged, undo, is_part=is_part)
         batches.took(ready.characters, ready.seconds)
@@ -245,24 +230,25 @@ def _with_moved(index: Index, addition: Addition, batch: Batch) -> Addition:
     return replace(addition, kept=KeptVectors.of(store, missing), first_row=first_row)
 
 
-def _expected(addition: Addition, batch: Batch, read: int) -> int:
-    """Number of all documents of an addition, of which so many were read; 0 if unknown."""
-    share = None if batch.is_whole else addition.share_read()
-    return round(read / share) if share else 0
-
-
 @contextmanager
-def _counting(batch: Batch, expected: int) -> Iterator[None]:
-    """Report the progress of a batch, in documents of the whole addition."""
+def _counting(batch: Batch, share: ReadShare | None, batches: Batches) -> Iterator[None]:
+    """Report the progress of a batch as that of the whole addition.
+
+    It is reported in documents, but measured in characters, since documents differ in length.
+    """
     if batch.is_whole:
         yield
         return
+    expected = max(batches.expected(share), batch.stop)
+    all_characters = batches.characters / share.text if share and share.text else 0
 
     def of_all(stage: str, done: int, total: int) -> tuple[int, int] | None:
         if stage != ENCODING:
             return None
-        so_far = batch.first + (batch.stop - batch.first) * done // max(total, 1)
-        return so_far, max(expected, batch.stop)
+        is_done = batch.is_last and done == total
+        characters = batch.characters_before + batch.characters * done / max(total, 1)
+        part = characters / max(all_characters, batch.characters_before + batch.characters, 1)
+        return expected if is_done else min(int(expected * part), expected - 1), expected
 
     with progress_within(of_all):
         yield

@@ -17,9 +17,11 @@ from slimdex.indexes.execution.workers import HERE
 
 from ..documents import Document
 from ..index import Index
+from ..sources.read_share import ReadShare
 from ..store.document_store import DocumentStore
 from ..store.snapshot import Snapshot
 from .encoded_texts import DIGEST, digests_of
+from .encoding import TEXT_CHARACTERS
 from .preparing import changed
 from .staging import DuplicateKeyError, checked_document
 
@@ -47,6 +49,8 @@ class Batch:
     documents: Iterable[Document]
     first: int = 0
     stop: int = 0
+    characters_before: int = 0  # of all documents before
+    characters: int = 0
     is_last: bool = True
 
     @property
@@ -70,13 +74,18 @@ class Batches:
         if index.workers is not HERE:
             self._limit, self._seconds = FIRST_IN_PROCESSES, SECONDS_IN_PROCESSES
         self._seen = _Ids()
-        self.read = 0  # documents, of which the last are in no batch yet
+        self._read = 0  # documents, of which the last are in no batch yet
+        self.characters = 0  # of these
 
     def took(self, characters: int, seconds: float) -> None:
         """Learn that so many characters took so many seconds to encode."""
         if characters:
             enough = int(characters * self._seconds / max(seconds, 1e-3))
             self._limit = min(max(enough, READ_CHARACTERS), GROWTH * self._limit, MOST_CHARACTERS)
+
+    def expected(self, share: ReadShare | None) -> int:
+        """Number of all documents, if this share of them was read so far; 0 if unknown."""
+        return round(self._read / share.documents) if share and share.documents else 0
 
     def unseen(self, store: DocumentStore, documents: Rows) -> Rows:
         """Those of some documents, by their first rows, whose ids are in no batch."""
@@ -92,15 +101,16 @@ class Batches:
         if self._is_one:
             yield Batch(self._documents)
             return
-        filled, first = _Filled(), 0
+        filled, first, before = _Filled(), 0, 0
         for part in self._parts():
             if self._is_full(filled):
-                stop = self._seen.add(filled.documents)
-                yield Batch(filled.documents, first, stop, is_last=False)
-                filled, first = _Filled(), stop
+                stop, size = self._seen.add(filled.documents), filled.characters
+                yield Batch(filled.documents, first, stop, before, size, is_last=False)
+                filled, first, before = _Filled(), stop, before + size
             filled.add(part)
+            self.characters += _characters(part)
         stop = self._seen.add(filled.documents) if first else len(filled.documents)
-        yield Batch(filled.documents, first, stop)
+        yield Batch(filled.documents, first, stop, before, filled.characters)
 
     def _is_full(self, filled: _Filled) -> bool:
         if len(filled.documents) < LEAST_DOCUMENTS:
@@ -117,7 +127,7 @@ class Batches:
         part, characters = list[Document](), 0
         for document in self._documents:
             part.append(checked_document(document))
-            self.read += 1
+            self._read += 1
             characters += len(document.text)
             if len(part) == READ_DOCUMENTS or characters >= READ_CHARACTERS:
                 yield part
@@ -197,7 +207,7 @@ def _places_of(
 
 
 def _characters(documents: Sequence[Document]) -> int:
-    return sum(len(document.title) + len(document.text) for document in documents)
+    return sum(len(each.title) + len(each.text) + TEXT_CHARACTERS for each in documents)
 
 
 def _changed(snapshot: Snapshot, documents: Sequence[Document]) -> Sequence[Document]:

@@ -270,6 +270,22 @@ def reporting(stage: str, total: int) -> Callable[[Sequence[str]], None]:
     return did
 
 
+def reporting_length(texts: Sequence[str]) -> Callable[[Sequence[str]], None]:
+    """Return a function that receives some of these texts and reports how many are encoded.
+
+    The number is that of texts of mean length, since the longest ones come first.
+    """
+    count, total = len(texts), _characters(texts, sys.maxsize)
+    done = 0
+
+    def did(some: Sequence[str]) -> None:
+        nonlocal done
+        done += _characters(some, sys.maxsize)
+        progress(ENCODING, count * done // total, count)
+
+    return did
+
+
 def partly_read(rows: Rows, lengths: Lengths) -> PartlyRead:
     """Tokens, and tokens read, of each row that the encoder read only in part."""
     is_cut = lengths[:, 0] > lengths[:, 1]

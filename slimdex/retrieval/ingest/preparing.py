@@ -37,7 +37,7 @@ from ..store.snapshot import Snapshot
 from ..store.state import State
 from ..store.work_folder import work_folder
 from .encoded_texts import EncodedTexts, KeptVectors
-from .encoding import ENCODING, WINDOW_ROWS, encode_texts, encoded, reporting
+from .encoding import WINDOW_ROWS, encode_texts, encoded, reporting_length
 from .staging import Addition, Staged, checked_document, contents_of, counter, stage
 
 FEW, FEW_CHARACTERS = WINDOW_ROWS, 1 << 20
@@ -158,7 +158,7 @@ class Prepared:
         unknown = np.delete(np.arange(len(unique)), kept.among(unique)[0])
         if len(unknown):
             texts = [unique[i] for i in unknown]
-            encoder, did = self._index.encoder_of(state), reporting(ENCODING, len(texts))
+            encoder, did = self._index.encoder_of(state), reporting_length(texts)
             start = perf_counter()
             known.put(texts, *encoded(encoder, texts, state.dim, did))
             known.look_up_all()

@@ -22,6 +22,7 @@ from ..documents import Document, check_columns, content, id_text
 from ..encoders.base import CountingEncoder, Encoder
 from ..passages import LONGEST_UNIT, Count, Passage, divided
 from ..sources.given_vectors import ChosenVectors, GivenVectors, check_vectors
+from ..sources.read_share import ReadShare
 from ..store.change import Change
 from ..store.document_store import DocumentStore
 from ..store.passages import Cut, DocumentRows, part_fault
@@ -92,7 +93,7 @@ class Addition:
     are_checked: bool = False  # True for documents of `checked_document`
     kept: KeptVectors | None = None  # of documents that may turn out to be moved
     first_row: int | None = None  # of earlier batches, whose documents may be moved ones
-    share_read: Callable[[], float | None] = lambda: None  # of the documents, 0 to 1
+    read_share: Callable[[], ReadShare | None] = lambda: None  # None: unknown
     withdraws: bool = True  # False: after bad input, earlier batches stay for the next try
 
 

@@ -15,6 +15,7 @@ from slimdex.indexes.errors import InputError
 
 from ..documents import Document
 from .files.input_files import Reading, stamp_of
+from .read_share import ReadShare
 
 PREFIX = "python:"
 SKIPPED = {"site-packages", "test", "tests", "idlelib", "lib2to3", "turtledemo", "ensurepip"}
@@ -55,9 +56,10 @@ class PythonSource:
         return stamp_of(max(changed), self.fingerprint(), *changed)
 
     @property
-    def share_read(self) -> float:
+    def read_share(self) -> ReadShare:
         """Share of the modules that were read so far."""
-        return self._modules_read / len(self._files)
+        share = self._modules_read / len(self._files)
+        return ReadShare(share, share)
 
     def batches(self, reading: Reading = Reading()) -> Iterator[list[Document]]:
         """Yield the documents of one module at a time; ids are qualified names without prefix."""

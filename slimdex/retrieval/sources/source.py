@@ -34,6 +34,7 @@ from .files.input_files import (
 )
 from .files.walking import leads_out
 from .given_vectors import ArrayVectors, GivenVectors, open_vectors
+from .read_share import ReadShare
 from .tabular.column_agreement import agree, check_typed
 from .tabular.columns import ColumnNames as ColumnNames
 from .tabular.databases import table_file
@@ -77,8 +78,8 @@ class Source(Protocol):
         """Stamp of the whole source, see `origins.stamp_of`; empty if its files have their own."""
 
     @property
-    def share_read(self) -> float | None:
-        """Share of the source that was read so far, 0 to 1; None if its size is unknown."""
+    def read_share(self) -> ReadShare | None:
+        """What was read of it so far; None if its size is unknown."""
 
     def batches(self, reading: Reading = Reading()) -> Iterator[list[Document]]:
         """Yield documents in the order of the source."""
@@ -143,7 +144,7 @@ class TextSource:
     def __init__(self, file: InputFile) -> None:
         self.name, self.place, self.origin, self.notes = file.name, file.place, file, file.notes
         self.columns: Mapping[str, str] = {}
-        self._lines_read = 0
+        self._lines_read = self._characters_read = 0
 
     def fingerprint(self) -> str:
         """Digest of path, size and modification time."""
@@ -170,18 +171,26 @@ class TextSource:
         origin = reading.origin(self.stamp)
         for number, line in numbered:
             self._lines_read = number
+            self._characters_read += len(line)
             if text := line.strip():
                 yield Document(f"{prefix}:{number}", text, origin=origin)
 
     @property
-    def share_read(self) -> float | None:
-        """Share of the file's lines that were read so far."""
-        return self._lines_read / self._line_count if self._line_count else None
+    def read_share(self) -> ReadShare | None:
+        """Share of the file's lines, and of their characters, that were read so far."""
+        lines, characters = self._size
+        if not lines:
+            return None
+        return ReadShare(self._lines_read / lines, self._characters_read / characters)
 
     @cached_property
-    def _line_count(self) -> int:
+    def _size(self) -> tuple[int, int]:
+        count = characters = 0
         with open_text(self.origin.path) as lines:
-            return sum(1 for _ in lines)
+            for line in lines:
+                count += 1
+                characters += len(line)
+        return count, characters
 
 
 def read_pairs(path: str) -> list[tuple[str, str]]:
@@ -265,11 +274,14 @@ class Sources:
         )
         return _checked(found, self.vectors) if isinstance(self.vectors, ArrayVectors) else found
 
-    def share_read(self) -> float | None:
-        """Share of the sources that was read so far, as if all had one size; None if unknown."""
-        shares = [source.share_read for source in self.opened]
+    def read_share(self) -> ReadShare | None:
+        """What was read so far, as if all sources had one size; None if unknown."""
+        shares = [source.read_share for source in self.opened]
         known = [share for share in shares if share is not None]
-        return sum(known) / len(shares) if len(known) == len(shares) else None
+        if len(known) < len(shares):
+            return None
+        documents, texts = (sum(each) / len(known) for each in zip(*known, strict=True))
+        return ReadShare(documents, texts)
 
     def origins(self, readings: Sequence[Reading]) -> set[str]:
         """Existing files that have a stamp; complete once the documents are read."""

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from slimdex.bench.experiments.code_study import EVERY, WAYS, Repository, measure_code
-from slimdex.bench.reporting.study_tables import code
+from slimdex.bench.reporting.study_tables import repositories, rules
 from slimdex.bench.rows import ResultsFile
 from slimdex.indexes.errors import InputError
 from tests.bench.conftest import ABOUT
@@ -50,7 +50,8 @@ def test_each_rule_is_measured_alone_and_left_out(tmp_path: Path) -> None:
         assert rows[name, "tests"]["ndcg@10_delta"] == pytest.approx((100 - second) / 2)
         assert rows[name, "without tests"]["ndcg@10_delta"] == pytest.approx((second - 100) / 2)
     assert {row["queries"] for row in rows.values()} == {2}  # one asks for a file that is missing
-    by_rule, by_set = code(list(results.rows.values()))
+    found = list(results.rows.values())
+    (by_rule,), (by_set,) = rules(found), repositories(found)
     assert [row[0].shown for row in by_rule.rows] == [*WAYS]
     assert [cell.shown for cell in by_set.rows[0]][:4] == ["small", "2", "4", "4"]
 

@@ -16,6 +16,7 @@ from ...documents import Document, check_columns
 from ...duckdb_library import connected, duckdb, identifier
 from ...store.column_fit import misfits
 from ..files.input_files import UNREADABLE, InputFile, Reading, unreadable
+from ..read_share import ReadShare
 from .columns import (
     ID_NAMES,
     MOMENTS,
@@ -84,7 +85,7 @@ class TableSource:
         self._reader = READERS.get(file.ending, read_answer)
         self.is_typed, self.is_json = self._reader in TYPED, self._reader is read_json
         self._connection = connected()
-        self._rows_read = 0
+        self._rows_read = self._characters_read = 0
         self._types = self._found = self._describe()
         named = self._column(names.text, "text", TEXT_NAMES)
         self.is_empty_table = not self._has_rows(self._types)
@@ -161,6 +162,7 @@ class TableSource:
         number, columns = 0, self.columns
         while rows := self._fetch(cursor):
             self._rows_read = number + len(rows)
+            self._characters_read += sum(len(row[1] or "") for row in rows)
             yield [
                 self._document(f"{prefix}:{i}", i, row, columns, origin)
                 for i, row in enumerate(rows, start=number + 1)
@@ -169,15 +171,20 @@ class TableSource:
             number += len(rows)
 
     @property
-    def share_read(self) -> float | None:
-        """Share of the table's rows that were read so far."""
-        return self._rows_read / self._row_count if self._row_count else None
+    def read_share(self) -> ReadShare | None:
+        """Share of the table's rows, and of their texts' characters, that were read so far."""
+        rows, characters = self._size
+        if not rows or not characters:
+            return None
+        return ReadShare(self._rows_read / rows, self._characters_read / characters)
 
     @cached_property
-    def _row_count(self) -> int:
+    def _size(self) -> tuple[int, int]:
+        text = f"length({identifier(self._text)}::VARCHAR)" if self._text else "0"
+        sql = f"SELECT count(*), coalesce(sum({text}), 0)::BIGINT FROM {self._table()}"
         with self._connection.cursor() as cursor:  # another one is being read
-            ((count,),) = cursor.execute(f"SELECT count(*) FROM {self._table()}").fetchall()
-        return int(count)
+            ((rows, characters),) = cursor.execute(sql).fetchall()
+        return int(rows), int(characters)
 
     def type_of(self, name: str) -> str:
         """Storage type of one of the user's columns, ignoring the name's case."""

@@ -18,7 +18,7 @@ from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.encoders.over_http import connection
 from slimdex.retrieval.encoders.over_http.connection import key_for, parse_address
 from slimdex.retrieval.encoders.over_http.http_encoder import HttpEncoder
-from slimdex.retrieval.ingest.encoding import WINDOW_ROWS
+from slimdex.retrieval.ingest import batches
 from slimdex.retrieval.remote_collection import RemoteCollection
 from tests.retrieval.server.running import serving
 
@@ -128,12 +128,17 @@ def test_long_texts_are_cut(proxy: Proxy, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_an_interrupted_build_resumes(proxy: Proxy, tmp_path: Path) -> None:
+def test_an_interrupted_build_resumes(
+    proxy: Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batches, "READ_DOCUMENTS", 256)
+    monkeypatch.setattr(batches, "FIRST_CHARACTERS", 1)
+    monkeypatch.setattr(batches, "GROWTH", 1)
     texts = [f"{a} {b} {n}" for a in ("cat", "dog") for b in ("sat", "fell") for n in range(300)]
     source, path = tmp_path / "many.txt", tmp_path / "i"
     source.write_text("\n".join(texts) + "\n")
     words = ("build", source, "--model", proxy.url, "--out", path)
-    proxy.faults = [None] * (1 + WINDOW_ROWS // 32)
+    proxy.faults = [None] * (1 + 1024 // 32)
     proxy.always = status(500)
     assert "(6 tries)" in str(slimdex(*words).exception)
     before = set(proxy.texts())
@@ -141,9 +146,9 @@ def test_an_interrupted_build_resumes(proxy: Proxy, tmp_path: Path) -> None:
     proxy.asked.clear()
     done = slimdex(*words)
     assert done.exit_code == 0, done.exception
-    assert f"resumed after {WINDOW_ROWS:,} texts" in done.stderr
+    assert "resumed after 1,024 documents" in done.stderr
     again = [text for text in proxy.texts() if text in texts]
-    assert len(again) <= len(texts) - WINDOW_ROWS + 300  # and its own sample, to prove its settings
+    assert len(again) <= len(texts) - 1024 + 300  # and its own sample, to prove its settings
     assert {*again, *before} >= {*texts}
     found = slimdex("search", path, "dog fell 17", "--json")
     assert json.loads(found.stdout)["queries"][0]["hits"][0]["text"] == "dog fell 17"

@@ -1,0 +1,38 @@
+"""How much of the documents to add was read so far: the base of estimates while they are added."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from ..documents import Document
+
+
+class ReadShare(NamedTuple):
+    """Share of the documents that was read so far, and share of their text; each 0 to 1."""
+
+    documents: float
+    text: float
+
+
+class CountedDocuments:
+    """Documents in memory that are counted as they are read."""
+
+    def __init__(self, documents: Iterable[Document], total: int) -> None:
+        self._documents, self._total = documents, total
+        self._read = 0
+
+    def __iter__(self) -> Iterator[Document]:
+        for document in self._documents:
+            self._read += 1
+            yield document
+
+    def read_share(self) -> ReadShare | None:
+        """What was read so far; None if the number of documents is unknown."""
+        if not self._total:
+            return None
+        share = self._read / self._total
+        if not isinstance(self._documents, list):
+            return ReadShare(share, share)
+        lengths = [len(str(document.text)) for document in self._documents]
+        return ReadShare(share, sum(lengths[: self._read]) / max(sum(lengths), 1))
