@@ -118,7 +118,7 @@ def test_a_wheel_is_one_small_package(archives: Path) -> None:
     assert {path.as_posix() for path in FILES} <= names
     pages = {"retrieval/server/page/index.html", "bench/reporting/page.html", "py.typed"}
     pages |= {"bench/reporting/settings.html"}
-    pages |= {"bench/experiments/load.lua"}
+    pages |= {"bench/engines/load.lua"}
     assert {f"slimdex/{name}" for name in pages} <= names
     assert not [name for name in names if name.endswith(".jsonl")]
 

@@ -20,9 +20,10 @@ from slimdex.retrieval.cli.options import DEFAULT_INDEX, Labels
 from .options import CACHE, MEASURED, Models, Out, Quick, SetOptions, chosen
 
 NAMES = (
-    *("settings", "retrieval", "search", "peers", "start", "encode", "index", "serve", "updates"),
-    *("hybrid", "weight", "code", "sts", "report", "tables"),
+    *("settings", "index", "running", "encode", "retrieval", "search", "peers", "report"),
+    *("hybrid", "weight", "code", "sts", "tables"),
 )
+"""What users run first, and the studies of slimdex's makers after."""
 ASKED = 300
 """Queries that the packaged set is searched for."""
 
@@ -73,13 +74,11 @@ def settings(
     from .experiments.settings_study import measure_settings, own_index, packaged
     from .machine import provenance
     from .reporting.settings_page import (
-        AGAINST_HEADS,
-        HEADS,
         MEANING,
-        against_rows,
+        beside,
         earlier,
         read_run,
-        summary_rows,
+        summary,
         verdict,
         write_page,
     )
@@ -107,13 +106,13 @@ def settings(
         for line in verdict(measured):
             console.prose(line.replace("`", ""))
         console.line("")
-        console.show_table(HEADS, summary_rows(measured))
+        console.show_table(*summary(measured).texts())
         console.line("")
         console.prose(MEANING)
         if before is not None:
             console.line("")
             console.prose(earlier(before))
-            console.show_table(AGAINST_HEADS, against_rows(measured, before))
+            console.show_table(*beside(measured, before).texts())
         console.line(f"Charts: {out}")
 
     return Answer(measured.as_dict() | {"machine": about}, show)
@@ -121,17 +120,15 @@ def settings(
 
 def retrieval(options: SetOptions) -> None:
     """Measure quality, memory and time of every method on sets; existing rows are kept."""
-    from .engines.registry import missing, packages_of
-    from .experiments.retrieval_study import GRID_PEERS, measure_grid
+    from .experiments.retrieval_study import measure_grid
     from .runner import run
 
     run(
         "retrieval",
         lambda job: measure_grid(job.task, job.results, job.about, quick=options.quick),
         options,
-        packages_of(GRID_PEERS),
+        (),
         {"seed": 0},
-        absent=[*missing(GRID_PEERS)],
     )
 
 
@@ -181,7 +178,7 @@ def peers(
     """Measure slimdex and vector databases and libraries in turns; requires the extra `peers`."""
     from .engines.engine import VECTORS
     from .engines.registry import missing, names_of, packages_of
-    from .experiments.peer_study import QUERIES, contenders, measure_peers
+    from .experiments.retrieval_study import QUERIES, contenders, measure_peers
     from .runner import Job, possible_cap, run
 
     names = chosen("--only", only, names_of(VECTORS))
@@ -195,33 +192,46 @@ def peers(
     run("peers", measure, options, packages, {"seed": 0}, queries=QUERIES, absent=absent)
 
 
-def start(
-    install: Annotated[
-        bool, "--install", "Install each library into a new environment, and time that too."
-    ] = False,
+def running(
+    path: Annotated[
+        Path | None, Argument("DIR", "The index's folder. Without any: docstrings of Python.")
+    ] = None,
+    *,
+    only: Annotated[str, "Parts, separated by commas: start, processes, serve."] = "",
     out: Out = MEASURED,
     quick: Quick = False,
 ) -> None:
-    """Time commands from start to answer, beside other libraries and beside busy processes."""
+    """Time new processes, several that add to one store, and a service under load (by wrk).
+
+    Commands and calls are timed alone and beside busy processes. Other libraries require the
+    extra `peers`.
+    """
     from tempfile import TemporaryDirectory
 
-    from .experiments.busy_study import measure_busy
-    from .experiments.start_study import PACKAGES, StartJob, measure_start
-    from .machine import not_installed
-    from .rows import ResultsFile, Row
+    from .engines.engine import CHANGES
+    from .engines.registry import missing, names_of, packages_of
+    from .experiments import running_study as study
     from .runner import note_absent, run_alone
 
-    if not install:
-        note_absent([*not_installed(PACKAGES)])
-    packages = {"duckdb", "openvino", *(each for own in PACKAGES.values() for each in own)}
+    parts = chosen("--only", only, ["start", "processes", "serve"])
+    stores = names_of(CHANGES)
+    absent = missing(stores)
+    note_absent([*absent])
+    stores = [name for name in stores if name not in absent]
+    packages = ["duckdb", "openvino", "fastapi", "uvicorn", "sentence-transformers"]
+    packages += packages_of(stores)
+    extent = study.QUICK if quick else study.Extent()
+    if "processes" in parts:
+        measure = partial(study.measure_processes, stores, extent)
+        run_alone("processes", out / "processes-random.jsonl", packages, measure)
+    measures = {"start": study.measure_start, "serve": study.measure_serve}
+    if not measures.keys() & {*parts}:
+        return
     with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        job = StartJob.of_docstrings(Path(folder), quick=quick)
-
-        def measure(results: ResultsFile, about: Row) -> list[str]:
-            failed = measure_start(job, results, about, install=install)
-            return failed + measure_busy(job, results, about)
-
-        run_alone("start", out / f"start-{job.name}.jsonl", sorted(packages), measure)
+        subject = study.Subject.opened(path, Path(folder), extent)
+        for part in (part for part in measures if part in parts):
+            file = out / f"{part}-{subject.facts['model']}.jsonl"
+            run_alone(part, file, packages, partial(measures[part], subject, extent))
 
 
 def encode(
@@ -280,41 +290,6 @@ def index(
     texts = None if queries is None else [text for _, text in read_pairs(str(queries))]
     measure = partial(measure_index, path, Asked(numbers, where or (), texts))
     run_alone("index", out / f"index-{index_name(path)}.jsonl", ["duckdb", "openvino"], measure)
-
-
-def serve(
-    path: Annotated[Path, Argument("DIR", "The index's folder.")],
-    queries: Annotated[Path, "A file of queries, as for `slimdex search`."],
-    out: Out = MEASURED,
-) -> None:
-    """Measure a service under load (by wrk), and the same index in process."""
-    from slimdex.retrieval.sources.source import read_pairs
-
-    from .experiments.serve_study import measure_serve
-    from .runner import run_alone
-
-    texts = [text for _, text in read_pairs(str(queries))]
-    packages = ["fastapi", "uvicorn", "faiss-cpu", "chromadb"]
-    run_alone("serve", out / "serve-load.jsonl", packages, partial(measure_serve, path, texts))
-
-
-def updates(out: Out = MEASURED) -> None:
-    """Measure 1, 2 and 4 processes that add documents to one store while another searches it.
-
-    Other stores require the extra `peers`.
-    """
-    from .engines.engine import CHANGES
-    from .engines.registry import missing, names_of, packages_of
-    from .experiments.update_study import DOCUMENTS, SECONDS, measure_updates
-    from .runner import note_absent, run_alone
-
-    every = names_of(CHANGES)
-    absent = missing(every)
-    note_absent([*absent])
-    names = [name for name in every if name not in absent]
-    measure = partial(measure_updates, names, DOCUMENTS, SECONDS)
-    packages = ["duckdb", *packages_of(every)]
-    run_alone("processes", out / "processes-random.jsonl", packages, measure)
 
 
 def hybrid(

@@ -69,18 +69,14 @@ COLUMNS: dict[str, tuple[tuple[type, ...], str]] = {
     ),
     "queries_per_s|searches_per_s(_one|_all)?": (NUMBER, "with all threads, or with one"),
     "commits_per_s": (NUMBER, "of all processes that write"),
-    "start_s(_least|_most)?": (NUMBER, "seconds of a new process: median, least, most"),
     "(alone|busy)(_cpu)?_s": (
         NUMBER,
         "seconds of work alone or beside busy processes: elapsed, of the processors",
     ),
     "first_s": (NUMBER, "seconds of the first of all, with an empty cache of models"),
     "processes": ((int,), "that were started, one after another, or that write at once"),
-    "install_s|install_bytes": (NUMBER, "seconds to install, bytes of the packages"),
     "(short|long)_(texts|tokens)_per_s": (NUMBER, "encoded"),
     "(short|long)_(texts|tokens)": ((int,), "that were encoded"),
-    "(short|long)_share": (NUMBER, "of the processor's rate of products that is reached"),
-    "flops_per_token|product_flops": ((*NUMBER, NoneType), "of the model, of the processor"),
     # memory
     "(ram|disk|process|mapped|process_files)_row_bytes": (
         (*NUMBER, NoneType),

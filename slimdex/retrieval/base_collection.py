@@ -18,7 +18,7 @@ from .search.request import Searchable
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from .ingest.writer import Added
+    from .ingest.added import Added
     from .sources.given_vectors import GivenVectors
 
 Id = str | int | UUID
@@ -99,10 +99,12 @@ class BaseCollection(Searchable):
     ) -> Added:
         """Add documents, or one; each replaces the document of the same id.
 
-        All of them are added or none; by a service, documents of up to 4 MiB together: more are
-        committed in parts, of which those before an error remain. Unchanged documents are left out,
-        and unchanged texts are not encoded again. Of a folder, `Added.notes` are logged as warnings
-        of the logger "slimdex", too.
+        After bad input none of them are added; by a service, of documents of more than 4 MiB
+        together, those before it are. Documents that take longer than some seconds to encode are
+        committed in batches, which searches find at once and which stay after an interrupt: the
+        same call goes on from there. Unchanged documents are left out, and unchanged texts are not
+        encoded again. Of a folder, `Added.notes` are logged as warnings of the logger "slimdex",
+        too.
 
         Parameters
         ----------

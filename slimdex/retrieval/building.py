@@ -9,7 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from slimdex.indexes.errors import InputError, SlimdexError
+from slimdex.indexes.errors import InputError, InUseError, SlimdexError
+from slimdex.indexes.execution.progress import note
 from slimdex.indexes.execution.workers import HERE, Workers
 from slimdex.indexes.options import Choices
 from slimdex.indexes.settings import Settings
@@ -24,9 +25,9 @@ from .encoders.models import (
     named_like,
     other_languages,
 )
+from .ingest.added import Added
 from .ingest.adding import add_sources
 from .ingest.fitting import refit as refit_index
-from .ingest.writer import Added
 from .locks import WAIT
 from .quality.metric_choice import DEFAULT, chosen_metric
 from .quality.refitting import settled
@@ -34,7 +35,7 @@ from .quality.targets import Target
 from .quality.tuning import FEWEST_A_DIMENSION, tune
 from .sources.source import Sources
 from .store.snapshot import Snapshot
-from .store.work_folder import left_files, work_folders
+from .store.work_folder import is_held, work_folders
 from .user_cache import remember, remembered
 
 LANGUAGE_SAMPLE = 200
@@ -56,9 +57,9 @@ def build(
 ) -> tuple[Collection, Added]:
     """Build a new index, or finish an interrupted build.
 
-    After a failure, the folder is removed unless it has encoded texts. If it has, another call
-    continues, even with other settings, and encodes only the rest. Raises `InputError` if the
-    folder exists and is not an unfinished build.
+    Documents can be found as soon as their batch is in. After a failure, these stay, and another
+    call continues, even with other settings, and encodes only the rest; a folder without documents
+    is removed. Raises `InputError` if the folder exists and is not an unfinished build.
 
     Parameters
     ----------
@@ -77,7 +78,9 @@ def build(
         with _closed_on_error(collection):
             request(collection, settings)
             collection.index.workers = workers
-            added = add(collection, sources)
+            if (stopped := collection.index.state.unfinished) is not None:
+                note(f"resumed after {stopped.documents:,} documents, which are in")
+            added = add(collection, sources, withdraws=False)
             notes = _kept(collection, encoder, vector_dtype, passages)
             return collection, replace(added, notes=[*notes, *added.notes])
     collection = Collection.create(
@@ -91,7 +94,7 @@ def build(
     )
     collection.index.workers = workers
     with _closed_on_error(collection, remove=True):
-        return collection, add(collection, sources)
+        return collection, add(collection, sources, withdraws=False)
 
 
 def request(collection: Collection, settings: Settings) -> None:
@@ -134,11 +137,13 @@ def choose_settings(
     return notes
 
 
-def add(collection: Collection, sources: Sources, *, refit: str = "auto") -> Added:
-    """Add documents; for `refit`, see `Collection.add`."""
+def add(
+    collection: Collection, sources: Sources, *, refit: str = "auto", withdraws: bool = True
+) -> Added:
+    """Add documents; for `refit`, see `Collection.add`, and for `withdraws`, `add_sources`."""
     index = collection.index
     first = index.state.rows
-    added = settled(index, refit, lambda: add_sources(index, sources))
+    added = settled(index, refit, lambda: add_sources(index, sources, withdraws=withdraws))
     notes = model_notes(index.opened(), first)
     if not first:
         notes = [*_similarity_notes(index.query_encoder), *notes]
@@ -175,8 +180,13 @@ def _kept(
 
 
 def _check_unfinished(collection: Collection) -> None:
-    if not collection.index.is_empty:
-        path = collection.path
+    index, path = collection.index, collection.path
+    stopped = index.state.unfinished
+    if stopped is not None and stopped.builds:
+        if is_held(path / stopped.work):
+            raise InUseError(f"{path}: another process is building it; expected none")
+        return
+    if not index.is_empty:
         raise InputError(
             f"{path} exists; expected a new folder (`slimdex sync {path}` brings this index up to "
             f"date, `slimdex add {path} SOURCE` adds to it)"
@@ -187,20 +197,15 @@ def _check_unfinished(collection: Collection) -> None:
 def _closed_on_error(collection: Collection, remove: bool = False) -> Iterator[None]:
     try:
         yield
-    except BaseException as error:
+    except BaseException:
         with collection, suppress(OSError, SlimdexError):
             if remove:
                 _remove_if_unused(collection)
-        if type(error) is InputError and left_files(collection.path):
-            raise InputError(
-                f"{error}. The encoded texts are kept: build again, with other settings if these "
-                "are the cause"
-            ) from error
         raise
 
 
 def _remove_if_unused(collection: Collection) -> None:
-    """Remove an index without documents, unless others build it or encoded texts are left."""
+    """Remove an index without documents, unless others build it."""
     with collection.index.turn():
         if collection.index.is_empty and not work_folders(collection.path):
             remove_folder(collection.path)

@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 
     from slimdex.indexes.settings import Settings
 
+    from .ingest.added import Added
     from .ingest.replacing import Replaced
     from .ingest.undoing import Undone
-    from .ingest.writer import Added
     from .quality.migration import Migration
     from .quality.near_duplicates import DuplicateGroup
     from .quality.targets import Target, Tuning

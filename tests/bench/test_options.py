@@ -59,7 +59,7 @@ def test_a_plan_is_of_what_is_asked() -> None:
         (["search", "--only", "Oracle"], "--only 'Oracle'; expected some of slimdex, slimdex by "),
         (["peers", "--only", "Oracle"], "--only 'Oracle'; expected some of hnswlib"),
         (["retrieval", "--data", ".", "--sets", "nothing"], "nothing: no such folder"),
-        (["serve", "x", "--queries", "none.txt"], "none.txt: no such file"),
+        (["running", "--only", "stop"], "--only 'stop'; expected some of start, processes, serve"),
         (["report", "--results", "none", "--out", "page"], "none: no rows of results; "),
     ],
 )

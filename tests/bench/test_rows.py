@@ -13,10 +13,10 @@ from slimdex.bench.rows import COLUMNS, FOLDER, ResultsFile, check_row, column_o
 from slimdex.indexes.errors import InputError
 
 REPORTING = Path(__file__).parents[2] / "slimdex" / "bench" / "reporting"
-NAMES = [each.name for each in EXPERIMENTS] + ["sweep"]
+NAMES = EXPERIMENTS
 ROW_NAMES = {"row", "ours", "exact", "plain", "found", "best", "mine", "r", "own"}
 """Variables of the reports that hold a row of results."""
-DERIVED = {"name", "side", "ways", "usual", "small", "found", "room", "worst_delta", "plain"}
+DERIVED = {"name", "side", "ways", "usual", "small", "found", "room", "plain"}
 """Values that reports add to a row."""
 
 

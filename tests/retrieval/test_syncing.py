@@ -24,9 +24,9 @@ from slimdex.retrieval.building import build
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.adapters import GivenEncoder
+from slimdex.retrieval.ingest.added import Added
 from slimdex.retrieval.ingest.adding import sync
 from slimdex.retrieval.ingest.repairing import verify
-from slimdex.retrieval.ingest.writer import Added
 from slimdex.retrieval.sources.files import input_files
 from slimdex.retrieval.sources.files.file_source import FileSource
 from slimdex.retrieval.sources.files.formats import mail

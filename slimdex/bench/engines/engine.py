@@ -18,8 +18,6 @@ from slimdex.retrieval.encoders.base import Encoder
 
 Seconds = dict[str, float]
 """Stage -> seconds."""
-Nearest = tuple[list[float], list[int]]
-"""Scores and rows that answer a query, best first."""
 Answer = list[tuple[str, str]]
 """(id, text) of documents, best first."""
 
@@ -43,15 +41,11 @@ class Footprint:
     ----------
     ram_row, ram_fixed : in memory, for each vector, and independent of their number.
     disk_row : on disk, for each vector.
-    read_query : of rows on disk that a query reads.
-    read_pages_query : of the pages with these rows, which a cold disk has to read.
     """
 
     ram_row: float | None = None
     ram_fixed: float | None = None
     disk_row: float | None = None
-    read_query: float = 0.0
-    read_pages_query: float = 0.0
 
 
 class Engine:
@@ -140,10 +134,15 @@ class Documents:
             yield Batch(range(part.start, part.stop), ids[part], texts, chunk)
 
 
-def padded(found: Sequence[Nearest], k: int) -> tuple[Matrix, Rows]:
-    """Pad answers of different lengths to two matrices."""
-    scores = np.full((len(found), k), -np.inf, dtype=np.float32)
-    rows = np.full((len(found), k), -1, dtype=np.int64)
-    for i, (score, row) in enumerate(found):
-        scores[i, : len(score)], rows[i, : len(row)] = score, row
-    return scores, rows
+def by_place(answers: Sequence[Sequence[int | str]], k: int) -> tuple[Matrix, Rows]:
+    """Convert rows of answers to matrices, padded with -1; scores decrease with the place.
+
+    >>> scores, rows = by_place([[3, 7], ["5"]], 2)
+    >>> rows.tolist(), scores.tolist()
+    ([[3, 7], [5, -1]], [[0.0, -1.0], [0.0, -inf]])
+    """
+    rows = np.full((len(answers), k), -1, dtype=np.int64)
+    for i, answer in enumerate(answers):
+        rows[i, : len(answer)] = [int(row) for row in answer]
+    falling = -np.arange(k, dtype=np.float32)
+    return np.where(rows >= 0, falling, -np.inf).astype(np.float32), rows

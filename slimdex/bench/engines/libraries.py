@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from math import sqrt
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -18,7 +17,7 @@ from slimdex.indexes.codes.kinds import from_factory
 from slimdex.indexes.execution.spare import cores
 from slimdex.indexes.vectors.vector_file import VectorFile
 
-from .engine import Engine, Footprint, padded
+from .engine import Engine, Footprint
 
 Results = tuple[Matrix, Rows]
 GRAPH_LINKS, GRAPH_EFFORT = 16, 200
@@ -146,65 +145,27 @@ class Faiss(Engine):
         return self._index.search(normalize_rows(queries), k)
 
 
-class SentenceTransformers(Engine):
-    """sentence-transformers' quantised search, rescored as it does; effort is rescore_multiplier.
+class RabitqGraph(Engine):
+    """rabitqlib's SymphonyQG graph with 32 links; effort is ef.
 
-    Its binary search runs on FAISS, its int8 search on usearch, both exact over their codes.
+    Its rotation takes multiples of 64 dimensions only; zeros change no cosine.
     """
 
-    library = "sentence_transformers.util.quantization"
-
-    def __init__(self, precision: str) -> None:
-        super().__init__()
-        self._precision = precision
-        searched_by = {"ubinary": "faiss", "int8": "usearch"}[precision]
-        self._search = getattr(self._library, f"semantic_search_{searched_by}")
+    library, LINKS, WIDTH = "rabitqlib", 32, 64
 
     def _build(self, vectors: VectorFile, folder: Path) -> None:
-        X = unit_rows(vectors)
-        self._ranges = np.vstack([X.min(axis=0), X.max(axis=0)])
-        codes = self._library.quantize_embeddings(X, self._precision, ranges=self._ranges)
-        self.row_bytes = codes.nbytes / self.rows
-        options = self._options(1) | {"corpus_embeddings": codes, "output_index": True}
-        _, _, self._index = self._search(X[:1], **options)
-        if self._precision == "int8":  # usearch builds its graph even for an exact search
-            self.row_bytes = self._index.serialized_length / self.rows
-
-    def search(self, queries: Matrix, k: int) -> Results:
-        queries, lists = normalize_rows(queries), []
-        sign = 1.0 if self.effort else -1.0  # codes alone are scored by their distance
-        for part in batches(len(queries), 64):  # it takes 8 bytes for each dimension of a candidate
-            options = self._options(k) | {"corpus_index": self._index}
-            found, _ = self._search(queries[part], **options)
-            for hits in found:
-                scores = [sign * hit["score"] for hit in hits]
-                lists.append((scores, [hit["corpus_id"] for hit in hits]))
-        return padded(lists, k)
-
-    def _options(self, k: int) -> dict[str, Any]:
-        return {
-            "corpus_precision": self._precision,
-            "ranges": self._ranges,
-            "top_k": k,
-            "rescore": self.effort > 0,
-            "rescore_multiplier": max(self.effort, 1),
-        }
-
-
-class RabitqGraph(Engine):
-    """rabitqlib's SymphonyQG graph with 32 links; effort is ef."""
-
-    library, LINKS = "rabitqlib", 32
-
-    def _build(self, vectors: VectorFile, folder: Path) -> None:
-        self._index = self._library.SymqgIndex(vectors.dim, self.LINKS)
-        self._index.build(unit_rows(vectors), GRAPH_EFFORT, cores())
+        rows = self._widened(unit_rows(vectors))
+        self._index = self._library.SymqgIndex(rows.shape[1], self.LINKS)
+        self._index.build(rows, GRAPH_EFFORT, cores())
         self._index.save(str(folder / "index"))
         self.row_bytes = (folder / "index").stat().st_size / self.rows
 
     def search(self, queries: Matrix, k: int) -> Results:
-        queries = normalize_rows(queries)
+        queries = self._widened(normalize_rows(queries))
         ask = self._index.search if len(queries) == 1 else self._index.search_batch
         rows, distances = ask(queries, k, max(self.effort, k), num_threads=cores())
         rows = np.asarray(rows).reshape(len(queries), k).astype(np.int64)
         return -np.asarray(distances, np.float32).reshape(rows.shape), rows
+
+    def _widened(self, rows: Matrix) -> Matrix:
+        return np.pad(rows, ((0, 0), (0, -rows.shape[1] % self.WIDTH)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -93,9 +93,9 @@ class MeasuredEngine:
         self._engine.search(chosen, k)
         return len(chosen) / (perf_counter() - start)
 
-    def latencies(self, k: int, start: int, stop: int, threads: int | None) -> list[float]:
-        """Seconds of each of the queries start .. stop, one at a time."""
-        limit_threads(threads)
+    def latencies(self, k: int, start: int, stop: int) -> list[float]:
+        """Seconds of each of the queries start .. stop, one at a time on one thread."""
+        limit_threads(1)
         for query in self._queries[:ENGINE_WARM_UP]:
             self._engine.search(query[None], k)
         queries = self._queries[start:stop]
@@ -162,46 +162,44 @@ class MeasuredStore:
     def answers(self, k: int, queries: int) -> list[Answer]:
         """Answer the first queries one after the other, on all threads."""
         limit_threads(None)
-        found = [self._store.fetch(query, k) for query in self._encoded(0, queries)]
+        texts = self._queries[:queries]
+        asked = map(Query, encode_queries(self._encoder, texts), texts)
+        found = [self._store.fetch(query, k) for query in asked]
         self._alone[self._effort] = found
         return found
 
     def times(self, k: int, start: int, stop: int, threads: int | None) -> Times:
-        """Time the queries start .. stop one at a time: total, encode, search, fetch.
+        """Time the queries start .. stop one at a time: total, and encode, a part of it.
 
-        `search` finds documents by an encoded query, `fetch` also returns their texts. The parts
-        and the whole take turns, so that what disturbs one disturbs all. At each turn they have
-        different queries, since a part that follows another one of the same query would find its
-        data in the processor's caches; and an encoding, which fills these, precedes each search,
-        as it does in the whole.
+        The two take turns, so that what disturbs one disturbs the other, and have different
+        queries at each turn: the second would find data in the processor's caches.
         """
         limit_threads(threads)
-        store, queries = self._store, self._encoded(start, stop)
-        for query in queries[:WARM_UP]:
-            store.ask(query.text, k)
-        parts: dict[str, Callable[[Query], object]] = {
-            "total": lambda query: store.ask(query.text, k),
-            "encode": lambda query: encode_queries(self._encoder, [query.text]),
-            "search": lambda query: store.nearest(query, k),
-            "fetch": lambda query: store.fetch(query, k),
-        }
-        before = {"search": parts["encode"], "fetch": parts["encode"]}
-        return seconds_in_turns(parts, queries, before)
-
-    def _encoded(self, start: int, stop: int) -> list[Query]:
         texts = self._queries[start:stop]
-        return list(map(Query, encode_queries(self._encoder, texts), texts))
+        for text in texts[:WARM_UP]:
+            self._store.ask(text, k)
+        apart = [*texts[len(texts) // 2 :], *texts[: len(texts) // 2]]
+        times: Times = {"total": [], "encode": []}
+        for whole, part in zip(texts, apart, strict=True):
+            times["total"] += seconds_each(lambda text: self._store.ask(text, k), [whole])
+            times["encode"] += seconds_each(
+                lambda text: encode_queries(self._encoder, [text]), [part]
+            )
+        return times
 
-    def crowd(self, k: int, places: Sequence[int], threads: int | None, callers: int) -> Crowd:
-        """Search some queries, by their numbers, from several threads; requires `answers` first."""
+    def crowd(self, k: int, places: Sequence[int], callers: int) -> Crowd:
+        """Search some queries, by their numbers, for several callers; requires `answers` first.
+
+        All share one processor.
+        """
 
         def ask(place: int) -> tuple[float, bool]:
             begin = perf_counter()
             answer = self._store.ask(self._queries[place], k)
             return perf_counter() - begin, _is_same(answer, self._alone[self._effort][place])
 
-        limit_threads(threads)
-        with ThreadPoolExecutor(callers, initializer=limit_threads, initargs=(threads,)) as pool:
+        limit_threads(1)
+        with ThreadPoolExecutor(callers, initializer=limit_threads, initargs=(1,)) as pool:
             list(pool.map(ask, [places[0]] * callers))
             begin = perf_counter()
             asked = list(pool.map(ask, places))
@@ -226,35 +224,6 @@ def seconds_each(step: Callable[[Any], object], queries: Iterable[Any]) -> list[
         step(query)
         seconds.append(perf_counter() - start)
     return seconds
-
-
-def seconds_in_turns(
-    parts: Mapping[str, Callable[[Any], object]],
-    queries: Sequence[Any],
-    before: Mapping[str, Callable[[Any], object]],
-) -> Times:
-    """Seconds of each part for each query; the parts take turns, each at a query of its own.
-
-    `before` has the steps that precede some parts and are not timed.
-
-    >>> asked = list[str]()
-    >>> parts = {"a": lambda query: asked.append(f"a{query}")}
-    >>> parts["b"] = lambda query: asked.append(f"b{query}")
-    >>> times = seconds_in_turns(parts, range(4), {"b": lambda query: asked.append("-")})
-    >>> " ".join(asked)
-    'a0 - b2 a1 - b3 a2 - b0 a3 - b1'
-    >>> {part: len(seconds) for part, seconds in times.items()}
-    {'a': 4, 'b': 4}
-    """
-    count, apart = len(queries), len(queries) // len(parts)
-    times: Times = {part: [0.0] * count for part in parts}
-    for turn in range(count):
-        for number, (part, step) in enumerate(parts.items()):
-            place = (turn + number * apart) % count
-            if part in before:
-                before[part](queries[place])
-            (times[part][place],) = seconds_each(step, [queries[place]])
-    return times
 
 
 def _is_same(answer: Answer, alone: Answer) -> bool:

@@ -1,7 +1,7 @@
 """Programs of other libraries: index documents on disk, and answer a query in a new process.
 
 Each does this as its library's documentation shows, with the defaults. The file imports nothing of
-slimdex, so that the Python of any environment runs it by its path:
+slimdex, which would take a part of the time:
 
     python peer_programs.py LIBRARY build FOLDER MODEL DOCUMENTS
     python peer_programs.py LIBRARY search FOLDER MODEL QUERY
@@ -45,26 +45,6 @@ class SentenceTransformers:
         return SentenceTransformer(model)
 
 
-class Txtai:
-    """txtai with its content in SQLite."""
-
-    def build(self, folder: Path, model: str, documents: dict[str, str]) -> None:
-        """Index and save."""
-        from txtai import Embeddings
-
-        embeddings = Embeddings(path=model, content=True)
-        embeddings.index(documents.items())
-        embeddings.save(str(folder / "documents"))
-
-    def search(self, folder: Path, model: str, query: str) -> list[str]:
-        """Load, which finds the model by its saved path, and search."""
-        from txtai import Embeddings
-
-        embeddings = Embeddings()
-        embeddings.load(str(folder / "documents"))
-        return [hit["id"] for hit in embeddings.search(query, LIMIT)]
-
-
 class Chroma:
     """Chroma on disk; sentence-transformers encodes, since its own model comes from a website."""
 
@@ -93,9 +73,8 @@ class Chroma:
         return client, SentenceTransformerEmbeddingFunction(model_name=model)
 
 
-PROGRAMS: dict[str, SentenceTransformers | Txtai | Chroma] = {
+PROGRAMS: dict[str, SentenceTransformers | Chroma] = {
     "sentence-transformers": SentenceTransformers(),
-    "txtai": Txtai(),
     "Chroma": Chroma(),
 }
 

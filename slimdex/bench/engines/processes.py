@@ -191,14 +191,12 @@ def in_turns(
     step: Callable[[C, int], object],
     stage: str,
     rounds: int = 1,
-    after: Callable[[], object] = bool,
 ) -> None:
-    """Take a step, with the contender and the round, for each in turn; call `after` each round."""
+    """Take a step, with the contender and the round, for each in turn."""
     for turn in range(rounds):
         for done, contender in enumerate(contenders, start=1):
             contender.attempt(partial(step, contender, turn))
             progress(stage, turn * len(contenders) + done, rounds * len(contenders))
-        after()
 
 
 def replace_rows(results: ResultsFile, contenders: Iterable[C], about: Row) -> list[str]:

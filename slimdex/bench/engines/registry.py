@@ -18,8 +18,6 @@ from .databases import (
     QdrantEdgeSmall,
     SqliteVec,
     SqliteVecBits,
-    Txtai,
-    Zvec,
 )
 from .engine import CHANGES, DOCUMENTS, VECTORS, Ability, Engine
 from .libraries import (
@@ -28,7 +26,6 @@ from .libraries import (
     Faiss,
     Hnswlib,
     RabitqGraph,
-    SentenceTransformers,
     Usearch,
 )
 from .slimdex_engine import Slimdex, SlimdexEngine
@@ -38,9 +35,7 @@ SLIMDEX = "slimdex"
 CANDIDATES = (50, 100, 200, 300, 400, 800, 1600, 3200)
 GRAPH_EFFORTS = (16, 32, 64, 96, 128, 192, 256, 512)
 LIST_EFFORTS = (8, 16, 32, 64, 128, 256, 512, 1024)
-MULTIPLES = (0, 1, 2, 4, 8, 16, 32, 64)
-"""Efforts to measure, equally many for each kind: candidates, of graphs, of lists, and multiples of
-ten results to rescore."""
+"""Efforts to measure, equally many for each kind: candidates, of graphs and of lists."""
 USUAL = (0,)
 """The library's own effort alone."""
 
@@ -55,7 +50,7 @@ class Library:
         `Database`.
     packages : required packages.
     efforts : what it can do, each with the efforts to measure, in ascending order; 0 is the
-        library's own. For `DOCUMENTS`, the first one, and the least above 0 that finds enough.
+        library's own. For `DOCUMENTS`, only the first one that finds enough.
     in_files : whether the index is searched in files rather than in memory.
     callers : whether several threads may search.
     processes : whether several may have it open.
@@ -132,17 +127,7 @@ LIBRARIES: dict[str, Library] = {
     "sqlite-vec bits": Library(
         SqliteVecBits, ("sqlite-vec", "apsw"), {VECTORS: CANDIDATES}, in_files=True
     ),
-    "ST int8": Library(
-        lambda: SentenceTransformers("int8"),
-        ("sentence-transformers", "usearch"),
-        {VECTORS: MULTIPLES},
-    ),
-    "ST binary": _vectors(
-        "sentence-transformers", lambda: SentenceTransformers("ubinary"), MULTIPLES
-    ),
-    "zvec": Library(Zvec, ("zvec",), {DOCUMENTS: (*USUAL, *GRAPH_EFFORTS[1:])}, processes=False),
     "LEANN": Library(Leann, ("leann",), {DOCUMENTS: USUAL}, callers=False),
-    "txtai": Library(Txtai, ("txtai",), {DOCUMENTS: (*USUAL, *LIST_EFFORTS)}, callers=False),
 }
 
 

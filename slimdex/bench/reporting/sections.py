@@ -1,13 +1,12 @@
-"""Experiments with their tables, and the sections of README and docs that are made of them.
+"""Tables of the experiments' rows, in the report and between marks of README and docs.
 
-A new experiment is a line in `EXPERIMENTS`.
+A new table is a line in `SHOWN`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 from pathlib import Path
 from shlex import quote
 from statistics import fmean
@@ -16,23 +15,9 @@ from slimdex.indexes.errors import InputError
 
 from ..options import MEASURED
 from ..rows import Row, read_rows
-from . import docs_tables
-from .retrieval_tables import beside_peers, headline, is_default
-from .study_tables import (
-    code,
-    encoders,
-    hybrid,
-    indexes,
-    loads,
-    memory,
-    processes,
-    search,
-    start,
-    study_tables,
-    sweep,
-    weight,
-)
-from .table import Table, together
+from . import study_tables as studies
+from .retrieval_tables import is_default, most_compared, peers, quality
+from .table import Rows, Table
 
 VECTORS = ("openvino", "torch", "numpy")
 FAISS = ("faiss-cpu",)
@@ -40,138 +25,92 @@ BENCHMARKS = "docs/research/benchmarks.md"
 
 
 @dataclass(frozen=True)
-class Experiment:
-    """An experiment, and the report of its rows.
+class Shown:
+    """Tables of the rows of an experiment.
 
     Attributes
     ----------
-    name : start of the names of its files of rows.
+    experiment : start of the names of its files of rows.
+    title : start of the tables' titles in the report.
     tables : rows -> tables.
-    libraries : packages whose versions are given below the tables in README and docs.
-    section : name in the marks of README and docs; "" if no page has marks for it alone.
-    title : start of the titles of its tables in the page; "" if its rows are shown with others'.
-    brief : rows -> tables of README and docs, if these are not all tables.
+    libraries : packages whose versions pages give below the tables.
+    marks : name in the marks of a page; "" if only the report has the tables.
+    chosen : rows -> those that pages show.
     """
 
-    name: str
-    tables: Callable[[Sequence[Row]], list[Table]]
-    libraries: Sequence[str]
-    section: str = ""
-    title: str = ""
-    brief: Callable[[Sequence[Row]], list[Table]] | None = None
+    experiment: str
+    title: str
+    tables: Callable[[Rows], list[Table]]
+    libraries: Sequence[str] = ()
+    marks: str = ""
+    chosen: Callable[[Rows], Rows] = list
+
+    def paragraphs(self, folder: Path) -> list[str]:
+        """Format the tables of a folder's rows, and where these were measured."""
+        rows = self.chosen(read_rows(folder, self.experiment))
+        return [*_formatted(self.tables(rows)), _measured_on(rows, self.libraries)]
 
 
-EXPERIMENTS = (
-    Experiment("retrieval", headline, VECTORS),
-    Experiment("peers", beside_peers, VECTORS),
-    Experiment(
-        "search", search, ("openvino", "duckdb", *FAISS), "search", "Search", docs_tables.search
-    ),
-    Experiment("index", indexes, ("duckdb", *FAISS), "index", "Index", docs_tables.indexes),
-    Experiment(
-        "start",
-        start,
-        ("openvino", "sentence-transformers", "txtai", "chromadb"),
+SHOWN = (
+    Shown("retrieval", "Quality", quality, FAISS),
+    Shown("peers", "Peers", peers, FAISS, "peers", most_compared),
+    Shown("search", "Search", studies.search, ("openvino", "duckdb", *FAISS), "search"),
+    Shown("index", "Index", studies.indexes, ("duckdb", *FAISS), "index"),
+    Shown(
         "start",
         "Start",
-        docs_tables.start,
+        studies.start,
+        ("openvino", "sentence-transformers", "chromadb"),
     ),
-    Experiment(
+    Shown(
         "encode",
-        encoders,
+        "Encoding",
+        studies.encoders,
         ("openvino", "torch", "sentence-transformers", "onnxruntime"),
         "encoding",
-        "Encoding",
-        docs_tables.encoders,
     ),
-    Experiment(
-        "serve",
-        together(loads, memory),
-        ("fastapi", "uvicorn", "faiss-cpu"),
-        "serve",
-        "Service",
-        together(docs_tables.loads, memory),
-    ),
-    Experiment(
-        "processes",
-        processes,
-        ("duckdb", "sqlite-vec", "lancedb", "chromadb"),
+    Shown("serve", "Service", studies.serve, ("fastapi", "uvicorn", *FAISS)),
+    Shown(
         "processes",
         "Several processes",
-        docs_tables.processes,
+        studies.processes,
+        ("duckdb", "sqlite-vec", "lancedb", "chromadb"),
     ),
-    Experiment("hybrid", hybrid, ("tantivy", *FAISS), "hybrid", "Hybrid", docs_tables.hybrid),
-    Experiment("weight", weight, ("tantivy", "numpy"), "weight", "Weight", docs_tables.weights),
-    Experiment("code", code, ("tantivy", "openvino"), "code", "Code"),
-    Experiment("sts", study_tables, VECTORS, "similarity", "Similarity", docs_tables.similarity),
+    Shown("hybrid", "Hybrid", studies.hybrid, ("tantivy", *FAISS), "hybrid"),
+    Shown("hybrid", "Fusion", studies.fusion, ("tantivy", *FAISS), "fusion"),
+    Shown("weight", "Weight", studies.weights, ("tantivy", "numpy"), "weight"),
+    Shown("weight", "Gamma", studies.gammas, ("tantivy", "numpy"), "gammas"),
+    Shown("weight", "Weight", studies.weight_intervals),
+    Shown("code", "Code", studies.rules, ("tantivy", "openvino"), "code", studies.with_rules),
+    Shown("code", "Code", studies.repositories),
+    Shown("sts", "Similarity", studies.similarity, VECTORS, "similarity"),
+    Shown("sts", "Similarity", studies.similarity_by_set),
+    Shown("sweep", "Sweep", studies.sweep, ("duckdb", "faiss-cpu", "numpy"), "sweep"),
 )
+EXPERIMENTS = tuple(dict.fromkeys(shown.experiment for shown in SHOWN))
 
 
-def experiment(name: str) -> Experiment:
-    """Find an experiment by its name."""
-    return next(each for each in EXPERIMENTS if each.name == name)
-
-
-def tables_of(name: str, rows: Sequence[Row]) -> Iterator[Table]:
-    """Tables of an experiment's rows that have lines."""
-    return (table for table in experiment(name).tables(rows) if table.rows)
+def tables_of(experiment: str, rows: Sequence[Row]) -> Iterator[Table]:
+    """Make the tables of an experiment's rows that have lines, with titles of their own."""
+    for shown in SHOWN:
+        for table in shown.tables(rows) if shown.experiment == experiment else ():
+            if table.rows:
+                title = f"{shown.title}: {table.title}" if table.title else shown.title
+                yield replace(table, title=title)
 
 
 def read_all(folder: Path) -> dict[str, list[Row]]:
     """Read the rows of every experiment in a folder; raises `InputError` if there are none."""
-    names = [experiment.name for experiment in EXPERIMENTS]
-    rows = {name: read_rows(folder, name, needed=False) for name in names}
+    rows = {name: read_rows(folder, name, needed=False) for name in EXPERIMENTS}
     if not any(rows.values()):
         there = "" if folder == MEASURED else f" --out {quote(str(folder))}"
         raise InputError(
-            f"{folder}: no rows of results; `slimdex bench {names[0]} --quick{there}` writes some"
+            f"{folder}: no rows of results; `slimdex bench retrieval --quick{there}` writes some"
         )
     return rows
 
 
-@dataclass(frozen=True)
-class Section:
-    """Paragraphs between two marks, made from the rows of some experiments."""
-
-    experiments: Sequence[str]
-    paragraphs: Callable[[Path], list[str]]
-
-
-def _quality(folder: Path) -> list[str]:
-    """Table of quality at 1/64 and 1/128 of the memory."""
-    rows = read_rows(folder, "retrieval")
-    tables = [table.markdown() for table in headline(rows, docs_tables.QUALITY)]
-    return [*tables, _measured_on(rows, FAISS)]
-
-
-def _peers(folder: Path) -> list[str]:
-    """Table of the set with the most peers."""
-    rows = docs_tables.most_compared(read_rows(folder, "peers"))
-    return [*_shown(docs_tables.peers(rows)), _measured_on(rows, FAISS)]
-
-
-def _fusion(folder: Path) -> list[str]:
-    """Tables of ways to fuse, for each encoder."""
-    rows = read_rows(folder, "hybrid")
-    machine = _measured_on(rows, experiment("hybrid").libraries)
-    return [*_shown(docs_tables.fusion(rows)), machine]
-
-
-def _gammas(folder: Path) -> list[str]:
-    """Table of what whitening changes for each set and encoder."""
-    rows = read_rows(folder, "weight")
-    machine = _measured_on(rows, experiment("weight").libraries)
-    return [*_shown(docs_tables.gammas(rows)), machine]
-
-
-def _tables(experiment: Experiment, folder: Path) -> list[str]:
-    """Tables of an experiment, each with its title."""
-    rows = read_rows(folder, experiment.name)
-    tables = (experiment.brief or experiment.tables)(rows)
-    return [*_shown(tables), _measured_on(rows, experiment.libraries)]
-
-
-def _shown(tables: Sequence[Table]) -> Iterator[str]:
+def _formatted(tables: Sequence[Table]) -> Iterator[str]:
     """Format tables, each below its title."""
     for table in tables:
         if table.title:
@@ -182,45 +121,29 @@ def _shown(tables: Sequence[Table]) -> Iterator[str]:
 def _default(folder: Path) -> list[str]:
     """Default index in three rounded numbers, each with a link to its rows."""
     row = next(row for row in read_rows(folder, "search") if is_default(row))
-    every = docs_tables.of_default_encoder(read_rows(folder, "hybrid"))
-    sets = docs_tables.without_identifiers([row for row in every if row["what"] == "queries"])
+    every = studies.of_default_encoder(read_rows(folder, "hybrid"))
+    sets = studies.without_identifiers([row for row in every if row["what"] == "queries"])
     gains, losses = (
         [row["ndcg@10_delta"] for row in sets if row["way"] == way]
         for way in ("rule", "rule codes")
     )
     search, quality = f"{BENCHMARKS}#from-a-text-to-its-documents", f"{BENCHMARKS}#quality"
     return [
-        f"- **[{row['code_bytes'] / row['rows']:.0f} bytes a vector]({search})** in memory, where "
+        f"- **[{row['code_bytes'] / row['rows']:.0f} bytes a vector]({search})** in memory; "
         f"float32 takes {4 * row['dim']:,}. Full vectors stay on disk.\n"
-        f"- **[{fmean(losses):+.2f} points]({quality})** of nDCG@10 against the same search with "
-        f"float32 vectors, exactly: the mean of {len(losses)} sets, at most "
-        f"{max(map(abs, losses)):.2f} on one.\n"
-        f"- **[{fmean(gains):+.0f} points]({quality})** against semantic search alone with float32 "
-        "vectors, since the default search includes BM25.",
+        f"- **[{fmean(losses):+.2f} points]({quality})** of nDCG@10 compared with the same search "
+        f"over float32 vectors (mean of {len(losses)} sets; largest difference on a set: "
+        f"{max(map(abs, losses)):.2f}).\n"
+        f"- **[{fmean(gains):+.0f} points]({quality})** of nDCG@10 compared with semantic search "
+        "alone over float32 vectors, since the default search includes BM25.",
         f"Default settings; memory with {row['model']} on {row['set']}, {row['documents']:,} "
         "documents.",
     ]
 
 
-def _sweep(folder: Path) -> list[str]:
-    """Table of the cases of `make sweep`."""
-    rows = read_rows(folder, "sweep")
-    return [sweep(rows).markdown(), _measured_on(rows, ("duckdb", "faiss-cpu", "numpy"))]
-
-
-SECTIONS = {
-    study.section: Section([study.name], partial(_tables, study))
-    for study in EXPERIMENTS
-    if study.section
-} | {
-    "sweep": Section(["sweep"], _sweep),
-    "default": Section(["search", "hybrid"], _default),
-    "quality": Section(["retrieval"], _quality),
-    "peers": Section(["peers"], _peers),
-    "fusion": Section(["hybrid"], _fusion),
-    "gammas": Section(["weight"], _gammas),
-}
-"""Name in the marks -> section."""
+DEFAULT = "default"
+SECTIONS = {shown.marks: shown.paragraphs for shown in SHOWN if shown.marks} | {DEFAULT: _default}
+"""Name in the marks -> folder -> paragraphs."""
 
 
 def marked(folder: Path) -> dict[Path, list[str]]:
@@ -236,13 +159,14 @@ def marked(folder: Path) -> dict[Path, list[str]]:
 def sections_with_rows(folder: Path) -> list[str]:
     """Sections for which a folder has rows."""
     measured = {path.name.partition("-")[0] for path in folder.glob("*.jsonl")}
-    return [name for name, section in SECTIONS.items() if measured.issuperset(section.experiments)]
+    names = [shown.marks for shown in SHOWN if shown.marks and shown.experiment in measured]
+    return [*names, DEFAULT] if measured >= {"search", "hybrid"} else names
 
 
 def section(name: str, folder: Path) -> str:
     """Format a section with its marks around it."""
     begin, end = _marks(name)
-    return "\n\n".join([begin, *SECTIONS[name].paragraphs(folder), end])
+    return "\n\n".join([begin, *SECTIONS[name](folder), end])
 
 
 def write_section(path: Path, name: str, text: str) -> bool:

@@ -15,16 +15,12 @@ from slimdex.indexes.errors import InputError
 from ..experiments.settings_study import ENOUGH, GRID, NEARLY, Measured, Point
 from . import svg
 from .retrieval_tables import front
+from .table import Column, Table, columns_named, tabulated
 
 TEMPLATE = Path(__file__).parent / "settings.html"
 SERIES = [kind for kind, _ in GRID]
 GRAPH = "hnswlib"
 CHOSEN = "chosen"
-HEADS = (
-    *("", "kind", "k", "bytes", "share", "MB"),
-    *("recall@10", "nDCG@10", "difference", "MRR@10", "ms"),
-)
-AGAINST_HEADS = ("", "recall@10", "then", "nDCG@10", "then", "ms", "then", "ratio")
 MEANING = (
     "Bytes: of a vector in memory. Share: of float32's bytes. MB: all codes, codebooks, reducer "
     "and metric. Recall@10: the share of the ten nearest by exact search of the float32 vectors, "
@@ -39,6 +35,40 @@ LEAST_SPAN = {"recall@10": 0.1, "ndcg@10_delta": 0.06}
 MB, MEMORY = 1e6, "MB in memory: codes, codebooks, reducer and metric"
 GOOD = 0.9
 """Minimum recall@10 of points whose nDCG is drawn; large losses would hide small differences."""
+SUMMARY = (
+    Column("", "why"),
+    Column("kind", "named"),
+    Column("k", "k", "d"),
+    Column("bytes", "bytes_per_vector", ",.0f"),
+    Column("share", "share"),
+    Column("MB", "memory_bytes", ".2f", MB),
+    Column("recall@10", "recall@10", ".3f"),
+    Column("nDCG@10", "ndcg@10", ".3f"),
+    Column("difference", "difference"),
+    Column("MRR@10", "mrr@10", ".3f"),
+    Column("ms", "p50_ms", ".2f"),
+)
+EVERY = (
+    *SUMMARY,
+    *columns_named("g", "beta", "gamma"),
+    *columns_named("d", "candidates"),
+    Column("encoder's order", "encoder_recall@10", ".3f"),
+    Column("p95 ms", "p95_ms", ".2f"),
+    Column("p99 ms", "p99_ms", ".2f"),
+    Column("disk MB", "disk_bytes", ".2f", MB),
+    Column("build s", "build_s", ".2f"),
+    Column("command", "command"),
+)
+AGAINST = (
+    Column("", "label"),
+    Column("recall@10", "recall@10", ".3f"),
+    Column("then", lambda row: row["then"]["recall@10"], ".3f"),
+    Column("nDCG@10", "ndcg@10", ".3f"),
+    Column("then", lambda row: row["then"]["ndcg@10"], ".3f"),
+    Column("ms", "p50_ms", ".2f"),
+    Column("then", lambda row: row["then"]["p50_ms"], ".2f"),
+    Column("ratio", lambda row: row["p50_ms"] / row["then"]["p50_ms"], ".2f"),
+)
 
 
 def write_page(
@@ -59,12 +89,12 @@ def write_page(
         lead=escape(lead),
         verdict="".join(f"<p>{_with_code(line)}</p>" for line in verdict(measured)),
         asked=escape(f"Measured by {facts['queries_are']}."),
-        summary=_table(HEADS, summary_rows(measured)),
+        summary=_html(summary(measured)),
         meaning=escape(MEANING),
         against=_beside(measured, against) if against else "",
         charts="\n".join(_charts(measured)),
         count=len(points),
-        table=_table(_ALL_HEADS, _all_rows(measured), commands=True),
+        table=_html(tabulated("", "", EVERY, [_line(each, measured) for each in points])),
         machine=escape(machine_line(about)),
     )
     path.write_text(text, encoding="utf-8")
@@ -123,9 +153,10 @@ def difference(point: Point) -> str:
     return f"{mean:+.3f} ({low:+.3f} to {high:+.3f})"
 
 
-def summary_rows(measured: Measured) -> list[list[str]]:
-    """Rows of the short table, for `HEADS`."""
-    return [[_why(point, measured), *_cells(point, measured)] for point in _in_short(measured)]
+def summary(measured: Measured) -> Table:
+    """Make the short table."""
+    lines = [_line(point, measured) for point in _in_short(measured)]
+    return tabulated("", "", SUMMARY, lines)
 
 
 def _in_short(measured: Measured) -> list[Point]:
@@ -154,20 +185,15 @@ def read_run(path: Path) -> dict[str, Any]:
     return dict(run)
 
 
-def against_rows(measured: Measured, against: Mapping[str, Any]) -> list[list[str]]:
-    """Rows for `AGAINST_HEADS`: points of the short table that an earlier run has measured, too."""
+def beside(measured: Measured, against: Mapping[str, Any]) -> Table:
+    """Make the table of points of the short one that an earlier run has measured, too."""
     then = {_settings_of(point): point for point in [against["exact"], *against["kinds"]]}
-    rows = []
+    lines = []
     for point in _in_short(measured):
-        if (old := then.get(_settings_of(point))) is None:
-            continue
-        figures = []
-        for name in ("recall@10", "ndcg@10"):
-            figures += [f"{point[name]:.3f}", f"{old[name]:.3f}"]
-        ratio = point["p50_ms"] / old["p50_ms"]
-        times = [f"{point['p50_ms']:.2f}", f"{old['p50_ms']:.2f}", f"{ratio:.2f}"]
-        rows.append([_named(point, measured), *figures, *times])
-    return rows
+        old = then.get(_settings_of(point))
+        if old is not None:
+            lines.append(_line(point, measured) | {"then": old})
+    return tabulated("", "", AGAINST, lines)
 
 
 def _settings_of(point: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -175,10 +201,18 @@ def _settings_of(point: Mapping[str, Any]) -> tuple[Any, ...]:
     return tuple(point[name] for name in names)
 
 
-def _named(point: Point, measured: Measured) -> str:
-    alone = ", codes alone" * _is_codes_alone(point, measured)
+def _line(point: Point, measured: Measured) -> Point:
+    """A point, with what the tables say about it."""
     why = _why(point, measured)
-    return f"{point['kind']}, k={point['k']}{alone}" + (f" ({why})" if why else "")
+    named = point["kind"] + ", codes alone" * _is_codes_alone(point, measured)
+    label = named.replace(point["kind"], f"{point['kind']}, k={point['k']}", 1)
+    return point | {
+        "why": why,
+        "named": named,
+        "label": label + f" ({why})" * bool(why),
+        "share": _share(point, measured),
+        "difference": "" if point is measured.exact else difference(point),
+    }
 
 
 def _is_codes_alone(point: Point, measured: Measured) -> bool:
@@ -187,12 +221,11 @@ def _is_codes_alone(point: Point, measured: Measured) -> bool:
 
 
 def _beside(measured: Measured, against: Mapping[str, Any]) -> str:
-    table = _table(AGAINST_HEADS, against_rows(measured, against))
     return (
         "<h2>Beside an earlier run</h2>"
         f'<p class="soft">{escape(earlier(against))}</p>'
         '<div class="scroll" tabindex="0" role="region" aria-label="Beside an earlier run">'
-        f"{table}</div>"
+        f"{_html(beside(measured, against))}</div>"
     )
 
 
@@ -216,46 +249,6 @@ def _share(point: Point, measured: Measured) -> str:
     """Share of float32's bytes that a vector takes in memory."""
     share = 4 * measured.facts["dim"] / point["bytes_per_vector"]
     return f"1/{share:.0f}" if share > 1 else "1"
-
-
-def _cells(point: Point, measured: Measured) -> list[str]:
-    return [
-        point["kind"] + ", codes alone" * _is_codes_alone(point, measured),
-        str(point["k"]),
-        f"{point['bytes_per_vector']:,.0f}",
-        _share(point, measured),
-        f"{point['memory_bytes'] / MB:.2f}",
-        f"{point['recall@10']:.3f}",
-        f"{point['ndcg@10']:.3f}",
-        difference(point) if point is not measured.exact else "",
-        f"{point['mrr@10']:.3f}",
-        f"{point['p50_ms']:.2f}" if "p50_ms" in point else "",
-    ]
-
-
-_ALL_HEADS = (
-    *HEADS, "beta", "gamma", "candidates", "encoder's order", "p95 ms", "p99 ms", "disk MB",
-    "build s", "command",
-)  # fmt: skip
-
-
-def _all_rows(measured: Measured) -> list[list[str]]:
-    rows = []
-    for point in all_points(measured):
-        times = [f"{point[n]:.2f}" if n in point else "" for n in ("p95_ms", "p99_ms")]
-        rows.append([
-            _why(point, measured),
-            *_cells(point, measured),
-            f"{point['beta']:g}",
-            f"{point['gamma']:g}",
-            "" if point["candidates"] is None else str(point["candidates"]),
-            f"{point['encoder_recall@10']:.3f}",
-            *times,
-            f"{point['disk_bytes'] / MB:.2f}",
-            f"{point['build_s']:.2f}" if "build_s" in point else "",
-            point["command"],
-        ])  # fmt: skip
-    return rows
 
 
 def _charts(measured: Measured) -> Iterator[str]:
@@ -445,15 +438,18 @@ def _figure(title: str, caption: str, drawing: str) -> str:
     return f"<figure>{head}{drawing}</figure>"
 
 
-def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], *, commands: bool = False) -> str:
-    """Make a table; with `commands`, the last column has some."""
-    head = "".join(f'<th scope="col">{escape(h) or "settings"}</th>' for h in heads)
+def _html(table: Table) -> str:
+    """Format a table; its commands, if it has any, are in the last column."""
+    has_commands = table.heads[-1] == EVERY[-1].head
+    head = "".join(f'<th scope="col">{escape(h) or "settings"}</th>' for h in table.heads)
     lines = []
-    for first, *cells in rows:
-        last = f"<td><code>{escape(cells.pop())}</code></td>" if commands else ""
-        row = "".join(f"<td>{escape(cell)}</td>" for cell in cells)
-        lines.append(f'<tr><th scope="row">{escape(first) or "–"}</th>{row}{last}</tr>')
-    kind = ' class="commands"' if commands else ""
+    for first, *others in table.rows:
+        cells = [escape(cell.shown) for cell in others]
+        if has_commands:
+            cells[-1] = f"<code>{cells[-1]}</code>"
+        row = "".join(f"<td>{cell}</td>" for cell in cells)
+        lines.append(f'<tr><th scope="row">{escape(first.shown) or "–"}</th>{row}</tr>')
+    kind = ' class="commands"' if has_commands else ""
     return f"<table{kind}><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
 
 

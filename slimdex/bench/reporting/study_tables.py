@@ -1,17 +1,19 @@
-"""Tables of search, encode, start, serve, hybrid, sts and sweeps."""
+"""Tables of the studies' rows, the same in README, docs, the report and on the terminal."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from statistics import fmean
 from typing import Any
 
-from ..experiments.search_study import CALLERS
+from slimdex.retrieval.encoders.models import DEFAULT_MODEL, FAST_MODEL
+
+from ..datasets import IDENTIFIERS
 from ..experiments.similarity_study import SEVEN
 from ..rows import Row
+from .retrieval_tables import fastest_at, is_default
 from .table import (
     BY_TASK,
-    DIFFERENCE,
-    DOCUMENTS,
     NOT_MEASURED,
     SET_AND_MODEL,
     Cell,
@@ -21,6 +23,7 @@ from .table import (
     Table,
     by_way,
     columns_named,
+    difference,
     failures,
     grouped,
     measured,
@@ -29,61 +32,80 @@ from .table import (
     together,
 )
 
-BUSY = 4
-"""Load of each processor from which the times of a row are not shown."""
-SU = ("STS-B", "STS12", "STS13", "STS14", "STS15", "STS16", "SICK-R")
-"""Columns of Su et al.'s Tables 1 and 2."""
-BY_SUBTASKS = ("average wmean", "average by subtasks")
-"""Column of a row, and its name in tables."""
+FEWEST_JUDGED = 100
+"""Queries below which a table says nothing of the quality of answers."""
 
 
-def time_of(name: str) -> Callable[[Row], Any]:
-    """Take a time of a row; a dash if its machine was too busy to measure one."""
-    return lambda row: row[name] if row.get("load", 0) < BUSY * row["threads"] else NOT_MEASURED
+def _judged(name: str) -> Callable[[Row], Any]:
+    return lambda row: row[name] if row.get("queries", FEWEST_JUDGED) >= FEWEST_JUDGED else None
 
 
-search = Declared(
-    "{set}, {model}, {processor}",
-    (
-        Column("", "method"),
-        Column("effort", lambda row: row["effort"] or None, ".0f"),
-        Column("agreement", "agreement@10", ".3f"),
-        Column("nDCG@10", "ndcg@10", ".2f"),
-        Column("text to documents, p50 ms", "p50_ms_total_one", ".2f"),
-        Column("p95 ms", "p95_ms_total_one", ".2f"),
-        Column("p99 ms", "p99_ms_total_one", ".2f"),
-        Column("of that encoding", "p50_ms_encode_one", ".2f"),
-        Column("search", "p50_ms_search_one", ".2f"),
-        Column("search and documents", "p50_ms_fetch_one", ".2f"),
-        Column("all threads, p50 ms", "p50_ms_total_all", ".2f"),
-        Column(f"{CALLERS} callers, p50 ms", "p50_ms_callers_one", ".2f"),
-        Column("searches/s", "searches_per_s_one", ",.0f"),
-        Column("all threads, searches/s", "searches_per_s_all", ",.0f"),
-        Column("codes, MB", "code_bytes", ",.1f", 1e6),
-        Column("memory, MB", "memory_bytes", ",.0f", 1e6),
-        Column("and of files", "memory_files_bytes", ",.0f", 1e6),
-        Column("of these the store's", "store_bytes", ",.0f", 1e6),
-        Column("and of files", "store_files_bytes", ",.0f", 1e6),
-        Column("disk, bytes each", "disk_row_bytes", ",.0f"),
-        Column("build s", "build_s", ",.1f"),
+def _defaults(rows: Rows) -> list[Row]:
+    """Rows of the default index, of the largest set."""
+    defaults = [row for row in measured(rows) if is_default(row)]
+    most = max((row["documents"] for row in defaults), default=0)
+    return [row for row in defaults if row["documents"] == most]
+
+
+def _stores(rows: Rows) -> list[Row]:
+    """Fastest row of each store, of those on one processor with the most of them."""
+    groups = grouped(measured(rows), *BY_TASK, "processor").values()
+    own = max(groups, key=lambda each: len({row["method"] for row in each}), default=[])
+    return fastest_at(own, by="p50_ms_total_one")
+
+
+TEXT_TO_DOCUMENTS = (
+    Column("text to documents, p50 ms", "p50_ms_total_one", ".2f"),
+    Column("p99 ms", "p99_ms_total_one", ".2f"),
+)
+STORE = (
+    Column("store, MB", "store_bytes", ",.0f", 1e6),
+    Column("and its files", "store_files_bytes", ",.0f", 1e6),
+)
+DISK_AND_BUILD = (
+    Column("disk, bytes each", "disk_row_bytes", ",.0f"),
+    Column("build s", "build_s", ",.1f"),
+)
+search = together(
+    Declared(
+        "The default index",
+        (
+            *columns_named("", "model"),
+            *TEXT_TO_DOCUMENTS,
+            Column("of that encoding", "p50_ms_encode_one", ".2f"),
+            Column("all threads, p50 ms", "p50_ms_total_all", ".2f"),
+            Column("codes, MB", "code_bytes", ",.1f", 1e6),
+            *STORE,
+            Column("memory, MB", "memory_bytes", ",.0f", 1e6),
+            *DISK_AND_BUILD,
+        ),
+        "{set}, {documents:,} documents",
+        lines=_defaults,
     ),
-    lambda rows: DOCUMENTS.format_map(rows[0]) + failures(rows),
-    (*BY_TASK, "processor"),  # times of different processors don't compare
-    sort="p50_ms_total_one",
+    Declared(
+        "Beside other stores",
+        (
+            Column("", "method"),
+            Column("agreement", _judged("agreement@10"), ".3f"),
+            Column("nDCG@10", _judged("ndcg@10"), ".2f"),
+            *TEXT_TO_DOCUMENTS,
+            Column("searches/s", "searches_per_s_one", ",.0f"),
+            *STORE,
+            *DISK_AND_BUILD,
+        ),
+        lambda rows: (
+            "{set}, {documents:,} documents, {model}".format_map(_stores(rows)[0]) + failures(rows)
+        ),
+        lines=_stores,
+    ),
 )
 
 
 def _encoders_note(rows: Rows) -> str:
-    found = measured(rows)
-    if not found:
-        return ""
-    first = f"{found[0]['texts']}: {found[0]['short_texts']:,} and {found[0]['long_texts']:,} texts"
-    rates = {row["precision"]: row["product_flops"] for row in found if row.get("product_flops")}
-    said = (
-        f"{rate / 1e9:,.0f} GFLOP/s in {precision}" for precision, rate in sorted(rates.items())
-    )
-    failed = ", ".join(row["encoder"] for row in rows if "error" in row)
-    return f"{first}; matrix products: {', '.join(said)}" + (failed and f"; failed: {failed}")
+    """Describe the texts, and failures."""
+    first = measured(rows)[0]
+    texts = f"{first['texts']}: {first['short_texts']:,} and {first['long_texts']:,} texts"
+    return texts + failures(rows, "encoder")
 
 
 encoders = Declared(
@@ -93,10 +115,7 @@ encoders = Declared(
         Column("short texts/s", "short_texts_per_s", ",.0f"),
         Column("long texts/s", "long_texts_per_s", ",.1f"),
         Column("tokens/s", "long_tokens_per_s", ",.0f"),
-        Column("share of the limit, short", "short_share", ".0%"),
-        Column("long", "long_share", ".0%"),
         Column("one text, p50 ms", "p50_ms_single", ".1f"),
-        Column("p95 ms", "p95_ms_single", ".1f"),
         Column("memory, MB", "peak_bytes", ",.0f", 1e6),
         Column("STS average", "sts_average", ".2f"),
     ),
@@ -104,221 +123,218 @@ encoders = Declared(
     ("model",),
     sort="-short_texts_per_s",
 )
-commands = Declared(
-    "{documents:,} documents, {model}",
-    (
-        Column("", "method"),
-        Column("s, median", "start_s", ".2f"),
-        Column("least", "start_s_least", ".2f"),
-        Column("most", "start_s_most", ".2f"),
-        Column("first use, s", "first_s", ".1f"),
-        Column("installed, MB", "install_bytes", ",.0f", 1e6),
-        Column("installing, s", "install_s", ".0f"),
+start = together(
+    Declared(
+        "{documents:,} documents, {model}",
+        (
+            Column("", "method"),
+            Column("s, median", "alone_s", ".2f"),
+            Column("first use, s", "first_s", ".1f"),
+        ),
+        lambda rows: f"{measured(rows)[0]['processes']} processes each{failures(rows)}",
+        ("model", "documents"),
+        lines=lambda rows: [row for row in measured(rows) if "processes" in row],
     ),
-    lambda rows: f"{measured(rows)[0]['processes']} processes each{failures(rows)}",
-    ("model", "documents"),
-    lines=lambda rows: [row for row in measured(rows) if "way" not in row],
-)
-busy = Declared(
-    "{documents:,} documents, {model}, alone and beside busy processes",
-    (
-        Column("", "method"),
-        Column("alone, ms", "alone_s", ",.1f", 1e-3),
-        Column("beside, ms", "busy_s", ",.1f", 1e-3),
-        Column("processor time alone, ms", "alone_cpu_s", ",.1f", 1e-3),
-        Column("processor time beside, ms", "busy_cpu_s", ",.1f", 1e-3),
+    Declared(
+        "{documents:,} documents, {model}, alone and beside busy processes",
+        (
+            Column("", "method"),
+            Column("alone, ms", "alone_s", ",.1f", 1e-3),
+            Column("beside, ms", "busy_s", ",.1f", 1e-3),
+            Column("processor time alone, ms", "alone_cpu_s", ",.1f", 1e-3),
+            Column("processor time beside, ms", "busy_cpu_s", ",.1f", 1e-3),
+        ),
+        "one busy process on each processor",
+        ("model", "documents"),
+        lines=lambda rows: [row for row in measured(rows) if "busy_s" in row],
     ),
-    "one busy process on each processor",
-    ("model", "documents"),
-    lines=lambda rows: [row for row in measured(rows) if "way" in row],
 )
-start = together(commands, busy)
 indexes = Declared(
     "{set}: {documents:,} documents, {model}",
     (
         Column("", lambda row: row.get("condition", row["way"])),
         Column("allowed, %", "allowed_share", ".2f", 0.01),
-        Column("condition, p50 ms", "p50_ms_filter", ".2f"),
         Column("candidates", "candidates", ",d"),
         Column("agreement", "agreement@10", ".3f"),
-        Column("vector to rows, p50 ms", "p50_ms_search", ".2f"),
-        Column("p99 ms", "p99_ms_search", ".2f"),
         Column("vector to documents, p50 ms", "p50_ms_hits", ".2f"),
         Column("p99 ms", "p99_ms_hits", ".2f"),
-        Column("encoding, p50 ms", "p50_ms_encode", ".2f"),
         Column("text to documents, p50 ms", "p50_ms_text", ".2f"),
-        Column("p99 ms", "p99_ms_text", ".2f"),
-        Column("all threads, p50 ms", "p50_ms_text_all", ".2f"),
-        Column("read, KB a query", "read_query_bytes", ",.0f", 1e3),
     ),
     "{rows:,} rows of kind {kind} with k={k}, {ram_row_bytes:.0f} bytes each in memory",
     ("set", "model"),
 )
-memory = Declared(
-    "Memory of the service, {documents:,} documents, {model}",
-    (
-        Column("MB", "part"),
-        Column("after a search", "idle_bytes", ",.0f", 1e6),
-        Column("private", "idle_private_bytes", ",.0f", 1e6),
-        Column("after 64 callers", "loaded_bytes", ",.0f", 1e6),
-        Column("private", "loaded_private_bytes", ",.0f", 1e6),
+serve = together(
+    Declared(
+        "{documents:,} documents, {model}",
+        (
+            Column("asked", "way"),
+            Column("by", "method"),
+            Column("callers", "callers", "d"),
+            Column("requests a second", "searches_per_s", ",.0f"),
+            Column("p50 ms", "p50_ms", ".1f"),
+            Column("MB of the process", "memory_bytes", ",.0f", 1e6),
+        ),
+        "each caller asks and waits",
+        ("model", "documents"),
+        where={"what": "serve"},
     ),
-    "private: written; other pages are those of files, which the system can evict",
-    ("model", "documents"),
-    where={"what": "memory"},
-)
-loads = Declared(
-    "{documents:,} documents, {model}",
-    (
-        Column("asked", "way"),
-        Column("by", "method"),
-        Column("callers", "callers", "d"),
-        Column("requests a second", "searches_per_s", ",.0f"),
-        Column("MB of the process", "memory_bytes", ",.0f", 1e6),
-        Column("p50 ms", "p50_ms", ".1f"),
-        Column("p99 ms", "p99_ms", ".1f"),
+    Declared(
+        "Memory of the service, {documents:,} documents, {model}",
+        (
+            Column("MB", "part"),
+            Column("after a search", "idle_bytes", ",.0f", 1e6),
+            Column("private", "idle_private_bytes", ",.0f", 1e6),
+            Column("after 64 callers", "loaded_bytes", ",.0f", 1e6),
+            Column("private", "loaded_private_bytes", ",.0f", 1e6),
+        ),
+        "private: written; other pages are those of files, which the system can evict",
+        ("model", "documents"),
+        where={"what": "memory"},
     ),
-    "each caller asks and waits; in process one thread does",
-    ("model", "documents"),
-    where={"what": "serve"},
 )
 
 
-def _refusals(rows: Rows) -> str:
-    """One refusal of each store, without the path of its source."""
-    said = {row["method"]: row["refusal"].partition(", /")[0] for row in rows if row["refusal"]}
-    return "; ".join(f"{method}: {refusal}" for method, refusal in said.items())
+def _of_most_processes(rows: Rows) -> list[Row]:
+    """Rows of the largest number of processes."""
+    most = max((row["processes"] for row in measured(rows)), default=0)
+    return [row for row in measured(rows) if row["processes"] == most]
 
 
 processes = Declared(
-    "Commits of {changed:,}, {rows:,} documents at first",
+    "",
     (
-        *columns_named("d", "processes"),
+        Column("documents a commit", "changed", "d"),
         Column("", "method"),
         Column("commits/s", "commits_per_s", ",.1f"),
         Column("commit, p50 ms", "p50_ms_changes", ",.1f"),
-        Column("p99 ms", "p99_ms_changes", ",.1f"),
         Column("search meanwhile, p50 ms", "p50_ms", ",.1f"),
-        Column("p99 ms", "p99_ms", ",.1f"),
-        *columns_named(",d", "refused", "acknowledged", "lost"),
+        *columns_named(",d", "refused"),
         Column("unseen, open process", "unseen_share", ".0%"),
-        Column("new process", "unfound_share", ".0%"),
     ),
-    _refusals,
-    ("changed",),
+    lines=_of_most_processes,
 )
 
-HEADS = {
-    "float32": "float32, exact",
-    "float32 rule": "float32 and BM25",
-    "meaning": "meaning",
-    "words": "BM25",
-    "rule": "default",
-}
-"""Ways that are shown in every table -> their columns; "rule" is what a user gets."""
-WAYS = ("rrf", "0.05", "0.1", "0.3", "0.5")
 BASE = "float32"
-AUTO_IS = Column("labels choose", of_way("auto", "fusion"))
-GAMMAS = ("0.125", "0.25", "0.5")
+WAYS = ("rrf", "0.05", "0.1", "0.3", "0.5")
 WEIGHTS = ("0.25", "0.5", "0.75", "1")
-weight = together(
-    Declared(
-        "Constant weights of BM25, and gamma",
-        (
-            *SET_AND_MODEL,
-            *columns_named(",d", "documents", "queries"),
-            Column("semantic", "ndcg@10", ".2f"),
-            Column("default", of_way("rule", DIFFERENCE)),
-            Column("left out", of_way("left out", DIFFERENCE)),
-            *(Column(w, of_way(f"weight {w}", "ndcg@10_delta"), "+.2f") for w in WEIGHTS),
-            *(Column(f"gamma {g}", of_way(f"gamma {g}", DIFFERENCE)) for g in GAMMAS),
-        ),
-        "nDCG@10 times 100; differences from exact semantic search, with 95% intervals",
-        where={"what": "queries"},
-        lines=by_way(BASE),
-    ),
-)
-hybrid = together(
-    Declared(
-        "Lexical beside semantic search",
-        (
-            *SET_AND_MODEL,
-            *columns_named(",d", "documents", "queries"),
-            Column(HEADS[BASE], "ndcg@10", ".2f"),
-            *(Column(head, of_way(way, DIFFERENCE)) for way, head in HEADS.items() if way != BASE),
-            Column("by labels", of_way("auto", DIFFERENCE)),
-            AUTO_IS,
-        ),
-        "nDCG@10 times 100; differences from exact search of float32 vectors, with 95% intervals",
-        where={"what": "queries"},
-        lines=by_way(BASE),
-    ),
-    Declared(
-        "Recall",
-        (
-            *SET_AND_MODEL,
-            *(Column(head, of_way(way, "recall@10"), ".2f") for way, head in HEADS.items()),
-        ),
-        "recall@10 times 100",
-        where={"what": "queries"},
-        lines=by_way(BASE),
-    ),
-    Declared(
-        "Constant weights",
-        (
-            *SET_AND_MODEL,
-            *(Column(way, of_way(way, "ndcg@10_delta"), "+.2f") for way in ("meaning", *WAYS)),
-            Column("default", of_way("rule", "ndcg@10_delta"), "+.2f"),
-        ),
-        "nDCG@10 times 100, differences from exact search",
-        where={"what": "queries"},
-        lines=by_way(BASE),
-    ),
-    Declared(
-        "Names",
-        (
-            *SET_AND_MODEL,
-            Column("names asked for", "queries", ",d"),
-            *(Column(head, of_way(way, "first_share"), ".1%") for way, head in HEADS.items()),
-            *(Column(way, of_way(way, "first_share"), ".1%") for way in WAYS),
-        ),
-        "share of them that come first",
-        where={"what": "names"},
-        lines=by_way(BASE),
-    ),
-    Declared(
-        "What words cost",
-        (
-            *SET_AND_MODEL,
-            Column("words: bytes on disk", "words_row_bytes", ",.0f"),
-            Column("of them read", "words_memory_row_bytes", ",.0f"),
-            Column("s to index", time_of("words_s"), ".1f"),
-            Column("codes: bytes in memory", "ram_row_bytes", ",.0f"),
-            Column("vectors: bytes on disk", "disk_row_bytes", ",.0f"),
-            Column("s to build", time_of("build_s"), ".1f"),
-            Column("words, p50 ms", time_of("p50_ms_words"), ".2f"),
-            Column("meaning", time_of("p50_ms_meaning"), ".2f"),
-            Column("to documents by meaning", time_of("p50_ms_documents"), ".2f"),
-            Column("by default", time_of("p50_ms_fused"), ".2f"),
-            Column("many at once, by meaning", time_of("batch_ms_documents"), ".2f"),
-            Column("by default", time_of("batch_ms_fused"), ".2f"),
-            Column("load", "load", ".1f"),
-        ),
-        "bytes a vector; searches by vectors that are there; times if the load allowed it",
-        where={"what": "queries"},
-        lines=by_way(BASE),
-    ),
-)
+GAMMAS = ("0.125", "0.25", "0.5")
 
 
-def _repositories(rows: Rows) -> list[Table]:
+def of_default_encoder(rows: Rows) -> list[Row]:
+    """Rows of the default encoder; another's for sets that it was not measured on."""
+    own = [row for row in rows if _without_precision(row["model"]) == DEFAULT_MODEL]
+    models = {row["set"]: row["model"] for row in (*rows, *own)}
+    return [row for row in rows if row["model"] == models[row["set"]]]
+
+
+def without_identifiers(rows: Rows) -> list[Row]:
+    """Rows of all sets but those that ask for identifiers, which words alone can find."""
+    return [row for row in rows if not row["set"].endswith(IDENTIFIERS)]
+
+
+def _without_precision(model: str) -> str:
+    return model.partition(" ")[0]
+
+
+hybrid = Declared(
+    "",
+    (
+        *columns_named("", "set"),
+        *columns_named(",d", "documents"),
+        Column("float32", "ndcg@10", ".2f"),
+        Column("BM25", of_way("words", "ndcg@10_delta"), "+.2f"),
+        Column("float32 and BM25", of_way("float32 rule", "ndcg@10_delta"), "+.2f"),
+        Column("default", of_way("rule", difference)),
+        Column("from float32 and BM25", of_way("rule codes", "ndcg@10_delta"), "+.2f"),
+    ),
+    where={"what": "queries"},
+    lines=lambda rows: by_way(BASE)(of_default_encoder(rows)),
+)
+fusion = Declared(
+    "{model}",
+    (
+        *columns_named("", "set"),
+        Column("float32", "ndcg@10", ".2f"),
+        *(
+            Column("off" if way == "meaning" else way, of_way(way, "ndcg@10_delta"), "+.2f")
+            for way in ("meaning", *WAYS, "rule")
+        ),
+        Column("by labels", of_way("auto", "ndcg@10_delta"), "+.2f"),
+        Column("labels choose", of_way("auto", "fusion")),
+    ),
+    by=("model",),
+    where={"what": "queries"},
+    lines=by_way(BASE),
+)
+weight_intervals = Declared(
+    "Constant weights of BM25, and gamma",
+    (
+        *SET_AND_MODEL,
+        *columns_named(",d", "documents", "queries"),
+        Column("semantic", "ndcg@10", ".2f"),
+        Column("default", of_way("rule", difference)),
+        Column("left out", of_way("left out", difference)),
+        *(Column(w, of_way(f"weight {w}", "ndcg@10_delta"), "+.2f") for w in WEIGHTS),
+        *(Column(f"gamma {g}", of_way(f"gamma {g}", difference)) for g in GAMMAS),
+    ),
+    "nDCG@10 times 100; differences from exact semantic search, with 95% intervals",
+    where={"what": "queries"},
+    lines=by_way(BASE),
+)
+"""In the report only: the pages have `weights` and `gammas`."""
+
+
+def weights(rows: Rows) -> list[Table]:
+    """Semantic nDCG@10 of each set and encoder, and what BM25 changes.
+
+    By default, and by a constant that is chosen without the set.
+    """
+    return _by_encoder(rows, {BASE: BASE, "rule": "default", "left out": "left out"})
+
+
+def gammas(rows: Rows) -> list[Table]:
+    """Semantic nDCG@10 of each set and encoder but word vectors, and what gamma 0.25 changes."""
+    encoders = [row for row in rows if row["model"] != FAST_MODEL]
+    return _by_encoder(without_identifiers(encoders), {BASE: BASE, "gamma 0.25": "gamma 0.25"})
+
+
+def _by_encoder(rows: Rows, heads_of: dict[str, str]) -> list[Table]:
+    """Table of a line for each set, with the differences of ways for each encoder.
+
+    `heads_of` has the columns of ways. The mean is of the sets that all encoders have, without
+    those of identifiers.
+    """
+    found = {(row["set"], _without_precision(row["model"]), row["way"]): row for row in rows}
+    last = [*heads_of][-1]
+    models = list(dict.fromkeys(model for _, model, way in found if way == last))
+    sets = list(dict.fromkeys(name for name, _, way in found if way == last))
+    sets.sort(key=lambda name: name.endswith(IDENTIFIERS))
+    compared = [
+        name
+        for name in sets
+        if not name.endswith(IDENTIFIERS) and all((name, m, last) in found for m in models)
+    ]
+    lines = [[Cell(name, name)] for name in (*sets, "mean")]
+    heads = ["set"]
+    for model in models:
+        for way, head in heads_of.items():
+            heads.append(model if way == BASE else head)
+            column, form = ("ndcg@10", ".2f") if way == BASE else ("ndcg@10_delta", "+.2f")
+            values = [found[name, model, way][column] for name in compared]
+            every = [found.get((name, model, way), {}).get(column) for name in sets]
+            for line, value in zip(lines, [*every, fmean(values)], strict=True):
+                line.append(NOT_MEASURED if value is None else Cell(format(value, form), value))
+    return [Table("", "", heads, lines)] if models else []
+
+
+def repositories(rows: Rows) -> list[Table]:
     """For each model, NDCG@10 of each repository by the fusion and by all rules."""
     columns = [
         *columns_named("", "set"),
         *columns_named(",d", "queries", "documents", "rows"),
         Column("fusion", of_way("fusion", "ndcg@10"), ".2f"),
         Column("ranked as code", "ndcg@10", ".2f"),
-        Column("difference", DIFFERENCE),
+        Column("difference", difference),
     ]
     lines = [row for row in by_way("all")(rows) if "documents" in row]
     return [
@@ -327,20 +343,22 @@ def _repositories(rows: Rows) -> list[Table]:
     ]
 
 
-code = together(
-    Declared(
-        "Rules of ranking, {model}",
-        (
-            Column("rule", "way"),
-            Column("NDCG@10", "ndcg@10", ".2f"),
-            Column("difference", DIFFERENCE),
-        ),
-        "{queries} questions; a rule is compared with none, and all others with all of them",
-        ("model",),
-        where={"set": "every"},
+rules = Declared(
+    "Rules of ranking, {model}",
+    (
+        Column("rule", "way"),
+        Column("NDCG@10", "ndcg@10", ".2f"),
+        Column("difference", difference),
     ),
-    _repositories,
+    "{queries} questions",
+    ("model",),
+    where={"set": "every"},
 )
+
+
+def with_rules(rows: Rows) -> list[Row]:
+    """Rows of single rules and of all, not those without one."""
+    return [row for row in rows if not row["way"].startswith("without")]
 
 
 COUNTS = {
@@ -360,7 +378,7 @@ SWEEP = (
 )
 
 
-def sweep(rows: Rows) -> Table:
+def sweep(rows: Rows) -> list[Table]:
     """A line for each test of `make sweep`, with sums and maxima of its cases."""
     sums = [
         {"what": what}
@@ -368,10 +386,16 @@ def sweep(rows: Rows) -> Table:
         | {name: max(row.get(name, 0) for row in own) or None for name in LONGEST}
         for (what,), own in grouped(rows, "what").items()
     ]
-    return tabulated("Sweep", "of tests that passed", SWEEP, sums)
+    return [tabulated("", "", SWEEP, sums)]
 
 
-def study_tables(rows: Sequence[Row]) -> list[Table]:
+SU = ("STS-B", "STS12", "STS13", "STS14", "STS15", "STS16", "SICK-R")
+"""Columns of Su et al.'s Tables 1 and 2."""
+BY_SUBTASKS = ("average wmean", "average by subtasks")
+"""Column of a row, and its name in tables."""
+
+
+def similarity_by_set(rows: Sequence[Row]) -> list[Table]:
     """For each model and language: poolings without a reducer and whitened, every set.
 
     Figures are over all pairs of a set; the last column is the average by the papers' weighting.
@@ -383,10 +407,7 @@ def study_tables(rows: Sequence[Row]) -> list[Table]:
         averaged += BY_SUBTASKS[:1] if BY_SUBTASKS[0] in own[0] else ()
         plain = {row["pooling"]: row for row in own if not row["fit"]}
         lines = [
-            [
-                Cell(row_name(row), row_name(row)),
-                *_cells(row, plain[row["pooling"]], averaged),
-            ]
+            [Cell(row_name(row), row_name(row)), *_cells(row, plain[row["pooling"]], averaged)]
             for row in own
         ]
         heads = [name.replace(*BY_SUBTASKS) for name in ["", *averaged]]
@@ -414,3 +435,44 @@ def _cells(row: Row, plain: Row, names: Sequence[str]) -> list[Cell]:
         change = "" if row is plain else f" ({row[name] - plain[name]:+.2f})"
         cells.append(Cell(f"{row[name]:.2f}{change}", row[name]))
     return cells
+
+
+def _reduced(row: Row) -> str:
+    """Name the reducer of a row of `bench sts`, fitted on the target."""
+    if row["fit"] != "target":
+        return "" if row["fit"] else "none"
+    if row["reducer"] == "flow":
+        return "flow"
+    return ("whitened" if row["beta"] else "rotated") + (" and cut" if row["k"] else "")
+
+
+def _average(way: str) -> Column:
+    """Average of a way, and its change against no reducer."""
+
+    def cell(row: Row) -> Cell:
+        value, plain = row["average"], row["plain"]
+        return Cell(f"{value:.2f} ({value - plain:+.2f})", value)
+
+    return Column(way, of_way(way, cell))
+
+
+def _by_reducer(rows: Rows) -> list[Row]:
+    """First row of each model and pooling, without a reducer, and the rows of its reducers."""
+    lines = []
+    for own in grouped(rows, "model", "pooling").values():
+        plain = next(row for row in own if not row["fit"])
+        ways = {_reduced(row): row | {"plain": plain["average"]} for row in own}
+        if "whitened" in ways:
+            lines.append(plain | {"ways": ways})
+    return lines
+
+
+similarity = Declared(
+    "",
+    (
+        *columns_named("", "model", "pooling"),
+        Column("none", "average", ".2f"),
+        *map(_average, ("whitened", "whitened and cut", "rotated and cut", "flow")),
+    ),
+    lines=_by_reducer,
+)

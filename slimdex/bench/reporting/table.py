@@ -9,6 +9,7 @@ from typing import Any
 from ..rows import Row
 
 Rows = Sequence[Row]
+BY_TASK = ("set", "model")
 
 
 @dataclass(frozen=True)
@@ -37,10 +38,14 @@ class Table:
         """For each column, True if it contains words, judged by the first row."""
         return [isinstance(cell.value, str) and cell.value != "" for cell in self.rows[0]]
 
+    def texts(self) -> tuple[list[str], list[list[str]]]:
+        """Return the heads, and the shown texts of each row."""
+        return [*self.heads], [[cell.shown for cell in row] for row in self.rows]
+
     def markdown(self) -> str:
         """Format the table as GitHub's markdown."""
-        lines = [list(self.heads), ["---" if t else "---:" for t in self.text]]
-        lines += [[cell.shown for cell in row] for row in self.rows]
+        heads, rows = self.texts()
+        lines = [heads, ["---" if t else "---:" for t in self.text], *rows]
         return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
@@ -141,27 +146,23 @@ def grouped(rows: Iterable[Row], *names: str) -> dict[tuple[Any, ...], list[Row]
     return found
 
 
-def change(name: str = "ndcg@10", form: str = "+.2f") -> Callable[[Row], Cell]:
-    """Return a function for the difference of a measure from its reference, and its interval."""
-
-    def cell(row: Row) -> Cell:
-        delta, low, high = (row[f"{name}_{part}"] for part in ("delta", "low", "high"))
-        return Cell(f"{delta:{form}} ({low:{form}} to {high:{form}})", delta)
-
-    return cell
+def difference(row: Row) -> Cell:
+    """Difference of nDCG@10 from its reference, and its interval."""
+    delta, low, high = (row[f"ndcg@10_{part}"] for part in ("delta", "low", "high"))
+    return Cell(f"{delta:+.2f} ({low:+.2f} to {high:+.2f})", delta)
 
 
-def failures(rows: Iterable[Row]) -> str:
+def failures(rows: Iterable[Row], name: str = "method") -> str:
     """Format "; failed: ..." with the failed methods and reasons; "" if there are none."""
-    failed = [f"{row['method']} ({row['error']})" for row in rows if "error" in row]
+    failed = [f"{row[name]} ({row['error']})" for row in rows if "error" in row]
     return f"; failed: {', '.join(dict.fromkeys(failed))}" if failed else ""
 
 
-def by_way(base: str, *also: str) -> Callable[[Rows], list[Row]]:
+def by_way(base: str) -> Callable[[Rows], list[Row]]:
     """Return the row of one way for each set and model; its column `ways` has the rows of all."""
 
     def lines(rows: Rows) -> list[Row]:
-        groups = grouped(measured(rows), "set", "model", *also).values()
+        groups = grouped(measured(rows), *BY_TASK).values()
         ways = ({row["way"]: row for row in own} for own in groups)
         return [own[base] | {"ways": own} for own in ways if base in own]
 
@@ -183,7 +184,4 @@ def of_way(way: str, value: str | Callable[[Row], Any]) -> Callable[[Row], Any]:
     return cell
 
 
-DIFFERENCE = change()
-BY_TASK = ("set", "model")
 SET_AND_MODEL = columns_named("", *BY_TASK)
-DOCUMENTS = "{documents:,} documents"

@@ -45,6 +45,28 @@ def progress(stage: str, done: int, total: int) -> None:
         listener(stage, done, total)
 
 
+@contextmanager
+def progress_within(change: Callable[[str, int, int], tuple[int, int] | None]) -> Iterator[None]:
+    """Report the progress of a part as that of the whole.
+
+    `change` receives a stage, done and total, and returns done and total of the whole; None to
+    report nothing.
+
+    >>> with listening(print), progress_within(lambda stage, done, total: (1000 + done, 5000)):
+    ...     progress("encoding", 64, 128)
+    encoding 1064 5000
+    """
+    outer = _PROGRESS.get()
+
+    def listener(stage: str, done: int, total: int) -> None:
+        changed = change(stage, done, total)
+        if outer is not None and changed is not None:
+            outer(stage, *changed)
+
+    with listening(listener):
+        yield
+
+
 def note(line: str) -> None:
     """Report a line for the user, if anyone listens."""
     listener = _NOTE.get()

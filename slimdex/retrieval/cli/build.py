@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ..encoders.base import Encoder
     from ..quality.targets import Target
     from ..sources.source import Sources
+    from ..store.state import State
 
 MANY_FILES = 100
 """Files of a repository that takes longer than a few seconds to encode."""
@@ -129,17 +130,26 @@ def _is_repository(sources: Sources) -> bool:
 
 def _stopped_message(path: Path) -> str:
     """Message of a stopped build: once all documents are committed, it can't be run again."""
-    if _holds_documents(path):
-        return f"stopped; all documents are in {path} and can be searched (`slimdex tune` goes on)"
-    return STOPPED_MESSAGE
+    state = _state(path)
+    if state is None or state.settings is None:
+        return STOPPED_MESSAGE
+    if state.unfinished is not None:
+        return f"{STOPPED_MESSAGE}; {state.unfinished.said}"
+    return f"stopped; all documents are in {path} and can be searched (`slimdex tune` goes on)"
 
 
-def _holds_documents(path: Path) -> bool:
+def _is_built(path: Path) -> bool:
+    state = _state(path)
+    return state is not None and state.settings is not None and state.unfinished is None
+
+
+def _state(path: Path) -> State | None:
+    """The committed state of an index; None if there is none that can be read."""
     from ..store.manifest import Manifest
 
     with suppress(OSError, SlimdexError):
-        return Manifest.read(path).state.settings is not None
-    return False
+        return Manifest.read(path).state
+    return None
 
 
 def _target_beside(settings: Settings, target: TargetOptions) -> Target | None:
@@ -157,7 +167,7 @@ def demo(out: Annotated[Path, "Folder for the demo's index."] = Path("slimdex-de
     from .answers import show_hits
     from .facts import show_evaluation
 
-    if not _holds_documents(out):
+    if not _is_built(out):
         _build_demo(out)
     with Collection.open(out) as collection:
         cut = collection.info()["passages"]["documents_cut"]

@@ -175,10 +175,15 @@ def _commit(path: Path, manifest: Manifest) -> Finding:
 
 
 def _documents(path: Path, manifest: Manifest) -> Iterator[Finding]:
+    from ..store.unfinished import unfinished
+
     state = manifest.state
-    if missing := sorted(name for name in state.file_names if not (path / name).exists()):
+    names = state.file_names - (set() if state.rows else {state.vectors})
+    if missing := sorted(name for name in names if not (path / name).exists()):
         said = f"{len(missing)} missing: {', '.join(missing)}"
         yield Finding("files", said, console.typed("repair", path))
+    if said := unfinished(path, state):
+        yield Finding("documents", said)
     if state.replacement is not None:
         said = f"{state.replacement.rows:,} of {state.rows:,} rows are encoded again"
         yield Finding("migration", said, console.typed("migrate", path, "--continue"))
@@ -186,12 +191,8 @@ def _documents(path: Path, manifest: Manifest) -> Iterator[Finding]:
 
 def _left(path: Path) -> Iterator[Finding]:
     """Yield findings about the rest of killed processes, which the next change deals with."""
-    from ..store.work_folder import is_held, resumable, work_folders
+    from ..store.work_folder import is_held, work_folders
 
-    work = [each for each in work_folders(path) if not is_held(each)]
-    if encoded := [file for folder in work for file in resumable(folder)]:
-        said = f"interrupted after {in_units(sum(map(size, encoded)))} of vectors were encoded"
-        yield Finding("addition", said, "run the same command again")
-    if work := [folder for folder in work if not resumable(folder)]:
+    if work := [folder for folder in work_folders(path) if not is_held(folder)]:
         said = f"{len(work)} left by killed processes, {in_units(sum(map(size, work)))}"
         yield Finding("work folders", said, "the next change removes them")

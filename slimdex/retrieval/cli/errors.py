@@ -94,7 +94,7 @@ def explained(error: BaseException) -> str | None:
     from slimdex.indexes.errors import SlimdexError
 
     if isinstance(error, SlimdexError):
-        return in_options(str(error))
+        return in_options("; ".join([str(error), *getattr(error, "__notes__", ())]))
     if isinstance(error, click.UsageError):
         place = f" (see `{error.ctx.command_path} --help`)" if error.ctx else ""
         return error.format_message().removesuffix(".") + place

@@ -1,4 +1,4 @@
-"""`slimdex plan`: the bytes of an index of some documents, by the formulas of docs/plan.md."""
+"""`slimdex plan`: estimate the bytes of an index from its settings and number of documents."""
 
 from __future__ import annotations
 

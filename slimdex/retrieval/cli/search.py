@@ -165,6 +165,8 @@ def search(
             excerpts=not as_json and request.rerank is None,
             columns=show or [],
         )
+    if answer["unfinished"]:
+        console.note(answer["unfinished"])
     hits = [[hit_from_json(hit) for hit in each] for each in answer["hits"]]
     if request.rerank is not None:
         answer["chance_score"] = None

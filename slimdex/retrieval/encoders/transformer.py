@@ -51,7 +51,6 @@ class TransformerEncoder:
     width, layers : width of the model's hidden states; number of layers without the embeddings.
     max_length : of a text in tokens.
     pad_id : padding token.
-    flops_per_token : two for each weight, without attention products.
     folder : contents of the model's folder; without the head if the user chose a pooling.
     pooling : of hidden states.
     prompts : prefixes of queries and documents.
@@ -92,7 +91,7 @@ class TransformerEncoder:
         self._layer_runtimes: dict[str, Runtime] = {}
         self._runtime, facts, tokenizer = self._loader.load(precision)
         self.dim, self.width, self.layers = facts.dim, facts.width, facts.layers
-        self.flops_per_token, self.pad_id = facts.flops_per_token, facts.pad_id
+        self.pad_id = facts.pad_id
         self.max_length = checked_length(max_length, self.folder.max_length, facts.longest)
         self._batch_tokens = batch_tokens
         self._tokenizer = Tokenizer(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -12,17 +12,23 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from slimdex.indexes.arrays import Rows
-from slimdex.indexes.errors import InputError
-from slimdex.indexes.execution.progress import note
+from slimdex.indexes.errors import InputError, SlimdexError
+from slimdex.indexes.execution.progress import note, progress_within
 
+from ..documents import Document
 from ..index import Index
 from ..sources.given_vectors import GivenVectors, as_given
 from ..sources.tabular.records import as_documents
 from ..store.change import Change
 from ..store.columns import columns_with_values, widened
 from ..store.document_store import DocumentStore
+from ..store.manifest import Undo
 from . import writer
-from .encoding import EncodingError, append_vectors
+from .added import Added, Texts
+from .batches import Batch, Batches
+from .encoded_texts import NO_VECTORS, KeptVectors
+from .encoding import ENCODING, EncodingError, append_vectors
+from .long_addition import LongAddition
 from .preparing import Prepared, prepared
 from .staging import (
     Addition,
@@ -31,7 +37,6 @@ from .staging import (
     NoDocumentsError,
     Staged,
 )
-from .writer import Added
 
 if TYPE_CHECKING:
     from ..sources.files.input_files import Reading
@@ -46,7 +51,24 @@ def add_documents(
     read = as_documents(documents)
     new = [index.snapshot.store.new_columns(types) for types in read.columns]
     given = None if vectors is None else as_given(vectors)
-    return add(index, Addition(read.documents, new, given))
+    counted = _Counted(read.documents, len(documents) if isinstance(documents, Sized) else 0)
+    return add(index, Addition(counted, new, given, share_read=counted.share_read))
+
+
+class _Counted:
+    """Documents that are counted as they are read; `total` is their number, 0 if unknown."""
+
+    def __init__(self, documents: Iterable[Document], total: int) -> None:
+        self._documents, self._total, self._read = documents, total, 0
+
+    def __iter__(self) -> Iterator[Document]:
+        for document in self._documents:
+            self._read += 1
+            yield document
+
+    def share_read(self) -> float | None:
+        """Share of the documents that were read; None if their number is unknown."""
+        return self._read / self._total if self._total else None
 
 
 def add_sources(
@@ -55,12 +77,14 @@ def add_sources(
     choose_ids: Callable[[DocumentStore], SourceIds] | None = None,
     *,
     deletes_missing: bool = False,
+    withdraws: bool = True,
 ) -> Added:
     """Add the documents of sources; it starts over if others choose the same ids meanwhile.
 
     `choose_ids` chooses the ids that documents lack, by default `SourceIds.of`. Documents whose
     files are gone are deleted if `deletes_missing`; what became part of a folder always leaves its
-    earlier ids.
+    earlier ids. After bad input nothing is changed, or, unless it `withdraws`, the batches before
+    stay.
     """
     from ..sources.tabular.column_agreement import agree_with
     from .source_ids import SourceIds
@@ -78,6 +102,8 @@ def add_sources(
             ids.origins,
             ids.moved,
             missing if deletes_missing or ids.parts else None,
+            share_read=sources.share_read,
+            withdraws=withdraws,
         )
         try:
             with _places_named(sources, ids.readings):
@@ -116,43 +142,130 @@ def sync(index: Index, sources: Sources) -> Added:
 
 
 def add(index: Index, addition: Addition) -> Added:
-    """Encode, stage and commit documents.
+    """Add documents in batches, each of which is encoded, staged and committed.
 
-    Texts that an interrupted addition has encoded are not encoded again.
+    Documents with given vectors are one batch. After bad input, nothing is changed. What was
+    committed before an interrupt stays: the same addition goes on from there.
     """
     if addition.vectors is None and not index.has_encoder:
         raise InputError(f"{index.path}: built from given vectors; expected vectors for these")
     index.check_writable()  # before texts are encoded, which takes long
     writer.drop_deleted_words(index)
-    with prepared(index, addition) as ready, ready.staged() as (change, staged):
-        notes = widened(change.base.columns, change.store.columns)
-        encoded, added = _committed(change, ready, staged)
-    return replace(
-        added,
-        notes=[*notes, *added.notes],
-        unchanged=staged.unchanged,
-        moved=staged.moved,
-        encoded=encoded + ready.encoded,
-    )
+    before = index.snapshot.columns
+    added, texts = Added(), Texts()
+    batches = Batches(index, addition.documents, is_one=addition.vectors is not None)
+    with LongAddition(index) as long:
+        try:
+            for batch in batches:
+                addition = _with_moved(index, addition, batch)
+                part = _of(addition, batch, batches)
+                more, new_texts = _add_batch(index, part, batch, batches, long)
+                added += more
+                texts += new_texts
+            fit_notes = long.finish()
+        except SlimdexError as error:
+            is_input = isinstance(error, InputError) and not isinstance(error, EncodingError)
+            long.stop(error, withdraws=is_input and addition.withdraws)
+            raise
+    if fit_notes is not None:  # those of the first batch's fit do not hold any more
+        added = replace(added, notes=fit_notes)
+    text_notes = texts.notes() if addition.vectors is None else []
+    changed_columns = widened(before, index.snapshot.columns)
+    return replace(added, notes=[*changed_columns, *added.notes, *text_notes])
 
 
-def _committed(change: Change, ready: Prepared, staged: Staged) -> tuple[int, Added]:
+def _add_batch(
+    index: Index, addition: Addition, batch: Batch, batches: Batches, long: LongAddition
+) -> tuple[Added, Texts]:
+    """Encode the documents of a batch before the writers' turn; stage and commit them in it."""
+    expected = _expected(addition, batch, batches.read)
+    with _counting(batch, expected), prepared(index, addition) as ready:
+        with ready.staged() as (change, staged):
+            undo = long.begin(change, batch, expected)
+            is_part = not batch.is_whole
+            encoded, added, texts = _committed(change, ready, staged, undo, is_part=is_part)
+        batches.took(ready.characters, ready.seconds)
+    long.committed(change, batch)
+    encoded += ready.encoded
+    counted = replace(added, unchanged=staged.unchanged, moved=staged.moved, encoded=encoded)
+    return counted, texts
+
+
+def _committed(
+    change: Change, ready: Prepared, staged: Staged, undo: Undo, *, is_part: bool
+) -> tuple[int, Added, Texts]:
     """Commit staged documents; returns the number of texts encoded, and the result."""
     if staged.first == staged.stop:
         if len(staged.gone):
-            writer.commit_deletion(change, staged.gone)
+            writer.commit_deletion(change, staged.gone, undo)
         else:
-            change.commit()
-        return 0, Added(0, 0, [], deleted=len(staged.gone))
+            change.commit(undo=undo)
+        return 0, Added(deleted=len(staged.gone)), Texts()
     given, known = staged.vectors, ready.known_to(change)
-    appended, encoded = append_vectors(
-        change, ready.encoder, staged.rows, staged.gone, known, given
+    kept = NO_VECTORS if given is not None else ready.kept(change, staged)
+    appended, encoded = append_vectors(change, ready.encoder, staged.rows, kept, known, given)
+    terms, words = ready.terms, ready.words
+    done = writer.add_staged(change, staged, appended, terms, words, undo, is_part=is_part)
+    return encoded, *done
+
+
+def _of(addition: Addition, batch: Batch, batches: Batches) -> Addition:
+    """The addition of a batch: only the last one deletes what is missing, as all has been read."""
+    missing = addition.missing if batch.is_last else None
+    if missing is not None and batch.first:
+        missing = partial(_missing_in_all, missing, batches)
+    return replace(
+        addition,
+        documents=batch.documents,
+        are_checked=addition.vectors is None,
+        missing=missing,
+        moved={} if batch.first else addition.moved,
     )
-    are_given = given is not None
-    added = writer.add_staged(
-        change, staged, appended, ready.terms, ready.words, are_given=are_given
-    )
-    return encoded, added
+
+
+def _missing_in_all(
+    missing: Callable[[DocumentStore, int], Rows], batches: Batches, store: DocumentStore, row: int
+) -> Rows:
+    """Documents that are missing, and that no batch before row `row` has either."""
+    return batches.unseen(store, missing(store, row))
+
+
+def _with_moved(index: Index, addition: Addition, batch: Batch) -> Addition:
+    """The addition with the texts of documents that are missing so far.
+
+    Their vectors need not be computed again if they turn out to be moved.
+    """
+    if addition.missing is None or batch.is_whole:
+        return addition
+    store = index.store
+    if addition.kept is not None and addition.kept.epoch == store.epoch:
+        return addition
+    missing = addition.missing(store, store.rows)
+    first_row = None if addition.kept is not None else store.rows
+    return replace(addition, kept=KeptVectors.of(store, missing), first_row=first_row)
+
+
+def _expected(addition: Addition, batch: Batch, read: int) -> int:
+    """Number of all documents of an addition, of which so many were read; 0 if unknown."""
+    share = None if batch.is_whole else addition.share_read()
+    return round(read / share) if share else 0
+
+
+@contextmanager
+def _counting(batch: Batch, expected: int) -> Iterator[None]:
+    """Report the progress of a batch, in documents of the whole addition."""
+    if batch.is_whole:
+        yield
+        return
+
+    def of_all(stage: str, done: int, total: int) -> tuple[int, int] | None:
+        if stage != ENCODING:
+            return None
+        so_far = batch.first + (batch.stop - batch.first) * done // max(total, 1)
+        return so_far, max(expected, batch.stop)
+
+    with progress_within(of_all):
+        yield
 
 
 @contextmanager
@@ -169,7 +282,7 @@ def _places_named(sources: Sources, readings: Sequence[Reading]) -> Iterator[Non
         why = ", ".join(sources.left_out() or [source.name for source in sources.opened])
         raise InputError(f"no documents ({why}); expected at least one") from error
     except EncodingError as error:
-        place = sources.place_of(error.ids[0], readings)
+        place = error.ids and sources.place_of(error.ids[0], readings)
         raise InputError(str(error) if place is None else f"{place}: {error}") from error
 
 

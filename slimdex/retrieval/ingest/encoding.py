@@ -23,6 +23,8 @@ from ..store.change import AppendedFile, Change
 from ..store.readings import PartlyRead
 from .encoded_texts import EncodedTexts, KeptVectors
 
+ENCODING = "encoding"
+"""Stage of progress."""
 WINDOW_ROWS = 1024
 """Rows encoded at a time; a kill loses those of a window or, if several processes encode, of the
 current window of each."""
@@ -35,24 +37,22 @@ TEXT_CHARACTERS = 2 * CHARACTERS_PER_TOKEN
 
 
 class EncodingError(InputError):
-    """Texts that other processes failed to encode, identified by the documents' ids."""
+    """Failure of the encoder; that of another process names the first and last document by ids."""
 
-    def __init__(self, ids: tuple[str, str], why: str) -> None:
-        first, last = ids
-        super().__init__(f"encoding the documents {first!r} to {last!r}: {why}")
+    def __init__(self, why: str, ids: tuple[str, str] | None = None) -> None:
+        super().__init__(f"encoding the documents {ids[0]!r} to {ids[1]!r}: {why}" if ids else why)
         self.ids = ids
 
 
 def encode_texts(
-    change: Change, encoder: Encoder, rows: slice, gone: Rows, known: EncodedTexts
-) -> int:
-    """Encode the texts of new rows, for `append_vectors`; return their number.
+    change: Change, encoder: Encoder, rows: slice, kept: KeptVectors, known: EncodedTexts
+) -> tuple[int, int]:
+    """Encode the texts of new rows, for `append_vectors`; return their number, and characters.
 
-    Those of replaced documents, and of documents in `gone`, have vectors. Raises `EncodingError` if
-    other processes fail to encode some.
+    Texts that other rows have keep their vectors. Raises `EncodingError` if the encoder fails.
     """
-    kept, work = KeptVectors.of(change, gone), _Work(change, encoder, rows)
-    encoding, count = Encoding(encoder, change.state.dim, work.did), 0
+    work = _Work(change, encoder, rows)
+    encoding, count, characters = Encoding(encoder, change.state.dim, work.did), 0, 0
     windows = (
         work.begin(_window(change, kept, known, part, work.most))
         for part in batches(rows.stop, WINDOW_ROWS, rows.start)
@@ -62,25 +62,27 @@ def encode_texts(
             if window.texts:
                 known.put(window.texts, vectors, lengths)
             count += len(window.texts)
+            characters += sum(map(len, window.texts))
             work.finish(window)
     except PartError as error:
         part = error.part.rows
-        raise EncodingError(change.store.ids_between(part.start, part.stop), str(error)) from error
+        ids = change.store.ids_between(part.start, part.stop)
+        raise EncodingError(str(error), ids) from error
     known.look_up_all()
-    return count
+    return count, characters
 
 
 def append_vectors(
     change: Change,
     encoder: Callable[[], Encoder],
     rows: slice,
-    gone: Rows,
+    kept: KeptVectors,
     known: EncodedTexts,
     given: GivenVectors | None = None,
 ) -> tuple[AppendedFile, int]:
     """Append the vectors of new rows to the file; return the file, and the number of texts encoded.
 
-    Vectors are given, those of replaced documents or of `gone` ones, known, or else encoded.
+    Vectors are given, kept from other rows, known, or else encoded.
     """
     vectors = change.vectors(rows.start)
     grown = AppendedFile(vectors, vectors.nbytes)
@@ -90,7 +92,6 @@ def append_vectors(
             vectors.append(given.rows(part.start, part.stop))
             progress("taking vectors", part.stop, len(given))
         return grown, 0
-    kept = KeptVectors.of(change, gone)
     for part in batches(rows.stop, WINDOW_ROWS, rows.start):
         window = _window(change, kept, known, part)
         new: Matrix = np.zeros((0, change.state.dim), dtype=np.float32)
@@ -192,7 +193,7 @@ class _Work:
 
     The longest texts of a window come first, and sources differ in length, so the number of
     finished documents says little about the remaining time. Windows without texts to encode are
-    counted with the next report: an interrupted addition is resumed from where it was, at its rate.
+    counted with the next report.
 
     `most` is the number of characters of a text that count.
     """
@@ -221,13 +222,13 @@ class _Work:
         self._finished += window.characters
         self._done = self._finished
         if window.rows.stop == self._last_row:
-            progress("encoding", self._documents, self._documents)
+            progress(ENCODING, self._documents, self._documents)
         elif window.texts:
             self._report()
 
     def _report(self) -> None:
         done = self._documents * self._done // self._total
-        progress("encoding", min(done, self._documents - 1), self._documents)
+        progress(ENCODING, min(done, self._documents - 1), self._documents)
 
 
 def encoded(
@@ -238,7 +239,7 @@ def encoded(
 ) -> tuple[Matrix, Lengths]:
     """Vectors (n, dim) of texts; (n, 2) tokens and tokens read, 0 if all are read.
 
-    `did` receives the texts of each step.
+    `did` receives the texts of each step. Raises `EncodingError` if the encoder fails.
     """
     vectors: Matrix = np.zeros((len(texts), dim), dtype=np.float32)
     lengths: Lengths = np.zeros((len(texts), 2), dtype=np.int64)
@@ -246,7 +247,10 @@ def encoded(
     enough = max(STEP_CHARACTERS, 4 * CHARACTERS_PER_TOKEN * tokens)
     for places in steps([len(text) for text in texts], enough):
         step = [texts[i] for i in places]
-        vectors[places], read = _measured(encoder, step, dim)
+        try:
+            vectors[places], read = _measured(encoder, step, dim)
+        except InputError as error:
+            raise EncodingError(str(error)) from error
         if len(read):
             lengths[places] = np.where(read[:, :1] > read[:, 1:], read, 0)
         if did is not None:

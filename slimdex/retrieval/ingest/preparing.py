@@ -11,18 +11,18 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
 from tempfile import TemporaryFile
+from time import perf_counter
 from typing import IO, Any
 
 import numpy as np
 
 from slimdex.indexes.arrays import Rows, batches
 from slimdex.indexes.errors import InputError
-from slimdex.indexes.execution.progress import note
 from slimdex.indexes.execution.workers import HERE
 
 from ..documents import Document
@@ -36,8 +36,8 @@ from ..store.draft import Ready, made_ready
 from ..store.snapshot import Snapshot
 from ..store.state import State
 from ..store.work_folder import work_folder
-from .encoded_texts import EncodedTexts, digests_of
-from .encoding import WINDOW_ROWS, encode_texts, encoded, reporting
+from .encoded_texts import EncodedTexts, KeptVectors
+from .encoding import ENCODING, WINDOW_ROWS, encode_texts, encoded, reporting
 from .staging import Addition, Staged, checked_document, contents_of, counter, stage
 
 FEW, FEW_CHARACTERS = WINDOW_ROWS, 1 << 20
@@ -49,7 +49,8 @@ class Prepared:
 
     def __init__(self, index: Index, addition: Addition) -> None:
         self.addition, self._index = addition, index
-        self.encoded = 0  # texts
+        self.encoded = self.characters = 0  # texts that were encoded, and their characters
+        self.seconds = 0.0  # that this took
         self.terms = TERMS  # of the lexical index; those of few documents are remembered
         self.words: Path | None = None  # those of many documents, unless others change the index
         self._ready = Ready()
@@ -73,18 +74,14 @@ class Prepared:
                     is_same = self._known is not None and self._known.spec == change.state.encoder
                     count = self._count if is_same else self._tokens_of
                     yield change, stage(change, self.addition, count)
-        if self._known is not None:
-            self._known.drop_used()
 
     def in_memory(self, documents: Sequence[Document]) -> None:
         """Encode few documents, and remember that."""
         self._count = _remembered(self._tokens_of)
-        documents = [checked_document(document) for document in documents]
-        self.addition = replace(self.addition, documents=documents, are_checked=True)
         ids = [document.id for document in documents]
         snapshot, rows = self._index.read(_looked_up, ids, self.addition.missing is not None)
         state = snapshot.state
-        self._known = EncodedTexts(None, state.encoder, state.dim)
+        self._known = EncodedTexts(state.encoder, state.dim)
         if state.settings is not None:
             self._index.read(Snapshot.loaded)
         self._ready = self._index.read(_made_ready, documents)
@@ -103,13 +100,12 @@ class Prepared:
             if staged.first == staged.stop:
                 return
             if self.addition.vectors is None:
-                known = EncodedTexts(folder, change.state.encoder, change.state.dim)
-                known.take_over(self._index.path)
-                if before := len(known):
-                    note(f"resumed after {before:,} texts encoded before")
+                known = EncodedTexts(change.state.encoder, change.state.dim)
                 encoder = self._index.encoder_of(change.state)
-                self.encoded = encode_texts(change, encoder, staged.rows, staged.gone, known)
-                self._known = known
+                kept, start = self.kept(change, staged), perf_counter()
+                done = encode_texts(change, encoder, staged.rows, kept, known)
+                self.encoded, self.characters = done
+                self.seconds, self._known = perf_counter() - start, known
             self.words = write_words(change, folder / "words", staged.stop)
 
     def discard(self) -> None:
@@ -123,7 +119,13 @@ class Prepared:
         state = change.base.state
         if self._known is not None and self._known.spec == state.encoder:
             return self._known
-        return EncodedTexts(None, state.encoder, state.dim)
+        return EncodedTexts(state.encoder, state.dim)
+
+    def kept(self, change: Change, staged: Staged) -> KeptVectors:
+        """Texts of documents that staged ones replace, or that are or may be gone."""
+        replaced = change.store.replaced_rows(change.base.state.rows)
+        kept = KeptVectors.of(change.base.store, np.union1d(replaced, staged.gone))
+        return kept.with_others(self.addition.kept)
 
     def encoder(self) -> Encoder:
         """The index's encoder."""
@@ -140,28 +142,28 @@ class Prepared:
         rows: Mapping[str, int],
     ) -> None:
         """Encode texts, except those of documents that these replace, by id."""
-        state, changed = snapshot.state, _changed(snapshot, documents, rows)
+        state, new = snapshot.state, changed(snapshot, documents, rows)
         texts = list[str]()
-        for part in batches(len(changed), WINDOW_ROWS):
-            texts += contents_of(changed[part], state.passages, self._count)
+        for part in batches(len(new), WINDOW_ROWS):
+            texts += contents_of(new[part], state.passages, self._count)
         if state.settings is None and texts:
             state.requested.check_count(len(texts))
-        self._find_terms(state, changed, texts)
+        self._find_terms(state, new, texts)
         unique = list(dict.fromkeys(text for text in texts if text))
-        store, replaced = snapshot.store, {rows.get(document.id, -1) for document in changed}
+        store, replaced = snapshot.store, {rows.get(document.id, -1) for document in new}
         gone: Rows = np.array(sorted(replaced - {-1}), dtype=np.int64)
         if self.addition.missing is not None:
             gone = np.union1d(gone, self.addition.missing(store, state.rows))
-        kept = set[bytes]()
-        for part in batches(len(gone), WINDOW_ROWS):
-            kept.update(digests_of(store.contents_of(gone[part])))
-        digests = digests_of(unique)
-        new = [text for text, digest in zip(unique, digests, strict=True) if digest not in kept]
-        if new:
-            encoder, did = self._index.encoder_of(state), reporting("encoding", len(new))
-            known.put(new, *encoded(encoder, new, state.dim, did))
+        kept = KeptVectors.of(store, gone).with_others(self.addition.kept)
+        unknown = np.delete(np.arange(len(unique)), kept.among(unique)[0])
+        if len(unknown):
+            texts = [unique[i] for i in unknown]
+            encoder, did = self._index.encoder_of(state), reporting(ENCODING, len(texts))
+            start = perf_counter()
+            known.put(texts, *encoded(encoder, texts, state.dim, did))
             known.look_up_all()
-            self.encoded = len(new)
+            self.encoded, self.characters = len(texts), sum(map(len, texts))
+            self.seconds = perf_counter() - start
 
     def _find_terms(
         self, state: State, documents: Sequence[Document], texts: Sequence[str]
@@ -202,21 +204,21 @@ def _remembered(count: Count) -> Count:
     return counted
 
 
-def _changed(
+def changed(
     snapshot: Snapshot, documents: Sequence[Document], row_of: Mapping[str, int]
 ) -> Sequence[Document]:
-    """Documents whose text, title or parts differ from those of the same id."""
-    changed = list[Document]()
+    """Documents whose text, title or parts differ from those of the same id, by `row_of`."""
+    new = list[Document]()
     for part in batches(len(documents), WINDOW_ROWS):
         rows = [row_of[each.id] for each in documents[part] if each.id in row_of]
         found = (snapshot.store.in_lines(rows) or snapshot.store.read(rows)).values()
         old = {each.id: (each.title, each.text, (*each.parts,)) for each in found}
-        changed += [
+        new += [
             each
             for each in documents[part]
             if old.get(each.id) != (each.title, each.text, (*each.parts,))
         ]
-    return changed
+    return new
 
 
 class _Kept:
@@ -256,17 +258,22 @@ def _characters(document: Any) -> int:
 
 @contextmanager
 def prepared(index: Index, addition: Addition) -> Iterator[Prepared]:
-    """Read and encode the documents of an addition; files of it last until the context ends."""
+    """Read and encode the documents of a batch; files of it last until the context ends."""
     rest = iter(addition.documents)
     few = list(islice(rest, FEW + 1))
     is_short = len(few) <= FEW and sum(map(_characters, few)) <= FEW_CHARACTERS
     if is_short and index.workers is HERE:
-        made = Prepared(index, replace(addition, documents=few))
+        few = few if addition.are_checked else [checked_document(document) for document in few]
+        made = Prepared(index, replace(addition, documents=few, are_checked=True))
         made.in_memory(few)
         yield made
         return
-    with work_folder(index.path) as folder, closing(_Kept(folder, chain(few, rest))) as kept:
-        made = Prepared(index, replace(addition, documents=kept))
+    with ExitStack() as stack:
+        folder = stack.enter_context(work_folder(index.path))
+        documents = addition.documents
+        if not isinstance(documents, list):
+            documents = stack.enter_context(closing(_Kept(folder, chain(few, rest))))
+        made = Prepared(index, replace(addition, documents=documents))
         made.in_files(folder)
         try:
             yield made

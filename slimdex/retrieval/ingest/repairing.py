@@ -97,7 +97,7 @@ def _replaced(index: Index) -> list[str]:
             f"{index.path}: kind {kind!r} is an untrusted factory string; expected one "
             f"of {', '.join(KINDS)} (`slimdex reduce {index.path}` chooses one)"
         )
-    remove_left_work(index.path, kept_seconds=0)  # vectors of texts that may be others
+    remove_left_work(index.path)
     writer.rebuild(index, fit_again=True)
     kept = {state.vectors, *([state.replacement.vectors] if state.replacement else [])}
     kept |= {segment.name for segment in state.segments} | {state.readings or state.vectors}

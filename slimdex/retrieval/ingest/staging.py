@@ -25,6 +25,7 @@ from ..sources.given_vectors import ChosenVectors, GivenVectors, check_vectors
 from ..store.change import Change
 from ..store.document_store import DocumentStore
 from ..store.passages import Cut, DocumentRows, part_fault
+from .encoded_texts import KeptVectors
 
 INSERTED, INSERTED_CHARACTERS = 1024, 1 << 24
 """Documents, and their characters, written at a time."""
@@ -74,7 +75,7 @@ class NoDocumentsError(InputError):
 
 @dataclass(frozen=True)
 class Addition:
-    """Documents to add, and what is known of them.
+    """Documents to add, all of them or those of a batch, and what is known of them.
 
     Once they are staged, `missing` receives the store and the first row of these documents, and
     returns the first rows of documents to delete in the same commit. With it, documents to add are
@@ -89,6 +90,10 @@ class Addition:
     moved: Mapping[str, str] = field(default_factory=dict)
     missing: Callable[[DocumentStore, int], Rows] | None = None
     are_checked: bool = False  # True for documents of `checked_document`
+    kept: KeptVectors | None = None  # of documents that may turn out to be moved
+    first_row: int | None = None  # of earlier batches, whose documents may be moved ones
+    share_read: Callable[[], float | None] = lambda: None  # of the documents, 0 to 1
+    withdraws: bool = True  # False: after bad input, earlier batches stay for the next try
 
 
 def stage(change: Change, addition: Addition, tokens_of: Count) -> Staged:
@@ -130,7 +135,7 @@ def stage(change: Change, addition: Addition, tokens_of: Count) -> Staged:
     for before, now in addition.moved.items():
         store.move_place(before, now)
     gone = missing(store, first) if missing else NO_ROWS
-    moved = store.count_moved(first, gone) if len(gone) else 0
+    moved = store.count_moved(addition.first_row or first, gone)
     unchanged = _unchanged(change, first, stop, vectors)
     if vectors is not None and len(unchanged):
         vectors = ChosenVectors(vectors, without(np.arange(stop - first), unchanged - first))

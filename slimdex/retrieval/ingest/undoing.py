@@ -17,12 +17,13 @@ from slimdex.indexes.errors import CorruptError, InputError
 from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.vectors.vector_file import VectorFile
 
+from ..atomic_files import FileRecord
 from ..index import Index
 from ..lexical.word_index import write_extended
 from ..store.change import AppendedFile, Change
 from ..store.derived import rows_with_text, word_faults
 from ..store.index_files import load_index, save_codes, with_moments
-from ..store.manifest import Manifest
+from ..store.manifest import Manifest, Undo
 from ..store.state import State
 from .fitting import ROLES
 
@@ -42,23 +43,41 @@ def undo(index: Index) -> Undone:
     damaged; then nothing is changed.
     """
     with index.change() as change:
-        head = change.base.manifest
-        before = _before(change)
-        added = np.arange(before.state.rows, head.state.rows)
-        deleted = np.union1d(before.deleted, added)
-        restored, removed = without(head.deleted, deleted), without(deleted, head.deleted)
-        state = _words_as(change, change.next_state(), before)
-        state, grown = _fitted_as(change, state, before.state)
-        state = replace(
-            state,
-            epoch=state.epoch + 1,
-            hybrid=before.state.hybrid,
-            requested=before.state.requested,
-        )
-        change.store.forget_places(np.union1d(restored, removed))
-        change.commit(state, delete=removed, restore=restored, grown=grown)
-        rows = head.document_rows
-        return Undone(rows.number(restored), rows.number(removed))
+        return _undone(change)
+
+
+def withdraw(index: Index, before: FileRecord) -> bool:
+    """Return to the state before an addition that failed, kept in a file, for good.
+
+    Returns False, and changes nothing, if others have changed the index meanwhile.
+    """
+    with index.change() as change:
+        if change.base.state.files.get("before") != before:
+            return False
+        _undone(change, "never")
+        return True
+
+
+def _undone(change: Change, undo: Undo = "alone") -> Undone:
+    """Commit the state before the last change."""
+    head = change.base.manifest
+    before = _before(change)
+    added = np.arange(before.state.rows, head.state.rows)
+    deleted = np.union1d(before.deleted, added)
+    restored, removed = without(head.deleted, deleted), without(deleted, head.deleted)
+    state = _words_as(change, change.next_state(), before)
+    state, grown = _fitted_as(change, state, before.state)
+    state = replace(
+        state,
+        epoch=state.epoch + 1,
+        hybrid=before.state.hybrid,
+        requested=before.state.requested,
+        unfinished=None,
+    )
+    change.store.forget_places(np.union1d(restored, removed))
+    change.commit(state, delete=removed, restore=restored, grown=grown, undo=undo)
+    rows = head.document_rows
+    return Undone(rows.number(restored), rows.number(removed))
 
 
 def _before(change: Change) -> Manifest:

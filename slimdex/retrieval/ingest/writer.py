@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from slimdex.indexes.arrays import Rows, without
-from slimdex.indexes.errors import CorruptError, InputError, shortened
+from slimdex.indexes.codes.kinds import FLAT
+from slimdex.indexes.errors import CorruptError, InputError
 from slimdex.indexes.reducers.moments import Moments
-from slimdex.indexes.search.reduced_index import NO_ROWS
 from slimdex.indexes.settings import Settings
 from slimdex.indexes.vectors.vector_file import VectorFile
 
@@ -34,14 +34,11 @@ from ..store.derived import (
 )
 from ..store.index_files import encode_rows, fit, save_codes, with_moments
 from ..store.manifest import Undo
-from ..store.passages import DocumentRows
 from ..store.snapshot import Loaded, Snapshot
 from ..store.state import Certificate, State
 from ..store.work_folder import work_folder
+from .added import Added, Texts
 from .staging import Staged
-
-NAMED = 3
-"""Documents named in a note."""
 
 MOST_UNCOUNTED, UNCOUNTED_SHARE, DELETED_SHARE = 1024, 64, 8
 """Most last rows that are missing from the file of moments, or one row in so many, if that is more;
@@ -49,23 +46,7 @@ most deleted rows that are still in it, or one in so many of its rows, if that i
 needs the moments adds and subtracts these."""
 
 
-@dataclass(frozen=True)
-class Added:
-    """Result of an addition."""
-
-    documents: int  # number added
-    replaced: int  # number of these that replaced an older document
-    notes: list[str]
-    unchanged: int = 0  # skipped as identical to existing ones
-    refitted: bool = False  # True if the reducer and the codes were refitted afterwards
-    deleted: int = 0  # documents that disappeared from their source
-    moved: int = 0  # number of these that were added under another id
-    encoded: int = 0  # texts encoded; the others kept their vectors
-    # "path" and "note" of each file that was left out or could not be read:
-    file_notes: list[dict[str, str]] = field(default_factory=list)
-
-
-def commit_deletion(change: Change, documents: Rows) -> None:
+def commit_deletion(change: Change, documents: Rows, undo: Undo = "alone") -> None:
     """Delete documents by their first rows; many are subtracted from the moments at once."""
     if len(documents):
         rows = change.document_rows().all_rows(documents)
@@ -73,7 +54,7 @@ def commit_deletion(change: Change, documents: Rows) -> None:
         if state is None:
             moments = change.base.moments().subtract(change.moments_of(rows))
             state = with_moments(change.path, change.next_state(), moments)
-        change.commit(state, delete=rows)
+        change.commit(state, delete=rows, undo=undo)
 
 
 def delete(index: Index, ids: Sequence[str] | None, where: str | None) -> int:
@@ -101,13 +82,15 @@ def add_staged(
     appended: AppendedFile,
     terms: Terms = TERMS,
     words: Path | None = None,
+    undo: Undo = "alone",
     *,
-    are_given: bool = False,
-) -> Added:
+    is_part: bool = False,
+) -> tuple[Added, Texts]:
     """Commit staged documents; delete those that are gone, and older ones of the same ids.
 
-    Their vectors are in `appended`; they `are_given` unless the encoder's. `words` is a folder with
-    the terms of the new rows, if they are indexed already.
+    Their vectors are in `appended`. `words` is a folder with the terms of the new rows, if they are
+    indexed already. `undo`: see `Change.commit`. A `part` of an addition is followed by a fit of
+    all its documents.
     """
     before, old, gone = change.base, change.base.state, staged.gone
     vectors = change.vectors(staged.stop)
@@ -125,18 +108,18 @@ def add_staged(
         kept = before.moments().subtract(change.moments_of(replaced))
         moments = change.moments_from(old.rows, vectors).merge(kept)
         state = with_moments(change.path, state, moments)
-        settings, notes = _outgrown(old, moments, kept.n)
+        settings, notes = _outgrown(old, moments, kept.n, is_part=is_part)
     state, grown = with_documents(change, state)
     if settings is None:
         loaded, state, norms = _extended(before, state, vectors)
     else:
         state = fit(change.path, state, vectors, moments, settings)
         loaded, state, norms = _encoded(change, state)
-    if not are_given:
-        notes += _unread(change, rows, staged.stop)
-    change.commit(state, delete=replaced, grown=[appended, *grown, *norms], loaded=loaded)
-    count = rows.number_before(staged.stop) - rows.number_before(old.rows)
-    return Added(count, len(replaced_documents), notes, deleted=len(gone))
+    texts = Texts.of(change, rows, staged.stop)
+    files = [appended, *grown, *norms]
+    change.commit(state, delete=replaced, grown=files, undo=undo, loaded=loaded)
+    replaced_count, gone_count = len(replaced_documents), len(gone)
+    return Added(texts.documents, replaced_count, notes, deleted=gone_count), texts
 
 
 def keep_certificate(index: Index, certificate: Certificate) -> None:
@@ -233,40 +216,6 @@ def _rebuild(change: Change, settings: Settings | None, fit_again: bool) -> None
     change.commit(state, grown=[*grown, *norms], undo="never", loaded=loaded)
 
 
-def _unread(change: Change, rows: DocumentRows, stop: int) -> list[str]:
-    """Notes on new texts, before row `stop`, that the encoder read only in part.
-
-    `rows` has their documents.
-    """
-    first = change.base.state.rows
-    added = rows.number_before(stop) - rows.number_before(first)
-    notes = []
-    if cut := (rows.firsts >= first).sum():
-        passages = rows.counts[rows.firsts >= first].sum()
-        notes.append(f"{cut:,} of {added:,} documents cut into {passages:,} passages")
-    if empty := int((change.textless() >= first).sum()):
-        notes.append(f"{empty:,} of {added:,} documents have no text: no search finds them")
-    documents, part = change.store.readings.partly_read(rows, NO_ROWS, first)
-    if len(documents):
-        ids = change.store.ids_of(documents[:NAMED])
-        names = ", ".join(shortened(id, 80) for id in ids)
-        more = ", ..." if len(documents) > NAMED else ""
-        notes.append(
-            f"{len(documents):,} of {added:,} documents are longer than the encoder reads: "
-            f"{share(part)} of their text was read, and only that is found ({names}{more})"
-        )
-    return notes
-
-
-def share(part: float) -> str:
-    """Format a share as a percentage.
-
-    >>> share(0.256), share(0.003)
-    ('26%', 'less than 1%')
-    """
-    return f"{part:.0%}" if part >= 0.01 else "less than 1%"
-
-
 def _with_old_moments(change: Change, state: State, gone: Rows) -> State | None:
     """The next state with the committed file of moments; None if it would differ by many rows.
 
@@ -294,19 +243,23 @@ def _keeps_fit(before: Snapshot, replaced: Rows) -> bool:
     )
 
 
-def _outgrown(state: State, moments: Moments, kept: int) -> tuple[Settings | None, list[str]]:
+def _outgrown(
+    state: State, moments: Moments, kept: int, *, is_part: bool
+) -> tuple[Settings | None, list[str]]:
     """Settings to refit with, or None; and notes, unless the index was a small one before.
 
     A refit is necessary at first, when a small corpus has grown, and when nothing that the reducer
-    was fitted on is left: no document is `kept`.
+    was fitted on is left: no document is `kept`. The first part of an addition is searched exactly,
+    since its rows may be too few to train the kind on.
     """
     if state.settings is None:
-        return state.requested.fitted(moments)
+        fitted, notes = state.requested.fitted(moments)
+        return (replace(fitted, kind=FLAT.name), []) if is_part else (fitted, notes)
     was_small = not state.requested.matches(state.settings, state.dim)
     if not kept and moments.n:
         fitted, notes = state.requested.fitted(moments)
         return fitted, [] if was_small else notes
-    if not was_small:
+    if not was_small or is_part:
         return None, []
     try:
         fitted, _ = state.requested.fitted(moments)

@@ -33,7 +33,8 @@ def facts(snapshot: Snapshot) -> dict[str, Any]:
     probes = index.index.probes
     lists = {} if probes is None else {"lists_probed": probes[0], "lists": probes[1]}
     said = proved and proved.said(state.settings, snapshot.searchable_count, snapshot.noun)
-    cut_documents, share = snapshot.store.readings.partly_read(rows, snapshot.deleted)
+    cut_documents, tokens, read = snapshot.store.readings.partly_read(rows, snapshot.deleted)
+    share = read / tokens if tokens else 1.0
     cut = len(cut_documents)
     words = word_bytes(snapshot)
     return {

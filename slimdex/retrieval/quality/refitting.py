@@ -11,9 +11,9 @@ from slimdex.indexes.errors import InputError
 from slimdex.indexes.execution.progress import listening
 
 from ..index import Index
+from ..ingest.added import Added
 from ..ingest.adding import add_documents, sync
 from ..ingest.fitting import refit as fit_again
-from ..ingest.writer import Added
 from ..sources.asked_sources import AskedSources, remember_sources
 from ..store.snapshot import Snapshot
 from .health import Drift, drift

@@ -35,6 +35,7 @@ from ..lexical.word_index import ScoredRows
 from ..passages import headings_of, part_at
 from ..store.snapshot import Snapshot
 from ..store.state import State
+from ..store.unfinished import was_stopped
 from .code_ranking import CodeRanking
 from .request import PASSAGE, Hits, SearchRequest, first_stage, reranked
 
@@ -70,8 +71,8 @@ def rows_for(snapshot: Snapshot, request: SearchRequest) -> IndexRows:
 
     Raises `InputError` as `answer`, which evaluates a condition only once if it is asked before.
     """
-    if unfinished := snapshot.unfinished:
-        raise InputError(f"{snapshot.path} holds no documents yet; {unfinished}")
+    if was_stopped(snapshot.path, snapshot.state):
+        raise InputError(f"{snapshot.path} holds no documents yet; {snapshot.unfinished}")
     return IndexRows.of(snapshot, request)
 
 

@@ -134,7 +134,8 @@ def _add_searches(server: AgentsServer, asked: Asked, places: Mapping[str, Path]
         found = await asked(index, partial(commands.search, request=request), request.where)
         hits = [hit_from_json(hit) for hit in found["hits"][0]]
         is_chance = bool(hits) and are_by_chance(hits, found["chance_score"], query)
-        note = " ".join(filter(None, (found.get("remark"), BY_CHANCE if is_chance else "")))
+        by_chance = BY_CHANCE if is_chance else ""
+        note = " ".join(filter(None, (found.get("remark"), found["unfinished"], by_chance)))
         return _passages(hits, places.get(found["index"]), query, note)
 
     @server.tool(annotations=READS)

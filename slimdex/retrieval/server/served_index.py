@@ -23,7 +23,7 @@ from slimdex.indexes.execution.progress import spent
 from ..collection import Collection
 from ..documents import Document, Hit
 from ..encoders.base import CountingEncoder, encode_queries
-from ..ingest.writer import Added
+from ..ingest.added import Added
 from ..quality.refitting import add_settled
 from ..search.request import SearchRequest, first_stage, joined, reranked
 from ..store.manifest import Manifest

@@ -39,6 +39,7 @@ class PythonSource:
         package = spec.removeprefix(PREFIX)
         library = Path(sysconfig.get_paths()["stdlib"])
         self._files = sorted(_package_files(package) if package else _files_below(library, ""))
+        self._modules_read = 0
         if not self._files:
             raise InputError(f"{spec}: no Python files; expected a package, such as python:numpy")
 
@@ -53,11 +54,17 @@ class PythonSource:
         changed = [path.stat().st_mtime_ns for _, path in self._files]
         return stamp_of(max(changed), self.fingerprint(), *changed)
 
+    @property
+    def share_read(self) -> float:
+        """Share of the modules that were read so far."""
+        return self._modules_read / len(self._files)
+
     def batches(self, reading: Reading = Reading()) -> Iterator[list[Document]]:
         """Yield the documents of one module at a time; ids are qualified names without prefix."""
         origin = reading.origin(self.stamp)
         seen = set[str]()
-        for module, path in self._files:
+        for number, (module, path) in enumerate(self._files, start=1):
+            self._modules_read = number
             try:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore", SyntaxWarning)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -75,6 +76,10 @@ class Source(Protocol):
     def stamp(self) -> str:
         """Stamp of the whole source, see `origins.stamp_of`; empty if its files have their own."""
 
+    @property
+    def share_read(self) -> float | None:
+        """Share of the source that was read so far, 0 to 1; None if its size is unknown."""
+
     def batches(self, reading: Reading = Reading()) -> Iterator[list[Document]]:
         """Yield documents in the order of the source."""
 
@@ -138,6 +143,7 @@ class TextSource:
     def __init__(self, file: InputFile) -> None:
         self.name, self.place, self.origin, self.notes = file.name, file.place, file, file.notes
         self.columns: Mapping[str, str] = {}
+        self._lines_read = 0
 
     def fingerprint(self) -> str:
         """Digest of path, size and modification time."""
@@ -150,19 +156,32 @@ class TextSource:
 
     def batches(self, reading: Reading = Reading()) -> Iterator[list[Document]]:
         """Yield documents in the order of the file."""
-        prefix = self.origin.id_prefix if reading.prefix is None else reading.prefix
-        origin = reading.origin(self.stamp)
         try:
             with open_text(self.origin.path) as lines:
                 numbered = enumerate(bounded_lines(lines, self.name), start=1)
-                documents = (
-                    Document(f"{prefix}:{number}", text, origin=origin)
-                    for number, line in numbered
-                    if (text := line.strip())
-                )
-                yield from in_batches(documents, BATCH)
+                yield from in_batches(self._documents(numbered, reading), BATCH)
         except UNREADABLE as error:
             raise InputError(f"{self.name}{unreadable(error, self.origin.path)}") from error
+
+    def _documents(
+        self, numbered: Iterable[tuple[int, str]], reading: Reading
+    ) -> Iterator[Document]:
+        prefix = self.origin.id_prefix if reading.prefix is None else reading.prefix
+        origin = reading.origin(self.stamp)
+        for number, line in numbered:
+            self._lines_read = number
+            if text := line.strip():
+                yield Document(f"{prefix}:{number}", text, origin=origin)
+
+    @property
+    def share_read(self) -> float | None:
+        """Share of the file's lines that were read so far."""
+        return self._lines_read / self._line_count if self._line_count else None
+
+    @cached_property
+    def _line_count(self) -> int:
+        with open_text(self.origin.path) as lines:
+            return sum(1 for _ in lines)
 
 
 def read_pairs(path: str) -> list[tuple[str, str]]:
@@ -245,6 +264,12 @@ class Sources:
             for batch in _batches(source, reading)
         )
         return _checked(found, self.vectors) if isinstance(self.vectors, ArrayVectors) else found
+
+    def share_read(self) -> float | None:
+        """Share of the sources that was read so far, as if all had one size; None if unknown."""
+        shares = [source.share_read for source in self.opened]
+        known = [share for share in shares if share is not None]
+        return sum(known) / len(shares) if len(known) == len(shares) else None
 
     def origins(self, readings: Sequence[Reading]) -> set[str]:
         """Existing files that have a stamp; complete once the documents are read."""

@@ -59,7 +59,7 @@ class Change:
 
     Attributes
     ----------
-    state : the state to commit.
+    state : the state to commit; after that, the committed one.
     store : the committed documents and the new ones.
     workers : compute work that can be split.
     """
@@ -168,6 +168,7 @@ class Change:
             each.result()
         self.discard()
         self._publish(manifest, loaded)
+        self.state = manifest.state
         self.store.remember(manifest.state.rows)
 
     def commit_copies(self, manifest: Manifest, loaded: Loaded | None) -> None:

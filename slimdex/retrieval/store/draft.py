@@ -703,16 +703,19 @@ class Draft(DocumentStore):
     def count_moved(self, first_row: int, gone: Rows) -> int:
         """Number of the documents to delete whose content recurs from `first_row` on under another
         id."""
+        if not len(gone):
+            return 0
+        earlier = f"""SELECT id FROM {self.live('id, "row"')} WHERE "row" < ?"""
         ((count,),) = self.fetch(
             f"""WITH old AS (
                 SELECT md5(title || chr(10) || text) AS hash, count(*) AS count FROM {OWN}
                 WHERE "row" IN (SELECT unnest(?::BIGINT[])) GROUP BY 1
             ), new AS (
                 SELECT md5(title || chr(10) || text) AS hash, count(*) AS count FROM {OWN}
-                WHERE "row" >= ? AND id NOT IN (FROM {self.live("id")}) GROUP BY 1
+                WHERE "row" >= ? AND id NOT IN ({earlier}) GROUP BY 1
             )
             SELECT coalesce(sum(least(old.count, new.count)), 0) FROM old JOIN new USING (hash)""",
-            [gone.tolist(), first_row],
+            [gone.tolist(), first_row, first_row],
         )
         return int(count)
 

@@ -144,19 +144,19 @@ class Readings:
         rows: Rows = known[known[:, 1] == 0, 0]
         return rows
 
-    def partly_read(self, rows: DocumentRows, deleted: Rows, first: int = 0) -> tuple[Rows, float]:
+    def partly_read(
+        self, rows: DocumentRows, deleted: Rows, first: int = 0
+    ) -> tuple[Rows, int, int]:
         """First rows of the live documents from row `first` on whose text or passages were read
-        only in part, in order, and the share of these tokens that was read.
+        only in part, in order; the tokens of these texts, and how many of these were read.
 
         `rows` are those of the documents, and `deleted` those of deleted ones.
         """
         known = self._entries_from(first)
         known = known[(known[:, 1] > known[:, 2]) & (known[:, 2] >= 0)]
         known = known[np.isin(known[:, 0], deleted, invert=True)]
-        if not len(known):
-            return known[:, 0], 1.0
-        documents = np.unique(rows.documents(known[:, 0]))
-        return documents, float(known[:, 2].sum() / known[:, 1].sum())
+        documents = np.unique(rows.documents(known[:, 0])) if len(known) else known[:, 0]
+        return documents, int(known[:, 1].sum()), int(known[:, 2].sum())
 
 
 def _merged(known: Entries, added: Sequence[Entries]) -> Entries:

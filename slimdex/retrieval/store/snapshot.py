@@ -33,7 +33,7 @@ from .lines import line_files
 from .manifest import Manifest
 from .passages import DocumentRows
 from .state import State
-from .work_folder import left_files
+from .unfinished import unfinished
 
 if TYPE_CHECKING:
     import pyarrow
@@ -165,9 +165,8 @@ class Snapshot:
 
     @property
     def unfinished(self) -> str:
-        """A sentence if an interrupted build has left texts, and no documents; else empty."""
-        is_left = self.state.settings is None and left_files(self.path)
-        return "its build is unfinished: run it again" if is_left else ""
+        """A sentence on a long addition that goes on or was stopped; empty without one."""
+        return unfinished(self.path, self.state)
 
     @property
     def noun(self) -> str:

@@ -19,7 +19,15 @@ from slimdex.indexes.json_text import READABLE, parsed
 from slimdex.indexes.settings import Settings, as_settings
 from slimdex.indexes.vectors.vector_file import STORED, VectorFile
 
-from ..atomic_files import ENDINGS, OUR_FILES, STORED_ENDINGS, FileRecord, file_name, stored_as
+from ..atomic_files import (
+    ENDINGS,
+    OUR_FILES,
+    STORED_ENDINGS,
+    WORK,
+    FileRecord,
+    file_name,
+    stored_as,
+)
 from ..encoders.adapters import plain_spec
 from ..encoders.base import AUTO as ANY
 from ..encoders.base import Encoder, check_spec, passage_tokens
@@ -28,6 +36,8 @@ from ..lexical.fusion import AUTO, OFF
 FORMAT = 2
 """Version of the tables, the state and the folder's layout: see docs/file-format.md."""
 
+LATER = ("moments_deleted", "unfinished")
+"""Fields of the state that earlier development versions of the format lack."""
 MOST_DIM = 1 << 20
 """Largest accepted dimension of a vector."""
 MOST_TRAILING = 256
@@ -98,6 +108,43 @@ class Replacement:
         """The vectors so far, in the index's folder."""
         dtype = STORED[stored_as(self.vectors)]
         return VectorFile(folder / self.vectors, self.dim, self.rows, dtype)
+
+
+@dataclass(frozen=True)
+class Unfinished:
+    """A long addition, some of whose batches are committed.
+
+    Attributes
+    ----------
+    work : its work folder, which is locked while its process lives.
+    documents : number of its documents that are in, unchanged ones included.
+    expected : number of all its documents, as far as that can be told; 0 if unknown.
+    builds : True for the first addition of the index, which the same `build` continues.
+    """
+
+    work: str
+    documents: int = 0
+    expected: int = 0
+    builds: bool = False
+
+    @property
+    def said(self) -> str:
+        """How many documents are in.
+
+        >>> Unfinished("work-0123abcd", 4096, 15_800).said
+        '4,096 of about 15,800 documents are in'
+        """
+        of = f" of about {self.expected:,}" if self.expected > self.documents else ""
+        return f"{self.documents:,}{of} documents are in"
+
+    def check(self) -> None:
+        """Raise `ValueError` or `TypeError` for values that no addition has."""
+        if not isinstance(self.work, str) or not WORK.fullmatch(self.work):
+            raise ValueError(f"work folder {self.work!r}; expected work- and eight digits")
+        _whole("documents of an addition", self.documents, 0)
+        _whole("expected documents of an addition", self.expected, 0)
+        if type(self.builds) is not bool:
+            raise TypeError(f"builds={self.builds!r}; expected true or false")
 
 
 @dataclass(frozen=True)
@@ -211,6 +258,7 @@ class State:
     words : the folder of the lexical index, None without one.
     words_rows : rows whose words are in that folder; None for all.
     hybrid : the fusion that labels chose: "off", "auto", "rrf" or a weight; None without labels.
+    unfinished : a long addition that has not ended, or was stopped; None without one.
     fit : figures of the rows that the reducer was fitted on, as listed in `FIT`; empty before the
         first fit. These rows are the ones numbered below "rows".
     """
@@ -241,6 +289,7 @@ class State:
     words: str | None = None
     words_rows: int | None = None
     hybrid: str | None = None
+    unfinished: Unfinished | None = None
 
     @classmethod
     def new(
@@ -354,11 +403,11 @@ class State:
         return file_name(held, self.generation, ending)
 
     def to_json(self) -> str:
-        """Serialise for the manifest, with `moments_deleted` only if there are any.
+        """Serialise for the manifest, without `LATER` fields that are empty.
 
-        Earlier development versions, which subtract no rows, refuse that.
+        Earlier development versions refuse these fields.
         """
-        values = {n: v for n, v in vars(self).items() if v or n != "moments_deleted"}
+        values = {name: value for name, value in vars(self).items() if value or name not in LATER}
         return json.dumps(values, default=vars)
 
     @classmethod
@@ -371,6 +420,8 @@ class State:
             values["lines"] = values["lines"] and Lines(**values["lines"])
             values["segments"] = [Segment(**segment) for segment in values["segments"]]
             values["replacement"] = (new := values["replacement"]) and Replacement(**new)
+            if values.get("unfinished") is not None:
+                values["unfinished"] = Unfinished(**values["unfinished"])
             values["files"] = {role: FileRecord(**f) for role, f in values["files"].items()}
             proved = values["certificate"]
             values["certificate"] = proved if proved is None else Certificate.read(proved)
@@ -439,6 +490,8 @@ class State:
                 if value > largest:
                     raise ValueError(f"{name}={value} of a replacement; expected at most {largest}")
             check_spec(new.encoder)
+        if self.unfinished is not None:
+            self.unfinished.check()
         for role, record in self.files.items():
             _check_name(role, record.name)
             _whole(f"bytes of {role}", record.bytes, 0)

@@ -1,8 +1,7 @@
 """Work folder: files of a change that is computed before its turn, until they are committed.
 
 It is locked while its process lives. The commits of others leave it alone, and remove the folders
-that killed processes left. A folder with encoded texts is left longer: the next addition needs
-them.
+that killed processes left.
 """
 
 from __future__ import annotations
@@ -20,16 +19,13 @@ from ..atomic_files import LOCK_TRIES, SPILL, WORK, remove
 from ..locks import FileLock
 
 LOCK = "owner"
-RESUMABLE = "encoded"
-"""Beginning of the names of files that a failed change leaves to the next one."""
-KEPT_SECONDS = 7 * 24 * 3600
 SPILL_SECONDS = 24 * 3600
 """Age of a folder of DuckDB's whose process must have been killed: none computes as long."""
 
 
 @contextmanager
 def work_folder(index: Path) -> Iterator[Path]:
-    """Create a folder in an index's folder; at the end remove it, unless it has resumable files."""
+    """Create a folder in an index's folder; at the end remove it, unless this is a fork."""
     for _ in range(LOCK_TRIES):
         work = index / f"work-{token_hex(4)}"
         work.mkdir()
@@ -40,7 +36,7 @@ def work_folder(index: Path) -> Iterator[Path]:
             try:
                 yield work
             finally:
-                is_left = bool(resumable(work)) or os.getpid() != process
+                is_left = os.getpid() != process
                 if not is_left:
                     remove(work)
         if not is_left:
@@ -49,37 +45,11 @@ def work_folder(index: Path) -> Iterator[Path]:
     raise InUseError(f"{work}: another process has removed it; expected it to stay")
 
 
-def resumable(work: Path) -> list[Path]:
-    """Files in a work folder that another change can use."""
-    return [path for path in work.glob(f"{RESUMABLE}-*") if path.suffix != ".tmp"]
-
-
-def left_files(index: Path) -> list[Path]:
-    """Files that interrupted changes of an index have left to the next one."""
-    folders = [folder for folder in work_folders(index) if not is_held(folder)]
-    return [file for folder in folders for file in resumable(folder)]
-
-
-@contextmanager
-def left_work(index: Path) -> Iterator[list[Path]]:
-    """The folders that interrupted changes have left, locked; removed at the end."""
-    with ExitStack() as stack:
-        folders = list[Path]()
-        for path in work_folders(index):
-            with suppress(InUseError, InputError):
-                stack.enter_context(FileLock(path, LOCK).held(0))
-                folders.append(path)
-        yield folders
-        for path in folders:
-            if not resumable(path):
-                remove(path)
-
-
-def remove_left_work(index: Path, kept_seconds: float = KEPT_SECONDS) -> None:
+def remove_left_work(index: Path) -> None:
     """Remove the work folders in an index's folder whose processes have ended.
 
     Each is locked meanwhile: a process that has just created it would otherwise lock it after it
-    was found unlocked, and lose its files. Resumable files of the last `kept_seconds` stay.
+    was found unlocked, and lose its files.
     """
     for path in index.iterdir():
         if SPILL.fullmatch(path.name) and _age(path) > SPILL_SECONDS:
@@ -90,10 +60,6 @@ def remove_left_work(index: Path, kept_seconds: float = KEPT_SECONDS) -> None:
             with ExitStack() as stack:
                 if path.is_dir():
                     stack.enter_context(FileLock(path, LOCK).held(0))
-                if kept := {f for f in resumable(path) if _age(f) < kept_seconds}:
-                    for file in {*path.iterdir()} - kept - {*path.glob(f"{LOCK}.*")}:
-                        remove(file)
-                    continue
                 lock = _lock_of(path)
                 remove(path)
                 is_kept = lock is not None and lock == _lock_of(path)

@@ -1,3 +1,5 @@
+"""Methods over the vectors of a set, each in its own process."""
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -6,16 +8,25 @@ import pytest
 
 from slimdex.bench.engines.registry import Method
 from slimdex.bench.experiments import retrieval_study as grids
-from slimdex.bench.experiments.retrieval_study import Task, measure_grid
-from slimdex.bench.reporting.retrieval_tables import of_task
+from slimdex.bench.experiments.retrieval_study import (
+    Task,
+    measure_grid,
+    measure_peers,
+    uncompressed,
+)
+from slimdex.bench.memory_cap import MemoryGroup
+from slimdex.bench.reporting.retrieval_tables import of_task, peers
 from slimdex.bench.rows import ResultsFile
+from slimdex.indexes.errors import InputError
 from slimdex.indexes.execution.progress import listening
 from slimdex.indexes.options import REDUCERS
 from slimdex.indexes.settings import Settings
 from tests.bench.conftest import ABOUT
 
+AMPLE, TOO_SMALL = 1 << 30, 1 << 20
+"""Caps of memory in bytes."""
 SMALL = [
-    grids.uncompressed(48),
+    uncompressed(48),
     Method("slimdex", Settings(k=24), (0, 200)),
     Method("too much", Settings(k=96)),
 ]
@@ -24,7 +35,7 @@ SMALL = [
 @pytest.mark.parametrize("dim", [384, 768])
 def test_every_method_of_the_grid_suits_the_vectors(dim: int) -> None:
     methods = grids.grid(dim, 60_000)
-    assert methods[0] == grids.uncompressed(dim)
+    assert methods[0] == uncompressed(dim)
     assert len(set(methods)) == len(methods)
     for method in methods:
         if method.settings:
@@ -61,6 +72,68 @@ def test_rows_are_measured_once_and_a_killed_run_goes_on(
     report = lambda stage, done, total: measured_again.append(f"{stage} {done}/{total}")  # noqa: E731
     with listening(report):
         measure_grid(task, ResultsFile(path), ABOUT)
-    assert measured_again == ["words, words 1/3", "words, words 2/3", "words, words 3/3"]
+    own = [line for line in measured_again if line.startswith("words")]
+    assert own == ["words, words 1/3", "words, words 2/3", "words, words 3/3"]
     rows = ResultsFile(path).rows.values()
     assert [r["method"] for r in rows] == ["float32", "slimdex", "slimdex", "too much"]
+
+
+@pytest.fixture
+def methods() -> list[Method]:
+    return [uncompressed(48), Method("slimdex 1/64", Settings(24, 0.0, 0.0, "pq"), (20, 100))]
+
+
+def has_groups() -> bool:
+    try:
+        with MemoryGroup():
+            return True
+    except InputError:
+        return False
+
+
+@pytest.mark.slow
+def test_each_effort_has_a_row_with_both_kinds_of_memory(
+    task: Task, methods: list[Method], tmp_path: Path
+) -> None:
+    results = ResultsFile(tmp_path / "peers-words.jsonl")
+    assert measure_peers(task, methods, results, ABOUT) == []
+    rows = list(results.rows.values())
+    assert [(row["method"], row["effort"]) for row in rows] == [
+        ("float32", 0),
+        ("slimdex 1/64", 20),
+        ("slimdex 1/64", 100),
+    ]
+    assert rows[0]["agreement@10"] == 1
+    assert rows[1]["agreement@10"] < rows[2]["agreement@10"]
+    assert rows[0]["process_row_bytes"] >= 4 * 48
+    for row in rows:
+        assert "p50_ms_capped" not in row
+    table, _ = peers(rows)
+    assert {line[0].shown for line in table.rows} == {"float32", "slimdex 1/64"}
+    for line in table.rows:
+        cells = dict(zip(table.heads, line, strict=True))
+        (own,) = (row for row in rows if row["p50_ms_one"] == cells["p50 ms"].value)
+        assert own["agreement@10"] == cells["agreement"].value
+        grown = own["process_row_bytes"] + own["mapped_row_bytes"]
+        assert cells["private"].value == own["process_row_bytes"]
+        assert cells["and mapped"].value == grown
+        assert cells["disk"].value == own["disk_row_bytes"]
+    dates = [row["time"] for row in rows]
+    assert measure_peers(task, methods, results, ABOUT) == []  # all rows exist
+    assert [row["time"] for row in results.rows.values()] == dates
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not has_groups(), reason="this process may not make control groups")
+@pytest.mark.parametrize(("cap", "fits"), [(AMPLE, True), (TOO_SMALL, False)])
+def test_below_a_cap_there_are_times_if_it_fits(
+    task: Task, methods: list[Method], tmp_path: Path, cap: int, fits: bool
+) -> None:
+    results = ResultsFile(tmp_path / "peers-words.jsonl")
+    assert measure_peers(task, methods, results, ABOUT, cap) == []
+    for row in results.rows.values():
+        assert row["cap_bytes"] == cap
+        assert row["p50_ms_one"] > 0
+        assert ("p50_ms_capped" in row) is fits
+    table, _ = peers(list(results.rows.values()))
+    assert f"capped: at most {cap // 10**6} MB" in table.note

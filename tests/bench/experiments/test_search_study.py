@@ -17,7 +17,7 @@ from tests.encoders import WordEncoder
 pytestmark = pytest.mark.slow
 
 OURS = f"{SLIMDEX} by vectors"
-PARTS = ("total", "encode", "search", "fetch")
+PARTS = ("total", "encode")
 
 
 def test_rows_of_a_small_collection(task: Task, tmp_path: Path) -> None:
@@ -29,9 +29,9 @@ def test_rows_of_a_small_collection(task: Task, tmp_path: Path) -> None:
     assert list(folder.iterdir()) == []
     rows = list(results.rows.values())
     assert {row["method"] for row in rows} == set(names)
-    usual, least = (row for row in rows if row["method"] == OURS)
-    assert (usual["effort"], least["effort"] > 0) == (0, True)
-    assert usual["agreement@10"] < ENOUGH <= least["agreement@10"]
+    (ours,) = (row for row in rows if row["method"] == OURS)
+    assert ours["effort"] > 0  # the default finds less
+    assert ours["agreement@10"] >= ENOUGH
     for row in rows:
         check_row(row)
         assert 0 <= row["ndcg@10"] <= 100
@@ -39,11 +39,13 @@ def test_rows_of_a_small_collection(task: Task, tmp_path: Path) -> None:
         assert row["faults"] == 0
         assert 0 < row["store_bytes"] < row["memory_bytes"]
         assert row["disk_row_bytes"] > 48  # at least its text
+        assert row["searches_per_s_one"] > 0
         for threads in ("one", "all"):
-            assert row[f"searches_per_s_{threads}"] > 0
-            for part in (*PARTS, "callers"):
+            for part in (*PARTS, *(["callers"] if threads == "one" else [])):
                 name = f"ms_{part}_{threads}"
                 assert row[f"p50_{name}"] <= row[f"p95_{name}"] <= row[f"p99_{name}"]
-    (table,) = search(rows)
-    times = [line[4].value for line in table.rows]
-    assert times == sorted(row["p50_ms_total_one"] for row in rows)
+    *_, table = search([row | {"queries": 100} for row in rows])
+    place = table.heads.index("text to documents, p50 ms")
+    shown = [(line[0].shown, line[1].value, line[place].value) for line in table.rows]
+    expected = [(r["method"], r["agreement@10"], r["p50_ms_total_one"]) for r in rows]
+    assert shown == sorted(expected, key=lambda line: line[2])

@@ -33,10 +33,10 @@ from slimdex.bench.experiments.settings_study import (
 )
 from slimdex.bench.reporting.retrieval_tables import front
 from slimdex.bench.reporting.settings_page import (
-    against_rows,
     all_points,
+    beside,
     read_run,
-    summary_rows,
+    summary,
     verdict,
     write_page,
 )
@@ -310,8 +310,8 @@ def test_the_page_says_what_was_measured(page: Path, measured: Measured) -> None
     for point in drawn:
         own = [tip for tip in tooltips if tip.endswith(f"\n{point['command']}")]
         assert any(f"recall@10 {point['recall@10']:.3f}" in tip for tip in own)
-    first, *_ = (row for row in summary_rows(measured) if "now" in row[0])
-    assert first[6] == f"{measured.current['recall@10']:.3f}"
+    first, *_ = (row for row in summary(measured).rows if "now" in row[0].shown)
+    assert first[6].shown == f"{measured.current['recall@10']:.3f}"
 
 
 def test_the_page_says_what_to_do(measured: Measured) -> None:
@@ -342,10 +342,10 @@ def test_a_run_is_shown_beside_an_earlier_one(measured: Measured, tmp_path: Path
     run["kinds"] = [point | {"p50_ms": 2 * point["p50_ms"]} for point in measured.kinds]
     (tmp_path / "old.json").write_text(json.dumps(run))
     before = read_run(tmp_path / "old.json")
-    rows = {row[0]: row for row in against_rows(measured, before)}
+    rows = {row[0].shown: row for row in beside(measured, before).rows}
     exact = rows.pop("flat, k=48 (float32, exact)")
-    assert exact[-1] == "1.00"
-    assert {row[-1] for row in rows.values()} == {"0.50"}
+    assert exact[-1].shown == "1.00"
+    assert {row[-1].shown for row in rows.values()} == {"0.50"}
     assert len(rows) >= len(GRID)
     write_page(tmp_path / "page.html", measured, ABOUT | {"flags": ""}, before)
     assert "Then: words &amp; more, 780 documents" in (tmp_path / "page.html").read_text()

@@ -7,14 +7,13 @@ from xml.etree import ElementTree
 
 import pytest
 
-from slimdex.bench.reporting import docs_tables
+from slimdex.bench.reporting import study_tables
 from slimdex.bench.reporting.page import write_report
 from slimdex.bench.reporting.retrieval_tables import (
-    beside_peers,
-    codes_alone,
     default_row,
     every_row,
-    headline,
+    peers,
+    quality,
     uncompressed_row,
 )
 from slimdex.bench.reporting.sections import (
@@ -48,54 +47,46 @@ def peer_rows() -> list[Row]:
 
 
 def test_tables_say_what_the_rows_say(retrieval_rows: list[Row], peer_rows: list[Row]) -> None:
-    (table,) = headline(retrieval_rows)
+    (table,) = quality(retrieval_rows)
     (line,) = table.rows
     exact, usual = uncompressed_row(retrieval_rows), default_row(retrieval_rows)
     assert exact is not None
     assert usual is not None
-    assert [cell.shown for cell in line[:4]] == ["scifact", "all-MiniLM-L6-v2", "5,183", "300"]
-    assert line[4].value == pytest.approx(exact["ndcg@10"])
-    assert line[5].value == pytest.approx(usual["ndcg@10"])
+    assert [cell.shown for cell in line[:2]] == ["scifact", "5,183"]
+    assert line[2].value == pytest.approx(exact["ndcg@10"])
+    assert line[3].value == pytest.approx(usual["ndcg@10"])
     delta, low, high = (usual[f"ndcg@10_{n}"] for n in ("delta", "low", "high"))
-    assert line[6].shown == f"{delta:+.2f} ({low:+.2f} to {high:+.2f})"
-    (codes,) = codes_alone(retrieval_rows)
-    shares = [(row[0].shown, row[1].shown) for row in codes.rows]
-    assert {share for share in shares if share[0] == "1/8"} == {
-        ("1/8", "slimdex k=192 sq8"),
-        ("1/8", "int4 k=384 sq4"),
-    }
+    assert line[4].shown == f"{delta:+.2f} ({low:+.2f} to {high:+.2f})"
+    assert len(every_row(retrieval_rows).rows) == len(retrieval_rows) - 1
+    assert quality(retrieval_rows[:1]) == []
+
+
+def test_peers_are_at_their_fastest_setting_that_finds_enough(peer_rows: list[Row]) -> None:
     other = [row | {"set": "others", "documents": 9} for row in peer_rows]
     failed = peer_rows[0] | {"method": "hnswlib", "error": "broke"}
-    first, second = beside_peers([*peer_rows, *other, failed])
-    names = [row[0].shown for row in second.rows]
-    assert sorted(names) == sorted({row["method"] for row in peer_rows})
-    assert [table.title[-8:] for table in (first, second)] == [": others", "ian-desc"]
-    assert second.note.startswith("all-MiniLM-L6-v2: 60,523 vectors; failed: hnswlib (broke)")
-    assert first.note.startswith("all-MiniLM-L6-v2: 9 vectors; not measured: usearch f32 mapped")
-    for method, *cells in second.rows:
-        own = [row for row in peer_rows if row["method"] == method.shown]
-        enough = [row["p50_ms_one"] for row in own if row["agreement@10"] >= 0.95]
-        shown = cells[second.heads.index("p50 ms at 0.95") - 1].shown
-        assert shown == (f"{min(enough):.2f}" if enough else "")
-    assert len(every_row(retrieval_rows).rows) == len(retrieval_rows) - 1
-    assert headline(retrieval_rows[:1]) == []
-
-
-def test_tables_of_the_docs_are_cut_from_the_full_ones(peer_rows: list[Row]) -> None:
-    tables, (full,) = docs_tables.peers(peer_rows), beside_peers(peer_rows)
-    own_order = [row for row in full.rows if "whitened" not in row[0].shown]
+    small, _, *tables = peers([*peer_rows, *other, failed])
+    assert small.note == "others, 9 vectors"
+    assert tables[0].note == "debian-desc, 60,523 vectors; failed: hnswlib (broke)"
     shown = set[str]()
-    for cut in tables:
-        places = [full.heads.index(head) for head in cut.heads]
-        names = [row[0].shown for row in cut.rows]
-        own = [row for row in own_order if row[0].shown in names]
-        assert cut.rows == [[row[place] for place in places] for row in own]
+    for table in tables:
+        names = [line[0].shown for line in table.rows]
         assert [name for name in names if name.startswith("slimdex")] == OURS
         shown |= {*names}
-    assert shown == {row[0].shown for row in own_order}
+        for name, agreed, took, *_ in table.rows:
+            own = [row for row in peer_rows if row["method"] == name.shown]
+            enough = [row["p50_ms_one"] for row in own if row["agreement@10"] >= 0.99]
+            if enough:
+                assert took.value == min(enough)
+            else:
+                assert agreed.value == max(row["agreement@10"] for row in own)
+    every = {row["method"] for row in peer_rows}
+    assert shown == {name for name in every if "whitened" not in name}
     assert "hnswlib" not in [row[0].shown for row in tables[1].rows]
+
+
+def test_tables_of_similarity_and_stores() -> None:
     rows = read_rows(FOLDER, "sts")
-    (similarity,) = docs_tables.similarity(rows)
+    (similarity,) = study_tables.similarity(rows)
     found = {(line[0].shown, line[1].shown): line for line in similarity.rows}
     for row in rows:
         line = found.get((row["model"], row["pooling"]))
@@ -103,7 +94,7 @@ def test_tables_of_the_docs_are_cut_from_the_full_ones(peer_rows: list[Row]) -> 
             assert line[2].value == row["average"]
         if line and row["fit"] == "target" and row["beta"] == 1:
             assert line[4 if row["k"] else 3].value == row["average"]
-    _, stores = docs_tables.search(read_rows(FOLDER, "search"))
+    _, stores = study_tables.search(read_rows(FOLDER, "search"))
     assert len({line[0].shown for line in stores.rows}) == len(stores.rows) > 5
 
 
@@ -123,7 +114,7 @@ def test_a_mean_is_of_the_sets_that_all_encoders_have_without_identifiers() -> N
         rows.append(known | {"way": "float32", "ndcg@10": exact, "ndcg@10_delta": 0.0})
         for way in ("rule", "left out"):
             rows.append(known | {"way": way, "ndcg@10": exact + gain, "ndcg@10_delta": gain})
-    (table,) = docs_tables.weights(rows)
+    (table,) = study_tables.weights(rows)
     assert table.heads == ["set", "m", "default", "left out", "n", "default", "left out"]
     shown = {line[0].shown: [cell.shown for cell in line[1:]] for line in table.rows}
     assert list(shown) == ["a", "b", "d", "c-identifiers", "mean"]
@@ -136,17 +127,17 @@ def test_a_readme_section_stands_between_its_marks(
 ) -> None:
     for name, rows in (("retrieval", retrieval_rows), ("peers", peer_rows)):
         ResultsFile(tmp_path / f"{name}-words.jsonl").replace(rows)
-    text = section("quality", tmp_path)
+    text = section("peers", tmp_path)
     path = tmp_path / "README.md"
-    path.write_text("before\n\n<!-- quality: begin -->\nold\n<!-- quality: end -->\n\nafter\n")
-    assert write_section(path, "quality", text)
+    path.write_text("before\n\n<!-- peers: begin -->\nold\n<!-- peers: end -->\n\nafter\n")
+    assert write_section(path, "peers", text)
     assert path.read_text() == f"before\n\n{text}\n\nafter\n"
-    assert not write_section(path, "quality", text)
-    assert text.count("\n| scifact |") == 1
+    assert not write_section(path, "peers", text)
+    assert text.count("\n| hnswlib |") == 1
     assert "Measured on 2 threads of " in text
     path.write_text("no marks")
-    with pytest.raises(InputError, match="expected <!-- quality: begin -->"):
-        write_section(path, "quality", text)
+    with pytest.raises(InputError, match="expected <!-- peers: begin -->"):
+        write_section(path, "peers", text)
     assert path.read_text() == "no marks"
 
 

@@ -15,6 +15,7 @@ import pytest
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.encoders.word_vectors.static_encoder import StaticEncoder
+from slimdex.retrieval.ingest import batches
 
 from .running import Runner, write
 
@@ -55,11 +56,12 @@ def test_a_build_goes_on_as_it_was_begun(bert: Runner, monkeypatch: pytest.Monke
     begun = "--passages 20 --precision int8 --json"
     expected = bert(f"build long.jsonl --out whole {begun}").json
     with monkeypatch.context() as patch:
-        patch.setattr("slimdex.retrieval.ingest.preparing.FEW", 0)
-        patch.setattr("slimdex.retrieval.ingest.writer.add_staged", interrupted)
+        patch.setattr(batches, "FIRST_CHARACTERS", 1)
+        patch.setattr(batches, "READ_DOCUMENTS", 2)
+        patch.setattr("slimdex.retrieval.ingest.long_addition.LongAddition.committed", interrupted)
         stopped = bert(f"build long.jsonl --out x {begun}")
     assert stopped.code == 130
-    assert stopped.err.endswith("error: stopped; run the same command again to continue\n")
+    assert "error: stopped; run the same command again to continue; 2 of about" in stopped.err
     built = bert("build long.jsonl --out x --precision fp32 --json")
     assert built.json["passages"] == expected["passages"]
     assert built.json["encoder"]["precision"] == "int8"
@@ -80,13 +82,19 @@ def test_a_build_killed_before_its_documents_were_in_starts_over(
 def test_a_build_that_failed_at_its_end_is_finished_without_encoding(
     slimdex: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("slimdex.retrieval.ingest.preparing.FEW", 0)
+    """Its documents are in, and another fit of all ends it."""
+    monkeypatch.setattr(batches, "FIRST_CHARACTERS", 1)
+    monkeypatch.setattr(batches, "READ_DOCUMENTS", 40)
     write("many.jsonl", [{"id": i, "text": f"cat {'dog ' * (i % 9)}"} for i in range(100)])
-    error = slimdex.refuses("build many.jsonl --out many --kind IVF256,PQ4")
-    assert "The encoded texts are kept: build again, with other settings" in error
+    error = slimdex.refuses("build many.jsonl --out many --kind IVF256,Flat")
+    assert "100 documents are in" in error
+    assert "100 documents are in; the build was stopped: run it again" in slimdex("info many").err
+    assert slimdex("search many cat --json").json["queries"][0]["hits"]
     built = slimdex("build many.jsonl --out many --kind IVF4,Flat --json")
     assert (built.json["documents"], built.json["settings"]["kind"]) == (100, "IVF4,Flat")
-    assert "note: resumed after 100 texts encoded before" in built.err
+    assert built.json["unchanged"] == 100
+    assert "note: resumed after 100 documents" in built.err
+    assert "stopped" not in slimdex("search many cat").err
 
 
 @pytest.mark.slow

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import os
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,18 +9,16 @@ import pytest
 
 from slimdex.indexes.arrays import normalize_rows
 from slimdex.indexes.errors import InputError
-from slimdex.indexes.execution.progress import listening
 from slimdex.indexes.reducers.linear import Whitening
 from slimdex.indexes.settings import Settings
 from slimdex.indexes.vectors.row_formats import packed
 from slimdex.retrieval.atomic_files import OUR_FILES
-from slimdex.retrieval.building import build, request
+from slimdex.retrieval.building import build
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.ingest.repairing import verify
 from slimdex.retrieval.quality.evaluation import nearest_of
 from slimdex.retrieval.sources.source import Sources
-from slimdex.retrieval.store.work_folder import KEPT_SECONDS, left_files
 from tests.conftest import Copies
 from tests.encoders import WordEncoder, failing
 from tests.slow import slow
@@ -193,82 +189,6 @@ def test_reduce_without_encoding(
     large.close()
     with Collection.open(path, WordEncoder()) as again:
         assert again.search_many(query, limit=1)[0][0].id == best
-
-
-def test_an_interrupted_addition_resumes_where_it_stopped(
-    path: Path, docstrings: list[Document], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("slimdex.retrieval.ingest.encoding.WINDOW_ROWS", 256)
-    collection = Collection.create(path, failing(WordEncoder(), after=600))
-    with pytest.raises(KeyboardInterrupt):
-        collection.add(docstrings)
-    assert len(collection) == 0
-    with pytest.raises(InputError, match="build is unfinished: run it again"):
-        collection.search(np.ones(48))
-    assert collection.info()["notes"] == ["its build is unfinished: run it again"]
-    assert ([*collection], collection.count("true")) == ([], 0)
-    collection.close()
-    encoder, notes = WordEncoder(), list[str]()
-    with Collection.open(path, encoder) as again:
-        request(again, Settings(kind="sq8"))
-        with listening(note=notes.append):
-            again.add(docstrings[::-1])
-        assert notes == ["resumed after 512 texts encoded before"]
-        with pytest.raises(InputError, match="expected a new folder"):
-            request(again, Settings())
-        assert sorted(encoder.encoded) == sorted(d.content for d in docstrings[512:])
-        assert again.index.state.settings == Settings(24, kind="sq8")
-        assert len(again) == 1200
-        vectors = again.index.snapshot.vectors().take(np.arange(1200))
-    assert not [*path.glob("work-*")]
-    expected = WordEncoder().encode([d.content for d in docstrings[::-1]])
-    np.testing.assert_array_equal(vectors, expected.astype(np.float16).astype(np.float32))
-
-
-def test_an_interrupted_addition_is_unseen_and_can_be_dropped(
-    large: Collection, path: Path, docstrings: list[Document]
-) -> None:
-    before = [(h.id, h.score) for h in large.search_many("parse a date")[0]]
-    more = [Document(f"more{i}", f"text {i}") for i in range(1500)]
-    with (
-        Collection.open(path, failing(WordEncoder(), after=1000)) as other,
-        pytest.raises(KeyboardInterrupt),
-    ):
-        other.add(more)
-    assert [(h.id, h.score) for h in large.search_many("parse a date")[0]] == before
-    assert len(large) == 1200
-    (file,) = left_files(path)
-    large.add([Document("other", "quite another text")])
-    assert len(large) == 1201
-    assert left_files(path) == [file]
-    os.utime(file, (0, time.time() - KEPT_SECONDS - 1))
-    large.delete("other")
-    assert left_files(path) == []
-    assert large.verify() == []
-
-
-def test_a_refused_addition_keeps_an_interrupted_one(
-    large: Collection, path: Path, docstrings: list[Document]
-) -> None:
-    more = [Document(f"more{i}", f"text {i}") for i in range(1500)]
-    with (
-        Collection.open(path, failing(WordEncoder(), after=1000)) as other,
-        pytest.raises(KeyboardInterrupt),
-    ):
-        other.add(more)
-    with pytest.raises(InputError):
-        large.add([])
-    with pytest.raises(InputError):
-        large.add([*more, Document("more7", "b")])
-    large.reduce(Settings(kind="sq8"))
-    large.delete([docstrings[0].id])
-    large.add([Document(f"other{i}", f"other {i}") for i in range(1500)])  # which needs none of it
-    large.delete(where="id LIKE 'other%'")
-    encoded = len(large.encoder.encoded)  # type: ignore[attr-defined]
-    assert large.add(more).documents == 1500
-    assert len(large.encoder.encoded) == encoded + 1500 - 1024  # type: ignore[attr-defined]
-    assert len(large) == 2699
-    assert large.search_many("text 63", limit=1)[0][0].id.startswith("more")
 
 
 @pytest.mark.parametrize(
@@ -456,8 +376,9 @@ def test_invalid_encoders_are_refused(path: Path, encoder: Any, message: str) ->
 def test_an_interrupted_int8_build_stays_int8(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("slimdex.retrieval.ingest.encoding.WINDOW_ROWS", 2)
-    monkeypatch.setattr("slimdex.retrieval.ingest.preparing.FEW", 0)
+    monkeypatch.setattr("slimdex.retrieval.ingest.batches.READ_DOCUMENTS", 2)
+    monkeypatch.setattr("slimdex.retrieval.ingest.batches.FIRST_CHARACTERS", 1)
+    monkeypatch.setattr("slimdex.retrieval.ingest.batches.GROWTH", 1)
     source = tmp_path / "x.txt"
     source.write_text("the cat\nthe dog\nrain\nsnow\n")
 
@@ -468,7 +389,7 @@ def test_an_interrupted_int8_build_stays_int8(
         return added.notes
 
     with pytest.raises(KeyboardInterrupt):
-        built(lambda: failing(WordEncoder(), after=0), "int8")
+        built(lambda: failing(WordEncoder(), after=1), "int8")
     notes = built(lambda: WordEncoder(), "fp16")
     assert "stored as int8 like the vectors before, not as fp16" in notes
     (vectors,) = path.glob("vectors-*")

@@ -13,7 +13,7 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -23,7 +23,7 @@ from slimdex.indexes.settings import Settings
 from slimdex.retrieval.cli.errors import explained
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
-from slimdex.retrieval.ingest import encoding, preparing, replacing
+from slimdex.retrieval.ingest import batches, encoding, preparing, replacing
 from slimdex.retrieval.ingest.adding import add
 from slimdex.retrieval.ingest.repairing import verify
 from slimdex.retrieval.ingest.staging import Addition
@@ -65,10 +65,15 @@ class Change:
 
     make: Callable[[Collection], object]
     model: Callable[[dict[str, Document]], object]
+    documents: Sequence[Document] = ()  # that it adds, in batches if the operation says so
 
 
 def put(documents: list[Document]) -> Change:
-    return Change(lambda c: c.add(documents), lambda m: m.update({d.id: d for d in documents}))
+    return Change(
+        lambda c: c.add(documents),
+        lambda m: m.update({d.id: d for d in documents}),
+        documents,
+    )
 
 
 def remove(ids: list[str]) -> Change:
@@ -119,6 +124,8 @@ ADD, DELETE, REDUCE = put(MORE), remove(GONE), reduce(Settings(kind="sq8", k=8, 
 OPERATIONS: dict[str, list[list[Change]]] = {
     "reencode": [[reencode()]],
     "build": [[put(BASE)]],
+    "batches": [[put(BASE)]],
+    "long": [[ADD, put(LAST)]],
     "undo": [
         [put(LAST), ADD, undo([*BASE, *LAST])],
         [put(SMALL), REDUCE, undo([*BASE, *LAST, *SMALL])],
@@ -132,9 +139,11 @@ OPERATIONS: dict[str, list[list[Change]]] = {
     ],
 }
 """The changes of each, by the sittings in which a collection is opened, changed and closed."""
-FROM_NOTHING = ("build", INT8)
+FROM_NOTHING = ("build", "batches", INT8)
 """Operations that create the index."""
-RESUMED = ("build", "reencode")
+BATCHED = {"batches": 8, "long": 3}
+"""Documents in each batch of operations that add some in several."""
+RESUMED = ("batches", "reencode")
 """Operations that resume after a kill without encoding a text twice."""
 
 
@@ -186,6 +195,8 @@ class Child:
         signal.alarm(TOO_LONG)  # a hang ends in a signal
         encoding.WINDOW_ROWS = replacing.COMMITTED_ROWS = 16
         preparing.FEW = 10
+        if size := BATCHED.get(job.operation):
+            batches.READ_DOCUMENTS, batches.FIRST_CHARACTERS, batches.GROWTH = size, 1, 1
         self.faults.faults_disarm.restype = ctypes.c_long
         self.faults.faults_arm(
             job.folder.encode(),
@@ -267,13 +278,14 @@ class Child:
     def redo(self) -> None:
         """The next writer makes the changes that are missing; how many texts it encodes."""
         seen, states = self.look(), json.loads(Path(self.job.states).read_text())
-        if seen not in states:
+        if seen not in states and self.job.operation not in BATCHED:
             return
         with opened(self.path, self.job.operation) as collection:
             with collection.index.change():
                 pass  # the first turn ends what was interrupted
             before = encoded()
-            for change in changes(self.job.operation)[states.index(seen) :]:
+            first = states.index(seen) if seen in states else 0
+            for change in changes(self.job.operation)[first:]:
                 change.make(collection)
             say(encoded=encoded() - before)
             say(seen=observed(collection))

@@ -15,6 +15,7 @@ from slimdex.retrieval.documents import Document
 
 from .fault_child import (
     BASE,
+    BATCHED,
     FROM_NOTHING,
     INDEX,
     LAST,
@@ -139,9 +140,19 @@ class Trial:
             {id: what for id, what in state["documents"].items() if id != LAST[0].id}
             for state in (seen, *self.states)
         )
-        if documents not in possible[acknowledged:]:
-            return LOST if documents in possible[:acknowledged] else HALF
-        return None
+        if documents in possible[acknowledged:] or self.is_between(documents, acknowledged):
+            return None
+        return LOST if documents in possible[:acknowledged] else HALF
+
+    def is_between(self, documents: dict[str, object], acknowledged: int) -> bool:
+        """Tell whether these are there after some batches of the change that follows."""
+        change, size = changes(self.operation)[acknowledged:][:1], BATCHED.get(self.operation)
+        if not change or not size:
+            return False
+        (added,) = (each.documents for each in change)
+        before = self.states[acknowledged]["documents"]
+        ends = range(size, len(added), size)
+        return documents in [before | as_seen({d.id: d for d in added[:end]}) for end in ends]
 
     @property
     def distinct(self) -> int:
@@ -152,7 +163,8 @@ class Trial:
         faults, seen = outcome.all("faults"), outcome.all("seen")
         if outcome.exit:
             return f"a traceback: {outcome.all('bug')[0]}"
-        if seen[0] not in self.states[acknowledged : acknowledged + 2]:
+        is_known = seen[0] in self.states[acknowledged : acknowledged + 2]
+        if not is_known and not self.is_between(seen[0]["documents"], acknowledged):
             return LOST if seen[0] in self.states[:acknowledged] else HALF
         if any(faults):
             return f"verify: {faults}"
@@ -171,13 +183,8 @@ def as_seen(model: dict[str, Document]) -> dict[str, object]:
 
 
 def names(folder: Path) -> set[str]:
-    """The names in a folder, without the numbers in them; those of words' files are tantivy's.
-
-    Encoded texts, which stay for a week, and their locks are left out.
-    """
-    kept = {file.parent for file in folder.glob("*/work-*/encoded-*.safetensors")}
-    kept |= {file for work in kept for file in work.glob("[eo]*")}  # encoded texts, owner.lock
-    found = (str(path.relative_to(folder)) for path in {*folder.rglob("*")} - kept)
+    """The names in a folder, without the numbers in them; those of words' files are tantivy's."""
+    found = (str(path.relative_to(folder)) for path in folder.rglob("*"))
     return {re.sub(r"\d{6}", "N", name) for name in found if ".tantivy/" not in name}
 
 

@@ -264,8 +264,6 @@ def test_auto_is_what_the_processor_is_fast_at(tiny_bert: Path) -> None:
 def test_tokens_are_counted_as_they_are_read(tiny_bert: Path) -> None:
     encoder = TransformerEncoder(str(tiny_bert), max_length=10)
     assert encoder.count_tokens(["the cat", "", "rain " * 50]) == 4 + 2 + 10
-    # Per layer 4 (32 x 32) for attention and 2 (32 x 64) behind it, two operations for each.
-    assert encoder.flops_per_token == 2 * 3 * (4 * 32 * 32 + 2 * 32 * 64)
 
 
 @pytest.mark.usefixtures("offline")

@@ -13,7 +13,6 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import date, timedelta
 from functools import partial
-from hashlib import sha256
 from pathlib import Path
 from time import sleep
 from types import MappingProxyType
@@ -26,7 +25,6 @@ import pytest
 from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.settings import Settings
-from slimdex.indexes.tensors import load_tensors, save_tensors
 from slimdex.indexes.vectors.append_only import sync_all
 from slimdex.retrieval.atomic_files import MANIFEST
 from slimdex.retrieval.building import build
@@ -40,8 +38,8 @@ from slimdex.retrieval.ingest.staging import Addition
 from slimdex.retrieval.sources.source import Sources
 from slimdex.retrieval.store import draft, lines
 from slimdex.retrieval.store.document_store import DocumentStore
-from slimdex.retrieval.store.work_folder import left_files, work_folder
-from tests.encoders import WordEncoder, failing
+from slimdex.retrieval.store.work_folder import work_folder
+from tests.encoders import WordEncoder
 from tests.retrieval.word_documents import documents, forty
 
 FEW, MANY = 5, 50
@@ -65,83 +63,10 @@ def path(tmp_path: Path) -> Path:
     return forty(tmp_path / "i.index")
 
 
-@pytest.fixture
-def left(path: Path) -> Path:
-    """A file of 32 texts that an interrupted addition has left."""
-    with (
-        Collection.open(path, failing(WordEncoder(), after=31)) as collection,
-        pytest.raises(KeyboardInterrupt),
-    ):
-        collection.add(documents(1000, 1000 + MANY))
-    (file,) = left_files(path)
-    return file
-
-
-def test_repair_of_an_untrusted_index_leaves_no_encoded_texts(path: Path, left: Path) -> None:
-    """Their vectors may be of any other texts: whoever has written them knows the digests."""
-    kind, params, arrays = load_tensors(left)
-    arrays = {**arrays, "vectors": np.ascontiguousarray(arrays["vectors"][::-1])}
-    digest = sha256()
-    for name in sorted(arrays):
-        digest.update(arrays[name].data)
-    left.unlink()
-    save_tensors(left, kind, params | {"sha256": digest.hexdigest()}, arrays)
-    new = documents(1000, 1000 + MANY)
-    repair(path)
-    assert left_files(path) == [left]  # which is nobody else's, and is used
-    repair(path, untrusted=True)
-    assert not [*path.glob("work-*")]
-    with Collection.open(path, encoder := WordEncoder()) as collection:
-        assert collection.add(new).encoded == len(new)
-        assert {*encoder.encoded} >= {document.text for document in new}
-
-
 def test_repair_of_an_untrusted_index_leaves_running_additions_alone(path: Path) -> None:
     with work_folder(path) as work:
-        (work / "encoded-0-1.safetensors").touch()
         repair(path, untrusted=True)
         assert work.exists()
-    assert left_files(path)
-
-
-def _cut(file: Path) -> None:
-    file.write_bytes(file.read_bytes()[:1000])
-
-
-def _flip(file: Path) -> None:
-    data = bytearray(file.read_bytes())
-    data[-40] ^= 1
-    file.write_bytes(data)
-
-
-def _replace(put: Callable[[Path], object]) -> Callable[[Path], None]:
-    def replaced(file: Path) -> None:
-        file.unlink()
-        put(file)
-
-    return replaced
-
-
-ODD = {
-    "empty": lambda file: file.write_bytes(b""),
-    "cut": _cut,
-    "flipped": _flip,
-    "folder": _replace(Path.mkdir),
-    "link": _replace(lambda file: file.symlink_to("nowhere")),
-}
-if hasattr(os, "mkfifo"):
-    ODD["pipe"] = _replace(os.mkfifo)
-
-
-@pytest.mark.parametrize("kind", ODD)
-def test_odd_files_of_an_interrupted_addition_are_not_used(
-    path: Path, left: Path, kind: str
-) -> None:
-    ODD[kind](left)
-    with Collection.open(path, encoder := WordEncoder()) as collection:
-        assert collection.add(documents(1000, 1000 + MANY)).documents == MANY
-        assert len(encoder.encoded) == MANY
-        assert collection.verify() == []
 
 
 def _write(folder: Path, count: int, word: str) -> None:

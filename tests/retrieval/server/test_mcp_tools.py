@@ -386,7 +386,7 @@ async def test_titles_state_what_ids_and_quotes_do_not(
     hit = Hit(id, 0.5, text, title, {"path": id}, headings=headings)
 
     async def read(*_: object) -> dict[str, Any]:
-        return {"hits": [[hit_json(hit)]], "chance_score": None}
+        return {"hits": [[hit_json(hit)]], "chance_score": None, "unfinished": ""}
 
     async with Client(agents_server(["i"], read)) as client:
         (passage,) = (await called(client, "search", query="tap"))["passages"]

@@ -225,16 +225,6 @@ class Family:
         table = self.weights[WORDS]
         return len(self.weights[layer]) if layer in self.weights else table.shape[1]
 
-    @property
-    def multiplied_weights(self) -> int:
-        """Number of weights that the network multiplies each token with."""
-        names = self.architecture
-        each = (names.query, names.key, names.value, names.attended, names.inner, names.outer)
-        found = [names.layer.format(i) + name for i in range(self.shape.layers) for name in each]
-        if names.projection and f"{names.projection}.weight" in self.weights:
-            found.append(names.projection)
-        return sum(self.weights[f"{name}.weight"].size for name in found)
-
 
 def read_bert(folder: SentenceFolder, pooling: Pooling) -> tuple[Family, Facts, Any] | None:
     """Read a model of the family, and its tokenizer; None if it or its pooling needs torch.
@@ -257,7 +247,6 @@ def read_bert(folder: SentenceFolder, pooling: Pooling) -> tuple[Family, Facts, 
         layers=family.shape.layers,
         longest=int(min(longest, family.longest)),
         pad_id=family.shape.padding,
-        flops_per_token=2 * family.multiplied_weights,
     )
     return family, facts, tokenizer
 

@@ -56,7 +56,6 @@ class Facts:
     width, layers : width of its hidden states; number of layers without the embeddings.
     longest : maximum length of a text in tokens.
     pad_id : padding token.
-    flops_per_token : two for each weight that a token is multiplied with.
     """
 
     dim: int
@@ -64,7 +63,6 @@ class Facts:
     layers: int
     longest: int
     pad_id: int
-    flops_per_token: int
 
 
 @dataclass(frozen=True)

@@ -70,21 +70,12 @@ class Transformer:
 
     def facts(self, dim: int) -> Facts:
         """Return the properties of a network of this transformer."""
-        weights = [
-            module.weight.numel()
-            for name, module in self.module.named_modules()
-            if isinstance(getattr(module, "weight", None), nn.Parameter)
-            and module.weight.ndim >= 2
-            and not isinstance(module, nn.Embedding)
-            and not _is_pooler(name)
-        ]
         return Facts(
             dim=dim,
             width=self.width,
             layers=self.layers,
             longest=self.longest,
             pad_id=padding_id(self.tokenizer),
-            flops_per_token=2 * sum(weights),
         )
 
 

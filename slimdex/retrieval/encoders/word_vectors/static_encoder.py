@@ -67,7 +67,6 @@ class StaticEncoder:
     Attributes
     ----------
     dim : dimensions of the vectors; `width` is the same, since there are no hidden states.
-    flops_per_token : a multiplication and an addition for each dimension.
     vectors : token vectors and the tokenizer.
     weights : factors of the tokens' vectors (tokens,); None for equal weights.
 
@@ -122,7 +121,6 @@ class StaticEncoder:
     ) -> Self:
         self.vectors, self._name, self._revision = vectors, name, revision
         self.dim = self.width = int(vectors.vectors.shape[1])
-        self.flops_per_token = 2 * self.dim
         self.pooling = pooling or (MEAN if vectors.weights is None else WEIGHTED)
         self.weights = vectors.weights if self.pooling == WEIGHTED else None
         if self.pooling == SIF:

@@ -112,7 +112,8 @@ async function search() {
     const { hits } = found.queries[0];
     show(hits, query, found.chance_score, rerank);
     problem("");
-    $("status").textContent = counted(hits.length, where);
+    const unfinished = found.unfinished ? ` (${found.unfinished})` : "";
+    $("status").textContent = counted(hits.length, where) + unfinished;
     $("more").hidden = hits.length < state.limit || state.limit >= MOST;
     showCosts(found.milliseconds, performance.now() - start);
   } catch (error) {

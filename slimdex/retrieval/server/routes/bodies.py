@@ -209,6 +209,9 @@ class FoundBody(BaseModel):
         description="Best score of as many random documents: a lower score is meaningless, "
         "unless it contains the query verbatim."
     )
+    unfinished: str | None = Field(
+        description="How many documents are in, while an addition goes on or was stopped."
+    )
     milliseconds: dict[str, float] = Field(
         description="Times of the query's batch: encode, filter, scan, rescore, fetch; and wait."
     )

@@ -29,9 +29,9 @@ from ...atomic_files import temporary_parent
 from ...collection import Collection
 from ...commands import Command
 from ...documents import OWN_COLUMNS, id_text, json_of
+from ...ingest.added import Added
 from ...ingest.adding import add_sources
 from ...ingest.source_ids import SourceIds
-from ...ingest.writer import Added
 from ...quality.refitting import add_settled, settled
 from ...sources.files.file_source import FileSource
 from ...sources.files.input_files import FileFormat, ending_of, open_file

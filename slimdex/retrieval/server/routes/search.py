@@ -78,6 +78,7 @@ async def search(index: Index, body: SearchBody, asked: Request) -> Response:
                     for name, hits in zip(request.names, found.hits, strict=True)
                 ],
                 "chance_score": chance,
+                "unfinished": index.collection.index.snapshot.unfinished or None,
                 "milliseconds": {name: round(1000 * s, 3) for name, s in found.seconds.items()},
             }
         )

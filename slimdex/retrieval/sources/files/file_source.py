@@ -77,6 +77,7 @@ class FileSource:
         self.is_alone, self._reads_generated = False, generated
         self.origins = set[str]()
         self._known = 0
+        self._bytes_read = 0
         self._kept = list[str]()
         self._noted = FileNotes()
 
@@ -218,7 +219,7 @@ class FileSource:
         self._kept.clear()
         self._noted = FileNotes()
         self.origins.clear()
-        self._known = 0
+        self._known = self._bytes_read = 0
         is_empty = True
         with closing(self._documents(reading)) as documents:
             for batch in in_batches(documents, BATCH):
@@ -231,11 +232,17 @@ class FileSource:
             reasons = "; ".join(lines) or "no text in them"
             raise InputError(f"{self.name}: nothing to read ({reasons})")
 
+    @property
+    def share_read(self) -> float:
+        """Share of the files that was read so far, by their size."""
+        return self._bytes_read / max(sum(file.size for file in self._found.files), 1)
+
     def _documents(self, reading: Reading) -> Generator[Document, None, None]:
         files = self._found.files
         with Worker() as worker:
             for number, file in enumerate(files):
                 progress("reading files", number, len(files))
+                self._bytes_read += file.size
                 stamp = self._stamp(file, reading)
                 if stamp:
                     self.origins.add(reading.origin(stamp))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence, Set
+from functools import cached_property
 from typing import Any
 
 from slimdex.indexes.arrays import batches
@@ -83,6 +84,7 @@ class TableSource:
         self._reader = READERS.get(file.ending, read_answer)
         self.is_typed, self.is_json = self._reader in TYPED, self._reader is read_json
         self._connection = connected()
+        self._rows_read = 0
         self._types = self._found = self._describe()
         named = self._column(names.text, "text", TEXT_NAMES)
         self.is_empty_table = not self._has_rows(self._types)
@@ -158,12 +160,24 @@ class TableSource:
         origin = reading.origin(self.stamp)
         number, columns = 0, self.columns
         while rows := self._fetch(cursor):
+            self._rows_read = number + len(rows)
             yield [
                 self._document(f"{prefix}:{i}", i, row, columns, origin)
                 for i, row in enumerate(rows, start=number + 1)
                 if self._reader is not read_csv or any(value not in (None, "") for value in row)
             ]
             number += len(rows)
+
+    @property
+    def share_read(self) -> float | None:
+        """Share of the table's rows that were read so far."""
+        return self._rows_read / self._row_count if self._row_count else None
+
+    @cached_property
+    def _row_count(self) -> int:
+        with self._connection.cursor() as cursor:  # another one is being read
+            ((count,),) = cursor.execute(f"SELECT count(*) FROM {self._table()}").fetchall()
+        return int(count)
 
     def type_of(self, name: str) -> str:
         """Storage type of one of the user's columns, ignoring the name's case."""

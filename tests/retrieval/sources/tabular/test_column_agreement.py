@@ -15,7 +15,7 @@ from slimdex.indexes.errors import InputError
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.building import add, build
 from slimdex.retrieval.collection import Collection
-from slimdex.retrieval.ingest.writer import Added
+from slimdex.retrieval.ingest.added import Added
 from slimdex.retrieval.sources.source import ColumnNames, Sources
 from slimdex.retrieval.sources.tabular.columns import checked_types
 from slimdex.retrieval.sources.tabular.tables import TableSource

@@ -1,0 +1,449 @@
+"""`slimdex bench running`: new processes, commits and a service, beside other libraries.
+
+Three parts. *start*: commands in new processes, and calls of an open index, alone and beside a busy
+process on each processor, which leaves work about half of their time. *processes*: some add
+documents to one store while another searches it. *serve*: a service under load, and its memory.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import count, product
+from os import cpu_count, environ
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import perf_counter, process_time
+from typing import Self
+
+from slimdex.indexes.arrays import batches
+from slimdex.indexes.execution.progress import progress
+from slimdex.retrieval.collection import Collection
+from slimdex.retrieval.documents import Document
+from slimdex.retrieval.encoders.base import encode_queries
+from slimdex.retrieval.encoders.opening import model_place, open_encoder
+from slimdex.retrieval.quality.evaluation import latency
+from slimdex.retrieval.sources.source import open_source
+
+from ..engines import peer_programs
+from ..engines.databases import Database
+from ..engines.engine import DOCUMENTS, Batch, Place
+from ..engines.participants import DIM, Calls, Participant
+from ..engines.processes import Attempts, Subprocess, WorkerError, in_turns, replace_rows
+from ..engines.registry import LIBRARIES, missing
+from ..engines.servers import Server, chroma_served, served
+from ..machine import memory_parts, not_installed
+from ..rows import ResultsFile, Row, key_of
+
+MODEL = "all-MiniLM-L6-v2"
+LIMIT = 10
+SEARCH, SERVICE = "slimdex search", "slimdex serve"
+PACKAGES = {
+    "sentence-transformers": ("sentence-transformers",),
+    "Chroma": ("chromadb", "sentence-transformers"),
+}
+"""Other libraries whose commands are timed, and the packages that these need."""
+WORDS, TOGETHER, ASKED = 8, 64, 20
+"""Words of a query, queries of a search for many, and searches of a measurement."""
+LONGEST = 1800.0
+"""Limit of a command in seconds."""
+WRITERS, SIZES = (1, 2, 4), (1, 100)
+"""Processes that write, and documents of a commit."""
+CHECKED = 100
+"""Acknowledged documents that are searched for at the end, the last of each process."""
+CALLERS = (1, 8, 64)
+"""Numbers of concurrent callers."""
+Spent = tuple[float, float]
+"""Elapsed seconds of work, and seconds of processor time."""
+
+
+@dataclass(frozen=True)
+class Extent:
+    """How much is measured.
+
+    Attributes
+    ----------
+    documents : of the docstrings; None: all.
+    stored : documents of a store before processes add others.
+    rounds : of commands and calls.
+    seconds : of processes that write, and of a load.
+    """
+
+    documents: int | None = None
+    stored: int = 10_000
+    rounds: int = 10
+    seconds: float = 10.0
+
+
+QUICK = Extent(documents=300, stored=300, rounds=3, seconds=1.0)
+
+
+@dataclass(frozen=True)
+class Subject:
+    """An index, of which nothing is changed, and a folder for everything else.
+
+    Attributes
+    ----------
+    model : folder of its encoder's model.
+    documents : file with an object of id and text a line.
+    texts : queries, the first words of documents.
+    facts : columns of every row.
+    """
+
+    index: Path
+    folder: Path
+    model: Path
+    documents: Path
+    texts: Sequence[str]
+    facts: Row
+
+    @classmethod
+    def opened(cls, index: Path | None, folder: Path, extent: Extent) -> Self:
+        """Open an index, or build one of Python's docstrings."""
+        path = index or _of_docstrings(folder / "docstrings.index", extent.documents)
+        with Collection.open(path) as collection:
+            texts = {document.id: document.content for document in collection}
+            name, model = model_place(str(collection.index.state.encoder["model"]))
+        file = folder / "documents.jsonl"
+        lines = (json.dumps({"id": id, "text": text}) + "\n" for id, text in texts.items())
+        file.write_text("".join(lines), encoding="utf-8")
+        queries = [" ".join(text.split()[:WORDS]) for text in texts.values() if text.strip()]
+        facts = {"model": Path(name).name, "documents": len(texts)}
+        return cls(path, folder, model, file, queries[:TOGETHER], facts)
+
+    def row(self, name: str) -> Row:
+        """Columns of a command or call that are known before it is measured."""
+        row = {"method": name} | self.facts
+        return {"key": key_of(row)} | row
+
+
+def _of_docstrings(path: Path, most: int | None) -> Path:
+    batches = open_source("python:").batches()
+    documents = [document for batch in batches for document in batch]
+    with Collection.create(path, open_encoder(MODEL)) as collection:
+        collection.add(documents[:most])
+    return path
+
+
+@dataclass(kw_only=True)
+class Work(Attempts):
+    """Work that is measured alone and beside busy processes."""
+
+    call: Callable[[], Spent]
+    spent: dict[str, list[Spent]] = field(default_factory=lambda: {"alone": [], "busy": []})
+
+    def measured(self) -> Row:
+        """Columns, without the first round, which may have read files from disk."""
+        row = super().measured()
+        for way, each in self.spent.items() if self.error is None else ():
+            elapsed, worked = zip(*each[1:], strict=True)
+            row |= {f"{way}_s": statistics.median(elapsed), f"{way}_cpu_s": statistics.mean(worked)}
+        return row
+
+
+def measure_start(subject: Subject, extent: Extent, results: ResultsFile, about: Row) -> list[str]:
+    """Write a row for each command and call; returns a line for each failure."""
+    environ.pop("OMP_WAIT_POLICY", None)  # ours; a program that imports slimdex has none
+    growing = shutil.copytree(subject.index, subject.folder / "growing.index")
+    texts = subject.texts
+    with (
+        Subprocess(OpenIndex, growing, texts) as process,
+        served(subject.index) as server,
+    ):
+        calls: dict[str, Callable[[], Spent]] = {
+            "search": process.remote.search,
+            f"search_many of {len(texts)}": process.remote.search_many,
+            f"add {len(texts)}": process.remote.add,
+            SERVICE: partial(_requests, server, texts[:ASKED]),
+        }
+        works = [*_commands(subject, extent.rounds), *_others(subject, extent.rounds)]
+        works += [Work(name=name, row=subject.row(name), call=calls[name]) for name in calls]
+
+        def take(way: str, work: Work, _: int) -> None:
+            work.spent[way].append(work.call())
+
+        for _ in range(extent.rounds + 1):
+            in_turns(works, partial(take, "alone"), "alone")
+            with busy_processors():
+                in_turns(works, partial(take, "busy"), "beside busy processes")
+    return replace_rows(results, works, about)
+
+
+def _commands(subject: Subject, rounds: int) -> Iterator[Work]:
+    """Python itself, and commands of slimdex."""
+    slimdex = str(Path(sys.executable).with_name("slimdex"))
+    index = str(subject.index)
+    commands = {
+        "python -c pass": [sys.executable, "-c", "pass"],
+        "slimdex --help": [slimdex, "--help"],
+        "slimdex info": [slimdex, "info", index],
+        SEARCH: [slimdex, "search", index, subject.texts[0]],
+    }
+    for name, words in commands.items():
+        row = subject.row(name) | {"processes": rounds}
+        if name == SEARCH:
+            empty = {"SLIMDEX_CACHE": str(subject.folder / "empty")}
+            row["first_s"], _ = run(words, empty)
+        yield Work(name=name, row=row, call=partial(run, words))
+
+
+def _others(subject: Subject, rounds: int) -> Iterator[Work]:
+    """A search by each library that is installed, in an index that it builds first."""
+    absent = not_installed(PACKAGES)
+    for name in (name for name in PACKAGES if name not in absent):
+        program = [sys.executable, str(peer_programs.__file__), name]
+        place = [str(subject.folder / name), str(subject.model)]
+        search = [*program, "search", *place, subject.texts[0]]
+        row = subject.row(name) | {"processes": rounds}
+        work = Work(name=name, row=row, call=partial(run, search))
+        progress(f"building with {name}", 0, 1)
+        work.attempt(partial(run, [*program, "build", *place, str(subject.documents)]))
+        yield work
+
+
+def run(command: Sequence[str], variables: Row | None = None) -> Spent:
+    """Time a command; raises `WorkerError` with the last line of what it says if it fails."""
+    import resource  # which Windows lacks
+
+    # As if nothing was set: modules are compiled once, and no hub is asked.
+    usual = {"PYTHONDONTWRITEBYTECODE": "", "HF_HUB_OFFLINE": "1"}
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    start = perf_counter()
+    try:
+        done = subprocess.run(
+            command,
+            env={**environ, **usual, **(variables or {})},
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            timeout=LONGEST,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise WorkerError(str(error)) from error
+    seconds = perf_counter() - start
+    if done.returncode:
+        lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
+        raise WorkerError(lines[-1])
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    worked = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return seconds, worked
+
+
+class OpenIndex:
+    """An open index in a process of its own; each method returns the mean time of a call."""
+
+    def __init__(self, path: Path, texts: Sequence[str]) -> None:
+        self._collection, self._texts, self._numbers = Collection.open(path), texts, count()
+        self.search()
+
+    def search(self) -> Spent:
+        """Search for one text after the other."""
+        return _mean(self._collection.search, self._texts[:ASKED], process_time)
+
+    def search_many(self) -> Spent:
+        """Search for many texts at once."""
+        return _mean(self._collection.search_many, [self._texts], process_time)
+
+    def add(self) -> Spent:
+        """Add documents."""
+        new = [Document(f"new-{next(self._numbers)}", text) for text in self._texts]
+        return _mean(self._collection.add, [new], process_time)
+
+
+def _requests(server: Server, texts: Sequence[str]) -> Spent:
+    """Ask a service for one text after the other."""
+
+    def worked() -> float:
+        times = server.process.cpu_times()
+        return float(times.user + times.system)
+
+    bodies = [json.dumps({"query": text}) for text in texts]
+    return _mean(server.ask, bodies, worked)
+
+
+def _mean(
+    call: Callable[..., object], each: Sequence[object], worked: Callable[[], float]
+) -> Spent:
+    """Mean time of a call; `worked` is the processor time until now."""
+    start, before = perf_counter(), worked()
+    for argument in each:
+        call(argument)
+    return (perf_counter() - start) / len(each), (worked() - before) / len(each)
+
+
+@contextmanager
+def busy_processors() -> Iterator[None]:
+    """Keep each processor busy by a process."""
+    command = [sys.executable, "-c", "while True: pass"]
+    processes = [subprocess.Popen(command) for _ in range(cpu_count() or 1)]
+    try:
+        yield
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
+def measure_processes(
+    names: Sequence[str], extent: Extent, results: ResultsFile, about: Row
+) -> None:
+    """Write a row for each size of commits, number of writers and store, the stores in turns.
+
+    A refused addition is counted, and not tried again.
+    """
+    cases = [*product(SIZES, WRITERS, names)]
+    with TemporaryDirectory(prefix="slimdex-bench-") as given, ExitStack() as stack:
+        folder = Path(given)
+        groups = {
+            name: [
+                stack.enter_context(Subprocess(Participant, name)).remote
+                for _ in range(2 + max(WRITERS))
+            ]
+            for name in names
+        }
+        for name in names:
+            groups[name][0].fill(folder / name, extent.stored)
+        for done, (size, writers, name) in enumerate(cases, start=1):
+            # Chroma remembers paths, so each case has one of its own.
+            copy = Path(shutil.copytree(folder / name, folder / f"{name} {done}"))
+            facts: Row = {"what": "processes", "method": name, "rows": extent.stored, "dim": DIM}
+            facts |= {"processes": writers, "changed": size}
+            columns = _written_and_searched(copy, groups[name][: 2 + writers], size, extent)
+            results.append({"key": key_of(facts)} | facts | columns | about)
+            shutil.rmtree(copy)
+            progress("measuring", done, len(cases))
+
+
+def _written_and_searched(
+    folder: Path, processes: Sequence[Participant], size: int, extent: Extent
+) -> Row:
+    """Have a process search and others write; then look in a process that has not been open."""
+    searching, looking, *writing = processes
+    for each in (searching, *writing):
+        each.open(folder)
+    firsts = [extent.stored + i * 10**7 for i in range(1, 1 + len(writing))]
+
+    def at_once(seconds: float, size: int, before: int) -> tuple[Calls, list[Calls]]:
+        with ThreadPoolExecutor(1 + len(writing)) as pool:
+            search = pool.submit(searching.search, seconds)
+            writes = [
+                pool.submit(each.write, first - before, size, seconds)
+                for each, first in zip(writing, firsts, strict=True)
+            ]
+            return search.result(), [write.result() for write in writes]
+
+    at_once(0, 1, before=1)  # what the first calls load is not timed
+    searched, written = at_once(extent.seconds, size, before=0)
+
+    # What has been acknowledged must be there, and searches find it.
+    ids = {id for own in written for id in own.ids}
+    asked = [id for own in written for id in own.ids[-CHECKED // len(writing) :]]
+    looking.open(folder)
+    ends = {
+        "acknowledged": len(ids),
+        "lost": len(ids - looking.ids()),
+        "unseen_share": searching.unseen(asked),
+        "unfound_share": looking.unseen(asked),
+    }
+    for each in processes:
+        each.close()
+    return _counts(searched, written, extent.seconds) | ends
+
+
+def _counts(searched: Calls, written: Sequence[Calls], seconds: float) -> Row:
+    commits = [each for own in written for each in own.seconds]
+    refusals = [each for own in (*written, searched) for each in own.refusals]
+    times = latency(commits or [seconds])
+    return {
+        "seconds": seconds,
+        "changes": len(commits),
+        "commits_per_s": sum(len(own.seconds) / own.elapsed for own in written),
+        **latency(searched.seconds or [seconds]),
+        **{f"{name}_changes": value for name, value in times.items()},
+        "searches": len(searched.seconds),
+        "refused": len(refusals),
+        "refusal": refusals[0] if refusals else None,
+    }
+
+
+def measure_serve(subject: Subject, extent: Extent, results: ResultsFile, about: Row) -> None:
+    """Write a row for each service, kind of query and number of callers, and parts of memory.
+
+    More callers make larger batches. Chroma's server takes vectors only: to compare with it, both
+    services also get vectors that were encoded before.
+    """
+    with Collection.open(subject.index) as collection:
+        vectors = encode_queries(collection.encoder, subject.texts)
+    facts = subject.facts | {"dim": vectors.shape[1]}
+    by_text = [json.dumps({"query": text, "limit": LIMIT}) for text in subject.texts]
+    by_vector = [json.dumps({"vector": row, "limit": LIMIT}) for row in vectors.tolist()]
+
+    def load(server: Server, method: str, way: str, bodies: Sequence[str]) -> None:
+        for done, callers in enumerate(CALLERS, start=1):
+            server.loaded(bodies, callers, extent.seconds / 3)  # to warm up
+            columns = server.loaded(bodies, callers, extent.seconds)
+            row = facts | {"what": "serve", "method": method, "way": way, "callers": callers}
+            results.append({"key": key_of(row)} | row | columns | about)
+            progress(f"{method}, {way}", done, len(CALLERS))
+
+    with served(subject.index) as server:
+        idle = memory_parts(server.process, subject.index)
+        load(server, SERVICE, "texts", by_text)
+        loaded = memory_parts(server.process, subject.index)
+        load(server, SERVICE, "vectors", by_vector)
+    for row in _memory(facts, idle, loaded):
+        results.append(row | about)
+    if not missing(["Chroma"]):
+        _fill_chroma(subject.index, subject.folder / "served by Chroma")
+        bodies = [
+            json.dumps({"query_embeddings": [row], "n_results": LIMIT}) for row in vectors.tolist()
+        ]
+        with chroma_served(subject.folder / "served by Chroma") as server:
+            load(server, "Chroma's server", "vectors", bodies)
+
+
+Parts = dict[str, tuple[int, int]]
+"""Part of a process's memory -> resident and private bytes."""
+
+
+def _memory(facts: Row, idle: Parts, loaded: Parts) -> Iterator[Row]:
+    """Rows of a service's memory: after its first search, and after the most callers."""
+    for parts in (idle, loaded):
+        each = [*parts.values()]
+        parts["whole process"] = (sum(part[0] for part in each), sum(part[1] for part in each))
+    for part, (resident, private) in loaded.items():
+        row = facts | {"what": "memory", "part": part}
+        before, private_before = idle.get(part, (0, 0))
+        yield (
+            {"key": key_of(row)}
+            | row
+            | {
+                "idle_bytes": before,
+                "idle_private_bytes": private_before,
+                "loaded_bytes": resident,
+                "loaded_private_bytes": private,
+            }
+        )
+
+
+def _fill_chroma(index: Path, folder: Path) -> None:
+    """Fill Chroma with the documents and vectors of an index."""
+    folder.mkdir()
+    chroma: Database = LIBRARIES["Chroma"].make()
+    with Collection.open(index) as collection:
+        snapshot = collection.index.snapshot
+        vectors, rows = snapshot.vectors(), snapshot.live_documents()
+        documents = [*collection]
+        chroma.open(Place(folder, vectors.dim, DOCUMENTS))
+        for part in batches(len(rows)):
+            ids = [document.id for document in documents[part]]
+            texts = [document.text or " " for document in documents[part]]
+            chroma.add([Batch(range(len(ids)), ids, texts, vectors.take(rows[part]))])

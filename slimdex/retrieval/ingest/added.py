@@ -1,0 +1,127 @@
+"""Added: what an addition did, counted for each of its batches and summed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from slimdex.indexes.errors import shortened
+from slimdex.indexes.search.reduced_index import NO_ROWS
+
+from ..store.passages import DocumentRows
+
+if TYPE_CHECKING:
+    from ..store.change import Change
+
+NAMED = 3
+"""Documents named in a note."""
+
+
+@dataclass(frozen=True)
+class Texts:
+    """How the texts of new documents were cut and read; sums are over batches.
+
+    Attributes
+    ----------
+    documents : number of documents.
+    cut, passages : documents cut into passages, and these passages.
+    empty : documents without text.
+    partly : documents of which the encoder read only a part, the first of them in `named`.
+    tokens, read : tokens of these parts' whole texts, and those that were read.
+    """
+
+    documents: int = 0
+    cut: int = 0
+    passages: int = 0
+    empty: int = 0
+    partly: int = 0
+    tokens: int = 0
+    read: int = 0
+    named: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, change: Change, rows: DocumentRows, stop: int) -> Texts:
+        """Count the documents that a change adds before row `stop`; `rows` has these."""
+        first = change.base.state.rows
+        is_new = rows.firsts >= first
+        partly, tokens, read = change.store.readings.partly_read(rows, NO_ROWS, first)
+        return cls(
+            rows.number_before(stop) - rows.number_before(first),
+            int(is_new.sum()),
+            int(rows.counts[is_new].sum()),
+            int((change.textless() >= first).sum()),
+            len(partly),
+            tokens,
+            read,
+            (*change.store.ids_of(partly[:NAMED]),) if len(partly) else (),
+        )
+
+    def __add__(self, other: Texts) -> Texts:
+        """Sum the counts of two batches."""
+        return Texts(
+            self.documents + other.documents,
+            self.cut + other.cut,
+            self.passages + other.passages,
+            self.empty + other.empty,
+            self.partly + other.partly,
+            self.tokens + other.tokens,
+            self.read + other.read,
+            (*self.named, *other.named)[:NAMED],
+        )
+
+    def notes(self) -> list[str]:
+        """Notes on texts that were cut, are empty, or were read only in part."""
+        notes, count = list[str](), self.documents
+        if self.cut:
+            notes.append(f"{self.cut:,} of {count:,} documents cut into {self.passages:,} passages")
+        if self.empty:
+            notes.append(
+                f"{self.empty:,} of {count:,} documents have no text: no search finds them"
+            )
+        if self.partly:
+            names = ", ".join(shortened(id, 80) for id in self.named)
+            more = ", ..." if self.partly > len(self.named) else ""
+            notes.append(
+                f"{self.partly:,} of {count:,} documents are longer than the encoder reads: "
+                f"{share(self.read / self.tokens)} of their text was read, and only that is found "
+                f"({names}{more})"
+            )
+        return notes
+
+
+@dataclass(frozen=True)
+class Added:
+    """Result of an addition, or of one batch of it."""
+
+    documents: int = 0  # number added
+    replaced: int = 0  # number of these that replaced an older document
+    notes: list[str] = field(default_factory=list)
+    unchanged: int = 0  # skipped as identical to existing ones
+    refitted: bool = False  # True if the reducer and the codes were refitted afterwards
+    deleted: int = 0  # documents that disappeared from their source
+    moved: int = 0  # number of these that were added under another id
+    encoded: int = 0  # texts encoded; the others kept their vectors
+    # "path" and "note" of each file that was left out or could not be read:
+    file_notes: list[dict[str, str]] = field(default_factory=list)
+
+    def __add__(self, other: Added) -> Added:
+        """Sum the counts of two batches, and join their notes."""
+        return replace(
+            self,
+            documents=self.documents + other.documents,
+            replaced=self.replaced + other.replaced,
+            notes=[*dict.fromkeys([*self.notes, *other.notes])],
+            unchanged=self.unchanged + other.unchanged,
+            deleted=self.deleted + other.deleted,
+            moved=self.moved + other.moved,
+            encoded=self.encoded + other.encoded,
+        )
+
+
+def share(part: float) -> str:
+    """Format a share as a percentage.
+
+    >>> share(0.256), share(0.003)
+    ('26%', 'less than 1%')
+    """
+    return f"{part:.0%}" if part >= 0.01 else "less than 1%"

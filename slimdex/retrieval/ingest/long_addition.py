@@ -1,0 +1,106 @@
+"""Long addition: what the batches of one addition have in common.
+
+Its state tells searches how many of its documents are in. Undoing the last batch undoes all of
+them, and bad input in a later one withdraws those before.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, suppress
+from dataclasses import replace
+from typing import Self
+
+from slimdex.indexes.errors import InputError, SlimdexError
+
+from ..atomic_files import FileRecord
+from ..index import Index
+from ..store.change import Change
+from ..store.manifest import Undo
+from ..store.state import State, Unfinished
+from ..store.work_folder import work_folder
+from .batches import Batch
+from .fitting import refit
+from .undoing import withdraw
+
+REFIT_GROWTH = 8
+"""A long addition fits again when there are so many times the rows of the fit, and at its end."""
+
+
+class LongAddition:
+    """An addition that is committed batch by batch; one of a single batch leaves no trace.
+
+    The first addition of an index fits reducer and codes to its first batch, and again at its end:
+    then they are the same as those of one large batch.
+    """
+
+    def __init__(self, index: Index) -> None:
+        state = index.state
+        self._index, self._stack = index, ExitStack()
+        stopped = state.unfinished
+        self._is_first = state.settings is None or (stopped is not None and stopped.builds)
+        self._work = ""
+        self._undo_file: FileRecord | None = None  # the state before the first batch
+        self.documents = 0  # that are in, unchanged ones included
+        self._is_long = stopped is not None  # more than one batch
+
+    def __enter__(self) -> Self:
+        if self._is_first:  # so that searches, which find nothing yet, can say why
+            self._open()
+        return self
+
+    def _open(self) -> None:
+        if not self._work:
+            self._work = self._stack.enter_context(work_folder(self._index.path)).name
+
+    def __exit__(self, *error: object) -> None:
+        self._stack.close()
+
+    def begin(self, change: Change, batch: Batch, expected: int) -> Undo:
+        """Mark the change of a batch as one of several; returns how it can be undone."""
+        if not batch.is_whole:
+            self._is_long = True
+            self._open()
+            mark = Unfinished(self._work, batch.stop, expected, self._is_first)
+            change.state = replace(change.state, unfinished=mark)
+        last = change.base.state.files.get("before")
+        is_ours = self._undo_file is not None and last == self._undo_file
+        return "with the last" if is_ours else "alone"
+
+    def committed(self, change: Change, batch: Batch) -> None:
+        """Remember what a batch has committed; fit again if the index has outgrown its fit."""
+        self.documents = batch.stop
+        before, after = (each.files.get("before") for each in (change.base.state, change.state))
+        if after != before:
+            self._undo_file = after
+        state = change.state
+        if batch.is_last or not self._needs_fit(state):
+            return
+        if state.rows >= REFIT_GROWTH * max(int(state.fit["rows"]), 1):
+            with suppress(InputError):  # too few rows yet for what was requested
+                refit(self._index, state.requested, "with the last")
+
+    def finish(self) -> list[str] | None:
+        """Fit a new index to all its documents, and remove the mark; notes on that fit, if any."""
+        state, notes = self._index.state, None
+        if self._is_long and self._needs_fit(state) and state.fit["rows"] != state.rows:
+            notes = refit(self._index, state.requested, "with the last")
+        mark = state.unfinished
+        if mark is not None and (self._is_first or not mark.builds):
+            with self._index.change() as change:
+                change.commit(replace(change.state, unfinished=None), undo="with the last")
+        return notes
+
+    def _needs_fit(self, state: State) -> bool:
+        """True for a new index, or one that was too small so far for what was requested."""
+        settings = state.settings
+        return settings is not None and (
+            self._is_first or not state.requested.matches(settings, state.dim)
+        )
+
+    def stop(self, error: SlimdexError, *, withdraws: bool) -> None:
+        """Withdraw the batches before an error, or note with it that they are in."""
+        if not self.documents:
+            return
+        if withdraws and self._undo_file is not None and withdraw(self._index, self._undo_file):
+            return
+        error.add_note(f"{self.documents:,} documents are in: run it again to continue")

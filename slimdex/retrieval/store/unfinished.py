@@ -1,0 +1,29 @@
+"""What is said of an index some of whose documents are not in yet."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from .state import State
+from .work_folder import is_held, work_folders
+
+
+def unfinished(path: Path, state: State) -> str:
+    """A sentence on a long addition that goes on or was stopped; empty without one."""
+    mark = state.unfinished
+    if mark is None:
+        if state.settings is not None:
+            return ""
+        folders = work_folders(path)
+        if any(map(is_held, folders)):
+            return "no documents are in yet; the build goes on"
+        return "its build is unfinished: run it again" if folders else ""
+    what = "build" if mark.builds else "last addition"
+    how = "goes on" if is_held(path / mark.work) else "was stopped: run it again"
+    return f"{mark.said}; the {what} {how}"
+
+
+def was_stopped(path: Path, state: State) -> bool:
+    """True if the build of an index was stopped before any documents were in."""
+    folders = work_folders(path) if state.settings is None else []
+    return bool(folders) and not any(map(is_held, folders))
