@@ -65,7 +65,7 @@ class Candidates(NamedTuple):
     rows : (n,), sorted.
     cosines : (n,), of every row.
     bm25 : (n,), above 0; 0 for rows that lexical search did not find.
-    rare : (n,), bonuses of the row's rare codes and names, for a mean cosine of 0.
+    rare : (n,), bonuses of the row's rare codes and names, if the nearest row's cosine is 0.
     is_near : (n,), whether semantic search found the row.
     is_named : (n,), whether the row's name equals the query.
     whole : what the whole collection has for the query.
@@ -159,7 +159,8 @@ class Fusion:
             scores = candidates.cosines + word_bonuses(
                 candidates.bm25, candidates.cosines, near, words, mean, total
             )
-            scores += (1 - mean) * candidates.rare
+            nearest = float(near.scores.max(initial=mean))
+            scores += (1 - nearest) * candidates.rare
         else:
             scores = (1 - self.weight) * _spread(candidates.cosines, mean, near.scores)
             scores += self.weight * _spread(candidates.bm25, 0.0, words.scores)

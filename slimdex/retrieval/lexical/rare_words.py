@@ -1,18 +1,18 @@
 """Rare words of a query: codes and names, which an encoder can hardly read.
 
-The number of an error, a part or a version says exactly which rows are meant, and a name that a
-single row has does so too. So by rule, rows that have them gain on their cosines::
+The number of an error, a part or a version says exactly which rows are meant, and so does a name
+that only one row has. So by rule, rows that have them gain on their cosines::
 
-    bonus(row) = (1 - mean) * FACTOR * own / whole * own / (own + rival)
+    bonus(row) = (1 - nearest) * FACTOR * own / whole * own / (own + rival)
 
-mean is the query's mean cosine with all rows. own is the sum of the idfs of the rare words that the
-row has, and whole that of all words of the query that any row has. rival is the best BM25 score of
-a row without a rare word: what else the query may be about. The product is near 1 if the query asks
-for the code, in whatever words. It is next to nothing if a long text mentions a year or a name: so
-the rest of the text decides.
+nearest is the best cosine of the query: what a row means needs no rare word. own is the sum of the
+idfs of the rare words that the row has, and whole that of all words of the query that any row has.
+rival is the best BM25 score of a row without a rare word: what else the query may be about. The
+product of the shares is near 1 if the query asks for the code, in whatever words. It is near 0 if a
+long text mentions a year or a name, so that the rest of the text decides.
 
 A word is what is written between spaces, and counts by the rarest of its terms: the parts of
-``4.3.1`` say nothing that the whole does not.
+``4.3.1`` add nothing to the whole.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SHORTEST, SHORTEST_NAME = 3, 6
 """Characters of the shortest rare word, and of the shortest name without a capital."""
 FEWEST_ROWS, SHARE_OF_ROWS, MOST_ROWS = 3, 1 / 500, 50
 """A code is rare if at most this share of all rows have it, within the limits."""
-FACTOR = 8.0
+FACTOR = 16.0
 """A code or name that is the whole query exceeds all other bonuses."""
 
 
@@ -52,7 +52,7 @@ class RareWords(NamedTuple):
     >>> rare
     RareWords(idfs={'e4217': 5.0}, whole=10.0)
     >>> rare.bonuses(np.array([5.0, 0.0]), np.array([6, 3], np.float32)).tolist()
-    [2.5, 0.0]
+    [5.0, 0.0]
     """
 
     idfs: Mapping[str, float]
@@ -85,7 +85,7 @@ class RareWords(NamedTuple):
         return cls(rare, sum(matched[term] for term in words))
 
     def bonuses(self, own: NDArray[np.float64], bm25: NDArray[np.float32]) -> NDArray[np.float64]:
-        """Bonuses of rows (n,) for a mean cosine of 0.
+        """Bonuses of rows (n,) if the nearest row's cosine is 0.
 
         Parameters
         ----------

@@ -119,8 +119,22 @@ def _words(text: str) -> list[str]:
         for part in parts:
             words += _with_humps(part) if part.isascii() else _split(part)
         if len(parts) > 1 and not UNSPACED.search(run):
-            words += filter(_is_name, _NAME.findall(_lower(run)))
+            words += filter(_is_name, _names_in(_lower(run)))
     return words
+
+
+def _names_in(run: str) -> list[str]:
+    """Names in a run without spaces, each followed by its parts between slashes.
+
+    >>> _names_in("https://docs.example.org/usage.md?q")
+    ['https', 'docs.example.org/usage.md', 'docs.example.org', 'usage.md', 'q']
+    """
+    names = list[str]()
+    for name in _NAME.findall(run):
+        names.append(name)
+        if "/" in name:
+            names += name.split("/")
+    return names
 
 
 def _unaccented(words: Iterable[str]) -> list[str]:

@@ -128,17 +128,17 @@ def test_a_row_with_the_name_is_first_even_if_farthest(fusion: Fusion) -> None:
     assert candidates.rows[candidates.order(fusion.scores(candidates))].tolist() == [7, 4, 2]
 
 
-def test_rare_words_count_by_rule_in_the_scale_of_the_cosines() -> None:
-    """A bonus of 2 puts the farthest row first; a mean cosine of 0.5 halves it."""
-    near = ScoredRows(np.array([0.9, 0.6], np.float32), np.array([4, 7]))
-    words = ScoredRows(np.array([8], np.float32), np.array([7]), rare=np.array([2.0]), ideal=8)
-    for mean in (0.0, 0.5):
+def test_rare_words_count_by_what_the_nearest_row_does_not_mean() -> None:
+    """A bonus of 4 puts the farther row first, unless the nearest one's cosine is 0.96."""
+    words = ScoredRows(np.array([8], np.float32), np.array([7]), rare=np.array([4.0]), ideal=8)
+    for nearest, mean, first in ((0.9, 0.0, 7), (0.9, 0.5, 7), (0.96, 0.9, 4)):
+        near = ScoredRows(np.array([nearest, 0.6], np.float32), np.array([4, 7]))
         whole = Whole(near, words, mean, 9)
         candidates = Candidates.joined(near, found({}), whole)
         scores = Fusion("auto").scores(candidates)
         without = Fusion("auto").scores(candidates._replace(rare=np.zeros(2)))
-        np.testing.assert_allclose(scores - without, [0, 2 * (1 - mean)])
-        assert candidates.rows[candidates.order(scores)].tolist() == [7, 4]
+        np.testing.assert_allclose(scores - without, [0, 4 * (1 - nearest)], rtol=1e-6)
+        assert candidates.rows[candidates.order(scores)][0] == first
 
 
 @pytest.mark.parametrize("asked", ["on", "1.5", -0.1, float("nan"), True, ""])

@@ -60,9 +60,9 @@ def test_a_bonus_falls_by_what_else_the_query_is_about() -> None:
     bm25 = np.array([7, 5, 3, 1], np.float32)
     own = np.array([4.0, 0, 2, 0])
     found = RareWords({"e4217": 4.0}, 10.0).bonuses(own, bm25)
-    np.testing.assert_allclose(found, [8 * 4 / 10 * 4 / 9, 0, 8 * 2 / 10 * 2 / 7, 0])
+    np.testing.assert_allclose(found, [16 * 4 / 10 * 4 / 9, 0, 16 * 2 / 10 * 2 / 7, 0])
     alone = RareWords({"e4217": 4.0}, 4.0).bonuses(own[:1], bm25[:1])
-    np.testing.assert_allclose(alone, [8])
+    np.testing.assert_allclose(alone, [16])
 
 
 def test_rows_have_the_bonuses_of_their_rare_words(tmp_path: Path) -> None:
@@ -82,6 +82,6 @@ def test_rows_have_the_bonuses_of_their_rare_words(tmp_path: Path) -> None:
     whole = idf(23) + sum(idfs.values())
     own = np.array([sum(i for word, i in idfs.items() if word in texts[r]) for r in found.rows])
     rival = found.scores[own == 0].max()
-    np.testing.assert_allclose(found.rare, 8 * own / whole * own / (own + rival), rtol=1e-6)
+    np.testing.assert_allclose(found.rare, 16 * own / whole * own / (own + rival), rtol=1e-6)
     assert found.rare[np.flatnonzero(found.rows == 5)] == 0
     assert not index.search("the pump", 200).rare.any()

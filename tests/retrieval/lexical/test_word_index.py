@@ -304,7 +304,10 @@ def test_words_are_parts_of_runs_and_names(text: str) -> None:
     expected = list[str]()
     for run in re.findall(r"\S+", unicodedata.normalize("NFKC", text).casefold()):
         expected += re.findall(r"[^\W_]+", run)
-        expected += re.findall(r"[^\W_]+(?:(?:[-_./@+]|::?)[^\W_]+)+", run)
+        for name in re.findall(r"[^\W_]+(?:(?:[-_./@+]|::?)[^\W_]+)+", run):
+            expected.append(name)
+            if "/" in name:
+                expected += re.findall(r"[^/]+[-_.@+:][^/]+", name)
     assert words_of(text) == expected
 
 
