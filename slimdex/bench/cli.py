@@ -377,7 +377,7 @@ def report(
     results: Annotated[Path, "Folder with the rows of results."] = MEASURED,
     out: Annotated[Path, "Folder for the page and pictures."] = Path("bench-report"),
 ) -> None:
-    """Write one self-contained page of pictures and tables, and the pictures as PNG."""
+    """Write one self-contained page of pictures and tables, and the pictures as SVG."""
     from slimdex.retrieval.cli import console
 
     from .reporting.page import write_report

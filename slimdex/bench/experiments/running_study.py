@@ -25,6 +25,7 @@ from time import perf_counter, process_time
 from typing import Self
 
 from slimdex.indexes.arrays import batches
+from slimdex.indexes.errors import InputError
 from slimdex.indexes.execution.progress import progress
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
@@ -107,11 +108,17 @@ class Subject:
 
     @classmethod
     def opened(cls, index: Path | None, folder: Path, extent: Extent) -> Self:
-        """Open an index, or build one of Python's docstrings."""
+        """Open an index, or build one of Python's docstrings.
+
+        Raises `InputError` if it has no texts, or no model.
+        """
         path = index or _of_docstrings(folder / "docstrings.index", extent.documents)
         with Collection.open(path) as collection:
             texts = {document.id: document.content for document in collection}
-            name, model = model_place(str(collection.index.state.encoder["model"]))
+            spec = collection.index.state.encoder
+        if "model" not in spec or not any(texts.values()):
+            raise InputError(f"{path}: expected an index of texts, made by a model")
+        name, model = model_place(spec["model"])
         file = folder / "documents.jsonl"
         lines = (json.dumps({"id": id, "text": text}) + "\n" for id, text in texts.items())
         file.write_text("".join(lines), encoding="utf-8")

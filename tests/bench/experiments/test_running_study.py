@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from slimdex.bench.engines import peer_programs
@@ -96,6 +97,13 @@ def test_sentence_transformers_finds_the_nearest(
     scores = encoder.encode([*TEXTS.values()]) @ encoder.encode(["rain"])[0]
     expected = sorted(TEXTS, key=lambda id: -scores[[*TEXTS].index(id)])
     assert json.loads(capsys.readouterr().out) == expected
+
+
+def test_an_index_of_vectors_is_refused(tmp_path: Path) -> None:
+    with Collection.create(tmp_path / "x", lambda texts: np.ones((len(texts), 4))) as collection:
+        collection.add([Document("1", "the cat")])
+    with pytest.raises(InputError, match="expected an index of texts, made by a model"):
+        bench("running", tmp_path / "x", "--only", "start", folder=tmp_path)
 
 
 def test_a_command_that_fails_says_why() -> None:
