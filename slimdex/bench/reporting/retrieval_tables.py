@@ -247,7 +247,10 @@ def peers(rows: Sequence[Row]) -> list[Table]:
     slimdex is in both.
     """
     tables = []
-    for task in tasks(rows):
+    every = tasks(rows)
+    for task in every:
+        # Titles are headings of the report, which differ.
+        end = f", {task[0]}, {task[1]}" if len(every) > 1 else ""
         mine = of_task(rows, task)
         lines = [row for row in fastest_at(mine) if "whitened" not in row["method"]]
         columns = [c for c in PEERS if any(c.cell(row).shown for row in lines)]
@@ -257,8 +260,8 @@ def peers(rows: Sequence[Row]) -> list[Table]:
         in_memory = [row for row in lines if row not in in_files]
         ours = [row for row in in_memory if row["method"].startswith(SLIMDEX)]
         beside = [row for row in lines if row in ours or row in in_files]
-        tables.append(tabulated("Vectors in memory", note, columns, in_memory))
-        tables.append(tabulated("Vectors in files", note, columns, beside))
+        tables.append(tabulated(f"Vectors in memory{end}", note, columns, in_memory))
+        tables.append(tabulated(f"Vectors in files{end}", note, columns, beside))
     return tables
 
 
