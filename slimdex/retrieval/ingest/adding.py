@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence, Sized
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -51,8 +51,7 @@ def add_documents(
     read = as_documents(documents)
     new = [index.snapshot.store.new_columns(types) for types in read.columns]
     given = None if vectors is None else as_given(vectors)
-    total = len(documents) if isinstance(documents, Sized) else 0
-    counted = CountedDocuments(read.documents, total)
+    counted = CountedDocuments(read.documents, documents)
     return add(index, Addition(counted, new, given, read_share=counted.read_share))
 
 
@@ -246,8 +245,8 @@ def _counting(batch: Batch, share: ReadShare | None, batches: Batches) -> Iterat
         if stage != ENCODING:
             return None
         is_done = batch.is_last and done == total
-        characters = batch.characters_before + batch.characters * done / max(total, 1)
-        part = characters / max(all_characters, batch.characters_before + batch.characters, 1)
+        characters = batch.characters - batch.to_encode * (1 - done / max(total, 1))
+        part = characters / max(all_characters, batch.characters, 1)
         return expected if is_done else min(int(expected * part), expected - 1), expected
 
     with progress_within(of_all):

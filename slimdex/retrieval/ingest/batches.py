@@ -49,8 +49,8 @@ class Batch:
     documents: Iterable[Document]
     first: int = 0
     stop: int = 0
-    characters_before: int = 0  # of all documents before
-    characters: int = 0
+    characters: int = 0  # of all documents up to the last of these
+    to_encode: int = 0  # characters of these that the index lacks
     is_last: bool = True
 
     @property
@@ -101,16 +101,17 @@ class Batches:
         if self._is_one:
             yield Batch(self._documents)
             return
-        filled, first, before = _Filled(), 0, 0
+        filled, first, characters = _Filled(), 0, 0
         for part in self._parts():
             if self._is_full(filled):
-                stop, size = self._seen.add(filled.documents), filled.characters
-                yield Batch(filled.documents, first, stop, before, size, is_last=False)
-                filled, first, before = _Filled(), stop, before + size
+                stop, characters = self._seen.add(filled.documents), characters + filled.characters
+                new = filled.most_to_encode
+                yield Batch(filled.documents, first, stop, characters, new, is_last=False)
+                filled, first = _Filled(), stop
             filled.add(part)
-            self.characters += _characters(part)
         stop = self._seen.add(filled.documents) if first else len(filled.documents)
-        yield Batch(filled.documents, first, stop, before, filled.characters)
+        characters += filled.characters
+        yield Batch(filled.documents, first, stop, characters, filled.most_to_encode)
 
     def _is_full(self, filled: _Filled) -> bool:
         if len(filled.documents) < LEAST_DOCUMENTS:
@@ -128,6 +129,7 @@ class Batches:
         for document in self._documents:
             part.append(checked_document(document))
             self._read += 1
+            self.characters += _characters(part[-1:])
             characters += len(document.text)
             if len(part) == READ_DOCUMENTS or characters >= READ_CHARACTERS:
                 yield part

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sized
 from typing import NamedTuple
 
 from ..documents import Document
@@ -16,10 +16,10 @@ class ReadShare(NamedTuple):
 
 
 class CountedDocuments:
-    """Documents in memory that are counted as they are read."""
+    """Documents of an object that are counted as they are read."""
 
-    def __init__(self, documents: Iterable[Document], total: int) -> None:
-        self._documents, self._total = documents, total
+    def __init__(self, documents: Iterable[Document], given: object) -> None:
+        self._documents, self._given = documents, given
         self._read = 0
 
     def __iter__(self) -> Iterator[Document]:
@@ -29,10 +29,10 @@ class CountedDocuments:
 
     def read_share(self) -> ReadShare | None:
         """What was read so far; None if the number of documents is unknown."""
-        if not self._total:
+        if not isinstance(self._given, Sized) or not len(self._given):
             return None
-        share = self._read / self._total
-        if not isinstance(self._documents, list):
+        share = self._read / len(self._given)
+        if not isinstance(self._given, list):
             return ReadShare(share, share)
-        lengths = [len(str(document.text)) for document in self._documents]
+        lengths = [len(str(each.text)) if isinstance(each, Document) else 1 for each in self._given]
         return ReadShare(share, sum(lengths[: self._read]) / max(sum(lengths), 1))

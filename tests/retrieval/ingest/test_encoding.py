@@ -18,6 +18,7 @@ from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.transformer import TransformerEncoder
 from slimdex.retrieval.encoders.word_vectors.static_encoder import StaticEncoder
+from slimdex.retrieval.ingest import batches
 from slimdex.retrieval.sources.source import Sources
 from tests.encoders import ReadingEncoder, WordEncoder
 from tests.indexes.execution.through_pickle import ThroughPickle
@@ -41,9 +42,10 @@ def built(path: Path, documents: Sequence[Document], workers: Workers | None) ->
 
 @pytest.mark.slow
 def test_an_index_built_by_workers_equals_a_local_one(
-    tmp_path: Path, docstrings: list[Document]
+    tmp_path: Path, docstrings: list[Document], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With passages, documents that are there already, and one without text."""
+    monkeypatch.setattr(batches, "FIRST_CHARACTERS", batches.FIRST_IN_PROCESSES)
     workers = ThroughPickle()
     here = built(tmp_path / "here", docstrings, None)
     elsewhere = built(tmp_path / "elsewhere", docstrings, workers)
