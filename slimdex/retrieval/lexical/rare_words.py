@@ -71,16 +71,16 @@ class RareWords(NamedTuple):
         """
         most = min(max(FEWEST_ROWS, SHARE_OF_ROWS * total), MOST_ROWS)
         matched = {term: idf for term, idf in idfs.items() if counts[term]}
-        if not any(counts[term] <= most and len(term) >= SHORTEST for term in matched):
+        codes = {term for term in matched if counts[term] <= most and CODE.search(term)}
+        names = {term for term in matched if counts[term] == 1}
+        if not codes and not names:
             return cls({}, 0.0)
 
         words = _rarest_terms(text, matched)
         rare = dict[str, float]()
         for term, has_capital in words.items():
-            is_code = CODE.search(term) is not None
-            is_name = has_capital or len(term) >= SHORTEST_NAME
-            is_rare = counts[term] <= most if is_code else is_name and counts[term] == 1
-            if is_rare and len(term) >= SHORTEST:
+            is_name = term in names and (has_capital or len(term) >= SHORTEST_NAME)
+            if len(term) >= SHORTEST and (term in codes or is_name):
                 rare[term] = matched[term]
         return cls(rare, sum(matched[term] for term in words))
 
