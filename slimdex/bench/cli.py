@@ -23,7 +23,7 @@ NAMES = (
     *("settings", "index", "running", "encode", "retrieval", "search", "peers", "report"),
     *("hybrid", "weight", "code", "sts", "tables"),
 )
-"""What users run first, and the studies of slimdex's makers after."""
+"""Order of the commands in `bench --help`: those that users need come first."""
 ASKED = 300
 """Queries that the packaged set is searched for."""
 

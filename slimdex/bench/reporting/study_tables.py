@@ -314,15 +314,16 @@ def _by_encoder(rows: Rows, heads_of: dict[str, str]) -> list[Table]:
         for name in sets
         if not name.endswith(IDENTIFIERS) and all((name, m, last) in found for m in models)
     ]
-    lines = [[Cell(name, name)] for name in (*sets, "mean")]
+    lines = [[Cell(name, name)] for name in (*sets, *(["mean"] if compared else []))]
     heads = ["set"]
     for model in models:
         for way, head in heads_of.items():
             heads.append(model if way == BASE else head)
             column, form = ("ndcg@10", ".2f") if way == BASE else ("ndcg@10_delta", "+.2f")
-            values = [found[name, model, way][column] for name in compared]
-            every = [found.get((name, model, way), {}).get(column) for name in sets]
-            for line, value in zip(lines, [*every, fmean(values)], strict=True):
+            values = [found.get((name, model, way), {}).get(column) for name in sets]
+            if compared:
+                values.append(fmean(found[name, model, way][column] for name in compared))
+            for line, value in zip(lines, values, strict=True):
                 line.append(NOT_MEASURED if value is None else Cell(format(value, form), value))
     return [Table("", "", heads, lines)] if models else []
 

@@ -47,10 +47,10 @@ def progress(stage: str, done: int, total: int) -> None:
 
 @contextmanager
 def progress_within(change: Callable[[str, int, int], tuple[int, int] | None]) -> Iterator[None]:
-    """Report the progress of a part as that of the whole.
+    """Report progress within the block as progress of a larger task.
 
-    `change` receives a stage, done and total, and returns done and total of the whole; None to
-    report nothing.
+    `change` maps stage, done and total to done and total of the task, or to None to drop the
+    report.
 
     >>> with listening(print), progress_within(lambda stage, done, total: (1000 + done, 5000)):
     ...     progress("encoding", 64, 128)

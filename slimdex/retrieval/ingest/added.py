@@ -1,4 +1,4 @@
-"""Added: what an addition did, counted for each of its batches and summed."""
+"""Added: the result of an addition, summed over its batches."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ NAMED = 3
 
 @dataclass(frozen=True)
 class Texts:
-    """How the texts of new documents were cut and read; sums are over batches.
+    """Counts of how the texts of new documents were cut and read.
 
     Attributes
     ----------
     documents : number of documents.
     cut, passages : documents cut into passages, and these passages.
     empty : documents without text.
-    partly : documents of which the encoder read only a part, the first of them in `named`.
-    tokens, read : tokens of these parts' whole texts, and those that were read.
+    partly : documents that the encoder read only in part; `named` are the ids of the first few.
+    tokens, read : tokens of their texts, and those that were read.
     """
 
     documents: int = 0
@@ -70,7 +70,7 @@ class Texts:
         )
 
     def notes(self) -> list[str]:
-        """Notes on texts that were cut, are empty, or were read only in part."""
+        """Describe the counts for the user."""
         notes, count = list[str](), self.documents
         if self.cut:
             notes.append(f"{self.cut:,} of {count:,} documents cut into {self.passages:,} passages")

@@ -67,8 +67,7 @@ def add_sources(
 
     `choose_ids` chooses the ids that documents lack, by default `SourceIds.of`. Documents whose
     files are gone are deleted if `deletes_missing`; what became part of a folder always leaves its
-    earlier ids. After bad input nothing is changed, or, unless it `withdraws`, the batches before
-    stay.
+    earlier ids. `withdraws`: whether bad input undoes the batches before it.
     """
     from ..sources.tabular.column_agreement import agree_with
     from .source_ids import SourceIds
@@ -126,10 +125,10 @@ def sync(index: Index, sources: Sources) -> Added:
 
 
 def add(index: Index, addition: Addition) -> Added:
-    """Add documents in batches, each of which is encoded, staged and committed.
+    """Add documents in batches: each is encoded, staged and committed.
 
-    Documents with given vectors are one batch. After bad input, nothing is changed. What was
-    committed before an interrupt stays: the same addition goes on from there.
+    Documents with given vectors are one batch. Bad input undoes all batches. An interrupt loses
+    only the current one: adding the same documents again continues from there.
     """
     if addition.vectors is None and not index.has_encoder:
         raise InputError(f"{index.path}: built from given vectors; expected vectors for these")
@@ -162,64 +161,54 @@ def _add_batch(
     index: Index, addition: Addition, batch: Batch, batches: Batches, long: LongAddition
 ) -> tuple[Added, Texts]:
     """Encode the documents of a batch before the writers' turn; stage and commit them in it."""
-    share = None if batch.is_whole else addition.read_share()
+    share = None if batch.is_only else addition.read_share()
     with _counting(batch, share, batches), prepared(index, addition) as ready:
         with ready.staged() as (change, staged):
             undo = long.begin(change, batch, batches.expected(share))
-            is_part = not batch.is_whole
-            encoded, added, texts = _committed(change, ready, staged, undo, is_part=is_part)
+            is_part = not batch.is_only
+            added, texts = _committed(change, ready, staged, undo, is_part=is_part)
         batches.took(ready.characters, ready.seconds)
     long.committed(change, batch)
-    encoded += ready.encoded
-    counted = replace(added, unchanged=staged.unchanged, moved=staged.moved, encoded=encoded)
-    return counted, texts
+    return replace(added, unchanged=staged.unchanged, moved=staged.moved), texts
 
 
 def _committed(
     change: Change, ready: Prepared, staged: Staged, undo: Undo, *, is_part: bool
-) -> tuple[int, Added, Texts]:
-    """Commit staged documents; returns the number of texts encoded, and the result."""
+) -> tuple[Added, Texts]:
+    """Commit staged documents."""
     if staged.first == staged.stop:
         if len(staged.gone):
             writer.commit_deletion(change, staged.gone, undo)
         else:
             change.commit(undo=undo)
-        return 0, Added(deleted=len(staged.gone)), Texts()
+        return Added(deleted=len(staged.gone), encoded=ready.encoded), Texts()
     given, known = staged.vectors, ready.known_to(change)
     kept = NO_VECTORS if given is not None else ready.kept(change, staged)
     appended, encoded = append_vectors(change, ready.encoder, staged.rows, kept, known, given)
     terms, words = ready.terms, ready.words
-    done = writer.add_staged(change, staged, appended, terms, words, undo, is_part=is_part)
-    return encoded, *done
+    added, texts = writer.add_staged(change, staged, appended, terms, words, undo, is_part=is_part)
+    return replace(added, encoded=encoded + ready.encoded), texts
 
 
 def _of(addition: Addition, batch: Batch, batches: Batches) -> Addition:
-    """The addition of a batch: only the last one deletes what is missing, as all has been read."""
+    """Return the addition of one batch; only the last one can tell which documents are missing."""
     missing = addition.missing if batch.is_last else None
     if missing is not None and batch.first:
-        missing = partial(_missing_in_all, missing, batches)
+        missing = partial(batches.missing_in_all, missing)
     return replace(
         addition,
         documents=batch.documents,
-        are_checked=addition.vectors is None,
         missing=missing,
         moved={} if batch.first else addition.moved,
     )
 
 
-def _missing_in_all(
-    missing: Callable[[DocumentStore, int], Rows], batches: Batches, store: DocumentStore, row: int
-) -> Rows:
-    """Documents that are missing, and that no batch before row `row` has either."""
-    return batches.unseen(store, missing(store, row))
-
-
 def _with_moved(index: Index, addition: Addition, batch: Batch) -> Addition:
-    """The addition with the texts of documents that are missing so far.
+    """Return the addition with the vectors of documents that have not been read so far.
 
-    Their vectors need not be computed again if they turn out to be moved.
+    If these turn out to be moved, their texts need not be encoded again.
     """
-    if addition.missing is None or batch.is_whole:
+    if addition.missing is None or batch.is_only:
         return addition
     store = index.store
     if addition.kept is not None and addition.kept.epoch == store.epoch:
@@ -231,11 +220,11 @@ def _with_moved(index: Index, addition: Addition, batch: Batch) -> Addition:
 
 @contextmanager
 def _counting(batch: Batch, share: ReadShare | None, batches: Batches) -> Iterator[None]:
-    """Report the progress of a batch as that of the whole addition.
+    """Report the progress of a batch as progress of the whole addition.
 
-    It is reported in documents, but measured in characters, since documents differ in length.
+    The numbers are documents, but progress is measured in characters, since lengths differ.
     """
-    if batch.is_whole:
+    if batch.is_only:
         yield
         return
     expected = max(batches.expected(share), batch.stop)
@@ -259,16 +248,25 @@ def _places_named(sources: Sources, readings: Sequence[Reading]) -> Iterator[Non
     try:
         yield
     except DuplicateKeyError as error:
-        raise InputError(
-            f"id {error.id!r} occurs twice, in {sources.place(error.first, readings)} and "
-            f"{sources.place(error.second, readings)}; expected each id once"
-        ) from error
+        one, other = (sources.place(number, readings) for number in (error.first, error.second))
+        why = f"id {error.id!r} occurs twice, in {one} and {other}; expected each id once"
+        raise _with_notes(error, why) from error
     except NoDocumentsError as error:
         why = ", ".join(sources.left_out() or [source.name for source in sources.opened])
         raise InputError(f"no documents ({why}); expected at least one") from error
     except EncodingError as error:
         place = error.ids and sources.place_of(error.ids[0], readings)
-        raise InputError(str(error) if place is None else f"{place}: {error}") from error
+        if place is None:
+            raise
+        raise _with_notes(error, f"{place}: {error}") from error
+
+
+def _with_notes(error: InputError, message: str) -> InputError:
+    """An error with another message and the same notes."""
+    changed = InputError(message)
+    for line in getattr(error, "__notes__", ()):
+        changed.add_note(line)
+    return changed
 
 
 def _gone_rows(

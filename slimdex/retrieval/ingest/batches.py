@@ -1,7 +1,7 @@
-"""Batches: the documents of a long addition, in parts of about ten seconds of encoding.
+"""Batches: split the documents of an addition into parts that take about ten seconds to encode.
 
-Each batch is committed by itself, so that searches find it while the addition goes on, and a kill
-costs no more than the batch in hand.
+Each batch is committed separately: searches find it while the addition is still running, and a kill
+loses only the current batch.
 """
 
 from __future__ import annotations
@@ -23,47 +23,50 @@ from ..store.snapshot import Snapshot
 from .encoded_texts import DIGEST, digests_of
 from .encoding import TEXT_CHARACTERS
 from .preparing import changed
-from .staging import DuplicateKeyError, checked_document
+from .staging import DuplicateKeyError, Missing, checked_document
 
 SECONDS, SECONDS_IN_PROCESSES = 10.0, 60.0
-"""Time that a batch should take to encode, here and in other processes: these get the encoder with
-each batch."""
+"""Target encoding time of a batch, in this process and in others, which receive the encoder again
+with each batch."""
 FIRST_CHARACTERS, FIRST_IN_PROCESSES = 1 << 17, 1 << 21
-"""Characters of the first batch, while the encoder's rate is not known."""
+"""Characters of the first batch, before the encoder's speed is known."""
 MOST_CHARACTERS, MOST_DOCUMENTS = 1 << 25, 1 << 15
 LEAST_DOCUMENTS = 2
-"""Fewest documents of a batch, which some reducers need."""
+"""Fewest documents of a batch: some reducers need two vectors."""
 GROWTH = 8
-"""Most times that a batch has as many characters as the one before it."""
+"""Largest size of a batch, relative to the one before it."""
 READ_DOCUMENTS, READ_CHARACTERS = 256, 1 << 16
-"""Documents that are read and looked up at a time, and their characters."""
+"""Most documents, and characters, that are read and looked up at a time."""
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Documents that are committed together: numbers first .. stop of an addition, from 0.
+    """Documents that are committed together: the documents first .. stop of an addition.
 
-    A batch of all documents need not know their number.
+    Attributes
+    ----------
+    characters : of all documents of the addition before `stop`.
+    to_encode : characters of this batch that the index does not have yet.
     """
 
     documents: Iterable[Document]
     first: int = 0
     stop: int = 0
-    characters: int = 0  # of all documents up to the last of these
-    to_encode: int = 0  # characters of these that the index lacks
+    characters: int = 0
+    to_encode: int = 0
     is_last: bool = True
 
     @property
-    def is_whole(self) -> bool:
-        """True if there is no other batch."""
+    def is_only(self) -> bool:
+        """Whether the addition has no other batch."""
         return not self.first and self.is_last
 
 
 class Batches:
-    """The batches of an addition's documents.
+    """Iterate over the batches of an addition.
 
-    A document whose text the index has already takes no time, and so does not count. All documents
-    are one batch if it `is_one`.
+    Documents whose text the index already has are not encoded, so they do not fill a batch. If
+    `is_one`, all documents are one batch, whose `stop` and `characters` are not counted.
     """
 
     def __init__(
@@ -74,35 +77,38 @@ class Batches:
         if index.workers is not HERE:
             self._limit, self._seconds = FIRST_IN_PROCESSES, SECONDS_IN_PROCESSES
         self._seen = _Ids()
-        self._read = 0  # documents, of which the last are in no batch yet
+        self._read = 0  # documents, including those read ahead for the next batch
         self.characters = 0  # of these
 
     def took(self, characters: int, seconds: float) -> None:
-        """Learn that so many characters took so many seconds to encode."""
+        """Adapt the size of the next batch to the time that encoding took."""
         if characters:
             enough = int(characters * self._seconds / max(seconds, 1e-3))
             self._limit = min(max(enough, READ_CHARACTERS), GROWTH * self._limit, MOST_CHARACTERS)
 
     def expected(self, share: ReadShare | None) -> int:
-        """Number of all documents, if this share of them was read so far; 0 if unknown."""
+        """Estimate the number of all documents from the share read so far; 0 if unknown."""
         return round(self._read / share.documents) if share and share.documents else 0
 
-    def unseen(self, store: DocumentStore, documents: Rows) -> Rows:
-        """Those of some documents, by their first rows, whose ids are in no batch."""
+    def missing_in_all(self, missing: Missing, store: DocumentStore, first: int) -> Rows:
+        """Call `missing`, and leave out the documents that an earlier batch contained."""
+        documents = missing(store, first)
         ids = store.ids_of(documents) if len(documents) else []
         return documents[~self._seen.are_known(ids)]
 
     def __iter__(self) -> Iterator[Batch]:
-        """Yield the batches, at least one.
+        """Yield at least one batch.
 
-        Raises `InputError` for a malformed document, and `DuplicateKeyError` if an id occurs twice;
-        in an addition of one batch, `stage` does.
+        Raises `InputError` for a malformed document, and `DuplicateKeyError` if an id occurs twice.
+        (If there is only one batch, `stage` checks its ids.)
         """
         if self._is_one:
-            yield Batch(self._documents)
+            yield Batch(map(checked_document, self._documents))
             return
         filled, first, characters = _Filled(), 0, 0
         for part in self._parts():
+            self._read += len(part)
+            self.characters += _characters(part)
             if self._is_full(filled):
                 stop, characters = self._seen.add(filled.documents), characters + filled.characters
                 new = filled.most_to_encode
@@ -124,12 +130,10 @@ class Batches:
         return filled.most_to_encode >= self._limit
 
     def _parts(self) -> Iterator[list[Document]]:
-        """The documents, a few at a time."""
+        """Yield the documents in small parts."""
         part, characters = list[Document](), 0
         for document in self._documents:
             part.append(checked_document(document))
-            self._read += 1
-            self.characters += _characters(part[-1:])
             characters += len(document.text)
             if len(part) == READ_DOCUMENTS or characters >= READ_CHARACTERS:
                 yield part
@@ -139,12 +143,12 @@ class Batches:
 
 
 class _Filled:
-    """Documents of a batch that is being filled, and the characters to encode in these."""
+    """A batch that is being filled."""
 
     def __init__(self) -> None:
         self.documents = list[Document]()
         self.characters = 0
-        self.most_to_encode = 0  # some of them may be in the index already
+        self.most_to_encode = 0  # characters, an upper bound until `look_up`
         self._looked_up = 0  # documents
 
     def add(self, documents: Sequence[Document]) -> None:
@@ -154,7 +158,7 @@ class _Filled:
         self.most_to_encode += characters
 
     def look_up(self, index: Index) -> None:
-        """Do not count the documents whose text the index has."""
+        """Subtract the documents whose text the index already has."""
         documents = self.documents[self._looked_up :]
         new = index.read(_changed, documents)
         self.most_to_encode -= _characters(documents) - _characters(new)
@@ -162,7 +166,7 @@ class _Filled:
 
 
 class _Ids:
-    """Ids of the batches so far, as digests: 16 bytes each, practically free of collisions."""
+    """Ids of all batches so far, as digests of 16 bytes, practically free of collisions."""
 
     def __init__(self) -> None:
         self._batches = list[NDArray[np.bytes_]]()  # each sorted
@@ -170,9 +174,9 @@ class _Ids:
         self._count = 0
 
     def add(self, documents: Sequence[Document]) -> int:
-        """Add the ids of a batch; return the number of ids.
+        """Add the ids of a batch; return the number of ids so far.
 
-        Raises `DuplicateKeyError` if one occurs twice.
+        Raises `DuplicateKeyError` if an id occurs twice.
         """
         digests = np.array(digests_of([each.id for each in documents]), dtype=DIGEST)
         for known, numbers in zip(self._batches, self._places, strict=True):
@@ -192,7 +196,7 @@ class _Ids:
         return self._count
 
     def are_known(self, ids: Sequence[str]) -> NDArray[np.bool_]:
-        """Mark the ids that some batch has (n,)."""
+        """Return for each id (n,) whether a batch contained it."""
         digests = np.array(digests_of(ids), dtype=DIGEST)
         found = np.zeros(len(ids), dtype=np.bool_)
         for known in self._batches:
@@ -203,12 +207,13 @@ class _Ids:
 def _places_of(
     digests: NDArray[np.bytes_], known: NDArray[np.bytes_]
 ) -> tuple[Rows, NDArray[np.bool_]]:
-    """Where digests (n,) would be among sorted ones (n,), and which of them are there (n,)."""
+    """Return the places (n,) of digests among sorted ones, and whether each is there (n,)."""
     places = np.minimum(np.searchsorted(known, digests), len(known) - 1)
     return places, known[places] == digests
 
 
 def _characters(documents: Sequence[Document]) -> int:
+    """Cost of encoding documents, in characters."""
     return sum(len(each.title) + len(each.text) + TEXT_CHARACTERS for each in documents)
 
 

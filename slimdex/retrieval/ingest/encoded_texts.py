@@ -1,4 +1,4 @@
-"""Encoded texts: vectors that a batch need not compute, known by their texts."""
+"""Encoded texts: look up vectors by their texts, so that no text is encoded twice."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class KeptVectors:
 
     @classmethod
     def of(cls, store: DocumentStore, documents: Rows) -> KeptVectors:
-        """The texts of documents, by their first rows in order."""
+        """Collect the texts of documents, which are given by their first rows in order."""
         collected = list[bytes]()
         for part in batches(len(documents), READ_AT_ONCE):
             collected += digests_of(store.contents_of(documents[part]))
@@ -80,7 +80,7 @@ class KeptVectors:
         return cls.sorted(np.array(collected, dtype=DIGEST), rows, store.epoch)
 
     def with_others(self, others: KeptVectors | None) -> KeptVectors:
-        """These texts and others, unless the rows of those have other numbers by now."""
+        """Return these texts and others, which are ignored if their rows were renumbered."""
         if others is None or others.epoch != self.epoch:
             return self
         digests = np.concatenate([self.digests, others.digests])

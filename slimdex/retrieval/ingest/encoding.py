@@ -37,7 +37,7 @@ TEXT_CHARACTERS = 2 * CHARACTERS_PER_TOKEN
 
 
 class EncodingError(InputError):
-    """Failure of the encoder; that of another process names the first and last document by ids."""
+    """The encoder failed; in another process, `ids` are those of the first and last document."""
 
     def __init__(self, why: str, ids: tuple[str, str] | None = None) -> None:
         super().__init__(f"encoding the documents {ids[0]!r} to {ids[1]!r}: {why}" if ids else why)
@@ -271,9 +271,9 @@ def reporting(stage: str, total: int) -> Callable[[Sequence[str]], None]:
 
 
 def reporting_length(texts: Sequence[str]) -> Callable[[Sequence[str]], None]:
-    """Return a function that receives some of these texts and reports how many are encoded.
+    """Return a function that receives encoded texts and reports the progress by their length.
 
-    The number is that of texts of mean length, since the longest ones come first.
+    Numbers of texts would mislead, since the longest are encoded first.
     """
     count, total = len(texts), _characters(texts, sys.maxsize)
     done = 0

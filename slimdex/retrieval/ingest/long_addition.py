@@ -1,7 +1,7 @@
-"""Long addition: what the batches of one addition have in common.
+"""Long addition: several batches that users see as one addition.
 
-Its state tells searches how many of its documents are in. Undoing the last batch undoes all of
-them, and bad input in a later one withdraws those before.
+While it runs, the index records its progress for searches. Afterwards, `undo` undoes all batches at
+once.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from .fitting import refit
 from .undoing import withdraw
 
 REFIT_GROWTH = 8
-"""A long addition fits again when there are so many times the rows of the fit, and at its end."""
+"""Growth since the last fit, as a factor, after which a long addition fits again."""
 
 
 class LongAddition:
-    """An addition that is committed batch by batch; one of a single batch leaves no trace.
+    """Track the batches of an addition; an only batch is not recorded.
 
-    The first addition of an index fits reducer and codes to its first batch, and again at its end:
-    then they are the same as those of one large batch.
+    In a new index, reducer and codes are fitted to the first batch, and to all documents at the
+    end, so that answers equal those of a single batch.
     """
 
     def __init__(self, index: Index) -> None:
@@ -40,11 +40,11 @@ class LongAddition:
         self._is_first = state.settings is None or (stopped is not None and stopped.builds)
         self._work = ""
         self._undo_file: FileRecord | None = None  # the state before the first batch
-        self.documents = 0  # that are in, unchanged ones included
-        self._is_long = stopped is not None  # more than one batch
+        self.documents = 0  # committed or unchanged
+        self._is_long = stopped is not None  # whether it has several batches, or resumes some
 
     def __enter__(self) -> Self:
-        if self._is_first:  # so that searches, which find nothing yet, can say why
+        if self._is_first:  # searches find nothing yet and can say why
             self._open()
         return self
 
@@ -56,8 +56,8 @@ class LongAddition:
         self._stack.close()
 
     def begin(self, change: Change, batch: Batch, expected: int) -> Undo:
-        """Mark the change of a batch as one of several; returns how it can be undone."""
-        if not batch.is_whole:
+        """Record the progress in a batch's change; return how the change can be undone."""
+        if not batch.is_only:
             self._is_long = True
             self._open()
             mark = Unfinished(self._work, batch.stop, expected, self._is_first)
@@ -67,7 +67,7 @@ class LongAddition:
         return "with the last" if is_ours else "alone"
 
     def committed(self, change: Change, batch: Batch) -> None:
-        """Remember what a batch has committed; fit again if the index has outgrown its fit."""
+        """Note a committed batch, and fit again if the index has grown by `REFIT_GROWTH`."""
         self.documents = batch.stop
         before, after = (each.files.get("before") for each in (change.base.state, change.state))
         if after != before:
@@ -80,7 +80,10 @@ class LongAddition:
                 refit(self._index, state.requested, "with the last")
 
     def finish(self) -> list[str] | None:
-        """Fit a new index to all its documents, and remove the mark; notes on that fit, if any."""
+        """Fit a new index to all its documents and clear the progress.
+
+        Returns the notes of the fit; None if there was none.
+        """
         state, notes = self._index.state, None
         if self._is_long and self._needs_fit(state) and state.fit["rows"] != state.rows:
             notes = refit(self._index, state.requested, "with the last")
@@ -91,14 +94,14 @@ class LongAddition:
         return notes
 
     def _needs_fit(self, state: State) -> bool:
-        """True for a new index, or one that was too small so far for what was requested."""
+        """Whether the index is new, or was too small for the requested settings before."""
         settings = state.settings
         return settings is not None and (
             self._is_first or not state.requested.matches(settings, state.dim)
         )
 
     def stop(self, error: SlimdexError, *, withdraws: bool) -> None:
-        """Withdraw the batches before an error, or note with it that they are in."""
+        """Undo the batches before an error, or add a note to it that they remain."""
         if not self.documents:
             return
         if withdraws and self._undo_file is not None and withdraw(self._index, self._undo_file):

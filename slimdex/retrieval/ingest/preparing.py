@@ -38,7 +38,7 @@ from ..store.state import State
 from ..store.work_folder import work_folder
 from .encoded_texts import EncodedTexts, KeptVectors
 from .encoding import WINDOW_ROWS, encode_texts, encoded, reporting_length
-from .staging import Addition, Staged, checked_document, contents_of, counter, stage
+from .staging import Addition, Staged, contents_of, counter, stage
 
 FEW, FEW_CHARACTERS = WINDOW_ROWS, 1 << 20
 """Most documents that are prepared in memory, and their characters: the work that a kill costs."""
@@ -122,7 +122,7 @@ class Prepared:
         return EncodedTexts(state.encoder, state.dim)
 
     def kept(self, change: Change, staged: Staged) -> KeptVectors:
-        """Texts of documents that staged ones replace, or that are or may be gone."""
+        """Vectors of texts of documents that are replaced, or that are or may be gone."""
         replaced = change.store.replaced_rows(change.base.state.rows)
         kept = KeptVectors.of(change.base.store, np.union1d(replaced, staged.gone))
         return kept.with_others(self.addition.kept)
@@ -207,7 +207,10 @@ def _remembered(count: Count) -> Count:
 def changed(
     snapshot: Snapshot, documents: Sequence[Document], row_of: Mapping[str, int]
 ) -> Sequence[Document]:
-    """Documents whose text, title or parts differ from those of the same id, by `row_of`."""
+    """Return the documents whose text, title or parts differ from the indexed ones with their ids.
+
+    `row_of` maps ids to rows.
+    """
     new = list[Document]()
     for part in batches(len(documents), WINDOW_ROWS):
         rows = [row_of[each.id] for each in documents[part] if each.id in row_of]
@@ -258,13 +261,12 @@ def _characters(document: Any) -> int:
 
 @contextmanager
 def prepared(index: Index, addition: Addition) -> Iterator[Prepared]:
-    """Read and encode the documents of a batch; files of it last until the context ends."""
+    """Read and encode the documents of a batch; its files exist until the context ends."""
     rest = iter(addition.documents)
     few = list(islice(rest, FEW + 1))
     is_short = len(few) <= FEW and sum(map(_characters, few)) <= FEW_CHARACTERS
     if is_short and index.workers is HERE:
-        few = few if addition.are_checked else [checked_document(document) for document in few]
-        made = Prepared(index, replace(addition, documents=few, are_checked=True))
+        made = Prepared(index, replace(addition, documents=few))
         made.in_memory(few)
         yield made
         return

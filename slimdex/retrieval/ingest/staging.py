@@ -38,6 +38,10 @@ special tokens and a prompt take the rest."""
 READ_AT_ONCE = 1024
 
 
+Missing = Callable[[DocumentStore, int], Rows]
+"""Find the documents to delete: see `Addition`."""
+
+
 class DuplicateKeyError(InputError):
     """An id that occurs twice in one addition, with the documents' numbers from 0."""
 
@@ -76,7 +80,7 @@ class NoDocumentsError(InputError):
 
 @dataclass(frozen=True)
 class Addition:
-    """Documents to add, all of them or those of a batch, and what is known of them.
+    """Documents to add, of a whole addition or of one batch, with their origins.
 
     Once they are staged, `missing` receives the store and the first row of these documents, and
     returns the first rows of documents to delete in the same commit. With it, documents to add are
@@ -89,12 +93,11 @@ class Addition:
     known_origins: Mapping[str, str] = field(default_factory=dict)  # see `SourceIds`
     origins: Mapping[str, str] = field(default_factory=dict)
     moved: Mapping[str, str] = field(default_factory=dict)
-    missing: Callable[[DocumentStore, int], Rows] | None = None
-    are_checked: bool = False  # True for documents of `checked_document`
+    missing: Missing | None = None
     kept: KeptVectors | None = None  # of documents that may turn out to be moved
-    first_row: int | None = None  # of earlier batches, whose documents may be moved ones
-    read_share: Callable[[], ReadShare | None] = lambda: None  # None: unknown
-    withdraws: bool = True  # False: after bad input, earlier batches stay for the next try
+    first_row: int | None = None  # of the first batch, if there are several
+    read_share: Callable[[], ReadShare | None] = lambda: None  # None if unknown
+    withdraws: bool = True  # whether bad input undoes the batches before it
 
 
 def stage(change: Change, addition: Addition, tokens_of: Count) -> Staged:
@@ -116,7 +119,7 @@ def stage(change: Change, addition: Addition, tokens_of: Count) -> Staged:
         store.declare(types)
     # so far one row each; ids of a few are known to differ
     stop, is_unique, documents = first, False, iter(addition.documents)
-    while batch := _some(documents, addition.are_checked):
+    while batch := _some(documents):
         is_unique = stop == first and len({each.id for each in batch}) == len(batch)
         store.insert(stop, batch)
         stop += len(batch)
@@ -197,11 +200,11 @@ def _have_vectors(change: Change, documents: Rows, vectors: GivenVectors) -> NDA
     return same
 
 
-def _some(documents: Iterator[Document], are_checked: bool) -> list[Document]:
+def _some(documents: Iterator[Document]) -> list[Document]:
     """The next documents, limited in number and size."""
     batch, characters, values = list[Document](), 0, 0
     for document in documents:
-        batch.append(document if are_checked else checked_document(document))
+        batch.append(document)
         characters += len(document.text)
         values += len(document.metadata)
         if len(batch) == INSERTED or characters > INSERTED_CHARACTERS or values > INSERTED_VALUES:

@@ -47,9 +47,9 @@ def undo(index: Index) -> Undone:
 
 
 def withdraw(index: Index, before: FileRecord) -> bool:
-    """Return to the state before an addition that failed, kept in a file, for good.
+    """Undo a failed addition for good; `before` is the manifest before its first batch.
 
-    Returns False, and changes nothing, if others have changed the index meanwhile.
+    Returns False and changes nothing if others have changed the index since.
     """
     with index.change() as change:
         if change.base.state.files.get("before") != before:

@@ -89,8 +89,8 @@ def add_staged(
     """Commit staged documents; delete those that are gone, and older ones of the same ids.
 
     Their vectors are in `appended`. `words` is a folder with the terms of the new rows, if they are
-    indexed already. `undo`: see `Change.commit`. A `part` of an addition is followed by a fit of
-    all its documents.
+    indexed already. `undo`: see `Change.commit`. `is_part`: whether other batches follow, and
+    then a fit of all documents.
     """
     before, old, gone = change.base, change.base.state, staged.gone
     vectors = change.vectors(staged.stop)
@@ -249,8 +249,8 @@ def _outgrown(
     """Settings to refit with, or None; and notes, unless the index was a small one before.
 
     A refit is necessary at first, when a small corpus has grown, and when nothing that the reducer
-    was fitted on is left: no document is `kept`. The first part of an addition is searched exactly,
-    since its rows may be too few to train the kind on.
+    was fitted on is left: no document is `kept`. The first batch of several is searched exactly,
+    since it may have too few rows to train the kind.
     """
     if state.settings is None:
         fitted, notes = state.requested.fitted(moments)

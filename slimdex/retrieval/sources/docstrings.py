@@ -57,7 +57,7 @@ class PythonSource:
 
     @property
     def read_share(self) -> ReadShare:
-        """Share of the modules that were read so far."""
+        """Share of the modules read so far."""
         share = self._modules_read / len(self._files)
         return ReadShare(share, share)
 

@@ -1,4 +1,4 @@
-"""How much of the documents to add was read so far: the base of estimates while they are added."""
+"""Reading progress of sources: the base of the estimated number of documents and time left."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from ..documents import Document
 
 
 class ReadShare(NamedTuple):
-    """Share of the documents that was read so far, and share of their text; each 0 to 1."""
+    """Shares of the documents and of their text that have been read, each 0 to 1."""
 
     documents: float
     text: float
 
 
 class CountedDocuments:
-    """Documents of an object that are counted as they are read."""
+    """Count documents as they are read from an object in memory."""
 
     def __init__(self, documents: Iterable[Document], given: object) -> None:
         self._documents, self._given = documents, given
@@ -28,7 +28,7 @@ class CountedDocuments:
             yield document
 
     def read_share(self) -> ReadShare | None:
-        """What was read so far; None if the number of documents is unknown."""
+        """Return the shares read so far, or None if the number of documents is unknown."""
         if not isinstance(self._given, Sized) or not len(self._given):
             return None
         share = self._read / len(self._given)

@@ -79,7 +79,7 @@ class Source(Protocol):
 
     @property
     def read_share(self) -> ReadShare | None:
-        """What was read of it so far; None if its size is unknown."""
+        """Shares of the source read so far, or None if its size is unknown."""
 
     def batches(self, reading: Reading = Reading()) -> Iterator[list[Document]]:
         """Yield documents in the order of the source."""
@@ -177,7 +177,7 @@ class TextSource:
 
     @property
     def read_share(self) -> ReadShare | None:
-        """Share of the file's lines, and of their characters, that were read so far."""
+        """Shares of the lines and of their characters read so far, or None for an empty file."""
         lines, characters = self._size
         if not lines:
             return None
@@ -275,7 +275,7 @@ class Sources:
         return _checked(found, self.vectors) if isinstance(self.vectors, ArrayVectors) else found
 
     def read_share(self) -> ReadShare | None:
-        """What was read so far, as if all sources had one size; None if unknown."""
+        """Return the mean of the sources' shares, or None if one of them is unknown."""
         shares = [source.read_share for source in self.opened]
         known = [share for share in shares if share is not None]
         if len(known) < len(shares):

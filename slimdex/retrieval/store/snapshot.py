@@ -165,7 +165,7 @@ class Snapshot:
 
     @property
     def unfinished(self) -> str:
-        """A sentence on a long addition that goes on or was stopped; empty without one."""
+        """A sentence on the progress of an unfinished addition; empty if there is none."""
         return unfinished(self.path, self.state)
 
     @property

@@ -37,7 +37,7 @@ FORMAT = 2
 """Version of the tables, the state and the folder's layout: see docs/file-format.md."""
 
 LATER = ("moments_deleted", "unfinished")
-"""Fields of the state that earlier development versions of the format lack."""
+"""Fields that earlier development versions of the format lack."""
 MOST_DIM = 1 << 20
 """Largest accepted dimension of a vector."""
 MOST_TRAILING = 256
@@ -112,14 +112,14 @@ class Replacement:
 
 @dataclass(frozen=True)
 class Unfinished:
-    """A long addition, some of whose batches are committed.
+    """An addition that has committed some of its batches.
 
     Attributes
     ----------
     work : its work folder, which is locked while its process lives.
-    documents : number of its documents that are in, unchanged ones included.
-    expected : number of all its documents, as far as that can be told; 0 if unknown.
-    builds : True for the first addition of the index, which the same `build` continues.
+    documents : number of its documents that are committed or were unchanged.
+    expected : estimated number of all its documents; 0 if unknown.
+    builds : whether it is the first addition of the index, which `build` can resume.
     """
 
     work: str
@@ -129,7 +129,7 @@ class Unfinished:
 
     @property
     def said(self) -> str:
-        """How many documents are in.
+        """The number of documents so far, and the estimated total.
 
         >>> Unfinished("work-0123abcd", 4096, 15_800).said
         '4,096 of about 15,800 documents are in'
@@ -258,7 +258,7 @@ class State:
     words : the folder of the lexical index, None without one.
     words_rows : rows whose words are in that folder; None for all.
     hybrid : the fusion that labels chose: "off", "auto", "rrf" or a weight; None without labels.
-    unfinished : a long addition that has not ended, or was stopped; None without one.
+    unfinished : the addition that is running or was stopped; None if there is none.
     fit : figures of the rows that the reducer was fitted on, as listed in `FIT`; empty before the
         first fit. These rows are the ones numbered below "rows".
     """
@@ -403,9 +403,9 @@ class State:
         return file_name(held, self.generation, ending)
 
     def to_json(self) -> str:
-        """Serialise for the manifest, without `LATER` fields that are empty.
+        """Serialise for the manifest, without empty `LATER` fields.
 
-        Earlier development versions refuse these fields.
+        Earlier development versions refuse unknown fields.
         """
         values = {name: value for name, value in vars(self).items() if value or name not in LATER}
         return json.dumps(values, default=vars)

@@ -1,4 +1,4 @@
-"""What is said of an index some of whose documents are not in yet."""
+"""Progress of an unfinished addition, as reported to users."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .work_folder import is_held, work_folders
 
 
 def unfinished(path: Path, state: State) -> str:
-    """A sentence on a long addition that goes on or was stopped; empty without one."""
+    """Describe the progress of an unfinished addition in a sentence; empty if there is none."""
     mark = state.unfinished
     if mark is None:
         if state.settings is not None:
@@ -24,6 +24,6 @@ def unfinished(path: Path, state: State) -> str:
 
 
 def was_stopped(path: Path, state: State) -> bool:
-    """True if the build of an index was stopped before any documents were in."""
+    """Return whether a build was stopped before its first commit."""
     folders = work_folders(path) if state.settings is None else []
     return bool(folders) and not any(map(is_held, folders))

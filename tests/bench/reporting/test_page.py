@@ -120,6 +120,10 @@ def test_a_mean_is_of_the_sets_that_all_encoders_have_without_identifiers() -> N
     assert list(shown) == ["a", "b", "d", "c-identifiers", "mean"]
     assert shown["b"] == ["80.00", "-3.00", "-3.00", "–", "–", "–"]
     assert shown["mean"] == ["50.00", "+3.50", "+3.50", "35.00", "+2.50", "+2.50"]
+    (alone,) = study_tables.weights([row for row in rows if row["set"] == "c-identifiers"])
+    assert [[cell.shown for cell in line] for line in alone.rows] == [
+        ["c-identifiers", "10.00", "+70.00", "+70.00", "20.00", "+50.00", "+50.00"]
+    ]
 
 
 def test_a_readme_section_stands_between_its_marks(

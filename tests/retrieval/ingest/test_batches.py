@@ -53,7 +53,7 @@ def texts(collection: Collection) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("few", [1024, 1])
-@pytest.mark.parametrize("kind", ["auto", "pq", "IVF8,Flat"])
+@pytest.mark.parametrize("kind", ["auto", "pq", "IVF200,Flat"])
 def test_batches_end_as_one_addition(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few: int, kind: str
 ) -> None:
@@ -63,10 +63,10 @@ def test_batches_end_as_one_addition(
     with monkeypatch.context() as patch:
         patch.setattr(batches, "FIRST_CHARACTERS", 1 << 30)
         one = Collection.create(tmp_path / "one", WordEncoder(), Settings(kind=kind))
-        one.add(new)
+        one.add(new, refit="never")
     monkeypatch.setattr(preparing, "FEW", few)
     many = Collection.create(tmp_path / "many", WordEncoder(), Settings(kind=kind))
-    added = many.add(new)
+    added = many.add(new, refit="never")
     assert (added.documents, added.encoded, added.unchanged) == (900, 900, 0)
     assert many.version > 900 / 128
     assert many.index.state.settings == one.index.state.settings
@@ -189,6 +189,18 @@ def test_the_numbers_of_two_documents_with_one_id_count_all_batches(path: Path) 
         collection.add(new)
 
 
+def test_a_build_keeps_the_batches_before_bad_input_and_says_so(tmp_path: Path) -> None:
+    table = tmp_path / "notes.csv"
+    lines = [f"n{i},word{i} cat" for i in range(60)]
+    table.write_text("\n".join(["id,text", *lines, "n3,again"]))
+    expected = r"its document 4\).*its document 61\)"
+    with pytest.raises(InputError, match=expected) as caught:
+        build(tmp_path / "i", Sources.open([str(table)]), WordEncoder, Settings())
+    assert caught.value.__notes__ == ["48 documents are in: run it again to continue"]
+    with Collection.open(tmp_path / "i", WordEncoder()) as collection:
+        assert len(collection) == 48
+
+
 def test_after_bad_input_the_changes_of_others_stay(path: Path) -> None:
     """Then the batches before stay, too, and the error says so."""
     with Collection.open(path, WordEncoder()) as other:
@@ -230,7 +242,7 @@ def test_undoing_after_others_have_changed_undoes_their_change_alone(path: Path)
             assert collection.verify() == []
 
 
-def test_an_encoder_that_fails_costs_only_the_batch_in_hand(path: Path) -> None:
+def test_an_encoder_that_fails_costs_only_the_batch_in_hand(path: Path, tmp_path: Path) -> None:
     class Failing(WordEncoder):
         def encode(self, texts: Sequence[str]) -> Matrix:
             if len(self.encoded) > 2 * BATCH:
@@ -242,6 +254,11 @@ def test_an_encoder_that_fails_costs_only_the_batch_in_hand(path: Path) -> None:
             collection.add(documents(100, 200))
         assert len(collection) == 40 + 3 * BATCH
         assert collection.undo().removed == 3 * BATCH
+    source = tmp_path / "many.txt"
+    source.write_text("\n".join(f"word{i} cat" for i in range(100)))
+    with pytest.raises(InputError, match="the server is gone") as caught:
+        build(tmp_path / "new", Sources.open([str(source)]), Failing, Settings())
+    assert caught.value.__notes__ == ["48 documents are in: run it again to continue"]
 
 
 def test_a_build_goes_on_and_is_refused_while_another_builds(tmp_path: Path) -> None:

@@ -78,7 +78,7 @@ class FileSource:
         self.is_alone, self._reads_generated = False, generated
         self.origins = set[str]()
         self._known = 0
-        self._files_read = self._bytes_read = 0
+        self._files_read = 0
         self._kept = list[str]()
         self._noted = FileNotes()
 
@@ -220,7 +220,7 @@ class FileSource:
         self._kept.clear()
         self._noted = FileNotes()
         self.origins.clear()
-        self._known = self._files_read = self._bytes_read = 0
+        self._known = self._files_read = 0
         is_empty = True
         with closing(self._documents(reading)) as documents:
             for batch in in_batches(documents, BATCH):
@@ -235,17 +235,16 @@ class FileSource:
 
     @property
     def read_share(self) -> ReadShare:
-        """Share of the files, and of their bytes, that were read so far."""
-        files = self._found.files
-        all_bytes = max(sum(file.size for file in files), 1)
-        return ReadShare(self._files_read / max(len(files), 1), self._bytes_read / all_bytes)
+        """Share of the files read so far: their sizes say little about the length of their text."""
+        share = self._files_read / max(len(self._found.files), 1)
+        return ReadShare(share, share)
 
     def _documents(self, reading: Reading) -> Generator[Document, None, None]:
         files = self._found.files
         with Worker() as worker:
             for number, file in enumerate(files):
                 progress("reading files", number, len(files))
-                self._files_read, self._bytes_read = number + 1, self._bytes_read + file.size
+                self._files_read = number + 1
                 stamp = self._stamp(file, reading)
                 if stamp:
                     self.origins.add(reading.origin(stamp))

@@ -172,7 +172,7 @@ class TableSource:
 
     @property
     def read_share(self) -> ReadShare | None:
-        """Share of the table's rows, and of their texts' characters, that were read so far."""
+        """Shares of the rows and of their text read so far, or None for a table without text."""
         rows, characters = self._size
         if not rows or not characters:
             return None
