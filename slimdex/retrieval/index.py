@@ -313,36 +313,23 @@ class Index:
 
     @contextmanager
     def change(self) -> Iterator[Change]:
-        """A change in the writers' turn, which does nothing unless it is committed."""
-        with self.turn(), self.changing(Change(self._newest, self._publish, self.workers)) as made:
-            yield made
-
-    def begun(self, drafts: Path) -> Change:
-        """A change that is begun before its turn, with a folder for its new documents.
-
-        In its turn, `changing` takes it, unless others have committed meanwhile. It can read the
-        documents and vectors even if they compact the index.
-        """
-        return Change(self.read(_loaded), self._publish, self.workers, drafts)
-
-    @contextmanager
-    def changing(self, change: Change) -> Iterator[Change]:
-        """Context of a change, within the turn: it is discarded unless it commits."""
-        self._is_changing = True
-        try:
-            # Its thread may write until it is discarded: files to sync are closed after that.
-            with syncing_later(), self.failing(change):
-                yield change
-        finally:
-            self._is_changing = False  # first: Ctrl-C may end the wait for the thread
-            change.discard()
-
-    @contextmanager
-    def failing(self, change: Change) -> Iterator[None]:
-        """Discard a change if it fails, also before its turn.
+        """A change in the writers' turn, which does nothing unless it is committed.
 
         Raises `OSError` if the disk failed.
         """
+        with self.turn():
+            self._is_changing = True
+            change = Change(self._newest, self._publish, self.workers)
+            try:
+                # Its thread may write until it is discarded: files to sync are closed after that.
+                with syncing_later(), self._failing(change):
+                    yield change
+            finally:
+                self._is_changing = False  # first: Ctrl-C may end the wait for the thread
+                change.discard()
+
+    @contextmanager
+    def _failing(self, change: Change) -> Iterator[None]:
         try:
             yield
         except BaseException as error:
@@ -426,13 +413,6 @@ def check_creatable(path: Path, *, shared_filesystem: bool) -> None:
 
 def _opened(snapshot: Snapshot) -> Snapshot:
     snapshot.store.open()
-    return snapshot
-
-
-def _loaded(snapshot: Snapshot) -> Snapshot:
-    snapshot.store.open()
-    if snapshot.state.settings is not None:
-        snapshot.loaded()
     return snapshot
 
 

@@ -17,7 +17,9 @@ from slimdex.indexes.errors import InputError
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.building import add, build
 from slimdex.retrieval.collection import Collection
-from slimdex.retrieval.documents import _other
+from slimdex.retrieval.documents import Document, _other
+from slimdex.retrieval.ingest.adding import add as add_to
+from slimdex.retrieval.ingest.addition import Addition
 from slimdex.retrieval.sources.source import Sources
 from tests.chance import CHANCE
 from tests.encoders import WordEncoder
@@ -141,9 +143,8 @@ READ: list[tuple[str, Any, Any]] = [
 def test_a_text_is_read_as_the_column_type_or_refused(tmp_path: Path, way: str) -> None:
     path = tmp_path / "x"
     types = {f"v{i}": type_ for i, (type_, _, _) in enumerate(READ)}
-    with Collection.create(path, WordEncoder()) as made, made.index.change() as change:
-        change.store.declare(types)
-        change.commit()
+    with Collection.create(path, WordEncoder()) as made:
+        add_to(made.index, Addition([Document("first", "without values")], [types]))
     right = {f"v{i}": text for i, (_, text, _) in enumerate(READ)}
     WAYS["dicts"](path, [row("a", right)])
     WAYS[way](path, [row("b", right)])

@@ -316,7 +316,7 @@ def test_a_sync_that_is_forgotten_has_not_happened(
     write(**{"a.csv": "id,text\n1,one\n2,two\n3,three\n"})
     with monkeypatch.context() as patch:
         patch.setattr(
-            "slimdex.retrieval.ingest.adding.append_vectors",
+            "slimdex.retrieval.ingest.writer.add_prepared",
             lambda *a, **k: (_ for _ in ()).throw(Stopped),
         )
         with pytest.raises(Stopped):

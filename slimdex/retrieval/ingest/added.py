@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from slimdex.indexes.errors import shortened
 from slimdex.indexes.search.reduced_index import NO_ROWS
 
@@ -44,7 +46,8 @@ class Texts:
         """Count the documents that a change adds before row `stop`; `rows` has these."""
         first = change.base.state.rows
         is_new = rows.firsts >= first
-        partly, tokens, read = change.store.readings.partly_read(rows, NO_ROWS, first)
+        partly, tokens, read = change.readings.partly_read(rows, NO_ROWS, first)
+        numbers = np.searchsorted(change.new.rows(first), partly[:NAMED]).tolist()
         return cls(
             rows.number_before(stop) - rows.number_before(first),
             int(is_new.sum()),
@@ -53,7 +56,7 @@ class Texts:
             len(partly),
             tokens,
             read,
-            (*change.store.ids_of(partly[:NAMED]),) if len(partly) else (),
+            tuple(change.new.documents[i].id for i in numbers),
         )
 
     def __add__(self, other: Texts) -> Texts:

@@ -1,11 +1,13 @@
-"""Adding and syncing: documents are prepared, then staged and committed in the writers' turn."""
+"""Adding and syncing: documents are prepared, then placed and committed in the writers' turn."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
+from hashlib import md5
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,20 +25,21 @@ from ..store.change import Change
 from ..store.columns import columns_with_values, widened
 from ..store.document_store import DocumentStore
 from ..store.manifest import Undo
+from ..store.work_folder import work_folder
 from . import writer
 from .added import Added, Texts
-from .batches import Batch, Batches
-from .encoded_texts import NO_VECTORS, KeptVectors
-from .encoding import ENCODING, EncodingError, append_vectors
-from .long_addition import LongAddition
-from .preparing import Prepared, prepared
-from .staging import (
+from .addition import (
     Addition,
     ChangedOriginsError,
     DuplicateKeyError,
     NoDocumentsError,
-    Staged,
+    check_given,
 )
+from .batches import Batch, Batches
+from .encoding import ENCODING, EncodingError
+from .long_addition import LongAddition
+from .preparing import Prepared, is_small, prepare
+from .text_vectors import StoredTexts
 
 if TYPE_CHECKING:
     from ..sources.files.input_files import Reading
@@ -125,18 +128,20 @@ def sync(index: Index, sources: Sources) -> Added:
 
 
 def add(index: Index, addition: Addition) -> Added:
-    """Add documents in batches: each is encoded, staged and committed.
+    """Add documents in batches: each is prepared, placed and committed.
 
-    Documents with given vectors are one batch. Bad input undoes all batches. An interrupt loses
-    only the current one: adding the same documents again continues from there.
+    Bad input undoes all batches. An interrupt loses only the current one: adding the same documents
+    again continues from there.
     """
     if addition.vectors is None and not index.has_encoder:
         raise InputError(f"{index.path}: built from given vectors; expected vectors for these")
     index.check_writable()  # before texts are encoded, which takes long
+    if addition.vectors is not None:
+        check_given(addition.vectors, index.state.dim)
     writer.drop_deleted_words(index)
     before = index.snapshot.columns
     added, texts = Added(), Texts()
-    batches = Batches(index, addition.documents, is_one=addition.vectors is not None)
+    batches = Batches(index, addition.documents, addition.vectors)
     with LongAddition(index) as long:
         try:
             for batch in batches:
@@ -160,44 +165,91 @@ def add(index: Index, addition: Addition) -> Added:
 def _add_batch(
     index: Index, addition: Addition, batch: Batch, batches: Batches, long: LongAddition
 ) -> tuple[Added, Texts]:
-    """Encode the documents of a batch before the writers' turn; stage and commit them in it."""
+    """Prepare the documents of a batch before the writers' turn; place and commit them in it."""
     share = None if batch.is_only else addition.read_share()
-    with _counting(batch, share, batches), prepared(index, addition) as ready:
-        with ready.staged() as (change, staged):
+    needs_folder = not is_small(len(batch.documents), batch.to_encode)
+    with _counting(batch, share, batches), ExitStack() as stack:
+        folder = stack.enter_context(work_folder(index.path)) if needs_folder else None
+        prepared = prepare(index, addition, folder=folder)
+        stack.enter_context(index.turn())
+        if not prepared.holds_for(index.snapshot):
+            prepared = prepare(index, addition, before=prepared)
+        with index.change() as change:
             undo = long.begin(change, batch, batches.expected(share))
             is_part = not batch.is_only
-            added, texts = _committed(change, ready, staged, undo, is_part=is_part)
-        batches.took(ready.characters, ready.seconds)
+            added, texts = _placed(change, addition, prepared, undo, is_part=is_part)
+        batches.took(prepared.characters, prepared.seconds)
     long.committed(change, batch)
-    return replace(added, unchanged=staged.unchanged, moved=staged.moved), texts
+    return added, texts
 
 
-def _committed(
-    change: Change, ready: Prepared, staged: Staged, undo: Undo, *, is_part: bool
+def _placed(
+    change: Change, addition: Addition, prepared: Prepared, undo: Undo, *, is_part: bool
 ) -> tuple[Added, Texts]:
-    """Commit staged documents."""
-    if staged.first == staged.stop:
-        if len(staged.gone):
-            writer.commit_deletion(change, staged.gone, undo)
-        else:
-            change.commit(undo=undo)
-        return Added(deleted=len(staged.gone), encoded=ready.encoded), Texts()
-    given, known = staged.vectors, ready.known_to(change)
-    kept = NO_VECTORS if given is not None else ready.kept(change, staged)
-    appended, encoded = append_vectors(change, ready.encoder, staged.rows, kept, known, given)
-    terms, words = ready.terms, ready.words
-    added, texts = writer.add_staged(change, staged, appended, terms, words, undo, is_part=is_part)
-    return replace(added, encoded=encoded + ready.encoded), texts
+    """Commit prepared documents, and delete those that are missing."""
+    store = change.base.store
+    change.columns = prepared.columns
+    change.state = replace(change.state, origins=addition.origins_after(change.state.origins))
+    for before, now in addition.moved.items():
+        change.origins |= dict.fromkeys(store.rows_of_place(before), f"{now}/")
+    _adopt_origins(change, prepared)
+    gone = prepared.gone
+    if addition.missing is not None and prepared.snapshot.manifest != change.base.manifest:
+        gone = addition.missing(store)
+    moved = _count_moved(store, prepared, gone, addition.first_row)
+    if len(prepared.new):
+        added, texts = writer.add_prepared(change, prepared, gone, undo, is_part=is_part)
+        return replace(added, moved=moved), texts
+    if len(gone):
+        writer.commit_deletion(change, gone, undo)
+    else:
+        change.commit(undo=undo)
+    unchanged = len(prepared.unchanged)
+    return Added(deleted=len(gone), unchanged=unchanged, moved=moved), Texts()
+
+
+def _adopt_origins(change: Change, prepared: Prepared) -> None:
+    """Give documents that exist unchanged the origins of their new copies."""
+    origins = {
+        prepared.rows[document.id]: document.origin
+        for document in prepared.unchanged
+        if document.origin
+    }
+    if origins:
+        known = {**change.base.store.origins_of([*origins]), **change.origins}
+        changed = {row: now for row, now in origins.items() if known[row] != now}
+        change.origins |= changed
+
+
+def _count_moved(
+    store: DocumentStore, prepared: Prepared, gone: Rows, first_row: int | None
+) -> int:
+    """Number of the documents to delete whose content this addition has under another id.
+
+    `first_row` is that of its first batch.
+    """
+    if not len(gone):
+        return 0
+    start = store.rows if first_row is None else first_row
+    digests = store.content_digests(store.rows_of_new_ids(start)) if start < store.rows else []
+    digests += [
+        md5(f"{document.title}\n{document.text}".encode(), usedforsecurity=False).hexdigest()
+        for document in prepared.new.documents
+        if not 0 <= prepared.rows.get(document.id, -1) < start
+    ]
+    old = Counter(store.content_digests(gone))
+    return (old & Counter(digests)).total()
 
 
 def _of(addition: Addition, batch: Batch, batches: Batches) -> Addition:
     """Return the addition of one batch; only the last one can tell which documents are missing."""
     missing = addition.missing if batch.is_last else None
-    if missing is not None and batch.first:
+    if missing is not None:
         missing = partial(batches.missing_in_all, missing)
     return replace(
         addition,
         documents=batch.documents,
+        vectors=batch.vectors,
         missing=missing,
         moved={} if batch.first else addition.moved,
     )
@@ -211,11 +263,12 @@ def _with_moved(index: Index, addition: Addition, batch: Batch) -> Addition:
     if addition.missing is None or batch.is_only:
         return addition
     store = index.store
-    if addition.kept is not None and addition.kept.epoch == store.epoch:
+    known = addition.stored_texts
+    if known is not None and known.epoch == store.epoch:
         return addition
-    missing = addition.missing(store, store.rows)
-    first_row = None if addition.kept is not None else store.rows
-    return replace(addition, kept=KeptVectors.of(store, missing), first_row=first_row)
+    texts = StoredTexts.of(store, addition.missing(store))
+    first_row = None if known is not None else store.rows
+    return replace(addition, stored_texts=texts, first_row=first_row)
 
 
 @contextmanager
@@ -231,12 +284,13 @@ def _counting(batch: Batch, share: ReadShare | None, batches: Batches) -> Iterat
     all_characters = batches.characters / share.text if share and share.text else 0
 
     def of_all(stage: str, done: int, total: int) -> tuple[int, int] | None:
-        if stage != ENCODING:
+        if stage not in (ENCODING, writer.TAKING):
             return None
         is_done = batch.is_last and done == total
-        characters = batch.characters - batch.to_encode * (1 - done / max(total, 1))
-        part = characters / max(all_characters, batch.characters, 1)
-        return expected if is_done else min(int(expected * part), expected - 1), expected
+        part = done / max(total, 1)
+        characters = batch.characters - batch.to_encode * (1 - part)
+        read = characters / max(all_characters, batch.characters, 1)
+        return expected if is_done else min(int(expected * read), expected - 1), expected
 
     with progress_within(of_all):
         yield
@@ -269,10 +323,8 @@ def _with_notes(error: InputError, message: str) -> InputError:
     return changed
 
 
-def _gone_rows(
-    sources: Sources, ids: SourceIds, store: DocumentStore, first: int, *, only_parts: bool
-) -> Rows:
-    """Rows before `first` of documents whose files are gone, once the sources are read.
+def _gone_rows(sources: Sources, ids: SourceIds, store: DocumentStore, *, only_parts: bool) -> Rows:
+    """Rows of documents whose files are gone, once the sources are read.
 
     With `only_parts`, only of documents that have other ids now, as parts of a folder.
     """
@@ -281,7 +333,7 @@ def _gone_rows(
     places = [each.place for each in readings if each.known <= store.known_origins(each.place)]
     # They may have their places from before a move yet.
     places += [before for before, now in ids.moved.items() if now in places]
-    missing = store.gone_from(places, [*sources.origins(readings)], first)
+    missing = store.gone_from(places, [*sources.origins(readings)])
     read = [*zip(sources.opened, readings, strict=True)]
     gone = list[int]()
     for row, id, place in missing:

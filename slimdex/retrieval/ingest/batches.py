@@ -13,17 +13,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slimdex.indexes.arrays import Rows
+from slimdex.indexes.errors import InputError
 from slimdex.indexes.execution.workers import HERE
 
 from ..documents import Document
 from ..index import Index
+from ..sources.given_vectors import ChosenVectors, GivenVectors
 from ..sources.read_share import ReadShare
 from ..store.document_store import DocumentStore
 from ..store.snapshot import Snapshot
-from .encoded_texts import DIGEST, digests_of
+from .addition import DuplicateKeyError, Missing, checked_document
 from .encoding import TEXT_CHARACTERS
 from .preparing import changed
-from .staging import DuplicateKeyError, Missing, checked_document
+from .text_vectors import DIGEST, digests_of
 
 SECONDS, SECONDS_IN_PROCESSES = 10.0, 60.0
 """Target encoding time of a batch, in this process and in others, which receive the encoder again
@@ -49,7 +51,8 @@ class Batch:
     to_encode : characters of this batch that the index does not have yet.
     """
 
-    documents: Iterable[Document]
+    documents: Sequence[Document]
+    vectors: GivenVectors | None = None
     first: int = 0
     stop: int = 0
     characters: int = 0
@@ -65,14 +68,14 @@ class Batch:
 class Batches:
     """Iterate over the batches of an addition.
 
-    Documents whose text the index already has are not encoded, so they do not fill a batch. If
-    `is_one`, all documents are one batch, whose `stop` and `characters` are not counted.
+    Documents whose text the index already has are not encoded, so they do not fill a batch. Given
+    vectors take no time: they are split by the number of documents and characters alone.
     """
 
     def __init__(
-        self, index: Index, documents: Iterable[Document], *, is_one: bool = False
+        self, index: Index, documents: Iterable[Document], vectors: GivenVectors | None = None
     ) -> None:
-        self._index, self._documents, self._is_one = index, documents, is_one
+        self._index, self._documents, self._vectors = index, documents, vectors
         self._limit, self._seconds = FIRST_CHARACTERS, SECONDS
         if index.workers is not HERE:
             self._limit, self._seconds = FIRST_IN_PROCESSES, SECONDS_IN_PROCESSES
@@ -90,41 +93,52 @@ class Batches:
         """Estimate the number of all documents from the share read so far; 0 if unknown."""
         return round(self._read / share.documents) if share and share.documents else 0
 
-    def missing_in_all(self, missing: Missing, store: DocumentStore, first: int) -> Rows:
-        """Call `missing`, and leave out the documents that an earlier batch contained."""
-        documents = missing(store, first)
+    def missing_in_all(self, missing: Missing, store: DocumentStore) -> Rows:
+        """Call `missing`, and leave out the documents that a batch contained."""
+        documents = missing(store)
         ids = store.ids_of(documents) if len(documents) else []
         return documents[~self._seen.are_known(ids)]
 
     def __iter__(self) -> Iterator[Batch]:
         """Yield at least one batch.
 
-        Raises `InputError` for a malformed document, and `DuplicateKeyError` if an id occurs twice.
-        (If there is only one batch, `stage` checks its ids.)
+        Raises `InputError` for a malformed document, or if there is not one given vector for each,
+        and `DuplicateKeyError` if an id occurs twice.
         """
-        if self._is_one:
-            yield Batch(map(checked_document, self._documents))
-            return
         filled, first, characters = _Filled(), 0, 0
         for part in self._parts():
             self._read += len(part)
             self.characters += _characters(part)
+            if self._vectors is not None and self._read > len(self._vectors):
+                continue  # only to count them
             if self._is_full(filled):
                 stop, characters = self._seen.add(filled.documents), characters + filled.characters
-                new = filled.most_to_encode
-                yield Batch(filled.documents, first, stop, characters, new, is_last=False)
+                yield self._batch(filled, first, stop, characters, is_last=False)
                 filled, first = _Filled(), stop
             filled.add(part)
-        stop = self._seen.add(filled.documents) if first else len(filled.documents)
+        if self._vectors is not None and len(self._vectors) != self._read:
+            raise InputError(
+                f"{self._vectors.name}: {len(self._vectors)} rows for {self._read} documents; "
+                "expected one for each"
+            )
+        stop = self._seen.add(filled.documents)
         characters += filled.characters
-        yield Batch(filled.documents, first, stop, characters, filled.most_to_encode)
+        yield self._batch(filled, first, stop, characters, is_last=True)
+
+    def _batch(
+        self, filled: _Filled, first: int, stop: int, characters: int, *, is_last: bool
+    ) -> Batch:
+        vectors, to_encode = self._vectors, filled.most_to_encode
+        if vectors is not None:
+            vectors = ChosenVectors(vectors, np.arange(first, stop))
+        return Batch(filled.documents, vectors, first, stop, characters, to_encode, is_last)
 
     def _is_full(self, filled: _Filled) -> bool:
         if len(filled.documents) < LEAST_DOCUMENTS:
             return False
         if filled.characters >= MOST_CHARACTERS or len(filled.documents) >= MOST_DOCUMENTS:
             return True
-        if filled.most_to_encode < self._limit:
+        if self._vectors is not None or filled.most_to_encode < self._limit:
             return False
         filled.look_up(self._index)
         return filled.most_to_encode >= self._limit
@@ -178,6 +192,8 @@ class _Ids:
 
         Raises `DuplicateKeyError` if an id occurs twice.
         """
+        if not documents:
+            return self._count
         digests = np.array(digests_of([each.id for each in documents]), dtype=DIGEST)
         for known, numbers in zip(self._batches, self._places, strict=True):
             places, is_known = _places_of(digests, known)

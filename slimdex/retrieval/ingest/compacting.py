@@ -121,7 +121,7 @@ def _compacted(snapshot: Snapshot, folder: Path) -> Copies:
     if old.settings is None:
         return _with_checksums(manifest, files), None
     state = with_moments(folder, state, snapshot.moments())
-    state, grown = with_new_documents(snapshot.store, state, folder, old.rows)
+    state, grown = with_new_documents(snapshot.store, state, folder, live=True)
     state = with_new_words(snapshot, state, folder, live=True)
     files += [each.file for each in grown]
     state, replacing = _compacted_replacement(snapshot, state, live, folder)

@@ -1,207 +1,343 @@
-"""Preparation: documents of an addition are read, cut and encoded before it takes its turn.
+"""Preparation: the documents of a batch are compared, cut and encoded before the writers' turn.
 
-Few documents are kept in memory: their commit, which computes nothing that takes long, stages them,
-whatever other processes have committed meanwhile. Many are staged in files of the work folder,
-which the commit takes as they are unless others have changed the index; then they are staged again.
-Vectors, numbers of tokens and terms are remembered by the text, and lines by their contents, not by
-the row.
+What is prepared has no row numbers, so it stays right whatever others commit meanwhile, unless they
+change the same documents, the columns or the encoder.
 """
 
 from __future__ import annotations
 
-import pickle
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
-from dataclasses import replace
-from itertools import chain, islice
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import compress
 from pathlib import Path
-from tempfile import TemporaryFile
 from time import perf_counter
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
-from slimdex.indexes.arrays import Rows, batches
+from slimdex.indexes.arrays import Matrix, Rows, batches
 from slimdex.indexes.errors import InputError
-from slimdex.indexes.execution.workers import HERE
+from slimdex.indexes.search.reduced_index import NO_ROWS
 
 from ..documents import Document
-from ..encoders.base import Encoder
 from ..index import Index
 from ..lexical.tokens import TERMS, Terms
-from ..passages import Count
-from ..store.change import Change
+from ..sources.given_vectors import ChosenVectors, GivenVectors
 from ..store.derived import write_words
-from ..store.draft import Ready, made_ready
+from ..store.lines import UnwritableError, line_of
+from ..store.new_columns import ColumnValues, NewColumns, returned_values
+from ..store.new_documents import NewDocuments, contents
+from ..store.passages import Cut, parts_written
+from ..store.readings import PartlyRead
 from ..store.snapshot import Snapshot
 from ..store.state import State
-from ..store.work_folder import work_folder
-from .encoded_texts import EncodedTexts, KeptVectors
-from .encoding import WINDOW_ROWS, encode_texts, encoded, reporting_length
-from .staging import Addition, Staged, contents_of, counter, stage
+from .addition import Addition, NoDocumentsError
+from .cutting import counter, cut
+from .encoding import encode_texts
+from .text_vectors import StoredTexts, TextVectors
 
-FEW, FEW_CHARACTERS = WINDOW_ROWS, 1 << 20
-"""Most documents that are prepared in memory, and their characters: the work that a kill costs."""
+READ_AT_ONCE = 1024
+MOST_FEW, MOST_FEW_CHARACTERS = 1024, 1 << 20
+"""Most documents, and characters, whose words are indexed in the turn, which takes no time."""
 
 
+@dataclass(frozen=True)
 class Prepared:
-    """An addition whose documents are read, but can be read again, and encoded."""
+    """Documents of a batch as they will be committed.
 
-    def __init__(self, index: Index, addition: Addition) -> None:
-        self.addition, self._index = addition, index
-        self.encoded = self.characters = 0  # texts that were encoded, and their characters
-        self.seconds = 0.0  # that this took
-        self.terms = TERMS  # of the lexical index; those of few documents are remembered
-        self.words: Path | None = None  # those of many documents, unless others change the index
-        self._ready = Ready()
-        self._known: EncodedTexts | None = None
-        self._count: Count = self._tokens_of
-        self._begun: tuple[Change, Staged] | None = None  # many documents, before the turn
+    Attributes
+    ----------
+    snapshot : the state that they were compared with.
+    rows : id -> row of the live document that has this id already.
+    columns : the user's columns, of the new documents too: name -> DuckDB type.
+    gone : first rows of documents that the addition misses, in the snapshot.
+    unchanged : documents that exist, identical, with the same vectors.
+    new : the other ones.
+    texts : their texts to encode, one for each row.
+    known : the vectors of these texts; `given` ones instead, one for each document.
+    encoded, characters, seconds : texts that were encoded, their characters, and how long it took.
+    terms : make the terms of texts, and remember those of few documents.
+    words : folder of the lexical index with these documents, which follow the snapshot's.
+    """
 
-    @contextmanager
-    def staged(self) -> Iterator[tuple[Change, Staged]]:
-        """The change that commits the addition, which is staged; in the writers' turn."""
-        index = self._index
-        with index.turn():
-            if self._begun and self._begun[0].base.manifest == index.snapshot.manifest:
-                with index.changing(self._begun[0]):
-                    yield self._begun
-            else:
-                self.discard()
-                self.words = None
-                with index.change() as change:
-                    change.store.ready = self._ready
-                    is_same = self._known is not None and self._known.spec == change.state.encoder
-                    count = self._count if is_same else self._tokens_of
-                    yield change, stage(change, self.addition, count)
+    snapshot: Snapshot
+    rows: Mapping[str, int]
+    columns: Mapping[str, str]
+    gone: Rows
+    unchanged: Sequence[Document]
+    new: NewDocuments
+    texts: Sequence[str]
+    known: TextVectors
+    given: GivenVectors | None
+    encoded: int = 0
+    characters: int = 0
+    seconds: float = 0.0
+    terms: Terms = TERMS
+    words: Path | None = None
 
-    def in_memory(self, documents: Sequence[Document]) -> None:
-        """Encode few documents, and remember that."""
-        self._count = _remembered(self._tokens_of)
-        ids = [document.id for document in documents]
-        snapshot, rows = self._index.read(_looked_up, ids, self.addition.missing is not None)
-        state = snapshot.state
-        self._known = EncodedTexts(state.encoder, state.dim)
-        if state.settings is not None:
-            self._index.read(Snapshot.loaded)
-        self._ready = self._index.read(_made_ready, documents)
-        if self.addition.vectors is not None:
-            self._find_terms(state, documents, contents_of(documents, None, self._count))
-        else:
-            self._encode(snapshot, self._known, documents, rows)
+    def holds_for(self, snapshot: Snapshot) -> bool:
+        """Whether documents, columns and the encoder are as they were."""
+        if snapshot.manifest == self.snapshot.manifest:
+            return True
+        old, new = self.snapshot.state, snapshot.state
+        has_same_encoder = (old.encoder, old.dim, old.passages) == (
+            new.encoder,
+            new.dim,
+            new.passages,
+        )
+        has_same_columns = [*snapshot.columns.items()] == [*self.snapshot.columns.items()]
+        if old.epoch != new.epoch or not (has_same_encoder and has_same_columns):
+            return False
+        ids = [document.id for document in (*self.unchanged, *self.new.documents)]
+        return snapshot.store.known_ids(ids) == self.rows
 
-    def in_files(self, folder: Path) -> None:
-        """Write many documents and their words to a work folder, and encode them."""
-        change = self._index.begun(folder)
-        with self._index.failing(change):
-            encoder_of, state = self._index.encoder_of, change.state
-            staged = stage(change, self.addition, lambda texts: counter(encoder_of(state))(texts))
-            self._begun = change, staged
-            if staged.first == staged.stop:
-                return
-            if self.addition.vectors is None:
-                known = EncodedTexts(change.state.encoder, change.state.dim)
-                encoder = self._index.encoder_of(change.state)
-                kept, start = self.kept(change, staged), perf_counter()
-                done = encode_texts(change, encoder, staged.rows, kept, known)
-                self.encoded, self.characters = done
-                self.seconds, self._known = perf_counter() - start, known
-            self.words = write_words(change, folder / "words", staged.stop)
+    def vectors_of(self, start: int, stop: int) -> Matrix:
+        """Vectors of the new rows start .. stop, counted from 0."""
+        if self.given is not None:
+            return self.given.rows(start, stop)
+        return self.known.rows(self.texts[start:stop])
 
-    def discard(self) -> None:
-        """Discard what was staged before the turn."""
-        if self._begun:
-            self._begun[0].discard()
-            self._begun = None
-
-    def known_to(self, change: Change) -> EncodedTexts:
-        """Texts that were encoded, if by the encoder of a change's index."""
-        state = change.base.state
-        if self._known is not None and self._known.spec == state.encoder:
-            return self._known
-        return EncodedTexts(state.encoder, state.dim)
-
-    def kept(self, change: Change, staged: Staged) -> KeptVectors:
-        """Vectors of texts of documents that are replaced, or that are or may be gone."""
-        replaced = change.store.replaced_rows(change.base.state.rows)
-        kept = KeptVectors.of(change.base.store, np.union1d(replaced, staged.gone))
-        return kept.with_others(self.addition.kept)
-
-    def encoder(self) -> Encoder:
-        """The index's encoder."""
-        return self._index.encoder
-
-    def _tokens_of(self, texts: Sequence[str]) -> Sequence[int]:
-        return counter(self.encoder())(texts)
-
-    def _encode(
-        self,
-        snapshot: Snapshot,
-        known: EncodedTexts,
-        documents: Sequence[Document],
-        rows: Mapping[str, int],
-    ) -> None:
-        """Encode texts, except those of documents that these replace, by id."""
-        state, new = snapshot.state, changed(snapshot, documents, rows)
-        texts = list[str]()
-        for part in batches(len(new), WINDOW_ROWS):
-            texts += contents_of(new[part], state.passages, self._count)
-        if state.settings is None and texts:
-            state.requested.check_count(len(texts))
-        self._find_terms(state, new, texts)
-        unique = list(dict.fromkeys(text for text in texts if text))
-        store, replaced = snapshot.store, {rows.get(document.id, -1) for document in new}
-        gone: Rows = np.array(sorted(replaced - {-1}), dtype=np.int64)
-        if self.addition.missing is not None:
-            gone = np.union1d(gone, self.addition.missing(store, state.rows))
-        kept = KeptVectors.of(store, gone).with_others(self.addition.kept)
-        unknown = np.delete(np.arange(len(unique)), kept.among(unique)[0])
-        if len(unknown):
-            texts = [unique[i] for i in unknown]
-            encoder, did = self._index.encoder_of(state), reporting_length(texts)
-            start = perf_counter()
-            known.put(texts, *encoded(encoder, texts, state.dim, did))
-            known.look_up_all()
-            self.encoded, self.characters = len(texts), sum(map(len, texts))
-            self.seconds = perf_counter() - start
-
-    def _find_terms(
-        self, state: State, documents: Sequence[Document], texts: Sequence[str]
-    ) -> None:
-        """Find the terms of documents and their passages' texts, if words are indexed."""
-        if state.words is not None:
-            self.terms = Terms.remembered()
-            for document in documents:
-                self.terms.of_id(document.id)
-            for text in texts:
-                self.terms.of_text(text)
+    def partly_read(self) -> PartlyRead:
+        """New rows, counted from 0, whose texts the encoder read in part."""
+        return {} if self.given is not None else self.known.partly_read(self.texts)
 
 
-def _looked_up(
-    snapshot: Snapshot, ids: Sequence[str], reads_documents: bool
-) -> tuple[Snapshot, dict[str, int]]:
-    """Return the snapshot and the rows of those ids that exist; open its documents if required."""
-    rows = snapshot.store.look_up(ids)
-    if reads_documents or (rows and not snapshot.store.is_in_lines(rows.values())):
-        snapshot.store.open()
-    return snapshot, rows
+@dataclass(frozen=True)
+class _Compared:
+    """Documents of a batch, compared with those of a snapshot."""
+
+    snapshot: Snapshot
+    rows: Mapping[str, int]
+    columns: Mapping[str, str]
+    values: Sequence[ColumnValues]
+    is_new: Sequence[bool]
+    gone: Rows
+    stored_texts: StoredTexts  # of documents that are replaced or gone
 
 
-def _made_ready(snapshot: Snapshot, documents: Sequence[Document]) -> Ready:
-    return made_ready(documents, snapshot.columns, snapshot.store.document_file())
+def prepare(
+    index: Index, addition: Addition, before: Prepared | None = None, folder: Path | None = None
+) -> Prepared:
+    """Compare the documents of a batch with those of an index, cut and encode them.
+
+    Parameters
+    ----------
+    before : what was prepared for an earlier state of the index, whose vectors are used.
+    folder : where to write the words of many documents.
+
+    Raises `InputError` if there are no documents, a value fits no column, or the given vectors are
+    not one for each document; `EncodingError` if the encoder fails.
+    """
+    documents = [*addition.documents]
+    if not documents and addition.missing is None:
+        raise NoDocumentsError("no documents; expected at least one")
+
+    # Compare: unchanged documents are left out.
+    compared = index.read(_compared, documents, addition)
+    snapshot, is_new = compared.snapshot, compared.is_new
+    state = snapshot.state
+    new = [*compress(documents, is_new)]
+    given = addition.vectors
+    if given is not None and len(new) < len(documents):
+        given = ChosenVectors(given, np.flatnonzero(is_new))
+
+    # Cut.
+    tokens = state.passages if given is None else None
+    cuts = cut(new, tokens, lambda texts: counter(index.encoder_of(state))(texts))
+    texts = [text for each in zip(new, cuts, strict=True) for text in contents(*each)]
+    _check_texts(snapshot, documents, texts, has_vectors=given is not None)
+
+    # Encode the texts whose vectors the index does not have.
+    known = TextVectors(state.encoder, state.dim)
+    if before is not None and before.known.encoder == state.encoder:
+        known = before.known
+    encoded, start = list[str](), perf_counter()
+    if given is None and texts:
+        for stored_texts in (compared.stored_texts, addition.stored_texts):
+            index.read(_add_stored_vectors, stored_texts, known, texts)
+        encoded = _encode_unknown(index, state, known, new, cuts)
+    seconds = perf_counter() - start
+
+    # Make the lines and the words as they will be stored.
+    values = [column.chosen(is_new) for column in compared.values]
+    made = index.read(_new_documents, new, cuts, compared.columns, values)
+    terms, words = TERMS, None
+    if folder is not None:
+        words = write_words(snapshot, made, folder / "words")
+    elif is_small(len(documents), sum(map(len, texts))):
+        terms = _remembered_terms(snapshot, new, texts)
+
+    return Prepared(
+        snapshot=snapshot,
+        rows=compared.rows,
+        columns=compared.columns,
+        gone=compared.gone,
+        unchanged=[*compress(documents, np.logical_not(is_new))],
+        new=made,
+        texts=texts,
+        known=known,
+        given=given,
+        encoded=len(encoded),
+        characters=sum(map(len, encoded)),
+        seconds=seconds,
+        terms=terms,
+        words=words,
+    )
 
 
-def _remembered(count: Count) -> Count:
-    """Count the tokens of each text once."""
-    known = dict[str, int]()
+def is_small(documents: int, characters: int) -> bool:
+    """Whether so many documents, of so many characters, are indexed quickly."""
+    return documents <= MOST_FEW and characters <= MOST_FEW_CHARACTERS
 
-    def counted(texts: Sequence[str]) -> Sequence[int]:
-        new = [text for text in dict.fromkeys(texts) if text not in known]
-        if new:
-            known.update(zip(new, count(new), strict=True))
-        return [known[text] for text in texts]
 
-    return counted
+def _compared(snapshot: Snapshot, documents: Sequence[Document], addition: Addition) -> _Compared:
+    """Compare documents with those of the same ids."""
+    store = snapshot.store
+    if addition.missing is not None:
+        store.open()
+    rows = store.look_up([document.id for document in documents])
+    if rows and not store.is_in_lines(rows.values()):
+        store.open()
+    if snapshot.state.settings is not None:
+        snapshot.loaded()
+    columns = NewColumns(store, addition.columns)
+    values = columns.values_of(documents)
+    is_new = _are_new(snapshot, documents, rows, columns.types, values)
+    gone = addition.missing(store) if addition.missing is not None else NO_ROWS
+    if addition.vectors is not None:
+        is_new = _with_other_vectors(snapshot, documents, rows, is_new, addition.vectors)
+        stored_texts = StoredTexts.of(store, NO_ROWS)
+    else:
+        replaced = [rows[each.id] for each in compress(documents, is_new) if each.id in rows]
+        old = np.union1d(np.array(replaced, dtype=np.int64), gone)
+        stored_texts = StoredTexts.of(store, old)
+    return _Compared(snapshot, rows, columns.types, values, is_new, gone, stored_texts)
+
+
+def _are_new(
+    snapshot: Snapshot,
+    documents: Sequence[Document],
+    rows: Mapping[str, int],
+    columns: Mapping[str, str],
+    values: Sequence[ColumnValues],
+) -> list[bool]:
+    """Mark the documents that differ from the live one of their id in a column or a part."""
+    store, is_new = snapshot.store, [document.id not in rows for document in documents]
+    if all(is_new):
+        return is_new
+    if any(columns[name] != type_ for name, type_ in store.columns.items()):
+        store = store.with_columns(columns)
+    existing = np.flatnonzero(~np.array(is_new)).tolist()
+    returned = returned_values(store, values, documents)
+    metadata = {column.name: column.values for column in returned}
+    for part in batches(len(existing), READ_AT_ONCE):
+        some = existing[part]
+        stored = store.stored(sorted(rows[documents[i].id] for i in some))
+        for i in some:
+            document, old = documents[i], stored[rows[documents[i].id]]
+            new_values = [metadata[name][i] if name in metadata else None for name in columns]
+            old_values = [old.metadata.get(name) for name in columns]
+            is_new[i] = (
+                (document.title, document.text) != (old.title, old.text)
+                or parts_written(document.parts) != parts_written(old.parts)
+                or not _are_equal(new_values, old_values)
+            )
+    return is_new
+
+
+def _are_equal(values: Sequence[Any], others: Sequence[Any]) -> bool:
+    """True if values are the same, and of the same types."""
+    try:
+        return line_of(values) == line_of(others)
+    except UnwritableError:
+        return values == others
+
+
+def _with_other_vectors(
+    snapshot: Snapshot,
+    documents: Sequence[Document],
+    rows: Mapping[str, int],
+    is_new: Sequence[bool],
+    vectors: GivenVectors,
+) -> list[bool]:
+    """Mark also those documents whose given vector is not the stored one."""
+    marked = [*is_new]
+    same = np.flatnonzero(~np.array(is_new, dtype=bool))
+    stored = snapshot.vectors()
+    for part in batches(len(same), READ_AT_ONCE):
+        places = same[part]
+        existing = np.array([rows[documents[i].id] for i in places.tolist()], dtype=np.int64)
+        given = ChosenVectors(vectors, places).rows(0, len(places))
+        has_one_row = snapshot.document_rows.counts_of(existing) == 1
+        is_same = has_one_row & stored.holds(existing, given)
+        for place in places[~is_same].tolist():
+            marked[place] = True
+    return marked
+
+
+def _new_documents(
+    snapshot: Snapshot,
+    documents: Sequence[Document],
+    cuts: Sequence[Cut | None],
+    columns: Mapping[str, str],
+    values: Sequence[ColumnValues],
+) -> NewDocuments:
+    return NewDocuments.of(snapshot.store, documents, cuts, columns, values)
+
+
+def _check_texts(
+    snapshot: Snapshot, documents: Sequence[Document], texts: Sequence[str], *, has_vectors: bool
+) -> None:
+    """Raise `InputError` if the first documents of an index have no text, or are too few."""
+    if snapshot.state.settings is not None:
+        return
+    has_text = any((each.title + each.text).strip() for each in documents)
+    if documents and not has_vectors and not has_text:
+        count = len(documents)
+        raise InputError(f"none of {count} documents has a text; expected at least one with text")
+    snapshot.state.requested.check_count(snapshot.state.rows + len(texts))
+
+
+def _add_stored_vectors(
+    snapshot: Snapshot, stored: StoredTexts | None, known: TextVectors, texts: Sequence[str]
+) -> None:
+    if stored is not None:
+        stored.add_vectors_to(known, texts, snapshot)
+
+
+def _encode_unknown(
+    index: Index,
+    state: State,
+    known: TextVectors,
+    documents: Sequence[Document],
+    cuts: Sequence[Cut | None],
+) -> list[str]:
+    """Encode the texts that have no vector yet; return them."""
+    ids = {
+        text: document.id
+        for document, each in zip(documents, cuts, strict=True)
+        for text in contents(document, each)
+    }
+    unknown = known.unknown(ids)
+    if unknown:
+        encoder, names = index.encoder_of(state), [ids[text] for text in unknown]
+        vectors, lengths = encode_texts(encoder, unknown, names, state.dim, index.workers)
+        known.add(unknown, vectors, lengths)
+    return unknown
+
+
+def _remembered_terms(
+    snapshot: Snapshot, documents: Sequence[Document], texts: Sequence[str]
+) -> Terms:
+    """Find the terms of documents and their texts, if words are indexed."""
+    if snapshot.state.words is None:
+        return TERMS
+    terms = Terms.remembered()
+    for document in documents:
+        terms.of_id(document.id)
+    for text in texts:
+        terms.of_text(text)
+    return terms
 
 
 def changed(
@@ -212,9 +348,9 @@ def changed(
     `row_of` maps ids to rows.
     """
     new = list[Document]()
-    for part in batches(len(documents), WINDOW_ROWS):
+    for part in batches(len(documents), READ_AT_ONCE):
         rows = [row_of[each.id] for each in documents[part] if each.id in row_of]
-        found = (snapshot.store.in_lines(rows) or snapshot.store.read(rows)).values()
+        found = snapshot.store.stored(rows).values()
         old = {each.id: (each.title, each.text, (*each.parts,)) for each in found}
         new += [
             each
@@ -222,62 +358,3 @@ def changed(
             if old.get(each.id) != (each.title, each.text, (*each.parts,))
         ]
     return new
-
-
-class _Kept:
-    """Documents that are written to a temporary file when they are first read."""
-
-    def __init__(self, folder: Path, documents: Iterable[Document]) -> None:
-        self._folder, self._documents = folder, iter(documents)
-        self._file: IO[bytes] | None = None
-
-    def __iter__(self) -> Iterator[Document]:
-        if self._file is not None:
-            self._file.seek(0)
-            with suppress(EOFError):
-                while True:
-                    yield from pickle.load(self._file)
-            return
-        self._file = TemporaryFile(dir=self._folder)  # noqa: SIM115
-        while few := list(islice(self._documents, WINDOW_ROWS)):
-            yield from few
-            try:
-                pickle.dump(few, self._file)
-            except (AttributeError, TypeError, pickle.PicklingError) as error:
-                ids = f"{few[0].id!r} to {few[-1].id!r}"
-                raise InputError(f"documents {ids}: {error}; expected plain values") from error
-
-    def close(self) -> None:
-        """Remove the file."""
-        if self._file is not None:
-            with suppress(OSError):  # a full disk, after the commit
-                self._file.close()
-
-
-def _characters(document: Any) -> int:
-    text = getattr(document, "text", None)
-    return len(text) if isinstance(text, str) else 0  # refused later
-
-
-@contextmanager
-def prepared(index: Index, addition: Addition) -> Iterator[Prepared]:
-    """Read and encode the documents of a batch; its files exist until the context ends."""
-    rest = iter(addition.documents)
-    few = list(islice(rest, FEW + 1))
-    is_short = len(few) <= FEW and sum(map(_characters, few)) <= FEW_CHARACTERS
-    if is_short and index.workers is HERE:
-        made = Prepared(index, replace(addition, documents=few))
-        made.in_memory(few)
-        yield made
-        return
-    with ExitStack() as stack:
-        folder = stack.enter_context(work_folder(index.path))
-        documents = addition.documents
-        if not isinstance(documents, list):
-            documents = stack.enter_context(closing(_Kept(folder, chain(few, rest))))
-        made = Prepared(index, replace(addition, documents=documents))
-        made.in_files(folder)
-        try:
-            yield made
-        finally:
-            made.discard()

@@ -146,5 +146,5 @@ def _encode_blocks(index: Index, encoder: Encoder) -> None:
         with index.change() as change:
             change.replace_block(state.vectors, block, digest)
             empty = dict.fromkeys(rows[~has_text].tolist(), (0, 0))
-            change.store.readings.put({**empty, **partly_read(rows[has_text], lengths)})
+            change.readings.put({**empty, **partly_read(rows[has_text], lengths)})
             change.commit()

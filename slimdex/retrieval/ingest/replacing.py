@@ -153,8 +153,8 @@ def _append(change: Change, vectors: Matrix, partly: PartlyRead) -> None:
     if not first:
         sync(change.path)
     state = replace(state, replacement=replace(state.replacement, rows=len(file)))
-    change.store.readings.forget(first, len(file))
-    change.store.readings.put(partly)
+    change.readings.forget(first, len(file))
+    change.readings.put(partly)
     change.commit(state, grown=[AppendedFile(file, before)])
 
 

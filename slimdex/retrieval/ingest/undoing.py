@@ -74,7 +74,7 @@ def _undone(change: Change, undo: Undo = "alone") -> Undone:
         requested=before.state.requested,
         unfinished=None,
     )
-    change.store.forget_places(np.union1d(restored, removed))
+    change.origins |= change.base.store.without_stamps(np.union1d(restored, removed))
     change.commit(state, delete=removed, restore=restored, grown=grown, undo=undo)
     rows = head.document_rows
     return Undone(rows.number(restored), rows.number(removed))

@@ -9,19 +9,18 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence, Set
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 
-from slimdex.indexes.arrays import Rows, without
+from slimdex.indexes.arrays import Rows, batches, without
 from slimdex.indexes.codes.kinds import FLAT
 from slimdex.indexes.errors import CorruptError, InputError
+from slimdex.indexes.execution.progress import progress
 from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.settings import Settings
 from slimdex.indexes.vectors.vector_file import VectorFile
 
 from ..index import Index
-from ..lexical.tokens import TERMS, Terms
 from ..lexical.word_index import WordIndex
 from ..store.change import AppendedFile, Change
 from ..store.derived import (
@@ -38,12 +37,17 @@ from ..store.snapshot import Loaded, Snapshot
 from ..store.state import Certificate, State
 from ..store.work_folder import work_folder
 from .added import Added, Texts
-from .staging import Staged
+from .preparing import Prepared
 
 MOST_UNCOUNTED, UNCOUNTED_SHARE, DELETED_SHARE = 1024, 64, 8
 """Most last rows that are missing from the file of moments, or one row in so many, if that is more;
 most deleted rows that are still in it, or one in so many of its rows, if that is less. Whoever
 needs the moments adds and subtracts these."""
+
+APPENDED_AT_ONCE = 1024
+"""Vectors appended at a time."""
+TAKING = "taking vectors"
+"""Stage of progress of given vectors."""
 
 
 def commit_deletion(change: Change, documents: Rows, undo: Undo = "alone") -> None:
@@ -76,50 +80,82 @@ def delete(index: Index, ids: Sequence[str] | None, where: str | None) -> int:
         return len(rows)
 
 
-def add_staged(
+def add_prepared(
     change: Change,
-    staged: Staged,
-    appended: AppendedFile,
-    terms: Terms = TERMS,
-    words: Path | None = None,
+    prepared: Prepared,
+    gone: Rows,
     undo: Undo = "alone",
     *,
     is_part: bool = False,
 ) -> tuple[Added, Texts]:
-    """Commit staged documents; delete those that are gone, and older ones of the same ids.
+    """Commit new documents; delete those that are gone, and older ones of the same ids.
 
-    Their vectors are in `appended`. `words` is a folder with the terms of the new rows, if they are
-    indexed already. `undo`: see `Change.commit`. `is_part`: whether other batches follow, and
-    then a fit of all documents.
+    Parameters
+    ----------
+    gone : first rows of documents to delete.
+    undo : see `Change.commit`.
+    is_part : whether other batches follow, and then a fit of all documents.
     """
-    before, old, gone = change.base, change.base.state, staged.gone
-    vectors = change.vectors(staged.stop)
-    replaced_documents = change.store.replaced_rows(old.rows)
-    rows = change.document_rows(staged.stop)
-    replaced = rows.all_rows(np.union1d(replaced_documents, gone))
-    state = replace(change.next_state(), rows=staged.stop)
+    before, old, new = change.base, change.base.state, prepared.new
+    change.new = new
+    appended = _append_vectors(change, prepared)
+    stop = old.rows + new.row_count
+    vectors, rows = change.vectors(stop), change.document_rows(stop)
+    replaced_documents = [prepared.rows[d.id] for d in new.documents if d.id in prepared.rows]
+    replaced = rows.all_rows(np.union1d(np.array(replaced_documents, dtype=np.int64), gone))
+    state = replace(change.next_state(), rows=stop)
+
+    # Words: the turn only takes them over if nobody has committed since they were indexed.
     deleted = np.union1d(before.deleted, replaced)
     folder = None if old.words is None else change.path / old.words
-    state = with_words(change, folder, old.worded, state, deleted, terms, words)
+    is_same = before.manifest == prepared.snapshot.manifest
+    words = prepared.words if is_same else None
+    state = with_words(change, folder, old.worded, state, deleted, prepared.terms, words)
+
+    # Moments: those of few rows are computed by whoever needs them.
     settings, notes = None, list[str]()
-    if (small := _with_old_moments(change, state, replaced)) and _keeps_fit(before, replaced):
+    small = _with_old_moments(change, state, replaced)
+    if small is not None and _keeps_fit(before, replaced):
         state = small
     else:
         kept = before.moments().subtract(change.moments_of(replaced))
         moments = change.moments_from(old.rows, vectors).merge(kept)
         state = with_moments(change.path, state, moments)
         settings, notes = _outgrown(old, moments, kept.n, is_part=is_part)
+
+    # Lines and codes, or a new fit.
     state, grown = with_documents(change, state)
     if settings is None:
         loaded, state, norms = _extended(before, state, vectors)
     else:
         state = fit(change.path, state, vectors, moments, settings)
         loaded, state, norms = _encoded(change, state)
-    texts = Texts.of(change, rows, staged.stop)
+    texts = Texts.of(change, rows, stop)
     files = [appended, *grown, *norms]
     change.commit(state, delete=replaced, grown=files, undo=undo, loaded=loaded)
-    replaced_count, gone_count = len(replaced_documents), len(gone)
-    return Added(texts.documents, replaced_count, notes, deleted=gone_count), texts
+    added = Added(
+        texts.documents,
+        len(replaced_documents),
+        notes,
+        unchanged=len(prepared.unchanged),
+        deleted=len(gone),
+        encoded=prepared.encoded,
+    )
+    return added, texts
+
+
+def _append_vectors(change: Change, prepared: Prepared) -> AppendedFile:
+    """Append the vectors of new rows, and note which texts were read in part."""
+    first, count = change.base.state.rows, prepared.new.row_count
+    vectors = change.vectors(first)
+    appended = AppendedFile(vectors, vectors.nbytes)
+    for part in batches(count, APPENDED_AT_ONCE):
+        vectors.append(prepared.vectors_of(part.start, part.stop))
+        if prepared.given is not None:
+            progress(TAKING, part.stop, count)
+    partly = prepared.partly_read()
+    change.readings.put({first + row: read for row, read in partly.items()})
+    return appended
 
 
 def keep_certificate(index: Index, certificate: Certificate) -> None:
@@ -203,7 +239,7 @@ def _rebuild(change: Change, settings: Settings | None, fit_again: bool) -> None
     if fit_again or not _are_whole(base, {"origins"}):
         state = replace(state, files={r: f for r, f in state.files.items() if r != "origins"})
     state = with_moments(change.path, state, moments)
-    state, grown = with_new_documents(change.store, state, path)
+    state, grown = with_new_documents(base.store, state, path)
     state = with_new_words(base, state, path)
     if fit_again or not _are_whole(base, {"reducer", "rescorer"}):
         fitted = state.requested.fitted(moments)[0] if moments.n else settings

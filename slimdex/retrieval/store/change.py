@@ -8,12 +8,11 @@ state, after 2 the new one.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 
@@ -25,14 +24,14 @@ from slimdex.indexes.search.reduced_index import NO_ROWS
 from slimdex.indexes.vectors.append_only import BLOCK_BYTES, extended_digests
 from slimdex.indexes.vectors.vector_file import VectorFile
 
-from .draft import Draft
 from .manifest import BlockFile, Blocks, Manifest, Undo
 from .merging import copied, to_merge
+from .new_documents import NO_DOCUMENTS, NewDocuments, new_segment
 from .passages import DocumentRows
 from .readings import ReadingFile
 from .segments import write_origins
 from .snapshot import Loaded, Snapshot
-from .state import State
+from .state import MOST_TRAILING, State
 
 Publish = Callable[[Manifest, Loaded | None], None]
 """Make a manifest the committed one, with its index if that is in memory."""
@@ -55,25 +54,24 @@ class Change:
     ----------
     base : the committed state that it follows.
     publish : makes its manifest the committed one.
-    drafts : folder where new documents are written; by default the index's.
 
     Attributes
     ----------
     state : the state to commit; after that, the committed one.
-    store : the committed documents and the new ones.
+    columns : the user's columns, of the new documents too: name -> DuckDB type.
+    new : the documents that it adds.
+    readings : how much of the texts was read, of new rows too.
+    origins : the documents' origins that it changes, by row.
     workers : compute work that can be split.
     """
 
-    def __init__(
-        self,
-        base: Snapshot,
-        publish: Publish,
-        workers: Workers = HERE,
-        drafts: Path | None = None,
-    ) -> None:
+    def __init__(self, base: Snapshot, publish: Publish, workers: Workers = HERE) -> None:
         self.base, self.path, self.workers = base, base.path, workers
         self.state = base.state
-        self.store = Draft(base.store, drafts or base.path)
+        self.columns: Mapping[str, str] = base.columns
+        self.new: NewDocuments = NO_DOCUMENTS
+        self.readings = base.store.readings.begun()
+        self.origins = dict[int, str | None]()
         self._publish, self._process = publish, os.getpid()
         self._deleted = self._restored = NO_ROWS
         self._tails = dict[str, tuple[int, Blocks]]()
@@ -94,11 +92,11 @@ class Change:
         known, first = self.base.document_rows, self.base.state.rows
         if stop is None or stop <= first:
             return known
-        return known.with_later(self.store.document_rows(stop, first))
+        return known.with_later(self.new.document_rows(first))
 
     def textless(self) -> Rows:
         """Rows of documents without text, in order, including new ones."""
-        new = self.store.readings.textless(self.base.state.rows)
+        new = self.readings.textless(self.base.state.rows)
         return np.append(self.base.manifest.textless, new)
 
     def moments_of(self, rows: Rows) -> Moments:
@@ -169,7 +167,10 @@ class Change:
         self.discard()
         self._publish(manifest, loaded)
         self.state = manifest.state
-        self.store.remember(manifest.state.rows)
+        if len(self.new):
+            rows = self.new.rows(self.base.state.rows).tolist()
+            ids = [document.id for document in self.new.documents]
+            self.base.store.remember(rows, ids, manifest.state.rows)
 
     def commit_copies(self, manifest: Manifest, loaded: Loaded | None) -> None:
         """Commit a manifest whose rows, in new files, are the live ones."""
@@ -179,10 +180,9 @@ class Change:
         self._publish(replace(manifest, state=state).named(old.commits), loaded)
 
     def discard(self) -> None:
-        """Drop the new documents, unless they are committed; no thread writes afterwards."""
+        """Wait for the thread: it writes nothing afterwards."""
         if os.getpid() == self._process:
             self._thread.shutdown()
-        self.store.discard()
 
     def _following(self, undo: Undo) -> Manifest:
         """The manifest to commit, whose files are all written."""
@@ -191,18 +191,15 @@ class Change:
         state = replace(self.state, version=old.state.version + 1, generation=generation)
         is_moved = len(self._deleted) + len(self._restored) > 0
         state = old.remembered_by(state, self.path, undo, is_moved)
-        first, textless, document_rows = old.state.rows, NO_ROWS, DocumentRows(NO_ROWS, NO_ROWS)
-        if state.rows > first:
-            textless = self.store.readings.textless(first)
-            document_rows = self.store.document_rows(state.rows, first)
+        first = old.state.rows
         state = self._with_segment(self._with_origins(self._with_readings(state)))
         manifest = old.followed_by(
             state,
-            dict(self.store.columns),
+            dict(self.columns),
             deleted=self._deleted,
             restored=self._restored,
-            textless=textless[textless < state.rows],
-            document_rows=document_rows,
+            textless=self.readings.textless(first) if len(self.new) else NO_ROWS,
+            document_rows=self.new.document_rows(first),
         )
         with suppress(OSError, SlimdexError):  # on a full disk: a later commit does it
             manifest = self._merged(manifest)
@@ -210,23 +207,30 @@ class Change:
         return replace(manifest, checksums=checksums)
 
     def _with_segment(self, state: State) -> State:
-        kept = [*self.store.segments]
-        begin, generation = kept[-1].stop if kept else 0, self._next_generation(state)
-        path = self.path / replace(state, generation=generation).new_name("segment")
+        """The state with a segment of the documents that are in none, unless they may trail."""
+        segments, old = state.segments, self.base.state
+        first = segments[-1].stop if segments else 0
         # In other lines, values of other types could be longer than a trailing document may be.
-        old = self.base.state.lines
-        may_trail = state.lines is not None and old is not None and state.lines.names == old.names
-        segment = self.store.finished(path, begin, state.rows, may_trail=may_trail)
-        if segment is None:
-            return replace(state, segments=kept)
-        return replace(state, generation=generation, segments=[*kept, segment])
+        has_same_lines = (
+            state.lines is not None
+            and old.lines is not None
+            and state.lines.names == old.lines.names
+        )
+        may_trail = has_same_lines and self.new.may_trail
+        if first == state.rows or (may_trail and state.rows - first <= MOST_TRAILING):
+            return state
+        state = replace(state, generation=self._next_generation(state))
+        path = self.path / state.new_name("segment")
+        segment = new_segment(self.base.store, self.new, self.columns, path, first, state.rows)
+        return replace(state, segments=[*segments, segment])
 
     def _with_origins(self, state: State) -> State:
         """The state with the origins that this change gives documents."""
-        if self.store.new_origins is None:
+        if not self.origins:
             return state
         state = replace(state, generation=self._next_generation(state))
-        record = write_origins(self.path / state.new_name("origins"), self.store.new_origins)
+        every_origin = {**self.base.store.origins, **self.origins}
+        record = write_origins(self.path / state.new_name("origins"), every_origin)
         return replace(state, files=state.files | {"origins": record})
 
     def _next_generation(self, state: State) -> int:
@@ -235,7 +239,7 @@ class Change:
 
     def _with_readings(self, state: State) -> State:
         """The state with the file of readings, and those that this change adds to it."""
-        added, file = self.store.readings.added, self.store.readings.file
+        added, file = self.readings.added, self.readings.file
         if added:
             if file is None:
                 file = ReadingFile(self.path / state.new_name("readings"))

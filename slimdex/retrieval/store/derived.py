@@ -7,10 +7,10 @@ are those of the previous folder.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,15 @@ from ..lexical.tokens import TERMS, Terms
 from ..lexical.word_index import WordIndex, would_merge, write_extended
 from .change import AppendedFile, Change
 from .document_store import DocumentStore
-from .lines import NONE_COMPRESSED, Compressed, DocumentFile, UnwritableError, cut_text
+from .lines import (
+    NONE_COMPRESSED,
+    Compressed,
+    DocumentFile,
+    UnwritableError,
+    cut_text,
+    line_and_rows,
+)
+from .new_documents import NO_DOCUMENTS, NewDocuments
 from .snapshot import Snapshot
 from .state import MOST_LATE, Lines, State
 
@@ -42,28 +50,33 @@ def with_documents(change: Change, state: State) -> tuple[State, list[AppendedFi
 
     If the type of a column has changed, all are rewritten, since its older values changed too.
     """
-    lines, rows, store = change.base.state.lines, change.base.state.rows, change.store
-    if lines is None or not lines.fit(store.columns):
-        return with_new_documents(store, state, change.path)
-    if state.rows == rows:
-        return state, []
-    file = DocumentFile(change.path, lines, rows)
-    return _appended(store, state, file, _values(store, rows, state.rows), store.ready.lines)
+    new, lines = change.new, change.base.state.lines
+    if lines is None or not lines.fit(change.columns):
+        store = change.base.store.with_columns(change.columns)
+        return with_new_documents(store, state, change.path, new)
+    file = DocumentFile(change.path, lines, change.base.state.rows)
+    return _appended(state, file, new.written_lines(), change.columns, new.compressed)
 
 
 def with_new_documents(
-    store: DocumentStore, state: State, folder: Path, live: int | None = None
+    store: DocumentStore,
+    state: State,
+    folder: Path,
+    new: NewDocuments = NO_DOCUMENTS,
+    *,
+    live: bool = False,
 ) -> tuple[State, list[AppendedFile]]:
-    """The state with lines of all its documents, in new files of a folder.
+    """The state with lines of a store's documents and of new ones, in new files of a folder.
 
-    With `live`, its documents are the live ones of so many rows.
+    With `live`, only the live documents of the store.
     """
     lines = Lines(state.new_name("documents"), state.new_name("offsets"))
     try:
         for name in lines.names:
             (folder / name).unlink(missing_ok=True)  # of a commit that failed
-        values = _values(store, 0, live or state.rows, live=live is not None)
-        return _appended(store, state, DocumentFile(folder, lines, 0), values)
+        old = map(line_and_rows, _values(store, 0, store.rows, live=live))
+        every_line = chain(old, new.written_lines())
+        return _appended(state, DocumentFile(folder, lines, 0), every_line, store.columns)
     except BaseException:
         for name in lines.names:
             (folder / name).unlink(missing_ok=True)
@@ -108,19 +121,19 @@ def check_lines(snapshot: Snapshot) -> None:
 
 
 def _appended(
-    store: DocumentStore,
     state: State,
     file: DocumentFile,
-    values: Iterator[Sequence[Any]],
+    lines: Iterator[tuple[bytes, int]],
+    columns: Mapping[str, str],
     known: Compressed = NONE_COMPRESSED,
 ) -> tuple[State, list[AppendedFile]]:
     before = [each.nbytes for each in file.files]
     try:
-        file = file.append(values, store.columns, known)
+        file = file.append(lines, columns, known)
     except UnwritableError:  # such as times with zones: the segments have all
         return replace(state, lines=None), []
     if file.rows != state.rows:
-        path = store.path
+        path = file.files[0].path
         raise CorruptError(f"{path}: documents of {file.rows} rows; expected {state.rows}")
     grown = map(AppendedFile, file.files, before)
     return replace(state, lines=file.lines), [*grown]
@@ -172,13 +185,25 @@ def with_words(
     if written is not None:
         os.replace(written, change.path / name)
         return state
-    new = rows_with_text(change.store, rows, state.rows, deleted)
-    if state.rows - rows <= READ_AT_ONCE:  # only this thread can read the change's
-        path, few = change.path / name, [*new]
+    added = _added_texts(change.base, change.new, rows, deleted)
+    if state.rows - rows <= READ_AT_ONCE:
+        path, few = change.path / name, [*added]
         change.write_meanwhile(partial(write_extended, words, rows, path, few, terms))
     else:
-        write_extended(words, rows, change.path / name, new, terms)
+        write_extended(words, rows, change.path / name, added, terms)
     return state
+
+
+def _added_texts(
+    snapshot: Snapshot, new: NewDocuments, start: int, deleted: Rows
+) -> Iterator[tuple[str, str]]:
+    """Id and text of each row from `start` on, with those of new documents."""
+    stop = snapshot.state.rows
+    yield from rows_with_text(snapshot.store, start, stop, deleted)
+    for number, named in enumerate(new.named_contents(), 1):
+        yield named
+        if number % READ_AT_ONCE == 0 or number == new.row_count:
+            progress("indexing words", number, new.row_count)
 
 
 def has_words_of_many_deleted(snapshot: Snapshot) -> bool:
@@ -193,27 +218,26 @@ def has_words_of_many_deleted(snapshot: Snapshot) -> bool:
 
 def _may_be_late(change: Change, words: Path, start: int, stop: int) -> bool:
     """True if the rows start .. stop may stay out of the lexical index: few, of short documents."""
-    if (
-        stop - start > min(MOST_LATE, start // LATE_SHARE)
-        or (change.document_rows(stop).firsts >= start).any()
-        or change.store.longer_texts(change.base.state.rows, stop, LONGEST_LATE)
-    ):
+    if stop - start > min(MOST_LATE, start // LATE_SHARE):
+        return False
+    is_cut = (change.document_rows(stop).firsts >= start).any()
+    if is_cut or change.new.longest_bytes > LONGEST_LATE:
         return False
     return not would_merge(words, start)
 
 
-def write_words(change: Change, path: Path, stop: int) -> Path | None:
-    """Write the words of the committed rows, and of the new ones before `stop`, to a folder.
+def write_words(snapshot: Snapshot, new: NewDocuments, path: Path) -> Path | None:
+    """Write the words of a snapshot's rows, and of new documents, to a folder.
 
     Returns the folder; None if there is no lexical index, or this fails: if others have changed the
     index meanwhile, its files may be gone, and otherwise the commit fails for the same reason.
     """
-    state = change.base.state
-    if state.words is None or state.rows == stop:
+    state = snapshot.state
+    if state.words is None or not len(new):
         return None
     try:
-        rows = rows_with_text(change.store, state.worded, stop, change.base.deleted)
-        write_extended(change.path / state.words, state.worded, path, rows)
+        rows = _added_texts(snapshot, new, state.worded, snapshot.deleted)
+        write_extended(snapshot.path / state.words, state.worded, path, rows)
     except (OSError, CorruptError):
         return None
     return path

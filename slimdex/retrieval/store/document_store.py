@@ -176,6 +176,10 @@ class DocumentStore:
         later = DocumentStore(self.engine, manifest, self)
         return self if self._has_documents_of(later) else later
 
+    def with_columns(self, columns: Mapping[str, str]) -> DocumentStore:
+        """These documents with columns of other types, and perhaps more of them."""
+        return DocumentStore(self.engine, replace(self.manifest, columns=dict(columns)), self)
+
     def _has_documents_of(self, other: DocumentStore) -> bool:
         """True if the documents are the same."""
         return (
@@ -378,19 +382,29 @@ class DocumentStore:
         Raises `CorruptError` if a JSON column holds invalid JSON, or two documents have the same
         row.
         """
-        if not len(rows):
-            return {}
-        columns = self.columns
-        values_of = self._values(["id", "title", "text", *columns], rows)
-        cuts = self.cuts_of(rows)
         try:
-            read = {
-                row: Document(id, text, title, restored(columns, metadata))
-                for row, (id, title, text, *metadata) in values_of.items()
+            return {
+                row: replace(each, metadata=restored(self.columns, [*each.metadata.values()]))
+                for row, each in self._in_segments(rows).items()
             }
-            return {r: cuts[r].of(d) if r in cuts else d for r, d in read.items()}
         except InputError as error:  # not written by slimdex
             raise CorruptError(f"{self.path}: {error}") from error
+
+    def stored(self, rows: Sequence[int]) -> dict[int, Document]:
+        """Read documents with the values that the segments have, such as JSON as text."""
+        in_lines = self.in_lines(rows)
+        return self._in_segments(rows) if in_lines is None else in_lines
+
+    def _in_segments(self, rows: Sequence[int]) -> dict[int, Document]:
+        if not len(rows):
+            return {}
+        values_of = self._values(["id", "title", "text", *self.columns], rows)
+        cuts = self.cuts_of(rows)
+        read = {
+            row: Document(id, text, title, dict(zip(self.columns, metadata, strict=True)))
+            for row, (id, title, text, *metadata) in values_of.items()
+        }
+        return {r: cuts[r].of(d) if r in cuts else d for r, d in read.items()}
 
     def _values(self, columns: Sequence[str], rows: Sequence[int]) -> dict[int, list[Any]]:
         numbers, values_of = [int(row) for row in rows], defaultdict[int, list[Any]](list)
@@ -516,8 +530,6 @@ class DocumentStore:
 
     def document_rows(self, stop: int, start: int = 0) -> DocumentRows:
         """Documents with several rows among the rows start .. stop."""
-        if not self._may_be_cut(start):
-            return DocumentRows(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
         sql = f'SELECT "row", len(starts) AS count FROM passages WHERE count > 1 AND {BETWEEN}'
         with self.reading() as cursor:
             found = cursor.execute(f'{sql} ORDER BY "row"', [start, stop]).fetchnumpy()
@@ -525,8 +537,6 @@ class DocumentStore:
 
     def _first_row(self, row: int) -> int:
         """First row of the document of a row."""
-        if not self._may_be_cut(row):
-            return row
         rows = self.fetch(
             'SELECT "row", len(starts) FROM passages WHERE "row" < ? AND len(starts) > 1 '
             'ORDER BY "row" DESC LIMIT 1',
@@ -536,24 +546,11 @@ class DocumentStore:
 
     def cuts_between(self, start: int, stop: int) -> dict[int, Cut]:
         """Map the documents whose first row is in start .. stop to their cuts."""
-        return self._cuts(BETWEEN, [start, stop]) if self._may_be_cut(start) else {}
+        return self._cuts(BETWEEN, [start, stop])
 
     def cuts_of(self, rows: Sequence[int]) -> dict[int, Cut]:
         """Map documents, given by their first rows, to their cuts."""
         return self._cuts(AMONG, [[*map(int, rows)]])
-
-    def _may_be_cut(self, start: int) -> bool:
-        """False if it is known that no document from row `start` on is cut or has parts."""
-        return True
-
-    def _parts_text(self, rows: Sequence[int]) -> dict[int, str]:
-        """Map rows to the parts of their text, as stored."""
-        return dict(
-            self.fetch(
-                f'SELECT "row", parts FROM passages WHERE parts IS NOT NULL AND {AMONG}',
-                [[*map(int, rows)]],
-            )
-        )
 
     def _cuts(self, where: str, values: list[Any]) -> dict[int, Cut]:
         rows = self.fetch(
@@ -588,12 +585,6 @@ class DocumentStore:
             AND "row" IN (SELECT unnest(?::BIGINT[])) ORDER BY "row" """,
             [int(rows[0]), int(rows[-1]), rows.tolist()],
         )
-
-    def ids_between(self, start: int, stop: int) -> tuple[str, str]:
-        """Ids of the first and the last document with rows in start .. stop."""
-        rows = [self._first_row(start), self._first_row(stop - 1)]
-        ids = self.fetch(f"""SELECT id FROM {OWN} WHERE "row" IN (?, ?) ORDER BY "row" """, rows)
-        return ids[0][0], ids[-1][0]
 
     def live_rows(self, ids: Sequence[str]) -> Rows:
         """Live rows of the given ids, in order; raises `InputError` for an unknown id."""
@@ -652,6 +643,12 @@ class DocumentStore:
         live = self._still_live([row for _, row in known])
         still = {id: row for id, row in known if row in live}
         return [*(still | dict(self.live_from(looked.stop, ids))).items()]
+
+    def remember(self, rows: Sequence[int], ids: Sequence[str], stop: int) -> None:
+        """Add the ids of later documents, of the rows up to `stop`, to the known ones."""
+        known = self.hashes[0] if self.hashes else None
+        if known and (known.stop, known.epoch) == (self.rows, self.epoch):
+            self.hashes[:] = [known.with_later(rows, ids, stop)]
 
     def live_from(self, start: int, ids: Sequence[str]) -> list[tuple[str, int]]:
         """Rows (id, row) from `start` on of the live documents with these ids."""
@@ -736,16 +733,50 @@ class DocumentStore:
         return bool(self.fetch(f"SELECT 1 FROM {live} WHERE id = ? AND {PLACE} <> ?", [id, place]))
 
     def gone_from(
-        self, places: Sequence[str], current: Sequence[str], first_row: int
+        self, places: Sequence[str], current: Sequence[str]
     ) -> list[tuple[int, str, str]]:
         """Row, id and place of the live documents of `places` that have none of the `current`
-        origins, and whose id does not recur from `first_row` on.
+        origins.
         """
         live = self.live(table="origins")
         return self.fetch(
             f"""SELECT "row", id, {PLACE} FROM {live}
             WHERE {PLACE} IN (SELECT unnest(?::VARCHAR[]))
-            AND slimdex_origin NOT IN (SELECT unnest(?::VARCHAR[]))
-            AND id NOT IN (SELECT id FROM {OWN} WHERE "row" >= ?) ORDER BY "row" """,
-            [[*places], [*current], first_row],
+            AND slimdex_origin NOT IN (SELECT unnest(?::VARCHAR[])) ORDER BY "row" """,
+            [[*places], [*current]],
         )
+
+    def origins_of(self, rows: Sequence[int]) -> Origins:
+        """Map documents, given by their first rows, to their origins."""
+        sql = f'SELECT "row", slimdex_origin FROM origins WHERE {AMONG}'
+        return dict(self.fetch(sql, [[*rows]]))
+
+    def rows_of_place(self, place: str) -> list[int]:
+        """First rows of all documents of a place, including deleted ones."""
+        rows = self.fetch(f'SELECT "row" FROM origins WHERE {PLACE} = ?', [place])
+        return [row for (row,) in rows]
+
+    def without_stamps(self, rows: Rows) -> Origins:
+        """Origins without stamps of all documents from the places of some rows.
+
+        These come back or go without their files, so all files of their places must be read again.
+        """
+        return dict(
+            self.fetch(
+                f"""SELECT "row", {PLACE} || '/' FROM origins WHERE {PLACE} IN (
+                    SELECT {PLACE} FROM origins WHERE "row" IN (SELECT unnest(?::BIGINT[]))
+                )""",
+                [rows.tolist()],
+            )
+        )
+
+    def content_digests(self, rows: Rows) -> list[str]:
+        """MD5 of the title, a line break and the text of documents, by their first rows."""
+        sql = f"SELECT md5(title || chr(10) || text) FROM {OWN} WHERE {AMONG}"
+        return [digest for (digest,) in self.fetch(sql, [rows.tolist()])]
+
+    def rows_of_new_ids(self, start: int) -> Rows:
+        """Documents from row `start` on whose ids no earlier live document has."""
+        earlier = f"""SELECT id FROM {self.live('id, "row"')} WHERE "row" < ?"""
+        sql = f'SELECT "row" FROM {OWN} WHERE "row" >= ? AND id NOT IN ({earlier})'
+        return np.array([row for (row,) in self.fetch(sql, [start, start])], dtype=np.int64)

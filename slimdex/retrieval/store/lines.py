@@ -103,6 +103,17 @@ def line_of(values: Sequence[Any]) -> bytes:
     return f"{_ENCODER.encode(items)}\n".encode()
 
 
+def line_and_rows(values: Sequence[Any]) -> tuple[bytes, int]:
+    """Return the line of a document, and its number of rows.
+
+    `values` are its id, title, text and the columns' values, as DuckDB returns them; a text that is
+    cut is a `cut_text`. Raises `UnwritableError` if a value can't be restored exactly.
+    """
+    text = values[2] if len(values) > 2 else ""
+    count = max(len(text[1]), 1) if isinstance(text, list) else 1
+    return line_of(values), count
+
+
 def values_of(line: bytes) -> list[Any]:
     """Parse a line of `line_of`; raises `ValueError` if it is invalid.
 
@@ -213,7 +224,8 @@ class DocumentFile:
 
     >>> import tempfile
     >>> empty = DocumentFile(Path(tempfile.mkdtemp()), Lines("documents", "offsets"), 0)
-    >>> file = empty.append([("7", "", "It rained.", 2001), ("8", "", "It snowed.")], {"n": "INT"})
+    >>> lines = map(line_and_rows, [("7", "", "It rained.", 2001), ("8", "", "It snowed.")])
+    >>> file = empty.append(lines, {"n": "INT"})
     >>> file.documents([0], {"n": "INT"})
     {0: Document(id='7', text='It rained.', title='', metadata={'n': 2001})}
     """
@@ -241,7 +253,7 @@ class DocumentFile:
 
     def append(
         self,
-        documents: Iterable[Sequence[Any]],
+        lines: Iterable[tuple[bytes, int]],
         columns: Mapping[str, str],
         known: Compressed = NONE_COMPRESSED,
     ) -> DocumentFile:
@@ -249,13 +261,12 @@ class DocumentFile:
 
         Parameters
         ----------
-        documents : id, title, text and the columns' values of each, as DuckDB returns them; a text
-            that is cut is a `cut_text`.
+        lines : the line of each document, and its number of rows: see `line_and_rows`.
         columns : name -> DuckDB type of the values. Earlier lines may have fewer columns, but of
             the same types.
         known : lines that need not be compressed again.
 
-        Raises `UnwritableError` if a value can't be restored exactly.
+        Raises `UnwritableError` if a line is too long.
         """
         end, rows = self.lines.bytes, self.rows
         files = [appending(file.path, file.nbytes) for file in self.files]
@@ -263,19 +274,16 @@ class DocumentFile:
             texts.seek(0)
             dictionary = _Dictionary(texts.read(min(end, DICTIONARY)), known)
             texts.seek(end)
-            for values in documents:
-                line = line_of(values)
+            for line, count in lines:
                 stored = dictionary.compressed(line)
                 if len(stored) > LONGEST_LINE:
                     raise UnwritableError(f"a document of {len(line)} bytes")
                 texts.write(stored)
-                text = values[2] if len(values) > 2 else ""
-                count = max(len(text[1]), 1) if isinstance(text, list) else 1
                 offsets.write(ENTRY.pack(end, len(stored), dictionary.checksum(stored)) * count)
                 end += len(stored)
                 rows += count
-        lines = replace(self.lines, bytes=end, columns=dict(columns))
-        return DocumentFile(self._folder, lines, rows)
+        longer = replace(self.lines, bytes=end, columns=dict(columns))
+        return DocumentFile(self._folder, longer, rows)
 
     def compressed(self, lines: Iterable[bytes]) -> Compressed:
         """Compress lines that `append` will write later, to this file or a longer one."""

@@ -177,7 +177,7 @@ def views_of(
     passages = [f"FROM {name.removesuffix('documents')}passages" for name in names]
     return {
         "documents": _union(tables, columns),
-        "passages": " UNION ALL ".join(passages) or _empty(_own("passages")),
+        "passages": " UNION ALL ".join(passages) or _empty(own_columns("passages")),
         "origins": _origins(changed),
     }
 
@@ -195,7 +195,7 @@ def _union(tables: Sequence[tuple[str, Mapping[str, str]]], columns: Mapping[str
             missing.pop(column, None)
         replaced = f" REPLACE ({', '.join(cast)})" if cast else ""
         parts.append(f"SELECT *{replaced} FROM {name}")
-    if empty := [*([] if tables else _own("documents")), *missing.items()]:
+    if empty := [*([] if tables else own_columns("documents")), *missing.items()]:
         parts.append(_empty(empty))
     return " UNION ALL BY NAME ".join(parts)
 
@@ -206,7 +206,7 @@ def unnested(values: Values) -> tuple[str, list[Any]]:
     return f"SELECT {', '.join(columns)}", [[*column] for _, _, column in values]
 
 
-def _own(table: str) -> list[tuple[str, str]]:
+def own_columns(table: str) -> list[tuple[str, str]]:
     """Names and types of the columns that every file has."""
     columns = TABLES[table].replace('"', "").split(",")
     return [(name, type_) for name, type_ in map(str.split, columns)]

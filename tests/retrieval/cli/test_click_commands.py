@@ -125,7 +125,7 @@ def test_standard_input_is_no_source_to_sync_with(
 
 
 @pytest.mark.parametrize(
-    ("words", "meant"),
+    ("command", "meant"),
     [
         (("search", "pet.index", "cat"), "pets.index"),
         (("delete", "NOTES.INDEX", "rain"), ""),
@@ -133,17 +133,17 @@ def test_standard_input_is_no_source_to_sync_with(
     ],
 )
 def test_a_misspelt_index_is_not_taken_for_a_word(
-    pets: Runner, words: tuple[str, ...], meant: str
+    pets: Runner, command: tuple[str, ...], meant: str
 ) -> None:
     for copy in (".slimdex", "pets.index", "sub/pets"):
         shutil.copytree("pets", copy)
     shutil.rmtree("pets")
-    refused = pets.refuses(*words)
-    assert f"{words[1]}: no slimdex index there" in refused
+    refused = pets.refuses(*command)
+    assert f"{command[1]}: no slimdex index there" in refused
     asked = refused.partition("did you mean ")[2].partition("?")[0].strip("'")
     assert asked and Path(asked).absolute() == Path(meant).absolute() if meant else not asked
     # Behind the index, the same words are a query; so is a path of no index.
-    assert pets.found("search", ".slimdex", *words[1:])
+    assert pets.found("search", ".slimdex", *command[1:])
     assert pets.found("search", "other/dog", "cat")
 
 

@@ -161,7 +161,7 @@ class Slow(ReadingEncoder):
 
 def build_on_ray(path: str, source: str, address: str) -> None:
     """In a process of its own: begin to build the index."""
-    encoding.WINDOW_ROWS = 16
+    encoding.WINDOW_TEXTS = 16
     batches.FIRST_IN_PROCESSES = batches.SECONDS_IN_PROCESSES = 1
     with RayWorkers(address, 2) as workers:
         build(Path(path), Sources.open([source]), Slow, SETTINGS, workers=workers)
@@ -208,7 +208,7 @@ def test_a_build_ends_as_if_nobody_had_been_killed(
                 time.sleep(0.01)
             assert process.poll() is None, log.read_text()
             process.kill()
-    monkeypatch.setattr(encoding, "WINDOW_ROWS", 16)
+    monkeypatch.setattr(encoding, "WINDOW_TEXTS", 16)
     with listening(note=notes.append):
         for where, workers in ((path, cluster), (tmp_path / "whole", HERE)):
             sources = Sources.open([str(source)])

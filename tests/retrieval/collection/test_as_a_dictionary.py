@@ -28,8 +28,8 @@ from slimdex.indexes.vectors.vector_file import STORED
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.ingest.adding import add
+from slimdex.retrieval.ingest.addition import Addition
 from slimdex.retrieval.ingest.repairing import verify
-from slimdex.retrieval.ingest.staging import Addition
 from slimdex.retrieval.lexical.tokens import name_words, stems_of
 from slimdex.retrieval.lexical.word_index import WordIndex
 from slimdex.retrieval.store.manifest import Manifest
@@ -124,7 +124,7 @@ class CollectionMachine(RuleBasedStateMachine):
         before = len(self.encoder.encoded)
         added = add(
             self.collection.index,
-            Addition(_documents(documents), missing=lambda store, _: store.live_rows(gone)),
+            Addition(_documents(documents), missing=lambda store: store.live_rows(gone)),
         )
         assert added.unchanged == same
         assert added.documents == len(documents) - same

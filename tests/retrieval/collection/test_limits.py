@@ -16,8 +16,8 @@ from slimdex.retrieval.cli.console import print_json
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document, Part, hit_json
 from slimdex.retrieval.ingest.adding import add
+from slimdex.retrieval.ingest.addition import Addition
 from slimdex.retrieval.ingest.repairing import verify
-from slimdex.retrieval.ingest.staging import Addition
 from slimdex.retrieval.store import engine
 from tests.chance import CHANCE, sweep
 from tests.encoders import WordEncoder

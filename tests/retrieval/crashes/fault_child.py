@@ -25,8 +25,8 @@ from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.ingest import batches, encoding, preparing, replacing
 from slimdex.retrieval.ingest.adding import add
+from slimdex.retrieval.ingest.addition import Addition
 from slimdex.retrieval.ingest.repairing import verify
-from slimdex.retrieval.ingest.staging import Addition
 from tests.encoders import ReadingEncoder
 
 Seen = dict[str, Any]
@@ -89,7 +89,7 @@ def in_step(documents: list[Document], gone: list[str]) -> Change:
             del m[id]
 
     return Change(
-        lambda c: add(c.index, Addition(documents, missing=lambda store, _: store.live_rows(gone))),
+        lambda c: add(c.index, Addition(documents, missing=lambda store: store.live_rows(gone))),
         model,
     )
 
@@ -193,8 +193,8 @@ class Child:
     def do(self) -> None:
         job = self.job
         signal.alarm(TOO_LONG)  # a hang ends in a signal
-        encoding.WINDOW_ROWS = replacing.COMMITTED_ROWS = 16
-        preparing.FEW = 10
+        encoding.WINDOW_TEXTS = replacing.COMMITTED_ROWS = 16
+        preparing.MOST_FEW = 10
         if size := BATCHED.get(job.operation):
             batches.READ_DOCUMENTS, batches.FIRST_CHARACTERS, batches.GROWTH = size, 1, 1
         self.faults.faults_disarm.restype = ctypes.c_long

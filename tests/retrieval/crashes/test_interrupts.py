@@ -96,7 +96,7 @@ def test_a_closed_collection_says_so(collection: Collection) -> None:
 def test_documents_may_change_the_collection_while_they_are_read(
     collection: Collection, few: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("slimdex.retrieval.ingest.preparing.FEW", few)
+    monkeypatch.setattr("slimdex.retrieval.ingest.preparing.MOST_FEW", few)
     gone = next(iter(collection)).id
 
     def documents() -> Iterator[Document]:

@@ -64,7 +64,7 @@ def test_batches_end_as_one_addition(
         patch.setattr(batches, "FIRST_CHARACTERS", 1 << 30)
         one = Collection.create(tmp_path / "one", WordEncoder(), Settings(kind=kind))
         one.add(new, refit="never")
-    monkeypatch.setattr(preparing, "FEW", few)
+    monkeypatch.setattr(preparing, "MOST_FEW", few)
     many = Collection.create(tmp_path / "many", WordEncoder(), Settings(kind=kind))
     added = many.add(new, refit="never")
     assert (added.documents, added.encoded, added.unchanged) == (900, 900, 0)
@@ -167,7 +167,7 @@ def test_bad_input_in_a_later_batch_leaves_nothing(
     path: Path, monkeypatch: pytest.MonkeyPatch, fault: str, few: int
 ) -> None:
     """Documents that were replaced are back, and unchanged ones were never touched."""
-    monkeypatch.setattr(preparing, "FEW", few)
+    monkeypatch.setattr(preparing, "MOST_FEW", few)
     new = [*documents(30, 40), *(Document(str(i), f"replaced {i}") for i in range(10, 20))]
     new += documents(100, 150)
     with Collection.open(path, WordEncoder()) as collection:

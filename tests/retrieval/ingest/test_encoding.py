@@ -65,9 +65,9 @@ class Failing(ThroughPickle):
 
 
 def test_documents_that_fail_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("slimdex.retrieval.ingest.encoding.WINDOW_ROWS", 128)
+    monkeypatch.setattr("slimdex.retrieval.ingest.encoding.WINDOW_TEXTS", 128)
     table = tmp_path / "notes.csv"
-    lines = [f"n{i},a text of words w{i % 7} v{i % 11}" for i in range(1000)]
+    lines = [f"n{i},number{i} of words w{i % 7} v{i % 11}" for i in range(1000)]
     table.write_text("\n".join(["id,text", *lines]))
     sources = Sources.open([str(table)])
     message = (

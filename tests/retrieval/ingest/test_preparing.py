@@ -31,13 +31,16 @@ from slimdex.retrieval.building import build
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.adapters import GivenEncoder
-from slimdex.retrieval.ingest import encoding, preparing, staging
+from slimdex.retrieval.ingest import encoding, preparing
 from slimdex.retrieval.ingest.adding import add
+from slimdex.retrieval.ingest.addition import Addition
+from slimdex.retrieval.ingest.preparing import Prepared
 from slimdex.retrieval.ingest.repairing import repair
-from slimdex.retrieval.ingest.staging import Addition
 from slimdex.retrieval.sources.source import Sources
-from slimdex.retrieval.store import draft, lines
+from slimdex.retrieval.store import change as store_change
+from slimdex.retrieval.store import lines, new_documents
 from slimdex.retrieval.store.document_store import DocumentStore
+from slimdex.retrieval.store.snapshot import Snapshot
 from slimdex.retrieval.store.work_folder import work_folder
 from tests.encoders import WordEncoder
 from tests.retrieval.word_documents import documents, forty
@@ -49,13 +52,9 @@ FEW, MANY = 5, 50
 @pytest.fixture(autouse=True)
 def _small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lower the sizes of steps to 32 documents, so that tests need few."""
-    for module, name in (
-        (encoding, "WINDOW_ROWS"),
-        (preparing, "WINDOW_ROWS"),
-        (preparing, "FEW"),
-        (staging, "INSERTED"),
-    ):
-        monkeypatch.setattr(module, name, 32)
+    monkeypatch.setattr(encoding, "WINDOW_TEXTS", 32)
+    monkeypatch.setattr(preparing, "MOST_FEW", 32)
+    monkeypatch.setattr(preparing, "READ_AT_ONCE", 32)
 
 
 @pytest.fixture
@@ -155,7 +154,7 @@ def test_an_addition_writes_what_it_writes_without_preparation(
 ) -> None:
     """Lines and values are found before the turn; others change columns and lines meanwhile."""
     monkeypatch.setattr(lines, "DICTIONARY", 200)
-    monkeypatch.setattr(draft, "MOST_TRAILING", most)
+    monkeypatch.setattr(store_change, "MOST_TRAILING", most)
     new = _columns([*documents(10, 13), *documents(100, 110)])
     if kind == "new column":
         new[4] = replace(new[4], metadata={**new[4].metadata, "own": "value"})
@@ -184,7 +183,7 @@ def test_an_addition_writes_what_it_writes_without_preparation(
                 ]
 
     prepared = told(tmp_path / "prepared", Meanwhile())
-    monkeypatch.setattr(preparing, "made_ready", lambda *_: draft.Ready())
+    monkeypatch.setattr(Prepared, "holds_for", lambda *_: False)
     assert prepared == told(tmp_path / "other", Meanwhile())
 
 
@@ -192,17 +191,21 @@ def test_a_prepared_addition_reads_nothing_back(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its values and lines are known."""
-    monkeypatch.setattr(draft, "MOST_TRAILING", 0)
+    monkeypatch.setattr(store_change, "MOST_TRAILING", 0)
     monkeypatch.setattr(lines, "DICTIONARY", 200)
 
-    with pytest.MonkeyPatch.context() as patch:
+    class Unread(Prepared):
+        """Fails when a document is read back or compressed in the turn."""
 
-        def change() -> None:
-            patch.setattr(draft, "restorable", None)
+        def holds_for(self, snapshot: Snapshot) -> bool:
+            patch.setattr(new_documents, "line_of", None)
             patch.setattr(DocumentStore, "_in_order", None)
             patch.setattr(zlib, "compressobj", None)
+            return super().holds_for(snapshot)
 
-        with Collection.open(path, Meanwhile(change)) as collection:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(preparing, "Prepared", Unread)
+        with Collection.open(path, WordEncoder()) as collection:
             collection.add(documents(100, 120))
     with Collection.open(path) as collection:
         assert collection.index.state.covered == 60
@@ -366,17 +369,16 @@ def test_a_closed_or_moved_index_is_noticed_before_texts_are_encoded(
 
 
 @pytest.mark.parametrize("count", [FEW, MANY])
-def test_a_disk_that_fails_while_documents_are_staged_is_an_error_of_the_system(
+def test_a_disk_that_fails_while_a_segment_is_written_is_an_error_of_the_system(
     path: Path, monkeypatch: pytest.MonkeyPatch, count: int
 ) -> None:
-    """Also before the turn, in which many documents are staged."""
-
     def broken(*_: Any) -> None:
         raise duckdb.IOException("IO Error: Could not write file: Input/output error")
 
     with Collection.open(path, WordEncoder()) as collection:
         with monkeypatch.context() as patch:
-            patch.setattr(preparing, "stage", broken)
+            patch.setattr(store_change, "MOST_TRAILING", 0)
+            patch.setattr(store_change, "new_segment", broken)
             with pytest.raises(OSError, match="Input/output error") as raised:
                 collection.add(documents(100, 100 + count))
         assert raised.value.errno == errno.EIO

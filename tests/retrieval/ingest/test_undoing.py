@@ -17,8 +17,8 @@ from slimdex.retrieval.documents import Document
 from slimdex.retrieval.index import Index
 from slimdex.retrieval.ingest import encoding, writer
 from slimdex.retrieval.ingest.adding import add
+from slimdex.retrieval.ingest.addition import Addition
 from slimdex.retrieval.ingest.repairing import repair, verify
-from slimdex.retrieval.ingest.staging import Addition
 from slimdex.retrieval.ingest.undoing import Undone
 from slimdex.retrieval.search.request import SearchRequest
 from slimdex.retrieval.store import index_files
@@ -83,7 +83,7 @@ def without_added(seen: dict[str, Any]) -> dict[str, Any]:
 
 def in_step(collection: Collection) -> object:
     """Add, replace and delete documents in one commit, as `sync` does."""
-    gone = Addition(MORE, missing=lambda store, _: store.live_rows(["3", "17"]))
+    gone = Addition(MORE, missing=lambda store: store.live_rows(["3", "17"]))
     return add(collection.index, gone)
 
 
@@ -147,8 +147,8 @@ def test_undo_and_redo_restore_everything(name: str, path: Path) -> None:
 
 
 def test_an_addition_in_windows_is_one_change(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(encoding, "WINDOW_ROWS", 8)
-    monkeypatch.setattr("slimdex.retrieval.ingest.preparing.FEW", 8)
+    monkeypatch.setattr(encoding, "WINDOW_TEXTS", 8)
+    monkeypatch.setattr("slimdex.retrieval.ingest.preparing.MOST_FEW", 8)
     with opened(path) as collection:
         before = without_added(seen(collection))
         collection.add(MORE)

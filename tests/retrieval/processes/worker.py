@@ -126,7 +126,7 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
 
 def work(path: Path, orders: Connection) -> None:
     """Carry out what is ordered; send versions before and after, result, and any error."""
-    preparing.FEW = 2  # of more documents, the segment is written before the turn
+    preparing.MOST_FEW = 2  # the words of more documents are written before the turn
     faults = ctypes.CDLL(None)
     collection = opened(path)
     orders.send(os.getpid())

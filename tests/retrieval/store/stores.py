@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.index import Index
 from slimdex.retrieval.store.change import Change
+from slimdex.retrieval.store.new_columns import NewColumns
+from slimdex.retrieval.store.new_documents import NewDocuments
 from slimdex.retrieval.store.state import State
 
 
@@ -29,8 +32,13 @@ def add(index: Index, *documents: Document) -> None:
         change.commit()
 
 
-def insert(change: Change, *documents: Document) -> None:
-    """Give a change new documents."""
-    first = change.state.rows
-    change.store.insert(first, documents)
-    change.state = replace(change.state, rows=first + len(documents))
+def insert(
+    change: Change, *documents: Document, columns: Mapping[str, str] = MappingProxyType({})
+) -> None:
+    """Give a change new documents; `columns` have these DuckDB types."""
+    store = change.base.store
+    made = NewColumns(store, [columns])
+    values, uncut = made.values_of(documents), [None] * len(documents)
+    change.columns = made.types
+    change.new = NewDocuments.of(store, documents, uncut, made.types, values)
+    change.state = replace(change.state, rows=store.rows + len(documents))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
@@ -26,15 +26,18 @@ from slimdex.retrieval.documents import Document, Hit, Part
 from slimdex.retrieval.encoders.adapters import GivenEncoder
 from slimdex.retrieval.ingest import writer
 from slimdex.retrieval.ingest.adding import add
+from slimdex.retrieval.ingest.addition import Addition
 from slimdex.retrieval.ingest.repairing import verify
-from slimdex.retrieval.ingest.staging import Addition
 from slimdex.retrieval.passages import Passage
 from slimdex.retrieval.store import lines
 from slimdex.retrieval.store.lines import (
     ENTRY,
+    NONE_COMPRESSED,
+    Compressed,
     DocumentFile,
     UnwritableError,
     cut_text,
+    line_and_rows,
     line_of,
     values_of,
 )
@@ -141,6 +144,15 @@ def empty(folder: Path) -> DocumentFile:
     return DocumentFile(folder, Lines("documents-000001.jsonl", "offsets-000001.bin"), 0)
 
 
+def appended(
+    file: DocumentFile,
+    documents: Sequence[Sequence[Any]],
+    columns: dict[str, str],
+    known: Compressed = NONE_COMPRESSED,
+) -> DocumentFile:
+    return file.append(map(line_and_rows, documents), columns, known)
+
+
 def values(count: int, first: int = 0) -> list[tuple[Any, ...]]:
     return [(f"id{i}", "", f"text {i} " * (i % 5), i) for i in range(first, first + count)]
 
@@ -161,7 +173,7 @@ def test_documents_are_read_as_appended(
     file, written = empty(tmp_path_factory.mktemp("file")), list[tuple[Any, ...]]()
     for part in parts:
         before = file.open()
-        file = before.append(part, COLUMNS)
+        file = appended(before, part, COLUMNS)
         assert before.documents(range(before.rows), COLUMNS) == as_documents(written)
         written += part
         assert file.rows == len(written)
@@ -178,7 +190,7 @@ def test_all_rows_of_a_document_have_its_line(tmp_path: Path) -> None:
     parts = (Part(0, ("A",)), Part(3, ("A", "B"), 2, "b", lines), Part(8, lines=((9, 10**12),)))
     cut = Cut([Passage(0, 3), Passage(4, 7), Passage(8, 9)], parts)
     written = [("a", "", "x"), ("b", "t", cut_text("one two 3", cut)), ("c", "", "y")]
-    file = empty(tmp_path).append(written, {})
+    file = appended(empty(tmp_path), written, {})
     assert file.rows == 5
     actual = file.documents(range(5), {})
     assert [actual[row].id for row in range(5)] == ["a", "b", "b", "b", "c"]
@@ -186,22 +198,22 @@ def test_all_rows_of_a_document_have_its_line(tmp_path: Path) -> None:
     assert actual[2].parts == parts
     assert actual[2].passages == ((0, 3), (4, 7), (8, 9))
     whole = cut_text("x", Cut([Passage(0, 1)], parts))
-    longer = file.append([("d", "", whole)], {})
+    longer = appended(file, [("d", "", whole)], {})
     assert longer.rows == 6
     assert longer.documents([5], {})[5].passages == ((0, 1),)
 
 
 def test_leftovers_of_an_interrupted_append_are_overwritten(tmp_path: Path) -> None:
-    file = empty(tmp_path).append(values(20), COLUMNS)
+    file = appended(empty(tmp_path), values(20), COLUMNS)
     with pytest.raises(UnwritableError):
-        file.append([*values(5, 20), ("id", "", "text", object())], COLUMNS)
+        appended(file, [*values(5, 20), ("id", "", "text", object())], COLUMNS)
     for part in file.files:
         with part.path.open("ab") as opened:
             opened.write(b"junk" * 100)
     assert DocumentFile(tmp_path, file.lines, 20).documents(range(20), COLUMNS) == as_documents(
         values(20)
     )
-    longer = file.append(values(10, 20), COLUMNS)
+    longer = appended(file, values(10, 20), COLUMNS)
     assert longer.documents(range(30), COLUMNS) == as_documents(values(30))
     assert [part.path.stat().st_size for part in longer.files] == [
         longer.lines.bytes,
@@ -211,7 +223,7 @@ def test_leftovers_of_an_interrupted_append_are_overwritten(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("which", [0, 1])
 def test_cut_and_missing_files_are_reported(tmp_path: Path, which: int) -> None:
-    file = empty(tmp_path).append(values(20), COLUMNS)
+    file = appended(empty(tmp_path), values(20), COLUMNS)
     path = file.files[which].path
     whole = path.read_bytes()
     path.write_bytes(whole[:-1])
@@ -228,14 +240,14 @@ def test_cut_and_missing_files_are_reported(tmp_path: Path, which: int) -> None:
 
 
 def test_later_lines_are_compressed_by_the_first(tmp_path: Path) -> None:
-    written, whole = values(4000), empty(tmp_path).append(values(4000), COLUMNS)
+    written, whole = values(4000), appended(empty(tmp_path), values(4000), COLUMNS)
     plain, stored = b"".join(map(line_of, written)), whole.files[0].path.read_bytes()
     assert stored[: lines.DICTIONARY] == plain[: lines.DICTIONARY]
     assert len(stored) - lines.DICTIONARY < (len(plain) - lines.DICTIONARY) / 2
     (tmp_path / "parts").mkdir()
     parts = empty(tmp_path / "parts")
     for first in range(0, 4000, 500):
-        parts = parts.append(values(500, first), COLUMNS)
+        parts = appended(parts, values(500, first), COLUMNS)
     assert parts.files[0].path.read_bytes() == stored
     assert parts.documents(range(4000), COLUMNS) == as_documents(written)
 
@@ -254,12 +266,12 @@ def test_lines_compressed_before_are_those_compressed_as_they_are_appended(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(lines, "DICTIONARY", dictionary)
         file, other = (
-            empty(tmp_path_factory.mktemp("file")).append(each, COLUMNS)
+            appended(empty(tmp_path_factory.mktemp("file")), each, COLUMNS)
             for each in (first, first if is_same else others)
         )
         known = other.compressed(map(line_of, [*later[::2], *others]))
-        expected = stored(file.append(later, COLUMNS))
-        assert stored(file.append(later, COLUMNS, known)) == expected
+        expected = stored(appended(file, later, COLUMNS))
+        assert stored(appended(file, later, COLUMNS, known)) == expected
 
 
 def stored(file: DocumentFile) -> list[bytes]:
@@ -269,10 +281,10 @@ def stored(file: DocumentFile) -> list[bytes]:
 def test_known_lines_are_not_compressed_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file = empty(tmp_path).append(values(4000), COLUMNS)
+    file = appended(empty(tmp_path), values(4000), COLUMNS)
     known = file.compressed(map(line_of, values(9, 4000)))
     monkeypatch.setattr(zlib, "compressobj", None)
-    assert file.append(values(9, 4000), COLUMNS, known).rows == 4009
+    assert appended(file, values(9, 4000), COLUMNS, known).rows == 4009
 
 
 def test_a_file_of_an_earlier_version_is_read_and_extended(tmp_path: Path) -> None:
@@ -286,7 +298,7 @@ def test_a_file_of_an_earlier_version_is_read_and_extended(tmp_path: Path) -> No
             end += len(line)
     earlier = DocumentFile(tmp_path, replace(file.lines, bytes=end, columns=COLUMNS), 4000)
     assert earlier.documents(range(4000), COLUMNS) == as_documents(written)
-    longer = earlier.append(values(9, 4000), COLUMNS)
+    longer = appended(earlier, values(9, 4000), COLUMNS)
     assert longer.lines.bytes - end < sum(len(line_of(each)) for each in values(9, 4000))
     assert longer.documents(range(4009), COLUMNS) == as_documents(values(4009))
 
@@ -296,13 +308,13 @@ def test_a_long_line_stays_plain_and_a_forged_one_is_refused(
 ) -> None:
     monkeypatch.setattr(lines, "DICTIONARY", 10)
     documents = [("a", "", "x" * 10), ("b", "", "y" * (500 - len('["b","",""]\n'))), ("c", "", "z")]
-    file = empty(tmp_path).append(documents, {})
+    file = appended(empty(tmp_path), documents, {})
     assert [*file.documents(range(3), {})] == [0, 1, 2]
     assert line_of(documents[1]) not in file.files[0].path.read_bytes()
     monkeypatch.setattr(lines, "MOST_COMPRESSED", 400)
     with pytest.raises(CorruptError, match=r"row 1 is damaged.*not compressed by slimdex"):
         file.documents([1], {})
-    file = empty(tmp_path).append(documents, {})
+    file = appended(empty(tmp_path), documents, {})
     assert line_of(documents[1]) in file.files[0].path.read_bytes()
     assert [*file.documents(range(3), {})] == [0, 1, 2]
 
@@ -314,7 +326,7 @@ def test_every_flipped_byte_is_detected(
 ) -> None:
     """By who reads its row: of the lines as of where they are."""
     monkeypatch.setattr(lines, "DICTIONARY", dictionary)
-    file = empty(tmp_path).append(values(20), COLUMNS)
+    file = appended(empty(tmp_path), values(20), COLUMNS)
     path = file.files[which].path
     whole = path.read_bytes()
     for at in range(len(whole)):
@@ -346,14 +358,14 @@ def test_every_flipped_byte_is_detected(
 )
 def test_invalid_files_are_refused(tmp_path: Path, line: tuple[Any, ...]) -> None:
     """A stranger's checksums can be right."""
-    file = empty(tmp_path).append([line], {"n": "JSON"})
+    file = appended(empty(tmp_path), [line], {"n": "JSON"})
     with pytest.raises(CorruptError, match=r"documents-000001\.jsonl: row 0 is damaged, at byte 0"):
         file.documents([0], {"n": "JSON"})
 
 
 def test_blocks_cover_the_committed_bytes(tmp_path: Path) -> None:
-    file = empty(tmp_path).append([("a", "", "x" * BLOCK_BYTES)], {})
-    longer = file.append([("b", "", "y")], {})
+    file = appended(empty(tmp_path), [("a", "", "x" * BLOCK_BYTES)], {})
+    longer = appended(file, [("b", "", "y")], {})
     first, second = longer.files[0].blocks()
     assert [block for block, _ in (first, second)] == [0, 1]
     whole, short = file.files[0].blocks()
@@ -616,8 +628,8 @@ def test_given_vectors_have_documents_too(tmp_path: Path) -> None:
         told = []
         with listening(lambda *step: told.append(step)):
             collection.add(documents, vectors=vectors)
-        assert [step for step in told if step[0] == "copying documents"] == [
-            ("copying documents", done, 1100) for done in (1024, 1100)
+        assert [step for step in told if step[0] == "taking vectors"] == [
+            ("taking vectors", done, 1100) for done in (1024, 1100)
         ]
         same(collection)
         hits = collection.search_many(vectors[:50], limit=10)

@@ -65,8 +65,8 @@ def fill(index: Index) -> None:
         for i in range(8)
     ]
     with index.change() as change:
-        change.store.declare({"l": "VARCHAR[]", "s": "STRUCT(a INTEGER, b VARCHAR)"})
-        insert(change, *documents)
+        types = {"l": "VARCHAR[]", "s": "STRUCT(a INTEGER, b VARCHAR)"}
+        insert(change, *documents, columns=types)
         change.commit()
 
 
@@ -344,8 +344,6 @@ def test_slow_conditions_are_interrupted(empty: Index, monkeypatch: pytest.Monke
     monkeypatch.setenv("SLIMDEX_WHERE_SECONDS", "0.05")
     with pytest.raises(InputError, match=r"took more than 0.05 s, which SLIMDEX_WHERE_SECONDS set"):
         empty.store.rows_where(where, 3000)
-    with pytest.raises(InputError, match="took more"), empty.change() as change:
-        change.store.rows_where(where, 3000)
     monkeypatch.setenv("SLIMDEX_WHERE_SECONDS", "60")
     assert empty.store.rows_where("id = '7'", 3000).tolist() == [7]
     monkeypatch.delenv("SLIMDEX_WHERE_SECONDS")
@@ -355,24 +353,6 @@ def test_slow_conditions_are_interrupted(empty: Index, monkeypatch: pytest.Monke
         monkeypatch.setenv("SLIMDEX_WHERE_SECONDS", seconds)
         with pytest.raises(InputError, match="expected a number of seconds, more than 0"):
             empty.store.rows_where("id = '7'", 3000)
-
-
-def test_nothing_is_committed_after_an_error_that_was_caught(empty: Index) -> None:
-    """DuckDB's own COMMIT would undo it and say nothing."""
-    add(empty, Document("a", "one", metadata={"n": 1}))
-
-    def change() -> None:
-        with empty.change() as change:
-            insert(change, Document("b", "two", metadata={"m": 1}))
-            with pytest.raises(InputError):
-                change.store.rows_where("CAST(id AS INT) = 1", 2)
-            change.commit()
-
-    with pytest.raises(OSError, match="aborted"):
-        change()
-    assert empty.snapshot.manifest.columns == {"n": "BIGINT"}
-    add(empty, Document("c", "three", metadata={"n": 2}))
-    assert empty.store.ids_by_row(3) == ["a", "c"]
 
 
 VALUES = ("text", "n", "f", "l", "s", "j", "'a'", "3", "NULL", "d")

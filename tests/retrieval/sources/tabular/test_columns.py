@@ -271,7 +271,7 @@ from datetime import datetime, timedelta, timezone
 import duckdb
 from slimdex import Collection, Document
 from slimdex.retrieval.ingest.adding import add
-from slimdex.retrieval.ingest.staging import Addition
+from slimdex.retrieval.ingest.addition import Addition
 from tests.chance import CHANCE
 from tests.encoders import WordEncoder
 

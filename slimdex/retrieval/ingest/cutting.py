@@ -1,0 +1,66 @@
+"""Cutting: documents longer than a passage are cut before they are encoded.
+
+Most texts are short: those with few bytes are skipped, and only the others' tokens are counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from slimdex.indexes.arrays import batches
+from slimdex.indexes.errors import InputError
+from slimdex.indexes.execution.progress import progress
+
+from ..documents import Document
+from ..encoders.base import CountingEncoder, Encoder
+from ..passages import LONGEST_UNIT, Count, Passage, divided
+from ..store.passages import Cut
+
+SURE = 3 / 4
+"""Bytes per token of a passage that are always safe: no tokenizer makes more tokens than bytes, and
+special tokens and a prompt take the rest."""
+COUNTED_AT_ONCE = 1024
+
+
+def cut(documents: Sequence[Document], tokens: int | None, count: Count) -> list[Cut | None]:
+    """Cut documents into passages of at most so many tokens; None cuts none.
+
+    Returns for each its passages and parts, None for a document of one passage without parts.
+    `count` counts tokens as the index's encoder does.
+    """
+    cuts = list[Cut | None]()
+    for part in batches(len(documents), COUNTED_AT_ONCE):
+        some = documents[part]
+        long = {} if tokens is None else _long(some, tokens, count)
+        for number, document in enumerate(some):
+            title, text, parts = document.title, document.text, document.parts
+            if number in long and tokens is not None:
+                cuts.append(Cut(divided(title, text, parts, count, tokens), parts))
+                progress("cutting", len(cuts), len(documents))
+            elif parts:
+                cuts.append(Cut([Passage(0, len(text), title)], parts))
+            else:
+                cuts.append(None)
+    if any(each and len(each.passages) > 1 for each in cuts):
+        progress("cutting", len(documents), len(documents))
+    return cuts
+
+
+def _long(documents: Sequence[Document], tokens: int, count: Count) -> set[int]:
+    """Return the positions of the documents with more than this number of tokens."""
+    sizes = [len(each.content.encode(errors="replace")) for each in documents]
+    may_be_long = [i for i, size in enumerate(sizes) if size > SURE * tokens]
+    long = {i for i in may_be_long if len(documents[i].text) > LONGEST_UNIT * tokens}
+    rest = [i for i in may_be_long if i not in long]
+    counts = count([documents[i].content for i in rest]) if rest else ()
+    return long | {i for i, n in zip(rest, counts, strict=True) if n > tokens}
+
+
+def counter(encoder: Encoder) -> Count:
+    """The encoder's count of tokens; raises `InputError` if it can't count them."""
+    if not isinstance(encoder, CountingEncoder):
+        raise InputError(
+            f"encoder {type(encoder).__name__} can't count tokens, by which this index cuts texts; "
+            "expected one with token_counts(texts)"
+        )
+    return encoder.token_counts

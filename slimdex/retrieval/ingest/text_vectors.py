@@ -1,0 +1,125 @@
+"""Text vectors: look up vectors by their texts, so that no text is encoded twice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slimdex.indexes.arrays import Matrix, Rows, batches
+
+from ..encoders.base import Lengths
+from ..store.document_store import DocumentStore
+from ..store.readings import PartlyRead
+from ..store.snapshot import Snapshot
+
+READ_AT_ONCE = 1024
+DIGEST = np.dtype("S16")
+"""Digests of 16 bytes, practically free of collisions."""
+
+
+class TextVectors:
+    """Vectors of texts by one encoder, and how many tokens of each it read.
+
+    Attributes
+    ----------
+    encoder : the encoder's specification.
+    """
+
+    def __init__(self, encoder: dict[str, Any], dim: int) -> None:
+        self.encoder = encoder
+        self._places = dict[str, int]()
+        self._vectors: Matrix = np.zeros((0, dim), dtype=np.float32)
+        self._lengths: Lengths = np.zeros((0, 2), dtype=np.int64)
+
+    def add(self, texts: Sequence[str], vectors: Matrix, lengths: Lengths) -> None:
+        """Add other texts, with their vectors (n, dim), and (n, 2) tokens of each and those read,
+        0 if all are read.
+        """
+        first = len(self._vectors)
+        self._places |= zip(texts, range(first, first + len(texts)), strict=True)
+        self._vectors = np.concatenate([self._vectors, vectors]) if first else vectors
+        self._lengths = np.concatenate([self._lengths, lengths]) if first else lengths
+
+    def unknown(self, texts: Iterable[str]) -> list[str]:
+        """Return each of these texts that has no vector yet, once; empty texts need none."""
+        return [text for text in dict.fromkeys(texts) if text and text not in self._places]
+
+    def rows(self, texts: Sequence[str]) -> Matrix:
+        """Return the vectors (n, dim) of known texts; zeros for empty ones."""
+        places = self._places_of(texts)
+        vectors = self._vectors[places] if len(self._vectors) else self._empty(len(texts))
+        vectors[places < 0] = 0
+        return vectors
+
+    def partly_read(self, texts: Sequence[str]) -> PartlyRead:
+        """Map the positions of texts that were read in part to tokens and tokens read.
+
+        Both are 0 for empty texts.
+        """
+        places = self._places_of(texts)
+        empty = np.flatnonzero(places < 0)
+        partly: dict[int, tuple[int, int]] = dict.fromkeys(empty.tolist(), (0, 0))
+        if len(self._lengths):
+            lengths = np.where(places[:, None] < 0, 0, self._lengths[places])
+            for i in np.flatnonzero(lengths[:, 0] > lengths[:, 1]).tolist():
+                partly[i] = (int(lengths[i, 0]), int(lengths[i, 1]))
+        return partly
+
+    def _places_of(self, texts: Sequence[str]) -> Rows:
+        return np.array([self._places[text] if text else -1 for text in texts], dtype=np.int64)
+
+    def _empty(self, count: int) -> Matrix:
+        return np.zeros((count, self._vectors.shape[1]), dtype=np.float32)
+
+
+@dataclass(frozen=True)
+class StoredTexts:
+    """Digests (n,) of texts of an index, sorted, and the row of each, in an epoch of the index.
+
+    Texts of replaced or deleted documents need not be encoded again: so only the changed passages
+    of a document are encoded, and none if it was only moved.
+    """
+
+    digests: NDArray[np.bytes_]
+    rows: Rows
+    epoch: int = 0
+
+    @classmethod
+    def of(cls, store: DocumentStore, documents: Rows) -> StoredTexts:
+        """Collect the texts of documents, which are given by their first rows in order."""
+        collected = list[bytes]()
+        for part in batches(len(documents), READ_AT_ONCE):
+            collected += digests_of(store.contents_of(documents[part]))
+        rows = store.manifest.document_rows.all_rows(documents)
+        return cls._sorted(np.array(collected, dtype=DIGEST), rows, store.epoch)
+
+    @classmethod
+    def _sorted(cls, digests: NDArray[np.bytes_], rows: Rows, epoch: int) -> StoredTexts:
+        order = np.argsort(digests, kind="stable")
+        return cls(digests[order], rows[order], epoch)
+
+    def add_vectors_to(self, known: TextVectors, texts: Sequence[str], snapshot: Snapshot) -> None:
+        """Add the stored vectors of those texts that these are, unless rows were renumbered."""
+        if snapshot.state.epoch != self.epoch or not len(self.rows):
+            return
+        unknown = known.unknown(texts)
+        requested = np.array(digests_of(unknown), dtype=DIGEST)
+        places = np.minimum(np.searchsorted(self.digests, requested), len(self.rows) - 1)
+        is_stored = np.flatnonzero(self.digests[places] == requested)
+        if not len(is_stored):
+            return
+        rows = self.rows[places[is_stored]]
+        partly = snapshot.store.readings.of(rows)
+        lengths = np.array([partly.get(row, (0, 0)) for row in rows.tolist()], dtype=np.int64)
+        known.add([unknown[i] for i in is_stored], snapshot.vectors().take(rows), lengths)
+
+
+def digests_of(texts: Sequence[str]) -> list[bytes]:
+    """Digest of each text."""
+    encoded = (text.encode("utf-8", "surrogatepass") for text in texts)
+    return [blake2b(text, digest_size=DIGEST.itemsize).digest() for text in encoded]
