@@ -167,7 +167,7 @@ def _extended(change: Change, state: State, before: State) -> tuple[State, list[
 
 
 def _norm_rows(change: Change, state: State, before: State) -> int:
-    """Rows that an earlier state's norms have by now: an addition extends them before its fit.
+    """Rows that an earlier state's norms have by now: batches extend them before another fit.
 
     Raises `CorruptError` if they are damaged.
     """
@@ -175,7 +175,8 @@ def _norm_rows(change: Change, state: State, before: State) -> int:
     if norms is None:
         return before.rows
     with suppress(CorruptError, OSError):
-        change.base.manifest.check(VectorFile(norms.path, 1, state.rows, norms.dtype))
-        return state.rows
+        rows = norms.path.stat().st_size // norms.dtype.itemsize
+        change.base.manifest.check(VectorFile(norms.path, 1, rows, norms.dtype))
+        return min(rows, state.rows)
     change.base.manifest.check(norms)
     return before.rows

@@ -224,6 +224,17 @@ def test_after_bad_input_the_changes_of_others_stay(path: Path) -> None:
         assert other.verify() == []
 
 
+def test_undoing_batches_before_a_fit_and_after_it(path: Path) -> None:
+    """Norms of the earlier fit are extended by some batches, and then replaced."""
+    with Collection.open(path, WordEncoder()) as collection:
+        before, norms = answers(collection), collection.index.state.norms
+        collection.add(documents(40, 900), refit="never")
+        assert collection.index.state.norms != norms
+        assert collection.undo().removed == 860
+        assert answers(collection) == before
+        assert collection.verify() == []
+
+
 def test_undoing_after_others_have_changed_undoes_their_change_alone(path: Path) -> None:
     with Collection.open(path, WordEncoder()) as other:
 
