@@ -225,7 +225,7 @@ def search(
         found = collection.answer(request)
         if excerpts:
             texts = [[beginning(hit) for hit in hits] for hits in found]
-    chance = collection.chance_score(request.where) if request.has_chance_score else None
+    chance = collection.chance_score(request.condition) if request.has_chance_score else None
     return {
         "hits": [[hit_json(hit) for hit in hits] for hits in found],
         "excerpts": texts,

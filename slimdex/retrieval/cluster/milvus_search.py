@@ -134,6 +134,8 @@ class MilvusCollection(Searchable):
         Raises `InputError` as `Collection.search_many`; if words are to count and were not pushed;
         or if the server does not answer or refuses the condition.
         """
+        if request.condition != request.where:
+            raise InputError("glob and regex in Milvus; expected a condition of Milvus, in where")
         first = first_stage(request)
         if first.limit > MOST_HITS:
             raise InputError(f"limit={first.limit}; expected 1 to {MOST_HITS:,}, Milvus' limit")

@@ -37,7 +37,8 @@ from ..store.snapshot import Snapshot
 from ..store.state import State
 from ..store.unfinished import was_stopped
 from .code_ranking import CodeRanking
-from .request import PASSAGE, Hits, SearchRequest, first_stage, reranked
+from .options import PASSAGE
+from .request import Hits, SearchRequest, first_stage, reranked
 
 FIRST, MORE = 4, 4
 """Rows requested per document at first, and the factor of each repetition."""
@@ -311,10 +312,10 @@ class IndexRows:
         allowed, rescored = None, request.candidates
         if rescored is None:
             rescored = index.candidates_for(request.limit)
-        if request.where is not None:
+        if (where := request.condition) is not None:
             snapshot.opened()  # a filter may wait, while others remove files
             with stage("filter"):
-                documents = snapshot.documents_where(request.where)
+                documents = snapshot.documents_where(where)
                 allowed = snapshot.document_rows.all_rows(documents)
         return cls(snapshot, index, rescored, allowed, fusion, code)
 

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
 from importlib.metadata import version
+from inspect import Parameter, signature
 from pathlib import Path, PureWindowsPath
 from typing import Annotated, Any
 
@@ -24,12 +25,14 @@ from slimdex.retrieval import commands
 from ..commands import Command
 from ..documents import Hit, hit_from_json, id_text, json_of, shown_values
 from ..search.excerpts import are_by_chance, quoted
+from ..search.options import SearchOptions, options_of
 from ..search.places import file_of
-from ..search.request import SearchRequest, narrowed
+from ..search.request import SearchRequest
 from ..sources.asked_sources import AskedSources
 from ..store.columns import column_facts
-from .agents_server import AgentsServer, Argument, reporting
+from .agents_server import AgentsServer, Argument, is_blank, reporting
 from .limits import Limits
+from .routes.bodies import in_json
 from .routes.failures import unknown
 
 Do = Callable[[str, Command, str | None], Awaitable[dict[str, Any]]]
@@ -39,6 +42,7 @@ The result may have a "remark" on what it lacks.
 """
 Asked = Callable[..., Awaitable[dict[str, Any]]]
 """The same for the name that an agent gives, or ""."""
+Tool = Callable[..., Awaitable[CallToolResult]]
 QUOTED = 1200
 """Characters of a passage in an answer."""
 READ, READ_TOGETHER = 8000, 24_000
@@ -61,6 +65,8 @@ def _id(given: Any) -> Any:
 
 Id = Annotated[str, BeforeValidator(_id)]
 Limit = Annotated[int, Field(ge=1, le=MOST_HITS)]
+FOR_AGENTS: dict[str, tuple[Any, Any]] = {"limit": (Limit, 5)}
+"""Options of a search that have another type and default for agents."""
 Where = Annotated[str, Field(description="SQL condition on the columns of `info`.")]
 
 
@@ -113,25 +119,35 @@ def agents_server(
     return server
 
 
+def with_options(options: type[SearchOptions], tool: Tool) -> Tool:
+    """Give a tool that has `**options` the options of a search that agents are offered."""
+    own = signature(tool, eval_str=True)
+    parameters = [each for each in own.parameters.values() if each.kind != each.VAR_KEYWORD]
+    for name, option in options_of(options).items():
+        if option.agents is None:
+            continue
+        kind, default = FOR_AGENTS.get(name) or in_json(option)
+        if kind == str | None:  # takes more words in the schema than a blank text
+            kind, default = str, ""
+        described: Any = Annotated[kind, Field(description=option.agents or option.help)]
+        facts: Any = {"default": default, "annotation": described}
+        parameters.append(Parameter(name, Parameter.KEYWORD_ONLY, **facts))
+    tool.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
+    return tool
+
+
 def _add_searches(server: AgentsServer, asked: Asked, places: Mapping[str, Path]) -> None:
     @server.tool(annotations=READS)
+    @partial(with_options, SearchOptions)
     async def search(
         query: Annotated[str, Field(max_length=LONGEST_QUERY, description="A phrase or question.")],
         index: str = "",
-        limit: Limit = 5,
-        where: Where = "",
-        glob: Annotated[
-            list[str], Field(description="Only files with a path like one of these: *.py")
-        ] = [],  # noqa: B006, a default in the schema
-        regex: Annotated[
-            str, Field(description="Only documents whose text this matches (RE2).")
-        ] = "",
+        **options: Any,
     ) -> CallToolResult:
         """Find the passages closest in meaning to a query, best first, with id and line."""
-        request = SearchRequest(
-            texts=[query], limit=limit, where=narrowed(where or None, glob, regex or None)
-        )
-        found = await asked(index, partial(commands.search, request=request), request.where)
+        given = {name: value for name, value in options.items() if not is_blank(value)}
+        request = SearchRequest(texts=[query], **given)
+        found = await asked(index, partial(commands.search, request=request), request.condition)
         hits = [hit_from_json(hit) for hit in found["hits"][0]]
         is_chance = bool(hits) and are_by_chance(hits, found["chance_score"], query)
         by_chance = BY_CHANCE if is_chance else ""
