@@ -17,9 +17,8 @@ from .base_collection import BaseCollection
 from .documents import Document, Hit, Part, hit_from_json, json_of
 from .encoders.over_http.connection import TIMEOUT, BusyError, JsonServer, RefusedError
 from .ingest.added import Added
-from .search.answer import kept
 from .search.options import options_of
-from .search.request import Hits, SearchRequest, first_stage, reranked
+from .search.request import Hits, SearchRequest
 from .sources.tabular.records import as_documents
 
 if TYPE_CHECKING:
@@ -105,12 +104,8 @@ class RemoteCollection(BaseCollection):
         except BusyError as error:
             raise InUseError(str(error)) from error
 
-    def answer(self, request: SearchRequest) -> Hits:
-        """The hits of each query of a request."""
-        found = self._found(first_stage(request))
-        return reranked(request, kept(found, request.min_score))
-
-    def _found(self, request: SearchRequest) -> Hits:
+    def find(self, request: SearchRequest) -> Hits:
+        """Search, without reranking."""
         if not len(request):
             return []
         found = self._ask("/search", body_of(request))
@@ -203,7 +198,7 @@ def body_of(request: SearchRequest) -> dict[str, Any]:
 
     >>> body_of(SearchRequest(texts="a pet", glob=["*.md"], min_score=0.5))
     {'queries': ['a pet'], 'limit': 10, 'glob': ('*.md',), 'group_by': 'document', \
-'min_score': 0.5, 'hybrid': 'auto'}
+'hybrid': 'auto', 'min_score': 0.5}
     """
     if request.texts is None:
         body: dict[str, Any] = {"vectors": request.query_vectors.tolist()}

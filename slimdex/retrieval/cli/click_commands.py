@@ -21,7 +21,6 @@ import click
 
 from slimdex.indexes.errors import InputError
 
-from ..search.options import SEVERAL
 from .default_index import EXPECTED_INDEX, default_index, index_of, is_index
 
 CLICK_SETTINGS = {"max_content_width": 100, "help_option_names": ["-h", "--help"]}
@@ -244,7 +243,7 @@ def _of_fields(group: Any, given: Mapping[str, Any]) -> Iterator[click.Parameter
         hint = hints[field.name]
         if option := field.metadata.get("option"):  # of a search
             value = option.value or "|".join(option.choices)
-            repeated = " Can be repeated." * (hint == SEVERAL)
+            repeated = " Can be repeated." * (get_origin(hint) is Sequence)
             hint = Annotated[hint, *option.flags, *[value] * bool(value), option.help + repeated]
         yield _declared(field.name, hint, given.get(field.name, default))
 

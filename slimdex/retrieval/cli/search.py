@@ -110,9 +110,7 @@ def search(
     """Find the documents nearest in meaning."""
     from slimdex.retrieval import commands
 
-    from ..documents import hit_from_json
     from ..encoders.runtimes.bert_numpy import quick_start
-    from ..search.request import first_stage, reranked
     from . import answers
 
     given = queries.read()
@@ -120,19 +118,15 @@ def search(
     with quick_start(), console.progress():
         answer = commands.search(
             open_index(index, opening),
-            first_stage(request),
+            request,
             excerpts=not as_json and request.rerank is None,
             columns=show or [],
         )
     if answer["unfinished"]:
         console.note(answer["unfinished"])
-    hits = [[hit_from_json(hit) for hit in each] for each in answer["hits"]]
-    if request.rerank is not None:
-        answer["chance_score"] = None
-        with console.progress():
-            hits = reranked(request, hits)
+    hits, is_reranked = answer["hits"], request.rerank is not None
     if as_json:
-        by_query = answers.as_json(request.names, given.ids, hits)
+        by_query = answers.as_json(request.names, given.ids, hits, is_reranked=is_reranked)
         console.print_json({"queries": by_query, "chance_score": answer["chance_score"]})
         return
     texts = answer["excerpts"] or [None] * len(hits)
@@ -153,15 +147,15 @@ def related(
     """Find the documents nearest in meaning to a document."""
     from slimdex.retrieval import commands
 
-    from ..documents import hit_from_json
+    from ..documents import hit_json
     from .answers import show_hits
 
     found = commands.related(open_index(index), id, limit, where)
 
     def show() -> None:
-        show_hits(found["id"], [hit_from_json(hit) for hit in found["hits"]], is_text=False)
+        show_hits(found["id"], found["hits"], is_text=False)
 
-    return Answer(found, show)
+    return Answer(found | {"hits": [*map(hit_json, found["hits"])]}, show)
 
 
 def open_document(

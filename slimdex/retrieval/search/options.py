@@ -75,7 +75,8 @@ class Option:
         else:
             least, most = self.least, self.most
             is_number = isinstance(value, Integral if kind is int else Real)
-            is_valid = is_number and least <= value and (most is None or value <= most)
+            is_enough = is_number and (least is None or value >= least)
+            is_valid = is_enough and (most is None or value <= most)
         if not is_valid:
             most_text = "or more" if self.most is None else f"to {self.most}"
             bounds = " or ".join(self.choices) or f"{self.least} {most_text}"
@@ -176,13 +177,17 @@ class SearchKeywords(TypedDict, total=False):
     rerank_depth: int
 
 
-@cache
 def options_of(options: Any) -> dict[str, Option]:
     """Name -> option, of a dataclass.
 
     >>> options_of(SearchOptions)["limit"].kind
     <class 'int'>
     """
+    return _options_of(options)
+
+
+@cache
+def _options_of(options: Any) -> dict[str, Option]:
     declared = {each.name: each.metadata.get("option") for each in fields(options)}
     hints = get_type_hints(options)
     return {name: replace(own, kind=hints[name]) for name, own in declared.items() if own}
@@ -192,7 +197,7 @@ def takes_options(function: Function, options: type = SearchOptions) -> Function
     """Complete the signature and the docstring of a function that has `**options`.
 
     >>> def search(query, limit=10, **options): "Search."
-    >>> str(signature(takes_options(search)))[:44]
+    >>> str(signature(takes_options(search)))[:45]
     '(query, limit=10, *, where: str | None = None'
     """
     made: Any = function

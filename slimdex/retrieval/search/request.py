@@ -133,6 +133,13 @@ def first_stage(request: SearchRequest) -> SearchRequest:
     return replace(request, limit=max(request.limit, request.rerank_depth), rerank=None)
 
 
+def cut(found: Hits, min_score: float | None) -> Hits:
+    """Leave out hits below a score; None keeps all."""
+    if min_score is None:
+        return found
+    return [[hit for hit in each if hit.score >= min_score] for each in found]
+
+
 def reranked(request: SearchRequest, found: Hits) -> Hits:
     """Rerank the hits of the first stage; without reranking, the same hits."""
     reranker = request.rerank
@@ -215,8 +222,13 @@ class Searchable(ABC):
     """Documents that can be searched semantically."""
 
     @abstractmethod
+    def find(self, request: SearchRequest) -> Hits:
+        """The nearest hits of each query of a request, before any are cut or reranked."""
+
     def answer(self, request: SearchRequest) -> Hits:
         """The hits of each query of a request."""
+        found = self.find(first_stage(request))
+        return reranked(request, cut(found, request.min_score))
 
     @abstractmethod
     def close(self) -> None:

@@ -23,7 +23,7 @@ from slimdex.indexes.execution.progress import listening
 from slimdex.retrieval import commands
 
 from ..commands import Command
-from ..documents import Hit, hit_from_json, id_text, json_of, shown_values
+from ..documents import Hit, id_text, json_of
 from ..search.excerpts import are_by_chance, quoted
 from ..search.options import SearchOptions, options_of
 from ..search.places import file_of
@@ -148,7 +148,7 @@ def _add_searches(server: AgentsServer, asked: Asked, places: Mapping[str, Path]
         given = {name: value for name, value in options.items() if not is_blank(value)}
         request = SearchRequest(texts=[query], **given)
         found = await asked(index, partial(commands.search, request=request), request.condition)
-        hits = [hit_from_json(hit) for hit in found["hits"][0]]
+        (hits,) = found["hits"]
         is_chance = bool(hits) and are_by_chance(hits, found["chance_score"], query)
         by_chance = BY_CHANCE if is_chance else ""
         note = " ".join(filter(None, (found.get("remark"), found["unfinished"], by_chance)))
@@ -165,8 +165,7 @@ def _add_searches(server: AgentsServer, asked: Asked, places: Mapping[str, Path]
         condition = where or None
         command = partial(commands.related, id=id, limit=limit, where=condition)
         found = await asked(index, command, condition)
-        hits = [*map(hit_from_json, found["hits"])]
-        return _passages(hits, places.get(found["index"]), "", found.get("remark", ""))
+        return _passages(found["hits"], places.get(found["index"]), "", found.get("remark", ""))
 
 
 def _add_readers(server: AgentsServer, asked: Asked, places: Mapping[str, Path]) -> None:
@@ -299,7 +298,7 @@ def _passages(hits: Sequence[Hit], index: Path | None, query: str, note: str) ->
 def _passage(hit: Hit, query: str) -> dict[str, Any]:
     """A hit without what agents don't need, since they pay for each word: scores, for instance."""
     part = quoted(query, hit, QUOTED)
-    metadata = shown_values(hit.metadata)
+    metadata = hit.metadata
     if "path" in metadata:
         metadata = {name: metadata[name] for name in metadata if name not in FILE_FACTS}
     # Where a quote has the lines of its file, the first one tells the last.
