@@ -59,23 +59,12 @@ def show_hits(
 
 
 def as_json(
-    names: Sequence[str],
-    ids: Sequence[str] | None,
-    found: Sequence[Sequence[Hit]],
-    *,
-    is_reranked: bool,
+    names: Sequence[str], ids: Sequence[str] | None, found: Sequence[Sequence[Hit]]
 ) -> list[dict[str, Any]]:
-    """Convert the hits of all queries for JSON; queries from a file have ids.
-
-    Cosines are rounded, but not scores of a model, which may be tiny.
-    """
+    """Convert the hits of all queries for JSON; queries from a file have ids."""
     known = [{"id": id} for id in ids] if ids else [{} for _ in found]
     return [
-        {
-            **id,
-            "query": name,
-            "hits": [hit_json(hit) | ({"score": hit.score} if is_reranked else {}) for hit in hits],
-        }
+        {**id, "query": name, "hits": [*map(hit_json, hits)]}
         for id, name, hits in zip(known, names, found, strict=True)
     ]
 

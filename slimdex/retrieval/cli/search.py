@@ -124,9 +124,9 @@ def search(
         )
     if answer["unfinished"]:
         console.note(answer["unfinished"])
-    hits, is_reranked = answer["hits"], request.rerank is not None
+    hits = answer["hits"]
     if as_json:
-        by_query = answers.as_json(request.names, given.ids, hits, is_reranked=is_reranked)
+        by_query = answers.as_json(request.names, given.ids, hits)
         console.print_json({"queries": by_query, "chance_score": answer["chance_score"]})
         return
     texts = answer["excerpts"] or [None] * len(hits)

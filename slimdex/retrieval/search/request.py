@@ -30,7 +30,7 @@ ANYWHERE = "**/"
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SearchRequest(SearchOptions):
-    """A search for one or several queries: these, and the fields of `SearchOptions`.
+    """A search for one or several queries: these, and the options of `Collection.search`.
 
     Parameters
     ----------

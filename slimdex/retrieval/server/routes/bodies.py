@@ -138,7 +138,10 @@ class Queries(Body):
 
 
 IN_JSON: dict[str, tuple[Any, Any]] = {
-    "limit": (Annotated[int, Field(ge=1, json_schema_extra={"maximum": Limits.hits})], 10),
+    "limit": (
+        Annotated[int, Field(ge=1, json_schema_extra={"maximum": Limits.hits})],
+        SearchOptions.limit,
+    ),
     "where": (Where | dict[str, Any] | None, None),
     "rerank": (bool, False),
 }
