@@ -63,25 +63,32 @@ class Option:
         """The type, or all types of a union."""
         return get_args(self.kind) if isinstance(self.kind, UnionType) else (self.kind,)
 
+    @property
+    def bounds(self) -> str:
+        """The expected values, in words."""
+        most = "or more" if self.most is None else f"to {self.most}"
+        return self.expected or " or ".join(self.choices) or f"{self.least} {most}"
+
     def check(self, name: str, value: Any) -> None:
-        """Raise `InputError` for another type or bounds; who uses a union of types checks it."""
+        """Raise `InputError` for a value of another type, or out of bounds.
+
+        Unions of several types are left to the code that uses the value.
+        """
         kind, *others = (each for each in self.kinds if each is not type(None))
-        if others or (value is None and type(None) in self.kinds):
-            return
+        is_none = value is None and type(None) in self.kinds
+        if not (others or is_none or self._allows(kind, value)):
+            raise InputError(f"{name}={shortened_repr(value)}; expected {self.bounds}")
+
+    def _allows(self, kind: Any, value: Any) -> bool:
         if kind is str:
-            is_valid = isinstance(value, str) and (not self.choices or value in self.choices)
-        elif kind == SEVERAL:
-            is_valid = isinstance(value, list | tuple) and all(isinstance(v, str) for v in value)
-        else:
-            least, most = self.least, self.most
-            is_number = isinstance(value, Integral if kind is int else Real)
-            is_enough = is_number and (least is None or value >= least)
-            is_valid = is_enough and (most is None or value <= most)
-        if not is_valid:
-            most_text = "or more" if self.most is None else f"to {self.most}"
-            bounds = " or ".join(self.choices) or f"{self.least} {most_text}"
-            expected = self.expected or bounds
-            raise InputError(f"{name}={shortened_repr(value)}; expected {expected}")
+            return isinstance(value, str) and (not self.choices or value in self.choices)
+        if kind == SEVERAL:
+            return isinstance(value, list | tuple) and all(isinstance(v, str) for v in value)
+        if not isinstance(value, Integral if kind is int else Real):
+            return False
+        number: Any = value
+        is_enough = self.least is None or number >= self.least
+        return bool(is_enough and (self.most is None or number <= self.most))
 
 
 def option(default: Any, help: str, **facts: Any) -> Any:
