@@ -7,12 +7,21 @@ over HTTP and their client, and agents' tools. Imports quickly, for help texts.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from functools import cache
 from inspect import Parameter, getdoc, signature
 from numbers import Integral, Real
 from types import UnionType
-from typing import TYPE_CHECKING, Any, Protocol, TypedDict, TypeVar, get_args, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    NamedTuple,
+    Protocol,
+    TypedDict,
+    TypeVar,
+    get_args,
+    get_type_hints,
+)
 
 from slimdex.indexes.errors import InputError, shortened_repr
 
@@ -33,8 +42,7 @@ class Reranker(Protocol):
         """Sort hits by the model's scores, best first."""
 
 
-@dataclass(frozen=True)
-class Option:
+class Option(NamedTuple):
     """An option of a search.
 
     Attributes
@@ -197,7 +205,7 @@ def options_of(options: Any) -> dict[str, Option]:
 def _options_of(options: Any) -> dict[str, Option]:
     declared = {each.name: each.metadata.get("option") for each in fields(options)}
     hints = get_type_hints(options)
-    return {name: replace(own, kind=hints[name]) for name, own in declared.items() if own}
+    return {name: own._replace(kind=hints[name]) for name, own in declared.items() if own}
 
 
 def takes_options(function: Function, options: type = SearchOptions) -> Function:
