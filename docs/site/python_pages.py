@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Iterator
 from functools import cache
 from itertools import chain
 from pathlib import Path
+from pydoc import locate
+from typing import Any
 
 import griffe
 from command_pages import options_of, plain
@@ -101,6 +104,8 @@ def heading(level: int, place: str, name: str, found: griffe.Object) -> str:
 def description(found: griffe.Object) -> Iterator[str]:
     """Write the signature and the docstring; a class without parameters is not called by users."""
     text = found.docstring.value if found.docstring else ""
+    if "options" in getattr(found, "parameters", ()):  # help of each is in the running code
+        text = inspect.getdoc(locate(found.path)) or ""
     if not found.is_class or "dataclass" in found.labels or "Parameters\n---" in text:
         yield f"```python\n{signature(found)}\n```"
     yield from sections(text, found)
@@ -140,13 +145,20 @@ def parameters(found: griffe.Class | griffe.Function) -> Iterator[str]:
             yield "*"
         kind = each.kind
         stars = {griffe.ParameterKind.var_positional: "*", griffe.ParameterKind.var_keyword: "**"}
-        default = "" if each.default is None else f" = {default_of(each)}"
+        is_single = each.default is not None and kind not in stars
+        default = f" = {default_of(each)}" if is_single else ""
         yield f"{stars.get(kind, '')}{each.name}: {each.annotation}{default}"
 
 
 def default_of(parameter: griffe.Parameter) -> str:
-    """Write a default as the code does: Griffe changes the quotes."""
-    return str(parameter.default).replace("'", '"')
+    """Write a default as the code does: Griffe changes the quotes.
+
+    The default of an option of a search is the first argument of `option`.
+    """
+    default: Any = parameter.default
+    if isinstance(default, griffe.ExprCall) and str(default.function) == "option":
+        default = default.arguments[0]
+    return str(default).replace("'", '"')
 
 
 def sections(text: str, found: griffe.Object) -> Iterator[str]:

@@ -12,22 +12,27 @@ from .errors import InputError, shortened_repr
 
 T = TypeVar("T")
 OTHERS = {
-    "limit": ("k", "top_k", "topk", "top", "n", "n_results", "num_results", "count", "size"),
-    "where": ("filter", "filters", "condition", "expr", "query_filter"),
-    "vectors": ("embeddings", "embedding", "embs"),
-    "documents": ("docs", "texts", "items", "data", "points", "rows"),
-    "query": ("q", "text", "query_text", "query_texts", "query_vector", "vector"),
-    "queries": ("query", "texts", "query_texts", "vectors"),
-    "min_score": ("threshold", "score_threshold", "cutoff"),
-    "rerank": ("reranker",),
-    "candidates": ("num_candidates", "ef", "nprobe"),
-    "k": ("n_components", "dim", "dims", "dimensions"),
-    "dim": ("dimension", "dimensions", "size"),
-    "metadata": ("meta", "payload", "attributes"),
-    "to": ("format",),
-    "url": ("uri", "host", "address", "path"),
-    "encoder": ("model", "embedder", "embedding_function"),
-    "path": ("directory", "folder", "persist_directory", "uri", "name"),
+    name: tuple(others.split())
+    for name, others in {
+        "limit": "k top_k topk top n n_results num_results max_results max_num_results count size",
+        "where": "filter filters condition expr query_filter",
+        "vectors": "embeddings embedding embs",
+        "documents": "docs texts items data points rows id ids text",
+        "query": "q text query_text query_texts query_vector vector search input question",
+        "queries": "query texts query_texts vectors inputs",
+        "min_score": "threshold score_threshold cutoff",
+        "rerank": "reranker rerank_model",
+        "candidates": "num_candidates ef nprobe",
+        "k": "n_components dim dims dimensions",
+        "dim": "dimension dimensions size",
+        "id": "doc_id document_id path file",
+        "text": "content body",
+        "metadata": "meta payload attributes",
+        "to": "format",
+        "url": "uri host address path",
+        "encoder": "model embedder embedding_function",
+        "path": "directory folder persist_directory uri name",
+    }.items()
 }
 """Names of parameters here -> names of the same in other libraries."""
 

@@ -24,7 +24,7 @@ from .encoders.opening import Encoders, default_encoder
 from .extras import require
 from .index import Index, check_creatable
 from .locks import WAIT
-from .search.answer import answer, related
+from .search.answer import find, related
 from .search.request import Hits, SearchRequest
 from .store.snapshot import Snapshot
 from .store.state import State
@@ -187,9 +187,9 @@ class Collection(BaseCollection):
         """End: later calls raise `InputError`."""
         self.index.close()
 
-    def answer(self, request: SearchRequest) -> Hits:
-        """The hits of each query of a request; raises `InputError` for an unfinished build."""
-        return self.index.read(answer, request, self.index.encoder_of)
+    def find(self, request: SearchRequest) -> Hits:
+        """Search, without reranking; raises `InputError` for an unfinished build."""
+        return self.index.read(find, request, self.index.encoder_of)
 
     def _related(self, id: str, limit: int, where: str | None) -> list[Hit]:
         return self.index.read(related, id, limit, where)

@@ -1,4 +1,4 @@
-"""Commands on an open index: functions from a collection to JSON values.
+"""Commands on an open index: functions from a collection to JSON values, and `Hit`s.
 
 The command line, the service and agents run them. Each imports its own dependencies when it runs,
 so that searches do not wait for those of others.
@@ -21,9 +21,9 @@ from slimdex.indexes.suggestions import did_you_mean
 from .collection import Collection
 from .documents import (
     Document,
+    Hit,
     Lines,
     document_json,
-    hit_json,
     id_text,
     json_of,
     line_starts,
@@ -199,9 +199,9 @@ def search(
     excerpts: bool = False,
     columns: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Answer a search request without reranking.
+    """Answer a search request.
 
-    Returns the "hits" of each query, the `Excerpt` of each of their texts in "excerpts", the
+    Returns the `Hit`s of each query in "hits", the `Excerpt` of each text in "excerpts", the
     "chance_score" of random documents, the "columns" to show, and a sentence in "unfinished" while
     not all documents are in.
 
@@ -225,9 +225,9 @@ def search(
         found = collection.answer(request)
         if excerpts:
             texts = [[beginning(hit) for hit in hits] for hits in found]
-    chance = collection.chance_score(request.where) if request.has_chance_score else None
+    chance = collection.chance_score(request.condition) if request.has_chance_score else None
     return {
-        "hits": [[hit_json(hit) for hit in hits] for hits in found],
+        "hits": [_shown(hits) for hits in found],
         "excerpts": texts,
         "chance_score": chance,
         "columns": names,
@@ -325,11 +325,15 @@ def related(
 ) -> dict[str, Any]:
     """Find the documents nearest to one, named as by `fetch`.
 
-    Returns its "id" and the "hits".
+    Returns its "id" and the `Hit`s in "hits".
     """
     found = _id_of(collection, id)
-    hits = collection.related(found, limit, where)
-    return {"id": found, "hits": [hit_json(hit) for hit in hits]}
+    return {"id": found, "hits": _shown(collection.related(found, limit, where))}
+
+
+def _shown(hits: Sequence[Hit]) -> list[Hit]:
+    """Give hits the values of their columns as users are to see them."""
+    return [replace(hit, metadata=shown_values(hit.metadata)) for hit in hits]
 
 
 def _id_of(collection: Collection, id: str) -> str:

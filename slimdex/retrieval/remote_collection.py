@@ -8,6 +8,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode, urlsplit
 
+import numpy as np
+
 from slimdex.indexes.errors import InputError, InUseError
 from slimdex.indexes.unicode_text import check_unicode
 
@@ -15,8 +17,8 @@ from .base_collection import BaseCollection
 from .documents import Document, Hit, Part, hit_from_json, json_of
 from .encoders.over_http.connection import TIMEOUT, BusyError, JsonServer, RefusedError
 from .ingest.added import Added
-from .search.answer import kept
-from .search.request import Hits, SearchRequest, first_stage, reranked
+from .search.options import options_of
+from .search.request import Hits, SearchRequest
 from .sources.tabular.records import as_documents
 
 if TYPE_CHECKING:
@@ -102,25 +104,11 @@ class RemoteCollection(BaseCollection):
         except BusyError as error:
             raise InUseError(str(error)) from error
 
-    def answer(self, request: SearchRequest) -> Hits:
-        """The hits of each query of a request."""
-        found = self._found(first_stage(request))
-        return reranked(request, kept(found, request.min_score))
-
-    def _found(self, request: SearchRequest) -> Hits:
-        rows = None if request.texts is not None else request.query_vectors.tolist()
-        body = {
-            "queries": None if request.texts is None else [*request.texts],
-            "vectors": rows,
-            "limit": int(request.limit),
-            "where": request.where,
-            "candidates": request.candidates,
-            "group_by": request.group_by,
-            "hybrid": request.hybrid,
-        }
+    def find(self, request: SearchRequest) -> Hits:
+        """Search, without reranking."""
         if not len(request):
             return []
-        found = self._ask("/search", {k: v for k, v in body.items() if v is not None})
+        found = self._ask("/search", body_of(request))
         return [[hit_from_json(hit) for hit in one["hits"]] for one in found["queries"]]
 
     def _related(self, id: str, limit: int, where: str | None) -> list[Hit]:
@@ -203,6 +191,26 @@ class RemoteCollection(BaseCollection):
         given = settings.as_dict().items()
         asked = {name: value for name, value in given if value is not None}
         return list(self._ask("/reduce", {"candidates": "auto", **asked})["notes"])
+
+
+def body_of(request: SearchRequest) -> dict[str, Any]:
+    """The body of a search that is not reranked, for a service.
+
+    >>> body_of(SearchRequest(texts="a pet", glob=["*.md"], min_score=0.5))
+    {'queries': ['a pet'], 'limit': 10, 'glob': ('*.md',), 'group_by': 'document', \
+'hybrid': 'auto', 'min_score': 0.5}
+    """
+    if request.texts is None:
+        body: dict[str, Any] = {"vectors": request.query_vectors.tolist()}
+    else:
+        body = {"queries": [*request.texts]}
+    for name, option in options_of(type(request)).items():
+        value = getattr(request, name)
+        if isinstance(value, np.generic):
+            value = value.item()
+        if option.http is not None and value not in (None, ()):
+            body[name] = value
+    return body
 
 
 def _check_no_vectors(vectors: bool) -> None:

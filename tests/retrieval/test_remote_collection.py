@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from slimdex import Collection, Document, Hit, InputError, RemoteCollection, Settings
+from slimdex.retrieval.search.options import SearchKeywords
 from tests.retrieval.server.running import built, serving
 
 ROWS = [
@@ -77,6 +78,13 @@ def test_searches_and_reads_answer_the_same(
     for query, where, hybrid in ways:
         mine, theirs = (each.search(query, 2, where, hybrid=hybrid) for each in (remote, local))
         assert_same(mine, theirs)
+    options: list[SearchKeywords] = [
+        {"regex": "^The"},
+        {"min_score": 0.3, "hybrid": "off"},
+        {"group_by": "passage", "candidates": np.int64(1)},  # type: ignore[typeddict-item]
+    ]
+    for asked in options:
+        assert_same(*(each.search("a dog on a rug", 2, **asked) for each in (remote, local)))
     both = [each.search_many(["cat", "monday"], 1) for each in (remote, local)]
     assert [[h.id for h in hits] for hits in both[0]] == [[h.id for h in hits] for hits in both[1]]
     for where in (None, "year > 1995"):

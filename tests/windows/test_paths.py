@@ -8,8 +8,9 @@ import pytest
 
 from slimdex.indexes.errors import InputError
 from slimdex.retrieval.cli import search
-from slimdex.retrieval.cli.search import Queries, SearchOptions
+from slimdex.retrieval.cli.search import Queries
 from slimdex.retrieval.encoders import models
+from slimdex.retrieval.search.options import SearchOptions
 from slimdex.retrieval.search.places import file_of
 from slimdex.retrieval.server import service
 from slimdex.retrieval.server.routes import change
@@ -53,7 +54,7 @@ def test_patterns_of_paths_have_either_separator(monkeypatch: pytest.MonkeyPatch
 
     def where(*globs: str) -> str | None:
         options = SearchOptions(glob=[*globs])
-        return options.request(Queries(["a"]), trust_remote_code=False).where
+        return search.request_for(Queries(["a"]), options, trust_remote_code=False).condition
 
     assert where(r"code\*.py") == where("code/*.py") != where("*.py")
 

@@ -64,7 +64,7 @@ def as_json(
     """Convert the hits of all queries for JSON; queries from a file have ids."""
     known = [{"id": id} for id in ids] if ids else [{} for _ in found]
     return [
-        {**id, "query": name, "hits": [hit_json(hit) | {"score": hit.score} for hit in hits]}
+        {**id, "query": name, "hits": [*map(hit_json, hits)]}
         for id, name, hits in zip(known, names, found, strict=True)
     ]
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import cache, partial, wraps
@@ -240,7 +240,12 @@ def _of_fields(group: Any, given: Mapping[str, Any]) -> Iterator[click.Parameter
     hints = get_type_hints(group, include_extras=True)
     for field in fields(group):
         default = Parameter.empty if field.default is MISSING else field.default
-        yield _declared(field.name, hints[field.name], given.get(field.name, default))
+        hint = hints[field.name]
+        if option := field.metadata.get("option"):  # of a search
+            value = option.value or "|".join(option.choices)
+            repeated = " Can be repeated." * (get_origin(hint) is Sequence)
+            hint = Annotated[hint, *option.flags, *[value] * bool(value), option.help + repeated]
+        yield _declared(field.name, hint, given.get(field.name, default))
 
 
 def _declared(name: str, annotation: Any, default: Any) -> click.Parameter:
@@ -249,7 +254,7 @@ def _declared(name: str, annotation: Any, default: Any) -> click.Parameter:
     kind, is_list = _value_type(kind)
     facts: dict[str, Any] = {"required": is_required, "type": _click_type(kind)}
     if is_list:
-        facts["callback"] = _list_or_none
+        facts["callback"] = partial(_several, None if is_required else default)
     elif not is_required:
         facts["default"] = default
     if isinstance(words[0], Argument):
@@ -272,25 +277,26 @@ def _declared(name: str, annotation: Any, default: Any) -> click.Parameter:
         help=words[-1],
         multiple=is_list,
         is_flag=True if kind is bool else None,
-        show_default=kind is not bool and default not in (None, ""),
+        show_default=kind is not bool and default not in (None, "", ()),
         **facts,
     )
 
 
 def _value_type(kind: Any) -> tuple[Any, bool]:
-    """Return the type of one value, and whether there may be several.
+    """Return the type of one value, a text if there are several types, and whether it is a list.
 
-    >>> _value_type(list[str] | None), _value_type(int)
-    ((<class 'str'>, True), (<class 'int'>, False))
+    >>> _value_type(list[str] | None), _value_type(int), _value_type(str | float)
+    ((<class 'str'>, True), (<class 'int'>, False), (<class 'str'>, False))
     """
     if get_origin(kind) in (Union, UnionType):
-        (kind,) = (each for each in get_args(kind) if each is not type(None))
-    return (get_args(kind)[0], True) if get_origin(kind) is list else (kind, False)
+        kinds = [each for each in get_args(kind) if each is not type(None)]
+        kind = kinds[0] if len(kinds) == 1 else str
+    return (get_args(kind)[0], True) if get_origin(kind) in (list, Sequence) else (kind, False)
 
 
 def _click_type(kind: Any) -> Any:
     return click.Path(path_type=Path) if kind is Path else kind
 
 
-def _list_or_none(ctx: click.Context, param: click.Parameter, value: Any) -> list[Any] | None:
-    return list(value) or None
+def _several(default: Any, ctx: click.Context, param: click.Parameter, value: Any) -> Any:
+    return list(value) or default

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from slimdex.indexes.errors import InputError
 
+from ..search.options import SearchOptions
 from . import console
 from .click_commands import Answer, Argument, Json
 from .options import Dir, OpenOptions, Where, open_index
@@ -78,63 +79,21 @@ class QueryOptions:
         return Queries(texts)
 
 
-@dataclass(frozen=True)
-class SearchOptions:
-    """Fields of a `SearchRequest`."""
+def request_for(
+    queries: Queries, options: SearchOptions, *, trust_remote_code: bool
+) -> SearchRequest:
+    """Build the request for queries; a cross-encoder is loaded after all else is checked."""
+    from ..search.request import SearchRequest
 
-    limit: Annotated[int, "-n", "--limit", "NUMBER", "Hits per query."] = 10
-    where: Where = None
-    glob: Annotated[
-        list[str] | None, "PATTERN", "Only files with such a path: '*.py'; can be repeated."
-    ] = None
-    regex: Annotated[
-        str | None, "PATTERN", "Only documents whose text matches: '^def test_'; (?i) ignores case."
-    ] = None
-    group_by: Annotated[
-        str,
-        "What a hit is: a document with its nearest passage, or a passage; one document "
-        "may then have several hits.",
-    ] = "document"
-    min_score: Annotated[
-        float | None, "SCORE", "Leave out hits that score less: a cosine, -1 to 1."
-    ] = None
-    candidates: Annotated[
-        int | None,
-        "How many candidates to rescore with their full vectors in this search, at least "
-        "--limit; 0: none. By default the index's setting, or more beyond ten results.",
-    ] = None
-    hybrid: Annotated[
-        str,
-        "auto|off|rrf|WEIGHT",
-        "Combine with lexical search: auto, as `tune` chose, else by rule; off; rrf, by ranks; "
-        "or by a lexical weight from 0 to 1.",
-    ] = "auto"
-    rerank: Annotated[str | None, "MODEL", "A cross-encoder that reorders the hits."] = None
-    rerank_depth: Annotated[int, "N", "Hits to rerank; more if --limit asks for more."] = 50
+    globs = [glob.replace(sep, "/") for glob in options.glob]  # as paths are stored
+    given = vars(options) | {"glob": globs, "rerank": None}
+    request = SearchRequest(texts=queries.texts, vectors=queries.vectors, **given)
+    if options.rerank is None:
+        return request
+    from ..search.reranking import CrossEncoder
 
-    def request(self, queries: Queries, *, trust_remote_code: bool) -> SearchRequest:
-        """Build the request for queries; a cross-encoder is loaded after all else is checked."""
-        from ..search.request import SearchRequest, narrowed
-
-        globs = [glob.replace(sep, "/") for glob in self.glob or ()]  # as paths are stored
-        request = SearchRequest(
-            texts=queries.texts,
-            vectors=queries.vectors,
-            limit=self.limit,
-            where=narrowed(self.where, globs, self.regex),
-            candidates=self.candidates,
-            group_by=self.group_by,
-            hybrid=self.hybrid,
-            min_score=self.min_score,
-            rerank_depth=self.rerank_depth,
-        )
-        if self.rerank is None:
-            return request
-        from ..search.reranking import CrossEncoder
-
-        return replace(
-            request, rerank=CrossEncoder(self.rerank, trust_remote_code=trust_remote_code)
-        )
+    model = CrossEncoder(str(options.rerank), trust_remote_code=trust_remote_code)
+    return replace(request, rerank=model)
 
 
 def search(
@@ -151,27 +110,21 @@ def search(
     """Find the documents nearest in meaning."""
     from slimdex.retrieval import commands
 
-    from ..documents import hit_from_json
     from ..encoders.runtimes.bert_numpy import quick_start
-    from ..search.request import first_stage, reranked
     from . import answers
 
     given = queries.read()
-    request = options.request(given, trust_remote_code=opening.trust_remote_code)
+    request = request_for(given, options, trust_remote_code=opening.trust_remote_code)
     with quick_start(), console.progress():
         answer = commands.search(
             open_index(index, opening),
-            first_stage(request),
+            request,
             excerpts=not as_json and request.rerank is None,
             columns=show or [],
         )
     if answer["unfinished"]:
         console.note(answer["unfinished"])
-    hits = [[hit_from_json(hit) for hit in each] for each in answer["hits"]]
-    if request.rerank is not None:
-        answer["chance_score"] = None
-        with console.progress():
-            hits = reranked(request, hits)
+    hits = answer["hits"]
     if as_json:
         by_query = answers.as_json(request.names, given.ids, hits)
         console.print_json({"queries": by_query, "chance_score": answer["chance_score"]})
@@ -194,15 +147,15 @@ def related(
     """Find the documents nearest in meaning to a document."""
     from slimdex.retrieval import commands
 
-    from ..documents import hit_from_json
+    from ..documents import hit_json
     from .answers import show_hits
 
     found = commands.related(open_index(index), id, limit, where)
 
     def show() -> None:
-        show_hits(found["id"], [hit_from_json(hit) for hit in found["hits"]], is_text=False)
+        show_hits(found["id"], found["hits"], is_text=False)
 
-    return Answer(found, show)
+    return Answer(found | {"hits": [*map(hit_json, found["hits"])]}, show)
 
 
 def open_document(

@@ -26,8 +26,8 @@ from ..lexical.rare_words import RareWords
 from ..lexical.tokens import stems_of
 from ..lexical.weighting import WORDED
 from ..lexical.word_index import MOST_WORDS, ScoredRows, idfs_of
-from ..search.answer import BestRows, fusion_for, kept, nearest, vectors_of
-from ..search.request import Hits, Searchable, SearchRequest, first_stage, reranked
+from ..search.answer import BestRows, fusion_for, nearest, vectors_of
+from ..search.request import Hits, Searchable, SearchRequest
 from .milvus_push import Pushed, hit_from, ranking, word_form
 from .milvus_server import (
     BM25,
@@ -128,28 +128,28 @@ class MilvusCollection(Searchable):
         """Number of passages in Milvus, or of those that match a condition."""
         return self.server.count(self.target, where or "")
 
-    def answer(self, request: SearchRequest) -> Hits:
-        """The hits of each query of a request, like those of a `Collection`.
+    def find(self, request: SearchRequest) -> Hits:
+        """Search, without reranking, as a `Collection` does.
 
         Raises `InputError` as `Collection.search_many`; if words are to count and were not pushed;
         or if the server does not answer or refuses the condition.
         """
-        first = first_stage(request)
-        if first.limit > MOST_HITS:
-            raise InputError(f"limit={first.limit}; expected 1 to {MOST_HITS:,}, Milvus' limit")
-        rows = self._rows(first)  # errors are raised before a model is loaded
-        vectors = vectors_of(first, lambda: self.encoder)
+        if request.condition != request.where:
+            raise InputError("glob and regex in Milvus; expected a condition of Milvus, in where")
+        if request.limit > MOST_HITS:
+            raise InputError(f"limit={request.limit}; expected 1 to {MOST_HITS:,}, Milvus' limit")
+        rows = self._rows(request)  # errors are raised before a model is loaded
+        vectors = vectors_of(request, lambda: self.encoder)
         vectors = as_matrix(vectors, dim=self.pushed.dim, name="queries", largest=LARGEST)
         if not len(vectors):
             return []
         try:
-            found = rows.hits(first, self._ranking(vectors))
+            return rows.hits(request, self._ranking(vectors))
         except RefusedError:
             if self.server.collection_of(self._alias) == self.target:
                 raise
             self._open()  # pushed again meanwhile, and the old collection was dropped
-            found = self._rows(first).hits(first, self._ranking(vectors))
-        return reranked(request, kept(found, request.min_score))
+            return self._rows(request).hits(request, self._ranking(vectors))
 
     def _rows(self, request: SearchRequest) -> PushedRows:
         pushed, depth = self.pushed, request.candidates

@@ -29,7 +29,7 @@ from slimdex.indexes.search.reduced_index import reduced
 
 from ..index import Index
 from ..lexical.fusion import AUTO, OFF
-from ..search.answer import BestRows, answer, best_of_documents, nearest_documents
+from ..search.answer import BestRows, best_of_documents, find, nearest_documents
 from ..search.request import SearchRequest
 from ..store.passages import DocumentRows
 from ..store.state import SENTENCE
@@ -267,7 +267,7 @@ def times_to_documents(
         for i in chosen
     ]
     requests = [replace(request, hybrid=hybrid) for request in requests]
-    calls = [partial(index.read, answer, request, index.encoder_of) for request in requests]
+    calls = [partial(index.read, find, request, index.encoder_of) for request in requests]
     start, found = "vector" if is_vector else "text", latency(seconds_on_one_thread(calls))
     return {f"{start}_to_documents_{name}": ms for name, ms in found.items()}
 

@@ -1,4 +1,4 @@
-"""Answer: the hits of a search request, by meaning, by words, or by both.
+"""Find the hits of a search request, by meaning, by words, or by both.
 
 The nearest rows may all belong to one document. So the search is repeated for more rows until it
 has found enough documents or no rows are left (`BestRows`). At least as many rows are rescored as
@@ -37,7 +37,8 @@ from ..store.snapshot import Snapshot
 from ..store.state import State
 from ..store.unfinished import was_stopped
 from .code_ranking import CodeRanking
-from .request import PASSAGE, Hits, SearchRequest, first_stage, reranked
+from .options import PASSAGE
+from .request import Hits, SearchRequest
 
 FIRST, MORE = 4, 4
 """Rows requested per document at first, and the factor of each repetition."""
@@ -47,29 +48,28 @@ LEAST = np.float32(-1)
 """Cosine of rows that codes leave out."""
 
 
-def answer(
+def find(
     snapshot: Snapshot, request: SearchRequest, encoder_of: Callable[[State], Encoder]
 ) -> Hits:
-    """Return the hits of each query, best first.
+    """Return the nearest hits of each query, best first, before any are cut or reranked.
 
     `encoder_of` loads the encoder of a state, if texts have to be encoded.
 
     Raises `InputError` for an unfinished build, if `where` is invalid, or if there is no lexical
     index to fuse with.
     """
-    first, state = first_stage(request), snapshot.state
-    rows = rows_for(snapshot, first)
-    vectors = vectors_of(first, lambda: encoder_of(state), state.epoch)
-    wholes = rows.whole(first.texts or (), vectors) if rows.fusion else []
-    scores, best, found_by = nearest(rows, first, vectors, wholes)
-    found = hits(snapshot, scores, best, found_by, rows.definitions(first.texts or (), best))
-    return reranked(request, kept(found, request.min_score))
+    state, texts = snapshot.state, request.texts or ()
+    rows = rows_for(snapshot, request)
+    vectors = vectors_of(request, lambda: encoder_of(state), state.epoch)
+    wholes = rows.whole(texts, vectors) if rows.fusion else []
+    scores, best, found_by = nearest(rows, request, vectors, wholes)
+    return hits(snapshot, scores, best, found_by, rows.definitions(texts, best))
 
 
 def rows_for(snapshot: Snapshot, request: SearchRequest) -> IndexRows:
     """The rows that a request may find: its errors are raised before a model is loaded.
 
-    Raises `InputError` as `answer`, which evaluates a condition only once if it is asked before.
+    Raises `InputError` as `find`, which evaluates a condition only once if it is asked before.
     """
     if was_stopped(snapshot.path, snapshot.state):
         raise InputError(f"{snapshot.path} holds no documents yet; {snapshot.unfinished}")
@@ -311,10 +311,10 @@ class IndexRows:
         allowed, rescored = None, request.candidates
         if rescored is None:
             rescored = index.candidates_for(request.limit)
-        if request.where is not None:
+        if (where := request.condition) is not None:
             snapshot.opened()  # a filter may wait, while others remove files
             with stage("filter"):
-                documents = snapshot.documents_where(request.where)
+                documents = snapshot.documents_where(where)
                 allowed = snapshot.document_rows.all_rows(documents)
         return cls(snapshot, index, rescored, allowed, fusion, code)
 
@@ -472,10 +472,3 @@ def hit_of(
         found_by=found_by,
         lines=[(offset - start, line) for offset, line in lines if start < offset < end],
     )
-
-
-def kept(found: Hits, min_score: float | None) -> Hits:
-    """Leave out hits below a score; None keeps all."""
-    if min_score is None:
-        return found
-    return [[hit for hit in each if hit.score >= min_score] for each in found]

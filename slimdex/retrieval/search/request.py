@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 import numpy as np
 
@@ -18,37 +18,24 @@ from slimdex.indexes.unicode_text import check_unicode
 from ..documents import Hit
 from ..duckdb_library import connected, duckdb, literal
 from ..lexical.fusion import AUTO, OFF, fusion_of
+from .options import Reranker, SearchKeywords, SearchOptions, options_of, takes_options
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from .reranking import CrossEncoder
-
-DOCUMENT, PASSAGE = GROUPS = ("document", "passage")
-"""Units of hits."""
 Hits = list[list[Hit]]
 """Hits of each query, best first."""
 ANYWHERE = "**/"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class SearchRequest:
-    """A search for one or several queries.
+class SearchRequest(SearchOptions):
+    """A search for one or several queries: these, and the options of `Collection.search`.
 
     Parameters
     ----------
     texts : the queries.
     vectors : (q, dim), in place of texts or beside them, so that they need no encoding.
-    limit : documents to find for each query.
-    where : a DuckDB expression on the documents' columns.
-    candidates : rows to rescore, at least `limit`; 0: none. By default the index's own number,
-        which depends on `limit`.
-    group_by : one of `GROUPS`.
-    hybrid : how lexical search counts beside semantic search: its weight, 0 to 1, "off" or "rrf".
-        "auto" is the index's own choice; for vectors, and without a lexical index, it is "off".
-    min_score : leave out hits below this cosine, -1 to 1.
-    rerank : reorders the first hits of each query; a name is that of its model.
-    rerank_depth : hits to rerank; more if `limit` is more.
     epoch : `State.epoch` of the index whose encoder the vectors of the texts are from.
 
     Raises `InputError` if a value is not one of these.
@@ -61,38 +48,17 @@ class SearchRequest:
 
     texts: Sequence[str] | None = None
     vectors: Matrix | None = None
-    limit: int = 10
-    where: str | None = None
-    candidates: int | None = None
-    group_by: str = DOCUMENT
-    hybrid: str | float = AUTO
-    min_score: float | None = None
-    rerank: CrossEncoder | str | None = None
-    rerank_depth: int = 50
     epoch: int | None = None
 
     def __post_init__(self) -> None:
         self._check_queries()
-        if not _is_whole(self.limit, least=1):
-            raise InputError(f"limit={self.limit}; expected 1 or more")
-        if self.candidates is not None and not _is_whole(self.candidates, least=0):
-            raise InputError(
-                f"candidates={self.candidates}; expected 0 (rank by codes alone) or more"
-            )
-        if self.group_by not in GROUPS:
-            raise InputError(f"group_by={self.group_by!r}; expected {' or '.join(GROUPS)}")
+        for name, option in options_of(type(self)).items():
+            option.check(name, getattr(self, name))
+        object.__setattr__(self, "glob", tuple(self.glob))
+        _ = self.condition  # raises an error if a pattern is wrong
         counts_words = self.hybrid not in (OFF, AUTO) and fusion_of(self.hybrid) is not None
         if counts_words and self.texts is None:
             raise InputError(f"hybrid={self.hybrid!r} with vectors; expected texts")
-        if self.where is not None and not isinstance(self.where, str):
-            expected = "expected a condition as text, such as 'year > 2000'"
-            raise InputError(f"where={shortened_repr(self.where)}; {expected}")
-        if self.min_score is not None and not _is_cosine(self.min_score):
-            raise InputError(
-                f"min_score={shortened_repr(self.min_score)}; expected a cosine, -1 to 1"
-            )
-        if not _is_whole(self.rerank_depth, least=1):
-            raise InputError(f"rerank_depth={self.rerank_depth}; expected 1 or more")
         if self.rerank is not None and self.texts is None:
             raise InputError("rerank with vectors; expected texts")
         if self.rerank is not None and not hasattr(self.rerank, "reranked"):
@@ -143,10 +109,16 @@ class SearchRequest:
         return [f"vector {i + 1}" for i in range(len(self))]
 
     @property
+    def condition(self) -> str | None:
+        """The condition that `where`, `glob` and `regex` are together."""
+        return narrowed(self.where, self.glob, self.regex)
+
+    @property
     def manner(self) -> tuple[object, ...]:
         """Everything but the queries: requests with the same manner can be joined."""
-        options = [getattr(self, field.name) for field in fields(self)]
-        return (self.texts is None, *options[2:])
+        queries = ("texts", "vectors")
+        options = [getattr(self, each.name) for each in fields(self) if each.name not in queries]
+        return (self.texts is None, *options)
 
     @property
     def has_chance_score(self) -> bool:
@@ -159,6 +131,13 @@ def first_stage(request: SearchRequest) -> SearchRequest:
     if request.rerank is None:
         return request
     return replace(request, limit=max(request.limit, request.rerank_depth), rerank=None)
+
+
+def cut(found: Hits, min_score: float | None) -> Hits:
+    """Leave out hits below a score; None keeps all."""
+    if min_score is None:
+        return found
+    return [[hit for hit in each if hit.score >= min_score] for each in found]
 
 
 def reranked(request: SearchRequest, found: Hits) -> Hits:
@@ -231,15 +210,7 @@ def _check_regex(regex: str) -> None:
         ) from error
 
 
-def _is_whole(value: Any, *, least: int) -> bool:
-    return isinstance(value, int | np.integer) and int(value) >= least
-
-
-def _is_cosine(value: Any) -> bool:
-    return isinstance(value, int | float | np.number) and bool(-1 <= value <= 1)  # NaN is not
-
-
-def _loaded(name: Any) -> CrossEncoder:
+def _loaded(name: Any) -> Reranker:
     if not isinstance(name, str):
         raise InputError(f"rerank={shortened_repr(name)}; expected a CrossEncoder or its name")
     from .reranking import cross_encoder
@@ -251,8 +222,13 @@ class Searchable(ABC):
     """Documents that can be searched semantically."""
 
     @abstractmethod
+    def find(self, request: SearchRequest) -> Hits:
+        """The nearest hits of each query of a request, before any are cut or reranked."""
+
     def answer(self, request: SearchRequest) -> Hits:
         """The hits of each query of a request."""
+        found = self.find(first_stage(request))
+        return reranked(request, cut(found, request.min_score))
 
     @abstractmethod
     def close(self) -> None:
@@ -264,89 +240,54 @@ class Searchable(ABC):
     def __exit__(self, *error: object) -> None:
         self.close()
 
+    @takes_options
     def search(
         self,
         query: str | ArrayLike,
-        limit: int = 10,
+        limit: int = SearchOptions.limit,
         where: str | None = None,
-        *,
-        min_score: float | None = None,
-        rerank: CrossEncoder | str | None = None,
-        candidates: int | None = None,
-        group_by: str = DOCUMENT,
-        hybrid: str | float = AUTO,
+        **options: Unpack[SearchKeywords],
     ) -> list[Hit]:
         """Search the documents closest in meaning to a query, best first.
 
-        Each document occurs once, with its closest passage.
+        Each document occurs once, with its closest passage; with group_by="passage" there are
+        `limit` passages, several of which may be of one document.
+
+        A condition is exact: up to `EXACT_ROWS` passages that match are all compared; among more,
+        codes choose. Their order is that of a search without it. Scores are cosines, also with
+        lexical search; those of a reranker are its own, and it requires a text.
 
         Parameters
         ----------
         query : a text, or a vector (dim,) encoded elsewhere: a list, an array or a tensor of torch.
-        limit : number of documents, 1 or more.
-        where : a DuckDB expression on the documents' columns; only those that match are searched.
-            Up to `EXACT_ROWS` passages of theirs are all compared; among more, codes choose. Their
-            order is that of a search without a condition.
-        min_score : leave out hits below this cosine, -1 to 1.
-        rerank : a `CrossEncoder`, or the folder or hub id of one, which orders the first 50 hits
-            again; their scores are then its own. Requires a text.
-        candidates : rows to rescore, at least `limit`; 0 ranks by codes alone. By default the
-            index's setting, which is for ten results, and proportionally more beyond ten.
-        group_by : "document", or "passage": `limit` passages, several of which may be of one
-            document.
-        hybrid : how lexical search counts beside semantic search: "auto", as `tune` chose, else by
-            rule; "off"; its weight, 0 to 1; or "rrf", fusion by ranks. Scores remain cosines.
+        limit, where, options : see `SearchOptions`.
 
         Raises
         ------
         InputError
-            If the query has another type, or `where` is invalid.
+            If the query or an option is invalid.
         """
-        request = SearchRequest(
-            texts=[query] if isinstance(query, str) else None,
-            vectors=None if isinstance(query, str) else _one_vector(query),
-            limit=limit,
-            where=where,
-            min_score=min_score,
-            rerank=rerank,
-            candidates=candidates,
-            group_by=group_by,
-            hybrid=hybrid,
-        )
-        return self.answer(request)[0]
+        is_text = isinstance(query, str)
+        given: Any = {"texts": [query]} if is_text else {"vectors": _one_vector(query)}
+        return self.answer(SearchRequest(**given, limit=limit, where=where, **options))[0]
 
+    @takes_options
     def search_many(
         self,
         queries: str | Sequence[str] | ArrayLike,
-        limit: int = 10,
+        limit: int = SearchOptions.limit,
         where: str | None = None,
-        *,
-        min_score: float | None = None,
-        rerank: CrossEncoder | str | None = None,
-        candidates: int | None = None,
-        group_by: str = DOCUMENT,
-        hybrid: str | float = AUTO,
+        **options: Unpack[SearchKeywords],
     ) -> Hits:
         """Search with many queries, which are encoded and searched together.
 
         Parameters
         ----------
         queries : texts, or vectors (q, dim) encoded elsewhere; a str is one text.
-        limit, where, min_score, rerank, candidates, group_by, hybrid : see `search`.
+        limit, where, options : see `search`.
         """
-        given: Any = queries
-        given_queries = {"vectors": given} if _are_vectors(given) else {"texts": given}
-        request = SearchRequest(
-            **given_queries,
-            limit=limit,
-            where=where,
-            min_score=min_score,
-            rerank=rerank,
-            candidates=candidates,
-            group_by=group_by,
-            hybrid=hybrid,
-        )
-        return self.answer(request)
+        given: Any = {"vectors" if _are_vectors(queries) else "texts": queries}
+        return self.answer(SearchRequest(**given, limit=limit, where=where, **options))
 
 
 def _one_vector(query: Any) -> Any:

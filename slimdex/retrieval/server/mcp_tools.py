@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
 from importlib.metadata import version
+from inspect import Parameter, signature
 from pathlib import Path, PureWindowsPath
 from typing import Annotated, Any
 
@@ -22,14 +23,16 @@ from slimdex.indexes.execution.progress import listening
 from slimdex.retrieval import commands
 
 from ..commands import Command
-from ..documents import Hit, hit_from_json, id_text, json_of, shown_values
+from ..documents import Hit, id_text, json_of
 from ..search.excerpts import are_by_chance, quoted
+from ..search.options import SearchOptions, options_of
 from ..search.places import file_of
-from ..search.request import SearchRequest, narrowed
+from ..search.request import SearchRequest
 from ..sources.asked_sources import AskedSources
 from ..store.columns import column_facts
-from .agents_server import AgentsServer, Argument, reporting
+from .agents_server import AgentsServer, Argument, is_blank, reporting
 from .limits import Limits
+from .routes.bodies import in_json
 from .routes.failures import unknown
 
 Do = Callable[[str, Command, str | None], Awaitable[dict[str, Any]]]
@@ -39,6 +42,7 @@ The result may have a "remark" on what it lacks.
 """
 Asked = Callable[..., Awaitable[dict[str, Any]]]
 """The same for the name that an agent gives, or ""."""
+Tool = Callable[..., Awaitable[CallToolResult]]
 QUOTED = 1200
 """Characters of a passage in an answer."""
 READ, READ_TOGETHER = 8000, 24_000
@@ -61,6 +65,8 @@ def _id(given: Any) -> Any:
 
 Id = Annotated[str, BeforeValidator(_id)]
 Limit = Annotated[int, Field(ge=1, le=MOST_HITS)]
+FOR_AGENTS: dict[str, tuple[Any, Any]] = {"limit": (Limit, 5)}
+"""Options of a search that have another type and default for agents."""
 Where = Annotated[str, Field(description="SQL condition on the columns of `info`.")]
 
 
@@ -113,26 +119,36 @@ def agents_server(
     return server
 
 
+def with_options(options: type[SearchOptions], tool: Tool) -> Tool:
+    """Give a tool that has `**options` the options of a search that agents are offered."""
+    own = signature(tool, eval_str=True)
+    parameters = [each for each in own.parameters.values() if each.kind != each.VAR_KEYWORD]
+    for name, option in options_of(options).items():
+        if option.agents is None:
+            continue
+        kind, default = FOR_AGENTS.get(name) or in_json(option)
+        if kind == str | None:  # takes more words in the schema than a blank text
+            kind, default = str, ""
+        described: Any = Annotated[kind, Field(description=option.agents or option.help)]
+        facts: Any = {"default": default, "annotation": described}
+        parameters.append(Parameter(name, Parameter.KEYWORD_ONLY, **facts))
+    tool.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
+    return tool
+
+
 def _add_searches(server: AgentsServer, asked: Asked, places: Mapping[str, Path]) -> None:
     @server.tool(annotations=READS)
+    @partial(with_options, SearchOptions)
     async def search(
         query: Annotated[str, Field(max_length=LONGEST_QUERY, description="A phrase or question.")],
         index: str = "",
-        limit: Limit = 5,
-        where: Where = "",
-        glob: Annotated[
-            list[str], Field(description="Only files with a path like one of these: *.py")
-        ] = [],  # noqa: B006, a default in the schema
-        regex: Annotated[
-            str, Field(description="Only documents whose text this matches (RE2).")
-        ] = "",
+        **options: Any,
     ) -> CallToolResult:
         """Find the passages closest in meaning to a query, best first, with id and line."""
-        request = SearchRequest(
-            texts=[query], limit=limit, where=narrowed(where or None, glob, regex or None)
-        )
-        found = await asked(index, partial(commands.search, request=request), request.where)
-        hits = [hit_from_json(hit) for hit in found["hits"][0]]
+        given = {name: value for name, value in options.items() if not is_blank(value)}
+        request = SearchRequest(texts=[query], **given)
+        found = await asked(index, partial(commands.search, request=request), request.condition)
+        (hits,) = found["hits"]
         is_chance = bool(hits) and are_by_chance(hits, found["chance_score"], query)
         by_chance = BY_CHANCE if is_chance else ""
         note = " ".join(filter(None, (found.get("remark"), found["unfinished"], by_chance)))
@@ -149,8 +165,7 @@ def _add_searches(server: AgentsServer, asked: Asked, places: Mapping[str, Path]
         condition = where or None
         command = partial(commands.related, id=id, limit=limit, where=condition)
         found = await asked(index, command, condition)
-        hits = [*map(hit_from_json, found["hits"])]
-        return _passages(hits, places.get(found["index"]), "", found.get("remark", ""))
+        return _passages(found["hits"], places.get(found["index"]), "", found.get("remark", ""))
 
 
 def _add_readers(server: AgentsServer, asked: Asked, places: Mapping[str, Path]) -> None:
@@ -283,7 +298,7 @@ def _passages(hits: Sequence[Hit], index: Path | None, query: str, note: str) ->
 def _passage(hit: Hit, query: str) -> dict[str, Any]:
     """A hit without what agents don't need, since they pay for each word: scores, for instance."""
     part = quoted(query, hit, QUOTED)
-    metadata = shown_values(hit.metadata)
+    metadata = hit.metadata
     if "path" in metadata:
         metadata = {name: metadata[name] for name in metadata if name not in FILE_FACTS}
     # Where a quote has the lines of its file, the first one tells the last.

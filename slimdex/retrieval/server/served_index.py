@@ -154,7 +154,7 @@ class ServedIndex:
         if request.texts is not None:
             vectors, epoch, encode_s = await self._queries.ask(request.texts, count)
             request = replace(request, vectors=vectors, epoch=epoch)
-        if request.where is None:
+        if request.condition is None:
             found = await self._searches.ask(request, count)
         else:
             (found,) = await self._with_condition(partial(self._search, [request]), count)
@@ -195,7 +195,7 @@ class ServedIndex:
         None for other kinds of scores, and with a condition, since it would take as long as the
         search.
         """
-        if request.where is not None or not request.has_chance_score:
+        if request.condition is not None or not request.has_chance_score:
             return None
         state, task = self.collection.index.snapshot.manifest, self._chance_task
         if task is None or self._chance_state is not state or (task.done() and task.exception()):

@@ -173,6 +173,8 @@ def test_what_is_refused(found: MilvusCollection) -> None:
             found.search("word", where=where)
     with pytest.raises(InputError, match="Milvus' limit"):
         found.search("word", MOST_HITS + 1)
+    with pytest.raises(InputError, match="expected a condition of Milvus, in where"):
+        found.search("word", glob=["*.py"])
     with pytest.raises(InputError, match="no index 'nothing'; expected one that `slimdex push`"):
         MilvusCollection(found.server.uri, "nothing", ReadingEncoder())
 

@@ -122,7 +122,7 @@ def test_no_user_sees_the_column_of_recorded_values(collection: Collection) -> N
     assert RECORD not in [each["name"] for each in column_facts(collection.index.store)]
     request = SearchRequest(vectors=np.ones((1, 2), np.float32), limit=50)
     answer = commands.search(collection, request, columns=["page"])
-    values = {hit["id"]: hit["metadata"] for hit in answer["hits"][0]}
+    values = {hit.id: hit.metadata for hit in answer["hits"][0]}
     assert values["1"] == {"page": "iv"}
     assert not any(RECORD in each for each in values.values())
     for where in ("paje = 1", "page LIKE 'i%'"):

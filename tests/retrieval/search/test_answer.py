@@ -19,8 +19,8 @@ from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document, Hit
 from slimdex.retrieval.encoders.base import Encoder
 from slimdex.retrieval.lexical.fusion import Fusion
-from slimdex.retrieval.search.answer import answer, fusion_for, kept
-from slimdex.retrieval.search.request import SearchRequest
+from slimdex.retrieval.search.answer import find, fusion_for
+from slimdex.retrieval.search.request import SearchRequest, cut
 from slimdex.retrieval.store.state import State
 from tests.encoders import ReadingEncoder, WordEncoder
 
@@ -55,7 +55,7 @@ def test_errors_are_raised_before_a_model_is_loaded(
 ) -> None:
     collection.index_lexical(False)
     with pytest.raises(InputError, match=message):
-        answer(collection.index.snapshot, request_, not_loaded)
+        find(collection.index.snapshot, request_, not_loaded)
     monkeypatch.setattr(collection.index, "encoder_of", not_loaded)
     for excerpts in (False, True):
         with pytest.raises(InputError, match=message):
@@ -74,7 +74,7 @@ def test_texts_are_encoded_without_vectors_and_after_another_epoch(
     encoded = WordEncoder().encode(["word3 cats"])
     expected = collection.search_many(encoded if are_encoded else AWAY)
     encoder_of = collection.index.encoder_of if are_encoded else not_loaded
-    assert answer(collection.index.snapshot, request, encoder_of) == expected
+    assert find(collection.index.snapshot, request, encoder_of) == expected
 
 
 def test_an_encoder_that_skips_a_text_is_refused(
@@ -99,8 +99,8 @@ def test_auto_uses_the_fusion_of_the_index() -> None:
 
 def test_hits_below_the_least_score_are_left_out() -> None:
     near, far = Hit("a", 0.5, ""), Hit("b", 0.2, "")
-    assert kept([[near, far], [far]], 0.3) == [[near], []]
-    assert kept([[near, far]], None) == [[near, far]]
+    assert cut([[near, far], [far]], 0.3) == [[near], []]
+    assert cut([[near, far]], None) == [[near, far]]
 
 
 @pytest.mark.parametrize("passages", ["off", 16])

@@ -67,11 +67,11 @@ def test_passages_and_excerpts_have_lines_of_the_file(house: Collection) -> None
             assert hit.text[part.start : part.end].split() == shown.split()
     request = SearchRequest(texts=QUERY, limit=100, group_by="passage")
     answer = commands.search(house, request, excerpts=True)
-    for values, part in zip(answer["hits"][0], answer["excerpts"][0], strict=True):
-        if values["id"] == "house.md":
+    for hit, part in zip(answer["hits"][0], answer["excerpts"][0], strict=True):
+        if hit.id == "house.md":
             check(part.text, part.line, part.last_line)
         else:
-            assert (values["line"], values["last_line"], part.line) == (None, None, None)
+            assert (hit.line, hit.last_line, part.line) == (None, None, None)
 
 
 async def test_lines_over_http(house: Collection) -> None:

@@ -25,7 +25,7 @@ from slimdex.command_line import app
 from slimdex.indexes.arrays import Matrix
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.commands import Command
-from slimdex.retrieval.documents import Hit, hit_json
+from slimdex.retrieval.documents import Hit
 from slimdex.retrieval.server.agents_server import AgentsServer
 from slimdex.retrieval.server.mcp_tools import agents_server
 from tests.encoders import WordEncoder
@@ -386,7 +386,7 @@ async def test_titles_state_what_ids_and_quotes_do_not(
     hit = Hit(id, 0.5, text, title, {"path": id}, headings=headings)
 
     async def read(*_: object) -> dict[str, Any]:
-        return {"hits": [[hit_json(hit)]], "chance_score": None, "unfinished": ""}
+        return {"hits": [[hit]], "chance_score": None, "unfinished": ""}
 
     async with Client(agents_server(["i"], read)) as client:
         (passage,) = (await called(client, "search", query="tap"))["passages"]

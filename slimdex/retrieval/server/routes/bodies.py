@@ -8,12 +8,14 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Coroutine
+from functools import reduce
+from operator import or_
 from typing import Annotated, Any, Literal
 
 from fastapi import Depends, Request
 from fastapi.responses import Response
 from fastapi.routing import APIRoute
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
 from pydantic_core import PydanticCustomError
 from starlette.exceptions import HTTPException
 
@@ -22,6 +24,7 @@ from slimdex.indexes.json_text import received
 from slimdex.indexes.options import REDUCERS
 
 from ...documents import json_of
+from ...search.options import SEVERAL, Option, SearchOptions, options_of
 from ..limits import Limits
 from ..served_index import ServedIndex
 from ..service import Service
@@ -122,7 +125,7 @@ Where = Annotated[str, Field(json_schema_extra={"minLength": 1})]
 """A condition."""
 
 
-class SearchBody(Body):
+class Queries(Body):
     """One or several queries, as text or vectors; exactly one of the first four fields."""
 
     model_config = ConfigDict(
@@ -132,44 +135,48 @@ class SearchBody(Body):
     queries: list[Text] | None = Field(None, min_length=1, description="Several queries.")
     vector: Vector | None = Field(None, description="A query encoded elsewhere.")
     vectors: list[Vector] | None = Field(None, min_length=1, description="Several of them.")
-    limit: int = Field(
-        10, ge=1, description="Hits per query.", json_schema_extra={"maximum": Limits.hits}
-    )
-    where: Where | dict[str, Any] | None = Field(
-        None, description="A condition on the documents' columns: SQL, or a filter like OpenAI's."
-    )
-    glob: list[str] = Field(
-        [], description="Only files whose path matches one of these patterns: `*.py`."
-    )
-    regex: str | None = Field(
-        None, description="Only documents whose text matches this regular expression (RE2)."
-    )
-    group_by: Literal["document", "passage"] = Field(
-        "document", description="One hit per document or per passage."
-    )
-    candidates: int | None = Field(
-        None,
-        ge=0,
-        description="Rows to rescore, at least `limit`; 0: rank by codes alone. By default the "
-        "index's setting, or more beyond ten results.",
-    )
-    hybrid: Literal["auto", "off", "rrf"] | Annotated[float, Field(ge=0, le=1)] = Field(
-        "auto",
-        description="Lexical search beside semantic search: as `slimdex tune` chose, else by rule; "
-        "not at all; by ranks; or by a weight.",
-    )
-    min_score: float | None = Field(None, ge=-1, le=1, description="Smallest score of a hit.")
-    rerank: bool = Field(
-        False,
-        description="Let the service's model (`--rerank`) reorder the first hits; scores are then "
-        "the model's.",
-    )
-    excerpts: bool = Field(
-        False,
-        description="Also return the `excerpt` of each text with the query's words, and the places "
-        "of these, `marks`: pairs of offsets in the text, in characters; and its first and last "
-        "line, `excerpt_lines`.",
-    )
+
+
+IN_JSON: dict[str, tuple[Any, Any]] = {
+    "limit": (
+        Annotated[int, Field(ge=1, json_schema_extra={"maximum": Limits.hits})],
+        SearchOptions.limit,
+    ),
+    "where": (Where | dict[str, Any] | None, None),
+    "rerank": (bool, False),
+}
+"""Types and defaults of options that differ here: filters may be objects, for instance."""
+EXCERPTS = (
+    "Also return the `excerpt` of each text with the query's words, and the places of these, "
+    "`marks`: pairs of offsets in the text, in characters; and its first and last line, "
+    "`excerpt_lines`."
+)
+
+
+def in_json(option: Option) -> tuple[Any, Any]:
+    """Type of an option in JSON, with its bounds, and its default."""
+    if option.kind == SEVERAL:
+        return list[str], []
+    kinds: Any = {
+        str: Literal[option.choices] if option.choices else str,
+        int: Annotated[int, Field(ge=option.least, le=option.most)],
+        float: Annotated[float, Field(ge=option.least, le=option.most)],
+    }
+    return reduce(or_, [kinds.get(kind, kind) for kind in option.kinds]), option.default
+
+
+def search_body(options: type[SearchOptions]) -> type[Queries]:
+    """Create the body of a search, with all options that a service offers."""
+    made = dict[str, Any]()
+    for name, option in options_of(options).items():
+        if option.http is not None:
+            kind, default = IN_JSON.get(name) or in_json(option)
+            made[name] = (kind, Field(default, description=option.http or option.help))
+    made["excerpts"] = (bool, Field(False, description=EXCERPTS))
+    return create_model("SearchBody", __base__=Queries, __doc__=Queries.__doc__, **made)
+
+
+SearchBody: Any = search_body(SearchOptions)
 
 
 class HitBody(BaseModel):

@@ -17,7 +17,7 @@ from slimdex.indexes.errors import (
     InUseError,
     UnreadableError,
 )
-from slimdex.indexes.suggestions import did_you_mean
+from slimdex.indexes.suggestions import OTHERS, did_you_mean
 
 from ..limits import LimitError
 from ..service import NO_ENCODER, Service
@@ -37,19 +37,6 @@ KINDS = {
 """Type of pydantic's error -> what was expected, in JSON's words."""
 UNKNOWN_FIELD = "unknown_field"
 """Type of pydantic's error about a field of `unknown` name."""
-OTHER_NAMES = {
-    "limit": "k top_k topk n n_results num_results max_results max_num_results size count top",
-    "where": "filter filters condition",
-    "query": "q text search input question",
-    "queries": "texts inputs",
-    "min_score": "threshold score_threshold",
-    "rerank": "reranker rerank_model",
-    "id": "doc_id document_id path file",
-    "documents": "docs id ids text texts",
-    "text": "content body",
-    "metadata": "meta attributes payload",
-}
-"""Names here -> names of the same in other programs."""
 
 
 def explained(error: Exception, service: Service) -> tuple[int, str]:
@@ -97,7 +84,7 @@ def unknown(name: str, known: Iterable[str]) -> str:
     """
     known, name = [*known], name[:100]
     word = name.casefold().replace("-", "_")
-    meant = next((own for own in known if word in OTHER_NAMES.get(own, "").split()), None)
+    meant = next((own for own in known if word in OTHERS.get(own, ())), None)
     suggestion = did_you_mean(name, known) if meant is None else f"; did you mean {meant!r}?"
     expected = f"one of {', '.join(known)}" if known else "none"
     return f"{name!r}; expected {expected}{suggestion}"

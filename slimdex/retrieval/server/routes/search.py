@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import Response
@@ -16,7 +16,8 @@ from ...collection import Collection
 from ...commands import listing
 from ...documents import Hit, document_json, hit_json
 from ...search.excerpts import quoted, word_places
-from ...search.request import SearchRequest, narrowed
+from ...search.options import Reranker, SearchOptions, options_of
+from ...search.request import SearchRequest
 from ...store.columns import column_facts
 from ..access import Right
 from ..limits import Limits
@@ -43,9 +44,6 @@ from .bodies import (
 )
 from .openai import where_of
 
-if TYPE_CHECKING:
-    from ...search.reranking import CrossEncoder
-
 routes = APIRouter(
     route_class=JsonRoute,
     dependencies=[Depends(known_parameters)],
@@ -65,7 +63,7 @@ ONE_OF = "expected one of query, queries, vector and vectors"
 @routes.post("/indexes/{name}/search", responses=answer(FoundBody))
 async def search(index: Index, body: SearchBody, asked: Request) -> Response:
     """Search the documents closest in meaning to a query, or to each of several."""
-    where = narrowed(where_of(body.where, index.collection), body.glob, body.regex)
+    where = where_of(body.where, index.collection)
     request = _request(body, where, service_of(asked).reranker)
     found = await index.search(request)
     chance = await index.chance_score(request)
@@ -100,7 +98,7 @@ def _hit(hit: Hit, query: str, body: SearchBody) -> dict[str, Any]:
     }
 
 
-def _request(body: SearchBody, where: str | None, reranker: CrossEncoder | None) -> SearchRequest:
+def _request(body: SearchBody, where: str | None, reranker: Reranker | None) -> SearchRequest:
     if body.rerank and reranker is None:
         raise InputError("rerank=True: this service has no such model; expected false")
     ways = (body.query, body.queries, body.vector, body.vectors)
@@ -109,16 +107,11 @@ def _request(body: SearchBody, where: str | None, reranker: CrossEncoder | None)
     rows = body.vectors if body.vector is None else [body.vector]
     if len(lengths := {len(row) for row in rows or ()}) > 1:
         raise InputError(f"vectors of {sorted(lengths)} dimensions; expected equal ones")
+    options = {name: value for name, value in body if name in options_of(SearchOptions)}
     return SearchRequest(
         texts=body.queries if body.query is None else [body.query],
         vectors=None if rows is None else as_matrix(rows),
-        limit=body.limit,
-        where=where,
-        candidates=body.candidates,
-        group_by=body.group_by,
-        hybrid=body.hybrid,
-        min_score=body.min_score,
-        rerank=reranker if body.rerank else None,
+        **options | {"where": where, "rerank": reranker if body.rerank else None},
     )
 
 
