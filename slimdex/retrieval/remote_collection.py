@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode, urlsplit
 
 from slimdex.indexes.errors import InputError, InUseError
+from slimdex.indexes.suggestions import with_suggestions
 from slimdex.indexes.unicode_text import check_unicode
 
 from .base_collection import BaseCollection
@@ -33,6 +34,7 @@ PAGE = 200
 URL_FORM = "http://HOST/indexes/NAME"
 
 
+@with_suggestions
 class RemoteCollection(BaseCollection):
     """An index of a service, for programs that worked with a folder before.
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.errors import InputError
+from slimdex.indexes.suggestions import with_suggestions
 
 from .base import Lengths, check_unchanged, several
 from .model_folder import Prompts, read_folder
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from .runtimes.torch_runtime import SentenceNetwork
 
 
+@with_suggestions
 class TransformerEncoder:
     """Encoder from any transformers or sentence-transformers model with hidden states.
 
