@@ -21,15 +21,17 @@ def last_tag() -> str | None:
 
 
 def losses(old: griffe.Module, new: griffe.Module) -> Iterator[str]:
-    """Yield a line for each change of the names in `__all__` that can break a program."""
+    """Yield a line for each change of public names that can break a program."""
     for breakage in griffe.find_breaking_changes(_public(old), _public(new)):
         yield breakage.explain(griffe.ExplanationStyle.MARKDOWN)
 
 
 def _public(package: griffe.Module) -> griffe.Module:
-    """Return a module of the names in `__all__` alone, without the package's own modules."""
+    """Return a module of the names that a package imports from its own modules."""
     names = griffe.Module(package.name)
-    names.members.update({str(name): package.members[str(name)] for name in package.exports or ()})
+    for name, member in package.members.items():
+        if isinstance(member, griffe.Alias) and member.target_path.startswith(f"{package.name}."):
+            names.members[name] = member
     return names
 
 

@@ -14,13 +14,14 @@ from .options import AUTO, REDUCERS, Choices
 from .reducers.linear import Identity, Whitening, principal_axes
 from .reducers.moments import Moments
 from .reducers.reducer import Reducer, reducer_class
-from .suggestions import check_choice
+from .suggestions import check_choice, with_suggestions
 from .vectors.vector_file import VectorFile
 
 MOST_CANDIDATES = 1 << 40
 """More than the rows of any index; the catalog can't store numbers beyond 64 bits."""
 
 
+@with_suggestions
 @dataclass(frozen=True)
 class Settings(Choices):
     """Settings for reducing, encoding and rescoring vectors.

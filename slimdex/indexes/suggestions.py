@@ -82,48 +82,54 @@ def _folded(word: str) -> str:
 
 
 def with_suggestions(public: T) -> T:
-    """Refuse unexpected keyword arguments of a function, or of a class's public methods.
+    """Decorate a function, or a class's own public methods: suggest keyword arguments.
 
-    A class is changed in place, with its bases in this package; what is changed already stays.
+    A call with an unexpected keyword raises a `TypeError` that names the one that is meant.
 
-    >>> def search(query, limit=10): ...
-    >>> with_suggestions(search)("a", top_k=3)
+    >>> @with_suggestions
+    ... def search(query, limit=10): ...
+    >>> search("a", top_k=3)
     Traceback (most recent call last):
     ...
     TypeError: search() got an unexpected keyword argument 'top_k'; did you mean 'limit'?
     """
     if isfunction(public):
-        return cast(T, _checked(public))
-    for base in getattr(public, "__mro__", ()):
-        if not base.__module__.startswith(f"{__name__.partition('.')[0]}."):
+        return cast(T, _suggesting(public))
+    for name, member in list(vars(public).items()):
+        if name.startswith("_") and name != "__init__":
             continue
-        for name, found in list(vars(base).items()):
-            if name.startswith("_") and name != "__init__":
-                continue
-            if isinstance(found, classmethod | staticmethod):
-                setattr(base, name, type(found)(_checked(found.__func__)))
-            elif isfunction(found):
-                setattr(base, name, _checked(found))
+        if isinstance(member, classmethod | staticmethod):
+            setattr(public, name, type(member)(_suggesting(member.__func__)))
+        elif isfunction(member):
+            setattr(public, name, _suggesting(member))
     return public
 
 
-def _checked(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a function, unless it takes any keyword or is wrapped."""
+def _suggesting(function: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(function)
+    def called(*args: Any, **named: Any) -> Any:
+        try:
+            return function(*args, **named)
+        except TypeError:
+            unknown, names = _unknown(function, named)
+            if not unknown:
+                raise
+            call = function.__qualname__.removesuffix(".__init__")
+            meant = suggested(unknown[0], names - named.keys())
+            reason = f"{call}() got an unexpected keyword argument {unknown[0]!r}{meant}"
+            raise TypeError(reason) from None
+
+    return called
+
+
+def _unknown(function: Callable[..., Any], named: Iterable[str]) -> tuple[list[str], set[str]]:
+    """Keywords that a function doesn't take, and those that it takes."""
     parameters = signature(function).parameters.values()
-    if hasattr(function, "__wrapped__") or any(p.kind == Parameter.VAR_KEYWORD for p in parameters):
-        return function
     positional = Parameter.POSITIONAL_ONLY, Parameter.VAR_POSITIONAL
     names = {p.name for p in parameters if p.kind not in positional}
-
-    @wraps(function)
-    def checked(*args: Any, **named: Any) -> Any:
-        if unknown := [name for name in named if name not in names]:
-            called = function.__qualname__.removesuffix(".__init__")
-            meant = suggested(unknown[0], names - named.keys())
-            raise TypeError(f"{called}() got an unexpected keyword argument {unknown[0]!r}{meant}")
-        return function(*args, **named)
-
-    return checked
+    if any(p.kind == Parameter.VAR_KEYWORD for p in parameters):
+        return [], names
+    return [name for name in named if name not in names], names
 
 
 def suggested(word: str, names: Iterable[str]) -> str:

@@ -11,6 +11,7 @@ import numpy as np
 
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.settings import Settings, as_settings
+from slimdex.indexes.suggestions import with_suggestions
 
 from .documents import Document, Hit, id_text, id_texts, is_several
 from .search.request import Searchable
@@ -25,6 +26,7 @@ Id = str | int | UUID
 Several = list[str] | list[int] | list[Id] | tuple[Id, ...]
 
 
+@with_suggestions
 class BaseCollection(Searchable):
     """Documents by id, by condition and by search, in a folder or behind a service."""
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from slimdex.indexes.errors import InputError, shortened_repr
 from slimdex.indexes.settings import as_settings
+from slimdex.indexes.suggestions import with_suggestions
 
 from .atomic_files import ExistsError, index_name
 from .base_collection import BaseCollection
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 LOG = logging.getLogger("slimdex")
 
 
+@with_suggestions
 class Collection(BaseCollection):
     """Documents that can be searched by meaning.
 

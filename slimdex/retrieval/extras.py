@@ -21,8 +21,8 @@ MODULES = {
     ),
     "bench": ("scipy",),
     "files": (
-        *("charset_normalizer", "lxml", "markdown_it", "pypdfium2", "python_calamine"),
-        *("selectolax", "watchfiles", "yaml", "zstandard"),
+        *("backports", "charset_normalizer", "lxml", "markdown_it", "pypdfium2", "python_calamine"),
+        *("selectolax", "watchfiles", "yaml"),
     ),
     "code": (
         "tree_sitter",
@@ -33,8 +33,8 @@ MODULES = {
         *("tree_sitter_rust", "tree_sitter_scala", "tree_sitter_swift", "tree_sitter_typescript"),
     ),
     "serve": (
-        *("anyio", "fastapi", "httptools", "mcp", "prometheus_client", "pydantic"),
-        *("pydantic_core", "starlette", "swagger_ui_bundle", "uvicorn", "uvloop"),
+        *("anyio", "fastapi", "fastapi_offline", "httptools", "mcp", "prometheus_client"),
+        *("pydantic", "pydantic_core", "starlette", "uvicorn", "uvloop"),
     ),
     "languages": ("py3langid",),
     "torch": ("torch", "transformers"),

@@ -11,6 +11,7 @@ from urllib.parse import quote, urlencode, urlsplit
 import numpy as np
 
 from slimdex.indexes.errors import InputError, InUseError
+from slimdex.indexes.suggestions import with_suggestions
 from slimdex.indexes.unicode_text import check_unicode
 
 from .base_collection import BaseCollection
@@ -35,6 +36,7 @@ PAGE = 200
 URL_FORM = "http://HOST/indexes/NAME"
 
 
+@with_suggestions
 class RemoteCollection(BaseCollection):
     """An index of a service, for programs that worked with a folder before.
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from ..arrays import SCAN_ROWS, Matrix, as_matrix, batches
 from ..errors import InputError
 from ..execution.threads import decomposition, eigh, product, threads_for
+from ..suggestions import with_suggestions
 from ..tensors import check_tensor, load_fitted, save_fitted
 from ..vectors.vector_file import VectorFile
 from .moments import Moments
@@ -108,6 +109,7 @@ class Linear(Reducer):
         check_tensor(path, "components", self.components_, shape, np.float32)
 
 
+@with_suggestions
 class Whitening(Linear):
     """``(x - beta*mean) U_k diag(lambda_k^(-gamma/2))``.
 

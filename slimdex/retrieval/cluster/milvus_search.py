@@ -17,6 +17,7 @@ from slimdex.indexes.arrays import LARGEST, Matrix, Rows, as_matrix, batches
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.options import candidates_for, usual_candidates
 from slimdex.indexes.ranking import stacked
+from slimdex.indexes.suggestions import with_suggestions
 
 from ..encoders.adapters import as_encoder
 from ..encoders.base import Encoder
@@ -49,6 +50,7 @@ from .milvus_server import (
 NOTHING_FOUND = ScoredRows(np.empty(0, np.float32), np.empty(0, np.int64))
 
 
+@with_suggestions
 class MilvusCollection(Searchable):
     """Documents searched by meaning and words in Milvus.
 

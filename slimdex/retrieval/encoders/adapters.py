@@ -11,6 +11,7 @@ import numpy as np
 from slimdex.indexes.arrays import Matrix, as_matrix
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.json_text import parsed, written
+from slimdex.indexes.suggestions import with_suggestions
 
 from .base import Encoder, checked_encoder
 
@@ -130,6 +131,7 @@ class SentenceTransformersEncoder:
         }
 
 
+@with_suggestions
 class GivenEncoder:
     """Placeholder for the encoder of an index of given vectors; it can't encode."""
 

@@ -8,15 +8,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.errors import InputError
+from slimdex.indexes.suggestions import with_suggestions
 
 from .base import Lengths, check_unchanged, several
 from .model_folder import Prompts, read_folder
 from .models import DEFAULT_MODEL, find_model, known_prompts
-from .pooling import PLAIN_MODES, Pooling, parse_pooling
+from .pooling import parse_pooling
 from .runtimes.network_loader import NetworkLoader
 from .runtimes.openvino_runtime import PRECISIONS, Batch, OpenVinoRuntime, Runtime
 from .tokens import Tokenizer, checked_length, groups, token_batches
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from .runtimes.torch_runtime import SentenceNetwork
 
 
+@with_suggestions
 class TransformerEncoder:
     """Encoder from any transformers or sentence-transformers model with hidden states.
 
@@ -88,7 +89,6 @@ class TransformerEncoder:
         if own == Prompts():
             own = Prompts(*known_prompts(self._files.name))
         self.prompts = own.replaced(query_prompt, document_prompt)
-        self._layer_runtimes: dict[str, Runtime] = {}
         self._runtime, facts, tokenizer = self._loader.load(precision)
         self.dim, self.width, self.layers = facts.dim, facts.width, facts.layers
         self.pad_id = facts.pad_id
@@ -184,7 +184,7 @@ class TransformerEncoder:
 
     def _with(self, runtime: Runtime) -> TransformerEncoder:
         other = copy(self)
-        other._runtime, other._layer_runtimes = runtime, {}
+        other._runtime = runtime
         return other
 
     def encode(self, texts: str | Sequence[str]) -> Matrix:
@@ -198,7 +198,7 @@ class TransformerEncoder:
         """
         out = np.empty((len(texts), self.dim), dtype=np.float32)
         lengths = np.zeros((len(texts), 2), dtype=np.int64)
-        return self._run(self._runtime, texts, self.prompts.document, out, lengths), lengths
+        return self._run(texts, self.prompts.document, out, lengths), lengths
 
     def encode_ids(self, ids: Sequence[list[int]]) -> Matrix:
         """Encode token ids, including special ones, to vectors (n, dim)."""
@@ -212,27 +212,11 @@ class TransformerEncoder:
         """Encode queries to vectors (n, dim), with the query prompt."""
         return self._encode(several(texts), self.prompts.query)
 
-    def encode_layers(self, texts: str | Sequence[str], mode: str = "mean") -> NDArray[np.float32]:
-        """Return pooled vectors of all layers, (n, layers + 1, width), from one pass.
-
-        Layer 0 is the embedding output. The folder's pooling and head are not applied.
-
-        Raises `InputError` if `mode` is not one of `PLAIN_MODES`.
-        """
-        pooling = parse_pooling(mode)
-        if pooling != Pooling(mode) or mode not in PLAIN_MODES:
-            raise InputError(f"mode={mode!r}; expected {', '.join(PLAIN_MODES)}")
-        texts = several(texts)
-        out = np.empty((len(texts), self.layers + 1, self.width), dtype=np.float32)
-        if mode not in self._layer_runtimes:
-            self._layer_runtimes[mode] = self._loader.load_layers(mode, self.precision)
-        return self._run(self._layer_runtimes[mode], texts, self.prompts.document, out)
-
     def _encode(self, texts: Sequence[str], prompt: str) -> Matrix:
         if len(texts) == 1:
             return self._one(texts[0], prompt)
         out = np.empty((len(texts), self.dim), dtype=np.float32)
-        return self._run(self._runtime, texts, prompt, out)
+        return self._run(texts, prompt, out)
 
     def _one(self, text: str, prompt: str = "") -> Matrix:
         """Encode one text, without batching or sorting."""
@@ -241,24 +225,18 @@ class TransformerEncoder:
         return vector
 
     def _run(
-        self,
-        runtime: Runtime,
-        texts: Sequence[str],
-        prompt: str,
-        out: NDArray[np.float32],
-        lengths: Lengths | None = None,
-    ) -> NDArray[np.float32]:
-        """Fill `out` (n, ...) with the runtime's output for each text."""
-        not_pooled = self._not_pooled(prompt) if runtime is self._runtime else 0
+        self, texts: Sequence[str], prompt: str, out: Matrix, lengths: Lengths | None = None
+    ) -> Matrix:
+        """Fill `out` (n, dim) with the vectors of texts."""
+        not_pooled = self._not_pooled(prompt)
         for group in groups(texts):
             found = list(self._tokenizer.ids_and_lengths(texts[group], prompt))
             ids = [one for one, _ in found]
             if lengths is not None:
                 lengths[group] = [(length, len(one)) for one, length in found]
             rows = list(token_batches([len(one) for one in ids], self.batch_tokens))
-            for vectors, batch in zip(
-                runtime.run(self._padded(ids, rows, not_pooled)), rows, strict=True
-            ):
+            outputs = self._runtime.run(self._padded(ids, rows, not_pooled))
+            for vectors, batch in zip(outputs, rows, strict=True):
                 out[group.start + np.array(batch)] = vectors
         return out
 

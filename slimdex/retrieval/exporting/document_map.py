@@ -24,6 +24,7 @@ import numpy as np
 
 from slimdex.indexes.arrays import Matrix, Rows, normalize_rows
 from slimdex.indexes.execution.progress import progress
+from slimdex.indexes.suggestions import with_suggestions
 
 from ..atomic_files import check_new, index_name, publish_file
 from ..collection import Collection
@@ -64,6 +65,7 @@ class DocumentMap:
     clusters: Sequence[str]  # their names, the largest first
 
 
+@with_suggestions
 def write_map(collection: Collection, path: str | Path, *, where: str | None = None) -> DocumentMap:
     """Write a page with a point for each document, at most 50,000: near ones are about the same.
 

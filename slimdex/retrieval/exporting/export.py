@@ -9,6 +9,7 @@ import numpy as np
 
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.reducers.layers import Dense
+from slimdex.indexes.suggestions import with_suggestions
 
 from ..atomic_files import check_new, publish_file, publish_folder
 from ..collection import Collection
@@ -40,6 +41,7 @@ class Exported:
     notes: list[str]  # for the user
 
 
+@with_suggestions
 def export(
     collection: Collection,
     path: str | Path,

@@ -28,6 +28,7 @@ from slimdex.indexes.bounds import betting_bound
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.options import AUTO
 from slimdex.indexes.settings import Settings
+from slimdex.indexes.suggestions import with_suggestions
 
 from ..atomic_files import in_units
 from ..store.state import Certificate
@@ -44,6 +45,7 @@ Shares = NDArray[np.float64]
 """(q,): agreement of each query."""
 
 
+@with_suggestions
 @dataclass(frozen=True)
 class Target:
     """Target of tuning.

@@ -13,6 +13,7 @@ import numpy as np
 from slimdex.indexes.arrays import Matrix, array_of, as_matrix
 from slimdex.indexes.errors import InputError, shortened_repr
 from slimdex.indexes.execution.progress import progress
+from slimdex.indexes.suggestions import with_suggestions
 from slimdex.indexes.unicode_text import check_unicode
 
 from ..documents import Hit
@@ -28,6 +29,7 @@ Hits = list[list[Hit]]
 ANYWHERE = "**/"
 
 
+@with_suggestions
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SearchRequest(SearchOptions):
     """A search for one or several queries: these, and the options of `Collection.search`.
@@ -218,6 +220,7 @@ def _loaded(name: Any) -> Reranker:
     return cross_encoder(name)
 
 
+@with_suggestions
 class Searchable(ABC):
     """Documents that can be searched semantically."""
 

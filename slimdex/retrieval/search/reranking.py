@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from slimdex.indexes.arrays import batches
 from slimdex.indexes.errors import InputError, SlimdexError
+from slimdex.indexes.suggestions import with_suggestions
 
 from ..documents import Hit, content
 from ..encoders.models import find_model
@@ -34,6 +35,7 @@ def cross_encoder(model: str) -> CrossEncoder:
     return CrossEncoder(model)
 
 
+@with_suggestions
 class CrossEncoder:
     """A transformer with one score for a pair of texts.
 

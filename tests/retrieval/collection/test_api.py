@@ -287,7 +287,6 @@ def test_keywords_of_classes_and_functions_too(tmp_path: Path) -> None:
         (Target, "agrement", "agreement"),
         (SearchRequest, "text", "texts"),
         (GivenEncoder, "dimensions", "dim"),
-        (Document, "meta", "metadata"),
         (slimdex.export, "format", "to"),
         (slimdex.write_map, "filter", "where"),
     ]

@@ -77,7 +77,7 @@ def test_vectors_depend_neither_on_batch_size_nor_on_order(tiny_bert: Path) -> N
         large.encode(words), np.concatenate([large.encode(text) for text in words]), atol=1e-5
     )
     assert (large.max_length, large.encode([]).shape) == (64, (0, 32))
-    for encode in (large.encode, large.encode_queries, large.encode_layers):
+    for encode in (large.encode, large.encode_queries):
         np.testing.assert_array_equal(encode("the cat"), encode(["the cat"]))
     assert large.count_tokens("the cat") == 4
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.errors import InputError
+from slimdex.indexes.suggestions import with_suggestions
 
 from ..base import (
     FINGERPRINT_TEXTS,
@@ -41,6 +42,7 @@ BYTES_PER_TOKEN = 3
 """Bytes of UTF-8 that are counted as a token; English has 4 to 5, Chinese 3 to a character."""
 
 
+@with_suggestions
 class HttpEncoder:
     """Encoder that runs in a server, asked over HTTP.
 

@@ -24,7 +24,6 @@ from .bert_folder import (
     buckets,
     dense,
     read_bert,
-    read_family,
 )
 from .openvino_runtime import Conversion, openvino_library
 
@@ -49,22 +48,6 @@ def built_network(folder: SentenceFolder, pooling: Pooling) -> Conversion | None
         pooled = pool(states, given[1], pooling)
     vectors = with_head(pooled, folder.head)
     return Conversion(facts, tokenizer, _model(vectors, given), family.weights.release)
-
-
-def built_layers(folder: SentenceFolder, mode: str) -> Any | None:
-    """Build the network that pools every layer, with outputs (batch, layers + 1, width).
-
-    None if torch is needed.
-    """
-    family = read_family(folder)
-    if family is None:
-        return None
-    given = _inputs()
-    pooled = [
-        ops().unsqueeze(POOLERS[mode](state, given[1]), scalar(1))
-        for state in _Network(family).states(*given)
-    ]
-    return _model(ops().concat(pooled, 1), given)
 
 
 class _Network:

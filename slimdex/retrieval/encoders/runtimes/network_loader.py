@@ -27,7 +27,7 @@ from ..models import ModelFiles, weights_sha256
 from ..pooling import Pooling
 from ..tokens import fast_tokenizer
 from .bert_numpy import QuickRuntime, first_texts, starts_quickly
-from .bert_openvino import built_layers, built_network
+from .bert_openvino import built_network
 from .openvino_runtime import (
     Conversion,
     Facts,
@@ -106,23 +106,6 @@ class NetworkLoader:
             model = kept.model if kept else model
         progress("converting the model", 1, 1)
         return OpenVinoRuntime(model, precision), facts, tokenizer
-
-    def load_layers(self, mode: str, precision: str) -> Runtime:
-        """Build or convert the network that pools every layer by a mode."""
-        if not self._trusted and not _on_gpu(precision):
-            with self._explained():
-                built = built_layers(self._folder, mode)
-            if built is not None:
-                return OpenVinoRuntime(built, precision)
-
-        self._require_torch()
-        from .torch_runtime import LayersNetwork, TorchRuntime, openvino_model
-
-        network = LayersNetwork(self._transformer.module, mode).eval()
-        model = openvino_model(network, precision, self._transformer)
-        if model is None:
-            return TorchRuntime(network, precision)
-        return OpenVinoRuntime(model, precision)
 
     def network(self) -> SentenceNetwork:
         """Load the network in torch, on the CPU, in float32."""

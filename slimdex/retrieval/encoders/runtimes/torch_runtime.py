@@ -109,22 +109,6 @@ class SentenceNetwork(nn.Module):
         return vectors
 
 
-class LayersNetwork(nn.Module):
-    """Network from ids and mask (n, seq) to a vector for each layer, (n, layers + 1, width)."""
-
-    def __init__(self, transformer: nn.Module, mode: str) -> None:
-        super().__init__()
-        self.transformer, self.mode = transformer, mode
-
-    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
-        states = self.transformer(
-            input_ids=input_ids, attention_mask=attention_mask, output_hidden_states=True
-        ).hidden_states
-        layers = range(len(states))
-        pooled = [pool(states, attention_mask, Pooling(self.mode, (i,))) for i in layers]
-        return torch.stack(pooled, dim=1).float()
-
-
 class TorchRuntime:
     """Torch runtime, on a GPU if there is one, else on the CPU.
 

@@ -37,6 +37,7 @@ LONGEST_WORD = 1 << 12
 """Limits in bytes: a longer line or word is refused before it is read to its end."""
 MOST_DIMENSIONS = 1 << 14
 CHUNK = 1 << 22
+"""Bytes read or parsed at once."""
 EXPECTED_LINES = "expected word vectors, a word and its numbers a line"
 WEIGHTS = (".safetensors", ".onnx", ".pt", ".pth", ".ckpt")
 """Endings of files of weights, which are not enough to run a model."""
@@ -55,6 +56,7 @@ LAYOUT = 1
 FACTS, WORDS, VECTORS = "facts.json", "words.txt", "vectors.f32"
 BATCH = 4096
 """Vectors buffered before they are written."""
+LARGEST = float(np.finfo(np.float32).max)
 _NOT_TEXT = re.compile(rb"[^\t\n\r -~]")
 
 
@@ -238,17 +240,23 @@ def _text_words(
 ) -> Iterator[Word]:
     """Yield the words of a text file; a word may contain spaces, so numbers are the last fields."""
     while line:
-        fields = _fields(line)
-        if len(fields) <= dim or (len(fields) > dim + 1 and _is_number(fields[-1 - dim])):
-            numbers = sum(map(_is_number, fields[1:]))
-            raise InputError(f"{path}: line {number}: {numbers} numbers; expected a word and {dim}")
-        vector = _vector(fields[-dim:])
-        if vector is None:
-            wrong = next(field for field in fields[-dim:] if _vector([field]) is None)
-            raise InputError(f"{path}: line {number}: {_shown(wrong)}; expected a finite number")
-        yield _decoded(path, b" ".join(fields[:-dim]), f"line {number}"), vector
-        number += 1
-        line = _line(path, file, number)
+        first = number
+        words = list[str]()
+        numbers = list[str]()
+        size = 0
+        while line and size < CHUNK:
+            word, *fields = _fields(line, dim)
+            if len(fields) < dim or (b" " in word and _is_number(word.rpartition(b" ")[2])):
+                found = sum(map(_is_number, _fields(line)[1:]))
+                raise InputError(
+                    f"{path}: line {number}: {found} numbers; expected a word and {dim}"
+                )
+            words.append(_decoded(path, word, f"line {number}"))
+            numbers.append(b" ".join(fields).decode("ascii", "replace"))
+            size += len(line)
+            number += 1
+            line = _line(path, file, number)
+        yield from zip(words, _vectors(path, numbers, first), strict=True)
 
 
 def _binary_words(path: Path, file: io.BufferedReader, count: int, dim: int) -> Iterator[Word]:
@@ -304,30 +312,37 @@ def _decoded(path: Path, word: bytes, place: str) -> str:
     return text
 
 
-def _fields(line: bytes) -> list[bytes]:
+def _fields(line: bytes, last: int = -1) -> list[bytes]:
+    """Fields of a line; with `last`, everything before that many of them is one field."""
     stripped = line.rstrip(b" \r\n")
-    return stripped.split(b"\t" if b"\t" in stripped and b" " not in stripped else b" ")
+    return stripped.rsplit(b" " if b" " in stripped else b"\t", last)
 
 
-def _vector(fields: list[bytes]) -> NDArray[np.float32] | None:
-    """Parse numbers; None if one is invalid or not finite."""
-    if any(b"_" in field for field in fields):  # Python accepts 1_000
-        return None
+def _vectors(path: Path, lines: list[str], first: int) -> Matrix:
+    """Parse lines of numbers; `first` is the number of the first line in the file."""
     try:
-        exact = np.array([*map(float, fields)], dtype=np.float64)
+        exact = np.loadtxt(lines, np.float64, comments=None, delimiter=" ", ndmin=2)
+        with np.errstate(over="ignore"):
+            vectors: Matrix = exact.astype(np.float32)
+        if np.isfinite(vectors).all():
+            return vectors
     except ValueError:
-        return None
-    with np.errstate(over="ignore"):
-        vector = exact.astype(np.float32)
-    return vector if np.isfinite(vector).all() else None
+        pass
+    place, wrong = next(
+        (number, field)
+        for number, line in enumerate(lines, first)
+        for field in line.split(" ")
+        if not _is_number(field) or not abs(float(field)) <= LARGEST
+    )
+    raise InputError(f"{path}: line {place}: {shortened(wrong, 60)}; expected a finite number")
 
 
-def _is_number(field: bytes) -> bool:
+def _is_number(field: bytes | str) -> bool:
     try:
         float(field)
     except ValueError:
         return False
-    return b"_" not in field
+    return "_" not in str(field)  # Python accepts 1_000
 
 
 def _shown(data: bytes) -> str:

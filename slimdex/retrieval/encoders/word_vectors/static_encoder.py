@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from slimdex.indexes.arrays import Matrix, Rows, batches, normalize_rows
 from slimdex.indexes.errors import InputError, shortened
 from slimdex.indexes.execution.threads import eigh, product
+from slimdex.indexes.suggestions import with_suggestions
 
 from ..base import check_unchanged, several
 from ..model_folder import Prompts
@@ -48,6 +49,7 @@ def has_word_vectors(model: str) -> bool:
     return Path(model).is_file() or static_place(find_model(model).folder) is not None
 
 
+@with_suggestions
 class StaticEncoder:
     """Encoder that averages word vectors, pretrained or distilled; it runs no network.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from fastapi import APIRouter, Request
 from fastapi.openapi.docs import get_swagger_ui_html
@@ -62,7 +61,7 @@ def _sent(path: Path, request: Request, headers: Mapping[str, str] = FRESH) -> R
 async def docs() -> HTMLResponse:
     """Interactive documentation of the API."""
     return get_swagger_ui_html(
-        openapi_url="docs/openapi.json",
+        openapi_url="openapi.json",
         title="slimdex",
         swagger_js_url=f"docs/{SWAGGER[0]}",
         swagger_css_url=f"docs/{SWAGGER[1]}",
@@ -70,21 +69,14 @@ async def docs() -> HTMLResponse:
     )
 
 
-@routes.get("/docs/openapi.json", include_in_schema=False)
-async def docs_api(request: Request) -> dict[str, Any]:
-    """The API in version 3.0, the newest that this Swagger UI knows."""
-    api: dict[str, Any] = request.app.openapi()
-    return api | {"openapi": "3.0.3"}
-
-
 @routes.get("/docs/{name}", include_in_schema=False)
 async def docs_part(name: str, request: Request) -> Response:
     """Files of the API's documentation."""
-    from swagger_ui_bundle import swagger_ui_path
+    import fastapi_offline
 
     if name not in SWAGGER:
         raise HTTPException(404, f"{name[:100]!r}; expected a part of the page")
-    return _sent(Path(swagger_ui_path) / name, request)
+    return _sent(Path(fastapi_offline.__file__).parent / "static" / name, request)
 
 
 @routes.get("/health", responses=answer(StatusBody) | errors((400, 403)))

@@ -1,8 +1,8 @@
 """Decoding of text in any encoding.
 
 Charset labels and decoders are those of the WHATWG standard (https://encoding.spec.whatwg.org),
-where a label means the largest encoding in use under its name: `us-ascii` is windows-1252. Python's
-codecs do the work; what they lack is added here.
+where a label means the largest encoding in use under its name: `us-ascii` is windows-1252.
+webencodings has the labels, and Python the decoders; characters that these lack are added here.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
+
+import webencodings
 
 from .limits import UnreadableError
 
@@ -52,63 +54,6 @@ REPLACEMENT = "\ufffd"
 """Stands for bytes that can't be decoded."""
 MOST_UNDECODABLE = 0.2
 """Share of undecodable characters above which a label is wrong."""
-LABELS = {
-    label: codec
-    for codec, labels in {
-        "utf-8": "unicode-1-1-utf-8 unicode11utf8 unicode20utf8 utf-8 utf8 x-unicode20utf8",
-        "cp866": "866 cp866 csibm866 ibm866",
-        "iso8859-2": "csisolatin2 iso-8859-2 iso-ir-101 iso8859-2 iso88592 iso_8859-2 "
-        "iso_8859-2:1987 l2 latin2",
-        "iso8859-3": "csisolatin3 iso-8859-3 iso-ir-109 iso8859-3 iso88593 iso_8859-3 "
-        "iso_8859-3:1988 l3 latin3",
-        "iso8859-4": "csisolatin4 iso-8859-4 iso-ir-110 iso8859-4 iso88594 iso_8859-4 "
-        "iso_8859-4:1988 l4 latin4",
-        "iso8859-5": "csisolatincyrillic cyrillic iso-8859-5 iso-ir-144 iso8859-5 iso88595 "
-        "iso_8859-5 iso_8859-5:1988",
-        "iso8859-6": "arabic asmo-708 csiso88596e csiso88596i csisolatinarabic ecma-114 "
-        "iso-8859-6 iso-8859-6-e iso-8859-6-i iso-ir-127 iso8859-6 iso88596 iso_8859-6 "
-        "iso_8859-6:1987",
-        "iso8859-7": "csisolatingreek ecma-118 elot_928 greek greek8 iso-8859-7 iso-ir-126 "
-        "iso8859-7 iso88597 iso_8859-7 iso_8859-7:1987 sun_eu_greek",
-        "iso8859-8": "csiso88598e csiso88598i csisolatinhebrew hebrew iso-8859-8 iso-8859-8-e "
-        "iso-8859-8-i iso-ir-138 iso8859-8 iso88598 iso_8859-8 iso_8859-8:1988 logical visual",
-        "iso8859-10": "csisolatin6 iso-8859-10 iso-ir-157 iso8859-10 iso885910 l6 latin6",
-        "iso8859-13": "iso-8859-13 iso8859-13 iso885913",
-        "iso8859-14": "iso-8859-14 iso8859-14 iso885914",
-        "iso8859-15": "csisolatin9 iso-8859-15 iso8859-15 iso885915 iso_8859-15 l9",
-        "iso8859-16": "iso-8859-16",
-        "koi8-r": "cskoi8r koi koi8 koi8-r koi8_r",
-        "koi8-u": "koi8-ru koi8-u",
-        "mac-roman": "csmacintosh mac macintosh x-mac-roman",
-        "mac-cyrillic": "x-mac-cyrillic x-mac-ukrainian",
-        "cp874": "dos-874 iso-8859-11 iso8859-11 iso885911 tis-620 windows-874",
-        "cp1250": "cp1250 windows-1250 x-cp1250",
-        "cp1251": "cp1251 windows-1251 x-cp1251",
-        "cp1252": "ansi_x3.4-1968 ascii cp1252 cp819 csisolatin1 ibm819 iso-8859-1 iso-ir-100 "
-        "iso8859-1 iso88591 iso_8859-1 iso_8859-1:1987 l1 latin1 us-ascii windows-1252 x-cp1252",
-        "cp1253": "cp1253 windows-1253 x-cp1253",
-        "cp1254": "cp1254 csisolatin5 iso-8859-9 iso-ir-148 iso8859-9 iso88599 iso_8859-9 "
-        "iso_8859-9:1989 l5 latin5 windows-1254 x-cp1254",
-        "cp1255": "cp1255 windows-1255 x-cp1255",
-        "cp1256": "cp1256 windows-1256 x-cp1256",
-        "cp1257": "cp1257 windows-1257 x-cp1257",
-        "cp1258": "cp1258 windows-1258 x-cp1258",
-        "gb18030": "chinese csgb2312 csiso58gb231280 gb18030 gb2312 gb_2312 gb_2312-80 gbk "
-        "iso-ir-58 x-gbk",
-        "big5hkscs": "big5 big5-hkscs cn-big5 csbig5 x-x-big5",
-        "euc_jp": "cseucpkdfmtjapanese euc-jp x-euc-jp",
-        "iso2022_jp": "csiso2022jp iso-2022-jp",
-        "cp932": "csshiftjis ms932 ms_kanji shift-jis shift_jis sjis windows-31j x-sjis",
-        "cp949": "cseuckr csksc56011987 euc-kr iso-ir-149 korean ks_c_5601-1987 ks_c_5601-1989 "
-        "ksc5601 ksc_5601 windows-949",
-        "utf-16-be": "unicodefffe utf-16be",
-        "utf-16-le": "csunicode iso-10646-ucs-2 ucs-2 unicode unicodefeff utf-16 utf-16le",
-        "x-user-defined": "x-user-defined",
-    }.items()
-    for label in labels.split()
-}
-"""The standard's labels -> names of codecs. Browsers refuse a few others, such as iso-2022-kr and
-hz-gb-2312, which Python reads."""
 PAIRS = frozenset(["gb18030", "big5hkscs", "euc_jp", "cp932", "cp949"])
 """Codecs of one to four bytes per character."""
 MULTIBYTE = PAIRS | {"utf-8", "utf-16-be", "utf-16-le", "iso2022_jp"}
@@ -127,22 +72,6 @@ CORRECTED: Mapping[str, Mapping[int, int | str]] = {
     "koi8-u": str.maketrans("╝╬", "ўЎ"),
 }
 """Codec -> characters that Python reads differently -> the standard's."""
-BIG5_877A = "㡵𡵓𣚞𦀡㻬"
-BIG5_87A1 = (
-    "𥣞㫵竼龗𤅡𨤍𣇪𠪊𣉞䌊蒄龖鐯䤰蘓墖靊鈘秐稲晠権袝瑌篅枂稬剏遆㓦珄𥶹瓆鿇垳䤯呌䄱𣚎堘穲𧭥讏䚮𦺈䆁"
-    "𥶙箮𢒼鿈𢓁𢓉𢓌鿉蔄𣖻䂴鿊䓡𪷿拁灮鿋"
-)
-BIG5_A3C0 = "".join(map(chr, [*range(0x2400, 0x2420), 0x2421, 0x20AC]))
-BIG5 = """
-8e69箸 8e6f簆 8e7e糎 8eab緒 8eb4縝 8ecd者 8ed0耨 8f57菁 8f69蒨 8f6e萏 8fcb覦 8fcc覩 8ffe起
-906d都 907a銹 90dc靜 90f1響 91bf鼖 9244蔃 92af兙 92b0兛 92b1兝 92b2兞 92c8鍮 92d1瑹 9447浧
-94ca禛 95d9邗 9644靝 96ed瀞 96fc嬨 9b76爁 9b78矗 9b7b纇 9bc6駖 9bde釔 9bec惞 9bf6澶 9c42輶
-9c53侻 9c62營 9c68鄄 9c6b鷰 9c77菏 9cbc尐 9cbd秣 9cd0婧 9d57輋 9d5a筑 9dc4拐 9ea9恢 9eef痹
-9efd汊 9f60鬮 9f66鼗 9fcb僭 9fd8弌 a063蠏 a077拎 a0d5瑨 a0df煢 a0e4牐 c6cf廴 c6d3无 c6d5癶
-c6d7隶 c6de〃 c6df仝 fa5f倩 fa66偽 fabd包 fac5卄 fad5卿 fb48嘅 fbb8婷 fbf3幵 fbf9廐 fc4f彘
-fc6c悤 fcb9撐 fce2晴 fcf1杞 fdb7沜 fdb8渝 fdbb港 fdf1煮 fe52猪 fe6f瑜 feaa瓩 fedd砉
-"""
-"""Characters of Big5 that Python lacks."""
 ESCAPE = re.compile(rb"\x1b(\([BIJ]|\$\(?[@B]|\$\(D)")
 """Change of the character set in ISO-2022-JP."""
 HIGH_BIT = bytes(range(0x21)) + bytes(range(0xA1, 0xFF)) + bytes(range(0x7F, 0x100))
@@ -356,15 +285,34 @@ def codec_of(label: str) -> str | None:
     >>> codec_of("ISO-8859-1"), codec_of(" gb2312 "), codec_of("cp437"), codec_of("klingon")
     ('cp1252', 'gb18030', 'cp437', None)
     """
-    label = label.strip("\t\n\f\r \"'").lower()
-    if label in LABELS:
-        return LABELS[label]
+    label = label.strip("\t\n\f\r \"'")
     try:
+        if standard := _standard_codec(label):
+            return standard
         b"a\xff".decode(label, "replace")  # fails unless it is a codec of text
         name = codecs.lookup(label).name
     except (LookupError, ValueError):
         return None
-    return LABELS.get(name.replace("_", "-"), name)  # such as latin-1, or gb_2312_80
+    return _standard_codec(name.replace("_", "-")) or name  # such as latin-1, or gb_2312_80
+
+
+def _standard_codec(label: str) -> str | None:
+    """Codec of a label of the standard.
+
+    None if the label is unknown, or one that browsers refuse and Python decodes, as iso-2022-kr.
+    """
+    encoding = webencodings.lookup(label)
+    if encoding is None or encoding.name == "replacement":
+        return None
+    name: str = encoding.codec_info.name
+    return "gb18030" if name == "gbk" else name
+
+
+@cache
+def _single_byte_codecs() -> frozenset[str]:
+    """Codecs of the standard that are tables of 256 characters."""
+    codecs_of_labels = filter(None, map(_standard_codec, webencodings.LABELS))
+    return frozenset(codecs_of_labels) - MULTIBYTE
 
 
 def decode(data: bytes, codec: str) -> str:
@@ -377,7 +325,7 @@ def decode(data: bytes, codec: str) -> str:
         return _iso_2022_jp(data)
     if codec in PAIRS:
         text = data.decode(codec, _handler())
-    elif codec in LABELS.values() and codec not in MULTIBYTE:
+    elif codec in _single_byte_codecs():
         text, _ = codecs.charmap_decode(data, "replace", _table(codec))
     else:
         text = data.decode(codec, "replace")
@@ -422,10 +370,7 @@ def _missing(codec: str) -> Mapping[bytes, str]:
     if codec == "cp932":
         return {b"\x80": "\x80"}
     if codec == "big5hkscs":
-        rows = ((0x877A, BIG5_877A), (0x87A1, BIG5_87A1), (0xA3C0, BIG5_A3C0))
-        found = {first + i: text for first, row in rows for i, text in enumerate(row)}
-        found |= {int(entry[:4], 16): entry[4:] for entry in BIG5.split()}
-        return {number.to_bytes(2): text for number, text in found.items()}
+        return {b"\xa3\xe1": "€"}
     return _vendor_rows() if codec == "euc_jp" else {}
 
 

@@ -246,7 +246,9 @@ def _unpack(file: InputFile) -> None:
         with original.open("rb") as packed, file.path.open("wb") as copy:
             shutil.copyfileobj(opened(packed), copy, PIECE)
     except ModuleNotFoundError as error:
-        raise InputError(f"{file.name}: requires zstandard: {install_command('files')}") from error
+        raise InputError(
+            f"{file.name}: requires backports.zstd: {install_command('files')}"
+        ) from error
     except OSError as error:
         raise InputError(f"{file.name}: can't be read ({error})") from error
 

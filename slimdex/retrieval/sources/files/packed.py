@@ -5,10 +5,12 @@ from __future__ import annotations
 import gzip
 import io
 import posixpath
+import sys
 import zipfile
 import zlib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from importlib import import_module
 from typing import Any
 from unicodedata import normalize
 from urllib.parse import unquote
@@ -24,10 +26,8 @@ PROTECTED = "EncryptedPackage".encode("utf-16-le")
 """Name of the stream of an OLE container that holds an encrypted archive."""
 GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 ENDINGS = (".gz", ".zst")
-LARGEST_WINDOW = 1 << 27
-"""Largest Zstandard window in bytes, which bounds memory."""
-COMPRESSED_PIECE = 1 << 12
-"""Compressed bytes per step: they can expand 32,000 times."""
+LARGEST_WINDOW = 27
+"""Largest Zstandard window as a power of two in bytes, which bounds memory."""
 
 
 class Archive:
@@ -125,7 +125,7 @@ def unpacked_head(file: io.BufferedReader, length: int) -> bytes:
     try:
         return bytes(opened(file).read(length))
     except ModuleNotFoundError as error:
-        raise UnreadableError(f"requires zstandard: {install_command('files')}") from error
+        raise UnreadableError(f"requires backports.zstd: {install_command('files')}") from error
     except (OSError, EOFError, zlib.error) as error:
         raise UnreadableError(f"broken: {error}") from error
     finally:
@@ -141,46 +141,29 @@ def opened(file: Any) -> Any:
     return _zstandard(file) if head == ZSTD else file
 
 
+def zstd_library() -> Any:
+    """Python's module for Zstandard, or before 3.14 its backport."""
+    if sys.version_info >= (3, 14):
+        return import_module("compression.zstd")
+    return import_module("backports.zstd")
+
+
 def _zstandard(file: Any) -> Any:
-    import zstandard
+    """Open consecutive frames of Zstandard; errors are OSError, as gzip's."""
+    zstd = zstd_library()
 
     class Reader(io.RawIOBase):
-        """Reader of consecutive frames; errors are OSError, as gzip's."""
-
         def __init__(self) -> None:
-            self._frame: Any = None
-            self._found = memoryview(b"")
+            most = {zstd.DecompressionParameter.window_log_max: LARGEST_WINDOW}
+            self._file = zstd.ZstdFile(file, options=most)
 
         def readable(self) -> bool:
-            """Return True."""
             return True
 
         def readinto(self, buffer: Any) -> int:
-            """Read the next bytes."""
-            while not self._found:
-                packed = file.read(COMPRESSED_PIECE)
-                if not packed and self._frame is not None:
-                    raise OSError("truncated")
-                if not packed:
-                    return 0
-                self._found = memoryview(self._unpacked(packed))
-            length = min(len(buffer), len(self._found))
-            buffer[:length] = self._found[:length]
-            self._found = self._found[length:]
-            return length
-
-        def _unpacked(self, packed: bytes) -> bytes:
-            found = []
             try:
-                while packed:
-                    if self._frame is None:
-                        unpacker = zstandard.ZstdDecompressor(max_window_size=LARGEST_WINDOW)
-                        self._frame = unpacker.decompressobj()
-                    found.append(self._frame.decompress(packed))
-                    packed = self._frame.unused_data if self._frame.eof else b""
-                    self._frame = None if self._frame.eof else self._frame
-            except zstandard.ZstdError as error:
+                return int(self._file.readinto(buffer))
+            except (zstd.ZstdError, EOFError) as error:
                 raise OSError(str(error)) from error
-            return b"".join(found)
 
     return io.BufferedReader(Reader(), 1 << 17)

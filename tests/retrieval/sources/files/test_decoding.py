@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import webencodings
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -186,7 +187,7 @@ def test_a_label_that_is_wrong_decides_nothing() -> None:
     assert html_pages.read(meta + "größer".encode()).text == "größer"
 
 
-@given(st.binary(max_size=40), st.sampled_from(sorted(decoding.LABELS)))
+@given(st.binary(max_size=40), st.sampled_from(sorted(webencodings.LABELS)))
 def test_any_bytes_are_read_by_any_label(data: bytes, label: str) -> None:
     assert isinstance(decoded(data, label=label), str)
 
@@ -204,6 +205,8 @@ READ = """([label, texts]) => {
 UNLIKE = {  # two slashes of Big5, and letters of two characters that Chromium 156 misreads
     *(b"\xa2\x41", b"\xa2\x42", b"\x88\x62", b"\x88\x64", b"\x88\xa3", b"\x88\xa5"),
 }
+RARE = 191
+"""Characters of Big5 that Python lacks."""
 
 
 @pytest.mark.slow
@@ -214,7 +217,10 @@ def test_a_browser_reads_every_label_so(browser: Any) -> None:
     kanji = [b"\x1b$B%c%c\x1b(B" % (a, b) for a in range(0x21, 0x7F) for b in range(0x21, 0x7F)]
     compared = dict[str, str]()
     with watched(browser, "about:") as page:
-        for label, codec in decoding.LABELS.items():
+        for label in webencodings.LABELS:
+            codec = decoding.codec_of(label)
+            if codec is None or webencodings.LABELS[label] == "replacement":
+                continue
             name, _ = page.evaluate(READ, [label, []])
             if name in compared or codec.startswith("utf"):
                 assert compared.setdefault(name, codec) == codec, label
@@ -230,4 +236,8 @@ def test_a_browser_reads_every_label_so(browser: Any) -> None:
                 and (found := decoding.decode(text, codec)) != shown
                 and text not in UNLIKE
             }
-            assert wrong == {}, label
+            if codec == "big5hkscs":
+                assert all(found.startswith("\ufffd") for found, _ in wrong.values())
+                assert len(wrong) == RARE
+            else:
+                assert wrong == {}, label

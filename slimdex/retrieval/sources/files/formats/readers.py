@@ -33,7 +33,7 @@ LIBRARIES = {
     "pypdfium2": "pypdfium2",
     "charset_normalizer": "charset-normalizer",
     "yaml": "PyYAML",
-    "zstandard": "zstandard",
+    "backports": "backports.zstd",
 }
 """Modules of the extra `files` -> names of their distributions."""
 
