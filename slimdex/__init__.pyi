@@ -1,8 +1,8 @@
 # The table of public names: type checkers read it, and `__init__.py` imports from it.
-from .indexes.errors import CorruptError as CorruptError
-from .indexes.errors import InputError as InputError
-from .indexes.errors import InUseError as InUseError
-from .indexes.errors import SlimdexError as SlimdexError
+from .errors import CorruptError as CorruptError
+from .errors import InputError as InputError
+from .errors import InUseError as InUseError
+from .errors import SlimdexError as SlimdexError
 from .indexes.reducers.linear import Whitening as Whitening
 from .indexes.settings import Settings as Settings
 from .retrieval.cluster.milvus_search import MilvusCollection as MilvusCollection

@@ -20,9 +20,10 @@ def main() -> None:
         atexit.register(gc.freeze)  # else Python looks for garbage among them before it ends
         if isinstance(sys.stdout, TextIOWrapper):
             sys.stdout.reconfigure(errors="backslashreplace")  # a terminal may lack a letter
+        from slimdex.system.extras import missing_extras_explained
+
         from .command_line import app
         from .retrieval.cli.errors import one_line_errors
-        from .retrieval.extras import missing_extras_explained
 
         with one_line_errors(), missing_extras_explained():
             app(prog_name="slimdex", standalone_mode=False)

@@ -11,11 +11,11 @@ from typing import Annotated
 
 import click
 
-from slimdex.indexes.errors import InputError
-from slimdex.indexes.suggestions import did_you_mean
+from slimdex.errors import InputError
 from slimdex.retrieval.cli.click_commands import Answer, Argument, Commands
 from slimdex.retrieval.cli.default_index import default_index, is_index
 from slimdex.retrieval.cli.options import DEFAULT_INDEX, Labels
+from slimdex.system.suggestions import did_you_mean
 
 from .options import CACHE, MEASURED, Models, Out, Quick, SetOptions, chosen
 
@@ -277,9 +277,9 @@ def index(
     out: Out = MEASURED,
 ) -> None:
     """Measure an index of yours: agreement and times, with conditions, and with a cold disk."""
-    from slimdex.retrieval.atomic_files import index_name
     from slimdex.retrieval.cli.settings import parsed_candidates
     from slimdex.retrieval.sources.source import read_pairs
+    from slimdex.system.atomic_files import index_name
 
     from .experiments.index_study import Asked, measure_index
     from .runner import run_alone

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Self, cast
 
 import numpy as np
 
+from slimdex.errors import InputError
 from slimdex.indexes.arrays import Rows, batches
-from slimdex.indexes.errors import InputError
-from slimdex.indexes.execution.progress import progress
 from slimdex.indexes.vectors.vector_file import VectorFile
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.base import Encoder, encode_queries, is_address
 from slimdex.retrieval.encoders.opening import open_encoder
-from slimdex.retrieval.locks import FileLock
 from slimdex.retrieval.quality.labels import Qrels, read_qrels
 from slimdex.retrieval.sources.source import open_source, read_pairs
+from slimdex.system.locks import FileLock
+from slimdex.system.progress import progress
 
 from .identifiers import identifier_questions
 from .public_sets import public_set

@@ -18,7 +18,7 @@ from typing import Any
 import psutil
 from threadpoolctl import threadpool_limits
 
-from slimdex.indexes.execution.threads import bind_threads
+from slimdex.system.threads import bind_threads
 
 FLAGS = ("avx2", "avx512f", "avx_vnni", "avx512_vnni", "avx512_bf16", "amx_bf16", "amx_int8")
 """Processor flags that matter for speed: wide registers, products of int8 and bf16."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import Self
 
-from slimdex.indexes.errors import InputError
+from slimdex.errors import InputError
 
 GROUPS = Path("/proc/self/cgroup")
 MOUNTED = Path("/sys/fs/cgroup")

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from slimdex.indexes.errors import InputError
+from slimdex.errors import InputError
 from slimdex.retrieval.documents import Document
-from slimdex.retrieval.extras import install_command
 from slimdex.retrieval.quality.labels import Qrels
+from slimdex.system.extras import install_command
 
 Parts = tuple[str, list[Document], list[tuple[str, str]], Qrels]
 """Name, documents, queries (id, text) and labels of a set."""

@@ -13,9 +13,9 @@ from pathlib import Path
 from types import NoneType
 from typing import Any
 
-from slimdex.indexes.errors import InputError
-from slimdex.indexes.json_text import parsed
-from slimdex.retrieval.atomic_files import publish
+from slimdex.errors import InputError
+from slimdex.system.atomic_files import publish
+from slimdex.system.json_text import parsed
 
 Row = dict[str, Any]
 FOLDER = Path("slimdex/bench/results")

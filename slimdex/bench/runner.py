@@ -8,10 +8,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from slimdex.indexes.errors import InputError
+from slimdex.errors import InputError
 from slimdex.retrieval.cli import console
 from slimdex.retrieval.encoders.opening import is_static
-from slimdex.retrieval.extras import install_command
+from slimdex.system.extras import install_command
 
 from .datasets import Dataset, load_dataset, names_of, open_local
 from .experiments.retrieval_study import Task, results_file

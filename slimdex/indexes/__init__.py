@@ -3,4 +3,4 @@
 Knows nothing of text, DuckDB or encoders.
 """
 
-from .execution import forks as forks
+from slimdex.system import forks as forks

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .errors import InputError
+from slimdex.errors import InputError
 
 Matrix = NDArray[np.float32]
 """(n, d) float32, C-contiguous."""
@@ -53,7 +53,7 @@ def as_matrix(
     >>> as_matrix([[1.0, float("nan")]])
     Traceback (most recent call last):
     ...
-    slimdex.indexes.errors.InputError: vectors: row 0, column 1 is nan; expected finite numbers
+    slimdex.errors.InputError: vectors: row 0, column 1 is nan; expected finite numbers
     """
     out = X if _is_ready(X) else _converted(X, name)
     if out.ndim != 2:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .errors import InputError
+from slimdex.errors import InputError
 
 LARGEST_BET = 0.9
 """Largest share of the capital staked on one sample. Any value below 1 is valid; large stakes give
@@ -51,7 +51,7 @@ def betting_bound(
     >>> betting_bound([0.5, 1.5])
     Traceback (most recent call last):
     ...
-    slimdex.indexes.errors.InputError: sample 1.5; expected 0 to 1
+    slimdex.errors.InputError: sample 1.5; expected 0 to 1
     """
     x = np.asarray(samples, dtype=np.float64)
     if not 0 < error < 1:

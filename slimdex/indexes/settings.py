@@ -7,14 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
+from slimdex.errors import InputError, shortened_repr
+from slimdex.system.suggestions import check_choice, with_suggestions
+
 from .codes.faiss_index import FaissIndex, is_factory
 from .codes.kinds import FLAT, KINDS, Kind, kind_named
-from .errors import InputError, shortened_repr
 from .options import AUTO, REDUCERS, Choices
 from .reducers.linear import Identity, Whitening, principal_axes
 from .reducers.moments import Moments
 from .reducers.reducer import Reducer, reducer_class
-from .suggestions import check_choice, with_suggestions
 from .vectors.vector_file import VectorFile
 
 MOST_CANDIDATES = 1 << 40
@@ -41,7 +42,7 @@ class Settings(Choices):
     >>> Settings(gamma=9)
     Traceback (most recent call last):
     ...
-    slimdex.indexes.errors.InputError: gamma=9; expected 0 to 1
+    slimdex.errors.InputError: gamma=9; expected 0 to 1
     """
 
     def __post_init__(self) -> None:
@@ -179,7 +180,7 @@ def as_settings(given: Any) -> Settings:
     >>> as_settings({"k": 64})
     Traceback (most recent call last):
     ...
-    slimdex.indexes.errors.InputError: settings={'k': 64}; expected Settings(k=64, ...)
+    slimdex.errors.InputError: settings={'k': 64}; expected Settings(k=64, ...)
     """
     if given is None:
         return Settings()

@@ -12,8 +12,8 @@ from numpy.typing import DTypeLike, NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from .errors import CorruptError
-from .json_text import parsed, written
+from slimdex.errors import CorruptError
+from slimdex.system.json_text import parsed, written
 
 HEADER_LENGTH, ALIGNMENT = 8, 8
 """Bytes of the header's length field; alignment of the header."""

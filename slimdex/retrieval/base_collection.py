@@ -9,9 +9,9 @@ from uuid import UUID
 
 import numpy as np
 
-from slimdex.indexes.errors import InputError
+from slimdex.errors import InputError
 from slimdex.indexes.settings import Settings, as_settings
-from slimdex.indexes.suggestions import with_suggestions
+from slimdex.system.suggestions import with_suggestions
 
 from .documents import Document, Hit, id_text, id_texts, is_several
 from .search.request import Searchable

@@ -9,13 +9,15 @@ from pathlib import Path
 
 import numpy as np
 
-from slimdex.indexes.errors import InputError, InUseError, SlimdexError
-from slimdex.indexes.execution.progress import note
-from slimdex.indexes.execution.workers import HERE, Workers
+from slimdex.errors import InputError, InUseError, SlimdexError
 from slimdex.indexes.options import Choices
 from slimdex.indexes.settings import Settings
+from slimdex.system.atomic_files import is_index, remove_folder
+from slimdex.system.locks import WAIT
+from slimdex.system.progress import note
+from slimdex.system.user_cache import remember, remembered
+from slimdex.system.workers import HERE, Workers
 
-from .atomic_files import is_index, remove_folder
 from .collection import Collection
 from .encoders.base import AUTO, Encoder, passage_tokens
 from .encoders.models import (
@@ -28,7 +30,6 @@ from .encoders.models import (
 from .ingest.added import Added
 from .ingest.adding import add_sources
 from .ingest.fitting import refit as refit_index
-from .locks import WAIT
 from .quality.metric_choice import DEFAULT, chosen_metric
 from .quality.refitting import settled
 from .quality.targets import Target
@@ -36,7 +37,6 @@ from .quality.tuning import FEWEST_A_DIMENSION, tune
 from .sources.source import Sources
 from .store.snapshot import Snapshot
 from .store.work_folder import is_held, work_folders
-from .user_cache import remember, remembered
 
 LANGUAGE_SAMPLE = 200
 """Documents whose language is detected."""

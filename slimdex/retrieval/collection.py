@@ -12,19 +12,19 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from slimdex.indexes.errors import InputError, shortened_repr
+from slimdex.errors import InputError, shortened_repr
 from slimdex.indexes.settings import as_settings
-from slimdex.indexes.suggestions import with_suggestions
+from slimdex.system.atomic_files import ExistsError, index_name
+from slimdex.system.extras import require
+from slimdex.system.locks import WAIT
+from slimdex.system.suggestions import with_suggestions
 
-from .atomic_files import ExistsError, index_name
 from .base_collection import BaseCollection
 from .documents import Document, Hit
 from .encoders.adapters import as_encoder
 from .encoders.base import AUTO, Encoder
 from .encoders.opening import Encoders, default_encoder
-from .extras import require
 from .index import Index, check_creatable
-from .locks import WAIT
 from .search.answer import find, related
 from .search.request import Hits, SearchRequest
 from .store.snapshot import Snapshot

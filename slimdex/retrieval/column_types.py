@@ -9,9 +9,9 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
-from slimdex.indexes.errors import InputError
-from slimdex.indexes.json_text import parsed
-from slimdex.indexes.unicode_text import check_unicode
+from slimdex.errors import InputError
+from slimdex.system.json_text import parsed
+from slimdex.system.unicode_text import check_unicode
 
 from .documents import OWN_COLUMNS, Document
 

@@ -13,10 +13,10 @@ from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
+from slimdex.errors import InputError
 from slimdex.indexes.arrays import batches
-from slimdex.indexes.errors import InputError
-from slimdex.indexes.execution.progress import note
-from slimdex.indexes.suggestions import did_you_mean
+from slimdex.system.progress import note
+from slimdex.system.suggestions import did_you_mean
 
 from .collection import Collection
 from .documents import (

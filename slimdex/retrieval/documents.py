@@ -15,8 +15,8 @@ from numbers import Integral
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from slimdex.indexes.errors import InputError
-from slimdex.indexes.unicode_text import check_unicode
+from slimdex.errors import InputError
+from slimdex.system.unicode_text import check_unicode
 
 if TYPE_CHECKING:
     from slimdex.indexes.arrays import Matrix
@@ -70,7 +70,7 @@ def check_columns(count: int, what: str) -> None:
 
     >>> check_columns(10_001, "document 'a'")
     Traceback (most recent call last):
-    slimdex.indexes.errors.InputError: document 'a': 10,001 columns; expected 10,000 or fewer (one \
+    slimdex.errors.InputError: document 'a': 10,001 columns; expected 10,000 or fewer (one \
 column of JSON holds any number of keys)
     """
     if count > MOST_COLUMNS:

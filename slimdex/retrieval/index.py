@@ -10,13 +10,9 @@ from pathlib import Path
 from time import monotonic
 from typing import TypeVar, TypeVarTuple
 
-from slimdex.indexes.errors import CorruptError, InputError, InUseError
-from slimdex.indexes.execution.forks import ThreadLock, renewed
-from slimdex.indexes.execution.workers import HERE, Workers
-from slimdex.indexes.unicode_text import check_unicode
-from slimdex.indexes.vectors.append_only import sync, sync_now, syncing_later
-
-from .atomic_files import (
+from slimdex.errors import CorruptError, InputError, InUseError
+from slimdex.system.append_only import sync, sync_now, syncing_later
+from slimdex.system.atomic_files import (
     MANIFEST,
     OUR_FILES,
     check_folder,
@@ -28,12 +24,16 @@ from .atomic_files import (
     publish_folder,
     remove,
 )
-from .duckdb_library import duckdb
+from slimdex.system.duckdb_library import duckdb
+from slimdex.system.forks import ThreadLock, renewed
+from slimdex.system.locks import WAIT, FileLock, check_local, check_wait
+from slimdex.system.unicode_text import check_unicode
+from slimdex.system.workers import HERE, Workers
+
 from .encoders.adapters import GIVEN
 from .encoders.base import Encoder
 from .encoders.opening import Encoders, weights_faults
 from .lexical.word_index import WordIndex
-from .locks import WAIT, FileLock, check_local, check_wait
 from .store.change import Change
 from .store.document_store import DocumentStore
 from .store.engine import Engine, disk_error, disk_errors, refused

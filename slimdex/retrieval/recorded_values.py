@@ -14,7 +14,7 @@ from typing import Any
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
-from slimdex.indexes.errors import InputError, shortened_repr
+from slimdex.errors import InputError, shortened_repr
 
 
 def encoded(value: Any) -> Any:

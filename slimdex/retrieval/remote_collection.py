@@ -10,9 +10,9 @@ from urllib.parse import quote, urlencode, urlsplit
 
 import numpy as np
 
-from slimdex.indexes.errors import InputError, InUseError
-from slimdex.indexes.suggestions import with_suggestions
-from slimdex.indexes.unicode_text import check_unicode
+from slimdex.errors import InputError, InUseError
+from slimdex.system.suggestions import with_suggestions
+from slimdex.system.unicode_text import check_unicode
 
 from .base_collection import BaseCollection
 from .documents import Document, Hit, Part, hit_from_json, json_of
@@ -48,7 +48,7 @@ class RemoteCollection(BaseCollection):
     >>> RemoteCollection.open("http://127.0.0.1:8000")
     Traceback (most recent call last):
     ...
-    slimdex.indexes.errors.InputError: url 'http://127.0.0.1:8000'; expected http://HOST/indexes/NAME
+    slimdex.errors.InputError: url 'http://127.0.0.1:8000'; expected http://HOST/indexes/NAME
 
     Attributes
     ----------

@@ -12,7 +12,7 @@ from slimdex.bench import memory_cap
 from slimdex.bench.engines.processes import Subprocess, WorkerError
 from slimdex.bench.memory_cap import MemoryGroup, join
 from slimdex.bench.runner import possible_cap
-from slimdex.indexes.errors import InputError
+from slimdex.errors import InputError
 from tests.bench.test_cli import bench
 
 SIZE, CAP = 96 << 20, 32 << 20

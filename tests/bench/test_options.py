@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from slimdex.bench.datasets import Dataset
 from slimdex.command_line import app as slimdex
-from slimdex.indexes.errors import InputError
+from slimdex.errors import InputError
 from tests.encoders import direction
 
 from .test_cli import bench

@@ -13,7 +13,7 @@ from mteb.abstasks.task_metadata import TaskMetadata
 
 from slimdex.bench.datasets import Dataset, load_dataset
 from slimdex.bench.public_sets import set_of_task
-from slimdex.indexes.errors import InputError
+from slimdex.errors import InputError
 
 CONFIGS = """---
 configs:

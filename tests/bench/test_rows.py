@@ -10,7 +10,7 @@ import pytest
 from slimdex.bench.machine import provenance
 from slimdex.bench.reporting.sections import EXPERIMENTS
 from slimdex.bench.rows import COLUMNS, FOLDER, ResultsFile, check_row, column_of, read_rows
-from slimdex.indexes.errors import InputError
+from slimdex.errors import InputError
 
 REPORTING = Path(__file__).parents[2] / "slimdex" / "bench" / "reporting"
 NAMES = EXPERIMENTS

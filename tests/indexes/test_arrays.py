@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from slimdex.errors import InputError
 from slimdex.indexes.arrays import as_matrix, batches, normalize_rows
-from slimdex.indexes.errors import InputError
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.stats import beta
 
+from slimdex.errors import InputError
 from slimdex.indexes.bounds import LARGEST_BET, betting_bound
-from slimdex.indexes.errors import InputError
 
 Floats = NDArray[np.float64]
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from slimdex.errors import InputError
 from slimdex.indexes.codes.kinds import KINDS
-from slimdex.indexes.errors import InputError
 from slimdex.indexes.reducers.linear import Linear
 from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.settings import Settings

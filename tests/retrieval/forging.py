@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from slimdex.retrieval.atomic_files import MANIFEST, sha256
 from slimdex.retrieval.store.manifest import DIGEST, LENGTH
+from slimdex.system.atomic_files import MANIFEST, sha256
 
 
 def rewrite(folder: Path, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:

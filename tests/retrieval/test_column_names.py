@@ -19,7 +19,6 @@ from slimdex import Collection, Document, Settings, export
 from slimdex.retrieval import store
 from slimdex.retrieval.building import build
 from slimdex.retrieval.documents import OWN_COLUMNS
-from slimdex.retrieval.duckdb_library import identifier
 from slimdex.retrieval.ingest.adding import sync
 from slimdex.retrieval.ingest.repairing import verify
 from slimdex.retrieval.sources import tabular
@@ -27,6 +26,7 @@ from slimdex.retrieval.sources.files import input_files
 from slimdex.retrieval.sources.source import Sources
 from slimdex.retrieval.sources.tabular.columns import ID_NAMES, TEXT_NAMES
 from slimdex.retrieval.store.columns import column_facts
+from slimdex.system.duckdb_library import identifier
 from tests.chance import CHANCE, sweep
 from tests.encoders import ReadingEncoder
 

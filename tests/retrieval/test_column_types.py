@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from slimdex.indexes.errors import InputError
+from slimdex.errors import InputError
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
-from slimdex.retrieval.duckdb_library import connected
 from slimdex.retrieval.store import column_fit
+from slimdex.system.duckdb_library import connected
 from tests.encoders import WordEncoder
 
 

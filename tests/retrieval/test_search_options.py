@@ -10,7 +10,7 @@ import click
 import pytest
 from pydantic import ValidationError
 
-from slimdex.indexes.errors import InputError
+from slimdex.errors import InputError
 from slimdex.retrieval.cli.click_commands import command_of
 from slimdex.retrieval.remote_collection import body_of
 from slimdex.retrieval.search.options import (

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from slimdex.indexes.errors import InputError
+from slimdex.errors import InputError
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.building import add as add_sources
 from slimdex.retrieval.building import build

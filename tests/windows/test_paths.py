@@ -6,7 +6,7 @@ from pathlib import Path, PureWindowsPath
 
 import pytest
 
-from slimdex.indexes.errors import InputError
+from slimdex.errors import InputError
 from slimdex.retrieval.cli import search
 from slimdex.retrieval.cli.search import Queries
 from slimdex.retrieval.encoders import models

@@ -17,8 +17,8 @@ import numpy as np
 
 from slimdex.indexes.arrays import Matrix, Rows, batches
 from slimdex.indexes.vectors.vector_file import VectorFile
-from slimdex.retrieval.atomic_files import size
 from slimdex.retrieval.encoders.base import encode_queries
+from slimdex.system.atomic_files import size
 
 from .engine import (
     CHANGES,

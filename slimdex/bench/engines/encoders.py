@@ -24,7 +24,7 @@ from slimdex.indexes.arrays import Matrix
 from slimdex.retrieval.encoders.model_folder import read_folder
 from slimdex.retrieval.encoders.opening import is_static
 from slimdex.retrieval.encoders.tokens import DEFAULT_LENGTH, Tokenizer
-from slimdex.retrieval.extras import extra_of, install_command
+from slimdex.system.extras import extra_of, install_command
 
 from ..datasets import open_local
 

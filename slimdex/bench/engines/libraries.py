@@ -14,8 +14,8 @@ import numpy as np
 from slimdex.indexes.arrays import Matrix, Rows, batches, normalize_rows
 from slimdex.indexes.codes.faiss_index import FaissIndex
 from slimdex.indexes.codes.kinds import from_factory
-from slimdex.indexes.execution.spare import cores
 from slimdex.indexes.vectors.vector_file import VectorFile
+from slimdex.system.spare import cores
 
 from .engine import Engine, Footprint
 

@@ -18,9 +18,9 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Generic, Self, TypeVar, cast
 
-from slimdex.indexes.errors import InputError
-from slimdex.indexes.execution.progress import progress
+from slimdex.errors import InputError
 from slimdex.retrieval.quality.evaluation import latency
+from slimdex.system.progress import progress
 
 from ..rows import ResultsFile, Row
 

@@ -18,7 +18,7 @@ from time import monotonic, sleep
 
 import psutil
 
-from slimdex.indexes.errors import InputError
+from slimdex.errors import InputError
 
 from ..rows import Row
 

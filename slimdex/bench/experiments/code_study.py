@@ -18,8 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from slimdex.indexes.errors import InputError
-from slimdex.indexes.execution.progress import progress
+from slimdex.errors import InputError
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.building import build
 from slimdex.retrieval.collection import Collection
@@ -29,6 +28,7 @@ from slimdex.retrieval.search.answer import IndexRows, nearest, vectors_of
 from slimdex.retrieval.search.code_ranking import RULES, CodeRanking
 from slimdex.retrieval.search.request import SearchRequest
 from slimdex.retrieval.sources.source import Sources
+from slimdex.system.progress import progress
 
 from ..paired_measures import interval
 from ..rows import ResultsFile, Row, key_of

@@ -17,10 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slimdex.indexes.arrays import Matrix, Rows, normalize_rows, without
-from slimdex.indexes.execution.progress import progress
 from slimdex.indexes.ranking import best_of
 from slimdex.indexes.search.reduced_index import NO_ROWS, ReducedIndex
-from slimdex.retrieval.atomic_files import size
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.adapters import GivenEncoder
@@ -32,6 +30,8 @@ from slimdex.retrieval.quality.labels import Judged, ndcg
 from slimdex.retrieval.search.answer import IndexRows, candidates
 from slimdex.retrieval.search.request import SearchRequest
 from slimdex.retrieval.store.snapshot import Snapshot
+from slimdex.system.atomic_files import size
+from slimdex.system.progress import progress
 
 from ..datasets import encoded
 from ..machine import mapped_memory

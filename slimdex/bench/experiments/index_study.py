@@ -20,15 +20,15 @@ from typing import Any
 import numpy as np
 import psutil
 
+from slimdex.errors import InputError
 from slimdex.indexes.arrays import Matrix, Rows, without
-from slimdex.indexes.errors import InputError
-from slimdex.indexes.execution.progress import progress
 from slimdex.indexes.ranking import agreement
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.encoders.base import Encoder, encode_queries
 from slimdex.retrieval.quality.evaluation import latency
 from slimdex.retrieval.quality.query_pools import ASKED, encoded
 from slimdex.retrieval.quality.recall_trials import NEAREST, Pool, exact_nearest_of
+from slimdex.system.progress import progress
 
 from ..machine import limit_threads
 from ..paired_measures import AGREEMENT

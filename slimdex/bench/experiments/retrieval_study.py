@@ -16,12 +16,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from slimdex.errors import InputError
 from slimdex.indexes.codes.kinds import by_size
-from slimdex.indexes.errors import InputError
-from slimdex.indexes.execution.progress import progress
 from slimdex.indexes.options import CANDIDATES
 from slimdex.indexes.settings import Settings
 from slimdex.indexes.vectors.vector_file import VectorFile
+from slimdex.system.progress import progress
 
 from ..datasets import Dataset, encoded
 from ..engines import registry

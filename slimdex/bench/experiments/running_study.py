@@ -24,15 +24,15 @@ from tempfile import TemporaryDirectory
 from time import perf_counter, process_time
 from typing import Self
 
+from slimdex.errors import InputError
 from slimdex.indexes.arrays import batches
-from slimdex.indexes.errors import InputError
-from slimdex.indexes.execution.progress import progress
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.base import encode_queries
 from slimdex.retrieval.encoders.opening import model_place, open_encoder
 from slimdex.retrieval.quality.evaluation import latency
 from slimdex.retrieval.sources.source import open_source
+from slimdex.system.progress import progress
 
 from ..engines import peer_programs
 from ..engines.databases import Database

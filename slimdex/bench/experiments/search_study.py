@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 
 from slimdex.indexes.arrays import Matrix, Rows, normalize_rows
-from slimdex.indexes.execution.progress import progress
 from slimdex.indexes.ranking import best_of
-from slimdex.retrieval.atomic_files import size
 from slimdex.retrieval.encoders.base import Encoder
+from slimdex.system.atomic_files import size
+from slimdex.system.progress import progress
 
 from ..datasets import Dataset
 from ..engines.engine import DOCUMENTS, Answer, by_place

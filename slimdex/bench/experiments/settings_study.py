@@ -24,16 +24,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from slimdex.errors import InputError
 from slimdex.indexes.arrays import Rows
-from slimdex.indexes.errors import InputError
-from slimdex.indexes.execution.progress import progress
-from slimdex.indexes.execution.threads import one_thread
 from slimdex.indexes.ranking import agreement, stacked
 from slimdex.indexes.search.reduced_index import ReducedIndex
 from slimdex.indexes.search.rescoring import Rescorer
 from slimdex.indexes.settings import Settings
 from slimdex.indexes.vectors.vector_file import VectorFile
-from slimdex.retrieval.atomic_files import temporary_parent
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.base import Encoder, encode_queries
@@ -56,7 +53,10 @@ from slimdex.retrieval.search.answer import IndexRows, nearest
 from slimdex.retrieval.search.request import SearchRequest
 from slimdex.retrieval.sources.source import read_pairs
 from slimdex.retrieval.store.snapshot import Snapshot
-from slimdex.retrieval.user_cache import cache_folder
+from slimdex.system.atomic_files import temporary_parent
+from slimdex.system.progress import progress
+from slimdex.system.threads import one_thread
+from slimdex.system.user_cache import cache_folder
 
 from ..datasets import Dataset
 from ..datasets import encoded as kept_vectors

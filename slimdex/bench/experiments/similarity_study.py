@@ -17,13 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
+from slimdex.errors import InputError
 from slimdex.indexes.arrays import Matrix, normalize_rows
-from slimdex.indexes.errors import InputError
-from slimdex.indexes.execution.progress import progress
 from slimdex.indexes.reducers.linear import Whitening, principal_axes
 from slimdex.indexes.reducers.moments import Moments
 from slimdex.retrieval.encoders.opening import is_static
 from slimdex.retrieval.encoders.pooling import WK
+from slimdex.system.progress import progress
 
 from ..datasets import encoded, open_local
 from ..options import CACHE

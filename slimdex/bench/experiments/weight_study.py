@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slimdex.indexes.arrays import normalize_rows
-from slimdex.indexes.execution.progress import progress
 from slimdex.indexes.ranking import best_of
 from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.search.rescoring import Rescorer
@@ -29,6 +28,7 @@ from slimdex.retrieval.quality.hybrid_choice import DEPTH
 from slimdex.retrieval.quality.labels import ndcg
 from slimdex.retrieval.search.answer import IndexRows, candidates
 from slimdex.retrieval.store.snapshot import Snapshot
+from slimdex.system.progress import progress
 
 from ..paired_measures import interval
 from ..rows import Row, key_of

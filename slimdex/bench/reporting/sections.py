@@ -11,7 +11,7 @@ from pathlib import Path
 from shlex import quote
 from statistics import fmean
 
-from slimdex.indexes.errors import InputError
+from slimdex.errors import InputError
 
 from ..options import MEASURED
 from ..rows import Row, read_rows

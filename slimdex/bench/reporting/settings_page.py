@@ -10,7 +10,7 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from slimdex.indexes.errors import InputError
+from slimdex.errors import InputError
 
 from ..experiments.settings_study import ENOUGH, GRID, NEARLY, Measured, Point
 from . import svg

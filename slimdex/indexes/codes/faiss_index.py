@@ -13,10 +13,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from slimdex.errors import CorruptError, InputError
+from slimdex.system.forks import SharedLock, cached_property
+from slimdex.system.threads import product
+
 from ..arrays import Matrix, Rows, as_matrix
-from ..errors import CorruptError, InputError
-from ..execution.forks import SharedLock, cached_property
-from ..execution.threads import product
 from ..ranking import best_of, compacted, top_k
 from .halves import Halves, cloned, halved, whole_of
 from .kinds import KINDS, PQ_MOST_ROWS, Kind, probed_lists

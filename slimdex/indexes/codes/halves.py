@@ -12,8 +12,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from slimdex.system.spare import beside
+
 from ..arrays import Matrix, Rows
-from ..execution.spare import beside
 from .library import faiss
 
 HALVED_FROM = 250_000

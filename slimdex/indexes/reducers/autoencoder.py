@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 
+from slimdex.errors import InputError
+from slimdex.system.threads import product
+
 from ..arrays import Matrix, as_matrix, batches, normalize_rows
-from ..errors import InputError
-from ..execution.threads import product
 from ..tensors import check_tensor, load_fitted, save_fitted
 from .linear import principal_axes
 from .moments import Moments

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from slimdex.errors import InputError
+from slimdex.system.threads import decomposition, product, threads_for
+
 from ..arrays import Matrix, normalize_rows
 from ..codes.faiss_index import FaissIndex
-from ..errors import InputError
-from ..execution.threads import decomposition, product, threads_for
 from .linear import Identity, Linear
 from .moments import Moments
 from .reducer import Reducer

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from slimdex.errors import CorruptError, InputError
+from slimdex.system.threads import product
+
 from ..arrays import Matrix, as_matrix, batches
-from ..errors import CorruptError, InputError
-from ..execution.threads import product
 from ..tensors import check_tensor, load_fitted, save_fitted
 from .linear import Pca
 from .moments import Moments

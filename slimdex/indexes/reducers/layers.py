@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from slimdex.errors import InputError
+from slimdex.system.threads import product
+
 from ..arrays import Matrix
-from ..errors import InputError
-from ..execution.threads import product
 from .autoencoder import TiedAutoencoder
 from .linear import Identity, Linear
 from .reducer import Reducer

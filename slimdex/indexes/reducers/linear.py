@@ -8,10 +8,11 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from slimdex.errors import InputError
+from slimdex.system.suggestions import with_suggestions
+from slimdex.system.threads import decomposition, eigh, product, threads_for
+
 from ..arrays import SCAN_ROWS, Matrix, as_matrix, batches
-from ..errors import InputError
-from ..execution.threads import decomposition, eigh, product, threads_for
-from ..suggestions import with_suggestions
 from ..tensors import check_tensor, load_fitted, save_fitted
 from ..vectors.vector_file import VectorFile
 from .moments import Moments

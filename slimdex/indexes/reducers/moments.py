@@ -9,9 +9,10 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from slimdex.errors import CorruptError, InputError
+from slimdex.system.threads import product
+
 from ..arrays import Matrix, as_matrix, batches
-from ..errors import CorruptError, InputError
-from ..execution.threads import product
 from ..tensors import check_tensor, load_tensors, save_tensors
 
 

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, ClassVar, Self, TypeVar
 
 import numpy as np
 
+from slimdex.errors import CorruptError, InputError
+from slimdex.system.progress import progress
+
 from ..arrays import Matrix, as_matrix, batches, sampled
-from ..errors import CorruptError, InputError
-from ..execution.progress import progress
 from ..options import REDUCERS
 from ..tensors import load_tensors
 from ..vectors.vector_file import VectorFile

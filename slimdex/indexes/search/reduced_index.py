@@ -8,6 +8,10 @@ from math import ceil
 
 import numpy as np
 
+from slimdex.errors import InputError
+from slimdex.system.progress import progress, stage
+from slimdex.system.workers import HERE, Workers
+
 from ..arrays import (
     LARGEST,
     Matrix,
@@ -21,9 +25,6 @@ from ..arrays import (
 )
 from ..codes.faiss_index import FaissIndex
 from ..codes.kinds import TRAINING_ROWS_OF_LIST, Kind
-from ..errors import InputError
-from ..execution.progress import progress, stage
-from ..execution.workers import HERE, Workers
 from ..options import candidates_for, usual_candidates
 from ..ranking import best_of, compacted
 from ..reducers.reducer import Reducer

@@ -22,10 +22,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from slimdex.errors import CorruptError
+from slimdex.system.spare import beside
+from slimdex.system.threads import product
+
 from ..arrays import Matrix, Rows, as_matrix, batches
-from ..errors import CorruptError
-from ..execution.spare import beside
-from ..execution.threads import product
 from ..ranking import best_of, stacked, top_k
 from ..reducers.linear import whitening_axes
 from ..reducers.moments import Moments

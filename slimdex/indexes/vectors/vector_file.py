@@ -12,9 +12,10 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from slimdex.errors import CorruptError, InputError
+from slimdex.system.append_only import BLOCK_BYTES, appending, block_digests, sync_open
+
 from ..arrays import LARGEST, SCAN_ROWS, Matrix, Rows, as_matrix, batches
-from ..errors import CorruptError, InputError
-from .append_only import BLOCK_BYTES, appending, block_digests, sync_open
 from .row_formats import packed, packed_width, to_float32, unpacked
 
 COLD_ROW_S = 3e-6

@@ -8,7 +8,7 @@ from pathlib import Path
 from time import time
 from typing import TYPE_CHECKING, Annotated
 
-from slimdex.indexes.errors import InputError, SlimdexError
+from slimdex.errors import InputError, SlimdexError
 
 from . import console
 from .click_commands import Answer
@@ -63,7 +63,8 @@ def build(
     ] = False,
 ) -> Answer:
     """Build an index. After an interruption, the same command goes on where it stopped."""
-    from ..atomic_files import offer
+    from slimdex.system.atomic_files import offer
+
     from ..building import build as build_index
     from ..building import choose_settings
     from ..commands import with_addition

@@ -12,7 +12,7 @@ from pathlib import Path
 from time import monotonic, time
 from typing import TYPE_CHECKING, Annotated, Any
 
-from slimdex.indexes.errors import InputError
+from slimdex.errors import InputError
 
 from . import console
 from .click_commands import Answer, Argument, Json

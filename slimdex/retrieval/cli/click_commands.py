@@ -19,7 +19,7 @@ from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin, get_
 
 import click
 
-from slimdex.indexes.errors import InputError
+from slimdex.errors import InputError
 
 from .default_index import EXPECTED_INDEX, default_index, index_of, is_index
 
@@ -82,7 +82,7 @@ class IndexCommand(click.Command):
         """Put the default index before the words if they name none."""
         if ctx.resilient_parsing or not self._is_left_out(ctx, args):
             return super().parse_args(ctx, args)
-        from ..atomic_files import may_name_an_index, no_index
+        from slimdex.system.atomic_files import may_name_an_index, no_index
 
         first, default = self._first_value(ctx, args), default_index()
         word = first if isinstance(first, str) else ""
@@ -160,7 +160,7 @@ class Commands(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
-            from slimdex.indexes.suggestions import did_you_mean
+            from slimdex.system.suggestions import did_you_mean
 
             near = did_you_mean(args[0], self.places)
             raise click.UsageError(f"no command {args[0]!r}{near}", ctx) from error

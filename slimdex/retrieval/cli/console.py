@@ -17,7 +17,7 @@ from threading import Timer
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from slimdex.indexes.execution.progress import Note, listening
+from slimdex.system.progress import Note, listening
 
 from ..documents import json_of
 from .default_index import default_index

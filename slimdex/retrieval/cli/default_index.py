@@ -6,7 +6,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from slimdex.indexes.errors import InputError, SlimdexError
+from slimdex.errors import InputError, SlimdexError
 
 INDEX_FOLDER = ".slimdex"
 INDEX_VARIABLE = "SLIMDEX_INDEX"
@@ -38,7 +38,7 @@ def new_index() -> Path:
 
 def is_index(path: str | Path) -> bool:
     """True for the folder of an index."""
-    from slimdex.retrieval import atomic_files
+    from slimdex.system import atomic_files
 
     return atomic_files.is_index(path)
 

@@ -16,12 +16,12 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from slimdex.indexes.errors import SlimdexError
-from slimdex.indexes.execution.spare import cores
+from slimdex.errors import SlimdexError
+from slimdex.system.atomic_files import in_units, size
+from slimdex.system.extras import install_command
+from slimdex.system.spare import cores
+from slimdex.system.user_cache import cache_folder
 
-from ..atomic_files import in_units, size
-from ..extras import install_command
-from ..user_cache import cache_folder
 from . import console
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def on_network(path: Path) -> str:
     """Say that a path is on a network file system; empty for a local one, or if unknown."""
     if _version("psutil") is None:
         return ""
-    from ..locks import network_kind
+    from slimdex.system.locks import network_kind
 
     kind = network_kind(path)
     return "" if kind is None else f", on a network file system ({kind})"
@@ -137,7 +137,8 @@ def on_network(path: Path) -> str:
 
 def index_findings(path: Path) -> Iterator[Finding]:
     """Yield findings about an index's folder; no segment is opened."""
-    from ..locks import FileLock
+    from slimdex.system.locks import FileLock
+
     from ..store.manifest import Manifest
 
     yield _place(path)

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from slimdex.indexes.errors import InputError
+from slimdex.errors import InputError
 
 from . import console
 from .click_commands import Answer, Argument
@@ -135,7 +135,8 @@ def distill(
     trust_remote_code: Trust = False,
 ) -> Answer:
     """Distill a transformer into static word vectors: less accurate, and many times as fast."""
-    from ..atomic_files import check_new
+    from slimdex.system.atomic_files import check_new
+
     from ..encoders.distillation import distill as distilled
 
     if sif != bool(corpus or frequencies):

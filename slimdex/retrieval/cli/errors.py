@@ -30,7 +30,7 @@ def one_line_errors() -> Iterator[None]:
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
     try:
-        from slimdex.indexes.unicode_text import check_unicode
+        from slimdex.system.unicode_text import check_unicode
 
         check_unicode(sys.argv, "an argument")
         yield
@@ -91,7 +91,7 @@ def in_options(line: str) -> str:
 
 def explained(error: BaseException) -> str | None:
     """Return the message of an error that the user can fix; None for a bug."""
-    from slimdex.indexes.errors import SlimdexError
+    from slimdex.errors import SlimdexError
 
     if isinstance(error, SlimdexError):
         return in_options("; ".join([str(error), *getattr(error, "__notes__", ())]))

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from slimdex.indexes.errors import InputError
+from slimdex.errors import InputError
 from slimdex.indexes.options import AUTO
 
 from . import console

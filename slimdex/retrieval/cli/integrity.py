@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from slimdex.indexes.errors import InputError
+from slimdex.errors import InputError
 
 from . import console
 from .click_commands import Answer, Argument
@@ -85,7 +85,7 @@ def doctor(
     from .diagnosis import installation_findings
 
     if index is not None and not is_index(index):
-        from ..atomic_files import no_index
+        from slimdex.system.atomic_files import no_index
 
         raise InputError(no_index(index))
     found = [*installation_findings(), *_of_index(index)]

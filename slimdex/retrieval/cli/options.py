@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import click
 
-from slimdex.indexes.errors import InputError
-from slimdex.indexes.execution.workers import HERE, Workers
+from slimdex.errors import InputError
+from slimdex.system.workers import HERE, Workers
 
 from . import console
 from .click_commands import Argument

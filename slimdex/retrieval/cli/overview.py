@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from time import time
 
-from slimdex.indexes.errors import InputError, SlimdexError
+from slimdex.errors import InputError, SlimdexError
 
 from . import console
 from .default_index import default_index, is_index
@@ -42,7 +42,8 @@ def overview() -> None:
 
 def _show(path: Path) -> None:
     """Print how many documents an index has, how fresh they are, and how to search it."""
-    from ..atomic_files import MANIFEST
+    from slimdex.system.atomic_files import MANIFEST
+
     from ..sources.asked_sources import have_changed, last_sources
     from ..store.manifest import Manifest
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any
 
+from slimdex.errors import InputError
 from slimdex.indexes.codes.kinds import IVF_PQ, KINDS, PQ, by_size, ivf_lists
-from slimdex.indexes.errors import InputError
 from slimdex.indexes.options import AUTO
 
 from .click_commands import Answer

@@ -9,7 +9,7 @@ from os import sep
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from slimdex.indexes.errors import InputError
+from slimdex.errors import InputError
 
 from ..search.options import SearchOptions
 from . import console

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from slimdex.indexes.errors import InputError
+from slimdex.errors import InputError
 
 from . import console
 from .default_index import EXPECTED_INDEX, default_index, index_of
@@ -172,7 +172,7 @@ def _followed(words: Sequence[str], names: Sequence[str]) -> dict[str, list[str]
 
     Raises `InputError` if a word is not SOURCE or NAME=SOURCE, or there is no such file or folder.
     """
-    from ..atomic_files import no_file
+    from slimdex.system.atomic_files import no_file
 
     followed = dict[str, list[str]]()
     for word in words:

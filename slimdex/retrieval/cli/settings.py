@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from slimdex.errors import InputError
 from slimdex.indexes import options as choices
 from slimdex.indexes.codes import kinds
-from slimdex.indexes.errors import InputError
 
 from . import console
 from .click_commands import Answer
@@ -140,7 +140,7 @@ def parsed_size(text: str) -> int:
     >>> parsed_size("many")
     Traceback (most recent call last):
     ...
-    slimdex.indexes.errors.InputError: --ram 'many'; expected bytes, such as 200MB or 1.5GiB
+    slimdex.errors.InputError: --ram 'many'; expected bytes, such as 200MB or 1.5GiB
     """
     found = re.fullmatch(r"\s*([0-9]{1,18}(?:\.[0-9]{1,9})?)\s*+([a-zA-Z]*)\s*", text)
     unit = BYTE_UNITS.get(found[2].lower()) if found else None

@@ -27,16 +27,16 @@ from typing import Any, Self
 
 import numpy as np
 
+from slimdex.errors import CorruptError, InputError
 from slimdex.indexes.arrays import Matrix, Rows, batches, normalize_rows
-from slimdex.indexes.errors import CorruptError, InputError
-from slimdex.indexes.execution.progress import note, progress
-from slimdex.indexes.execution.threads import eigh, product
-from slimdex.indexes.json_text import READABLE, parsed
 from slimdex.indexes.reducers.reducer import load_reducer
 from slimdex.indexes.search.reduced_index import reduced
 from slimdex.indexes.search.rescoring import Rescorer
+from slimdex.system.atomic_files import temporary_parent
+from slimdex.system.json_text import READABLE, parsed
+from slimdex.system.progress import note, progress
+from slimdex.system.threads import eigh, product
 
-from ..atomic_files import temporary_parent
 from ..collection import Collection
 from ..documents import Document, Hit, hit_from_json, hit_json
 from ..lexical.tokens import id_terms, stemmer, words_in

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from slimdex.errors import InputError
 from slimdex.indexes.arrays import LARGEST, Matrix, Rows, as_matrix, batches
-from slimdex.indexes.errors import InputError
 from slimdex.indexes.options import candidates_for, usual_candidates
 from slimdex.indexes.ranking import stacked
-from slimdex.indexes.suggestions import with_suggestions
+from slimdex.system.suggestions import with_suggestions
 
 from ..encoders.adapters import as_encoder
 from ..encoders.base import Encoder

@@ -13,10 +13,10 @@ from time import sleep
 from typing import Any, Self
 from urllib.parse import urlsplit
 
-from slimdex.indexes.errors import InputError
+from slimdex.errors import InputError
+from slimdex.system.extras import install_command
 
 from ..encoders.over_http.connection import is_loopback
-from ..extras import install_command
 
 SECONDS = "SLIMDEX_MILVUS_SECONDS"
 """Environment variable: seconds after which a server counts as unreachable."""
@@ -84,7 +84,7 @@ def is_lite(version: str) -> bool:
     (True, False)
     >>> is_lite("v2.5.4")
     Traceback (most recent call last):
-    slimdex.indexes.errors.InputError: Milvus 'v2.5.4'; expected 2.6 or newer, or milvus_lite 3
+    slimdex.errors.InputError: Milvus 'v2.5.4'; expected 2.6 or newer, or milvus_lite 3
     """
     is_embedded = version.startswith(LITE)
     digits = re.search(r"(?<!\d)(\d+)\.(\d+)", version)

@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Self, TypeVar
 from uuid import uuid4
 
-from slimdex.indexes.errors import InputError
-from slimdex.indexes.execution.spare import cores, use_cores
-from slimdex.indexes.execution.workers import PartError
+from slimdex.errors import InputError
+from slimdex.system.spare import cores, use_cores
+from slimdex.system.workers import PartError
 
 Part = TypeVar("Part")
 Result = TypeVar("Result")

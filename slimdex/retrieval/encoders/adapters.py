@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from slimdex.errors import InputError
 from slimdex.indexes.arrays import Matrix, as_matrix
-from slimdex.indexes.errors import InputError
-from slimdex.indexes.json_text import parsed, written
-from slimdex.indexes.suggestions import with_suggestions
+from slimdex.system.json_text import parsed, written
+from slimdex.system.suggestions import with_suggestions
 
 from .base import Encoder, checked_encoder
 

@@ -9,9 +9,9 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from slimdex.errors import CorruptError, InputError, shortened_repr
 from slimdex.indexes.arrays import Matrix, normalize_rows
-from slimdex.indexes.errors import CorruptError, InputError, shortened_repr
-from slimdex.indexes.json_text import written
+from slimdex.system.json_text import written
 
 from ..passages import LEAST_TOKENS
 

@@ -17,12 +17,12 @@ from typing import Any
 
 import numpy as np
 
+from slimdex.errors import InputError
 from slimdex.indexes.arrays import Matrix, batches
-from slimdex.indexes.errors import InputError
-from slimdex.indexes.execution.progress import progress
 from slimdex.indexes.reducers.linear import Pca
+from slimdex.system.atomic_files import check_new
+from slimdex.system.progress import progress
 
-from ..atomic_files import check_new
 from .transformer import TransformerEncoder
 from .word_vectors.folder import StaticVectors
 from .word_vectors.pieces import unknown_id

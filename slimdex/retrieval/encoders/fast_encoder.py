@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-from slimdex.indexes.errors import InputError
-from slimdex.indexes.execution.progress import note
+from slimdex.errors import InputError
+from slimdex.system.progress import note
+from slimdex.system.user_cache import cache_folder
 
-from ..user_cache import cache_folder
 from .distillation import distill
 from .models import DEFAULT_MODEL, FAST_MODEL, PACKAGED
 from .word_vectors.static_encoder import StaticEncoder

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from slimdex.indexes.errors import InputError
-from slimdex.indexes.json_text import parsed
+from slimdex.errors import InputError
+from slimdex.system.json_text import parsed
 
 from .pooling import WITHOUT_PROMPT
 

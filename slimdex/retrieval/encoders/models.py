@@ -22,12 +22,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from zipfile import ZipFile
 
-from slimdex.indexes.errors import CorruptError, InputError
-from slimdex.indexes.execution.progress import note
-from slimdex.indexes.suggestions import did_you_mean
+from slimdex.errors import CorruptError, InputError
+from slimdex.system.extras import install_command
+from slimdex.system.progress import note
+from slimdex.system.suggestions import did_you_mean
+from slimdex.system.user_cache import cache_folder, known_sha256
 
-from ..extras import install_command
-from ..user_cache import cache_folder, known_sha256
 from .model_folder import check_model_folder, weight_files
 
 DEFAULT_MODEL = "all-MiniLM-L6-v2"

@@ -9,8 +9,8 @@ import os
 from pathlib import Path
 from typing import Any
 
-from slimdex.indexes.errors import EncoderError, InputError, SlimdexError
-from slimdex.indexes.execution.forks import ThreadLock
+from slimdex.errors import EncoderError, InputError, SlimdexError
+from slimdex.system.forks import ThreadLock
 
 from .adapters import GIVEN, GivenEncoder, as_encoder, plain_spec
 from .base import (
@@ -281,7 +281,8 @@ def weights_faults(spec: dict[str, Any]) -> list[str]:
     """
     if spec.get("type") != "transformer" or spec.get("trust_remote_code"):
         return []
-    from ..user_cache import read_in_full
+    from slimdex.system.user_cache import read_in_full
+
     from .model_folder import read_folder
     from .models import PACKAGED, find_model
     from .pooling import parse_pooling

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from slimdex.indexes.errors import InputError
+from slimdex.errors import InputError
 
 if TYPE_CHECKING:
     from torch import Tensor

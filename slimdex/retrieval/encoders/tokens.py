@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slimdex.indexes.errors import InputError
+from slimdex.errors import InputError
 
 from .pooling import PROMPT, TEXT
 

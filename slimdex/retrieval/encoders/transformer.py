@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from slimdex.errors import InputError
 from slimdex.indexes.arrays import Matrix
-from slimdex.indexes.errors import InputError
-from slimdex.indexes.suggestions import with_suggestions
+from slimdex.system.suggestions import with_suggestions
 
 from .base import Lengths, check_unchanged, several
 from .model_folder import Prompts, read_folder

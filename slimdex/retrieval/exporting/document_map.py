@@ -23,13 +23,13 @@ from typing import Any
 import numpy as np
 
 from slimdex.indexes.arrays import Matrix, Rows, normalize_rows
-from slimdex.indexes.execution.progress import progress
-from slimdex.indexes.suggestions import with_suggestions
+from slimdex.system.atomic_files import check_new, index_name, publish_file
+from slimdex.system.extras import require
+from slimdex.system.progress import progress
+from slimdex.system.suggestions import with_suggestions
 
-from ..atomic_files import check_new, index_name, publish_file
 from ..collection import Collection
 from ..documents import Document, shown_values
-from ..extras import require
 from ..search.excerpts import on_one_line, shortened
 from ..store.snapshot import Snapshot
 from .placing import AXES, SEED, names_of_clusters, placed, regions_of

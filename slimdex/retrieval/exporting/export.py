@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
-from slimdex.indexes.errors import InputError
+from slimdex.errors import InputError
 from slimdex.indexes.reducers.layers import Dense
-from slimdex.indexes.suggestions import with_suggestions
+from slimdex.system.atomic_files import check_new, publish_file, publish_folder
+from slimdex.system.suggestions import with_suggestions
 
-from ..atomic_files import check_new, publish_file, publish_folder
 from ..collection import Collection
 from ..store.snapshot import Snapshot
 from . import faiss_folder, row_files, sentence_transformers_folder

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from slimdex.errors import InputError
 from slimdex.indexes.arrays import Matrix, normalize_rows
 from slimdex.indexes.codes.faiss_index import FaissIndex
 from slimdex.indexes.codes.kinds import FLAT
-from slimdex.indexes.errors import InputError
-from slimdex.indexes.execution.progress import progress
-from slimdex.indexes.json_text import written
 from slimdex.indexes.reducers.layers import Dense, layers_of
 from slimdex.indexes.reducers.linear import Linear
+from slimdex.system.json_text import written
+from slimdex.system.progress import progress
 
 from .selection import FULL, Selection
 

@@ -11,12 +11,12 @@ from uuid import UUID
 
 import numpy as np
 
+from slimdex.errors import InputError
 from slimdex.indexes.arrays import Rows
-from slimdex.indexes.errors import InputError
-from slimdex.indexes.execution.progress import progress
+from slimdex.system.extras import require
+from slimdex.system.progress import progress
 
 from ..documents import Hit, json_of
-from ..extras import require
 from ..sources.tabular.columns import kept_names
 from .selection import Selection
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from slimdex.errors import InputError, shortened
 from slimdex.indexes.arrays import Matrix, Rows, batches, without
-from slimdex.indexes.errors import InputError, shortened
 from slimdex.indexes.search.reduced_index import reduced
 
 from ..documents import Hit

@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import save
 
+from slimdex.errors import InputError
 from slimdex.indexes.arrays import Matrix
-from slimdex.indexes.errors import InputError
-from slimdex.indexes.execution.progress import progress
 from slimdex.indexes.reducers.layers import Dense, Layer, layers_of
+from slimdex.system.progress import progress
 
 from ..collection import Collection
 from ..encoders import model_folder

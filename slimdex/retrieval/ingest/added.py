@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slimdex.indexes.errors import shortened
+from slimdex.errors import shortened
 from slimdex.indexes.search.reduced_index import NO_ROWS
 
 from ..store.passages import DocumentRows

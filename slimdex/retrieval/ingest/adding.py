@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from slimdex.errors import InputError, SlimdexError
 from slimdex.indexes.arrays import Rows
-from slimdex.indexes.errors import InputError, SlimdexError
-from slimdex.indexes.execution.progress import note, progress_within
+from slimdex.system.progress import note, progress_within
 
 from ..index import Index
 from ..sources.given_vectors import GivenVectors, as_given

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from slimdex.errors import InputError, shortened
 from slimdex.indexes.arrays import Rows
-from slimdex.indexes.errors import InputError, shortened
-from slimdex.indexes.unicode_text import check_unicode
+from slimdex.system.unicode_text import check_unicode
 
 from ..documents import Document, check_columns, id_text
 from ..sources.given_vectors import GivenVectors, check_vectors

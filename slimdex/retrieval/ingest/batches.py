@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from slimdex.errors import InputError
 from slimdex.indexes.arrays import Rows
-from slimdex.indexes.errors import InputError
-from slimdex.indexes.execution.workers import HERE
+from slimdex.system.workers import HERE
 
 from ..documents import Document
 from ..index import Index

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import numpy as np
 
+from slimdex.errors import CorruptError
 from slimdex.indexes.arrays import Rows, without
-from slimdex.indexes.errors import CorruptError
-from slimdex.indexes.execution.progress import note
 from slimdex.indexes.search.reduced_index import NO_ROWS, ReducedIndex
 from slimdex.indexes.vectors.vector_file import VectorFile
+from slimdex.system.atomic_files import publish
+from slimdex.system.progress import note
 
-from ..atomic_files import publish
 from ..index import Index
 from ..store.change import Change
 from ..store.derived import with_new_documents, with_new_words

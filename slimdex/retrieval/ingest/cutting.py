@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from slimdex.errors import InputError
 from slimdex.indexes.arrays import batches
-from slimdex.indexes.errors import InputError
-from slimdex.indexes.execution.progress import progress
+from slimdex.system.progress import progress
 
 from ..documents import Document
 from ..encoders.base import CountingEncoder, Encoder

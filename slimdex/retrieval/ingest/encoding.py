@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from slimdex.errors import InputError
 from slimdex.indexes.arrays import Matrix, Rows, as_matrix, batches
-from slimdex.indexes.errors import InputError
-from slimdex.indexes.execution.progress import progress
-from slimdex.indexes.execution.workers import HERE, PartError, Workers
+from slimdex.system.progress import progress
+from slimdex.system.workers import HERE, PartError, Workers
 
 from ..encoders.base import Encoder, Lengths, LimitedEncoder
 from ..store.readings import PartlyRead

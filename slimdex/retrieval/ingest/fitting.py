@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from slimdex.indexes.errors import CorruptError, InputError
+from slimdex.errors import CorruptError, InputError
 from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.search.reduced_index import ReducedIndex
 from slimdex.indexes.settings import Settings

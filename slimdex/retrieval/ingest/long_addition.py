@@ -10,9 +10,9 @@ from contextlib import ExitStack, suppress
 from dataclasses import replace
 from typing import Self
 
-from slimdex.indexes.errors import InputError, SlimdexError
+from slimdex.errors import InputError, SlimdexError
+from slimdex.system.atomic_files import FileRecord
 
-from ..atomic_files import FileRecord
 from ..index import Index
 from ..store.change import Change
 from ..store.manifest import Undo

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from slimdex.errors import InputError
 from slimdex.indexes.arrays import Matrix, Rows, batches
-from slimdex.indexes.errors import InputError
 from slimdex.indexes.search.reduced_index import NO_ROWS
 
 from ..documents import Document

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import numpy as np
 
+from slimdex.errors import CorruptError, InputError
 from slimdex.indexes.codes.kinds import KINDS
-from slimdex.indexes.errors import CorruptError, InputError
 from slimdex.indexes.options import AUTO
 from slimdex.indexes.vectors.vector_file import STORED, VectorFile
+from slimdex.system.locks import WAIT
 
 from ..encoders.base import Encoder
 from ..index import Index
-from ..locks import WAIT
 from ..store.derived import restore_dictionary
 from ..store.state import CANT_REBUILD
 from ..store.verification import derived_faults, replacement_faults, segment_faults, vector_faults

@@ -13,12 +13,12 @@ from time import perf_counter
 
 import numpy as np
 
+from slimdex.errors import CorruptError, InputError
 from slimdex.indexes.arrays import Matrix, Rows, batches, without
-from slimdex.indexes.errors import CorruptError, InputError
-from slimdex.indexes.execution.progress import progress
 from slimdex.indexes.reducers.moments import Moments
-from slimdex.indexes.vectors.append_only import sync
 from slimdex.indexes.vectors.vector_file import VectorFile
+from slimdex.system.append_only import sync
+from slimdex.system.progress import progress
 
 from ..encoders.adapters import plain_spec
 from ..encoders.base import Encoder, as_recorded, is_same_encoder

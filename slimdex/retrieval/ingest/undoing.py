@@ -12,12 +12,12 @@ from itertools import chain, repeat
 
 import numpy as np
 
+from slimdex.errors import CorruptError, InputError
 from slimdex.indexes.arrays import without
-from slimdex.indexes.errors import CorruptError, InputError
 from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.vectors.vector_file import VectorFile
+from slimdex.system.atomic_files import FileRecord
 
-from ..atomic_files import FileRecord
 from ..index import Index
 from ..lexical.word_index import write_extended
 from ..store.change import AppendedFile, Change

@@ -12,13 +12,13 @@ from dataclasses import replace
 
 import numpy as np
 
+from slimdex.errors import CorruptError, InputError
 from slimdex.indexes.arrays import Rows, batches, without
 from slimdex.indexes.codes.kinds import FLAT
-from slimdex.indexes.errors import CorruptError, InputError
-from slimdex.indexes.execution.progress import progress
 from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.settings import Settings
 from slimdex.indexes.vectors.vector_file import VectorFile
+from slimdex.system.progress import progress
 
 from ..index import Index
 from ..lexical.word_index import WordIndex

@@ -8,7 +8,7 @@ from typing import Any
 
 from haystack.errors import FilterError
 
-from slimdex.indexes.errors import InputError
+from slimdex.errors import InputError
 
 from ..store.where.conditions import NEVER, And, Compare, Condition, Not, Or, as_sql
 from .metadata import Types, as_moment, compared

@@ -16,10 +16,10 @@ from langchain_core.embeddings import Embeddings
 from langchain_core.vectorstores import VectorStore, VectorStoreRetriever
 from langchain_core.vectorstores.utils import maximal_marginal_relevance
 
+from slimdex.errors import InputError, shortened_repr
 from slimdex.indexes.arrays import Matrix
-from slimdex.indexes.errors import InputError, shortened_repr
 from slimdex.indexes.settings import Settings
-from slimdex.indexes.suggestions import check_choice
+from slimdex.system.suggestions import check_choice
 
 from ..collection import Collection
 from ..documents import Document as OwnDocument

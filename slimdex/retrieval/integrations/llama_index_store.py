@@ -23,9 +23,9 @@ from llama_index.core.vector_stores.types import (
 from llama_index.core.vector_stores.utils import metadata_dict_to_node, node_to_metadata_dict
 from pydantic import PrivateAttr
 
-from slimdex.indexes.errors import InputError
+from slimdex.errors import InputError
 from slimdex.indexes.settings import Settings
-from slimdex.indexes.suggestions import check_choice
+from slimdex.system.suggestions import check_choice
 
 from ..collection import Collection
 from ..documents import Document, Hit, id_text

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import date, datetime, time
 from typing import Any
 
-from slimdex.indexes.errors import InputError
+from slimdex.errors import InputError
 
 from ..column_types import plain, restored, type_of
 from ..documents import OWN_COLUMNS, RECORD

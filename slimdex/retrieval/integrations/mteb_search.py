@@ -21,11 +21,11 @@ from mteb.models import ModelMeta, SearchEncoderWrapper
 from mteb.models.model_implementations import MODEL_REGISTRY
 from mteb.models.model_meta import ScoringFunction
 
+from slimdex.errors import InputError
 from slimdex.indexes.arrays import LARGEST, Matrix, Rows, as_matrix, normalize_rows
-from slimdex.indexes.errors import InputError
 from slimdex.indexes.settings import Settings
+from slimdex.system.atomic_files import STORED_ENDINGS, temporary_parent
 
-from ..atomic_files import STORED_ENDINGS, temporary_parent
 from ..collection import Collection
 from ..documents import Document
 from ..encoders.adapters import GivenEncoder, as_encoder

@@ -9,7 +9,7 @@ from datasets import Dataset
 from mteb.abstasks import AbsTaskRetrieval
 from mteb.abstasks.task_metadata import TaskMetadata
 
-from slimdex.indexes.errors import InputError
+from slimdex.errors import InputError
 
 from ..quality.labels import read_qrels
 from ..sources.source import open_source, read_pairs

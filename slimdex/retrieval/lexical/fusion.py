@@ -22,8 +22,8 @@ from typing import Final, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from slimdex.errors import InputError
 from slimdex.indexes.arrays import Rows, contains
-from slimdex.indexes.errors import InputError
 
 from .weighting import word_bonuses
 from .word_index import ScoredRows

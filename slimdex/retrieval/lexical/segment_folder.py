@@ -21,12 +21,11 @@ from tempfile import mkdtemp
 from time import time
 from typing import Any
 
-from slimdex.indexes.errors import CorruptError, SlimdexError
-from slimdex.indexes.json_text import READABLE, parsed
-from slimdex.indexes.vectors.append_only import sync_all
-
-from ..atomic_files import MEMORY_FOLDER, temporary_parent
-from ..locks import FileLock
+from slimdex.errors import CorruptError, SlimdexError
+from slimdex.system.append_only import sync_all
+from slimdex.system.atomic_files import MEMORY_FOLDER, temporary_parent
+from slimdex.system.json_text import READABLE, parsed
+from slimdex.system.locks import FileLock
 
 LITTLE_BYTES = 1 << 20
 """Free bytes below which a disk counts as full."""

@@ -22,10 +22,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from slimdex.errors import CorruptError
 from slimdex.indexes.arrays import Rows, contains
-from slimdex.indexes.errors import CorruptError
+from slimdex.system.atomic_files import size
 
-from ..atomic_files import size
 from .code_files import is_code_path
 from .rare_words import RareWords
 from .segment_folder import (

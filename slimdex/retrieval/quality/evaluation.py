@@ -18,14 +18,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from slimdex.errors import InputError
 from slimdex.indexes.arrays import Matrix, Rows, batches, normalize_rows
 from slimdex.indexes.bounds import betting_bound
 from slimdex.indexes.codes.faiss_index import FaissIndex
 from slimdex.indexes.codes.kinds import FLAT
-from slimdex.indexes.errors import InputError
-from slimdex.indexes.execution.threads import one_thread, product
 from slimdex.indexes.ranking import agreement, best_of, compacted, stacked
 from slimdex.indexes.search.reduced_index import reduced
+from slimdex.system.threads import one_thread, product
 
 from ..index import Index
 from ..lexical.fusion import AUTO, OFF

@@ -17,16 +17,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from slimdex.errors import InputError
 from slimdex.indexes.arrays import Rows, without
 from slimdex.indexes.bounds import betting_bound
-from slimdex.indexes.errors import InputError
 from slimdex.indexes.ranking import agreement
 from slimdex.indexes.reducers.drift import variance_kept
 from slimdex.indexes.reducers.linear import Linear
 from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.search.reduced_index import ReducedIndex
+from slimdex.system.atomic_files import temporary_parent
 
-from ..atomic_files import temporary_parent
 from ..index import Index
 from ..store.index_files import sampled_error
 from ..store.snapshot import Snapshot

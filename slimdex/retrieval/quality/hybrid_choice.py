@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from slimdex.indexes.arrays import Matrix, Rows
-from slimdex.indexes.execution.progress import progress
+from slimdex.system.progress import progress
 
 from ..index import Index
 from ..lexical.fusion import AUTO, OFF, Fusion

@@ -13,8 +13,8 @@ from slimdex.indexes.codes.kinds import FLAT, by_size
 from slimdex.indexes.options import AUTO
 from slimdex.indexes.reducers.linear import Linear
 from slimdex.indexes.search.reduced_index import ReducedIndex, reduced
+from slimdex.system.atomic_files import size
 
-from ..atomic_files import size
 from ..documents import shown_columns
 from ..store.snapshot import Snapshot
 

@@ -12,10 +12,10 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from slimdex.errors import InputError
 from slimdex.indexes.arrays import Matrix, Rows
-from slimdex.indexes.errors import InputError
+from slimdex.system.atomic_files import no_file
 
-from ..atomic_files import no_file
 from ..documents import id_text
 from ..store.snapshot import Snapshot
 

@@ -18,12 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slimdex.indexes.arrays import Matrix, Rows, normalize_rows
-from slimdex.indexes.execution.progress import progress
 from slimdex.indexes.options import Choices
 from slimdex.indexes.ranking import top_k
 from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.search.rescoring import Rescorer
 from slimdex.indexes.vectors.vector_file import VectorFile
+from slimdex.system.progress import progress
 
 from ..encoders.base import Encoder
 from ..index import Index

@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from slimdex.errors import InputError, SlimdexError
 from slimdex.indexes.arrays import Matrix, Rows
 from slimdex.indexes.bounds import betting_bound
-from slimdex.indexes.errors import InputError, SlimdexError
-from slimdex.indexes.execution.progress import note
 from slimdex.indexes.ranking import top_k
 from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.search.rescoring import Rescorer
+from slimdex.system.progress import note
 
 from ..encoders.base import Encoder
 from ..index import Index

@@ -22,11 +22,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from slimdex.errors import InputError
 from slimdex.indexes.arrays import Matrix, Rows, batches, normalize_rows
-from slimdex.indexes.errors import InputError
-from slimdex.indexes.execution.progress import note, progress
-from slimdex.indexes.execution.threads import eigh, product
 from slimdex.indexes.vectors.vector_file import VectorFile
+from slimdex.system.progress import note, progress
+from slimdex.system.threads import eigh, product
 
 from ..index import Index
 from ..ingest.writer import commit_deletion

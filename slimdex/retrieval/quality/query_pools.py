@@ -21,9 +21,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from slimdex.errors import InputError
 from slimdex.indexes.arrays import Matrix, Rows, batches, normalize_rows
-from slimdex.indexes.errors import InputError
-from slimdex.indexes.execution.progress import progress
+from slimdex.system.progress import progress
 
 from ..encoders.base import Encoder, encode_queries
 from ..store.passages import DocumentRows

@@ -20,13 +20,13 @@ from numpy.typing import NDArray
 from slimdex.indexes.arrays import Matrix, Rows, batches, contains, sampled, without
 from slimdex.indexes.codes.faiss_index import FaissIndex
 from slimdex.indexes.codes.kinds import FLAT, kind_named
-from slimdex.indexes.execution.progress import progress
 from slimdex.indexes.ranking import agreement
 from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.search.reduced_index import NO_ROWS, ReducedIndex, reduced, trained
 from slimdex.indexes.search.rescoring import Metric, Rescorer
 from slimdex.indexes.settings import Settings
 from slimdex.indexes.vectors.vector_file import VectorFile
+from slimdex.system.progress import progress
 
 from ..store.snapshot import Snapshot
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 from time import perf_counter, time
 from typing import TYPE_CHECKING, Any
 
-from slimdex.indexes.errors import InputError
-from slimdex.indexes.execution.progress import listening
+from slimdex.errors import InputError
+from slimdex.system.progress import listening
 
 from ..index import Index
 from ..ingest.added import Added

@@ -14,15 +14,15 @@ from typing import TypeAlias
 
 import numpy as np
 
+from slimdex.errors import InputError
 from slimdex.indexes.bounds import betting_bound
 from slimdex.indexes.codes.faiss_index import FaissIndex
 from slimdex.indexes.codes.kinds import kind_named
-from slimdex.indexes.errors import InputError
 from slimdex.indexes.search.reduced_index import ReducedIndex
 from slimdex.indexes.search.rescoring import Rescorer
 from slimdex.indexes.settings import Settings
+from slimdex.system.atomic_files import in_units
 
-from ..atomic_files import in_units
 from ..store.state import Certificate
 from .metric_choice import Cell, Choice
 from .recall_trials import ERROR, Pool, Ranks, Trials, recalls

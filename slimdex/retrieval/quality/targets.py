@@ -23,14 +23,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from slimdex.errors import InputError
 from slimdex.indexes.arrays import Rows
 from slimdex.indexes.bounds import betting_bound
-from slimdex.indexes.errors import InputError
 from slimdex.indexes.options import AUTO
 from slimdex.indexes.settings import Settings
-from slimdex.indexes.suggestions import with_suggestions
+from slimdex.system.atomic_files import in_units
+from slimdex.system.suggestions import with_suggestions
 
-from ..atomic_files import in_units
 from ..store.state import Certificate
 from .query_pools import Draw
 from .recall_trials import ERROR, NEAREST, Pool, Ranks, recalls

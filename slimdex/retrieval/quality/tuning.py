@@ -16,9 +16,9 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from slimdex.indexes.errors import InputError
+from slimdex.errors import InputError
+from slimdex.system.atomic_files import temporary_parent
 
-from ..atomic_files import temporary_parent
 from ..index import Index
 from ..ingest import writer
 from ..ingest.fitting import refit

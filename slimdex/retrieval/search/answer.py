@@ -20,12 +20,12 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from slimdex.errors import CorruptError, InputError
 from slimdex.indexes.arrays import Matrix, Rows, contains, normalize_rows, union, without
-from slimdex.indexes.errors import CorruptError, InputError
-from slimdex.indexes.execution.progress import stage
-from slimdex.indexes.execution.spare import beside
 from slimdex.indexes.ranking import compacted, stacked
 from slimdex.indexes.search.reduced_index import ReducedIndex
+from slimdex.system.progress import stage
+from slimdex.system.spare import beside
 
 from ..documents import Document, Hit, line_at
 from ..encoders.base import Encoder, encode_queries

@@ -13,7 +13,7 @@ from typing import Self
 import numpy as np
 
 from slimdex.indexes.arrays import Matrix, normalize_rows
-from slimdex.indexes.execution.threads import product
+from slimdex.system.threads import product
 
 from ..documents import Hit
 from ..encoders.base import Encoder

@@ -23,7 +23,7 @@ from typing import (
     get_type_hints,
 )
 
-from slimdex.indexes.errors import InputError, shortened_repr
+from slimdex.errors import InputError, shortened_repr
 
 if TYPE_CHECKING:
     from ..documents import Hit

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 
 import numpy as np
 
+from slimdex.errors import InputError, shortened_repr
 from slimdex.indexes.arrays import Matrix, array_of, as_matrix
-from slimdex.indexes.errors import InputError, shortened_repr
-from slimdex.indexes.execution.progress import progress
-from slimdex.indexes.suggestions import with_suggestions
-from slimdex.indexes.unicode_text import check_unicode
+from slimdex.system.duckdb_library import connected, duckdb, literal
+from slimdex.system.progress import progress
+from slimdex.system.suggestions import with_suggestions
+from slimdex.system.unicode_text import check_unicode
 
 from ..documents import Hit
-from ..duckdb_library import connected, duckdb, literal
 from ..lexical.fusion import AUTO, OFF, fusion_of
 from .options import Reranker, SearchKeywords, SearchOptions, options_of, takes_options
 
@@ -45,7 +45,7 @@ class SearchRequest(SearchOptions):
     >>> SearchRequest(texts="a pet", limit=0)
     Traceback (most recent call last):
     ...
-    slimdex.indexes.errors.InputError: limit=0; expected 1 or more
+    slimdex.errors.InputError: limit=0; expected 1 or more
     """
 
     texts: Sequence[str] | None = None

@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from slimdex.errors import InputError, SlimdexError
 from slimdex.indexes.arrays import batches
-from slimdex.indexes.errors import InputError, SlimdexError
-from slimdex.indexes.suggestions import with_suggestions
+from slimdex.system.extras import require
+from slimdex.system.suggestions import with_suggestions
 
 from ..documents import Hit, content
 from ..encoders.models import find_model
-from ..extras import require
 
 BATCH = 32
 """Pairs per batch."""

@@ -18,7 +18,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from slimdex.indexes.errors import InputError
+from slimdex.errors import InputError
 
 from ..encoders.over_http.connection import LOCAL, is_loopback
 

@@ -25,8 +25,8 @@ from pydantic import ValidationError, model_validator
 from starlette.applications import Starlette
 from starlette.routing import Route
 
-from slimdex.indexes.errors import SlimdexError
-from slimdex.indexes.execution.progress import listening
+from slimdex.errors import SlimdexError
+from slimdex.system.progress import listening
 
 from ..collection import Collection
 from ..commands import Command

@@ -25,8 +25,8 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from slimdex.indexes.errors import SlimdexError, shortened
-from slimdex.indexes.suggestions import did_you_mean
+from slimdex.errors import SlimdexError, shortened
+from slimdex.system.suggestions import did_you_mean
 
 from .access import Listening
 from .middleware import error_json, guarded

@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from slimdex.indexes.errors import SlimdexError
-from slimdex.indexes.execution.forks import ThreadLock
+from slimdex.errors import SlimdexError
 from slimdex.retrieval import commands
+from slimdex.system.forks import ThreadLock
 
 from ..collection import Collection
 from ..sources.files.input_files import SETTLED_NS

@@ -33,8 +33,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from slimdex.indexes.errors import InputError, shortened_repr
-from slimdex.indexes.json_text import received
+from slimdex.errors import InputError, shortened_repr
+from slimdex.system.json_text import received
 
 ANSWERS = ("result", "error")
 """Members of a response, which is not answered."""

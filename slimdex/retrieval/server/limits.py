@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from slimdex.indexes.errors import SlimdexError
+from slimdex.errors import SlimdexError
 
 MIB = 1 << 20
 

@@ -19,8 +19,8 @@ from pydantic import BeforeValidator, Field
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from slimdex.indexes.execution.progress import listening
 from slimdex.retrieval import commands
+from slimdex.system.progress import listening
 
 from ..commands import Command
 from ..documents import Hit, id_text, json_of

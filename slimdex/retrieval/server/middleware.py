@@ -21,7 +21,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from slimdex.indexes.unicode_text import EXPECTED
+from slimdex.system.unicode_text import EXPECTED
 
 from .access import Hosts, Right, Tokens
 from .compression import compressed, decompressed

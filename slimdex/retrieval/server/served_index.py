@@ -16,9 +16,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from slimdex.errors import InputError, SlimdexError
 from slimdex.indexes.arrays import Matrix, batches
-from slimdex.indexes.errors import InputError, SlimdexError
-from slimdex.indexes.execution.progress import spent
+from slimdex.system.progress import spent
 
 from ..collection import Collection
 from ..documents import Document, Hit

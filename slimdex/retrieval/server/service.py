@@ -17,16 +17,16 @@ from typing import TYPE_CHECKING, Any
 
 from starlette.exceptions import HTTPException
 
-from slimdex.indexes.errors import EncoderError, InputError, InUseError, SlimdexError
+from slimdex.errors import EncoderError, InputError, InUseError, SlimdexError
 from slimdex.indexes.settings import Settings
-from slimdex.indexes.suggestions import did_you_mean
-from slimdex.indexes.vectors.append_only import sync
+from slimdex.system.append_only import sync
+from slimdex.system.atomic_files import ENDING, index_names, is_index, size
+from slimdex.system.locks import FileLock
+from slimdex.system.suggestions import did_you_mean
 
-from ..atomic_files import ENDING, index_names, is_index, size
 from ..collection import Collection
 from ..commands import Command
 from ..encoders.base import AUTO, Encoder
-from ..locks import FileLock
 from .limits import LimitError, Limits
 from .metrics import Metrics
 from .served_index import ServedIndex

@@ -14,11 +14,10 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from slimdex.indexes.errors import InputError, shortened_repr
-from slimdex.indexes.execution.progress import note
-
-from ..atomic_files import is_index
-from ..user_cache import remember, remembered
+from slimdex.errors import InputError, shortened_repr
+from slimdex.system.atomic_files import is_index
+from slimdex.system.progress import note
+from slimdex.system.user_cache import remember, remembered
 
 if TYPE_CHECKING:
     from .source import Sources

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from slimdex.indexes.errors import InputError
+from slimdex.errors import InputError
 
 from ..documents import Document
 from .files.input_files import Reading, stamp_of

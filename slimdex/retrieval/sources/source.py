@@ -13,9 +13,9 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from slimdex.indexes.errors import InputError
+from slimdex.errors import InputError
+from slimdex.system.atomic_files import no_file
 
-from ..atomic_files import no_file
 from ..documents import Document
 from .docstrings import PREFIX as PYTHON
 from .docstrings import PythonSource

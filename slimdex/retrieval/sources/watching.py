@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from time import monotonic, sleep
 
-from slimdex.indexes.errors import InputError
+from slimdex.errors import InputError
 
 CALM_MS = 1000
 """Time without changes before they are reported: many come together."""

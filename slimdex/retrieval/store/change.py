@@ -16,13 +16,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from slimdex.errors import CorruptError, InputError, SlimdexError
 from slimdex.indexes.arrays import Matrix, Rows, batches, without
-from slimdex.indexes.errors import CorruptError, InputError, SlimdexError
-from slimdex.indexes.execution.workers import HERE, Workers
 from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.search.reduced_index import NO_ROWS
-from slimdex.indexes.vectors.append_only import BLOCK_BYTES, extended_digests
 from slimdex.indexes.vectors.vector_file import VectorFile
+from slimdex.system.append_only import BLOCK_BYTES, extended_digests
+from slimdex.system.workers import HERE, Workers
 
 from .manifest import BlockFile, Blocks, Manifest, Undo
 from .merging import copied, to_merge

@@ -18,12 +18,12 @@ from threading import get_ident
 from typing import Any
 from uuid import UUID
 
-from slimdex.indexes.errors import InputError, shortened
-from slimdex.indexes.json_text import written
-from slimdex.indexes.unicode_text import check_unicode
+from slimdex.errors import InputError, shortened
+from slimdex.system.duckdb_library import connected, duckdb
+from slimdex.system.json_text import written
+from slimdex.system.unicode_text import check_unicode
 
 from ..documents import Document
-from ..duckdb_library import connected, duckdb
 
 SHOWN_BITS = 256
 """Largest bit length of a whole number that messages print: Python refuses much larger ones."""

@@ -8,11 +8,11 @@ from heapq import nlargest
 from importlib import import_module
 from typing import Any
 
+from slimdex.errors import CorruptError, InputError
 from slimdex.indexes.arrays import Rows, batches
-from slimdex.indexes.errors import CorruptError, InputError
+from slimdex.system.duckdb_library import connected, duckdb, identifier
 
 from ..documents import shown_columns
-from ..duckdb_library import connected, duckdb, identifier
 from .document_store import COLUMNS_AT_ONCE, DocumentStore
 
 TEXTS = ("JSON", "VARCHAR")

@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
+from slimdex.errors import CorruptError
 from slimdex.indexes.arrays import Rows, batches
-from slimdex.indexes.errors import CorruptError
-from slimdex.indexes.execution.progress import progress
 from slimdex.indexes.search.reduced_index import NO_ROWS
+from slimdex.system.progress import progress
 
 from ..lexical.tokens import TERMS, Terms
 from ..lexical.word_index import WordIndex, would_merge, write_extended

@@ -18,13 +18,13 @@ from weakref import finalize
 import numpy as np
 from numpy.typing import NDArray
 
+from slimdex.errors import CorruptError, InputError, UnreadableError, shortened
 from slimdex.indexes.arrays import Rows, batches, union, without
-from slimdex.indexes.errors import CorruptError, InputError, UnreadableError, shortened
-from slimdex.indexes.suggestions import did_you_mean
+from slimdex.system.duckdb_library import duckdb, identifier
+from slimdex.system.suggestions import did_you_mean
 
 from ..column_types import restored
 from ..documents import OWN_COLUMNS, Document, content
-from ..duckdb_library import duckdb, identifier
 from .engine import Engine, Session, disk_error, disk_errors, is_damage, one_line, refused
 from .lines import DICTIONARY, DocumentFile
 from .manifest import Manifest

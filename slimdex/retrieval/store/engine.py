@@ -16,10 +16,10 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
-from slimdex.indexes.errors import CorruptError, InputError, SlimdexError, StatementError
-from slimdex.indexes.execution.forks import ThreadLock, renewed
+from slimdex.errors import CorruptError, InputError, SlimdexError, StatementError
+from slimdex.system.duckdb_library import connected, duckdb, identifier, literal
+from slimdex.system.forks import ThreadLock, renewed
 
-from ..duckdb_library import connected, duckdb, identifier, literal
 from .segments import checked_columns
 from .state import Segment
 

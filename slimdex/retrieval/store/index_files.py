@@ -7,11 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
+from slimdex.errors import CorruptError
 from slimdex.indexes.arrays import Rows, sampled
 from slimdex.indexes.codes.faiss_index import FaissIndex
 from slimdex.indexes.codes.kinds import FLAT, kind_named
-from slimdex.indexes.errors import CorruptError
-from slimdex.indexes.execution.workers import HERE, Workers
 from slimdex.indexes.reducers.drift import SAMPLED_ROWS, code_error, variance_kept
 from slimdex.indexes.reducers.linear import Identity
 from slimdex.indexes.reducers.moments import Moments
@@ -20,8 +19,9 @@ from slimdex.indexes.search.reduced_index import ReducedIndex, trained
 from slimdex.indexes.search.rescoring import Metric, Rescorer
 from slimdex.indexes.settings import Settings
 from slimdex.indexes.vectors.vector_file import VectorFile
+from slimdex.system.atomic_files import publish
+from slimdex.system.workers import HERE, Workers
 
-from ..atomic_files import publish
 from .state import State
 
 TAIL_ROWS = 8192

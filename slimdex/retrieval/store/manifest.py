@@ -19,11 +19,11 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
+from slimdex.errors import CorruptError, InputError, SlimdexError, UnreadableError
 from slimdex.indexes.arrays import Rows, without
-from slimdex.indexes.errors import CorruptError, InputError, SlimdexError, UnreadableError
-from slimdex.indexes.json_text import READABLE, parsed
+from slimdex.system.atomic_files import MANIFEST, publish
+from slimdex.system.json_text import READABLE, parsed
 
-from ..atomic_files import MANIFEST, publish
 from .passages import DocumentRows
 from .state import FORMAT, State
 

@@ -7,7 +7,8 @@ from contextlib import suppress
 from pathlib import Path
 from secrets import token_hex
 
-from ..duckdb_library import duckdb, identifier
+from slimdex.system.duckdb_library import duckdb, identifier
+
 from .document_store import DocumentStore
 from .engine import disk_error, disk_errors
 from .segments import OWN, attaching, published

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from itertools import compress
 from typing import Any
 
+from slimdex.errors import InputError, shortened
 from slimdex.indexes.arrays import batches
-from slimdex.indexes.errors import InputError, shortened
+from slimdex.system.duckdb_library import duckdb
 
 from ..column_types import by_lower_name, type_of, types_of
 from ..documents import Document, check_columns
-from ..duckdb_library import duckdb
 from .column_fit import BITS, MisfitError, as_stored, misfit, shown
 from .columns import TEXTS, check_digits, has_lists, has_values, is_replaceable, wider
 from .document_store import COLUMNS_AT_ONCE, DocumentStore

@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 
 from slimdex.indexes.arrays import Rows, batches
-from slimdex.indexes.execution.forks import cached_property
+from slimdex.system.atomic_files import file_name
+from slimdex.system.duckdb_library import duckdb, identifier
+from slimdex.system.forks import cached_property
 
-from ..atomic_files import file_name
 from ..documents import Document, content
-from ..duckdb_library import duckdb, identifier
 from .document_store import DocumentStore
 from .lines import (
     LONGEST_TRAILING,

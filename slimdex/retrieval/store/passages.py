@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from slimdex.indexes.arrays import Rows
-from slimdex.indexes.json_text import parsed
+from slimdex.system.json_text import parsed
 
 from ..documents import Document, Lines, Part
 from ..passages import Passage

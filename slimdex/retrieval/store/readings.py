@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from slimdex.errors import CorruptError
 from slimdex.indexes.arrays import Rows
-from slimdex.indexes.errors import CorruptError
-from slimdex.indexes.vectors.append_only import appending, block_digests
+from slimdex.system.append_only import appending, block_digests
 
 from .passages import DocumentRows
 

@@ -15,13 +15,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from slimdex.indexes.errors import CorruptError
-from slimdex.indexes.json_text import parsed
-from slimdex.indexes.vectors.append_only import sync
+from slimdex.errors import CorruptError
+from slimdex.system.append_only import sync
+from slimdex.system.atomic_files import FileRecord, publish, sha256
+from slimdex.system.duckdb_library import connected, duckdb, identifier, literal
+from slimdex.system.json_text import parsed
 
-from ..atomic_files import FileRecord, publish, sha256
 from ..column_types import TYPES
-from ..duckdb_library import connected, duckdb, identifier, literal
 from .state import Segment
 
 TABLES = {

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from slimdex.errors import CorruptError
 from slimdex.indexes.arrays import Matrix, Rows, batches, union, without
-from slimdex.indexes.errors import CorruptError
-from slimdex.indexes.execution.forks import ThreadLock, cached_property
 from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.search.reduced_index import ReducedIndex
 from slimdex.indexes.search.rescoring import Rescorer
 from slimdex.indexes.vectors.vector_file import VectorFile
+from slimdex.system.forks import ThreadLock, cached_property
 
 from ..documents import Document, passage_content
 from ..encoders.base import CountingEncoder, Encoder

@@ -14,12 +14,10 @@ from typing import Any, Self
 
 import numpy as np
 
-from slimdex.indexes.errors import CorruptError, InputError
-from slimdex.indexes.json_text import READABLE, parsed
+from slimdex.errors import CorruptError, InputError
 from slimdex.indexes.settings import Settings, as_settings
 from slimdex.indexes.vectors.vector_file import STORED, VectorFile
-
-from ..atomic_files import (
+from slimdex.system.atomic_files import (
     ENDINGS,
     OUR_FILES,
     STORED_ENDINGS,
@@ -28,6 +26,8 @@ from ..atomic_files import (
     file_name,
     stored_as,
 )
+from slimdex.system.json_text import READABLE, parsed
+
 from ..encoders.adapters import plain_spec
 from ..encoders.base import AUTO as ANY
 from ..encoders.base import Encoder, check_spec, passage_tokens

@@ -15,14 +15,14 @@ from typing import BinaryIO
 
 import numpy as np
 
+from slimdex.errors import CorruptError, InUseError
 from slimdex.indexes.arrays import batches
-from slimdex.indexes.errors import CorruptError, InUseError
-from slimdex.indexes.execution.progress import progress
-from slimdex.indexes.vectors.append_only import BLOCK_BYTES
 from slimdex.indexes.vectors.vector_file import VectorFile
+from slimdex.system.append_only import BLOCK_BYTES
+from slimdex.system.atomic_files import MANIFEST, check_new, publish, publish_folder, remove
+from slimdex.system.duckdb_library import identifier
+from slimdex.system.progress import progress
 
-from ..atomic_files import MANIFEST, check_new, publish, publish_folder, remove
-from ..duckdb_library import identifier
 from ..lexical.segment_folder import LIST, read_list, segment_files
 from .derived import check_lines, word_faults
 from .document_store import COLUMNS_AT_ONCE, DocumentStore

@@ -13,10 +13,9 @@ from pathlib import Path
 from secrets import token_hex
 from time import time
 
-from slimdex.indexes.errors import InputError, InUseError
-
-from ..atomic_files import LOCK_TRIES, SPILL, WORK, remove
-from ..locks import FileLock
+from slimdex.errors import InputError, InUseError
+from slimdex.system.atomic_files import LOCK_TRIES, SPILL, WORK, remove
+from slimdex.system.locks import FileLock
 
 LOCK = "owner"
 SPILL_SECONDS = 24 * 3600

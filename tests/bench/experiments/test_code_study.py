@@ -12,7 +12,7 @@ import pytest
 from slimdex.bench.experiments.code_study import EVERY, WAYS, Repository, measure_code
 from slimdex.bench.reporting.study_tables import repositories, rules
 from slimdex.bench.rows import ResultsFile
-from slimdex.indexes.errors import InputError
+from slimdex.errors import InputError
 from tests.bench.conftest import ABOUT
 from tests.encoders import ReadingEncoder
 

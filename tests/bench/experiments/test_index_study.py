@@ -21,7 +21,7 @@ from slimdex.bench.experiments.index_study import (
     under_condition,
 )
 from slimdex.bench.rows import ResultsFile
-from slimdex.indexes.errors import InputError
+from slimdex.errors import InputError
 from slimdex.indexes.reducers.linear import Whitening
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection

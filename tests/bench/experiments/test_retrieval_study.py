@@ -17,10 +17,10 @@ from slimdex.bench.experiments.retrieval_study import (
 from slimdex.bench.memory_cap import MemoryGroup
 from slimdex.bench.reporting.retrieval_tables import of_task, peers
 from slimdex.bench.rows import ResultsFile
-from slimdex.indexes.errors import InputError
-from slimdex.indexes.execution.progress import listening
+from slimdex.errors import InputError
 from slimdex.indexes.options import REDUCERS
 from slimdex.indexes.settings import Settings
+from slimdex.system.progress import listening
 from tests.bench.conftest import ABOUT
 
 AMPLE, TOO_SMALL = 1 << 30, 1 << 20

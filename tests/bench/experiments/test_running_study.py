@@ -17,7 +17,7 @@ from slimdex.bench.experiments import running_study
 from slimdex.bench.experiments.running_study import Extent
 from slimdex.bench.reporting.study_tables import processes, start
 from slimdex.bench.rows import read_rows
-from slimdex.indexes.errors import InputError
+from slimdex.errors import InputError
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.opening import open_encoder

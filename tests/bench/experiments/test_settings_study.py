@@ -40,7 +40,7 @@ from slimdex.bench.reporting.settings_page import (
     verdict,
     write_page,
 )
-from slimdex.indexes.errors import InputError
+from slimdex.errors import InputError
 from slimdex.indexes.search.rescoring import Rescorer
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection

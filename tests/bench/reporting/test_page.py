@@ -24,7 +24,7 @@ from slimdex.bench.reporting.sections import (
     write_section,
 )
 from slimdex.bench.rows import FOLDER, ResultsFile, Row, read_rows
-from slimdex.indexes.errors import InputError
+from slimdex.errors import InputError
 from tests.browsing import PHONE, launched, watched
 
 pytestmark = pytest.mark.slow

@@ -15,8 +15,8 @@ from slimdex.indexes.codes import halves
 from slimdex.indexes.codes.faiss_index import FaissIndex
 from slimdex.indexes.codes.halves import Halves
 from slimdex.indexes.codes.kinds import PQ
-from slimdex.indexes.execution import spare
-from slimdex.indexes.execution.spare import SpareThreads
+from slimdex.system import spare
+from slimdex.system.spare import SpareThreads
 
 ROWS, DIM = 700, 16
 

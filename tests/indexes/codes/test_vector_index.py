@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from slimdex.errors import InputError
 from slimdex.indexes.arrays import Matrix, normalize_rows
 from slimdex.indexes.codes.faiss_index import FaissIndex
 from slimdex.indexes.codes.kinds import KINDS, Kind, kind_named
-from slimdex.indexes.errors import InputError
 from slimdex.indexes.ranking import top_k
 
 # Recall of the true ten among the first fifty, at k=32: each kind's codes are that good or better.

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
+from slimdex.errors import InputError
 from slimdex.indexes.arrays import Matrix
-from slimdex.indexes.errors import InputError
 from slimdex.indexes.reducers import autoencoder as module
 from slimdex.indexes.reducers.autoencoder import TiedAutoencoder
 from slimdex.indexes.reducers.reducer import load_reducer

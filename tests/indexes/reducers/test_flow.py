@@ -8,9 +8,8 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
+from slimdex.errors import CorruptError
 from slimdex.indexes.arrays import Matrix
-from slimdex.indexes.errors import CorruptError
-from slimdex.indexes.execution.progress import listening
 from slimdex.indexes.reducers import reducer
 from slimdex.indexes.reducers.flow import Flow, Step
 from slimdex.indexes.reducers.linear import Pca, Whitening
@@ -18,6 +17,7 @@ from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.reducers.reducer import load_reducer
 from slimdex.indexes.tensors import load_tensors, parameters, save_tensors
 from slimdex.indexes.vectors.vector_file import VectorFile
+from slimdex.system.progress import listening
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from slimdex.errors import InputError
 from slimdex.indexes.arrays import Matrix, normalize_rows
-from slimdex.indexes.errors import InputError
 from slimdex.indexes.reducers.autoencoder import TiedAutoencoder
 from slimdex.indexes.reducers.flow import Flow
 from slimdex.indexes.reducers.layers import SELU, Dense, layers_of

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from sklearn.decomposition import PCA
 
+from slimdex.errors import CorruptError, InputError
 from slimdex.indexes.arrays import Matrix, normalize_rows
-from slimdex.indexes.errors import CorruptError, InputError
 from slimdex.indexes.reducers.autoencoder import TiedAutoencoder
 from slimdex.indexes.reducers.flow import Flow
 from slimdex.indexes.reducers.linear import (

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slimdex.indexes.errors import CorruptError
+from slimdex.errors import CorruptError
 from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.tensors import load_tensors, save_tensors
 from tests.chance import CHANCE

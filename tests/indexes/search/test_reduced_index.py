@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from slimdex.errors import InputError
 from slimdex.indexes.arrays import Matrix, normalize_rows
 from slimdex.indexes.codes.kinds import IVF_PQ, kind_named
-from slimdex.indexes.errors import InputError
-from slimdex.indexes.execution import spare
 from slimdex.indexes.reducers.linear import Identity, Whitening
 from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.search.reduced_index import ReducedIndex, reduced, trained
 from slimdex.indexes.search.rescoring import Metric, Rescorer
 from slimdex.indexes.vectors.vector_file import VectorFile
+from slimdex.system import spare
 from tests.chance import CHANCE
 
 N, D, BETA, GAMMA = 900, 24, 0.5, 0.25

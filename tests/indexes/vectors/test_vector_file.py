@@ -7,11 +7,11 @@ from threading import Barrier
 import numpy as np
 import pytest
 
+from slimdex.errors import CorruptError, InputError
 from slimdex.indexes.arrays import Matrix
-from slimdex.indexes.errors import CorruptError, InputError
-from slimdex.indexes.vectors.append_only import BLOCK_BYTES
 from slimdex.indexes.vectors.row_formats import packed, unpacked
 from slimdex.indexes.vectors.vector_file import STORED, VectorFile
+from slimdex.system.append_only import BLOCK_BYTES
 
 either = pytest.mark.parametrize("stored", STORED)
 

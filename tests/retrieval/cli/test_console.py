@@ -9,11 +9,11 @@ from time import sleep
 import pytest
 
 from slimdex.indexes.arrays import Matrix
-from slimdex.indexes.execution.progress import listening, progress
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.cli import console
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
+from slimdex.system.progress import listening, progress
 from tests.encoders import WordEncoder
 
 CORPORA: dict[str, Callable[[int], int]] = {

@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slimdex.retrieval.atomic_files import publish_folder, remove_folder
 from slimdex.retrieval.cli.interrupts import STOPPED_MESSAGE
 from slimdex.retrieval.collection import Collection
+from slimdex.system.atomic_files import publish_folder, remove_folder
 from tests import ctrl_c, forked
 from tests.chance import CHANCE, sweep
 

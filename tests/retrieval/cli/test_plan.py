@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 from slimdex.command_line import app
-from slimdex.indexes.errors import InputError
+from slimdex.errors import InputError
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.cli.plan import Workload
 from slimdex.retrieval.collection import Collection

@@ -9,8 +9,8 @@ import time
 
 import pytest
 
-from slimdex.retrieval import locks
 from slimdex.retrieval.cli.interrupts import STOPPED_MESSAGE
+from slimdex.system import locks
 
 from .running import Runner, held, write
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from slimdex.retrieval.atomic_files import MANIFEST
-from slimdex.retrieval.locks import NAMES
+from slimdex.system.atomic_files import MANIFEST
+from slimdex.system.locks import NAMES
 
 from .running import Runner, write
 

@@ -28,7 +28,7 @@ INFO = READ | {"_duckdb", "portalocker"}
 SEARCH = READ | {"tantivy", "threadpoolctl", "tokenizers"}
 ENVIRONMENT = ("__", "_distutils", "_virtual", "sitecustomize", "usercustomize", "swig_runtime")
 FOLDERS = {
-    *("indexes.codes", "indexes.execution", "indexes.reducers", "indexes.search"),
+    *("indexes.codes", "indexes.reducers", "indexes.search"),
     *("indexes.vectors", "retrieval.store", "retrieval.cli", "retrieval.encoders"),
     *("retrieval.lexical", "retrieval.search"),
 }
@@ -66,11 +66,11 @@ def folders(found: set[str]) -> set[str]:
 def test_help_imports_no_more_than_click() -> None:
     found = modules("--help")
     assert libraries(found) <= HELP
-    own = {"indexes.codes", "indexes.execution", "retrieval.cli", "retrieval.search"}
+    own = {"indexes.codes", "retrieval.cli", "retrieval.search"}
     assert folders(found) == own
     options = "slimdex.retrieval.search.options"  # of a search, without what answers it
     assert [name for name in found if name.startswith("slimdex.retrieval.search.")] == [options]
-    assert folders(modules("--version")) == {"indexes.execution", "retrieval.cli"}
+    assert folders(modules("--version")) == {"retrieval.cli"}
 
 
 def test_info_imports_neither_an_encoder_nor_the_readers_of_files(index: Path) -> None:

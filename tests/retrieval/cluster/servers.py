@@ -11,14 +11,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic, sleep
 
-from slimdex.indexes.errors import InputError
+from slimdex.errors import InputError
 from slimdex.retrieval.cluster.milvus_server import Server
 
 SERVE = "import sys; from milvus_lite.adapter.grpc.server import run_server; \
 run_server(sys.argv[1], host='127.0.0.1', port=int(sys.argv[2]))"
 PUSH = """
 import sys
-from slimdex.indexes.execution.progress import listening
+from slimdex.system.progress import listening
 from slimdex.retrieval.cluster.milvus_push import push
 from slimdex.retrieval.cluster.milvus_server import Server
 from slimdex.retrieval.collection import Collection

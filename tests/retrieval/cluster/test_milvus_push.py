@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from slimdex.indexes.errors import CorruptError, InputError
-from slimdex.indexes.execution.progress import listening
+from slimdex.errors import CorruptError, InputError
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.cluster import milvus_push
 from slimdex.retrieval.cluster.milvus_push import PushResult, key_of, push, ranking
@@ -28,6 +27,7 @@ from slimdex.retrieval.cluster.milvus_server import (
     part_schema,
 )
 from slimdex.retrieval.collection import Collection
+from slimdex.system.progress import listening
 from tests.encoders import ReadingEncoder
 
 from .conftest import COUNT, document

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slimdex.indexes.errors import InputError
+from slimdex.errors import InputError
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.cluster.milvus_push import push, word_form, words_text
 from slimdex.retrieval.cluster.milvus_search import MilvusCollection

@@ -17,12 +17,9 @@ from random import Random
 
 import pytest
 
+from slimdex.errors import InputError
 from slimdex.indexes.arrays import Matrix
-from slimdex.indexes.errors import InputError
-from slimdex.indexes.execution.progress import listening
-from slimdex.indexes.execution.workers import HERE, PartError
 from slimdex.indexes.settings import Settings
-from slimdex.retrieval.atomic_files import is_index
 from slimdex.retrieval.building import build
 from slimdex.retrieval.cluster import ray_workers
 from slimdex.retrieval.cluster.ray_workers import RayWorkers
@@ -32,6 +29,9 @@ from slimdex.retrieval.ingest import batches, encoding
 from slimdex.retrieval.ingest.repairing import verify
 from slimdex.retrieval.sources.source import Sources
 from slimdex.retrieval.store.manifest import Manifest
+from slimdex.system.atomic_files import is_index
+from slimdex.system.progress import listening
+from slimdex.system.workers import HERE, PartError
 from tests.chance import CHANCE, sweep
 from tests.encoders import ReadingEncoder
 

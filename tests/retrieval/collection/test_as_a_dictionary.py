@@ -21,7 +21,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from slimdex.indexes.errors import InputError
+from slimdex.errors import InputError
 from slimdex.indexes.settings import Settings
 from slimdex.indexes.vectors.row_formats import packed, packed_width, unpacked
 from slimdex.indexes.vectors.vector_file import STORED

@@ -193,6 +193,6 @@ def test_a_fork_within_a_change_leaves_it_to_its_parent(tmp_path: Path, call: st
 def test_the_openmp_functions_exist(library: str) -> None:
     from importlib import import_module
 
-    from slimdex.indexes.execution.forks import OPENMP_LIBRARIES
+    from slimdex.system.forks import OPENMP_LIBRARIES
 
     assert callable(getattr(import_module(library), OPENMP_LIBRARIES[library]))

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from slimdex.indexes.errors import InputError
-from slimdex.indexes.json_text import DEEPEST
+from slimdex.errors import InputError
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.cli.console import print_json
 from slimdex.retrieval.collection import Collection
@@ -19,6 +18,7 @@ from slimdex.retrieval.ingest.adding import add
 from slimdex.retrieval.ingest.addition import Addition
 from slimdex.retrieval.ingest.repairing import verify
 from slimdex.retrieval.store import engine
+from slimdex.system.json_text import DEEPEST
 from tests.chance import CHANCE, sweep
 from tests.encoders import WordEncoder
 

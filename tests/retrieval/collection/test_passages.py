@@ -11,8 +11,8 @@ import duckdb
 import numpy as np
 import pytest
 
+from slimdex.errors import InputError
 from slimdex.indexes.arrays import Matrix, normalize_rows
-from slimdex.indexes.errors import InputError
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document, Hit, Part

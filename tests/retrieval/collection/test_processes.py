@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from slimdex.indexes.errors import InUseError
+from slimdex.errors import InUseError
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document

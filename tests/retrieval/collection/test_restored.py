@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slimdex import Collection, Document, InputError
-from slimdex.retrieval.atomic_files import remove
 from slimdex.retrieval.ingest.writer import rebuild
+from slimdex.system.atomic_files import remove
 from tests.chance import CHANCE, sweep
 from tests.encoders import ReadingEncoder, Rotated
 

@@ -19,20 +19,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import load_file, save_file
 
-from slimdex.indexes.errors import CorruptError, InputError, SlimdexError
+from slimdex.errors import CorruptError, InputError, SlimdexError
 from slimdex.indexes.settings import Settings
 from slimdex.indexes.tensors import load_tensors
-from slimdex.retrieval.atomic_files import (
+from slimdex.retrieval.collection import Collection
+from slimdex.retrieval.documents import Document, Part
+from slimdex.retrieval.ingest.repairing import repair, verify
+from slimdex.retrieval.store.state import Certificate, State
+from slimdex.system.atomic_files import (
     FIXED,
     MANIFEST,
     FileRecord,
     check_folder,
     sha256,
 )
-from slimdex.retrieval.collection import Collection
-from slimdex.retrieval.documents import Document, Part
-from slimdex.retrieval.ingest.repairing import repair, verify
-from slimdex.retrieval.store.state import Certificate, State
 from tests.chance import CHANCE
 from tests.encoders import ReadingEncoder, WordEncoder
 from tests.slow import slow

@@ -11,7 +11,7 @@ from time import monotonic, sleep
 
 import pytest
 
-from slimdex.indexes.errors import InputError, InUseError
+from slimdex.errors import InputError, InUseError
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.ingest.writer import commit_deletion

@@ -19,7 +19,7 @@ from typing import TypeVar
 
 import pytest
 
-from slimdex.retrieval.atomic_files import MANIFEST
+from slimdex.system.atomic_files import MANIFEST
 from tests.chance import CHANCE, sweep
 from tests.conftest import Report
 

@@ -12,11 +12,11 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from slimdex.indexes.errors import CorruptError, InputError
-from slimdex.retrieval.atomic_files import MANIFEST
+from slimdex.errors import CorruptError, InputError
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.ingest.repairing import verify
 from slimdex.retrieval.store.manifest import Manifest
+from slimdex.system.atomic_files import MANIFEST
 from tests.encoders import WordEncoder
 from tests.retrieval.word_documents import documents, forty
 

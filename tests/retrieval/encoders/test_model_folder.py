@@ -16,7 +16,7 @@ from click.testing import CliRunner
 from safetensors.torch import save_file
 
 from slimdex.command_line import app
-from slimdex.indexes.errors import InputError
+from slimdex.errors import InputError
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.building import add, build
 from slimdex.retrieval.encoders.model_folder import Prompts, check_model_folder, read_folder

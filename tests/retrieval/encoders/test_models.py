@@ -11,8 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from slimdex.command_line import app
-from slimdex.indexes.errors import InputError
-from slimdex.indexes.execution.progress import listening
+from slimdex.errors import InputError
 from slimdex.retrieval.encoders import models
 from slimdex.retrieval.encoders.model_folder import Prompts
 from slimdex.retrieval.encoders.models import (
@@ -25,6 +24,7 @@ from slimdex.retrieval.encoders.models import (
     known_prompts,
 )
 from slimdex.retrieval.encoders.transformer import TransformerEncoder
+from slimdex.system.progress import listening
 
 
 def test_the_table_is_complete() -> None:

@@ -9,13 +9,13 @@ import pytest
 from click.testing import CliRunner
 
 from slimdex.command_line import app
-from slimdex.indexes.errors import InputError
-from slimdex.retrieval import user_cache
+from slimdex.errors import InputError
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.base import is_same_encoder
 from slimdex.retrieval.encoders.transformer import TransformerEncoder
 from slimdex.retrieval.ingest.repairing import verify
+from slimdex.system import user_cache
 from tests.encoders import make_tiny_model
 
 QUERY = "the cat"

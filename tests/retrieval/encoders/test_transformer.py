@@ -16,8 +16,8 @@ import transformers
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slimdex.errors import CorruptError, InputError
 from slimdex.indexes.arrays import normalize_rows
-from slimdex.indexes.errors import CorruptError, InputError
 from slimdex.retrieval.encoders.models import (
     DEFAULT_MODEL,
     PACKAGED,

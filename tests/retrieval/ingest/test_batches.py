@@ -11,9 +11,8 @@ from threading import Event, Thread
 import numpy as np
 import pytest
 
+from slimdex.errors import InputError, InUseError
 from slimdex.indexes.arrays import Matrix
-from slimdex.indexes.errors import InputError, InUseError
-from slimdex.indexes.execution.progress import listening
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.building import build
 from slimdex.retrieval.collection import Collection
@@ -23,6 +22,7 @@ from slimdex.retrieval.ingest.adding import counts
 from slimdex.retrieval.ingest.adding import sync as sync_index
 from slimdex.retrieval.ingest.repairing import verify
 from slimdex.retrieval.sources.source import Sources
+from slimdex.system.progress import listening
 from tests.encoders import WordEncoder, failing
 from tests.retrieval.word_documents import documents, forty
 

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from slimdex.indexes.execution.progress import listening
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.ingest import compacting
 from slimdex.retrieval.ingest.repairing import verify
-from slimdex.retrieval.locks import FileLock
+from slimdex.system.locks import FileLock
+from slimdex.system.progress import listening
 from tests.encoders import WordEncoder
 
 AGAIN = "others changed the index while it was copied; compacting starts over"

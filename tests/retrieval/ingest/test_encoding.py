@@ -9,9 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from slimdex.errors import InputError
 from slimdex.indexes.arrays import Matrix
-from slimdex.indexes.errors import InputError
-from slimdex.indexes.execution.workers import PartError, Workers
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.building import build
 from slimdex.retrieval.collection import Collection
@@ -20,8 +19,9 @@ from slimdex.retrieval.encoders.transformer import TransformerEncoder
 from slimdex.retrieval.encoders.word_vectors.static_encoder import StaticEncoder
 from slimdex.retrieval.ingest import batches
 from slimdex.retrieval.sources.source import Sources
+from slimdex.system.workers import PartError, Workers
 from tests.encoders import ReadingEncoder, WordEncoder
-from tests.indexes.execution.through_pickle import ThroughPickle
+from tests.system.through_pickle import ThroughPickle
 
 
 def built(path: Path, documents: Sequence[Document], workers: Workers | None) -> dict[str, bytes]:

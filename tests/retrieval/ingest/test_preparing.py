@@ -22,11 +22,9 @@ import duckdb
 import numpy as np
 import pytest
 
+from slimdex.errors import InputError
 from slimdex.indexes.arrays import Matrix
-from slimdex.indexes.errors import InputError
 from slimdex.indexes.settings import Settings
-from slimdex.indexes.vectors.append_only import sync_all
-from slimdex.retrieval.atomic_files import MANIFEST
 from slimdex.retrieval.building import build
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
@@ -42,6 +40,8 @@ from slimdex.retrieval.store import lines, new_documents
 from slimdex.retrieval.store.document_store import DocumentStore
 from slimdex.retrieval.store.snapshot import Snapshot
 from slimdex.retrieval.store.work_folder import work_folder
+from slimdex.system.append_only import sync_all
+from slimdex.system.atomic_files import MANIFEST
 from tests.encoders import WordEncoder
 from tests.retrieval.word_documents import documents, forty
 

@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slimdex.indexes.errors import CorruptError
-from slimdex.indexes.vectors.append_only import BLOCK_BYTES
+from slimdex.errors import CorruptError
 from slimdex.indexes.vectors.vector_file import STORED, VectorFile
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.adapters import GivenEncoder
 from slimdex.retrieval.ingest.repairing import encode_lost, repair, verify
+from slimdex.system.append_only import BLOCK_BYTES
 from tests.encoders import WordEncoder, failing
 from tests.slow import slow
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from slimdex.indexes.errors import CorruptError, InputError
+from slimdex.errors import CorruptError, InputError
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document

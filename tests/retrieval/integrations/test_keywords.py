@@ -14,7 +14,7 @@ from langchain_core.embeddings import DeterministicFakeEmbedding
 from llama_index.core.schema import TextNode
 from llama_index.core.vector_stores.types import MetadataFilter, MetadataFilters, VectorStoreQuery
 
-from slimdex.indexes.errors import InputError
+from slimdex.errors import InputError
 from slimdex.langchain import SlimdexVectorStore as LangChainStore
 from slimdex.llama_index import SlimdexVectorStore as LlamaIndexStore
 

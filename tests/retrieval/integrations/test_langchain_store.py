@@ -19,7 +19,7 @@ from langchain_tests.integration_tests import (
 )
 from pydantic import Field
 
-from slimdex.indexes.errors import InputError
+from slimdex.errors import InputError
 from slimdex.langchain import SlimdexVectorStore
 
 TEXTS = ["the cat sat", "stocks fell", "a dog slept"]

@@ -18,7 +18,7 @@ from llama_index.core.vector_stores.types import (
     VectorStoreQuery,
 )
 
-from slimdex.indexes.errors import InputError
+from slimdex.errors import InputError
 from slimdex.llama_index import SlimdexVectorStore
 
 Stores = tuple[SimpleVectorStore, SlimdexVectorStore]

@@ -21,7 +21,7 @@ from llama_index.core.vector_stores.types import (
     VectorStoreQueryMode,
 )
 
-from slimdex.indexes.errors import InputError
+from slimdex.errors import InputError
 from slimdex.llama_index import SlimdexVectorStore
 from tests.encoders import WordEncoder
 

@@ -10,11 +10,11 @@ import pytest
 import torch
 from mteb.similarity_functions import cos_sim, dot_score, euclidean_sim
 
+from slimdex.errors import InputError
 from slimdex.indexes.arrays import Matrix, normalize_rows
-from slimdex.indexes.errors import InputError
 from slimdex.indexes.settings import Settings
 from slimdex.mteb import SlimdexIndex
-from slimdex.retrieval.atomic_files import FIXED
+from slimdex.system.atomic_files import FIXED
 
 COUNT, DIM = 1500, 48
 IDS = [f"d{i}" for i in range(COUNT)]

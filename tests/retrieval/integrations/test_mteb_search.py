@@ -11,13 +11,13 @@ import pytest
 from datasets import Dataset
 from mteb.models import SearchEncoderWrapper, SearchProtocol
 
-from slimdex.indexes.errors import InputError
+from slimdex.errors import InputError
 from slimdex.indexes.settings import Settings
 from slimdex.mteb import SlimdexIndex, SlimdexSearch, SlimdexSearchWrapper, folder_task
-from slimdex.retrieval.atomic_files import FIXED
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.integrations.mteb_search import Place
+from slimdex.system.atomic_files import FIXED
 
 from ...encoders import ReadingEncoder, WordEncoder
 from .mteb_sets import ROUNDED, WordModel, make_set, measured, scores_of

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slimdex.indexes.errors import InputError
+from slimdex.errors import InputError
 from slimdex.retrieval.lexical.fusion import FOUND_BY, Candidates, Fusion, Whole, fusion_of
 from slimdex.retrieval.lexical.weighting import word_bonuses
 from slimdex.retrieval.lexical.word_index import ScoredRows

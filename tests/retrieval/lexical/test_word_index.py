@@ -20,11 +20,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slimdex.indexes.errors import CorruptError
+from slimdex.errors import CorruptError
 from slimdex.retrieval.lexical import segment_folder, word_index
 from slimdex.retrieval.lexical.tokens import LONGEST_TERM, name_words, words_in, words_of
 from slimdex.retrieval.lexical.word_index import WordIndex, write_extended
-from slimdex.retrieval.locks import FileLock
+from slimdex.system.locks import FileLock
 from tests.chance import CHANCE
 
 WORDS = ["red", "green", "blue", "os.path", "naïve", "北京"]

@@ -16,8 +16,8 @@ import pytest
 from click.testing import CliRunner
 
 from slimdex.command_line import app
+from slimdex.errors import InputError
 from slimdex.indexes.arrays import normalize_rows
-from slimdex.indexes.errors import InputError
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.cli.facts import health_lines
 from slimdex.retrieval.collection import Collection

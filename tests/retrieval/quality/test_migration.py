@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from slimdex.errors import InputError
 from slimdex.indexes.arrays import Matrix
-from slimdex.indexes.errors import InputError
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.encoders.adapters import GivenEncoder
 from slimdex.retrieval.quality import migration

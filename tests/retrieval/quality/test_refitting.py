@@ -10,8 +10,8 @@ import pytest
 from click.testing import CliRunner
 
 from slimdex.command_line import app
+from slimdex.errors import InputError
 from slimdex.indexes.codes import kinds
-from slimdex.indexes.errors import InputError
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import slimdex
+from slimdex.errors import InputError
 from slimdex.indexes.arrays import Matrix
-from slimdex.indexes.errors import InputError
 from slimdex.retrieval import commands
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document, Hit

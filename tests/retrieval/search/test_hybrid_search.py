@@ -11,9 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
+from slimdex.errors import CorruptError, InputError
 from slimdex.indexes.arrays import Matrix, Rows, normalize_rows
-from slimdex.indexes.errors import CorruptError, InputError
-from slimdex.indexes.execution import spare
 from slimdex.indexes.search.reduced_index import ReducedIndex
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
@@ -22,6 +21,7 @@ from slimdex.retrieval.ingest.repairing import repair, verify
 from slimdex.retrieval.lexical.word_index import ScoredRows, WordIndex
 from slimdex.retrieval.search import answer
 from slimdex.retrieval.search.request import SearchRequest
+from slimdex.system import spare
 from tests.encoders import ReadingEncoder, WordEncoder
 
 from ..forging import rewrite_state

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from slimdex.indexes.errors import InputError
+from slimdex.errors import InputError
 from slimdex.retrieval import commands
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Hit, hit_from_json, hit_json

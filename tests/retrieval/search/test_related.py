@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from slimdex.errors import InputError
 from slimdex.indexes.arrays import Matrix, normalize_rows
-from slimdex.indexes.errors import InputError
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document

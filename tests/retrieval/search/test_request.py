@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from slimdex.indexes.errors import InputError
+from slimdex.errors import InputError
 from slimdex.retrieval.search.request import SearchRequest, joined
 
 TWO = np.eye(2, 48, dtype=np.float32)

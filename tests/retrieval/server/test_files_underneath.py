@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from slimdex.indexes.settings import Settings
-from slimdex.retrieval.atomic_files import MANIFEST
 from slimdex.retrieval.collection import Collection
+from slimdex.system.atomic_files import MANIFEST
 from tests.encoders import WordEncoder
 
 from .asking import asking, made

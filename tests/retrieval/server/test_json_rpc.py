@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slimdex.retrieval.collection import Collection
-from slimdex.retrieval.locks import FileLock
 from slimdex.retrieval.server.json_rpc import refusal
+from slimdex.system.locks import FileLock
 from tests import ctrl_c
 
 from .asking import asking, made

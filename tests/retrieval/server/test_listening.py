@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from slimdex.indexes.errors import InputError
+from slimdex.errors import InputError
 from slimdex.retrieval.server.access import Hosts, Listening, Right, Tokens
 
 TOKENS = Tokens({b"0123456789abcdef": Right.READ})

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from slimdex.indexes.errors import SlimdexError
+from slimdex.errors import SlimdexError
 from slimdex.retrieval import commands
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.search.request import SearchRequest

@@ -19,7 +19,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from slimdex.indexes.errors import SlimdexError
+from slimdex.errors import SlimdexError
 from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.reducers.reducer import load_reducer
 from slimdex.indexes.search.rescoring import Rescorer

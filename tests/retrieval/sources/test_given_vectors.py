@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slimdex import Collection, Document, GivenEncoder
+from slimdex.errors import InputError
 from slimdex.indexes.arrays import Matrix, normalize_rows
-from slimdex.indexes.errors import InputError
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.sources import given_vectors
 from slimdex.retrieval.sources.given_vectors import (

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from slimdex.indexes.errors import InputError
+from slimdex.errors import InputError
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.sources.files.input_files import FileFormat

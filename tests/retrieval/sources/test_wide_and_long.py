@@ -10,7 +10,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from slimdex.indexes.errors import InputError
+from slimdex.errors import InputError
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import MOST_COLUMNS, Document

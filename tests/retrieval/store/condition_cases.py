@@ -12,8 +12,8 @@ import duckdb
 from hypothesis import strategies as st
 
 from slimdex.retrieval.documents import Document
-from slimdex.retrieval.duckdb_library import identifier
 from slimdex.retrieval.store.where.conditions import And, Compare, Condition, Not, Or
+from slimdex.system.duckdb_library import identifier
 
 COLUMNS = {
     "n": "BIGINT",

@@ -8,7 +8,7 @@ import duckdb
 import pytest
 from hypothesis import example, given, settings
 
-from slimdex.indexes.errors import InputError
+from slimdex.errors import InputError
 from slimdex.retrieval.store.where.checks import checked
 from slimdex.retrieval.store.where.conditions import (
     ALWAYS,

@@ -18,9 +18,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from slimdex.indexes.errors import CorruptError, InputError
-from slimdex.indexes.execution.progress import listening
-from slimdex.indexes.vectors.append_only import BLOCK_BYTES
+from slimdex.errors import CorruptError, InputError
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document, Hit, Part
 from slimdex.retrieval.encoders.adapters import GivenEncoder
@@ -43,6 +41,8 @@ from slimdex.retrieval.store.lines import (
 )
 from slimdex.retrieval.store.passages import Cut
 from slimdex.retrieval.store.state import Lines
+from slimdex.system.append_only import BLOCK_BYTES
+from slimdex.system.progress import listening
 from tests.chance import CHANCE
 from tests.conftest import Copies
 from tests.encoders import WordEncoder

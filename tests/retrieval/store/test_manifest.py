@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slimdex.indexes.errors import CorruptError
+from slimdex.errors import CorruptError
 from slimdex.indexes.settings import Settings
-from slimdex.retrieval.atomic_files import MANIFEST
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.store.manifest import Checksums, Manifest
 from slimdex.retrieval.store.passages import DocumentRows
 from slimdex.retrieval.store.state import Segment, State
+from slimdex.system.atomic_files import MANIFEST
 from tests.chance import CHANCE
 from tests.encoders import WordEncoder
 

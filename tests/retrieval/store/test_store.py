@@ -15,9 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slimdex.indexes.errors import CorruptError, InputError
+from slimdex.errors import CorruptError, InputError
 from slimdex.indexes.settings import Settings
-from slimdex.retrieval.atomic_files import MANIFEST, FileRecord
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.index import Index
@@ -25,6 +24,7 @@ from slimdex.retrieval.store.columns import column_facts, folder_counts
 from slimdex.retrieval.store.document_store import DocumentStore
 from slimdex.retrieval.store.merging import to_merge
 from slimdex.retrieval.store.state import FORMAT, Lines, Segment, State
+from slimdex.system.atomic_files import MANIFEST, FileRecord
 from tests.chance import CHANCE
 from tests.encoders import WordEncoder
 

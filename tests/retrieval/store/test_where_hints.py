@@ -8,7 +8,7 @@ from datetime import date, datetime, time
 
 import pytest
 
-from slimdex.indexes.errors import InputError
+from slimdex.errors import InputError
 from slimdex.retrieval.collection import Collection
 from tests.encoders import WordEncoder
 

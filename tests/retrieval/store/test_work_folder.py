@@ -6,7 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 from threading import Event, Thread
 
-from slimdex.indexes.errors import InUseError
+from slimdex.errors import InUseError
 from slimdex.retrieval.store.work_folder import remove_left_work, work_folder
 
 

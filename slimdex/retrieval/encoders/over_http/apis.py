@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from slimdex.errors import InputError
 from slimdex.indexes.arrays import Matrix, as_matrix
-from slimdex.indexes.errors import InputError
 
 from .connection import NEVER, JsonServer, RefusedError
 

@@ -22,8 +22,8 @@ from typing import Any
 from urllib.parse import SplitResult, urlsplit
 from weakref import finalize
 
-from slimdex.indexes.errors import InputError, shortened
-from slimdex.indexes.execution.forks import renewed
+from slimdex.errors import InputError, shortened
+from slimdex.system.forks import renewed
 
 TRIES = 6
 FIRST_WAIT = 0.5

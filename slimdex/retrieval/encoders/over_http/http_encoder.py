@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from slimdex.errors import InputError
 from slimdex.indexes.arrays import Matrix
-from slimdex.indexes.errors import InputError
-from slimdex.indexes.suggestions import with_suggestions
+from slimdex.system.suggestions import with_suggestions
 
 from ..base import (
     FINGERPRINT_TEXTS,

@@ -13,7 +13,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from slimdex.indexes.errors import InputError
+from slimdex.errors import InputError
 
 from ..model_folder import Dense, HeadPart, SentenceFolder, Truncate, read_json, weight_files
 from ..pooling import POOLER, WK, Pooling

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slimdex.indexes.arrays import Matrix, Rows, batches
-from slimdex.indexes.execution.threads import threads_for
+from slimdex.system.threads import threads_for
 
 from ..model_folder import Dense, HeadPart, SentenceFolder, Truncate
 from ..pooling import POOLER, Pooling

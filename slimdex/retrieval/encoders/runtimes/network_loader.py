@@ -16,12 +16,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from slimdex.indexes.errors import InputError
-from slimdex.indexes.execution.forks import cached_property
-from slimdex.indexes.execution.progress import progress
+from slimdex.errors import InputError
+from slimdex.system.extras import require
+from slimdex.system.forks import cached_property
+from slimdex.system.progress import progress
+from slimdex.system.user_cache import cache_folder, known_sha256, remember, remembered
 
-from ...extras import require
-from ...user_cache import cache_folder, known_sha256, remember, remembered
 from ..model_folder import Dense, SentenceFolder, read_json
 from ..models import ModelFiles, weights_sha256
 from ..pooling import Pooling

@@ -21,9 +21,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from slimdex.errors import InputError
 from slimdex.indexes.arrays import Matrix
-from slimdex.indexes.errors import InputError
-from slimdex.indexes.execution.spare import cores, most_cores
+from slimdex.system.spare import cores, most_cores
 
 from ..tokens import Ids, padded_length
 

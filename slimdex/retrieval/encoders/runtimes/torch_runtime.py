@@ -17,8 +17,8 @@ import torch
 import transformers
 from torch import Tensor, nn
 
+from slimdex.errors import InputError
 from slimdex.indexes.arrays import Matrix
-from slimdex.indexes.errors import InputError
 
 from ..model_folder import Dense, HeadPart, Truncate, check_model_folder
 from ..models import ModelFiles

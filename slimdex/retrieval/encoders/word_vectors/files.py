@@ -23,11 +23,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from slimdex.errors import InputError, shortened
 from slimdex.indexes.arrays import Matrix
-from slimdex.indexes.errors import InputError, shortened
-
-from ...atomic_files import temporary_parent
-from ...user_cache import cache_folder
+from slimdex.system.atomic_files import temporary_parent
+from slimdex.system.user_cache import cache_folder
 
 Word = tuple[str, NDArray[np.float32]]
 """A word and its vector (d,)."""

@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
+from slimdex.errors import InputError
 from slimdex.indexes.arrays import Matrix, Rows
-from slimdex.indexes.errors import InputError
-from slimdex.indexes.execution.forks import cached_property
+from slimdex.system.atomic_files import check_new, publish_folder
+from slimdex.system.forks import cached_property
 
-from ...atomic_files import check_new, publish_folder
 from ..model_folder import (
     MODULES,
     SETTINGS,

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from slimdex.indexes.arrays import Rows
-from slimdex.indexes.execution.forks import ThreadLock, renewed
+from slimdex.system.forks import ThreadLock, renewed
 
 MOST_PIECES, MOST_CHARACTERS = 1 << 18, 1 << 23
 """Limits of the cache; beyond them it is cleared."""

@@ -17,10 +17,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from slimdex.errors import InputError, shortened
 from slimdex.indexes.arrays import Matrix, Rows, batches, normalize_rows
-from slimdex.indexes.errors import InputError, shortened
-from slimdex.indexes.execution.threads import eigh, product
-from slimdex.indexes.suggestions import with_suggestions
+from slimdex.system.suggestions import with_suggestions
+from slimdex.system.threads import eigh, product
 
 from ..base import check_unchanged, several
 from ..model_folder import Prompts

@@ -19,9 +19,9 @@ from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
 from pydantic_core import PydanticCustomError
 from starlette.exceptions import HTTPException
 
-from slimdex.indexes.errors import InputError
-from slimdex.indexes.json_text import received
+from slimdex.errors import InputError
 from slimdex.indexes.options import REDUCERS
+from slimdex.system.json_text import received
 
 from ...documents import json_of
 from ...search.options import SEVERAL, Option, SearchOptions, options_of

@@ -21,11 +21,11 @@ from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from slimdex.indexes.errors import InputError, shortened
-from slimdex.indexes.execution.progress import listening
-from slimdex.indexes.json_text import received
+from slimdex.errors import InputError, shortened
+from slimdex.system.atomic_files import temporary_parent
+from slimdex.system.json_text import received
+from slimdex.system.progress import listening
 
-from ...atomic_files import temporary_parent
 from ...collection import Collection
 from ...commands import Command
 from ...documents import OWN_COLUMNS, id_text, json_of
@@ -393,7 +393,7 @@ def upload_name(name: str) -> str:
     >>> upload_name("../secrets.md")
     Traceback (most recent call last):
     ...
-    slimdex.indexes.errors.InputError: file '../secrets.md'; expected a name such as notes/boiler.md
+    slimdex.errors.InputError: file '../secrets.md'; expected a name such as notes/boiler.md
     """
     parts = name.split("/")
     is_odd = any(part.strip() in ("", ".", "..") for part in parts)

@@ -11,15 +11,15 @@ from fastapi import APIRouter, Depends, Request
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
-from slimdex.indexes.errors import InputError
-from slimdex.indexes.execution.progress import listening
+from slimdex.errors import InputError
 from slimdex.indexes.options import AUTO
 from slimdex.retrieval import commands
+from slimdex.system.locks import is_on_share
+from slimdex.system.progress import listening
 
 from ...collection import Collection
 from ...commands import Command
 from ...documents import Document, check_columns
-from ...locks import is_on_share
 from ...sources.asked_sources import AskedSources
 from ..access import Right
 from ..middleware import needs

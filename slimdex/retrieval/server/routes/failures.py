@@ -10,14 +10,14 @@ from typing import Any
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
-from slimdex.indexes.errors import (
+from slimdex.errors import (
     CorruptError,
     EncoderError,
     InputError,
     InUseError,
     UnreadableError,
 )
-from slimdex.indexes.suggestions import OTHERS, did_you_mean
+from slimdex.system.suggestions import OTHERS, did_you_mean
 
 from ..limits import LimitError
 from ..service import NO_ENCODER, Service

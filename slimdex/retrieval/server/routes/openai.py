@@ -16,8 +16,8 @@ from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 from pydantic_core import PydanticCustomError
 
+from slimdex.errors import InputError
 from slimdex.indexes.arrays import Matrix
-from slimdex.indexes.errors import InputError
 from slimdex.indexes.search.reduced_index import reduced
 
 from ...collection import Collection

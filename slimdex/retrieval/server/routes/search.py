@@ -9,8 +9,8 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import Response
 
+from slimdex.errors import InputError
 from slimdex.indexes.arrays import as_matrix
-from slimdex.indexes.errors import InputError
 
 from ...collection import Collection
 from ...commands import listing

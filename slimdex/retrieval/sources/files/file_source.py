@@ -14,11 +14,11 @@ from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from slimdex.indexes.errors import InputError
-from slimdex.indexes.execution.progress import progress
+from slimdex.errors import InputError
+from slimdex.system.extras import install_command
+from slimdex.system.progress import progress
 
 from ...documents import Document
-from ...extras import install_command
 from ..read_share import ReadShare
 from .formats.mail import message_id, messages
 from .formats.source_code import lacks_grammar

@@ -25,10 +25,10 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
-from slimdex.indexes.errors import InputError
+from slimdex.errors import InputError
+from slimdex.system.atomic_files import temporary_parent
+from slimdex.system.extras import install_command
 
-from ...atomic_files import temporary_parent
-from ...extras import install_command
 from .decoding import MARKS
 from .packed import opened
 
@@ -174,7 +174,7 @@ def bounded_lines(lines: IO[str], name: str, most: int = LARGEST_OBJECT) -> Iter
     ['one\\n', 'two']
     >>> list(bounded_lines(io.StringIO("one\\ntwos"), "a.txt", 3))  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    slimdex.indexes.errors.InputError: a.txt, line 2: over 3 characters; expected ...
+    slimdex.errors.InputError: a.txt, line 2: over 3 characters; expected ...
     """
     for number, line in enumerate(iter(partial(lines.readline, most + 1), ""), start=1):
         if len(line) > most and not line.endswith("\n"):

@@ -15,7 +15,8 @@ from typing import Any
 from unicodedata import normalize
 from urllib.parse import unquote
 
-from ...extras import install_command
+from slimdex.system.extras import install_command
+
 from .limits import LARGEST_UNPACKED, UnreadableError, size
 
 MOST_ENTRIES = 20_000

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from slimdex.indexes.errors import InputError, shortened
-from slimdex.indexes.suggestions import did_you_mean
+from slimdex.errors import InputError, shortened
+from slimdex.system.suggestions import did_you_mean
 
 from ...store.columns import TEXTS, wider
 from .columns import MOMENTS, NUMBERS, is_nested

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from slimdex.indexes.errors import InputError
+from slimdex.errors import InputError
+from slimdex.system.duckdb_library import connected, duckdb, identifier, literal
 
 from ...column_types import WRITTEN_DATE
 from ...documents import OWN_COLUMNS
-from ...duckdb_library import connected, duckdb, identifier, literal
 
 NUMBERS = re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|FLOAT|DOUBLE|DECIMAL.*")
 """DuckDB's numeric types."""

@@ -24,11 +24,11 @@ from shutil import copyfileobj
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from slimdex.indexes.errors import InputError
+from slimdex.errors import InputError
+from slimdex.system.atomic_files import temporary_parent
+from slimdex.system.duckdb_library import identifier
+from slimdex.system.extras import install_command
 
-from ...atomic_files import temporary_parent
-from ...duckdb_library import identifier
-from ...extras import install_command
 from ..files.input_files import InputFile, remove_later, temporary
 from ..files.limits import LARGEST_FILE, SECONDS, UnreadableError, size
 from ..files.packed import ENCRYPTED, MOST_ENTRIES, why_broken

@@ -9,11 +9,11 @@ from importlib import import_module
 from itertools import chain
 from typing import Any, NamedTuple
 
-from slimdex.indexes.errors import InputError, shortened
+from slimdex.errors import InputError, shortened
+from slimdex.system.duckdb_library import connected, duckdb
 
 from ...column_types import restored
 from ...documents import Document, check_columns, id_text
-from ...duckdb_library import connected, duckdb
 from .columns import (
     USUAL_NAMES,
     has_zone,

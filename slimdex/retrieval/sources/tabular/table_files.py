@@ -12,11 +12,11 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
-from slimdex.indexes.errors import InputError, shortened
-from slimdex.indexes.json_text import TooDeepError, parsed
+from slimdex.errors import InputError, shortened
+from slimdex.system.duckdb_library import connected, duckdb, identifier, literal, one_file
+from slimdex.system.json_text import TooDeepError, parsed
 
 from ...documents import MOST_COLUMNS, check_columns
-from ...duckdb_library import connected, duckdb, identifier, literal, one_file
 from ..files.input_files import (
     LARGEST_OBJECT,
     PIECE,

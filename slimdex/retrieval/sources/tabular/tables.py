@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from functools import cached_property
 from typing import Any
 
+from slimdex.errors import InputError, shortened
 from slimdex.indexes.arrays import batches
-from slimdex.indexes.errors import InputError, shortened
-from slimdex.indexes.suggestions import did_you_mean
+from slimdex.system.duckdb_library import connected, duckdb, identifier
+from slimdex.system.suggestions import did_you_mean
 
 from ...column_types import restored
 from ...documents import Document, check_columns
-from ...duckdb_library import connected, duckdb, identifier
 from ...store.column_fit import misfits
 from ..files.input_files import UNREADABLE, InputFile, Reading, unreadable
 from ..read_share import ReadShare

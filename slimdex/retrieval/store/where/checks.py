@@ -16,14 +16,14 @@ from functools import lru_cache
 from threading import TIMEOUT_MAX, Event, Thread
 from typing import Any
 
-from slimdex.indexes.errors import InputError, shortened, shortened_repr
-from slimdex.indexes.execution.forks import renewed
-from slimdex.indexes.json_text import TooDeepError, parsed
-from slimdex.indexes.suggestions import nearest
-from slimdex.indexes.unicode_text import check_unicode
+from slimdex.errors import InputError, shortened, shortened_repr
+from slimdex.system.duckdb_library import connected, duckdb, identifier, literal
+from slimdex.system.forks import renewed
+from slimdex.system.json_text import TooDeepError, parsed
+from slimdex.system.suggestions import nearest
+from slimdex.system.unicode_text import check_unicode
 
 from ...documents import shown_columns
-from ...duckdb_library import connected, duckdb, identifier, literal
 from . import allowed
 
 LONGEST_CONDITION = 1 << 18
@@ -83,7 +83,7 @@ def checked(where: str, columns: Sequence[str]) -> str:
     >>> checked("year > (SELECT 1990)", ["year"])  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ...
-    slimdex.indexes.errors.InputError: where 'year > (SELECT 1990)': SUBQUERY is not allowed; ...
+    slimdex.errors.InputError: where 'year > (SELECT 1990)': SUBQUERY is not allowed; ...
     """
     reads_clock(where, columns)
     return where

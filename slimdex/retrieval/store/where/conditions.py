@@ -16,10 +16,10 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
-from slimdex.indexes.errors import InputError, shortened_repr
+from slimdex.errors import InputError, shortened_repr
+from slimdex.system.duckdb_library import identifier, literal
 
 from ...documents import OWN_COLUMNS
-from ...duckdb_library import identifier, literal
 from .operands import JsonOperand, Operand, as_moment, scalar_operand
 
 SIGNS = ("=", "<", "<=", ">", ">=")

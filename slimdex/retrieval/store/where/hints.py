@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from slimdex.system.duckdb_library import identifier, literal
+
 from ...column_types import WRITTEN_DATE
-from ...duckdb_library import identifier, literal
 
 NUMBERS = re.compile(r"(U?(TINY|SMALL|BIG|HUGE)INT|U?INTEGER|FLOAT|DOUBLE|DECIMAL.*)")
 """DuckDB types of numbers."""

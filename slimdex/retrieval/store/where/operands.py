@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ...duckdb_library import literal
+from slimdex.system.duckdb_library import literal
 
 NUMBERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "FLOAT", "DOUBLE")
 JSON_NUMBERS = "'BIGINT', 'UBIGINT', 'HUGEINT', 'DOUBLE', 'BOOLEAN'"

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from slimdex.errors import InputError
 from slimdex.indexes.arrays import Matrix
-from slimdex.indexes.errors import InputError
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.encoders.over_http import connection
 from slimdex.retrieval.encoders.over_http.http_encoder import HttpEncoder

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from slimdex.command_line import app
-from slimdex.indexes.errors import InputError
+from slimdex.errors import InputError
 from slimdex.langchain import SlimdexVectorStore
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.encoders.over_http import connection

@@ -7,8 +7,8 @@ import pickle
 import numpy as np
 import pytest
 
+from slimdex.errors import InputError
 from slimdex.indexes.arrays import Matrix
-from slimdex.indexes.errors import InputError
 from slimdex.retrieval.encoders.over_http import connection
 from slimdex.retrieval.encoders.over_http.http_encoder import HttpEncoder
 from slimdex.retrieval.encoders.transformer import TransformerEncoder

@@ -20,7 +20,7 @@ from safetensors.numpy import save_file as save_arrays
 from safetensors.torch import load_file, save_file
 from transformers.models.mpnet.modeling_mpnet import MPNetEncoder
 
-from slimdex.indexes.errors import InputError
+from slimdex.errors import InputError
 from slimdex.retrieval.encoders.model_folder import ACTIVATIONS, SentenceFolder
 from slimdex.retrieval.encoders.pooling import Pooling, parse_pooling
 from slimdex.retrieval.encoders.runtimes.bert_folder import (
@@ -38,7 +38,7 @@ from slimdex.retrieval.encoders.runtimes.bert_openvino import (
 from slimdex.retrieval.encoders.runtimes.openvino_runtime import OpenVinoRuntime
 from slimdex.retrieval.encoders.runtimes.torch_runtime import SentenceNetwork
 from slimdex.retrieval.encoders.transformer import TransformerEncoder
-from slimdex.retrieval.extras import install_command
+from slimdex.system.extras import install_command
 from tests.encoders import VOCABULARY, make_tiny_model
 
 Change = Callable[[Path], object]

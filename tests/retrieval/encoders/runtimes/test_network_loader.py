@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from slimdex.errors import InputError
 from slimdex.indexes.arrays import Matrix
-from slimdex.indexes.errors import InputError
 from slimdex.retrieval.encoders.runtimes.network_loader import conversion_key, load_conversion
 from slimdex.retrieval.encoders.transformer import TransformerEncoder
 from tests.encoders import make_tiny_model

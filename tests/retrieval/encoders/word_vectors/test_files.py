@@ -13,14 +13,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slimdex.indexes.errors import InputError
+from slimdex.errors import InputError
 from slimdex.retrieval.encoders.word_vectors import files
 from slimdex.retrieval.encoders.word_vectors.files import (
     LONGEST_LINE,
     read_word_vectors,
     words_of,
 )
-from slimdex.retrieval.user_cache import cache_folder
+from slimdex.system.user_cache import cache_folder
 
 from .written_files import FORMATS, Writer, binary, glove, some_vectors, word2vec
 

@@ -15,9 +15,9 @@ from tokenizers import Tokenizer
 
 from slimdex import Collection, Document, InputError, StaticEncoder, TransformerEncoder
 from slimdex.indexes.arrays import normalize_rows
-from slimdex.indexes.execution.progress import listening
 from slimdex.retrieval.encoders.base import is_same_encoder
 from slimdex.retrieval.encoders.opening import encoder_from_spec, is_static, open_encoder
+from slimdex.system.progress import listening
 
 from .written_files import glove, some_vectors
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slimdex.indexes.errors import InputError, SlimdexError
+from slimdex.errors import InputError, SlimdexError
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.server.limits import Limits
 from slimdex.retrieval.server.metrics import Metrics

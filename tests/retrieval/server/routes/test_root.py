@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from slimdex.indexes.errors import InputError
+from slimdex.errors import InputError
 from slimdex.retrieval.collection import Collection
-from slimdex.retrieval.locks import FileLock
 from slimdex.retrieval.server.access import Right, Tokens
 from slimdex.retrieval.server.limits import Limits
 from slimdex.retrieval.server.service import RootFolder, Service
+from slimdex.system.locks import FileLock
 from tests.encoders import WordEncoder
 
 from ..asking import DOCUMENTS, asking, made

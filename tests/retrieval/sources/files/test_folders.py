@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from slimdex.indexes.errors import InputError
+from slimdex.errors import InputError
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.building import build
 from slimdex.retrieval.sources.files.file_source import FileSource

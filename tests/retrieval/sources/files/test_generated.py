@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from slimdex.indexes.errors import InputError
+from slimdex.errors import InputError
 from slimdex.retrieval.sources.files.file_source import FileSource
 from slimdex.retrieval.sources.files.generated import says_generated
 from slimdex.retrieval.sources.files.ignore_rules import IgnoreRules, marked

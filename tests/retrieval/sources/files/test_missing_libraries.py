@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
-from slimdex.retrieval.extras import install_command
 from slimdex.retrieval.sources.files.formats.readers import LIBRARIES
 from slimdex.retrieval.sources.files.packed import zstd_library
+from slimdex.system.extras import install_command
 
 from .test_books import lines, pdf_file
 
 READ = """
 import json, sys
-from slimdex.indexes.errors import InputError
+from slimdex.errors import InputError
 from slimdex.retrieval.sources.source import open_source
 
 for name in sys.argv[1:]:

@@ -11,7 +11,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from slimdex.indexes.errors import InputError
+from slimdex.errors import InputError
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.building import add, build
 from slimdex.retrieval.collection import Collection

@@ -22,7 +22,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from slimdex.indexes.errors import InputError
+from slimdex.errors import InputError
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.sources.files.limits import UnreadableError
 from slimdex.retrieval.sources.files.packed import zstd_library

@@ -14,7 +14,7 @@ from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from slimdex.indexes.json_text import parsed
+from slimdex.system.json_text import parsed
 
 from ....documents import Lines
 from .. import front_matter

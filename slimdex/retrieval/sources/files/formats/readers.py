@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from slimdex.indexes.errors import InputError
-from slimdex.indexes.unicode_text import check_unicode
+from slimdex.errors import InputError
+from slimdex.system.extras import install_command
+from slimdex.system.unicode_text import check_unicode
 
-from ....extras import install_command
 from ..decoding import declared_label, decoded, recorded_losses
 from ..kinds import BY_ENDING, HEAD, ending, kind_of
 from ..limits import UnreadableError

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from shlex import quote
 
-from slimdex.indexes.errors import InputError
+from slimdex.errors import InputError
 
 SOURCE_ROOT = Path(__file__).parents[2]
 MODULES = {

@@ -9,8 +9,8 @@ from time import time
 
 import pytest
 
-from slimdex.retrieval import user_cache
-from slimdex.retrieval.user_cache import cache_folder, known_sha256
+from slimdex.system import user_cache
+from slimdex.system.user_cache import cache_folder, known_sha256
 
 LONG_AGO = time() - 3600
 

@@ -8,7 +8,7 @@ from functools import wraps
 from inspect import Parameter, isfunction, signature
 from typing import Any, TypeVar, cast
 
-from .errors import InputError, shortened_repr
+from slimdex.errors import InputError, shortened_repr
 
 T = TypeVar("T")
 OTHERS = {
@@ -68,7 +68,7 @@ def check_choice(name: str, value: object, choices: Iterable[str], others: str =
     >>> check_choice("reducer", "PCA", ["whitening", "pca"])
     Traceback (most recent call last):
     ...
-    slimdex.indexes.errors.InputError: reducer='PCA'; expected one of whitening, pca; did you \
+    slimdex.errors.InputError: reducer='PCA'; expected one of whitening, pca; did you \
 mean 'pca'?
     """
     if value not in (choices := [*choices]):

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from slimdex.indexes.errors import InputError
-from slimdex.indexes.json_text import received, written
-from slimdex.indexes.unicode_text import check_unicode
+from slimdex.errors import InputError
+from slimdex.system.json_text import received, written
+from slimdex.system.unicode_text import check_unicode
 
 WHOLE = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
 HALF = st.builds("{}{}{}".format, WHOLE, st.characters(categories=["Cs"]), WHOLE)

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from slimdex.indexes.execution.forks import not_inherited
+from slimdex.system.forks import not_inherited
 
 if TYPE_CHECKING:
     import duckdb as duckdb

@@ -13,7 +13,7 @@ from pathlib import Path
 from time import time_ns
 from typing import Any
 
-from .atomic_files import sha256
+from slimdex.system.atomic_files import sha256
 
 RACY = 2_000_000_000
 """Nanoseconds during which a changed file may still have the same times: some systems count in

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from portalocker.exceptions import LockException
 
-from slimdex.indexes.errors import InputError, InUseError
-from slimdex.retrieval.locks import FileLock, check_wait, locked
+from slimdex.errors import InputError, InUseError
+from slimdex.system.locks import FileLock, check_wait, locked
 from tests import forked
 from tests.other_user import as_another_user
 

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .forks import renewed
+from slimdex.system.forks import renewed
 
 LARGE = 1 << 28
 """Multiplications of a product that is worth all threads: about 10 ms of one thread."""

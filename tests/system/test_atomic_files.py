@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from slimdex.indexes.errors import CorruptError, InputError
-from slimdex.retrieval.atomic_files import publish, publish_file, publish_folder
+from slimdex.errors import CorruptError, InputError
+from slimdex.system.atomic_files import publish, publish_file, publish_folder
 
 WRITER = """
 import sys, time
 from pathlib import Path
-from slimdex.retrieval.atomic_files import publish_file, publish_folder
+from slimdex.system.atomic_files import publish_file, publish_folder
 
 def write(new):
     (new / "part" if new.is_dir() else new).write_text("half")

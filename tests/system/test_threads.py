@@ -13,7 +13,7 @@ from threading import Barrier, Thread
 import pytest
 from threadpoolctl import threadpool_info
 
-from slimdex.indexes.execution.threads import LARGE, one_thread, threads_for
+from slimdex.system.threads import LARGE, one_thread, threads_for
 
 SMALL_WORK = """
     import json, os, sys, time

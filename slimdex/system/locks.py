@@ -19,8 +19,8 @@ from pathlib import Path, PurePath
 from time import monotonic, sleep
 from typing import Any, BinaryIO
 
-from slimdex.indexes.errors import InputError, InUseError
-from slimdex.indexes.execution.forks import renewed
+from slimdex.errors import InputError, InUseError
+from slimdex.system.forks import renewed
 
 WAIT = 30.0
 """Seconds to wait for other processes, by default."""

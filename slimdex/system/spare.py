@@ -12,7 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TypeVar
 
-from .forks import ThreadLock, renewed
+from slimdex.system.forks import ThreadLock, renewed
 
 Part = TypeVar("Part")
 Result = TypeVar("Result")

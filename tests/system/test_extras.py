@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from slimdex.indexes.errors import InputError
-from slimdex.retrieval.extras import MODULES, extra_of, missing_extras_explained
+from slimdex.errors import InputError
+from slimdex.system.extras import MODULES, extra_of, missing_extras_explained
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -94,7 +94,7 @@ def test_a_module_of_no_extra() -> None:
 def test_files_that_are_not_installed_are_a_checkout(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from slimdex.retrieval import extras as installed
+    from slimdex.system import extras as installed
 
     installed.install_command("bench")  # imports modules that the changed path lacks
     monkeypatch.chdir(installed.SOURCE_ROOT)

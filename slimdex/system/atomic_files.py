@@ -21,10 +21,9 @@ from tempfile import gettempdir
 from time import sleep
 from typing import TypeVar
 
-from slimdex.indexes.errors import CorruptError, InputError, InUseError
-from slimdex.indexes.vectors.append_only import OPENS_FOLDERS, sync
-
-from .locks import NAMES, locked
+from slimdex.errors import CorruptError, InputError, InUseError
+from slimdex.system.append_only import OPENS_FOLDERS, sync
+from slimdex.system.locks import NAMES, locked
 
 T = TypeVar("T")
 
@@ -145,7 +144,7 @@ def no_file(path: str | Path) -> str:
 
 def _meant(path: str | Path, may_be: Callable[[str], bool]) -> str:
     """A question whether a similar name in the same folder is meant; "" without one."""
-    from slimdex.indexes.suggestions import nearest
+    from slimdex.system.suggestions import nearest
 
     folder, misspelt = os.path.split(path)
     with suppress(OSError, ValueError):

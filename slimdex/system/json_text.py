@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-from .errors import InputError, shortened
-from .unicode_text import EXPECTED, check_unicode
+from slimdex.errors import InputError, shortened
+from slimdex.system.unicode_text import EXPECTED, check_unicode
 
 DEEPEST = 200
 """Largest nesting depth of JSON that is written: Python 3.11 can't read a depth of 1000, and
@@ -49,7 +49,7 @@ def parsed(text: str, deepest: int = DEEPEST) -> Any:
     >>> parsed("[" * 201 + "]" * 201)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ...
-    slimdex.indexes.json_text.TooDeepError: nested too deep; expected at most 200 ...
+    slimdex.system.json_text.TooDeepError: nested too deep; expected at most 200 ...
     """
     try:
         value = json.loads(text, object_pairs_hook=_unique)

@@ -10,12 +10,12 @@ import pytest
 
 from slimdex.indexes.codes.faiss_index import FaissIndex
 from slimdex.indexes.codes.kinds import kind_named
-from slimdex.indexes.execution.workers import HERE, Workers
 from slimdex.indexes.reducers.linear import Whitening
 from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.search.reduced_index import ReducedIndex, trained
 from slimdex.indexes.search.rescoring import Metric, Rescorer
 from slimdex.indexes.vectors.vector_file import VectorFile
+from slimdex.system.workers import HERE, Workers
 
 from .through_pickle import ThroughPickle
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .errors import InputError, shortened
+from slimdex.errors import InputError, shortened
 
 EXPECTED = "expected text in UTF-8"
 
@@ -24,7 +24,7 @@ def check_unicode(value: Any, what: str) -> None:
     >>> check_unicode({"ids": ["7", "8\ud83d"]}, "the body")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ...
-    slimdex.indexes.errors.InputError: the body, ids: '8\ud83d' is not Unicode: half a character ...
+    slimdex.errors.InputError: the body, ids: '8\ud83d' is not Unicode: half a character ...
     """
     waiting = [(what, value)]
     while waiting:

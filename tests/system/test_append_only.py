@@ -11,7 +11,7 @@ from threading import Thread
 import numpy as np
 import pytest
 
-from slimdex.indexes.vectors.append_only import (
+from slimdex.system.append_only import (
     BLOCK_BYTES,
     appending,
     extended_digests,

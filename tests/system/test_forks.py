@@ -16,13 +16,13 @@ from time import sleep
 
 import pytest
 
-from slimdex.indexes.execution.forks import SharedLock, ThreadLock
+from slimdex.system.forks import SharedLock, ThreadLock
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks here")
 AMID_PRODUCTS = """
     import os, signal, sys, threading
     import numpy as np
-    from slimdex.indexes.execution.threads import LARGE, eigh, product, threads_for
+    from slimdex.system.threads import LARGE, eigh, product, threads_for
 
     def multiply():
         while not stopped.is_set():
@@ -46,8 +46,8 @@ AMID_PRODUCTS = """
 PRODUCT_OF_A_WRITER = """
     import os, threading, time
     import numpy as np
-    from slimdex.indexes.execution.forks import SharedLock
-    from slimdex.indexes.execution.threads import product
+    from slimdex.system.forks import SharedLock
+    from slimdex.system.threads import product
 
     def write():
         with lock.exclusive():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol, TypeVar
 
-from ..errors import SlimdexError
+from slimdex.errors import SlimdexError
 
 Piece = TypeVar("Piece")
 Result = TypeVar("Result")

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slimdex.indexes.execution import spare
-from slimdex.indexes.execution.spare import SpareThreads, beside
+from slimdex.system import spare
+from slimdex.system.spare import SpareThreads, beside
 
 LONGEST = 20.0
 

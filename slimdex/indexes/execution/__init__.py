@@ -1,1 +1,0 @@
-"""Execution: processes, threads and locks; progress and times."""

@@ -1,0 +1,1 @@
+"""System: files, locks, processes, progress and texts. Knows neither numbers nor documents."""
