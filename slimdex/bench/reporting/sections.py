@@ -131,7 +131,7 @@ def _default(folder: Path) -> list[str]:
     return [
         f"- **[{row['code_bytes'] / row['rows']:.0f} bytes a vector]({search})** in memory; "
         f"float32 takes {4 * row['dim']:,}. Full vectors stay on disk.\n"
-        f"- **[{fmean(losses):+.2f} points]({quality})** of nDCG@10 compared with the same search "
+        f"- **[{fmean(losses):+z.2f} points]({quality})** of nDCG@10 compared with the same search "
         f"over float32 vectors (mean of {len(losses)} sets; largest difference on a set: "
         f"{max(map(abs, losses)):.2f}).\n"
         f"- **[{fmean(gains):+.0f} points]({quality})** of nDCG@10 compared with semantic search "
