@@ -10,7 +10,7 @@ BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist worksteal
 # Take long and rarely fail alone: `make check` runs them, and `make test` those that TESTS names.
 LONG := bench/engines retrieval/cluster retrieval/exporting retrieval/integrations retrieval/server
-SMALL := $(addprefix indexes/,codes execution search vectors) $(addprefix retrieval/,lexical sources store)
+SMALL := $(addprefix indexes/,codes search vectors) $(addprefix retrieval/,lexical sources store) system
 
 .PHONY: demo test check small sweep explore newest lock manual pictures docs api dist sbom clean
 

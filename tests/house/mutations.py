@@ -49,13 +49,17 @@ MUTATIONS = [
     Mutation(
         "if size != self.bytes:",
         "if size < self.bytes:",
-        "retrieval/store retrieval/test_atomic_files.py",
+        "retrieval/store system/test_atomic_files.py",
     ),
     Mutation("actual.keys() | expected.keys()", "set()", "retrieval/store retrieval/crashes"),
     Mutation("        sync(temporary)\n        record", "        record", "retrieval/crashes"),
     Mutation("np.union1d(before.deleted, added)", "before.deleted", "retrieval/ingest"),
-    Mutation("if parts.get(new) == parts.get(old)]", "]", "retrieval/ingest retrieval/collection"),
-    Mutation("if _is_at(path, file):", "if True:", "retrieval/test_locks.py"),
+    Mutation(
+        "or parts_written(document.parts) != parts_written(old.parts)",
+        "or False",
+        "retrieval/ingest retrieval/collection",
+    ),
+    Mutation("if _is_at(path, file):", "if True:", "system/test_locks.py"),
     Mutation("source.may_go(id, ", "bool(", "retrieval/test_syncing.py retrieval/ingest"),
     Mutation(
         "return ndcg(found, labels), 1 / first, *recalls",

@@ -26,7 +26,7 @@ imitate()
 STORAGE = (
     "tests/indexes/vectors/test_vector_file.py",
     "tests/retrieval/store/test_work_folder.py",
-    "tests/retrieval/test_atomic_files.py",
+    "tests/system/test_atomic_files.py",
     "tests/retrieval/store/test_store.py",
 )
 NOT_THERE = "fork or link or pipe or symlink or killed or checkpoint_that_failed"

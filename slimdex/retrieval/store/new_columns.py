@@ -101,10 +101,10 @@ class NewColumns:
         for name, type_ in columns.items():
             if name.lower() not in existing:
                 existing[name.lower()] = name
-                self.types[name] = checked_type(type_)
+                self.types[name] = _normal(type_)
         check_columns(len(existing), "the index with these documents")
         for name, type_ in columns.items():
-            self._widen(existing[name.lower()], checked_type(type_))
+            self._widen(existing[name.lower()], _normal(type_))
             self._used.add(name.lower())
 
     def _see(self, metadata: Sequence[Mapping[str, tuple[str, Any]]]) -> None:
@@ -185,6 +185,16 @@ class NewColumns:
     def _by_lower_name(self) -> dict[str, str]:
         """Map lower-case names to the names of columns."""
         return {name.lower(): name for name in self.types}
+
+
+def _normal(type_: str) -> str:
+    """Write a type as DuckDB does.
+
+    >>> _normal("DECIMAL(38, 10)"), _normal("INT")
+    ('DECIMAL(38,10)', 'INTEGER')
+    """
+    normal = checked_type(type_)
+    return normal.replace(", ", ",") if normal.startswith("DECIMAL") else normal
 
 
 def returned_values(
