@@ -1,4 +1,4 @@
-"""`slimdex bench`: experiments on search, each of which writes rows of results.
+"""`slimdex bench`: experiments on search. Each writes rows of results.
 
 Commands import what they run, since `slimdex --help` imports this file.
 """
@@ -88,7 +88,8 @@ def settings(
     if out.is_dir() or not out.parent.is_dir():
         raise InputError(f"--out {out}; expected a file in an existing folder")
     before = None if against is None else read_run(against)
-    path, about = index or default_index(), provenance()
+    path = index or default_index()
+    about = provenance()
     if path is None and queries is not None:
         raise InputError("bench: labels without an index; expected the folder of one")
     if path is not None and not is_index(path):
@@ -188,7 +189,8 @@ def peers(
         methods = contenders(job.task.vectors.dim, len(job.task.vectors), names)
         return measure_peers(job.task, methods, job.results, job.about, cap)
 
-    absent, packages = [*missing(names)], packages_of(names)
+    absent = [*missing(names)]
+    packages = packages_of(names)
     run("peers", measure, options, packages, {"seed": 0}, queries=QUERIES, absent=absent)
 
 
@@ -319,7 +321,8 @@ def weight(*, options: SetOptions) -> None:
     from .experiments.weight_study import measured, weight_rows
     from .runner import jobs, tell
 
-    every, each = [], []
+    every = []
+    each = []
     for job in jobs("weight", options, ["tantivy", "numpy"], {"seed": 0}, queries=1000):
         every.append(job)
         with console.progress():

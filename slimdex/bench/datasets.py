@@ -38,7 +38,8 @@ DOCSTRINGS = "docstrings"
 """Set available everywhere: first paragraphs of Python's docstrings are queries for the rest."""
 IDENTIFIERS = "-identifiers"
 """End of the name of a set whose queries ask for the identifiers in another set's documents."""
-QUICK_DOCUMENTS, QUICK_QUERIES = 1500, 200
+QUICK_DOCUMENTS = 1500
+QUICK_QUERIES = 200
 SHORTEST_REST = 80
 """Minimum number of characters in the rest of a docstring."""
 WRITTEN_AT_ONCE = 1024
@@ -174,7 +175,9 @@ def every_docstring(queries: int) -> Dataset:
 
 def _docstrings(*, every: bool = False) -> Dataset:
     """Docstrings of two paragraphs or more; with `every` also others, which no query asks for."""
-    documents, queries, qrels = [], [], {}
+    documents = []
+    queries = []
+    qrels = {}
     for batch in open_source("python:").batches():
         for document in batch:
             summary, _, rest = document.text.partition("\n\n")

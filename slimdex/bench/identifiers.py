@@ -77,7 +77,8 @@ def _single_in(texts: Sequence[str]) -> Callable[[str, int], bool]:
     whole = "\n".join(folded)
 
     def is_single(string: str, row: int) -> bool:
-        first, last = whole.find(string.lower()), whole.rfind(string.lower())
+        first = whole.find(string.lower())
+        last = whole.rfind(string.lower())
         return bool(starts[row] <= first and last < starts[row + 1])
 
     return is_single

@@ -115,7 +115,8 @@ def run_alone(
     measure: Callable[[ResultsFile, Row], Sequence[str] | None],
 ) -> None:
     """Measure without sets: `measure` is given the file of rows, and columns of every row."""
-    results, about = ResultsFile(file), provenance(packages)
+    results = ResultsFile(file)
+    about = provenance(packages)
     measure_and_tell(experiment, results, lambda: measure(results, about))
 
 

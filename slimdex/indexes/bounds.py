@@ -64,8 +64,10 @@ def betting_bound(
     planned = np.asarray([len(x)] if stages is None else stages)
     if len(x) > planned[-1]:
         raise InputError(f"{len(x):,} samples; expected the planned {planned[-1]:,} or fewer")
-    bets, needed = _bets(x, error, planned), -np.log(error)
-    low, high = 0.0, float(x.mean())
+    bets = _bets(x, error, planned)
+    needed = -np.log(error)
+    low = 0.0
+    high = float(x.mean())
     if _best_capital(x, bets, high) >= needed:  # reached early, before later losses
         return high
     for _ in range(HALVINGS):

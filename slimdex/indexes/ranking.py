@@ -47,7 +47,8 @@ def best_of(chunks: Iterable[tuple[Matrix, Rows]], queries: int, k: int) -> tupl
     places: Rows = np.full((queries, k), -1, dtype=np.int64)
     for chunk in chunks:
         scores, rows = top_k(*chunk, k)
-        both, both_rows = np.hstack([best, scores]), np.hstack([places, rows])
+        both = np.hstack([best, scores])
+        both_rows = np.hstack([places, rows])
         order = np.argsort(-both, axis=1, kind="stable")[:, :k]
         best = np.take_along_axis(both, order, axis=1)
         places = np.take_along_axis(both_rows, order, axis=1)

@@ -111,11 +111,14 @@ class Settings(Choices):
         """
         if not moments.n:
             raise InputError("no vectors; expected some to fit a reducer on")
-        out, changes = replace(self, kind=kind_named(self.kind, moments.n).name), list[str]()
-        k, dim = self._k(moments.dim, moments.n), moments.dim
+        out = replace(self, kind=kind_named(self.kind, moments.n).name)
+        changes = list[str]()
+        k = self._k(moments.dim, moments.n)
+        dim = moments.dim
         _, _, rank = principal_axes(moments, self.beta)
         too_wide = k > rank and self._reducer.bounded_by_rank
-        is_few, is_free = moments.n < dim, self.k is None
+        is_few = moments.n < dim
+        is_free = self.k is None
         kind = kind_named(out.kind)
         if is_few and (is_free or too_wide) and (self.beta, self.gamma) != (0.0, 0.0):
             out = replace(out, beta=0.0, gamma=0.0)
@@ -124,7 +127,8 @@ class Settings(Choices):
             k = max(rank, 1)
             changes.append(f"k={k} (the most that {moments.n} vectors allow)")
         needed = f"kind {kind.name} needs a multiple of {kind.multiple} dimensions"
-        exactly, notes = "searched exactly, without compression", list[str]()
+        exactly = "searched exactly, without compression"
+        notes = list[str]()
         if self._kind(dim, moments.n).name != kind.name:  # whatever the number of rows
             out = replace(out, kind=FLAT.name)
             notes.append(f"{exactly}: {needed}")

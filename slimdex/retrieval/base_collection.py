@@ -114,8 +114,8 @@ class BaseCollection(Searchable):
             metadata), or one of them; or, with such columns, a dataframe of pandas or polars, an
             Arrow table or stream, or a DuckDB relation.
         vectors : (documents, dim), encoded elsewhere: lists, an array or a tensor of torch; by
-            default the encoder's. A document is unchanged if its vector is, as it is stored. For a
-            service, none: it encodes.
+            default the encoder's. A document is unchanged if its stored vector is. For a service,
+            none: it encodes.
         refit : what to do when the fit is outdated, see `health`: "auto" refits if that takes less
             than ten times as long as the addition, and otherwise advises it; "never" advises it;
             "always" refits. The documents are committed before a refit, and can be searched during

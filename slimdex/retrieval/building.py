@@ -16,7 +16,7 @@ from slimdex.system.atomic_files import is_index, remove_folder
 from slimdex.system.locks import WAIT
 from slimdex.system.progress import note
 from slimdex.system.user_cache import remember, remembered
-from slimdex.system.workers import HERE, Workers
+from slimdex.system.workers import IN_THIS_PROCESS, Workers
 
 from .collection import Collection
 from .encoders.base import AUTO, Encoder, passage_tokens
@@ -31,7 +31,7 @@ from .ingest.added import Added
 from .ingest.adding import add_sources
 from .ingest.fitting import refit as refit_index
 from .quality.metric_choice import DEFAULT, chosen_metric
-from .quality.refitting import settled
+from .quality.refitting import add_then_refit
 from .quality.targets import Target
 from .quality.tuning import FEWEST_A_DIMENSION, tune
 from .sources.source import Sources
@@ -52,7 +52,7 @@ def build(
     vector_dtype: str = "fp16",
     passages: str | int | None = AUTO,
     lexical: bool = True,
-    workers: Workers = HERE,
+    workers: Workers = IN_THIS_PROCESS,
     shared_filesystem: bool = False,
 ) -> tuple[Collection, Added]:
     """Build a new index, or finish an interrupted build.
@@ -114,7 +114,8 @@ def choose_settings(
     the user chose one (`keep_metric`): see `metric_choice`. An index of few documents, or without
     rescoring, stays unchanged.
     """
-    index, notes = collection.index, list[str]()
+    index = collection.index
+    notes = list[str]()
     state = index.state
     if state.settings is None or not state.settings.rescores:
         return []
@@ -143,7 +144,7 @@ def add(
     """Add documents; for `refit`, see `Collection.add`, and for `withdraws`, `add_sources`."""
     index = collection.index
     first = index.state.rows
-    added = settled(index, refit, lambda: add_sources(index, sources, withdraws=withdraws))
+    added = add_then_refit(index, refit, lambda: add_sources(index, sources, withdraws=withdraws))
     notes = model_notes(index.opened(), first)
     if not first:
         notes = [*_similarity_notes(index.query_encoder), *notes]
@@ -167,7 +168,8 @@ def _kept(
     collection: Collection, encoder: Encoder, vector_dtype: str, passages: str | int | None
 ) -> list[str]:
     """Notes on what an unfinished build keeps, although something else is requested now."""
-    state, notes = collection.index.state, list[str]()
+    state = collection.index.state
+    notes = list[str]()
     asked, own = (each.spec().get("precision") for each in (encoder, collection.encoder))
     if asked != own:
         notes.append(f"encoded in {own} like the documents before, not in {asked}")
@@ -180,7 +182,8 @@ def _kept(
 
 
 def _check_unfinished(collection: Collection) -> None:
-    index, path = collection.index, collection.path
+    index = collection.index
+    path = collection.path
     stopped = index.state.unfinished
     if stopped is not None and stopped.builds:
         if is_held(path / stopped.work):

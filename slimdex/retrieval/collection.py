@@ -72,7 +72,8 @@ class Collection(BaseCollection):
 
     def __init__(self, index: Index) -> None:
         if not isinstance(index, Index):
-            given, name = shortened_repr(index), type(self).__name__
+            given = shortened_repr(index)
+            name = type(self).__name__
             expected = f"{name}.open({given}), create or open_or_create"
             raise InputError(f"{name}({given}); expected {expected}")
         self.index = index
@@ -150,7 +151,8 @@ class Collection(BaseCollection):
         def matching(state: State) -> Encoders:
             return Encoders.matching(state.encoder, encoder, model, **given)
 
-        path, shared = Path(path).absolute(), shared_filesystem
+        path = Path(path).absolute()
+        shared = shared_filesystem
         return cls(Index.open(path, matching, wait=wait, shared_filesystem=shared))
 
     @classmethod
@@ -173,7 +175,8 @@ class Collection(BaseCollection):
         Raises `InputError` as `open` and `create` do, and if an existing collection differs from
         what is given.
         """
-        dtype, words = vector_dtype or "fp16", lexical is not False
+        dtype = vector_dtype or "fp16"
+        words = lexical is not False
         kept: Any = {"vector_dtype": dtype, "passages": passages, "lexical": words}
         if not Path(path).exists():
             with suppress(ExistsError):  # others have created it meanwhile
@@ -265,9 +268,9 @@ class Collection(BaseCollection):
         return self.index.read(lambda snapshot: chance_score(snapshot, where))
 
     def _add(self, documents: Any, vectors: GivenVectors | ArrayLike | None, refit: str) -> Added:
-        from .quality.refitting import add_settled
+        from .quality.refitting import add_documents_then_refit
 
-        added = add_settled(self.index, documents, vectors, refit)
+        added = add_documents_then_refit(self.index, documents, vectors, refit)
         self._log(added.notes)
         return added
 
@@ -308,7 +311,7 @@ class Collection(BaseCollection):
         Raises `InputError` if a source can't be read, or is missing. Then nothing is changed.
         """
         from .ingest.adding import counts
-        from .quality.refitting import sync_settled
+        from .quality.refitting import sync_then_refit
         from .sources.asked_sources import last_sources, named_sources
 
         if sources is None:
@@ -323,7 +326,7 @@ class Collection(BaseCollection):
                 exclude=exclude,
                 generated=generated,
             )
-        done = sync_settled(self.index, asked, refit)
+        done = sync_then_refit(self.index, asked, refit)
         self._log(done.notes)
         return counts(done, len(self))
 
@@ -432,7 +435,8 @@ class Collection(BaseCollection):
         from .quality.labels import Asked
         from .quality.migration import migrate
 
-        made, asked = as_encoder(encoder), Asked.of(queries, labels)
+        made = as_encoder(encoder)
+        asked = Asked.of(queries, labels)
         return self.index.read(lambda snapshot: migrate(self.index, snapshot, made, asked, sample))
 
     def reencode(

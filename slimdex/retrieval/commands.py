@@ -79,10 +79,10 @@ def put(collection: Collection, documents: Sequence[Mapping[str, Any]]) -> dict[
     digest of the rest, so that the same document is added once. Returns the documents' "ids", the
     counts and "notes" of `Added`, and the number of all "documents".
     """
-    from .quality.refitting import add_settled
+    from .quality.refitting import add_documents_then_refit
 
     new = [_put_document(**given) for given in documents]
-    added = add_settled(collection.index, [*{each.id: each for each in new}.values()])
+    added = add_documents_then_refit(collection.index, [*{each.id: each for each in new}.values()])
     return {
         "ids": [each.id for each in new],
         "added": added.documents,
@@ -121,13 +121,14 @@ def sync(
     """
     from .ingest.adding import counts
     from .ingest.adding import sync as sync_index
-    from .quality.refitting import settled
+    from .quality.refitting import add_then_refit
     from .sources.asked_sources import last_sources
 
     index = collection.index
     opened = (sources or last_sources(collection.path, index.state.origins)).opened()
-    added = settled(index, refit, lambda: sync_index(index, opened))
-    documents, gone = len(collection), index.snapshot.deleted_count
+    added = add_then_refit(index, refit, lambda: sync_index(index, opened))
+    documents = len(collection)
+    gone = index.snapshot.deleted_count
     if compacts and gone > documents:
         collection.compact()
         gone = 0

@@ -168,7 +168,9 @@ def line_starts(text: str, lines: Lines) -> list[tuple[int, int]]:
     [(0, 4), (4, 5), (5, 6), (17, 7)]
     """
     breaks = {found.end() for found in re.finditer("\n", text)}
-    known, starts, line = dict(lines), list[tuple[int, int]](), 0
+    known = dict(lines)
+    starts = list[tuple[int, int]]()
+    line = 0
     for offset in sorted({0, *breaks, *known}):
         line = known.get(offset, line + 1)
         starts.append((offset, line))
@@ -258,7 +260,8 @@ def shown_values(columns: Mapping[str, Any]) -> dict[str, Any]:
     >>> shown_values({"year": 1990, "pages": None, "slimdex_metadata": {"page": "iv"}})
     {'year': 1990, 'page': 'iv'}
     """
-    values, record = dict(columns), columns.get(RECORD)
+    values = dict(columns)
+    record = columns.get(RECORD)
     if isinstance(record, dict):
         from .recorded_values import decoded
 

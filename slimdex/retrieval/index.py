@@ -28,7 +28,7 @@ from slimdex.system.duckdb_library import duckdb
 from slimdex.system.forks import ThreadLock, renewed
 from slimdex.system.locks import WAIT, FileLock, check_local, check_wait
 from slimdex.system.unicode_text import check_unicode
-from slimdex.system.workers import HERE, Workers
+from slimdex.system.workers import IN_THIS_PROCESS, Workers
 
 from .encoders.adapters import GIVEN
 from .encoders.base import Encoder
@@ -73,18 +73,22 @@ class Index:
         wait: float = WAIT,
         shared_filesystem: bool = False,
     ) -> None:
-        self.path, self._wait = path, check_wait(wait)
+        self.path = path
+        self._wait = check_wait(wait)
         offer(path)
         self.encoders = Encoders()
-        self.workers: Workers = HERE
+        self.workers: Workers = IN_THIS_PROCESS
         self._shared_filesystem = shared_filesystem
-        self._engine, self._turn = Engine(path), FileLock(path, "writer", is_signed=True)
-        self._place, self._mark = path.stat(), mark(path)
+        self._engine = Engine(path)
+        self._turn = FileLock(path, "writer", is_signed=True)
+        self._place = path.stat()
+        self._mark = mark(path)
         self._newest = Snapshot.of(self._engine, Manifest.committed(path))
         self._in_doubt = False  # after a failed change of unknown outcome
         self._has_turn = False  # while this process alone commits
         self._is_changing = False
-        self._changing, self._following = ThreadLock(), ThreadLock()
+        self._changing = ThreadLock()
+        self._following = ThreadLock()
         renewed(self)
 
     def in_fork(self) -> None:
@@ -374,10 +378,12 @@ class Index:
 
     def _read_again(self) -> None:
         """Show what is committed."""
-        current, manifest = mark(self.path), Manifest.committed(self.path)
+        current = mark(self.path)
+        manifest = Manifest.committed(self.path)
         if manifest != self._newest.manifest:
             self._show(manifest)
-        self._mark, self._in_doubt = current, False
+        self._mark = current
+        self._in_doubt = False
 
     def _show(self, manifest: Manifest, loaded: Loaded | None = None) -> None:
         if manifest.follows(self._newest.manifest):

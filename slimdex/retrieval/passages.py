@@ -108,7 +108,8 @@ def headings_of(parts: Sequence[Part], start: int, end: int) -> tuple[str, ...]:
     >>> headings_of(code, 2, 5), headings_of(code, 2, 12)
     (('Box.open',), ('Box',))
     """
-    first, last = _part_at(parts, start), _part_at(parts, max(end - 1, start))
+    first = _part_at(parts, start)
+    last = _part_at(parts, max(end - 1, start))
     if first < 0:
         return ()
     parts = parts[first : last + 1]
@@ -188,8 +189,12 @@ class _Cut:
     def __init__(
         self, title: str, text: str, parts: Sequence[Part], count: Count, length: int
     ) -> None:
-        self._title, self._text, self._parts, self._length = title, text, parts, length
-        self._count, self._special = count, count([""])[0]
+        self._title = title
+        self._text = text
+        self._parts = parts
+        self._length = length
+        self._count = count
+        self._special = count([""])[0]
         self._is_code = is_code(parts)
         self._contexts: dict[tuple[str, ...], tuple[str, int]] = {BARE: ("", 0)}
 
@@ -226,7 +231,8 @@ class _Cut:
 
     def _whole(self, sections: Sequence[_Section]) -> _Piece | None:
         """Some sections as one piece, if need be without their names; None if they do not fit."""
-        start, end = sections[0].start, sections[-1].end
+        start = sections[0].start
+        end = sections[-1].end
         if end - start > LONGEST_UNIT * self._length:
             return None
         return self._fitting(start, end, _common(*(section.headings for section in sections)))
@@ -291,7 +297,14 @@ class _Cut:
         tokens = one.tokens + other.tokens
         if tokens > room or min(one.tokens, other.tokens) * SHARE >= room:
             return None
-        both = _Piece(one.start, other.end, tokens, other.section, headings, one.is_whole)
+        both = _Piece(
+            start=one.start,
+            end=other.end,
+            tokens=tokens,
+            section=other.section,
+            headings=headings,
+            is_whole=one.is_whole,
+        )
         return both if self._most([both]) <= self._length else None
 
     def _passage(self, piece: _Piece) -> Passage:
@@ -341,7 +354,8 @@ class _Cut:
     def _smaller(self, units: Sequence[_Unit], room: int, level: int) -> list[_Unit]:
         """Divide at a level the units that do not fit; repeat this only for characters."""
         while True:
-            kept, waiting = list[_Unit | None](), list[tuple[int, int, int]]()
+            kept = list[_Unit | None]()
+            waiting = list[tuple[int, int, int]]()
             for unit in units:
                 if unit.tokens <= room or unit.end - unit.start < 2:
                     kept.append(unit)
@@ -404,7 +418,8 @@ def _filled(units: Sequence[_Unit], room: int) -> Iterator[tuple[int, int]]:
     """Units (first, stop) of each passage of a section, overlapping by a sentence."""
     begin = first = 0
     while first < len(units):
-        stop, total = first, sum(unit.tokens for unit in units[begin:first])
+        stop = first
+        total = sum(unit.tokens for unit in units[begin:first])
         if begin < first and total + units[first].tokens > room:
             begin = first  # no room for the previous sentence
             continue
@@ -422,7 +437,8 @@ def _filled(units: Sequence[_Unit], room: int) -> Iterator[tuple[int, int]]:
 
 def _best_end(units: Sequence[_Unit], begin: int, first: int, stop: int, room: int) -> int:
     """The strongest boundary in the second half of a passage that may extend to `stop`."""
-    best, total = stop, sum(unit.tokens for unit in units[begin:stop])
+    best = stop
+    total = sum(unit.tokens for unit in units[begin:stop])
     for end in range(stop - 1, first, -1):
         total -= units[end].tokens
         if 2 * total < room:
@@ -474,7 +490,8 @@ def _sections(text: str, parts: Sequence[Part]) -> list[_Section]:
     for part, (start, end) in zip(above, pairwise(starts), strict=True):
         if start == end:
             continue
-        headings, last = tuple(part.headings), sections[-1] if sections else None
+        headings = tuple(part.headings)
+        last = sections[-1] if sections else None
         if last is not None and (headings == last.headings or not text[start:end].strip()):
             if part.anchor:  # a page does not end a section
                 last.inner.append(start)

@@ -53,7 +53,8 @@ def _encoded_moment(moment: datetime) -> list[Any]:
     """The moment in UTC, and its zone: a name, seconds from UTC, or None."""
     if moment.tzinfo is None:
         return [moment.isoformat(), None]
-    zone, offset = getattr(moment.tzinfo, "key", None), moment.utcoffset() or timedelta()
+    zone = getattr(moment.tzinfo, "key", None)
+    offset = moment.utcoffset() or timedelta()
     in_utc = moment.astimezone(UTC).replace(tzinfo=None)
     return [in_utc.isoformat(), offset.total_seconds(), zone]
 

@@ -56,7 +56,8 @@ class RemoteCollection(BaseCollection):
     """
 
     def __init__(self, server: JsonServer) -> None:
-        self._server, self.url = server, server.url
+        self._server = server
+        self.url = server.url
 
     @classmethod
     def open(
@@ -150,7 +151,8 @@ class RemoteCollection(BaseCollection):
         return self._pages()
 
     def _pages(self, where: str | None = None, size: int | None = None) -> Iterator[Document]:
-        after, more = None, True
+        after = None
+        more = True
         while more:
             found = self._listing(where, after, size or PAGE)
             yield from map(_document, found["documents"])
@@ -239,7 +241,9 @@ def _checked(documents: Any) -> Iterator[Document]:
 
 def _parts(documents: Iterator[Document]) -> Iterator[list[Any]]:
     """Yield documents as JSON values, in parts to be committed together."""
-    part, size, is_first = list[Any](), 0, True
+    part = list[Any]()
+    size = 0
+    is_first = True
     for document in documents:
         fields = {"id": document.id, "text": document.text, "title": document.title}
         if taken := fields.keys() & document.metadata.keys():
@@ -247,7 +251,9 @@ def _parts(documents: Iterator[Document]) -> Iterator[list[Any]]:
         text = json_of({**document.metadata, **fields}, ensure_ascii=True)
         if part and size + len(text) > SENT_BYTES:
             yield part
-            part, size, is_first = [], 0, False
+            part = []
+            size = 0
+            is_first = False
         part.append(json.loads(text))
         size += len(text)
     if part or is_first:
@@ -267,4 +273,11 @@ def _document(said: Mapping[str, Any]) -> Document:
         for part in said["parts"]
     )
     passages = [(one["start"], one["end"]) for one in said["passages"]]
-    return Document(said["id"], said["text"], said["title"], said["metadata"], parts, passages)
+    return Document(
+        id=said["id"],
+        text=said["text"],
+        title=said["title"],
+        metadata=said["metadata"],
+        parts=parts,
+        passages=passages,
+    )

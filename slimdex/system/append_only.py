@@ -44,7 +44,7 @@ class _Later:
             with ThreadPoolExecutor(len(self._descriptors)) as pool:
                 try:
                     list(pool.map(_sync, self._descriptors, self._descriptors.values()))
-                except RuntimeError:  # Python is ending, but for threads such as this one
+                except RuntimeError:  # Python is ending and starts no thread
                     for file in self._descriptors.items():
                         _sync(*file)
         self.close()
@@ -172,7 +172,8 @@ def extended_digests(
 
 def _hashed(file: BinaryIO, path: Path, block: int, nbytes: int, known: str | None) -> _Hash:
     """Hash the first bytes of a block, and leave the file's position after them."""
-    end, start = _ends.get(path), block * BLOCK_BYTES
+    end = _ends.get(path)
+    start = block * BLOCK_BYTES
     if known and end is not None and end.block == block and end.nbytes <= nbytes:
         digest = end.hash.copy()
         file.seek(start + end.nbytes)

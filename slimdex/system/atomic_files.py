@@ -351,7 +351,8 @@ def _beside(path: Path, make: Callable[[Path], None]) -> Iterator[Path]:
     Unlocked temporary files belong to no process and are removed; Windows can't lock them, so
     they stay there.
     """
-    place, pattern = path.absolute(), f".{escape(path.name)}-{'[0-9a-f]' * 8}"
+    place = path.absolute()
+    pattern = f".{escape(path.name)}-{'[0-9a-f]' * 8}"
     for left in place.parent.glob(pattern) if OPENS_FOLDERS else ():
         with suppress(OSError, InUseError), locked(left):
             remove(left)

@@ -40,7 +40,7 @@ _RENEWED: dict[int, ref[Any]] = {}
 _FOREIGN: dict[int, ref[Any]] = {}
 """Objects of other libraries that have threads of their own, by their number."""
 _AWAITED = list[Any]()
-"""Those for which the running fork has waited."""
+"""Objects for which the running fork has waited."""
 _FORKING = Lock()
 """Held while a thread forks."""
 

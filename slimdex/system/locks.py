@@ -65,8 +65,10 @@ class FileLock:
     """
 
     def __init__(self, folder: Path, name: str, *, is_signed: bool = False) -> None:
-        self._folder, self._is_signed = folder, is_signed
-        self._file, self._gate = folder / f"{name}.lock", folder / f"{name}.gate"
+        self._folder = folder
+        self._is_signed = is_signed
+        self._file = folder / f"{name}.lock"
+        self._gate = folder / f"{name}.gate"
 
     @contextmanager
     def held(self, seconds: float = WAIT) -> Iterator[None]:
@@ -141,7 +143,8 @@ class FileLock:
             with os.fdopen(descriptor, "rb") as file:
                 holder = json.loads(file.read(LONGEST_SIGNATURE))
             since = datetime.fromtimestamp(holder["since"]).isoformat(" ", "seconds")
-            current, number = os.getpid(), int(holder["process"])
+            current = os.getpid()
+            number = int(holder["process"])
             who = "this process" if number == current else f"process {number}"
             return f"{who} is writing to it, since {since}"
         return "another process is using it"

@@ -1,4 +1,4 @@
-"""Threads of BLAS: one for small products, of which waking the others would be the longest part.
+"""Threads of BLAS: one for small products, where waking the others would take longest.
 
 They wait by spinning. While other processes keep the processors busy, each of them gets its turn
 late, and all others spin meanwhile: beside two busy processes, on two processors, the
@@ -45,7 +45,8 @@ class Products:
     @contextmanager
     def of(self, multiplications: int) -> Iterator[None]:
         """Compute products of so many multiplications, few on one thread; not nested."""
-        is_small, own = multiplications < LARGE, list[int]()
+        is_small = multiplications < LARGE
+        own = list[int]()
         with self._changed:
             self._changed.wait_for(lambda: not self._is_awaited)
             self._running += 1
@@ -94,7 +95,9 @@ class Products:
 
     def in_fork(self) -> None:
         """Forget the products of threads that a forked process lacks."""
-        self._changed, self._running, self._is_awaited = Condition(), 0, False
+        self._changed = Condition()
+        self._running = 0
+        self._is_awaited = False
         if self._small:
             for library, number in zip(_libraries()[0], self._numbers, strict=True):
                 library.set_num_threads(number)

@@ -47,4 +47,4 @@ class InThisProcess:
         return ((part, function(part)) for part in parts)
 
 
-HERE = InThisProcess()
+IN_THIS_PROCESS = InThisProcess()

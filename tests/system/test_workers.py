@@ -15,7 +15,7 @@ from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.search.reduced_index import ReducedIndex, trained
 from slimdex.indexes.search.rescoring import Metric, Rescorer
 from slimdex.indexes.vectors.vector_file import VectorFile
-from slimdex.system.workers import HERE, Workers
+from slimdex.system.workers import IN_THIS_PROCESS, Workers
 
 from .through_pickle import ThroughPickle
 
@@ -47,7 +47,7 @@ def test_codes_and_norms_from_workers_equal_local_ones(
 ) -> None:
     X = rng.standard_normal((20_000, 24), dtype=np.float32)  # three chunks, the last one short
     workers = ThroughPickle()
-    here = reduced_index(tmp_path / "here", X, kind, HERE)
+    here = reduced_index(tmp_path / "here", X, kind, IN_THIS_PROCESS)
     elsewhere = reduced_index(tmp_path / "elsewhere", X, kind, workers)
     assert workers.computed == 3
     assert held(elsewhere) == held(here)

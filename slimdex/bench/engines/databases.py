@@ -213,10 +213,12 @@ class QdrantEdge(Database):
     rescored: "high precision with low memory usage" in Qdrant's guide.
     """
 
-    library, small = "qdrant_edge", False
+    library = "qdrant_edge"
+    small = False
 
     def open(self, place: Place) -> None:
-        self.place, edge = place, self._library
+        self.place = place
+        edge = self._library
         if any(place.folder.iterdir()):
             self._shard = edge.EdgeShard.load(str(place.folder))
             return

@@ -33,8 +33,10 @@ PEERS = "peers"
 BATCH = 32
 """Texts in a batch, as in sentence-transformers."""
 MODEL = "model.onnx"
-ST, ONNX = ("sentence_transformers",), ("onnxruntime", "onnx")
-INPUTS, OUTPUT = ("input_ids", "attention_mask"), "last_hidden_state"
+ST = ("sentence_transformers",)
+ONNX = ("onnxruntime", "onnx")
+INPUTS = ("input_ids", "attention_mask")
+OUTPUT = "last_hidden_state"
 OPSET = 18
 
 

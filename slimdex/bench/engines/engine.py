@@ -63,7 +63,9 @@ class Engine:
 
     def build(self, vectors: VectorFile, folder: Path) -> Seconds:
         """Index all vectors; files may be kept in `folder`."""
-        self.rows, self.dim, self.folder = len(vectors), vectors.dim, folder
+        self.rows = len(vectors)
+        self.dim = vectors.dim
+        self.folder = folder
         start = perf_counter()
         self._build(vectors, folder)
         return {"index_s": perf_counter() - start}

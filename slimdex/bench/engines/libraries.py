@@ -83,7 +83,8 @@ class Usearch(Engine):
 
     def __init__(self, dtype: str, *, mapped: bool = False) -> None:
         super().__init__()
-        self._dtype, self._mapped = dtype, mapped
+        self._dtype = dtype
+        self._mapped = mapped
 
     def _build(self, vectors: VectorFile, folder: Path) -> None:
         self._index = self._library.Index(
@@ -127,7 +128,8 @@ class Faiss(Engine):
 
     def __init__(self, factory: str, parameters: str) -> None:
         super().__init__()
-        self._factory, self._parameters = factory, parameters
+        self._factory = factory
+        self._parameters = parameters
 
     def _build(self, vectors: VectorFile, folder: Path) -> None:
         lists = lists_for(len(vectors))
@@ -151,7 +153,9 @@ class RabitqGraph(Engine):
     Its rotation takes multiples of 64 dimensions only; zeros change no cosine.
     """
 
-    library, LINKS, WIDTH = "rabitqlib", 32, 64
+    library = "rabitqlib"
+    LINKS = 32
+    WIDTH = 64
 
     def _build(self, vectors: VectorFile, folder: Path) -> None:
         rows = self._widened(unit_rows(vectors))

@@ -67,7 +67,8 @@ class MeasuredEngine:
         if group is not None:
             join(group)
         self._engine = method.make()
-        self._vectors, self._queries = vectors, queries.take(np.arange(len(queries)))
+        self._vectors = vectors
+        self._queries = queries.take(np.arange(len(queries)))
         self._folder = TemporaryDirectory(prefix="slimdex-bench-")  # removed with the process
         self._before = Resident.now(vectors.path)
 
@@ -136,12 +137,14 @@ class MeasuredStore:
     def __init__(
         self, name: str, open_encoder: Callable[[], Encoder], folder: Path, queries: list[str]
     ) -> None:
-        self._encoder, self._queries = open_encoder(), queries
+        self._encoder = open_encoder()
+        self._queries = queries
         self._place = Place(folder, self._encoder.dim, DOCUMENTS, self._encoder)
         encode_queries(self._encoder, queries[:WARM_UP])
         self._before = Resident.now()
         self._store: Database = LIBRARIES[name].make()
-        self._is_open, self._effort = False, 0
+        self._is_open = False
+        self._effort = 0
         self._alone = dict[int, list[Answer]]()
 
     def build(self, documents: Documents) -> float:

@@ -40,7 +40,8 @@ class Calls:
         cls, seconds: float, prepared: Callable[[int], Any], call: Callable[[Any], Sequence[str]]
     ) -> Self:
         """Call for some seconds, and at least once, with what is prepared for each number."""
-        made, begin = cls(), monotonic()
+        made = cls()
+        begin = monotonic()
         for number in count():
             argument = prepared(number)
             start = perf_counter()

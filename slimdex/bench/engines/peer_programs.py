@@ -52,7 +52,8 @@ class Chroma:
         """Add documents in batches of the largest size it takes."""
         client, encode = self._client(folder, model)
         collection = client.create_collection("documents", embedding_function=encode)
-        ids, size = [*documents], client.get_max_batch_size()
+        ids = [*documents]
+        size = client.get_max_batch_size()
         for start in range(0, len(ids), size):
             few = ids[start : start + size]
             collection.add(ids=few, documents=[documents[id] for id in few])
@@ -81,7 +82,8 @@ PROGRAMS: dict[str, SentenceTransformers | Chroma] = {
 
 def main(library: str, action: str, folder: str, model: str, argument: str) -> None:
     """Build from a file of documents, or print the ids that answer a query as JSON."""
-    program, place = PROGRAMS[library], Path(folder)
+    program = PROGRAMS[library]
+    place = Path(folder)
     if action == "search":
         print(json.dumps(program.search(place, model, argument)))
         return

@@ -103,7 +103,8 @@ def _serve(pipe: Connection, make: Callable[..., Any], arguments: tuple[Any, ...
     for stream in (1, 2):  # FAISS warns there, once for each part of a small training set
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
     with suppress(EOFError, BrokenPipeError):
-        failure, made = None, None
+        failure = None
+        made = None
         try:
             made = make(*arguments)
         except Exception as error:  # a library that can't even be imported

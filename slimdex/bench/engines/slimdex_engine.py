@@ -42,7 +42,8 @@ class Slimdex(Database):
         self._settings = settings
 
     def open(self, place: Place) -> None:
-        path, encoder = place.folder / FOLDER, place.encoder or GivenEncoder(place.dim)
+        path = place.folder / FOLDER
+        encoder = place.encoder or GivenEncoder(place.dim)
         if path.exists():
             self._collection = Collection.open(path, encoder)
         elif self._settings is None:
@@ -105,12 +106,17 @@ class SlimdexEngine(Engine):
         """
         settings = self._settings.checked(vectors.dim).resolved(vectors.dim, len(vectors))
         seconds: Seconds = {}
-        file, self._metric = vectors, None
+        file = vectors
+        self._metric = None
+
+        # Full vectors, for rescoring.
         if settings.rescores:
             with _stage(seconds, "write_s"):
                 file = VectorFile(folder / "vectors", vectors.dim)
                 for chunk in vectors.scan():
                     file.append(chunk)
+
+        # Reducer and metric.
         with _stage(seconds, "fit_s"):
             moments = Moments.of(file.scan(), file.dim)
             reducer = settings.fit_reducer(file, moments)
@@ -118,6 +124,8 @@ class SlimdexEngine(Engine):
                 rescorer = Rescorer.fit(moments, settings.beta, settings.gamma)
                 norms = VectorFile(folder / "norms.f32", 1, 0, np.float32)
                 self._metric = Metric(rescorer, file, norms)
+
+        # Codes.
         with _stage(seconds, "index_s"):
             kind = kind_named(settings.kind)
             if "OPQ" in kind.name:
@@ -150,7 +158,8 @@ class SlimdexEngine(Engine):
 
     def footprint(self) -> Footprint:
         """Codes, reducer and metric in memory; vectors and norms on disk if they are read."""
-        index, metric = self._index, self._index.metric
+        index = self._index
+        metric = self._index.metric
         row_bytes = metric.vectors.row_bytes + metric.norms.row_bytes if metric else 0
         return Footprint(
             ram_row=index.index.row_nbytes,

@@ -87,7 +87,8 @@ def measure_code(
     about: Row,
 ) -> None:
     """Replace the rows of a model: each way for each repository, and for all together."""
-    rows, points = list[Row](), dict[str, list[NDArray[np.float64]]]()
+    rows = list[Row]()
+    points = dict[str, list[NDArray[np.float64]]]()
     for repository in repositories:
         with TemporaryDirectory(prefix="slimdex-bench-") as folder:
             start = perf_counter()

@@ -49,7 +49,8 @@ class Texts:
             docstrings = load_dataset(DOCSTRINGS, None)
             short = list(dict.fromkeys(docstrings.query_texts))[:SHORT_TEXTS]
             return cls(docstrings.name, short, docstrings.texts[:LONG_TEXTS])
-        sts, documents = read_seven(data / "sts"), load_dataset("retrieval/scifact", data)
+        sts = read_seven(data / "sts")
+        documents = load_dataset("retrieval/scifact", data)
         short = sts[0].sentences[:SHORT_TEXTS]
         return cls(f"STS, {documents.name}", short, documents.texts[:LONG_TEXTS], sts)
 

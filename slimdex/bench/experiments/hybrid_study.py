@@ -41,7 +41,8 @@ from .retrieval_study import Task
 
 NAMES = 1000
 """Documents searched by their names; half of them are used for tuning."""
-MOST_TUNING, MOST_JUDGING = 2000, 2000
+MOST_TUNING = 2000
+MOST_JUDGING = 2000
 TIMED = 200
 EXACT, EXACT_RULE = "float32", "float32 rule"
 """Exact search of uncompressed vectors, and the same fused with BM25 by the default's rule."""
@@ -79,7 +80,8 @@ class ExactIndex(ReducedIndex):
 
     def __init__(self, index: ReducedIndex, rows: Matrix) -> None:
         super().__init__(index.reducer, index.index, index.vectors)
-        self._rows, self._depth = rows, index.candidates
+        self._rows = rows
+        self._depth = index.candidates
 
     @property
     def candidates(self) -> int:
@@ -166,6 +168,8 @@ def _rows(task: Task, snapshot: Snapshot, judging: Questions, chosen: str) -> It
     found = np.empty((len(ways), 3, len(judging.judged)))
     vectors = normalize_rows(task.vectors.take(np.arange(len(task.vectors))))
     exact = ExactIndex(snapshot.index, vectors)
+
+    # Measure each query by each way.
     for i, query in enumerate(judging.judged):
         vector = judging.vectors[i : i + 1]
         near, words, fused = fused_orders(snapshot, vector, query.text)
@@ -178,6 +182,8 @@ def _rows(task: Task, snapshot: Snapshot, judging: Questions, chosen: str) -> It
     by_way = dict(zip(ways, found, strict=True))
     by_way["auto"] = by_way[MEANING if chosen == "off" else chosen]
     by_way[CODES] = by_way[RULE]
+
+    # A row for each way, with its difference from float32.
     for what, asked in (("queries", ~judging.are_names), ("names", judging.are_names)):
         if not asked.any():
             continue
@@ -221,7 +227,8 @@ def _measures(documents: Sequence[int], labels: Mapping[int, int]) -> tuple[floa
 
 def _costs(collection: Collection, snapshot: Snapshot, judging: Questions) -> Row:
     """Bytes on disk and in memory of words and vectors, and times of searches by each."""
-    words, rows = snapshot.words, snapshot.state.rows
+    words = snapshot.words
+    rows = snapshot.state.rows
     assert words is not None
 
     def p50_ms(search: Callable[[str, Matrix], object]) -> float:

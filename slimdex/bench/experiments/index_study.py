@@ -83,7 +83,8 @@ def measure_index(path: Path, asked: Asked, results: ResultsFile, about: Row) ->
 
 def _rows(path: Path, asked: Asked) -> Iterator[Row]:
     with Collection.open(path) as collection:
-        index, info = collection.index.snapshot.index, collection.info()
+        index = collection.index.snapshot.index
+        info = collection.info()
         if index.metric is None:
             raise InputError("candidates=0: the codes' order is final; expected one that rescores")
         allowed = {text: allowed_rows(collection, text) for text in asked.conditions}
@@ -105,7 +106,8 @@ def _rows(path: Path, asked: Asked) -> Iterator[Row]:
         for condition, rows in allowed.items():
             row = under_condition(collection, condition, rows, texts[:FEWER])
             yield _row(facts, {"way": CONDITION, "condition": condition}, row)
-        encoder, usual = collection.encoder, index.candidates
+        encoder = collection.encoder
+        usual = index.candidates
     if hasattr(os, "posix_fadvise"):
         del collection, index  # with their maps, whose pages can't be dropped
         gc.collect()
@@ -127,7 +129,8 @@ def by_candidates(
     """
     snapshot = collection.index.snapshot
     index = snapshot.index
-    vectors, hidden = encoded(collection.encoder, texts), snapshot.hidden
+    vectors = encoded(collection.encoder, texts)
+    hidden = snapshot.hidden
     exact = exact_nearest_of(index, Pool.asked(ASKED, vectors), snapshot.searchable_rows())
     for count in [index.candidates if number is None else number for number in numbers]:
         _, found = index.search(vectors, NEAREST, None, hidden, count)
@@ -142,7 +145,8 @@ def under_condition(
     collection: Collection, condition: str, allowed: Rows, texts: Sequence[str]
 ) -> Row:
     """Measure searches by meaning among the rows that a condition allows."""
-    index, vectors = collection.index.snapshot.index, encoded(collection.encoder, texts)
+    index = collection.index.snapshot.index
+    vectors = encoded(collection.encoder, texts)
     exact = exact_nearest_of(index, Pool.asked(ASKED, vectors), allowed)
     _, found = index.search(vectors, NEAREST, allowed)
     search = partial(collection.search, limit=NEAREST, where=condition)

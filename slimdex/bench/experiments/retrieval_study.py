@@ -129,7 +129,8 @@ Keys = Mapping[tuple[Method, int], str]
 def measure_grid(task: Task, results: ResultsFile, about: Row, *, quick: bool = False) -> None:
     """Append the rows of the grid that are missing; `about` are columns of every row."""
     methods = grid(task.vectors.dim, len(task.vectors), quick=quick)
-    stage, judge = f"{task.dataset.name}, {task.model}", None
+    stage = f"{task.dataset.name}, {task.model}"
+    judge = None
     for done, method in enumerate(methods):
         every = {(method, effort): _key(task, method, effort) for effort in method.efforts}
         keys = {of: key for of, key in every.items() if _is_missing(results, key)}
@@ -197,7 +198,8 @@ def _built(task: Task, keys: Keys, stack: ExitStack, *, in_groups: bool) -> list
     for method in dict.fromkeys(method for method, _ in keys):
         progress("building", len(built), len(keys))
         group = stack.enter_context(MemoryGroup()) if in_groups else None
-        builds, error = list[Seconds](), None
+        builds = list[Seconds]()
+        error = None
         while len(builds) < BUILDS:
             folder = group.folder if group else None
             process = engine_process(method, task.vectors, task.queries, folder)
@@ -302,7 +304,8 @@ def uncompressed(dim: int) -> Method:
 
 def grid(dim: int, rows: int, *, quick: bool = False) -> list[Method]:
     """Methods for `rows` vectors of `dim` dimensions, uncompressed first."""
-    usual, half = _usual(dim, rows), part(dim, 2)
+    usual = _usual(dim, rows)
+    half = part(dim, 2)
     ways = [_reduced(*way, half, "pq", RESCORED) for way in (REDUCERS | OTHERS).items()]
     found = [uncompressed(dim), *usual, *ways, *(() if quick else _more(dim))]
     return [*{repr(method): method for method in found}.values()]
@@ -321,7 +324,8 @@ def _usual(dim: int, rows: int) -> Iterator[Method]:
 
 def _more(dim: int) -> Iterator[Method]:
     """Quality against k alone, other index kinds, codes alone, and OPQ, which trains for long."""
-    half, quarter = part(dim, 2), part(dim, 4)
+    half = part(dim, 2)
+    quarter = part(dim, 4)
     for share, of in CURVE:
         for name, settings in REDUCERS.items():
             if name != "rotation":  # it differs from PCA by the mean only

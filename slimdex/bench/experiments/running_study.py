@@ -46,7 +46,8 @@ from ..rows import ResultsFile, Row, key_of
 
 MODEL = "all-MiniLM-L6-v2"
 LIMIT = 10
-SEARCH, SERVICE = "slimdex search", "slimdex serve"
+SEARCH = "slimdex search"
+SERVICE = "slimdex serve"
 PACKAGES = {
     "sentence-transformers": ("sentence-transformers",),
     "Chroma": ("chromadb", "sentence-transformers"),
@@ -248,7 +249,9 @@ class OpenIndex:
     """An open index in a process of its own; each method returns the mean time of a call."""
 
     def __init__(self, path: Path, texts: Sequence[str]) -> None:
-        self._collection, self._texts, self._numbers = Collection.open(path), texts, count()
+        self._collection = Collection.open(path)
+        self._texts = texts
+        self._numbers = count()
         self.search()
 
     def search(self) -> Spent:
@@ -280,7 +283,8 @@ def _mean(
     call: Callable[..., object], each: Sequence[object], worked: Callable[[], float]
 ) -> Spent:
     """Mean time of a call; `worked` is the processor time until now."""
-    start, before = perf_counter(), worked()
+    start = perf_counter()
+    before = worked()
     for argument in each:
         call(argument)
     return (perf_counter() - start) / len(each), (worked() - before) / len(each)
@@ -447,7 +451,8 @@ def _fill_chroma(index: Path, folder: Path) -> None:
     chroma: Database = LIBRARIES["Chroma"].make()
     with Collection.open(index) as collection:
         snapshot = collection.index.snapshot
-        vectors, rows = snapshot.vectors(), snapshot.live_documents()
+        vectors = snapshot.vectors()
+        rows = snapshot.live_documents()
         documents = [*collection]
         chroma.open(Place(folder, vectors.dim, DOCUMENTS))
         for part in batches(len(rows)):

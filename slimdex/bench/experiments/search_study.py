@@ -37,7 +37,8 @@ QUERIES, ROUND_QUERIES = 500, 40
 QUERIES_SECONDS, ROUND_SECONDS = 60.0, 4.0
 """Limits for all queries and for a round; a slower store gets fewer queries, at least FEWEST."""
 FEWEST = 3
-ROUNDS, QUICK_ROUNDS = 8, 3
+ROUNDS = 8
+QUICK_ROUNDS = 3
 CALLERS = 8
 LONGEST_BUILD = 1200.0
 """Limit of the time to build a store."""
@@ -115,7 +116,8 @@ class _Judges:
 
     def columns(self, asked: _Asked) -> Row:
         """Measure the answers of a store."""
-        count, dataset = asked.queries, self._task.dataset
+        count = asked.queries
+        dataset = self._task.dataset
         if count not in self._made:
             exact = self._scores[:count], self._rows[:count]
             self._made[count] = Judge(dataset.asking(count), *exact)

@@ -167,12 +167,21 @@ class Measured:
 
 def questions_of(subject: Subject, snapshot: Snapshot, sample: int) -> Questions:
     """Encode labelled queries, or make `sample` of them from the documents."""
-    index, given = subject.index, subject.given
+    index = subject.index
+    given = subject.given
     if given is not None:
         judged, ids = labelled(index, *given)
         texts = [text for _, text in judged]
-        pool, names = Pool.asked(ASKED, encoded(index.encoder, texts)), [id for id, _ in judged]
-        return Questions(pool, names, ids, given[1], f"{len(judged):,} {subject.asked}", texts)
+        pool = Pool.asked(ASKED, encoded(index.encoder, texts))
+        names = [id for id, _ in judged]
+        return Questions(
+            pool=pool,
+            names=names,
+            ids=ids,
+            qrels=given[1],
+            about=f"{len(judged):,} {subject.asked}",
+            texts=texts,
+        )
     rng = np.random.default_rng(0)
     pool = document_pool(snapshot.opened(), index.query_encoder, sample, rng)
     ids = index.store.ids_by_row(snapshot.state.rows)
@@ -186,7 +195,9 @@ class Study:
     """Measures settings of one snapshot by the same queries; the folder is for temporary files."""
 
     def __init__(self, snapshot: Snapshot, questions: Questions, folder: Path) -> None:
-        self.snapshot, self._questions, self._folder = snapshot, questions, folder
+        self.snapshot = snapshot
+        self._questions = questions
+        self._folder = folder
         self.trials = Trials(snapshot, snapshot.moments(), folder)
         self._truths = dict[Cell, Rows]()
         self._encoders = self._truth((0.0, 0.0))
@@ -224,7 +235,8 @@ class Study:
 
         Its recall is that of the encoder's order.
         """
-        live, pool = self.trials.live, self._questions.pool
+        live = self.trials.live
+        pool = self._questions.pool
         if len(live) > GRAPH_ROWS or find_spec("hnswlib") is None:
             return
         rows = VectorFile(self._folder / "live", self.trials.vectors.dim, 0, np.float32)
@@ -276,7 +288,8 @@ class Study:
 
     def _nearest(self, index: ReducedIndex) -> Rows:
         """Rows (q, 10) that an index finds for the queries, without their own."""
-        pool, hidden = self._questions.pool, self.trials.hidden
+        pool = self._questions.pool
+        hidden = self.trials.hidden
         depth = NEAREST + pool.own.shape[1]
         if 0 < index.candidates < depth:  # a search for more rows would rescore more candidates
             return answers(index, pool, hidden)[0]
@@ -297,7 +310,8 @@ class Study:
 
     def _by_labels(self, index: ReducedIndex) -> dict[str, PerQuery]:
         """nDCG@10 and MRR@10 of each query, of the documents found."""
-        snapshot, asked = self.snapshot, self._questions
+        snapshot = self.snapshot
+        asked = self._questions
         request = SearchRequest(vectors=asked.pool.vectors, limit=NEAREST)
         rows = IndexRows(snapshot, index, index.candidates)
         scores, found, _ = nearest(rows, request, asked.pool.vectors)
@@ -331,7 +345,8 @@ def measure_settings(subject: Subject, sample: int) -> Measured:
         study = Study(snapshot, questions, Path(folder))
         tried, metrics, dimensions = _tried(study, current)
         # One is exact search, and one the chosen settings, which may be swept, too.
-        total, done = 2 + len(tried) + len(metrics) + len(dimensions) + len(SWEPT_KINDS), 0
+        total = 2 + len(tried) + len(metrics) + len(dimensions) + len(SWEPT_KINDS)
+        done = 0
 
         def measured(parts: Iterable[Iterator[Point]]) -> list[Point]:
             nonlocal done
@@ -347,17 +362,17 @@ def measure_settings(subject: Subject, sample: int) -> Measured:
         kinds = measured(study.points(each, alone=True) for each in tried)
         chosen = smallest(kinds, exact)
         result = Measured(
-            _facts(subject, study, questions),
-            exact,
-            kinds,
-            measured(study.curve(each) for each in swept(tried, current, chosen)),
-            [*study.graph()],
-            measured(study.points(each, timed=False) for each in metrics),
-            measured(study.points(each, timed=False) for each in dimensions),
-            held_out(study, metrics, current),
-            measure_search(index, questions, study.ndcg[current]),
-            kinds[0],
-            chosen,
+            facts=_facts(subject, study, questions),
+            exact=exact,
+            kinds=kinds,
+            curves=measured(study.curve(each) for each in swept(tried, current, chosen)),
+            graph=[*study.graph()],
+            metrics=measured(study.points(each, timed=False) for each in metrics),
+            dimensions=measured(study.points(each, timed=False) for each in dimensions),
+            held_out=held_out(study, metrics, current),
+            search=measure_search(index, questions, study.ndcg[current]),
+            current=kinds[0],
+            chosen=chosen,
         )
         progress("measuring settings", total, total)
         return result
@@ -483,10 +498,10 @@ def packaged(dataset: Dataset, encoder: Encoder | None = None) -> Iterator[Subje
             collection.add(made, vectors=vectors.take(rows))
             queries = zip(dataset.query_ids, dataset.query_texts, strict=True)
             yield Subject(
-                collection.index,
-                "Docstrings of Python",
-                ("slimdex", "build", "python:"),
-                "default",
-                (list(queries), dataset.qrels),
-                "first paragraphs, each of which asks for the rest of its docstring",
+                index=collection.index,
+                name="Docstrings of Python",
+                build=("slimdex", "build", "python:"),
+                present="default",
+                given=(list(queries), dataset.qrels),
+                asked="first paragraphs, each of which asks for the rest of its docstring",
             )

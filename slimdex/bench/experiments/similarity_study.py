@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 TARGET = "target"
 OWN, CLS = "own", "cls"
 """The model's own pooling with its further modules; and a mode that the papers do not whiten."""
-LAST, FIRST_LAST = (-1,), (1, -1)
+LAST = (-1,)
+FIRST_LAST = (1, -1)
 MODES = ("mean", CLS, WK)
 LANGUAGE, MAX_LENGTH = "english", 128
 """Of the sets, and tokens to read of a sentence."""

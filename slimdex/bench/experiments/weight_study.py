@@ -72,14 +72,18 @@ def measured(task: Task) -> Measured:
 
 
 def _measured(task: Task, snapshot: Snapshot, rows: NDArray[np.float32]) -> Measured:
-    data, exact = task.dataset, ExactIndex(snapshot.index, rows)
+    data = task.dataset
+    exact = ExactIndex(snapshot.index, rows)
     of_index = IndexRows(snapshot, exact, exact.candidates_for(DEPTH))
     vectors = task.queries.take(np.arange(len(data.query_texts)))
-    place, moments = {id: row for row, id in enumerate(data.ids)}, Moments.of_rows(rows)
+    place = {id: row for row, id in enumerate(data.ids)}
+    moments = Moments.of_rows(rows)
     metrics = {gamma: Rescorer.fit(moments, 0.0, gamma) for gamma in GAMMAS}
     norms = {gamma: metric.norms(rows) for gamma, metric in metrics.items()}
     count = len(vectors)
     found = np.empty((count, 2 + len(GAMMAS) + len(WEIGHTS)))
+
+    # For each query, an order by meaning, by the rule, by each weight and by each gamma.
     for i, (id, text) in enumerate(zip(data.query_ids, data.query_texts, strict=True)):
         query = vectors[i : i + 1]
         (each,) = candidates(of_index, of_index.whole([text], query), query, DEPTH)
@@ -93,8 +97,11 @@ def _measured(task: Task, snapshot: Snapshot, rows: NDArray[np.float32]) -> Meas
         own = int(data.own_rows[i])
         found[i] = [ndcg([r for r in order.tolist() if r != own], labels) for order in ranked]
         progress("judging", i + 1, count)
+
+    # Take the columns apart again.
     semantic, rule, *others = 100 * found.T
-    by_weight, gammas = others[: len(WEIGHTS)], others[len(WEIGHTS) :]
+    by_weight = others[: len(WEIGHTS)]
+    gammas = others[len(WEIGHTS) :]
     by_gamma = dict(zip(GAMMAS, gammas, strict=True))
     return Measured(task.facts(), semantic, rule, np.stack(by_weight, axis=1), by_gamma)
 

@@ -26,13 +26,16 @@ from .svg import Axis, Line, Point, plotted
 
 WIDTH, LEFT, RIGHT, TOP, FOOT = 800.0, 70.0, 20.0, 34.0, 50.0
 """Width of a picture and margins of a panel, in pixels."""
-LEGEND, LEGEND_LINE = 165.0, 19.0
+LEGEND = 165.0
+LEGEND_LINE = 19.0
 PALETTE = (
     *("#d1495b", "#000000", "#777777", "#30638e", "#66a5d8", "#1b9e77", "#7b3294", "#9fd356"),
     *("#b8b8d1", "#d4a5a5", "#c2b280"),
 )
 """Colour of each of `METHODS`; peers have that of `OTHERS`."""
-OURS, GREY, OTHERS = 0, 2, 3
+OURS = 0
+GREY = 2
+OTHERS = 3
 SHAPES = {RESCORED: 0, CODES_ONLY: 1}
 DASHED = {RESCORED: "", CODES_ONLY: " codes"}
 """Classes of lines."""
@@ -83,7 +86,8 @@ def pictures(retrieval: Sequence[Row], peers: Sequence[Row]) -> dict[str, str]:
 
 def _picture(title: str, panels: Sequence[Panel]) -> str:
     """Draw panels one below the other on a white background."""
-    drawn, top = list[str](), 0.0
+    drawn = list[str]()
+    top = 0.0
     for panel in panels:
         head = f'<text class="head" x="{LEFT}" y="20">{escape(panel.title)}</text>'
         inside = "\n".join([head, *panel.parts])
@@ -105,6 +109,8 @@ def _quality(rows: Sequence[Row]) -> Iterator[Panel]:
     model = max(models, key=models.count)
     means = [row for row in mean_by_method(rows, model) if row["method"] in METHODS]
     shown = [row for row in lines_of(means) if row["ndcg@10_delta"] >= LOWEST]
+
+    # Axes.
     height = 440.0
     x = Axis(
         "memory a vector",
@@ -116,6 +122,8 @@ def _quality(rows: Sequence[Row]) -> Iterator[Panel]:
     )
     highest = max(2, ceil(max(row["ndcg@10_delta"] for row in shown)))
     y = Axis("nDCG@10, points against float32", LOWEST, highest, height - FOOT, TOP, linear=True)
+
+    # Points, and a line through those of each method.
     lines = dict[tuple[str, str], list[tuple[float, float]]]()
     points = list[Point]()
     for row in sorted(shown, key=lambda row: float(row["compression"])):
@@ -127,6 +135,8 @@ def _quality(rows: Sequence[Row]) -> Iterator[Panel]:
     for (method, how), places in lines.items():
         ours = " ours" * (method == SLIMDEX)
         drawn.append(Line(f"s{_series(method)}{DASHED[how]}{ours}", places))
+
+    # Legend and title.
     present = {row["method"] for row in shown}
     legend = _legend({name: i for i, name in enumerate(METHODS) if name in present})
     count = models.count(model)
@@ -165,6 +175,8 @@ def _peer_map(rows: Sequence[Row]) -> Iterator[Panel]:
             break
     else:
         return
+
+    # Points.
     height = 380.0
     points = [
         Point(
@@ -178,6 +190,8 @@ def _peer_map(rows: Sequence[Row]) -> Iterator[Panel]:
         )
         for row in reached
     ]
+
+    # Axes and title.
     x = Axis.over(
         "private bytes a vector, by growth of the process",
         [point.x for point in points],

@@ -103,6 +103,7 @@ def write_pictures(out: Path, rows: Measured) -> list[Path]:
 def _tables(rows: Measured) -> Iterator[Table]:
     for experiment in EXPERIMENTS:
         yield from tables_of(experiment, rows.get(experiment, ()))
-    retrieval, peers = rows.get("retrieval", ()), rows.get("peers", ())
+    retrieval = rows.get("retrieval", ())
+    peers = rows.get("peers", ())
     if retrieval or peers:
         yield every_row([*retrieval, *peers])

@@ -24,7 +24,8 @@ from .table import (
 )
 
 SLIMDEX = "slimdex"
-CODES_ONLY, RESCORED = "codes only", "rescored"
+CODES_ONLY = "codes only"
+RESCORED = "rescored"
 FASTEST_AT = 0.99
 """Agreement with exact search at which approximate indexes are compared."""
 LOWER = (0.98, 0.95)
@@ -232,7 +233,9 @@ def quality(rows: Sequence[Row]) -> list[Table]:
     lines = dict[str, list[Row]]()
     for task in tasks(rows):
         mine = of_task(rows, task)
-        exact, usual, small = uncompressed_row(mine), default_row(mine), small_row(mine)
+        exact = uncompressed_row(mine)
+        usual = default_row(mine)
+        small = small_row(mine)
         if exact and usual and small:
             line = exact | {"ways": {"usual": usual, "small": small}}
             lines.setdefault(task[1], []).append(line)

@@ -53,7 +53,14 @@ class Shown:
 
 SHOWN = (
     Shown("retrieval", "Quality", quality, FAISS),
-    Shown("peers", "Peers", peers, FAISS, "peers", most_compared),
+    Shown(
+        experiment="peers",
+        title="Peers",
+        tables=peers,
+        libraries=FAISS,
+        marks="peers",
+        chosen=most_compared,
+    ),
     Shown("search", "Search", studies.search, ("openvino", "duckdb", *FAISS), "search"),
     Shown("index", "Index", studies.indexes, ("duckdb", *FAISS), "index"),
     Shown(
@@ -81,7 +88,14 @@ SHOWN = (
     Shown("weight", "Weight", studies.weights, ("tantivy", "numpy"), "weight"),
     Shown("weight", "Gamma", studies.gammas, ("tantivy", "numpy"), "gammas"),
     Shown("weight", "Weight", studies.weight_intervals),
-    Shown("code", "Code", studies.rules, ("tantivy", "openvino"), "code", studies.with_rules),
+    Shown(
+        experiment="code",
+        title="Code",
+        tables=studies.rules,
+        libraries=("tantivy", "openvino"),
+        marks="code",
+        chosen=studies.with_rules,
+    ),
     Shown("code", "Code", studies.repositories),
     Shown("sts", "Similarity", studies.similarity, VECTORS, "similarity"),
     Shown("sts", "Similarity", studies.similarity_by_set),

@@ -32,7 +32,8 @@ MEANING = (
 )
 LEAST_SPAN = {"recall@10": 0.1, "ndcg@10_delta": 0.06}
 """Minimum span of an axis, so that noise does not look like a difference."""
-MB, MEMORY = 1e6, "MB in memory: codes, codebooks, reducer and metric"
+MB = 1e6
+MEMORY = "MB in memory: codes, codebooks, reducer and metric"
 GOOD = 0.9
 """Minimum recall@10 of points whose nDCG is drawn; large losses would hide small differences."""
 SUMMARY = (
@@ -108,7 +109,8 @@ def all_points(measured: Measured) -> list[Point]:
 
 def verdict(measured: Measured) -> list[str]:
     """Recommend settings and describe the default search, in Markdown."""
-    current, chosen = measured.current, measured.chosen
+    current = measured.current
+    chosen = measured.chosen
     now = f"{measured.facts['present'].capitalize()}: {_in_words(current, measured)}."
     if chosen is None:
         lines = [
@@ -258,6 +260,8 @@ def _charts(measured: Measured) -> Iterator[str]:
     good = [point for point in best if point["recall@10"] >= GOOD]
     marked = [point for point in points if point in good or _why(point, measured)]
     kinds = {point["kind"] for point in points}
+
+    # Charts that every page has.
     yield _figure(
         "Recall against memory",
         "Filled points are rescored with the full vectors on disk, outlines are not. Numbers are "
@@ -271,6 +275,8 @@ def _charts(measured: Measured) -> Iterator[str]:
         "difference may be chance.",
         _key({point["kind"] for point in marked}) + _label_chart(marked, measured),
     )
+
+    # Charts of what was measured only sometimes.
     if measured.curves:
         graph = [GRAPH] if measured.graph else []
         beside = (
@@ -345,7 +351,8 @@ def _at_memory(point: Point, measured: Measured, measure: str) -> svg.Point:
 
 
 def _latency_chart(measured: Measured) -> str:
-    drawn, lines = list[svg.Point](), dict[tuple[int, str], list[tuple[float, float]]]()
+    drawn = list[svg.Point]()
+    lines = dict[tuple[int, str], list[tuple[float, float]]]()
     swept = [
         (_series(point["kind"]), f"k={point['k']}", point, tooltip(point))
         for point in measured.curves
@@ -368,7 +375,8 @@ def _latency_chart(measured: Measured) -> str:
 
 
 def _metric_map(measured: Measured) -> str:
-    first, held_out = measured.metrics[0], measured.held_out
+    first = measured.metrics[0]
+    held_out = measured.held_out
     caption = (
         f"nDCG@10 at kind {first['kind']}, k={first['k']}. Beta is how much of the mean is "
         "subtracted, gamma how far variances are equalised. The best cell is partly luck: chosen "
@@ -377,7 +385,14 @@ def _metric_map(measured: Measured) -> str:
     )
     cells = {(p["gamma"], p["beta"]): p for p in measured.metrics}
     own = (measured.current["gamma"], measured.current["beta"])
-    return _heat("Beta and gamma", caption, cells, own, measured, ("gamma", "beta"))
+    return _heat(
+        title="Beta and gamma",
+        caption=caption,
+        cells=cells,
+        own=own,
+        measured=measured,
+        axes=("gamma", "beta"),
+    )
 
 
 def _dimension_map(measured: Measured) -> str:
@@ -385,7 +400,14 @@ def _dimension_map(measured: Measured) -> str:
     caption = f"nDCG@10 at kind {first['kind']}, beta={first['beta']:g}."
     cells = {(p["gamma"], float(p["k"])): p for p in measured.dimensions}
     own = (measured.current["gamma"], float(measured.current["k"]))
-    return _heat("Dimensions and gamma", caption, cells, own, measured, ("gamma", "k"))
+    return _heat(
+        title="Dimensions and gamma",
+        caption=caption,
+        cells=cells,
+        own=own,
+        measured=measured,
+        axes=("gamma", "k"),
+    )
 
 
 def _heat(

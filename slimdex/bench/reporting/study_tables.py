@@ -451,7 +451,8 @@ def _average(way: str) -> Column:
     """Average of a way, and its change against no reducer."""
 
     def cell(row: Row) -> Cell:
-        value, plain = row["average"], row["plain"]
+        value = row["average"]
+        plain = row["plain"]
         return Cell(f"{value:.2f} ({value - plain:+.2f})", value)
 
     return Column(way, of_way(way, cell))

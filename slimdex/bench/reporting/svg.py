@@ -12,7 +12,8 @@ from html import escape
 from itertools import count
 from math import ceil, floor, log10
 
-WIDTH, HEIGHT = 480.0, 340.0
+WIDTH = 480.0
+HEIGHT = 340.0
 LEFT, RIGHT, TOP, BOTTOM = 60.0, 12.0, 14.0, 48.0
 """Margins of the plot, for axes."""
 SHAPES = (
@@ -112,10 +113,12 @@ class Axis:
         least_span: float = 0.0,
     ) -> Axis:
         """Make an axis with room on both sides of the values, not narrower than `least_span`."""
-        low, high = min(values), max(values)
+        low = min(values)
+        high = max(values)
         if linear:
             wider = max(least_span - (high - low), 0) / 2
-            low, high = low - wider, high + wider
+            low = low - wider
+            high = high + wider
             room = (high - low) * 0.08 or 0.01
             above = 2 * room  # where the best points are, and their labels
             return cls(title, low - room, high + above, start, stop, linear=True)
@@ -219,7 +222,8 @@ def _axes(x: Axis, y: Axis) -> list[str]:
 
 
 def _titles(x: Axis, y: Axis) -> list[str]:
-    middle, foot = (x.start + x.stop) / 2, y.start + BOTTOM - 8
+    middle = (x.start + x.stop) / 2
+    foot = y.start + BOTTOM - 8
     up = f"translate({x.start - 47} {(y.start + y.stop) / 2}) rotate(-90)"
     return [
         f'<text class="title" x="{middle}" y="{foot}">{escape(x.title)}</text>',
@@ -249,7 +253,8 @@ def heat_map(
     rows, columns = (sorted({cell[i] for cell in values}) for i in (0, 1))
     width = (WIDTH - LEFT - RIGHT) / len(columns)
     height = (HEIGHT - TOP - BOTTOM) / len(rows)
-    low, high = min(values.values()), max(values.values())
+    low = min(values.values())
+    high = max(values.values())
     lefts = {column: LEFT + i * width for i, column in enumerate(columns)}
     tops = {row: HEIGHT - BOTTOM - (i + 1) * height for i, row in enumerate(rows)}
     foot = HEIGHT - BOTTOM

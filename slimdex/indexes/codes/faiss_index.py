@@ -194,7 +194,8 @@ class FaissIndex:
 
         With `rows`, the search compares all of them and no others.
         """
-        queries, lengths = as_matrix(queries, dim=self.dim, name="queries"), None
+        queries = as_matrix(queries, dim=self.dim, name="queries")
+        lengths = None
         if self._by_distance:
             lengths = np.sqrt(np.vecdot(queries, queries))[:, None]
             lengths[lengths == 0.0] = TINY
@@ -230,7 +231,8 @@ class FaissIndex:
         count = (hits >= 0).sum(axis=1)
         expected = min(hits.shape[1], len(rows))
         for i in np.flatnonzero(count < expected):
-            have, missing = count[i], np.setdiff1d(rows, hits[i])
+            have = count[i]
+            missing = np.setdiff1d(rows, hits[i])
             rest, others = top_k(
                 self._decoded(queries[i : i + 1], missing), missing, expected - have
             )
@@ -271,21 +273,24 @@ class FaissIndex:
 
     def _select(self, queries: Matrix, k: int, rows: Rows) -> tuple[Matrix, Rows]:
         """Search among exactly `rows`, by FAISS's selector."""
-        index, core = self._index, self._core()
+        index = self._index
+        core = self._core()
         bits = np.packbits(self._mask(rows), bitorder="little")
         params: Any = faiss.SearchParameters()
         if (ivf := faiss.try_extract_index_ivf(index)) is not None:
             params = faiss.SearchParametersIVF()
             params.nprobe = ivf.nlist
         elif isinstance(core, faiss.IndexHNSW):  # graph search would miss some
-            index, queries = core.storage, self._transformed(queries)
+            index = core.storage
+            queries = self._transformed(queries)
         selector: Any = faiss.IDSelectorBitmap  # FAISS's stubs have the C++ signature only
         params.sel = selector(bits)
         return _as_cosines(index, index.search(queries, k, params=params))
 
     def _dropping(self, queries: Matrix, k: int, rows: Rows) -> tuple[Matrix, Rows]:
         """Search all rows, requesting more results until enough are in `rows`."""
-        allowed, needed = self._mask(rows), min(k, len(rows))
+        allowed = self._mask(rows)
+        needed = min(k, len(rows))
         ask = min(len(self), ceil(1.1 * k * len(self) / len(rows)) + 16)
         while True:
             scores, hits = _as_cosines(self._index, self._index.search(queries, ask))

@@ -30,13 +30,17 @@ class Halves:
     """
 
     def __init__(self, first: Any, last: Any) -> None:
-        self.first, self.last = first, last
-        self.d, self.metric_type = last.d, last.metric_type
+        self.first = first
+        self.last = last
+        self.d = last.d
+        self.metric_type = last.metric_type
 
     @classmethod
     def of(cls, whole: Any) -> Self:
         """Divide an index of FAISS, and empty it."""
-        rows, block, codes = int(whole.ntotal), int(whole.bbs), _codes(whole).copy()
+        rows = int(whole.ntotal)
+        block = int(whole.bbs)
+        codes = _codes(whole).copy()
         half = rows // 2 // block * block
         cut = half // block * whole.get_block_stride()
         whole.reset()
@@ -75,7 +79,8 @@ class Halves:
 
     def reconstruct_batch(self, rows: Rows) -> Matrix:
         """Decoded rows (n, k)."""
-        X, half = np.empty((len(rows), self.d), dtype=np.float32), self.first.ntotal
+        X = np.empty((len(rows), self.d), dtype=np.float32)
+        half = self.first.ntotal
         is_first = rows < half
         X[is_first] = self.first.reconstruct_batch(rows[is_first])
         X[~is_first] = self.last.reconstruct_batch(rows[~is_first] - half)
@@ -122,5 +127,6 @@ def _codes(index: Any) -> NDArray[np.uint8]:
 def _filled(empty: Any, codes: NDArray[np.uint8], rows: int) -> Any:
     index: Any = faiss.clone_index(empty)
     faiss.copy_array_to_AlignedTable(codes, index.codes)
-    index.ntotal, index.ntotal2 = rows, -(-rows // index.bbs) * index.bbs
+    index.ntotal = rows
+    index.ntotal2 = -(-rows // index.bbs) * index.bbs
     return index

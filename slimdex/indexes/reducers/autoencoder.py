@@ -79,9 +79,13 @@ class TiedAutoencoder(TrainedReducer):
         patience: int = 3,
         random_state: int = 0,
     ) -> None:
-        self.n_components, self.hidden = n_components, hidden
-        self.epochs, self.batch, self.learning_rate = epochs, batch, learning_rate
-        self.patience, self.random_state = patience, random_state
+        self.n_components = n_components
+        self.hidden = hidden
+        self.epochs = epochs
+        self.batch = batch
+        self.learning_rate = learning_rate
+        self.patience = patience
+        self.random_state = random_state
 
     @property
     def n_features(self) -> int:
@@ -169,7 +173,8 @@ class TiedAutoencoder(TrainedReducer):
         """Randomly rotated principal axes of uncentred rows, for both layers."""
         import torch
 
-        d, k = X.shape[1], self.n_components
+        d = X.shape[1]
+        k = self.n_components
         hidden = min(2 * k, d) if self.hidden is None else self.hidden
         if not k <= hidden <= d:
             raise InputError(f"hidden={hidden}; expected n_components={k} to {d} dimensions")

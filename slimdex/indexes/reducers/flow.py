@@ -96,9 +96,14 @@ class Flow(TrainedReducer):
         random_state: int = 0,
     ) -> None:
         self.n_components = n_components
-        self.levels, self.depth, self.width = levels, depth, width
-        self.epochs, self.batch, self.learning_rate = epochs, batch, learning_rate
-        self.patience, self.random_state = patience, random_state
+        self.levels = levels
+        self.depth = depth
+        self.width = width
+        self.epochs = epochs
+        self.batch = batch
+        self.learning_rate = learning_rate
+        self.patience = patience
+        self.random_state = random_state
 
     @property
     def n_features(self) -> int:
@@ -140,7 +145,8 @@ class Flow(TrainedReducer):
         flow, arrays = load_fitted(path, cls)
         if "0.centre" not in arrays:
             raise CorruptError(f"{path}: no array 0.centre; expected those of a flow")
-        k, d = flow.n_components, arrays["0.centre"].size
+        k = flow.n_components
+        d = arrays["0.centre"].size
         if type(k) is not int or not 1 <= k <= d:
             raise CorruptError(f"{path}: n_components={k!r}; expected 1 to {d}")
         cut = {} if k == d else {"cut.shift": (d,), "cut.components": (d, k)}
@@ -168,7 +174,8 @@ class Flow(TrainedReducer):
         ]
         flow.cut_ = Pca(k) if cut else None
         if flow.cut_:
-            flow.cut_.shift_, flow.cut_.components_ = arrays["cut.shift"], arrays["cut.components"]
+            flow.cut_.shift_ = arrays["cut.shift"]
+            flow.cut_.components_ = arrays["cut.components"]
         return flow
 
     def _forward(self, X: Matrix) -> Matrix:
@@ -208,7 +215,8 @@ class Flow(TrainedReducer):
         self.steps_ = [to_numpy(tensors) for tensors in best]
         # The standardisation of the data becomes part of the first step.
         first = self.steps_[0]
-        centre, scale = mean + deviation * first.centre, first.scale / deviation
+        centre = mean + deviation * first.centre
+        scale = first.scale / deviation
         self.steps_[0] = replace(
             first, centre=centre.astype(np.float32), scale=scale.astype(np.float32)
         )
@@ -312,8 +320,10 @@ def step_shapes(m: int, width: int) -> dict[str, tuple[int, ...]]:
 def standardisation(X: Matrix) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Means and standard deviations (d,), bounded below so that rounding is not amplified."""
     moments = Moments(X.shape[1]).update(X)
-    mean, variances = moments.mean, moments.covariance(1.0).diagonal()
-    typical, size = variances.mean(), (mean**2).mean()
+    mean = moments.mean
+    variances = moments.covariance(1.0).diagonal()
+    typical = variances.mean()
+    size = (mean**2).mean()
     if typical <= np.finfo(np.float32).eps ** 2 * size:  # all rows are equal
         typical = size or 1.0
     return mean, np.sqrt(np.maximum(variances, NOISE**2 * typical))
@@ -321,7 +331,8 @@ def standardisation(X: Matrix) -> tuple[NDArray[np.float64], NDArray[np.float64]
 
 def loss(x: torch.Tensor, parameters: list[dict[str, torch.Tensor]]) -> torch.Tensor:
     """Mean negative log-likelihood in nats per dimension, without its constant."""
-    squares, logs = x.new_zeros(len(x)), x.new_zeros(())
+    squares = x.new_zeros(len(x))
+    logs = x.new_zeros(())
     for tensors in parameters:
         m = len(tensors["centre"])
         squares = squares + x[:, m:].square().sum(dim=1)

@@ -60,7 +60,8 @@ def layers_of(reducer: Reducer) -> list[Layer]:
         raise InputError(f"reducer {reducer.name!r}; expected a linear reducer or an autoencoder")
     if isinstance(reducer, Identity):
         return [Normalize()]
-    weight, bias = np.ascontiguousarray(reducer.components_.T), None
+    weight = np.ascontiguousarray(reducer.components_.T)
+    bias = None
     if reducer.shift_.any():  # in float64: the shift may be most of a vector
         exact = -product(reducer.shift_.astype(np.float64), reducer.components_.astype(np.float64))
         bias = exact.astype(np.float32)

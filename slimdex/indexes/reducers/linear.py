@@ -29,7 +29,8 @@ def principal_axes(
     rounding errors and become zero, as in scikit-learn's PCA.
     """
     values, axes = eigh(moments.covariance(beta))
-    values, axes = np.clip(values[::-1], 0.0, None), axes[:, ::-1]
+    values = np.clip(values[::-1], 0.0, None)
+    axes = axes[:, ::-1]
     largest = axes[np.abs(axes).argmax(axis=0), np.arange(len(values))]
     axes = axes * np.where(largest < 0, -1.0, 1.0)
     centred = 1 if beta == 1.0 else 0  # centred rows span one dimension less
@@ -100,7 +101,8 @@ class Linear(Reducer):
         """Load a file written by `save`; raise `CorruptError` for anything else."""
         reducer: Self
         reducer, arrays = load_fitted(path, cls, {"shift", "components"})
-        reducer.shift_, reducer.components_ = arrays["shift"], arrays["components"]
+        reducer.shift_ = arrays["shift"]
+        reducer.components_ = arrays["components"]
         reducer._check_arrays(path)
         return reducer
 
@@ -218,7 +220,8 @@ class AllButTheTop(Linear):
 
     def fit_moments(self, moments: Moments) -> Self:
         """Fit to moments; raise `InputError` if too few components remain."""
-        k, d = self.n_components, moments.dim
+        k = self.n_components
+        d = moments.dim
         top = _top(d) if self.removed is None else self.removed
         _check_left(k, d, top)
         _, axes, _ = principal_axes(moments, beta=1.0)

@@ -102,20 +102,23 @@ class Moments:
         if kind != "moments" or set(arrays) != {"mean", "scatter"}:
             raise CorruptError(f"{path}: holds {kind!r}; expected moments")
         check_tensor(path, "mean", arrays["mean"], (None,), np.float64)
-        dim, scatter = len(arrays["mean"]), arrays["scatter"]
+        dim = len(arrays["mean"])
+        scatter = arrays["scatter"]
         shape = (dim, dim) if scatter.ndim == 2 else (dim * (dim + 1) // 2,)
         check_tensor(path, "scatter", scatter, shape, np.float64)
         if type(params.get("n")) is not int or not 0 <= params["n"] < 1 << 62:
             raise CorruptError(f"{path}: n={params.get('n')!r}; expected a number of rows")
         moments = cls(dim)
-        moments.n, moments.mean = params["n"], arrays["mean"]
+        moments.n = params["n"]
+        moments.mean = arrays["mean"]
         moments.scatter = scatter if scatter.ndim == 2 else _whole(scatter, dim)
         return moments
 
     def _of_batch(self, X: Matrix) -> Moments:
         rows = X.astype(np.float64)
         part = Moments(self.dim)
-        part.n, part.mean = len(rows), rows.mean(axis=0)
+        part.n = len(rows)
+        part.mean = rows.mean(axis=0)
         rows -= part.mean
         part.scatter = product(rows.T, rows)
         return part
@@ -125,7 +128,9 @@ class Moments:
             raise InputError(f"moments of {other.dim} dimensions; expected {self.dim}")
         n = self.n + sign * other.n
         if n == 0:
-            self.n, self.mean, self.scatter = 0, np.zeros(self.dim), np.zeros_like(self.scatter)
+            self.n = 0
+            self.mean = np.zeros(self.dim)
+            self.scatter = np.zeros_like(self.scatter)
             return
         delta = other.mean - self.mean
         self.scatter += sign * other.scatter
@@ -136,7 +141,8 @@ class Moments:
 
 def _whole(halves: NDArray[np.float64], dim: int) -> NDArray[np.float64]:
     """The symmetric matrix (dim, dim) whose rows from the diagonal on these are."""
-    matrix, start = np.empty((dim, dim)), 0
+    matrix = np.empty((dim, dim))
+    start = 0
     for i in range(dim):
         stop = start + dim - i
         matrix[i, i:] = matrix[i:, i] = halves[start:stop]

@@ -141,12 +141,17 @@ class TrainedReducer(Reducer):
         train : trains for an epoch and returns the loss.
         below : least loss so far -> bound below which a loss is an improvement.
         """
-        self.losses_, least, waited, best = list[float](), np.inf, 0, copy()
+        self.losses_ = list[float]()
+        least = np.inf
+        waited = 0
+        best = copy()
         for epoch in range(1, self.epochs + 1):
             self.losses_.append(train())
             progress(f"training the {self.name}", epoch, self.epochs)
             if self.losses_[-1] < below(least):
-                least, waited, best = self.losses_[-1], 0, copy()
+                least = self.losses_[-1]
+                waited = 0
+                best = copy()
             elif (waited := waited + 1) > self.patience:
                 break
         return best

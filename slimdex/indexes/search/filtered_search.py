@@ -45,7 +45,7 @@ WIDE, WIDE_FROM = 64, 250_000
 """One allowed row in so many, of an index of so many rows, from which a search goes as without the
 filter, and finds as many of the ten best or more. To be sure of all takes several times as long."""
 SPARE = 1.5
-"""Codes to ask for, in times as many as contain enough allowed rows on average."""
+"""Codes to ask for, as a multiple of the number that has enough allowed rows on average."""
 QUERIES_TOGETHER = 32
 """Queries whose codes are searched together."""
 
@@ -97,7 +97,8 @@ class FilteredSearch:
 
     def _codes_of_whole(self, queries: Matrix, k: int, rows: Rows) -> Rows:
         """Allowed rows (q, m) among the codes nearest to queries, or the nearest allowed codes."""
-        short, count = self._reduced(queries), min(max(self.candidates, k), len(rows))
+        short = self._reduced(queries)
+        count = min(max(self.candidates, k), len(rows))
         ask = min(ceil(SPARE * count * len(self.index) / len(rows)), len(self.index))
         scores, hits = self.index.search(short, ask)
         is_allowed = np.zeros(len(self.index), dtype=bool)  # faster than `contains` for so many

@@ -10,7 +10,7 @@ import numpy as np
 
 from slimdex.errors import InputError
 from slimdex.system.progress import progress, stage
-from slimdex.system.workers import HERE, Workers
+from slimdex.system.workers import IN_THIS_PROCESS, Workers
 
 from ..arrays import (
     LARGEST,
@@ -61,8 +61,11 @@ class ReducedIndex:
         metric: Metric | None = None,
         candidates: int | None = None,
     ) -> None:
-        self.reducer, self.index, self.vectors = reducer, index, vectors
-        self.metric, self.asked_candidates = metric, candidates
+        self.reducer = reducer
+        self.index = index
+        self.vectors = vectors
+        self.metric = metric
+        self.asked_candidates = candidates
 
     def __len__(self) -> int:
         return min(len(self.index), len(self.vectors))
@@ -93,7 +96,7 @@ class ReducedIndex:
             self.reducer, index, vectors, metric=metric, candidates=self.asked_candidates
         )
 
-    def extend(self, workers: Workers = HERE) -> None:
+    def extend(self, workers: Workers = IN_THIS_PROCESS) -> None:
         """Add the rows of the vector file that the codes or the norms lack.
 
         Workers reduce chunks of rows; encoding stays in this process, which has the codebooks.
@@ -140,6 +143,8 @@ class ReducedIndex:
         k = min(k, len(self))
         if not k or not len(queries):
             return best_of([], len(queries), k)
+
+        # Among some rows.
         if rows is not None:
             with stage("scan"):
                 rows = without(rows, exclude)
@@ -147,6 +152,8 @@ class ReducedIndex:
                     return self.index.search(reduced(self.reducer, queries), k, rows)
                 filtered = FilteredSearch(self.reducer, self.index, metric, candidates)
                 return filtered.search(queries, k, rows)
+
+        # Among all: candidates by their codes, ordered by their full vectors.
         if metric is None:
             with stage("scan"):
                 return self._nearest_codes(queries, k, exclude)
@@ -182,7 +189,8 @@ class ReducedIndex:
     def _nearest_codes(self, queries: Matrix, count: int, exclude: Rows) -> tuple[Matrix, Rows]:
         """Return the `count` best codes of each query, asking for more until all have enough."""
         short = reduced(self.reducer, queries)
-        total, live = len(self), len(self) - len(exclude)
+        total = len(self)
+        live = len(self) - len(exclude)
         later = len(self.index) - total  # being added by another thread
         ask = ceil(count * total / max(live, 1)) + 16 + later if len(exclude) or later else count
         while True:

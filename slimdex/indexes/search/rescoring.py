@@ -80,7 +80,8 @@ class Rescorer:
     """Metric ``gram = M M^T`` (d, d; None: identity) around ``shift = beta * mean`` (d,)."""
 
     def __init__(self, gram: Matrix | None, shift: NDArray[np.float32]) -> None:
-        self.gram, self.shift = gram, shift
+        self.gram = gram
+        self.shift = shift
         self._shifts = bool(shift.any())
 
     @classmethod
@@ -110,7 +111,8 @@ class Rescorer:
 
         The product with a probe's vector is about its mean cosine with these rows.
         """
-        spread, centred = moments.scatter / max(moments.n, 1), moments.mean - self.shift
+        spread = moments.scatter / max(moments.n, 1)
+        centred = moments.mean - self.shift
         if self.gram is None:
             square = spread.trace() + centred @ centred
         else:
@@ -180,7 +182,8 @@ class Metric:
         at_once = max(PIECE_BYTES // (4 * self.vectors.dim), 1)
         out = np.empty((len(probes.vectors), len(rows)), dtype=np.float32)
         for part in batches(len(rows), at_once):
-            X, norms = self.vectors.take_into_scratch(rows[part]), self.norms.take(rows[part])
+            X = self.vectors.take_into_scratch(rows[part])
+            norms = self.norms.take(rows[part])
             out[:, part] = probes.steady_scores(X, norms)
         return out
 
@@ -204,5 +207,6 @@ class Metric:
 
     def nearest(self, queries: Matrix, k: int, rows: Rows) -> tuple[Matrix, Rows]:
         """Return scores and rows (q, k) nearest among rows (n,), padded with -inf and -1."""
-        probes, chunks = self.probes(queries), (rows[part] for part in batches(len(rows)))
+        probes = self.probes(queries)
+        chunks = (rows[part] for part in batches(len(rows)))
         return best_of(((self.scores(probes, chunk), chunk) for chunk in chunks), len(queries), k)

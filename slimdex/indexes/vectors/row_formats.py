@@ -24,7 +24,8 @@ LARGEST_SCALE = np.float32(512)
 """Largest scale: the largest float16 numbers are read as 127 * 512, within float16's range."""
 SCALE = np.dtype("<u2")
 """The upper half of a float32 is a bfloat16."""
-_HALF, _UPPER = np.uint32(0x8000), np.uint32(0xFFFF0000)
+_HALF = np.uint32(0x8000)
+_UPPER = np.uint32(0xFFFF0000)
 CONVERTED_AT_ONCE = 1 << 17
 """Numbers of float16: half a megabyte, which stays in the processor's cache."""
 

@@ -50,7 +50,9 @@ class VectorFile:
     """
 
     def __init__(self, path: Path, dim: int, rows: int = 0, dtype: DTypeLike = np.float16) -> None:
-        self.path, self.dim, self.rows = path, dim, rows
+        self.path = path
+        self.dim = dim
+        self.rows = rows
         self.dtype = np.dtype(dtype)
         self._width = packed_width(dim) if self.dtype == np.int8 else dim
         self.row_bytes = self._width * self.dtype.itemsize
@@ -93,7 +95,8 @@ class VectorFile:
 
     def rows_of_block(self, block: int) -> range:
         """Rows that overlap a block; the first and last may extend into its neighbours."""
-        first, after = block * BLOCK_BYTES, min((block + 1) * BLOCK_BYTES, self.nbytes)
+        first = block * BLOCK_BYTES
+        after = min((block + 1) * BLOCK_BYTES, self.nbytes)
         return range(first // self.row_bytes, -(-after // self.row_bytes))
 
     def overwrite(self, block: int, X: Matrix) -> str:

@@ -50,7 +50,8 @@ def show_hits(
     asked = query if is_text else ""
     excerpts = excerpts or [nearest_by_words(asked, hit) for hit in hits]
     for hit, excerpt in zip(hits, excerpts, strict=True):
-        score, file = Text(f"{hit.score:6.3f}  ", style="cyan"), file_of(hit.metadata.get("path"))
+        score = Text(f"{hit.score:6.3f}  ", style="cyan")
+        file = file_of(hit.metadata.get("path"))
         hanging(score, _named(hit, file, excerpt))
         body = _with_words(excerpt.text, asked)
         shown = (_place(hit, file, excerpt), _columns(hit, columns), body)
@@ -123,7 +124,8 @@ def _with_words(text: str, query: str) -> Text:
     >>> _with_words("The boiler, the Boiler's valve; boilers", "the boiler").spans
     [Span(4, 10, 'bold'), Span(16, 22, 'bold'), Span(32, 39, 'bold')]
     """
-    shown, end = Text(), 0
+    shown = Text()
+    end = 0
     for start, stop in word_places(text, query):
         shown.append(visible(text[end:start]))
         shown.append(visible(text[max(start, end) : stop]), style="bold")
@@ -167,7 +169,8 @@ def _says_title(id: str, title: str) -> bool:
 
 def _lines(hit: Hit, excerpt: Excerpt) -> list[str]:
     """Return the lines of an excerpt, if known and not at the beginning of a text."""
-    first, last = excerpt.line, excerpt.last_line
+    first = excerpt.line
+    last = excerpt.last_line
     if first is None or last is None or not hit.start + excerpt.start:
         return []
     return [f"line {first:,}" if first == last else f"lines {first:,}-{last:,}"]

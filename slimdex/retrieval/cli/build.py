@@ -78,7 +78,8 @@ def build(
     aim = _target_beside(wanted, target)
     path = out or new_index()
     offer(path.absolute())
-    asked, began = sources.asked(vectors), time()
+    asked = sources.asked(vectors)
+    began = time()
     with console.progress():
         opened = asked.opened()
 

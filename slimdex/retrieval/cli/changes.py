@@ -194,7 +194,8 @@ class _Synced:
 
         from ..sources.asked_sources import remember_sources
 
-        notes, began = list[str](), time()
+        notes = list[str]()
+        began = time()
         with console.progress(notes.append):
             found = commands.sync(self.collection, self.sources, self.refit, compacts=watched)
         index = self.collection.index
@@ -228,7 +229,8 @@ class _Synced:
         return [Path(spec) for spec in specs]
 
     def _follow(self, ticks: Iterable[bool]) -> None:
-        is_first, again = True, math.inf
+        is_first = True
+        again = math.inf
         for changed in ticks:
             if not changed and monotonic() < again and not self._is_restored():
                 continue
@@ -240,7 +242,8 @@ class _Synced:
                     raise
                 if str(error) not in self.said:
                     say(str(error))
-                self.said, again = {str(error)}, monotonic() + RETRY_SECONDS
+                self.said = {str(error)}
+                again = monotonic() + RETRY_SECONDS
             if is_first:
                 console.note("watching; Ctrl-C ends it")
             is_first = False

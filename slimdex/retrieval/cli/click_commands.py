@@ -74,8 +74,8 @@ class IndexCommand(click.Command):
     """Command on an index, which is the first word if that names one: see `index_of`.
 
     Otherwise it is `default_index()`, and the word belongs to the argument that follows. A
-    command without such an argument takes any word as its index. Before sources, of which the
-    word may be one, a folder stands for its index only if there is no default index.
+    command without such an argument takes any word as its index. If sources may follow, the word
+    may be one: then a folder stands for its index only if there is no default index.
     """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -84,7 +84,8 @@ class IndexCommand(click.Command):
             return super().parse_args(ctx, args)
         from slimdex.system.atomic_files import may_name_an_index, no_index
 
-        first, default = self._first_value(ctx, args), default_index()
+        first = self._first_value(ctx, args)
+        default = default_index()
         word = first if isinstance(first, str) else ""
         is_path = not self._has_sources and os.sep in word and os.path.isdir(word)
         if default is not None and not is_path and not may_name_an_index(word):
@@ -199,10 +200,12 @@ def command_of(function: Callable[..., Answer | None], name: str) -> click.Comma
     the dataclass's fields; if its default is an instance, their defaults are its values.
     What returns an `Answer` has the option --json.
     """
-    params, groups = list[click.Parameter](), dict[str, tuple[Any, list[str]]]()
+    params = list[click.Parameter]()
+    groups = dict[str, tuple[Any, list[str]]]()
     signature = inspect.signature(function, eval_str=True)
     for parameter in signature.parameters.values():
-        group, default = parameter.annotation, parameter.default
+        group = parameter.annotation
+        default = parameter.default
         if is_dataclass(group):
             given = {} if default is Parameter.empty else vars(default)
             params += (made := list(_of_fields(group, given)))
@@ -257,13 +260,18 @@ def _declared(name: str, annotation: Any, default: Any) -> click.Parameter:
         facts["callback"] = partial(_several, None if is_required else default)
     elif not is_required:
         facts["default"] = default
+
+    # An argument.
     if isinstance(words[0], Argument):
-        declared, nargs = words[0], -1 if is_list else 1
+        declared = words[0]
+        nargs = -1 if is_list else 1
         is_needed = is_required and not declared.is_index
         metavar = declared.metavar if is_needed else f"[{declared.metavar}]"
         metavar += "..." if is_list else ""
         made = IndexArgument if declared.is_index else click.Argument
         return made([name], nargs=nargs, metavar=metavar, help=declared.help, **facts)
+
+    # An option, whose words are its flags, the name of its value, facts and help.
     texts = [word for word in words[:-1] if isinstance(word, str)]
     names = [word for word in texts if word.startswith("-")] or [f"--{name.replace('_', '-')}"]
     for word in words:

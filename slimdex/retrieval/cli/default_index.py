@@ -53,7 +53,8 @@ def index_of(path: str | Path) -> Path | None:
         return Path(path)
     if not os.path.isdir(path):  # false for a word longer than a name
         return None
-    inner, folder = Path(path, INDEX_FOLDER), Path(path).absolute()
+    inner = Path(path, INDEX_FOLDER)
+    folder = Path(path).absolute()
     if is_index(inner):
         return inner
     beside = (Path(path).parent / name for name in (INDEX_FOLDER, f"{folder.name}.index"))

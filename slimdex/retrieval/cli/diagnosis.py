@@ -119,7 +119,8 @@ def cache_finding() -> Finding:
     if not os.access(there, os.W_OK | os.X_OK) or not there.is_dir():
         remedy = "set SLIMDEX_CACHE to a folder that you can write to"
         return Finding("cache", f"{folder}: can't be written", remedy)
-    free, used = shutil.disk_usage(there).free, size(folder)
+    free = shutil.disk_usage(there).free
+    used = size(folder)
     said = f"{folder}: {in_units(used)}, {in_units(free)} free on its disk{on_network(there)}"
     remedy = f"free some space, or delete {folder}, which is made again"
     return Finding("cache", said, remedy if free < LEAST_FREE_DISK else None)
@@ -155,7 +156,8 @@ def index_findings(path: Path) -> Iterator[Finding]:
 
 
 def _place(path: Path) -> Finding:
-    used, free = size(path), shutil.disk_usage(path).free
+    used = size(path)
+    free = shutil.disk_usage(path).free
     said = f"{path}: {in_units(used)}, {in_units(free)} free on its disk"
     if not os.access(path, os.W_OK | os.X_OK):
         said += ", can only be read"

@@ -149,7 +149,9 @@ def health_lines(report: Mapping[str, Any], noun: str = "documents") -> dict[str
 
     `noun` is what it counts: documents, or passages if texts are cut.
     """
-    kept, error, agreed = report["variance_kept"], report["code_error"], report["agreement"]
+    kept = report["variance_kept"]
+    error = report["code_error"]
+    agreed = report["agreement"]
     since = report["rows_since_fit"]
     lines = {
         noun: f"{report['rows']:,}, of which {since:,} came after the fit",
@@ -162,6 +164,8 @@ def health_lines(report: Mapping[str, Any], noun: str = "documents") -> dict[str
             f"{agreed['pool']}"
         ),
     }
+
+    # Leave out what is not known, and add what is.
     if not since:
         del lines[f"of new {noun}"]
     if kept.get("refitted") is not None:

@@ -43,7 +43,8 @@ def interruptible() -> Iterator[None]:
     """
     global _received
     say_when_stopped(_run_again)
-    _received, before = None, signal.getsignal(signal.SIGINT)
+    _received = None
+    before = signal.getsignal(signal.SIGINT)
     is_main = threading.current_thread() is threading.main_thread()
     if before is not signal.default_int_handler or not is_main:
         yield

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import click
 
 from slimdex.errors import InputError
-from slimdex.system.workers import HERE, Workers
+from slimdex.system.workers import IN_THIS_PROCESS, Workers
 
 from . import console
 from .click_commands import Argument
@@ -122,7 +122,7 @@ class RayOptions:
                 raise InputError(
                     f"--workers {self.workers} without --ray; expected --ray local or an address"
                 )
-            yield HERE
+            yield IN_THIS_PROCESS
             return
         from ..cluster.ray_workers import RayWorkers
 
@@ -213,14 +213,15 @@ def note_if_typed(specs: Sequence[str]) -> None:
         console.note("reading what you type, until Ctrl-D")
 
 
-DEFAULT_OPENING, DEFAULT_WRITING = OpenOptions(), WriteOptions()
+DEFAULT_OPENING = OpenOptions()
+DEFAULT_WRITING = WriteOptions()
 
 
 def open_index(
     path: Path,
     opening: OpenOptions = DEFAULT_OPENING,
     writing: WriteOptions = DEFAULT_WRITING,
-    workers: Workers = HERE,
+    workers: Workers = IN_THIS_PROCESS,
 ) -> Collection:
     """Open an index for a command, which closes it at its end; `workers` encode, fit and code."""
     from ..collection import Collection

@@ -21,7 +21,9 @@ PLANNED = (AUTO, PQ.name, IVF_PQ.name)
 """Kinds that have formulas."""
 BYTES_PER_TOKEN = 4
 """Average for English text."""
-FLOAT32, FLOAT64, INT64 = 4, 8, 8
+FLOAT32 = 4
+FLOAT64 = 8
+INT64 = 8
 SCALED_TOGETHER, SCALE = 32, 2
 """Numbers of an int8 vector that share a scale, and the scale's bytes."""
 CENTROIDS, CODED_TOGETHER, CODE_BITS = 16, 4, 4
@@ -145,7 +147,8 @@ class Workload:
     @property
     def files(self) -> dict[str, float]:
         """Start of a file's name -> its bytes."""
-        n, id_bytes = self.count, len(str(self.count))
+        n = self.count
+        id_bytes = len(str(self.count))
         said = BYTES_PER_TOKEN * self.tokens + self.columns + id_bytes
         words = {"words": n * (said / WORD_SHARE + WORD_BYTES)} if not self.no_lexical else {}
         return {

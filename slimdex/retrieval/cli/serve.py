@@ -150,7 +150,8 @@ def mcp(
     Any number of processes may serve and change an index: answers contain what others have
     committed by then, and changes take turns.
     """
-    places, opening = _places(indexes), OpenOptions(model)
+    places = _places(indexes)
+    opening = OpenOptions(model)
     # Errors are for the user to see now, not for the agent later.
     opened = {name: open_index(place, opening, writing) for name, place in places.items()}
     if write or sync:
@@ -178,7 +179,8 @@ def _followed(words: Sequence[str], names: Sequence[str]) -> dict[str, list[str]
     for word in words:
         name, _, source = word.partition("=")
         if not source or Path(word).exists():
-            name, source = names[0] if len(names) == 1 else "", word
+            name = names[0] if len(names) == 1 else ""
+            source = word
         if name not in names:
             raise InputError(f"--sync {word}; expected NAME=SOURCE, NAME one of {', '.join(names)}")
         if not Path(source).exists():

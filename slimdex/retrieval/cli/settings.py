@@ -95,7 +95,7 @@ class SettingsOptions:
         return Settings(**self.changes())
 
 
-UNCHANGED = SettingsOptions(None, None, None, None, None, None)
+UNCHANGED = SettingsOptions(k=None, beta=None, gamma=None, kind=None, candidates=None, reducer=None)
 
 
 @dataclass(frozen=True)
@@ -203,7 +203,8 @@ def lexical(
     collection = open_index(index, writing=writing)
     with console.progress():
         collection.index_lexical(not off)
-    words, documents = collection.info()["lexical"], len(collection)
+    words = collection.info()["lexical"]
+    documents = len(collection)
     text = "lexical index removed"
     if words is not None:
         each = words["disk_bytes_per_vector"]

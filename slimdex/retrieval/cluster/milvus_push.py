@@ -69,7 +69,8 @@ ROWS_AT_ONCE = 1024
 """Rows read and compared at a time."""
 PART_CHARACTERS, PARTS_AT_ONCE = 64_000, 100
 """Of the texts that a file is stored as, and how many are sent or read at a time."""
-RESCORER, REDUCER = "rescorer", "reducer"
+RESCORER = "rescorer"
+REDUCER = "reducer"
 _PLAIN = re.compile(r"[a-z0-9]{1,40}")
 """Words that every analyzer keeps; some leave out longer ones."""
 
@@ -133,7 +134,9 @@ def _update(server: Server, target: str, source: RowSource) -> tuple[int, int]:
     """Send new and changed rows, remove deleted ones; return both numbers."""
     known = {row[KEY]: row[DIGEST] for rows in server.every(target, [KEY, DIGEST]) for row in rows}
     dtype = "float32" if server.is_lite else "float16"
-    gone, sent, done = set(known), 0, 0
+    gone = set(known)
+    sent = 0
+    done = 0
     for rows, entities in source:
         new = [i for i, row in enumerate(entities) if known.get(row[KEY]) != row[DIGEST]]
         stored = source.with_vectors([entities[i] for i in new], rows[new], dtype)
@@ -170,7 +173,8 @@ class Pushed:
     @classmethod
     def of(cls, snapshot: Snapshot, left_out: Iterable[str] = ()) -> tuple[Self, bytes]:
         """Describe an index without some columns, and read the file that its ranking needs."""
-        state, index = snapshot.state, snapshot.index
+        state = snapshot.state
+        index = snapshot.index
         ranked_by = REDUCER if index.metric is None else RESCORER
         file = (snapshot.path / state.files[ranked_by].name).read_bytes()
         row = snapshot.moments().mean[None].astype(np.float32)
@@ -209,7 +213,8 @@ class Pushed:
         if not server.has_whole(name, [VECTOR]):
             server.create(name, *part_schema())
         server.load(name)
-        text, known = b64encode(file).decode(), _parts(server, name)
+        text = b64encode(file).decode()
+        known = _parts(server, name)
         parts = [text[part] for part in batches(len(text), PART_CHARACTERS)]
         parts.append(json.dumps(asdict(self)))
         # Part 0, the description, comes last: without it, the file does not count.
@@ -264,7 +269,8 @@ def ranking(ranked_by: str, file: bytes) -> Callable[[Matrix], Matrix]:
             reducer = load_reducer(path)
             return lambda X: reduced(reducer, X)
         rescorer = Rescorer.load(path)
-    gram, shift = rescorer.gram, rescorer.shift
+    gram = rescorer.gram
+    shift = rescorer.shift
     if gram is None:
         return lambda X: normalize_rows(X - shift)
     values, axes = eigh(gram.astype(np.float64))
@@ -291,7 +297,9 @@ class RowSource:
     def __init__(
         self, snapshot: Snapshot, pushed: Pushed, file: bytes, left_out: Iterable[str]
     ) -> None:
-        self._snapshot, self._pushed, self._left_out = snapshot, pushed, {*left_out}
+        self._snapshot = snapshot
+        self._pushed = pushed
+        self._left_out = {*left_out}
         self._ranking = ranking(pushed.ranked_by, file)
 
     @cached_property
@@ -325,11 +333,15 @@ class RowSource:
             )
             for first, document in self._snapshot.documents(wanted.tolist()).items()
         }
+
+        # Texts for BM25, if the collection has words.
         contents = dict[int, str]()
         if self._pushed.words:
             texts = self._snapshot.store.contents_of(wanted)
             every = self._snapshot.document_rows.all_rows(wanted).tolist()
             contents = dict(zip(every, texts, strict=True))
+
+        # An entity for each row, with a digest that tells whether it has changed.
         raw = self._snapshot.index.vectors.map().take(rows, axis=0)
         entities = []
         for row, first, key, vector in zip(

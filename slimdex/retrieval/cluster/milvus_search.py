@@ -86,7 +86,9 @@ class MilvusCollection(Searchable):
         model: str | None = None,
         trust_remote_code: bool = False,
     ) -> None:
-        self._alias, self._model, self._trusted = alias_of(name, ""), model, trust_remote_code
+        self._alias = alias_of(name, "")
+        self._model = model
+        self._trusted = trust_remote_code
         self._encoder = None if encoder is None else as_encoder(encoder)
         self.server = Server(uri, token, insecure=insecure)
         try:
@@ -154,7 +156,8 @@ class MilvusCollection(Searchable):
             return self._rows(request).hits(request, self._ranking(vectors))
 
     def _rows(self, request: SearchRequest) -> PushedRows:
-        pushed, depth = self.pushed, request.candidates
+        pushed = self.pushed
+        depth = request.candidates
         usual = pushed.candidates or usual_candidates(pushed.rows)
         if depth is None:
             depth = candidates_for(request.limit, usual)
@@ -163,7 +166,15 @@ class MilvusCollection(Searchable):
         where = request.where or ""
         mean = np.array(pushed.mean, np.float32)
         return PushedRows(
-            self.server, self.target, pushed.rows, mean, usual, depth, where, fusion, self._counts
+            server=self.server,
+            target=self.target,
+            total=pushed.rows,
+            mean=mean,
+            usual=usual,
+            depth=depth,
+            where=where,
+            fusion=fusion,
+            counts=self._counts,
         )
 
 
@@ -194,7 +205,8 @@ class PushedRows:
 
     def whole(self, texts: Sequence[str], queries: Matrix) -> list[Whole]:
         """Best rows of the whole collection for queries as texts and as vectors (q, d)."""
-        near, means = self._near(queries, self.usual), (queries @ self.mean).tolist()
+        near = self._near(queries, self.usual)
+        means = (queries @ self.mean).tolist()
         each = zip(near, self._worded(texts), means, strict=True)
         return [Whole(*parts, self.total) for parts in each]
 
@@ -241,7 +253,8 @@ class PushedRows:
 
     def _entities(self, keys: Rows) -> dict[int, dict[str, Any]]:
         """Map keys, in any shape, to their rows with hits."""
-        known, found = np.unique(keys[keys >= 0]).tolist(), dict[int, dict[str, Any]]()
+        known = np.unique(keys[keys >= 0]).tolist()
+        found = dict[int, dict[str, Any]]()
         for few in batches(len(known), READ_AT_ONCE):
             rows = self.server.rows(self.target, _among(known[few]), [KEY, HIT])
             found.update((row[KEY], row) for row in rows)

@@ -30,7 +30,8 @@ LOAD_ATTEMPTS = 5
 """Of the embedded server, which may still be writing the collection's file."""
 LITE = "milvus_lite"
 """Prefix of the embedded server's version."""
-OLDEST, OLDEST_LITE = (2, 6), (3, 0)
+OLDEST = (2, 6)
+OLDEST_LITE = (3, 0)
 BOUNDED, STRONG = "Bounded", "Strong"
 """Consistency: as of up to five seconds ago, at once; or as of now, within 0.2 s."""
 CONNECTION_FAILED = 2
@@ -39,11 +40,18 @@ LOADING_SECONDS = 3600.0
 """Time limit of the embedded server for indexing a large collection."""
 LONGEST_TEXT = 65_535
 """Largest text of Milvus in bytes."""
-KEY, DIGEST, VECTOR, HIT, WORDS, BM25 = "_pk", "_digest", "_vector", "_hit", "_words", "_bm25"
+KEY = "_pk"
+DIGEST = "_digest"
+VECTOR = "_vector"
+HIT = "_hit"
+WORDS = "_words"
+BM25 = "_bm25"
 ID = "id"
 OURS = {KEY, DIGEST, VECTOR, HIT, WORDS, BM25, ID}
 """slimdex's own fields."""
-BOOL, REAL, TEXT = "BOOL", "DOUBLE", "VARCHAR"
+BOOL = "BOOL"
+REAL = "DOUBLE"
+TEXT = "VARCHAR"
 _KINDS = {
     "BOOLEAN": BOOL,
     "TINYINT": "INT8",
@@ -105,7 +113,8 @@ class Server:
     """
 
     def __init__(self, uri: str, token: str = "", *, insecure: bool = False) -> None:
-        self.uri, self.seconds = uri, _seconds_allowed()
+        self.uri = uri
+        self.seconds = _seconds_allowed()
         self.consistency = BOUNDED
         if "://" not in uri and not uri.endswith(".db"):
             raise InputError(f"milvus {uri!r}; expected http://HOST:19530 or a file NAME.db")
@@ -189,9 +198,11 @@ class Server:
 
         A server loads in the background and reports progress; the embedded one blocks.
         """
-        seconds, attempts = self.seconds, 1
+        seconds = self.seconds
+        attempts = 1
         if self.is_lite:
-            seconds, attempts = LOADING_SECONDS, LOAD_ATTEMPTS
+            seconds = LOADING_SECONDS
+            attempts = LOAD_ATTEMPTS
         for attempt in range(1, attempts + 1):
             try:
                 self._ask("load_collection", name, timeout=seconds, _async=True)

@@ -55,7 +55,8 @@ class RayWorkers:
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         import ray
 
-        self._ray, self._session = ray, ""
+        self._ray = ray
+        self._session = ""
         self._starts = not ray.is_initialized()
         if address == LOCAL:
             workers = workers or cores()
@@ -92,8 +93,11 @@ class RayWorkers:
         """
         # In a list, since Ray would otherwise deserialise it for every part.
         sent = [self._ray.put(function)]
-        name, remaining, ended = uuid4().hex, iter(parts), object()
-        waiting, under_way = deque[tuple[Part, Any]](), set[Any]()
+        name = uuid4().hex
+        remaining = iter(parts)
+        ended = object()
+        waiting = deque[tuple[Part, Any]]()
+        under_way = set[Any]()
         while True:
             while len(under_way) < self._queued and len(waiting) < WAITING * self.count:
                 part: Any = next(remaining, ended)

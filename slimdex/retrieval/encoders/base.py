@@ -15,7 +15,8 @@ from slimdex.system.json_text import written
 
 from ..passages import LEAST_TOKENS
 
-AUTO, OFF = "auto", "off"
+AUTO = "auto"
+OFF = "off"
 ENCODER_PARTS = {"dim": "dim", "encode": "encode(texts)", "spec": "spec()"}
 """Required attributes of an encoder -> their signatures."""
 PLACE = ("model", "revision", "url", "api")

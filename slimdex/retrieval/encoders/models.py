@@ -57,7 +57,7 @@ FEWEST_LETTERS = 40
 LEAST_DIFFERENCE = 10.0
 """Least difference of log-likelihoods between another language and English."""
 ENGLISH_WORDS = frozenset(("the", "and", "this", "with", "that", "from"))
-"""Words of which an English text has one, and hardly any other text: they save the detector."""
+"""Words that nearly only English texts have: a text with one needs no detection."""
 LATIN = "LATIN"
 
 

@@ -196,7 +196,8 @@ class Encoders:
     ) -> None:
         self._given = [] if given is None else [given]
         self._moved = moved
-        self._trusted, self._key_file = trust_remote_code, api_key_file
+        self._trusted = trust_remote_code
+        self._key_file = api_key_file
         self._last: tuple[dict[str, Any], Encoder] | None = None
         self._loading = ThreadLock()
 
@@ -259,7 +260,9 @@ class Encoders:
         _check_named(model)
         moved = self._loaded(spec, model)
         with self._loading:
-            self._given, self._last, self._moved = [moved], None, None
+            self._given = [moved]
+            self._last = None
+            self._moved = None
         return spec | {key: value for key, value in moved.spec().items() if key in PLACE}
 
     def _loaded(self, spec: dict[str, Any], model: str | None) -> Encoder:

@@ -200,13 +200,15 @@ def _layer_weights(layers: Tensor, units: Tensor) -> Tensor:
     import torch
 
     count = layers.shape[2]
-    alignment, novelty = [], []
+    alignment = []
+    novelty = []
     for i in range(count):
         around = [
             j for j in range(max(0, i - NEIGHBOURS), min(count, i + NEIGHBOURS + 1)) if j != i
         ]
         own = layers[:, :, i]
-        rest, inside = own, torch.zeros_like(own[..., 0])
+        rest = own
+        inside = torch.zeros_like(own[..., 0])
         basis: list[Tensor] = []
         for j in around:  # Gram-Schmidt, since converted networks have no QR
             axis = units[:, :, j]
@@ -215,7 +217,8 @@ def _layer_weights(layers: Tensor, units: Tensor) -> Tensor:
             axis = axis / axis.norm(dim=-1, keepdim=True).clamp(min=1e-6)
             basis.append(axis)
             part = (rest * axis).sum(dim=-1)
-            rest, inside = rest - part[..., None] * axis, inside + part.square()
+            rest = rest - part[..., None] * axis
+            inside = inside + part.square()
         mean = torch.stack([units[:, :, j] for j in around]).mean(dim=0)
         agreement = (mean * own).sum(dim=-1) / inside.clamp(min=TINY).sqrt()
         alignment.append(1 / (agreement.clamp(min=1e-6) * (len(around) + 1) * 2))

@@ -39,8 +39,11 @@ class Tokenizer:
     def __init__(
         self, tokenizer: Any, pad_id: int, max_length: int, *, lower_case: bool = False
     ) -> None:
-        self._tokenizer, self.pad_id, self.max_length = tokenizer, pad_id, max_length
-        self._lower_case, self._is_fast = lower_case, hasattr(tokenizer, "encode_batch_fast")
+        self._tokenizer = tokenizer
+        self.pad_id = pad_id
+        self.max_length = max_length
+        self._lower_case = lower_case
+        self._is_fast = hasattr(tokenizer, "encode_batch_fast")
         if self._is_fast:
             side = (tokenizer.truncation or {}).get("direction", "right")
             tokenizer.no_padding()
@@ -95,7 +98,8 @@ class Tokenizer:
             return 0
         if self._is_fast:
             encoding = self._tokenizer.encode(prompt)
-            ids, ends_special = encoding.ids, encoding.special_tokens_mask[-1:] == [1]
+            ids = encoding.ids
+            ends_special = encoding.special_tokens_mask[-1:] == [1]
         else:
             found = self._tokenizer(prompt, truncation=True, max_length=self.max_length)
             ids = found["input_ids"]
@@ -147,7 +151,8 @@ def groups(texts: Sequence[str]) -> Iterator[slice]:
         characters += len(text)
         if i + 1 - start >= GROUP_TEXTS or characters >= GROUP_CHARACTERS:
             yield slice(start, i + 1)
-            start, characters = i + 1, 0
+            start = i + 1
+            characters = 0
     if start < len(texts):
         yield slice(start, len(texts))
 

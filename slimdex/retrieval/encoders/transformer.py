@@ -90,7 +90,9 @@ class TransformerEncoder:
             own = Prompts(*known_prompts(self._files.name))
         self.prompts = own.replaced(query_prompt, document_prompt)
         self._runtime, facts, tokenizer = self._loader.load(precision)
-        self.dim, self.width, self.layers = facts.dim, facts.width, facts.layers
+        self.dim = facts.dim
+        self.width = facts.width
+        self.layers = facts.layers
         self.pad_id = facts.pad_id
         self.max_length = checked_length(max_length, self.folder.max_length, facts.longest)
         self._batch_tokens = batch_tokens

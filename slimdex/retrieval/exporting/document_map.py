@@ -52,7 +52,8 @@ MOST_COLUMNS = 12
 """Most columns offered."""
 LONGEST_VALUE = 40
 """Characters of a value."""
-OTHERS, NO_VALUE = "other values", "no value"
+OTHERS = "other values"
+NO_VALUE = "no value"
 
 
 @dataclass(frozen=True)

@@ -83,13 +83,29 @@ def export(
         notes = publish_folder(
             path, lambda new: sentence_transformers_folder.write(encoder, layers, new)
         )
-        return Exported(to, path, kind, [encoder.dim, *dims][-1], None, None, notes)
+        return Exported(
+            to=to,
+            path=path,
+            vectors=kind,
+            dim=[encoder.dim, *dims][-1],
+            rows=None,
+            documents=None,
+            notes=notes,
+        )
 
     def written(new: Path, snapshot: Snapshot) -> Exported:
         selection = Selection.of(snapshot, kind, where)
         notes = FILES.get(to, faiss_folder.write)(selection, new)
         documents = len(np.unique(selection.firsts(selection.rows)))
-        return Exported(to, path, kind, selection.dim, len(selection), documents, notes)
+        return Exported(
+            to=to,
+            path=path,
+            vectors=kind,
+            dim=selection.dim,
+            rows=len(selection),
+            documents=documents,
+            notes=notes,
+        )
 
     publish = publish_file if to in FILES else publish_folder
     return publish(path, lambda new: collection.index.read(lambda snapshot: written(new, snapshot)))

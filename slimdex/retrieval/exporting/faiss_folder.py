@@ -15,7 +15,8 @@ from slimdex.system.progress import progress
 
 from .selection import FULL, Selection
 
-INDEX, IDS = "index.faiss", "ids.jsonl"
+INDEX = "index.faiss"
+IDS = "ids.jsonl"
 
 
 def write(selection: Selection, folder: Path) -> list[str]:
@@ -31,7 +32,8 @@ def write(selection: Selection, folder: Path) -> list[str]:
     if selection.vectors == FULL:
         index = _filled(FaissIndex(FLAT, selection.dim, len(selection)), selection)
     else:
-        front, index = _front(selection), _coded(selection)
+        front = _front(selection)
+        index = _coded(selection)
     weight, bias = (None, None) if front is None else (front.weight, front.bias)
     index.with_transform(weight, bias).save(folder / INDEX)
     _write_ids(selection, folder / IDS)

@@ -58,7 +58,8 @@ def placed(X: Matrix) -> Matrix:
             random_state=SEED,
         )
         plane = model.fit_transform(X)
-    low, high = plane.min(axis=0), plane.max(axis=0)
+    low = plane.min(axis=0)
+    high = plane.max(axis=0)
     places: Matrix = (plane - low) / max(float((high - low).max()), 1e-9)
     return places.astype(np.float32)
 

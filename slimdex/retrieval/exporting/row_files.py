@@ -39,7 +39,9 @@ def write_parquet(selection: Selection, path: Path) -> list[str]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    names, writer, done = _names(selection), None, 0
+    names = _names(selection)
+    writer = None
+    done = 0
     try:
         for rows in selection.parts():
             table = _table(selection, rows, names)

@@ -38,7 +38,8 @@ class _Folder:
     """Folder under construction; `modules.json` lists the added modules in order."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder, self._modules = folder, list[dict[str, Any]]()
+        self._folder = folder
+        self._modules = list[dict[str, Any]]()
 
     def add(self, kind: str, *, in_place: bool = False) -> Path:
         """Add a module and return its folder, which is the model's folder itself if `in_place`."""
@@ -134,12 +135,16 @@ def _add_transformer(made: _Folder, folder: Path, encoder: TransformerEncoder) -
         )
     if encoder.spec().get("trust_remote_code"):
         raise InputError(f"to={FORMAT_NAME!r}, a model with custom code; expected one without")
+
+    # The transformer.
     source = encoder.folder
     _copy_transformer(source.transformer, made.add("Transformer", in_place=True))
     _write_json(
         folder / LIMITS_FILE,
         {"max_seq_length": encoder.max_length, "do_lower_case": source.lower_case},
     )
+
+    # The pooling.
     theirs = [names[mode] for mode in modes]
     pooling = {
         "word_embedding_dimension": encoder.width,
@@ -147,6 +152,8 @@ def _add_transformer(made: _Folder, folder: Path, encoder: TransformerEncoder) -
         "include_prompt": encoder.pooling.with_prompt,
     }
     _write_json(made.add("Pooling") / CONFIG, pooling)
+
+    # The layers behind it.
     for part in source.head:
         if isinstance(part, model_folder.Dense):
             place = made.add("Dense")

@@ -62,19 +62,20 @@ class Texts:
     def __add__(self, other: Texts) -> Texts:
         """Sum the counts of two batches."""
         return Texts(
-            self.documents + other.documents,
-            self.cut + other.cut,
-            self.passages + other.passages,
-            self.empty + other.empty,
-            self.partly + other.partly,
-            self.tokens + other.tokens,
-            self.read + other.read,
-            (*self.named, *other.named)[:NAMED],
+            documents=self.documents + other.documents,
+            cut=self.cut + other.cut,
+            passages=self.passages + other.passages,
+            empty=self.empty + other.empty,
+            partly=self.partly + other.partly,
+            tokens=self.tokens + other.tokens,
+            read=self.read + other.read,
+            named=(*self.named, *other.named)[:NAMED],
         )
 
     def notes(self) -> list[str]:
         """Describe the counts for the user."""
-        notes, count = list[str](), self.documents
+        notes = list[str]()
+        count = self.documents
         if self.cut:
             notes.append(f"{self.cut:,} of {count:,} documents cut into {self.passages:,} passages")
         if self.empty:

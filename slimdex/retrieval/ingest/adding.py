@@ -38,7 +38,7 @@ from .addition import (
 from .batches import Batch, Batches
 from .encoding import ENCODING, EncodingError
 from .long_addition import LongAddition
-from .preparing import Prepared, is_small, prepare
+from .preparing import Comparison, Prepared, is_small, prepare
 from .text_vectors import StoredTexts
 
 if TYPE_CHECKING:
@@ -81,13 +81,13 @@ def add_sources(
         ids = choose_ids(store) if choose_ids else SourceIds.of(sources.opened, index.state, store)
         missing = partial(_gone_rows, sources, ids, only_parts=not deletes_missing)
         addition = Addition(
-            sources.documents(ids.readings),
-            sources.columns(store),
-            sources.vectors,
-            ids.known_origins,
-            ids.origins,
-            ids.moved,
-            missing if deletes_missing or ids.parts else None,
+            documents=sources.documents(ids.readings),
+            columns=sources.columns(store),
+            vectors=sources.vectors,
+            known_origins=ids.known_origins,
+            origins=ids.origins,
+            moved=ids.moved,
+            missing=missing if deletes_missing or ids.parts else None,
             read_share=sources.read_share,
             withdraws=withdraws,
         )
@@ -140,7 +140,8 @@ def add(index: Index, addition: Addition) -> Added:
         check_given(addition.vectors, index.state.dim)
     writer.drop_deleted_words(index)
     before = index.snapshot.columns
-    added, texts = Added(), Texts()
+    added = Added()
+    texts = Texts()
     batches = Batches(index, addition.documents, addition.vectors)
     with LongAddition(index) as long:
         try:
@@ -172,7 +173,7 @@ def _add_batch(
         folder = stack.enter_context(work_folder(index.path)) if needs_folder else None
         prepared = prepare(index, addition, folder=folder)
         stack.enter_context(index.turn())
-        if not prepared.holds_for(index.snapshot):
+        if not prepared.comparison.holds_for(index.snapshot):
             prepared = prepare(index, addition, before=prepared)
         with index.change() as change:
             undo = long.begin(change, batch, batches.expected(share))
@@ -188,15 +189,16 @@ def _placed(
 ) -> tuple[Added, Texts]:
     """Commit prepared documents, and delete those that are missing."""
     store = change.base.store
-    change.columns = prepared.columns
+    comparison = prepared.comparison
+    change.columns = comparison.columns
     change.state = replace(change.state, origins=addition.origins_after(change.state.origins))
     for before, now in addition.moved.items():
         change.origins |= dict.fromkeys(store.rows_of_place(before), f"{now}/")
-    _adopt_origins(change, prepared)
-    gone = prepared.gone
-    if addition.missing is not None and prepared.snapshot.manifest != change.base.manifest:
+    _adopt_origins(change, comparison)
+    gone = comparison.gone
+    if addition.missing is not None and comparison.snapshot.manifest != change.base.manifest:
         gone = addition.missing(store)
-    moved = _count_moved(store, prepared, gone, addition.first_row)
+    moved = _count_moved(store, comparison, gone, addition.first_row)
     if len(prepared.new):
         added, texts = writer.add_prepared(change, prepared, gone, undo, is_part=is_part)
         return replace(added, moved=moved), texts
@@ -204,15 +206,15 @@ def _placed(
         writer.commit_deletion(change, gone, undo)
     else:
         change.commit(undo=undo)
-    unchanged = len(prepared.unchanged)
+    unchanged = len(comparison.unchanged)
     return Added(deleted=len(gone), unchanged=unchanged, moved=moved), Texts()
 
 
-def _adopt_origins(change: Change, prepared: Prepared) -> None:
+def _adopt_origins(change: Change, comparison: Comparison) -> None:
     """Give documents that exist unchanged the origins of their new copies."""
     origins = {
-        prepared.rows[document.id]: document.origin
-        for document in prepared.unchanged
+        comparison.rows[document.id]: document.origin
+        for document in comparison.unchanged
         if document.origin
     }
     if origins:
@@ -222,7 +224,7 @@ def _adopt_origins(change: Change, prepared: Prepared) -> None:
 
 
 def _count_moved(
-    store: DocumentStore, prepared: Prepared, gone: Rows, first_row: int | None
+    store: DocumentStore, comparison: Comparison, gone: Rows, first_row: int | None
 ) -> int:
     """Number of the documents to delete whose content this addition has under another id.
 
@@ -234,8 +236,8 @@ def _count_moved(
     digests = store.content_digests(store.rows_of_new_ids(start)) if start < store.rows else []
     digests += [
         md5(f"{document.title}\n{document.text}".encode(), usedforsecurity=False).hexdigest()
-        for document in prepared.new.documents
-        if not 0 <= prepared.rows.get(document.id, -1) < start
+        for document in comparison.new
+        if not 0 <= comparison.rows.get(document.id, -1) < start
     ]
     old = Counter(store.content_digests(gone))
     return (old & Counter(digests)).total()

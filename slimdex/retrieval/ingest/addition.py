@@ -28,7 +28,9 @@ class DuplicateKeyError(InputError):
             f"id {shortened(id)} occurs twice, in documents {first + 1:,} and {second + 1:,}; "
             "expected each id once"
         )
-        self.id, self.first, self.second = id, first, second
+        self.id = id
+        self.first = first
+        self.second = second
 
 
 class ChangedOriginsError(InputError):
@@ -64,7 +66,8 @@ class Addition:
 
         Raises `ChangedOriginsError` if others have chosen the same ids for other files meanwhile.
         """
-        before, origins = self.known_origins, dict(now)
+        before = self.known_origins
+        origins = dict(now)
         for prefix, place in self.origins.items():
             if now.get(prefix) not in (place, before.get(prefix)):
                 raise ChangedOriginsError(
@@ -107,7 +110,8 @@ def checked_document(document: Document) -> Document:
 
 
 def _check_parts(document: Document) -> None:
-    start, name = 0, f"document {document.id!r}"
+    start = 0
+    name = f"document {document.id!r}"
     for part in document.parts:
         if why := part_fault(part):
             raise InputError(f"{name}: {why}")

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from slimdex.errors import InputError
 from slimdex.indexes.arrays import Rows
-from slimdex.system.workers import HERE
+from slimdex.system.workers import IN_THIS_PROCESS
 
 from ..documents import Document
 from ..index import Index
@@ -32,7 +32,8 @@ SECONDS, SECONDS_IN_PROCESSES = 10.0, 60.0
 with each batch."""
 FIRST_CHARACTERS, FIRST_IN_PROCESSES = 1 << 17, 1 << 21
 """Characters of the first batch, before the encoder's speed is known."""
-MOST_CHARACTERS, MOST_DOCUMENTS = 1 << 25, 1 << 15
+MOST_CHARACTERS = 1 << 25
+MOST_DOCUMENTS = 1 << 15
 LEAST_DOCUMENTS = 2
 """Fewest documents of a batch: some reducers need two vectors."""
 GROWTH = 8
@@ -75,10 +76,14 @@ class Batches:
     def __init__(
         self, index: Index, documents: Iterable[Document], vectors: GivenVectors | None = None
     ) -> None:
-        self._index, self._documents, self._vectors = index, documents, vectors
-        self._limit, self._seconds = FIRST_CHARACTERS, SECONDS
-        if index.workers is not HERE:
-            self._limit, self._seconds = FIRST_IN_PROCESSES, SECONDS_IN_PROCESSES
+        self._index = index
+        self._documents = documents
+        self._vectors = vectors
+        self._limit = FIRST_CHARACTERS
+        self._seconds = SECONDS
+        if index.workers is not IN_THIS_PROCESS:
+            self._limit = FIRST_IN_PROCESSES
+            self._seconds = SECONDS_IN_PROCESSES
         self._seen = _Ids()
         self._read = 0  # documents, including those read ahead for the next batch
         self.characters = 0  # of these
@@ -105,16 +110,20 @@ class Batches:
         Raises `InputError` for a malformed document, or if there is not one given vector for each,
         and `DuplicateKeyError` if an id occurs twice.
         """
-        filled, first, characters = _Filled(), 0, 0
+        filled = _Filled()
+        first = 0
+        characters = 0
         for part in self._parts():
             self._read += len(part)
             self.characters += _characters(part)
             if self._vectors is not None and self._read > len(self._vectors):
                 continue  # only to count them
             if self._is_full(filled):
-                stop, characters = self._seen.add(filled.documents), characters + filled.characters
+                stop = self._seen.add(filled.documents)
+                characters = characters + filled.characters
                 yield self._batch(filled, first, stop, characters, is_last=False)
-                filled, first = _Filled(), stop
+                filled = _Filled()
+                first = stop
             filled.add(part)
         if self._vectors is not None and len(self._vectors) != self._read:
             raise InputError(
@@ -128,10 +137,19 @@ class Batches:
     def _batch(
         self, filled: _Filled, first: int, stop: int, characters: int, *, is_last: bool
     ) -> Batch:
-        vectors, to_encode = self._vectors, filled.most_to_encode
+        vectors = self._vectors
+        to_encode = filled.most_to_encode
         if vectors is not None:
             vectors = ChosenVectors(vectors, np.arange(first, stop))
-        return Batch(filled.documents, vectors, first, stop, characters, to_encode, is_last)
+        return Batch(
+            documents=filled.documents,
+            vectors=vectors,
+            first=first,
+            stop=stop,
+            characters=characters,
+            to_encode=to_encode,
+            is_last=is_last,
+        )
 
     def _is_full(self, filled: _Filled) -> bool:
         if len(filled.documents) < LEAST_DOCUMENTS:
@@ -145,13 +163,15 @@ class Batches:
 
     def _parts(self) -> Iterator[list[Document]]:
         """Yield the documents in small parts."""
-        part, characters = list[Document](), 0
+        part = list[Document]()
+        characters = 0
         for document in self._documents:
             part.append(checked_document(document))
             characters += len(document.text)
             if len(part) == READ_DOCUMENTS or characters >= READ_CHARACTERS:
                 yield part
-                part, characters = [], 0
+                part = []
+                characters = 0
         if part:
             yield part
 
@@ -202,7 +222,8 @@ class _Ids:
                 earlier = int(numbers[places[place]])
                 raise DuplicateKeyError(documents[place].id, earlier, self._count + place)
         order = np.argsort(digests, kind="stable")
-        ordered, numbers = digests[order], self._count + order
+        ordered = digests[order]
+        numbers = self._count + order
         if len(twice := np.flatnonzero(ordered[1:] == ordered[:-1])):
             one, other = numbers[twice[0] : twice[0] + 2].tolist()
             raise DuplicateKeyError(documents[one - self._count].id, one, other)

@@ -74,7 +74,8 @@ def _copied(index: Index, snapshot: Snapshot, folder: Path) -> Copies | None:
 def _commit_copies(
     change: Change, folder: Path, manifest: Manifest, index: ReducedIndex | None
 ) -> None:
-    state, loaded = manifest.state, None
+    state = manifest.state
+    loaded = None
     for path in folder.iterdir():
         if path.name in state.file_names:
             os.replace(path, change.path / path.name)
@@ -90,6 +91,8 @@ def _compacted(snapshot: Snapshot, folder: Path) -> Copies:
     old = snapshot.state
     live = without(np.arange(old.rows), snapshot.deleted)
     state = replace(old, generation=old.generation + 1)
+
+    # Vectors.
     encoded = snapshot.vectors()
     snapshot.manifest.check(encoded)
     vectors = encoded.copy(folder / state.new_name("vectors"), live)
@@ -100,6 +103,8 @@ def _compacted(snapshot: Snapshot, folder: Path) -> Copies:
         fit=old.fit and old.fit | {"rows": int(np.searchsorted(live, old.fit["rows"]))},
         files={role: file for role, file in old.files.items() if role != "origins"},
     )
+
+    # Documents, and how much of their texts was read.
     if not is_numbered(snapshot.store, old.rows):
         raise CorruptError(f"{snapshot.path}: damaged documents; see `slimdex verify`")
     segments = list[Segment]()
@@ -109,6 +114,8 @@ def _compacted(snapshot: Snapshot, folder: Path) -> Copies:
     state = replace(state, segments=segments)
     state, files = _with_readings(snapshot.store.readings, state, live, folder)
     files.append(vectors)
+
+    # Row sets.
     rows = snapshot.document_rows
     is_live = np.isin(rows.firsts, live)
     manifest = Manifest(
@@ -120,13 +127,18 @@ def _compacted(snapshot: Snapshot, folder: Path) -> Copies:
     )
     if old.settings is None:
         return _with_checksums(manifest, files), None
+
+    # What is derived from documents and vectors.
     state = with_moments(folder, state, snapshot.moments())
     state, grown = with_new_documents(snapshot.store, state, folder, live=True)
     state = with_new_words(snapshot, state, folder, live=True)
     files += [each.file for each in grown]
     state, replacing = _compacted_replacement(snapshot, state, live, folder)
     files += replacing
-    norms, before = None, snapshot.index
+
+    # The codes of live rows.
+    norms = None
+    before = snapshot.index
     if before.metric is not None:
         snapshot.manifest.check(before.metric.norms)
         norms = before.metric.norms.copy(folder / state.new_name("norms"), live)

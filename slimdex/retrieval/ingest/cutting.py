@@ -33,7 +33,9 @@ def cut(documents: Sequence[Document], tokens: int | None, count: Count) -> list
         some = documents[part]
         long = {} if tokens is None else _long(some, tokens, count)
         for number, document in enumerate(some):
-            title, text, parts = document.title, document.text, document.parts
+            title = document.title
+            text = document.text
+            parts = document.parts
             if number in long and tokens is not None:
                 cuts.append(Cut(divided(title, text, parts, count, tokens), parts))
                 progress("cutting", len(cuts), len(documents))

@@ -12,7 +12,7 @@ import numpy as np
 from slimdex.errors import InputError
 from slimdex.indexes.arrays import Matrix, Rows, as_matrix, batches
 from slimdex.system.progress import progress
-from slimdex.system.workers import HERE, PartError, Workers
+from slimdex.system.workers import IN_THIS_PROCESS, PartError, Workers
 
 from ..encoders.base import Encoder, Lengths, LimitedEncoder
 from ..store.readings import PartlyRead
@@ -48,7 +48,7 @@ def encode_texts(
     vectors: Matrix = np.zeros((len(texts), dim), dtype=np.float32)
     lengths: Lengths = np.zeros((len(texts), 2), dtype=np.int64)
     did = _reporting_length(texts, getattr(encoder, "max_length", None))
-    is_here = workers is HERE
+    is_here = workers is IN_THIS_PROCESS
     windows = (
         Window(part.start, texts[part], (ids[part.start], ids[part.stop - 1]))
         for part in batches(len(texts), WINDOW_TEXTS)
@@ -142,7 +142,8 @@ def _reporting_length(
     most `max_tokens` takes no longer for longer texts.
     """
     most = sys.maxsize if max_tokens is None else CHARACTERS_PER_TOKEN * max_tokens
-    count, total = len(texts), _characters(texts, most)
+    count = len(texts)
+    total = _characters(texts, most)
     done = 0
 
     def did(some: Sequence[str]) -> None:
@@ -168,7 +169,8 @@ def _measured(encoder: Encoder, texts: Sequence[str], dim: int) -> tuple[Matrix,
     if isinstance(encoder, LimitedEncoder):
         X, lengths = encoder.encode_measured(texts)
     else:
-        X, lengths = encoder.encode(texts), NO_LENGTHS
+        X = encoder.encode(texts)
+        lengths = NO_LENGTHS
     vectors = as_matrix(X, dim=dim, name="encoder")
     if len(vectors) != len(texts):
         raise InputError(
@@ -183,12 +185,14 @@ def steps(lengths: Sequence[int], enough: int = STEP_CHARACTERS) -> Iterator[lis
     >>> list(steps([5, 20_000, 9_000, 8_000]))
     [[1], [2, 3], [0]]
     """
-    step, characters = list[int](), 0
+    step = list[int]()
+    characters = 0
     for i in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
         step.append(i)
         characters += lengths[i] + 1
         if characters >= enough:
             yield step
-            step, characters = [], 0
+            step = []
+            characters = 0
     if step:
         yield step

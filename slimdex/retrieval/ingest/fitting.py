@@ -94,7 +94,8 @@ def fit_in(folder: Path, index: Index, state: State, moments: Moments) -> FitRes
 
 def commit_fit(change: Change, fitted: FitResult, state: State, undo: Undo = "alone") -> list[str]:
     """Commit a fit with the next state, whose rows may be more; returns notes for the user."""
-    path, fitted_state = change.path, fitted.state
+    path = change.path
+    fitted_state = fitted.state
     state = replace(
         state,
         requested=fitted_state.requested,
@@ -102,6 +103,8 @@ def commit_fit(change: Change, fitted: FitResult, state: State, undo: Undo = "al
         fit=fitted_state.fit,
         certificate=None,
     )
+
+    # Move the files into the index.
     files = {role: record for role, record in state.files.items() if role not in ROLES}
     for role in [role for role in ROLES if role in fitted_state.files]:
         old = fitted.folder / fitted_state.files[role].name
@@ -110,7 +113,10 @@ def commit_fit(change: Change, fitted: FitResult, state: State, undo: Undo = "al
     norms = fitted_state.norms and _moved(
         path, fitted.folder / fitted_state.norms, state.new_name("norms")
     )
-    state, index = replace(state, files=files, norms=norms), fitted.index
+    state = replace(state, files=files, norms=norms)
+
+    # Add the rows that others added during the fit.
+    index = fitted.index
     if norms is not None and index.metric is not None:
         file = VectorFile(path / norms, 1, fitted_state.rows, np.float32)
         index.metric = replace(index.metric, norms=file)
@@ -119,8 +125,11 @@ def commit_fit(change: Change, fitted: FitResult, state: State, undo: Undo = "al
     state, grown = with_documents(change, state)
     if index.metric is not None:
         grown = [*grown, AppendedFile(index.metric.norms)]
+
+    # Commit.
     change.commit(state, grown=grown, undo=undo, loaded=Loaded(index, saved_rows))
-    more, noun = state.rows - fitted_state.rows, change.base.noun
+    more = state.rows - fitted_state.rows
+    noun = change.base.noun
     return [f"{more:,} {noun} that others added during the fit are coded with it"] if more else []
 
 

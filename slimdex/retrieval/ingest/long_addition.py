@@ -35,7 +35,8 @@ class LongAddition:
 
     def __init__(self, index: Index) -> None:
         state = index.state
-        self._index, self._stack = index, ExitStack()
+        self._index = index
+        self._stack = ExitStack()
         stopped = state.unfinished
         self._is_first = state.settings is None or (stopped is not None and stopped.builds)
         self._work = ""
@@ -84,7 +85,8 @@ class LongAddition:
 
         Returns the notes of the fit; None if there was none.
         """
-        state, notes = self._index.state, None
+        state = self._index.state
+        notes = None
         if self._is_long and self._needs_fit(state) and state.fit["rows"] != state.rows:
             notes = refit(self._index, state.requested, "with the last")
         mark = state.unfinished

@@ -26,7 +26,7 @@ from ..sources.given_vectors import ChosenVectors, GivenVectors
 from ..store.derived import write_words
 from ..store.lines import UnwritableError, line_of
 from ..store.new_columns import ColumnValues, NewColumns, returned_values
-from ..store.new_documents import NewDocuments, contents
+from ..store.new_documents import NewDocuments
 from ..store.passages import Cut, parts_written
 from ..store.readings import PartlyRead
 from ..store.snapshot import Snapshot
@@ -42,77 +42,79 @@ MOST_FEW, MOST_FEW_CHARACTERS = 1024, 1 << 20
 
 
 @dataclass(frozen=True)
-class Prepared:
-    """Documents of a batch as they will be committed.
+class Comparison:
+    """Documents of a batch, compared with those of the same ids in an index.
 
     Attributes
     ----------
-    snapshot : the state that they were compared with.
+    snapshot : the state of the index.
     rows : id -> row of the live document that has this id already.
-    columns : the user's columns, of the new documents too: name -> DuckDB type.
-    gone : first rows of documents that the addition misses, in the snapshot.
+    columns : the user's columns, of these documents too: name -> DuckDB type.
     unchanged : documents that exist, identical, with the same vectors.
-    new : the other ones.
-    texts : their texts to encode, one for each row.
-    known : the vectors of these texts; `given` ones instead, one for each document.
-    encoded, characters, seconds : texts that were encoded, their characters, and how long it took.
-    terms : make the terms of texts, and remember those of few documents.
-    words : folder of the lexical index with these documents, which follow the snapshot's.
+    new : the other ones, with the values of their columns, and the given vector of each.
+    gone : first rows of documents that the addition misses.
+    stored_texts : texts of documents that are replaced or gone; None if vectors are given.
     """
 
     snapshot: Snapshot
     rows: Mapping[str, int]
     columns: Mapping[str, str]
-    gone: Rows
     unchanged: Sequence[Document]
-    new: NewDocuments
-    texts: Sequence[str]
-    known: TextVectors
+    new: Sequence[Document]
+    values: Sequence[ColumnValues]
     given: GivenVectors | None
+    gone: Rows
+    stored_texts: StoredTexts | None
+
+    def holds_for(self, snapshot: Snapshot) -> bool:
+        """Whether documents, columns and the encoder are as they were."""
+        if snapshot.manifest == self.snapshot.manifest:
+            return True
+        if _basis(snapshot) != _basis(self.snapshot):
+            return False
+        ids = [document.id for document in (*self.unchanged, *self.new)]
+        return snapshot.store.known_ids(ids) == self.rows
+
+
+def _basis(snapshot: Snapshot) -> tuple[object, ...]:
+    """Everything that preparation depends on, except the documents."""
+    state = snapshot.state
+    return state.epoch, state.encoder, state.dim, state.passages, [*snapshot.columns.items()]
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Documents of a batch as they will be committed.
+
+    Attributes
+    ----------
+    comparison : of the documents with those of the index.
+    new : the new and changed ones.
+    known : the vectors of their texts, unless vectors are given.
+    encoded, characters, seconds : texts that were encoded, their characters, and how long it took.
+    terms : make the terms of texts, and remember those of few documents.
+    words : folder of the lexical index with these documents, which follow the snapshot's.
+    """
+
+    comparison: Comparison
+    new: NewDocuments
+    known: TextVectors
     encoded: int = 0
     characters: int = 0
     seconds: float = 0.0
     terms: Terms = TERMS
     words: Path | None = None
 
-    def holds_for(self, snapshot: Snapshot) -> bool:
-        """Whether documents, columns and the encoder are as they were."""
-        if snapshot.manifest == self.snapshot.manifest:
-            return True
-        old, new = self.snapshot.state, snapshot.state
-        has_same_encoder = (old.encoder, old.dim, old.passages) == (
-            new.encoder,
-            new.dim,
-            new.passages,
-        )
-        has_same_columns = [*snapshot.columns.items()] == [*self.snapshot.columns.items()]
-        if old.epoch != new.epoch or not (has_same_encoder and has_same_columns):
-            return False
-        ids = [document.id for document in (*self.unchanged, *self.new.documents)]
-        return snapshot.store.known_ids(ids) == self.rows
-
     def vectors_of(self, start: int, stop: int) -> Matrix:
         """Vectors of the new rows start .. stop, counted from 0."""
-        if self.given is not None:
-            return self.given.rows(start, stop)
-        return self.known.rows(self.texts[start:stop])
+        if self.comparison.given is not None:
+            return self.comparison.given.rows(start, stop)
+        return self.known.rows(self.new.texts[start:stop])
 
     def partly_read(self) -> PartlyRead:
         """New rows, counted from 0, whose texts the encoder read in part."""
-        return {} if self.given is not None else self.known.partly_read(self.texts)
-
-
-@dataclass(frozen=True)
-class _Compared:
-    """Documents of a batch, compared with those of a snapshot."""
-
-    snapshot: Snapshot
-    rows: Mapping[str, int]
-    columns: Mapping[str, str]
-    values: Sequence[ColumnValues]
-    is_new: Sequence[bool]
-    gone: Rows
-    stored_texts: StoredTexts  # of documents that are replaced or gone
+        has_vectors = self.comparison.given is not None
+        return {} if has_vectors else self.known.partly_read(self.new.texts)
 
 
 def prepare(
@@ -123,61 +125,54 @@ def prepare(
     Parameters
     ----------
     before : what was prepared for an earlier state of the index, whose vectors are used.
-    folder : where to write the words of many documents.
+    folder : where to write the words of many documents; None for few.
 
-    Raises `InputError` if there are no documents, a value fits no column, or the given vectors are
-    not one for each document; `EncodingError` if the encoder fails.
+    Raises `InputError` if there are no documents, or a value fits no column; `EncodingError` if the
+    encoder fails.
     """
     documents = [*addition.documents]
     if not documents and addition.missing is None:
         raise NoDocumentsError("no documents; expected at least one")
 
     # Compare: unchanged documents are left out.
-    compared = index.read(_compared, documents, addition)
-    snapshot, is_new = compared.snapshot, compared.is_new
+    comparison = index.read(_compared, documents, addition)
+    snapshot = comparison.snapshot
     state = snapshot.state
-    new = [*compress(documents, is_new)]
-    given = addition.vectors
-    if given is not None and len(new) < len(documents):
-        given = ChosenVectors(given, np.flatnonzero(is_new))
+    has_vectors = comparison.given is not None
 
-    # Cut.
-    tokens = state.passages if given is None else None
-    cuts = cut(new, tokens, lambda texts: counter(index.encoder_of(state))(texts))
-    texts = [text for each in zip(new, cuts, strict=True) for text in contents(*each)]
-    _check_texts(snapshot, documents, texts, has_vectors=given is not None)
+    # Cut, and make the lines.
+    tokens = None if has_vectors else state.passages
+    cuts = cut(comparison.new, tokens, lambda texts: counter(index.encoder_of(state))(texts))
+    new = index.read(_new_documents, comparison, cuts)
+    if state.settings is None:
+        _check_first(snapshot, documents, new, has_vectors=has_vectors)
 
     # Encode the texts whose vectors the index does not have.
     known = TextVectors(state.encoder, state.dim)
     if before is not None and before.known.encoder == state.encoder:
         known = before.known
-    encoded, start = list[str](), perf_counter()
-    if given is None and texts:
-        for stored_texts in (compared.stored_texts, addition.stored_texts):
-            index.read(_add_stored_vectors, stored_texts, known, texts)
-        encoded = _encode_unknown(index, state, known, new, cuts)
+    encoded = list[str]()
+    start = perf_counter()
+    if not has_vectors and new.texts:
+        for stored_texts in (comparison.stored_texts, addition.stored_texts):
+            if stored_texts is not None:
+                index.read(stored_texts.add_vectors_to, known, new.texts)
+        encoded = _encode_unknown(index, state, known, new)
     seconds = perf_counter() - start
 
-    # Make the lines and the words as they will be stored.
-    values = [column.chosen(is_new) for column in compared.values]
-    made = index.read(_new_documents, new, cuts, compared.columns, values)
-    terms, words = TERMS, None
+    # Index the words of many documents, and find the terms of few.
+    terms = TERMS
+    words = None
     if folder is not None:
-        words = write_words(snapshot, made, folder / "words")
-    elif is_small(len(documents), sum(map(len, texts))):
-        terms = _remembered_terms(snapshot, new, texts)
+        words = write_words(snapshot, new, folder / "words")
+    elif state.words is not None:
+        terms = _remembered_terms(new)
 
     return Prepared(
-        snapshot=snapshot,
-        rows=compared.rows,
-        columns=compared.columns,
-        gone=compared.gone,
-        unchanged=[*compress(documents, np.logical_not(is_new))],
-        new=made,
-        texts=texts,
+        comparison=comparison,
+        new=new,
         known=known,
-        given=given,
-        encoded=len(encoded),
+        encoded=len(encoded) + (0 if before is None else before.encoded),
         characters=sum(map(len, encoded)),
         seconds=seconds,
         terms=terms,
@@ -190,7 +185,7 @@ def is_small(documents: int, characters: int) -> bool:
     return documents <= MOST_FEW and characters <= MOST_FEW_CHARACTERS
 
 
-def _compared(snapshot: Snapshot, documents: Sequence[Document], addition: Addition) -> _Compared:
+def _compared(snapshot: Snapshot, documents: Sequence[Document], addition: Addition) -> Comparison:
     """Compare documents with those of the same ids."""
     store = snapshot.store
     if addition.missing is not None:
@@ -200,18 +195,36 @@ def _compared(snapshot: Snapshot, documents: Sequence[Document], addition: Addit
         store.open()
     if snapshot.state.settings is not None:
         snapshot.loaded()
+
+    # Which documents are new or changed?
     columns = NewColumns(store, addition.columns)
     values = columns.values_of(documents)
     is_new = _are_new(snapshot, documents, rows, columns.types, values)
+    given = addition.vectors
+    if given is not None:
+        _mark_other_vectors(snapshot, documents, rows, is_new, given)
+        given = given if all(is_new) else ChosenVectors(given, np.flatnonzero(is_new))
+    new = [*compress(documents, is_new)]
+
+    # Which texts may have vectors already?
     gone = addition.missing(store) if addition.missing is not None else NO_ROWS
-    if addition.vectors is not None:
-        is_new = _with_other_vectors(snapshot, documents, rows, is_new, addition.vectors)
-        stored_texts = StoredTexts.of(store, NO_ROWS)
-    else:
-        replaced = [rows[each.id] for each in compress(documents, is_new) if each.id in rows]
+    stored_texts = None
+    if given is None:
+        replaced = [rows[document.id] for document in new if document.id in rows]
         old = np.union1d(np.array(replaced, dtype=np.int64), gone)
         stored_texts = StoredTexts.of(store, old)
-    return _Compared(snapshot, rows, columns.types, values, is_new, gone, stored_texts)
+
+    return Comparison(
+        snapshot=snapshot,
+        rows=rows,
+        columns=columns.types,
+        unchanged=[*compress(documents, np.logical_not(is_new))],
+        new=new,
+        values=[column.chosen(is_new) for column in values],
+        given=given,
+        gone=gone,
+        stored_texts=stored_texts,
+    )
 
 
 def _are_new(
@@ -222,7 +235,8 @@ def _are_new(
     values: Sequence[ColumnValues],
 ) -> list[bool]:
     """Mark the documents that differ from the live one of their id in a column or a part."""
-    store, is_new = snapshot.store, [document.id not in rows for document in documents]
+    store = snapshot.store
+    is_new = [document.id not in rows for document in documents]
     if all(is_new):
         return is_new
     if any(columns[name] != type_ for name, type_ in store.columns.items()):
@@ -234,7 +248,8 @@ def _are_new(
         some = existing[part]
         stored = store.stored(sorted(rows[documents[i].id] for i in some))
         for i in some:
-            document, old = documents[i], stored[rows[documents[i].id]]
+            document = documents[i]
+            old = stored[rows[documents[i].id]]
             new_values = [metadata[name][i] if name in metadata else None for name in columns]
             old_values = [old.metadata.get(name) for name in columns]
             is_new[i] = (
@@ -253,17 +268,16 @@ def _are_equal(values: Sequence[Any], others: Sequence[Any]) -> bool:
         return values == others
 
 
-def _with_other_vectors(
+def _mark_other_vectors(
     snapshot: Snapshot,
     documents: Sequence[Document],
     rows: Mapping[str, int],
-    is_new: Sequence[bool],
+    is_new: list[bool],
     vectors: GivenVectors,
-) -> list[bool]:
+) -> None:
     """Mark also those documents whose given vector is not the stored one."""
-    marked = [*is_new]
-    same = np.flatnonzero(~np.array(is_new, dtype=bool))
     stored = snapshot.vectors()
+    same = np.flatnonzero(~np.array(is_new, dtype=bool))
     for part in batches(len(same), READ_AT_ONCE):
         places = same[part]
         existing = np.array([rows[documents[i].id] for i in places.tolist()], dtype=np.int64)
@@ -271,71 +285,46 @@ def _with_other_vectors(
         has_one_row = snapshot.document_rows.counts_of(existing) == 1
         is_same = has_one_row & stored.holds(existing, given)
         for place in places[~is_same].tolist():
-            marked[place] = True
-    return marked
+            is_new[place] = True
 
 
 def _new_documents(
-    snapshot: Snapshot,
-    documents: Sequence[Document],
-    cuts: Sequence[Cut | None],
-    columns: Mapping[str, str],
-    values: Sequence[ColumnValues],
+    snapshot: Snapshot, comparison: Comparison, cuts: Sequence[Cut | None]
 ) -> NewDocuments:
-    return NewDocuments.of(snapshot.store, documents, cuts, columns, values)
+    return NewDocuments.of(
+        snapshot.store, comparison.new, cuts, comparison.columns, comparison.values
+    )
 
 
-def _check_texts(
-    snapshot: Snapshot, documents: Sequence[Document], texts: Sequence[str], *, has_vectors: bool
+def _check_first(
+    snapshot: Snapshot, documents: Sequence[Document], new: NewDocuments, *, has_vectors: bool
 ) -> None:
     """Raise `InputError` if the first documents of an index have no text, or are too few."""
-    if snapshot.state.settings is not None:
-        return
     has_text = any((each.title + each.text).strip() for each in documents)
     if documents and not has_vectors and not has_text:
         count = len(documents)
         raise InputError(f"none of {count} documents has a text; expected at least one with text")
-    snapshot.state.requested.check_count(snapshot.state.rows + len(texts))
+    snapshot.state.requested.check_count(snapshot.state.rows + new.row_count)
 
 
-def _add_stored_vectors(
-    snapshot: Snapshot, stored: StoredTexts | None, known: TextVectors, texts: Sequence[str]
-) -> None:
-    if stored is not None:
-        stored.add_vectors_to(known, texts, snapshot)
-
-
-def _encode_unknown(
-    index: Index,
-    state: State,
-    known: TextVectors,
-    documents: Sequence[Document],
-    cuts: Sequence[Cut | None],
-) -> list[str]:
+def _encode_unknown(index: Index, state: State, known: TextVectors, new: NewDocuments) -> list[str]:
     """Encode the texts that have no vector yet; return them."""
-    ids = {
-        text: document.id
-        for document, each in zip(documents, cuts, strict=True)
-        for text in contents(document, each)
-    }
+    ids = {text: id for id, text in new.named_contents()}
     unknown = known.unknown(ids)
     if unknown:
-        encoder, names = index.encoder_of(state), [ids[text] for text in unknown]
+        encoder = index.encoder_of(state)
+        names = [ids[text] for text in unknown]
         vectors, lengths = encode_texts(encoder, unknown, names, state.dim, index.workers)
         known.add(unknown, vectors, lengths)
     return unknown
 
 
-def _remembered_terms(
-    snapshot: Snapshot, documents: Sequence[Document], texts: Sequence[str]
-) -> Terms:
-    """Find the terms of documents and their texts, if words are indexed."""
-    if snapshot.state.words is None:
-        return TERMS
+def _remembered_terms(new: NewDocuments) -> Terms:
+    """Find the terms of documents and their texts."""
     terms = Terms.remembered()
-    for document in documents:
+    for document in new.documents:
         terms.of_id(document.id)
-    for text in texts:
+    for text in new.texts:
         terms.of_text(text)
     return terms
 

@@ -129,7 +129,8 @@ def _encode_blocks(index: Index, encoder: Encoder) -> None:
     """
     snapshot = index.snapshot
     state = snapshot.state
-    path, dtype = index.path / state.vectors, STORED[state.stored]
+    path = index.path / state.vectors
+    dtype = STORED[state.stored]
     file = VectorFile.preallocated(path, state.dim, state.rows, dtype)
     known = snapshot.manifest.checksums.of(state.vectors)
     lost = [block for block, digest in file.blocks() if known.get(block) != digest]
@@ -138,7 +139,8 @@ def _encode_blocks(index: Index, encoder: Encoder) -> None:
         part = file.rows_of_block(block)
         contents = snapshot.store.contents(part.start, part.stop)
         has_text = np.array([bool(text) for text in contents])
-        rows, vectors = np.array(part), np.zeros((len(part), state.dim), dtype=np.float32)
+        rows = np.array(part)
+        vectors = np.zeros((len(part), state.dim), dtype=np.float32)
         texts = [text for text in contents if text]
         did([""] * (len(part) - len(texts)))
         vectors[has_text], lengths = encoded(encoder, texts, state.dim, did)

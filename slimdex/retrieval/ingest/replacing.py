@@ -148,7 +148,8 @@ def _append(change: Change, vectors: Matrix, partly: PartlyRead) -> None:
     state = change.next_state()
     assert state.replacement is not None
     file = state.replacement.vector_file(change.path)
-    first, before = len(file), file.nbytes
+    first = len(file)
+    before = file.nbytes
     file.append(vectors)
     if not first:
         sync(change.path)
@@ -192,7 +193,8 @@ def _commit(change: Change, fitted: FitResult, before: Snapshot, moments: Moment
     """Replace the vectors by the fitted ones and those of the rows added since."""
     state = _replaced(change.next_state())
     vectors = state.vector_file(change.path, state.rows)
-    old, new = before.searchable_rows(), change.base.searchable_rows()
+    old = before.searchable_rows()
+    new = change.base.searchable_rows()
     moments = moments.merge(_moments(vectors, without(new, old)))
     moments = moments.subtract(_moments(vectors, without(old, new)))
     return commit_fit(change, fitted, with_moments(change.path, state, moments))

@@ -59,9 +59,14 @@ class SourceIds:
     @classmethod
     def of(cls, sources: Sequence[Source], state: State, store: DocumentStore) -> SourceIds:
         """Choose the prefixes of sources to add to an index."""
-        origins, readings, notes = dict(state.origins), list[Reading](), list[str]()
-        moved, taken = dict[str, str](), set[str]()
+        origins = dict(state.origins)
+        readings = list[Reading]()
+        notes = list[str]()
+        moved = dict[str, str]()
+        taken = set[str]()
         parts = dict[str, str]()
+
+        # Files keep their paths as ids, below the prefix of their folder.
         for source in sources:
             if isinstance(source, FileSource):
                 inner = _known_inside(source, origins, store)
@@ -78,7 +83,11 @@ class SourceIds:
                 readings.append(reading)
                 notes += [note] if note else []
                 continue
-            file, prefix, digest = source.origin, None, place_digest(source.place)
+
+            # A table, or another source with made-up ids.
+            file = source.origin
+            prefix = None
+            digest = place_digest(source.place)
             if file is not None:
                 prefix = {mark: name for name, mark in origins.items()}.get(digest)
                 if prefix is None:
@@ -114,7 +123,8 @@ def _of_folder(
     Also their key in the state's origins, and a note for the user. A folder inside a known folder
     is read as a part of that. A folder around a known one has not moved.
     """
-    place, keys = PurePosixPath(source.place), {mark: key for key, mark in origins.items()}
+    place = PurePosixPath(source.place)
+    keys = {mark: key for key, mark in origins.items()}
     for around in (place, *place.parents):
         mark = place_digest(str(around))
         key = keys.get(mark)
@@ -122,6 +132,8 @@ def _of_folder(
             below = place.relative_to(around).as_posix()
             inside = "" if below == "." else below if source.is_alone else f"{below}/"
             return Reading(key + inside, mark, inside=inside), key, ""
+
+    # A new file.
     mark = place_digest(str(place))
     if source.is_alone:
         (given,) = source.paths
@@ -132,10 +144,14 @@ def _of_folder(
         )
         note = f"{source.name}: its id is {id}: {given} is another file's"
         return Reading(id, mark), id, "" if id == given else note
+
+    # A folder that has moved.
     folders = {key: before for key, before in origins.items() if _is_folder(key)}
     for key, before in folders.items():
         if may_have_moved and _has_moved(source, key, before, store):
             return Reading(key, mark), key, f"{source.name}: taken for a folder that has moved"
+
+    # A new folder: the first one needs no prefix.
     if not folders:
         return Reading("", mark), "", ""
     names = (f"{name}/" for name in _names(place.name, place) if name)
@@ -202,7 +218,8 @@ def _has_left(source: FileSource, prefix: str, place: str, store: DocumentStore)
 
 def _is_at(place: str, document: Document, prefix: str) -> bool:
     """True if the folder from which a document was read is still there."""
-    path, relative = str(document.metadata.get("path", "")), document.id.removeprefix(prefix)
+    path = str(document.metadata.get("path", ""))
+    relative = document.id.removeprefix(prefix)
     folder = path.removesuffix(relative) or "."
     return path.endswith(relative) and place_digest(place_of(folder)) == place and isdir(folder)
 

@@ -16,6 +16,7 @@ from ..encoders.base import Lengths
 from ..store.document_store import DocumentStore
 from ..store.readings import PartlyRead
 from ..store.snapshot import Snapshot
+from .encoding import partly_read
 
 READ_AT_ONCE = 1024
 DIGEST = np.dtype("S16")
@@ -51,9 +52,9 @@ class TextVectors:
 
     def rows(self, texts: Sequence[str]) -> Matrix:
         """Return the vectors (n, dim) of known texts; zeros for empty ones."""
-        places = self._places_of(texts)
-        vectors = self._vectors[places] if len(self._vectors) else self._empty(len(texts))
-        vectors[places < 0] = 0
+        places, has_text = self._places_of(texts)
+        vectors: Matrix = np.zeros((len(texts), self._vectors.shape[1]), dtype=np.float32)
+        vectors[has_text] = self._vectors[places]
         return vectors
 
     def partly_read(self, texts: Sequence[str]) -> PartlyRead:
@@ -61,20 +62,17 @@ class TextVectors:
 
         Both are 0 for empty texts.
         """
-        places = self._places_of(texts)
-        empty = np.flatnonzero(places < 0)
-        partly: dict[int, tuple[int, int]] = dict.fromkeys(empty.tolist(), (0, 0))
-        if len(self._lengths):
-            lengths = np.where(places[:, None] < 0, 0, self._lengths[places])
-            for i in np.flatnonzero(lengths[:, 0] > lengths[:, 1]).tolist():
-                partly[i] = (int(lengths[i, 0]), int(lengths[i, 1]))
-        return partly
+        places, has_text = self._places_of(texts)
+        empty = np.flatnonzero(~has_text).tolist()
+        partly = partly_read(np.flatnonzero(has_text), self._lengths[places])
+        return {**dict.fromkeys(empty, (0, 0)), **partly}
 
-    def _places_of(self, texts: Sequence[str]) -> Rows:
-        return np.array([self._places[text] if text else -1 for text in texts], dtype=np.int64)
-
-    def _empty(self, count: int) -> Matrix:
-        return np.zeros((count, self._vectors.shape[1]), dtype=np.float32)
+    def _places_of(self, texts: Sequence[str]) -> tuple[Rows, NDArray[np.bool_]]:
+        """Return the places of the texts that are not empty, and which ones these are (n,)."""
+        places = [self._places[text] for text in texts if text]
+        return np.array(places, dtype=np.int64), np.array(
+            [bool(text) for text in texts], dtype=bool
+        )
 
 
 @dataclass(frozen=True)
@@ -103,7 +101,7 @@ class StoredTexts:
         order = np.argsort(digests, kind="stable")
         return cls(digests[order], rows[order], epoch)
 
-    def add_vectors_to(self, known: TextVectors, texts: Sequence[str], snapshot: Snapshot) -> None:
+    def add_vectors_to(self, snapshot: Snapshot, known: TextVectors, texts: Sequence[str]) -> None:
         """Add the stored vectors of those texts that these are, unless rows were renumbered."""
         if snapshot.state.epoch != self.epoch or not len(self.rows):
             return

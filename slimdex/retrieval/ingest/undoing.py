@@ -64,7 +64,8 @@ def _undone(change: Change, undo: Undo = "alone") -> Undone:
     before = _before(change)
     added = np.arange(before.state.rows, head.state.rows)
     deleted = np.union1d(before.deleted, added)
-    restored, removed = without(head.deleted, deleted), without(deleted, head.deleted)
+    restored = without(head.deleted, deleted)
+    removed = without(deleted, head.deleted)
     state = _words_as(change, change.next_state(), before)
     state, grown = _fitted_as(change, state, before.state)
     state = replace(
@@ -82,7 +83,8 @@ def _undone(change: Change, undo: Undo = "alone") -> Undone:
 
 def _before(change: Change) -> Manifest:
     """The manifest to return to."""
-    new, path = change.base.state, change.path
+    new = change.base.state
+    path = change.path
     record = new.files.get("before")
     if record is None:
         raise InputError(
@@ -109,7 +111,8 @@ def _words_as(change: Change, state: State, manifest: Manifest) -> State:
         return state
     if before.words in (None, state.words):
         return replace(state, words=before.words)
-    path, start = change.path / str(before.words), before.worded
+    path = change.path / str(before.words)
+    start = before.lexical_rows
     if faults := word_faults(path, start):
         raise CorruptError(f"{faults[0]}; can't undo")
     name = before.words
@@ -134,7 +137,7 @@ def _fitted_as(change: Change, state: State, before: State) -> tuple[State, list
     state = replace(
         state,
         files=state.files | {"moments": moments},
-        moments_rows=before.counted,
+        moments_rows=before.moment_rows,
         moments_deleted=before.moments_deleted,
         certificate=before.certificate,
     )
@@ -157,7 +160,9 @@ def _extended(change: Change, state: State, before: State) -> tuple[State, list[
     files = {role: file for role, file in before.files.items() if role != "before"}
     rows = _norm_rows(change, state, before)
     index = load_index(change.path, replace(before, files=files, rows=rows))
-    saved_rows, grown, norms_before = len(index.index), list[AppendedFile](), 0
+    saved_rows = len(index.index)
+    grown = list[AppendedFile]()
+    norms_before = 0
     if index.metric is not None:
         norms_before = index.metric.norms.nbytes
     index = index.extended_to(state.vector_file(change.path, state.rows))

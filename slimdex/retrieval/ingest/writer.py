@@ -96,24 +96,37 @@ def add_prepared(
     undo : see `Change.commit`.
     is_part : whether other batches follow, and then a fit of all documents.
     """
-    before, old, new = change.base, change.base.state, prepared.new
+    before = change.base
+    old = change.base.state
+    new = prepared.new
     change.new = new
     appended = _append_vectors(change, prepared)
     stop = old.rows + new.row_count
-    vectors, rows = change.vectors(stop), change.document_rows(stop)
-    replaced_documents = [prepared.rows[d.id] for d in new.documents if d.id in prepared.rows]
+    vectors = change.vectors(stop)
+    rows = change.document_rows(stop)
+    row_of = prepared.comparison.rows
+    replaced_documents = [row_of[each.id] for each in new.documents if each.id in row_of]
     replaced = rows.all_rows(np.union1d(np.array(replaced_documents, dtype=np.int64), gone))
     state = replace(change.next_state(), rows=stop)
 
     # Words: the turn only takes them over if nobody has committed since they were indexed.
     deleted = np.union1d(before.deleted, replaced)
     folder = None if old.words is None else change.path / old.words
-    is_same = before.manifest == prepared.snapshot.manifest
+    is_same = before.manifest == prepared.comparison.snapshot.manifest
     words = prepared.words if is_same else None
-    state = with_words(change, folder, old.worded, state, deleted, prepared.terms, words)
+    state = with_words(
+        change=change,
+        words=folder,
+        rows=old.lexical_rows,
+        state=state,
+        deleted=deleted,
+        terms=prepared.terms,
+        written=words,
+    )
 
     # Moments: those of few rows are computed by whoever needs them.
-    settings, notes = None, list[str]()
+    settings = None
+    notes = list[str]()
     small = _with_old_moments(change, state, replaced)
     if small is not None and _keeps_fit(before, replaced):
         state = small
@@ -137,7 +150,7 @@ def add_prepared(
         texts.documents,
         len(replaced_documents),
         notes,
-        unchanged=len(prepared.unchanged),
+        unchanged=len(prepared.comparison.unchanged),
         deleted=len(gone),
         encoded=prepared.encoded,
     )
@@ -146,12 +159,13 @@ def add_prepared(
 
 def _append_vectors(change: Change, prepared: Prepared) -> AppendedFile:
     """Append the vectors of new rows, and note which texts were read in part."""
-    first, count = change.base.state.rows, prepared.new.row_count
+    first = change.base.state.rows
+    count = prepared.new.row_count
     vectors = change.vectors(first)
     appended = AppendedFile(vectors, vectors.nbytes)
     for part in batches(count, APPENDED_AT_ONCE):
         vectors.append(prepared.vectors_of(part.start, part.stop))
-        if prepared.given is not None:
+        if prepared.comparison.given is not None:
             progress(TAKING, part.stop, count)
     partly = prepared.partly_read()
     change.readings.put({first + row: read for row, read in partly.items()})
@@ -226,7 +240,8 @@ def rebuild(index: Index, fit_again: bool = False) -> None:
 
 
 def _rebuild(change: Change, settings: Settings | None, fit_again: bool) -> None:
-    base, path = change.base, change.path
+    base = change.base
+    path = change.path
     if not base.state.rows:  # nothing to fit on: the next addition does it
         state = replace(change.next_state(), settings=None, norms=None, lines=None, files={})
         state = with_new_words(base, state, path)
@@ -257,16 +272,17 @@ def _with_old_moments(change: Change, state: State, gone: Rows) -> State | None:
 
     `gone` are the rows to delete.
     """
-    old, before = change.base.state, change.base.manifest
-    deleted = without(gone[gone < old.counted], before.textless).tolist()
+    old = change.base.state
+    before = change.base.manifest
+    deleted = without(gone[gone < old.moment_rows], before.textless).tolist()
     deleted = sorted([*old.moments_deleted, *deleted])
-    gone_before = int(np.searchsorted(before.deleted, old.counted)) - len(old.moments_deleted)
-    in_file = old.counted - gone_before
-    if state.rows - old.counted > max(MOST_UNCOUNTED, old.counted // UNCOUNTED_SHARE) or len(
-        deleted
-    ) > min(MOST_UNCOUNTED, in_file // DELETED_SHARE):
+    gone_before = int(np.searchsorted(before.deleted, old.moment_rows)) - len(old.moments_deleted)
+    in_file = old.moment_rows - gone_before
+    if state.rows - old.moment_rows > max(
+        MOST_UNCOUNTED, old.moment_rows // UNCOUNTED_SHARE
+    ) or len(deleted) > min(MOST_UNCOUNTED, in_file // DELETED_SHARE):
         return None
-    return replace(state, moments_rows=old.counted, moments_deleted=deleted)
+    return replace(state, moments_rows=old.moment_rows, moments_deleted=deleted)
 
 
 def _keeps_fit(before: Snapshot, replaced: Rows) -> bool:

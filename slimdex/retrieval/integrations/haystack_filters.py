@@ -51,7 +51,8 @@ def condition(filters: Mapping[str, Any], columns: Types) -> Condition:
 def _compared(filters: Mapping[str, Any], operator: str, columns: Types) -> Condition:
     if "value" not in filters or operator not in OPERATORS:
         raise FilterError(f"{filters!r:.200}; expected a value, and one of {', '.join(OPERATORS)}")
-    field, value = str(filters["field"]), filters["value"]
+    field = str(filters["field"])
+    value = filters["value"]
     if field in OTHERS:
         raise FilterError(f"field {field!r}; expected id, content, or meta and a name")
     if operator in ORDERED:

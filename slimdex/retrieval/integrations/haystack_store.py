@@ -321,7 +321,8 @@ class SlimdexRetriever:
     """
 
     def __init__(self, document_store: SlimdexDocumentStore, top_k: int = 10) -> None:
-        self.document_store, self.top_k = document_store, top_k
+        self.document_store = document_store
+        self.top_k = top_k
 
     def to_dict(self) -> dict[str, Any]:
         """Serialise for a pipeline's file."""

@@ -41,7 +41,8 @@ OPERATORS = {
     "$in": "IN",
     "$nin": "IN",
 }
-NEGATED, EXISTS = ("$ne", "$nin"), "$exists"
+NEGATED = ("$ne", "$nin")
+EXISTS = "$exists"
 JOINING = ("$and", "$or", "$not")
 
 

@@ -213,15 +213,18 @@ class SlimdexVectorStore(BasePydanticVectorStore):
 
     def _request(self, query: VectorStoreQuery) -> SearchRequest:
         assert self._collection is not None
-        mode, limit = VectorStoreQueryMode(query.mode).value, query.similarity_top_k
+        mode = VectorStoreQueryMode(query.mode).value
+        limit = query.similarity_top_k
         hybrid: str | float = AUTO
         if mode == "hybrid":
             limit = query.hybrid_top_k or limit
             hybrid = AUTO if query.alpha is None else 1.0 - query.alpha
         elif mode == "mmr":
-            hybrid, limit = OFF, max(MMR_CANDIDATES, 4 * limit)
+            hybrid = OFF
+            limit = max(MMR_CANDIDATES, 4 * limit)
         elif mode in ("text_search", "sparse"):
-            hybrid, limit = 1.0, query.sparse_top_k or limit
+            hybrid = 1.0
+            limit = query.sparse_top_k or limit
         any_vector = np.ones(self._collection.index.state.dim).tolist()
         vector = query.query_embedding or any_vector
         return SearchRequest(
@@ -285,7 +288,8 @@ def condition(filters: MetadataFilters, columns: Mapping[str, str]) -> Condition
 
 
 def _compared(one: MetadataFilter, columns: Mapping[str, str]) -> Condition:
-    operator, value = one.operator, one.value
+    operator = one.operator
+    value = one.value
     expected = "a text" if operator in TEXTS else "a list" if operator in LISTS else ""
     if (operator in TEXTS and not isinstance(value, str)) or (
         operator in LISTS and not isinstance(value, list)

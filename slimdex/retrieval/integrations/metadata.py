@@ -83,7 +83,8 @@ def _type_for(values: Sequence[Any], current: str | None) -> str:
 
 
 def _as_columns(row: Mapping[str, Any], types: Types, columns: Types) -> dict[str, Any]:
-    out, record = dict[str, Any](), dict[str, Any]()
+    out = dict[str, Any]()
+    record = dict[str, Any]()
     for name, value in row.items():
         stored = None
         if value is not None and name in types:

@@ -84,7 +84,9 @@ class Sizes:
     def of(cls, collection: Collection, notes: Sequence[str]) -> Sizes:
         """Sizes of a collection with its effective settings; `notes` are those of its addition."""
         info = collection.info()
-        memory, rows, dim = info["memory"], info["passages"]["rows"], info["dimensions"]
+        memory = info["memory"]
+        rows = info["passages"]["rows"]
+        dim = info["dimensions"]
         words = (info["lexical"] or {}).get("disk_bytes_per_vector", 0)
         ram = round(rows * memory["ram_bytes_per_vector"] + memory["ram_bytes_fixed"])
         return cls(
@@ -153,7 +155,8 @@ class SlimdexIndex(_OneCorpus):
             raise InputError(
                 f"vector_dtype={vector_dtype!r}; expected {' or '.join(STORED_ENDINGS)}"
             )
-        self.settings, self.vector_dtype = settings or Settings(), vector_dtype
+        self.settings = settings or Settings()
+        self.vector_dtype = vector_dtype
         self.sizes: Sizes | None = None
         self._parent = folder
         self._new: list[Matrix] = []  # not in the collection yet
@@ -171,7 +174,8 @@ class SlimdexIndex(_OneCorpus):
             )
         check_vectors(given)
         if self._collection is None:
-            self._dim, self.sizes = given.dim, None
+            self._dim = given.dim
+            self.sizes = None
             self._sample = given.rows(0, min(COMPARED, len(given)))
             self._collection = Collection.create(
                 self._temporary(self._parent) / "vectors.index",
@@ -198,7 +202,8 @@ class SlimdexIndex(_OneCorpus):
         """
         if top_ranked is not None:
             raise InputError(RERANKING)
-        queries, collection = _on_cpu(embeddings), self.build()
+        queries = _on_cpu(embeddings)
+        collection = self.build()
         if collection is None:
             return [[] for _ in queries], [[] for _ in queries]
         queries = as_matrix(queries, dim=self._dim, name="queries", largest=LARGEST)
@@ -215,7 +220,8 @@ class SlimdexIndex(_OneCorpus):
             documents = [Document(name, name) for name in names]  # one without text is not found
             refit = "always" if before else "never"
             added = self._collection.add(documents, vectors=vectors, refit=refit)
-            self.sizes, self._new = Sizes.of(self._collection, added.notes), []
+            self.sizes = Sizes.of(self._collection, added.notes)
+            self._new = []
         return self._collection
 
     def clear(self) -> None:
@@ -310,7 +316,9 @@ class SlimdexSearch(_OneCorpus):
             encoder = open_encoder(str(encoder))
         self.encoder = TransformerEncoder() if encoder is None else as_encoder(encoder)
         self.settings = (settings or Settings()).checked(self.encoder.dim)
-        self.vector_dtype, self.passages, self.lexical = vector_dtype, passages, lexical
+        self.vector_dtype = vector_dtype
+        self.passages = passages
+        self.lexical = lexical
         self._kept = None if folder is None else Path(folder)
         base = meta or meta_of(self.encoder)
         tokens = passage_tokens(passages, self.encoder)
@@ -374,7 +382,8 @@ class SlimdexSearch(_OneCorpus):
             raise InputError(RERANKING)
         if self._collection is None:
             raise InputError("search: no corpus; expected `index` before, for each search")
-        collection, names = self._collection, [str(id) for id in queries["id"]]
+        collection = self._collection
+        names = [str(id) for id in queries["id"]]
         found: Answers = {name: {} for name in names}
         if len(collection) and names:
             texts = _texts(queries)

@@ -28,13 +28,16 @@ from slimdex.indexes.arrays import Rows, contains
 from .weighting import word_bonuses
 from .word_index import ScoredRows
 
-OFF, RRF = "off", "rrf"
+OFF = "off"
+RRF = "rrf"
 AUTO: Final = "auto"
 RRF_K = 60
 """Constant of reciprocal rank fusion, by Cormack et al."""
 FOUND_BY = ("meaning", "words", "both", "name")
 """Ways to find a row, in the results of a search by their places."""
-MEANING, WORDS, NAME = 0, 1, 3
+MEANING = 0
+WORDS = 1
+NAME = 3
 NEAREST = 10
 """Rows of the whole collection that meaning finds, whatever the limit of a search is."""
 FUSIONS = "off, auto, rrf, or a weight from 0 to 1"
@@ -107,7 +110,8 @@ class Candidates(NamedTuple):
         Meaning finds the rows whose cosines are above 0 and among the best `NEAREST` of the whole
         collection, so that a limit or filter changes nothing.
         """
-        out, best = np.full(rows.shape, MEANING), np.sort(self.whole.near.scores)[-NEAREST:]
+        out = np.full(rows.shape, MEANING)
+        best = np.sort(self.whole.near.scores)[-NEAREST:]
         place = np.searchsorted(self.rows, rows[rows >= 0])
         least = best[0] if len(best) else -np.inf
         is_near = (self.cosines[place] >= least) & (self.cosines[place] > 0)
@@ -157,7 +161,12 @@ class Fusion:
             scores += _reciprocal_ranks(candidates.rows, words.rows)
         elif isinstance(self.weight, str):
             scores = candidates.cosines + word_bonuses(
-                candidates.bm25, candidates.cosines, near, words, mean, total
+                bm25=candidates.bm25,
+                cosines=candidates.cosines,
+                near=near,
+                words=words,
+                mean=mean,
+                total=total,
             )
             nearest = float(near.scores.max(initial=mean))
             scores += (1 - nearest) * candidates.rare
@@ -201,7 +210,8 @@ def _spread(
 
 def _reciprocal_ranks(rows: Rows, best: Rows) -> NDArray[np.float64]:
     """Reciprocal ranks (n,) of sorted rows among the best, best first; 0 for others."""
-    out, is_present = np.zeros(len(rows)), contains(rows, best)
+    out = np.zeros(len(rows))
+    is_present = contains(rows, best)
     out[np.searchsorted(rows, best[is_present])] = (1 / (RRF_K + 1 + np.arange(len(best))))[
         is_present
     ]

@@ -299,7 +299,8 @@ def _split(part: str) -> Iterator[str]:
     for match in UNSPACED.finditer(part):
         if between := part[end : match.start()]:
             yield from _with_humps(between)
-        run, end = match[0], match.end()
+        run = match[0]
+        end = match.end()
         yield from (run[i : i + 2] for i in range(max(len(run) - 1, 1)))
     if rest := part[end:]:
         yield from _with_humps(rest)

@@ -65,7 +65,8 @@ def word_bonuses(
     """
     if not len(words.rows):
         return np.zeros(len(bm25))
-    best, unit = float(words.scores[0]), max(1 - mean, LEAST_COSINE)
+    best = float(words.scores[0])
+    unit = max(1 - mean, LEAST_COSINE)
     floor_rank = min(FLOOR_RANK, max(2, total // 2))
     floor = float(words.scores[floor_rank - 1]) if len(words.rows) >= floor_rank else 0.0
     above = np.maximum(bm25.astype(np.float64) - floor, 0)

@@ -98,7 +98,8 @@ class WordIndex:
     """
 
     def __init__(self, path: Path, index: Any) -> None:
-        self.path, self._index = path, index
+        self.path = path
+        self._index = index
         self._sizes = [(each.path, each.stat().st_size) for each in os.scandir(path)]
         self._searcher = index.searcher()
 
@@ -193,7 +194,8 @@ class WordIndex:
         named = np.concatenate(
             [np.empty(0, np.int64), *(self._searched(name, MOST_NAMED).rows for name in names)]
         )
-        query, ask = self._query(idfs, names if len(named) else []), k
+        query = self._query(idfs, names if len(named) else [])
+        ask = k
         while True:
             hits = self._searched(query, ask)
             kept = np.ones(len(hits.rows), dtype=bool)
@@ -202,7 +204,8 @@ class WordIndex:
             if kept.sum() >= k or len(hits.rows) < ask:
                 best = hits.rows[kept][:k]
                 named = best[contains(np.sort(named), best)]
-                scores, ideal = hits.scores[kept][:k], sum(idfs.values())
+                scores = hits.scores[kept][:k]
+                ideal = sum(idfs.values())
                 rare = self._rare(RareWords.of(text, counts, idfs, len(self)), best, scores)
                 return ScoredRows(scores, best, named, ideal, rare)
             ask = min(8 * ask, len(self) + 1)
@@ -213,7 +216,9 @@ class WordIndex:
         """Bonuses of the rare words of rows (n,), which have these scores by BM25."""
         if not words.idfs:
             return np.zeros(len(rows))
-        schema, query, should = self._index.schema, _tantivy().Query, _tantivy().Occur.Should
+        schema = self._index.schema
+        query = _tantivy().Query
+        should = _tantivy().Occur.Should
         terms = [
             (should, query.const_score_query(query.term_query(schema, STEMS, word), idf))
             for word, idf in words.idfs.items()
@@ -249,7 +254,8 @@ class WordIndex:
 
     def _names(self, text: str) -> list[Any]:
         """Queries for the names that equal a text, or if it occurs nowhere, nearly do."""
-        query, schema = _tantivy().Query, self._index.schema
+        query = _tantivy().Query
+        schema = self._index.schema
         if forms := [form for form in name_forms(text) if self._count(NAME, form)]:
             return [query.term_query(schema, NAME, form, "basic") for form in forms]
         form = misspelt_form(text)
@@ -258,7 +264,9 @@ class WordIndex:
         return [query.fuzzy_term_query(schema, NAME, form, 1)]
 
     def _query(self, words: Iterable[str], names: list[Any]) -> Any:
-        query, schema, should = _tantivy().Query, self._index.schema, _tantivy().Occur.Should
+        query = _tantivy().Query
+        schema = self._index.schema
+        should = _tantivy().Occur.Should
         terms = [query.term_query(schema, STEMS, word, "freq") for word in words]
         terms += [query.boost_query(name, NAME_BOOST) for name in names]
         return query.boolean_query([(should, term) for term in terms])

@@ -34,7 +34,8 @@ def cross_fitted(measured: NDArray[np.float64]) -> NDArray[np.float64]:
     [0.0, 0.0]
     """
     half = len(measured) // 2
-    first, last = measured[:half], measured[half:]
+    first = measured[:half]
+    last = measured[half:]
     return np.concatenate([first[:, best_option(last)], last[:, best_option(first)]])
 
 

@@ -207,14 +207,16 @@ def deep(
     """
     limits = [limit + more for limit in LIMITS if limit + more < depth]
     searches = [(search, limit) for limit in (*limits, depth)] + ([beyond] if beyond else [])
-    values, rows = list[float](), list[int]()
+    values = list[float]()
+    rows = list[int]()
     for ranking, count in searches:
         scores, found = ranking(count)
         is_new = (found[0] >= 0) & ~np.isin(found[0], rows)
         added = scores[0][is_new].astype(np.float64)
         if values and len(added):
             added += min(0.0, values[-1] - STEP - float(added[0]))
-        values, rows = values + added.tolist(), rows + found[0][is_new].tolist()
+        values = values + added.tolist()
+        rows = rows + found[0][is_new].tolist()
     last = searches[-1][1]
     return values[:last], rows[:last]
 
@@ -268,7 +270,8 @@ def times_to_documents(
     ]
     requests = [replace(request, hybrid=hybrid) for request in requests]
     calls = [partial(index.read, find, request, index.encoder_of) for request in requests]
-    start, found = "vector" if is_vector else "text", latency(seconds_on_one_thread(calls))
+    start = "vector" if is_vector else "text"
+    found = latency(seconds_on_one_thread(calls))
     return {f"{start}_to_documents_{name}": ms for name, ms in found.items()}
 
 
@@ -296,7 +299,8 @@ def _side_by_side(
     """Report the measures without labels; also return both sides' answers without own rows (q, w),
     and the agreement in the index's own metric by query."""
     own = own[:, (own >= 0).any(axis=0)]
-    dropping, exact_search = own.shape[1], ExactSearch(index)
+    dropping = own.shape[1]
+    exact_search = ExactSearch(index)
     searches = [partial(nearest_of, index, vector[None]) for vector in vectors]
     count = depth + dropping
     calls = [partial(exact_search, vector[None], count) for vector in vectors]
@@ -363,7 +367,8 @@ class ExactSearch:
 
     def __init__(self, index: Index) -> None:
         snapshot = index.snapshot
-        self._live, self._rows = snapshot.searchable_rows(), snapshot.document_rows
+        self._live = snapshot.searchable_rows()
+        self._rows = snapshot.document_rows
         vectors = snapshot.vectors()
         self._index = FaissIndex(FLAT, vectors.dim)
         for part in batches(len(self._live)):
@@ -395,18 +400,22 @@ def _own_metric_rows(index: Index, queries: Matrix, k: int) -> Rows:
     disk for each batch of queries.
     """
     snapshot = index.snapshot
-    reduced_index, live = snapshot.index, snapshot.searchable_rows()
+    reduced_index = snapshot.index
+    live = snapshot.searchable_rows()
 
     def nearest(queries: Matrix, k: int) -> tuple[Matrix, Rows]:
         if reduced_index.metric is not None:
             return reduced_index.metric.nearest(queries, k, live)
-        shorten, vectors = partial(reduced, reduced_index.reducer), reduced_index.vectors
-        short, chunks = shorten(queries), (live[part] for part in batches(len(live)))
+        shorten = partial(reduced, reduced_index.reducer)
+        vectors = reduced_index.vectors
+        short = shorten(queries)
+        chunks = (live[part] for part in batches(len(live)))
         scored = ((product(short, shorten(vectors.take(rows)).T), rows) for rows in chunks)
         return best_of(scored, len(short), k)
 
     parts = [queries[part] for part in batches(len(queries), QUERIES_TOGETHER)]
-    rows, total = snapshot.document_rows, len(live)
+    rows = snapshot.document_rows
+    total = len(live)
     return np.concatenate([best_documents(nearest, part, k, rows, total)[1] for part in parts])
 
 

@@ -72,7 +72,8 @@ class Drift:
 
 def drift(state: State, index: ReducedIndex, moments: Moments, hidden: Rows) -> Drift:
     """Measure the drift of a committed state, with the moments of the live documents."""
-    then, live = state.fit, without(np.arange(len(index)), hidden)
+    then = state.fit
+    live = without(np.arange(len(index)), hidden)
     first = int(np.searchsorted(live, then.get("rows", 0)))
     best = None
     if state.settings is not None and moments.n and isinstance(index.reducer, Linear):
@@ -158,7 +159,9 @@ def health(index: Index, snapshot: Snapshot, sample: int) -> dict[str, Any]:
     if sample < 1:
         raise InputError(f"sample={sample}; expected 1 or more queries")
     snapshot.opened()  # which stays readable
-    state, vectors, hidden = snapshot.state, snapshot.index, snapshot.hidden
+    state = snapshot.state
+    vectors = snapshot.index
+    hidden = snapshot.hidden
     moments = snapshot.moments()
     figures = drift(state, vectors, moments, hidden)
     certificate = state.certificate
@@ -223,7 +226,9 @@ def _refitted(
 
 def _advice(path: Path, figures: Drift, report: dict[str, Any]) -> list[str]:
     """Advice with figures; empty if there is nothing to gain."""
-    now, certified, refit = report["agreement"], report["certified"], report["refit"]
+    now = report["agreement"]
+    certified = report["certified"]
+    refit = report["refit"]
     standing = f"agreement@10 is {now['estimate']:.3f}, at least {now['bound']:.3f}"
     if report["verdict"] == "holds":
         standing = f"the certified {certified:.4g} holds, so nothing has to be done; {standing}"

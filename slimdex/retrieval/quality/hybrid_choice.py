@@ -94,5 +94,6 @@ def fused_orders(snapshot: Snapshot, query: Matrix, text: str) -> tuple[Rows, Ro
     near = found.order(found.cosines)
     words = found.order(found.bm25)
     fused = [found.rows[found.order(fusion.scores(found))] for fusion in FUSIONS]
-    near, words = near[found.is_near[near]], words[found.bm25[words] > 0]
+    near = near[found.is_near[near]]
+    words = words[found.bm25[words] > 0]
     return found.rows[near], found.rows[words], fused

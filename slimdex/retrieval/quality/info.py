@@ -28,8 +28,12 @@ FIXED_S = 1.0
 
 def facts(snapshot: Snapshot) -> dict[str, Any]:
     """The report of `Collection.info`, in JSON values."""
-    path, state, index = snapshot.path, snapshot.state, snapshot.index
-    rows, proved, new = snapshot.document_rows, state.certificate, state.replacement
+    path = snapshot.path
+    state = snapshot.state
+    index = snapshot.index
+    rows = snapshot.document_rows
+    proved = state.certificate
+    new = state.replacement
     probes = index.index.probes
     lists = {} if probes is None else {"lists_probed": probes[0], "lists": probes[1]}
     said = proved and proved.said(state.settings, snapshot.searchable_count, snapshot.noun)
@@ -37,6 +41,8 @@ def facts(snapshot: Snapshot) -> dict[str, Any]:
     share = read / tokens if tokens else 1.0
     cut = len(cut_documents)
     words = word_bytes(snapshot)
+
+    # The report.
     return {
         "path": str(path),
         "documents": len(snapshot),
@@ -76,7 +82,8 @@ def memory(snapshot: Snapshot) -> dict[str, float]:
 
     On disk, vectors and derived files count, documents do not.
     """
-    index, state = snapshot.index, snapshot.state
+    index = snapshot.index
+    state = snapshot.state
     vectors = state.used_names - (state.lines.names if state.lines else set())
     disk = sum(size(snapshot.path / name) for name in vectors - {state.words})
     return {
@@ -111,7 +118,8 @@ def fit_advice(snapshot: Snapshot) -> list[str]:
 
 def kind_advice(snapshot: Snapshot) -> list[str]:
     """A message if `auto` would choose another kind for this number of documents."""
-    state, count = snapshot.state, snapshot.searchable_count
+    state = snapshot.state
+    count = snapshot.searchable_count
     better = by_size(count).name
     if state.settings is None or state.requested.kind != AUTO:
         return []

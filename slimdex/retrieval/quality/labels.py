@@ -107,7 +107,8 @@ def with_labels(
 def labelled_queries(snapshot: Snapshot, asked: Asked) -> list[Judged]:
     """Return the queries that have labels; raises `InputError` as `with_labels` does."""
     assert asked.labels is not None
-    ids, gone = snapshot.store.ids_by_row(snapshot.state.rows), set(snapshot.hidden.tolist())
+    ids = snapshot.store.ids_by_row(snapshot.state.rows)
+    gone = set(snapshot.hidden.tolist())
     # The first passage represents a document that is cut.
     rows = {id: row for row, id in reversed([*enumerate(ids)]) if row not in gone}
     out = []

@@ -101,7 +101,8 @@ def chosen_metric(
     rng: np.random.Generator | None = None,
 ) -> Choice:
     """Choose (beta, gamma): by enough labels, otherwise the default for all but raw encoders."""
-    rng, encoder = rng or np.random.default_rng(0), index.query_encoder
+    rng = rng or np.random.default_rng(0)
+    encoder = index.query_encoder
     live = snapshot.searchable_rows()
     sample = np.sort(rng.choice(live, min(len(live), COMPARED_ON), replace=False))
     if asked is not None and asked.labels and encoder is not None:

@@ -32,7 +32,8 @@ from .labels import Asked, Judged, labelled_queries, ndcg
 from .query_pools import dropped, encoded
 from .recall_trials import ERROR
 
-STAY, ENCODE = "stay", "encode again"
+STAY = "stay"
+ENCODE = "encode again"
 SECONDS_AN_HOUR = 3600
 MOST_QUERIES = 500
 FEWEST_SAMPLED = 10
@@ -40,10 +41,8 @@ MOST_SAMPLED, LEAST_SAMPLED, SAMPLED_SHARE = 10_000, 2_000, 0.05
 """Default sample: 5% of the documents, but between these."""
 RANKED_ROWS = 100
 """Rows that are read to find ten documents of several passages."""
-MADE_OF_SENTENCES, LABELLED = (
-    "half of the words of a sentence, its document to find",
-    "queries with labels",
-)
+MADE_OF_SENTENCES = "half of the words of a sentence, its document to find"
+LABELLED = "queries with labels"
 
 Values = NDArray[np.float64]
 """nDCG@10 of each query (q,)."""
@@ -86,19 +85,41 @@ def migrate(
     vectors, seconds = sample.encoded(snapshot, encoder)
     new = sample.judged(snapshot, encoded(encoder, texts), vectors, Moments.of_rows(vectors))
     hours = seconds * len(snapshot.searchable_rows()) / SECONDS_AN_HOUR
-    options, gain, gain_bound = list[Option](), None, None
-    advice, why = ENCODE, "the index has no encoder that can be loaded"
+    options = list[Option]()
+    gain = None
+    gain_bound = None
+    advice = ENCODE
+    why = "the index has no encoder that can be loaded"
     if (present := _own_encoder(index)) is not None:
         vectors = snapshot.index.vectors.take(sample.searched)
         old = sample.judged(snapshot, encoded(present, texts), vectors, snapshot.moments())
-        gain, gain_bound = float((new - old).mean()), gain_of(new, old)
+        gain = float((new - old).mean())
+        gain_bound = gain_of(new, old)
         options = [Option(STAY, float(old.mean()), betting_bound(old, ERROR))]
-        advice, why = STAY, "encoding again shows no proved gain"
+        advice = STAY
+        why = "encoding again shows no proved gain"
         if gain_bound > 0:
-            advice, why = ENCODE, f"gains at least {100 * gain_bound:.1f} nDCG@10 over staying"
+            advice = ENCODE
+            why = f"gains at least {100 * gain_bound:.1f} nDCG@10 over staying"
     bound = betting_bound(new, ERROR)
-    options.append(Option(ENCODE, float(new.mean()), bound, gain, gain_bound, hours))
-    return Migration(options, advice, why, len(sample.searched), sample.pool, len(texts))
+    options.append(
+        Option(
+            name=ENCODE,
+            estimate=float(new.mean()),
+            bound=bound,
+            gain=gain,
+            gain_bound=gain_bound,
+            hours=hours,
+        )
+    )
+    return Migration(
+        options=options,
+        advice=advice,
+        why=why,
+        searched=len(sample.searched),
+        pool=sample.pool,
+        queries=len(texts),
+    )
 
 
 def _own_encoder(index: Index) -> Encoder | None:
@@ -134,7 +155,8 @@ class Sample:
 
         Raises `InputError` if there are too few documents, or none has a label.
         """
-        rng, live = np.random.default_rng(0), snapshot.searchable_rows()
+        rng = np.random.default_rng(0)
+        live = snapshot.searchable_rows()
         if count is None:
             count = min(MOST_SAMPLED, max(LEAST_SAMPLED, round(SAMPLED_SHARE * len(live))))
         if (most := min(count, len(live))) < FEWEST_SAMPLED:
@@ -143,12 +165,14 @@ class Sample:
                 f"{FEWEST_SAMPLED} or more"
             )
         if asked is not None and asked.labels:
-            pool, queries = LABELLED, labelled_queries(snapshot, asked)
+            pool = LABELLED
+            queries = labelled_queries(snapshot, asked)
             order = rng.permutation(len(queries))[:MOST_QUERIES]
             queries = [queries[i] for i in order.tolist()]
         else:
             # drawn with replacement, so that the queries are independent
-            pool, rows = MADE_OF_SENTENCES, rng.choice(live, MOST_QUERIES)
+            pool = MADE_OF_SENTENCES
+            rows = rng.choice(live, MOST_QUERIES)
             firsts = snapshot.document_rows.documents(rows).tolist()
             pairs = zip(snapshot.texts(rows), firsts, strict=True)
             queries = [Judged(dropped(text, rng), {row: 1}) for text, row in pairs if text.strip()]
@@ -162,7 +186,8 @@ class Sample:
     def encoded(self, snapshot: Snapshot, encoder: Encoder) -> tuple[Matrix, float]:
         """Encode the searched rows; returns vectors in their order, and seconds for each."""
         texts = snapshot.contents(self.searched, encoder)
-        start, did = perf_counter(), reporting("encoding a sample", len(texts))
+        start = perf_counter()
+        did = reporting("encoding a sample", len(texts))
         vectors, _ = encoded_documents(encoder, texts, encoder.dim, did)
         return vectors, (perf_counter() - start) / len(texts)
 

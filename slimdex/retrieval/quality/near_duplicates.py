@@ -134,7 +134,8 @@ def _joined(snapshot: Snapshot, min_score: float) -> tuple[Rows, Rows, NDArray[n
 def _join(pairs: Pairs, owners: Rows, scores: NDArray[np.float32]) -> None:
     """Let documents join the first kept ones, in place."""
     for each in np.lexsort((pairs.second, pairs.first)).tolist():
-        kept, other = pairs.first[each], pairs.second[each]
+        kept = pairs.first[each]
+        other = pairs.second[each]
         if owners[kept] < 0 and owners[other] < 0:
             owners[other], scores[other] = kept, pairs.scores[each]
 
@@ -143,7 +144,8 @@ class Comparison:
     """Compares the documents of a snapshot that have text, numbered from 0 by their first rows."""
 
     def __init__(self, snapshot: Snapshot, least: float) -> None:
-        self._vectors, self._least = snapshot.index.vectors, least
+        self._vectors = snapshot.index.vectors
+        self._least = least
         self._rows = snapshot.searchable_rows()
         documents = snapshot.document_rows.documents(self._rows)
         self.firsts, starts, self._document, self._counts = np.unique(
@@ -164,10 +166,13 @@ class Comparison:
         """Near-duplicates among some documents and others, the earlier of each pair first."""
         left, right = self._possible(self._places(some), self._places(others))
         earlier = self._document[left] < self._document[right]
-        left, right = left[earlier], right[earlier]
+        left = left[earlier]
+        right = right[earlier]
         scores = self._cosines(left, right)
         near = scores >= self._least - EQUAL
-        left, right, scores = left[near], right[near], scores[near]
+        left = left[near]
+        right = right[near]
+        scores = scores[near]
         if len(self._rows) == len(self.firsts):
             return Pairs(left, right, scores)
         return self._of_documents(left, right, scores)
@@ -180,7 +185,8 @@ class Comparison:
 
     def _possible(self, some: Rows, others: Rows) -> tuple[Rows, Rows]:
         """Pairs of places whose cosine may reach the least score."""
-        left, right = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+        left = [np.empty(0, np.int64)]
+        right = [np.empty(0, np.int64)]
         for part in batches(len(some), ROWS_TOGETHER):
             short = self._short[some[part]]
             for against in batches(len(others), ROWS_AGAINST):
@@ -212,7 +218,8 @@ class Comparison:
         """Pairs in which all rows of one document have a match, and the lowest best score."""
         order = np.lexsort((-scores, places, pairs))
         is_best = np.ones(len(order), dtype=bool)
-        sorted_pairs, sorted_places = pairs[order], places[order]
+        sorted_pairs = pairs[order]
+        sorted_places = places[order]
         is_best[1:] = np.diff(sorted_pairs) != 0
         is_best[1:] |= np.diff(sorted_places) != 0
         best = order[is_best]

@@ -73,7 +73,9 @@ def document_queries(snapshot: Snapshot, encoder: Encoder | None, rng: np.random
         raise InputError(f"{snapshot.path}: {count_live} documents; at least 3 are needed")
     if encoder is None:
         take = snapshot.index.vectors.take
-        return lambda count: _averaged(VECTORS, snapshot, live, count, rng, take)
+        return lambda count: _averaged(
+            name=VECTORS, snapshot=snapshot, live=live, count=count, rng=rng, vectors=take
+        )
     live = _of_short_documents(snapshot, live)
 
     def mixed(count: int) -> Pool:
@@ -83,10 +85,16 @@ def document_queries(snapshot: Snapshot, encoder: Encoder | None, rng: np.random
             asked.extend(dropped(text, rng) for text in snapshot.texts(rows))
             return encoded(encoder, asked)
 
-        return replace(_averaged(MIXED, snapshot, live, count, rng, words), texts=asked)
+        return replace(
+            _averaged(
+                name=MIXED, snapshot=snapshot, live=live, count=count, rng=rng, vectors=words
+            ),
+            texts=asked,
+        )
 
     def cloze(count: int) -> Pool:
-        own, asked = list[int](), list[str]()
+        own = list[int]()
+        asked = list[str]()
         while len(own) < count:  # at least one in two has several sentences
             rows = rng.choice(live, count)
             for row, text in zip(rows.tolist(), snapshot.texts(rows), strict=True):

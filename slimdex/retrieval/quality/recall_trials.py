@@ -97,7 +97,8 @@ class Trials:
     """
 
     def __init__(self, snapshot: Snapshot, moments: Moments, folder: Path) -> None:
-        self.snapshot, self.moments = snapshot, moments
+        self.snapshot = snapshot
+        self.moments = moments
         self.vectors: VectorFile = snapshot.index.vectors
         self.hidden = snapshot.hidden
         self.live = without(np.arange(len(self.vectors)), self.hidden)
@@ -126,7 +127,14 @@ class Trials:
         found = np.where(found >= 0, sample[found], -1)
         if weight == 1:
             return ranks_of(found, truth, pool.own, most)
-        return ranks_of(found, truth, pool.own, most, contains(self._drawn(), found), weight)
+        return ranks_of(
+            found=found,
+            truth=truth,
+            own=pool.own,
+            most=most,
+            drawn=contains(self._drawn(), found),
+            weight=weight,
+        )
 
     def built(self, settings: Settings) -> ReducedIndex:
         """Build an index of all rows as `reduce` would, with codes only in memory."""
@@ -243,7 +251,8 @@ def best_of_each(chunks: Iterator[tuple[Matrix, Rows]], queries: int, k: int) ->
     scores = np.full((queries, k), -np.inf, dtype=np.float32)
     rows = np.full((queries, k), -1, dtype=np.int64)
     for new_scores, new_rows in chunks:
-        both, both_rows = np.hstack([scores, new_scores]), np.hstack([rows, new_rows])
+        both = np.hstack([scores, new_scores])
+        both_rows = np.hstack([rows, new_rows])
         order = np.argsort(-both, axis=1, kind="stable")[:, :k]
         scores = np.take_along_axis(both, order, axis=1)
         rows = np.take_along_axis(both_rows, order, axis=1)

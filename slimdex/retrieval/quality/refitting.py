@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 REFIT = ("auto", "never", "always")
 """Actions of an addition on an outdated fit."""
 WORTH = 10
-"""Longest automatic refit, in times as long as the addition: the next one comes when the documents
-have doubled again."""
+"""A refit runs by itself if it takes at most this many times as long as the addition. The next one
+comes when the documents have doubled again."""
 
 
 def check_refit(refit: str) -> None:
@@ -37,10 +37,11 @@ def check_refit(refit: str) -> None:
         raise InputError(f"refit={refit!r}; expected {', '.join(REFIT[:-1])} or {REFIT[-1]}")
 
 
-def settled(index: Index, refit: str, add: Callable[[], Added]) -> Added:
+def add_then_refit(index: Index, refit: str, add: Callable[[], Added]) -> Added:
     """Add documents, and then refit or advise it, as `refit` says: see `Collection.add`."""
     check_refit(refit)
-    before, start = index.snapshot.searchable_count, perf_counter()
+    before = index.snapshot.searchable_count
+    start = perf_counter()
     added = add()
     if not added.documents:
         return added
@@ -48,22 +49,23 @@ def settled(index: Index, refit: str, add: Callable[[], Added]) -> Added:
     return replace(added, notes=[*added.notes, *notes], refitted=refitted)
 
 
-def add_settled(
+def add_documents_then_refit(
     index: Index,
     documents: Any,
     vectors: GivenVectors | ArrayLike | None = None,
     refit: str = "auto",
 ) -> Added:
     """Add documents, as `Collection.add` does; the caller reports the notes."""
-    return settled(index, refit, lambda: add_documents(index, documents, vectors))
+    return add_then_refit(index, refit, lambda: add_documents(index, documents, vectors))
 
 
-def sync_settled(index: Index, sources: AskedSources, refit: str) -> Added:
+def sync_then_refit(index: Index, sources: AskedSources, refit: str) -> Added:
     """Sync with sources and remember them, as `Collection.sync` does; with the sources' notes."""
-    notes, began = list[str](), time()
+    notes = list[str]()
+    began = time()
     with listening(note=notes.append):
         opened = sources.opened()
-        done = settled(index, refit, lambda: sync(index, opened))
+        done = add_then_refit(index, refit, lambda: sync(index, opened))
     remember_sources(index.path, sources, index.state.origins, began)
     return replace(done, notes=[*notes, *done.notes])
 
@@ -84,8 +86,10 @@ def after_addition(
     if snapshot.state.fit["rows"] == snapshot.state.rows:  # the addition was a fit
         return [], False
     notes = kind_advice(snapshot)
-    count, fitted = snapshot.searchable_count, max(snapshot.state.fitted, 1)
-    then, now = max(before - 1, 0) // fitted, (count - 1) // fitted
+    count = snapshot.searchable_count
+    fitted = max(snapshot.state.fitted, 1)
+    then = max(before - 1, 0) // fitted
+    now = (count - 1) // fitted
     has_doubled = now.bit_length() > then.bit_length()
     is_due = is_outgrown(snapshot) and has_doubled
     if not count or (refit != "always" and not is_due):

@@ -55,11 +55,13 @@ class SettingsGrid:
     def __init__(
         self, trials: Trials, cell: Cell, with_lists: bool = False, grid: Grid = GRID
     ) -> None:
-        self.trials, self.cell = trials, cell
+        self.trials = trials
+        self.cell = cell
         self.rescorer = Rescorer.fit(trials.moments, *cell)
         most = max(FEWEST_LIMIT, len(trials.live) // ONE_ROW_IN)
         self.counts = [count for count in CANDIDATES if count <= most]
-        self._grid, self._with_lists = grid, with_lists and len(trials.live) >= LISTS_ROWS
+        self._grid = grid
+        self._with_lists = with_lists and len(trials.live) >= LISTS_ROWS
 
     @cached_property
     def options(self) -> list[Settings]:
@@ -89,7 +91,8 @@ class SettingsGrid:
 
     def least_ram(self, settings: Settings) -> int:
         """Bytes of codes, reducer and metric, without codebooks."""
-        trials, k = self.trials, settings.k
+        trials = self.trials
+        k = settings.k
         assert k is not None
         row = FaissIndex(kind_named(settings.kind), k, len(trials.vectors)).row_nbytes
         return round(row * len(trials.vectors)) + 4 * k * trials.vectors.dim + self.rescorer.nbytes
@@ -107,8 +110,13 @@ class SettingsSearch:
         choosing: Pool,
         proving: Proving,
     ) -> None:
-        self.trials, self.target, self.choice, self.grid = trials, target, choice, grid
-        self.choosing, self.proving, self.counts = choosing, proving, grid.counts
+        self.trials = trials
+        self.target = target
+        self.choice = choice
+        self.grid = grid
+        self.choosing = choosing
+        self.proving = proving
+        self.counts = grid.counts
         self.truth = trials.exact(choosing, grid.rescorer)
         self.limits = list[tuple[str, float, str]]()  # attribute of `Tried`, its limit, and words
         if target.ram is not None:
@@ -124,7 +132,8 @@ class SettingsSearch:
 
     def run(self) -> Tuning:
         """Try settings, cheapest first, until one is proved."""
-        ram, options = self.target.ram, self.grid.options
+        ram = self.target.ram
+        options = self.grid.options
         affordable = [o for o in options if ram is None or self.grid.least_ram(o) <= ram]
         for option in affordable:
             if (proved := self._proved(option)) is not None:
@@ -198,8 +207,9 @@ class SettingsSearch:
         return [count for count in self.counts if count < self.too_many.get(option.kind, NO_LIMIT)]
 
     def _more_ranks(self, index: ReducedIndex, ranks: Ranks) -> Ranks:
-        """The ranks of the proving queries, of which some are known."""
-        new, pool = slice(len(ranks), None), self.proving.pool
+        """Return the ranks of all proving queries; those of the first ones are known."""
+        new = slice(len(ranks), None)
+        pool = self.proving.pool
         assert pool is not None
         found = self.trials.ranks(index, pool.part(new), self.proving.truth[new], self.counts[-1])
         return np.concatenate([ranks, found])
@@ -241,13 +251,13 @@ class SettingsSearch:
         shares, seconds = self.trials.found(index, self.choosing, self.truth)
         timed = np.array(seconds[-TIMED:]) * 1e3
         return Tried(
-            settings,
-            index.nbytes,
-            float(shares.mean()),
-            betting_bound(shares, ERROR),
-            len(shares),
-            float(np.percentile(timed, 50)),
-            float(np.percentile(timed, 99)),
+            settings=settings,
+            ram=index.nbytes,
+            estimate=float(shares.mean()),
+            bound=betting_bound(shares, ERROR),
+            queries=len(shares),
+            p50_ms=float(np.percentile(timed, 50)),
+            p99_ms=float(np.percentile(timed, 99)),
         )
 
     def _over(self, tried: Tried) -> str | None:
@@ -270,21 +280,22 @@ class SettingsSearch:
 
     def _certificate(self, index: ReducedIndex, settings: Settings) -> Certificate | None:
         """Certify the target by the search that users get, with all proving queries."""
-        proving, pool = self.proving, self.proving.pool
+        proving = self.proving
+        pool = self.proving.pool
         assert pool is not None
         index.asked_candidates = settings.candidates
         shares, _ = self.trials.found(index, pool, proving.truth)
         if (bound := proving.bound(shares, self.place)) < self.target.agreement:
             return None
         return Certificate(
-            settings,
-            float(shares.mean()),
-            bound,
-            ERROR,
-            pool.name,
-            len(pool),
-            len(self.trials.live),
-            self.target.agreement,
+            settings=settings,
+            estimate=float(shares.mean()),
+            bound=bound,
+            error=ERROR,
+            pool=pool.name,
+            queries=len(pool),
+            rows=len(self.trials.live),
+            target=self.target.agreement,
         )
 
     def _result(
@@ -294,13 +305,24 @@ class SettingsSearch:
         lacking: str | None = None,
     ) -> Tuning:
         tried = [*self.tried, chosen] if chosen else self.tried
-        rows, noun = len(self.trials.live), self.trials.snapshot.noun
+        rows = len(self.trials.live)
+        noun = self.trials.snapshot.noun
         why = self.choice.why
-        return Tuning(self.target, rows, noun, why, tried, chosen, certificate, lacking)
+        return Tuning(
+            target=self.target,
+            rows=rows,
+            noun=noun,
+            metric=why,
+            tried=tried,
+            chosen=chosen,
+            certificate=certificate,
+            lacking=lacking,
+        )
 
     def _lacking(self) -> str:
         """Explain which target was missed, name the best setting, and say what would prove it."""
-        target, said = self.target, f"an agreement of {self.target.agreement:g} is not proved"
+        target = self.target
+        said = f"an agreement of {self.target.agreement:g} is not proved"
         if self.limits:
             said += f" within {' and '.join(text for _, _, text in self.limits)}"
         if within := self._within():

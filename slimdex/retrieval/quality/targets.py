@@ -192,8 +192,10 @@ class Proving:
     def __init__(
         self, agreement: float, available: int, draw: Draw, exact: Callable[[Pool], Rows]
     ) -> None:
-        self.agreement, self.stages = agreement, stages(available)
-        self._draw, self._exact = draw, exact
+        self.agreement = agreement
+        self.stages = stages(available)
+        self._draw = draw
+        self._exact = exact
         self.pool: Pool | None = None
         self.truth: Rows = np.empty((0, NEAREST), dtype=np.int64)
 

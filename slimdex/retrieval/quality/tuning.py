@@ -71,7 +71,8 @@ def _searched(index: Index, snapshot: Snapshot, target: Target, asked: Asked | N
     if asked is not None and not index.can_encode:
         raise InputError("this index has no encoder at hand; expected no text queries")
     few = _too_few(target, asked)
-    count, dim = snapshot.searchable_count, snapshot.index.vectors.dim
+    count = snapshot.searchable_count
+    dim = snapshot.index.vectors.dim
     if count < FEWEST_A_DIMENSION * dim:
         raise InputError(
             f"{count:,} {snapshot.noun} of {dim} dimensions; expected "
@@ -88,7 +89,15 @@ def _searched(index: Index, snapshot: Snapshot, target: Target, asked: Asked | N
         exact = partial(trials.exact, rescorer=grid.rescorer)
         proofs = Proving(target.agreement, proving, draw, exact)
         return replace(
-            SettingsSearch(trials, target, choice, grid, choosing, proofs).run(), asked=few
+            SettingsSearch(
+                trials=trials,
+                target=target,
+                choice=choice,
+                grid=grid,
+                choosing=choosing,
+                proving=proofs,
+            ).run(),
+            asked=few,
         )
 
 

@@ -58,7 +58,8 @@ def find(
     Raises `InputError` for an unfinished build, if `where` is invalid, or if there is no lexical
     index to fuse with.
     """
-    state, texts = snapshot.state, request.texts or ()
+    state = snapshot.state
+    texts = request.texts or ()
     rows = rows_for(snapshot, request)
     vectors = vectors_of(request, lambda: encoder_of(state), state.epoch)
     wholes = rows.whole(texts, vectors) if rows.fusion else []
@@ -100,7 +101,8 @@ def nearest_documents(snapshot: Snapshot, request: SearchRequest) -> tuple[Matri
 
     `compact` renumbers rows.
     """
-    rows, vectors = IndexRows.of(snapshot, request), request.query_vectors
+    rows = IndexRows.of(snapshot, request)
+    vectors = request.query_vectors
     wholes = rows.whole(request.texts or (), vectors) if rows.fusion else []
     scores, found, _ = nearest(rows, request, vectors, wholes)
     return scores, snapshot.document_rows.documents(found)
@@ -168,9 +170,11 @@ def nearest(
     Each row is the best of its document; grouped by passage, a document may have several. The
     cosines are padded with -inf, and the rows with -1. A fusion requires the `wholes` of queries.
     """
-    count, k = len(vectors), request.limit
+    count = len(vectors)
+    k = request.limit
     best = BestRows(count, k) if request.group_by == PASSAGE else rows.best(count, k)
-    fusion, joined = rows.fusion, dict[int, Candidates]()
+    fusion = rows.fusion
+    joined = dict[int, Candidates]()
     while not best.is_complete:
         queries = vectors[best.left]
         if fusion is None:
@@ -241,8 +245,12 @@ class BestRows:
         total: int = 0,
         least: int = 0,
     ) -> None:
-        self._documents, self._total, self._k = documents, total, min(k, total)
-        self.left, self.ask, self.is_complete = np.arange(queries), k, False
+        self._documents = documents
+        self._total = total
+        self._k = min(k, total)
+        self.left = np.arange(queries)
+        self.ask = k
+        self.is_complete = False
         if documents is not None:
             self.ask = max(FIRST * self._k, least)
             self.scores: Matrix = np.full((queries, self._k), -np.inf, dtype=np.float32)
@@ -251,7 +259,9 @@ class BestRows:
     def add(self, scores: Matrix, rows: Rows) -> None:
         """Add what was found for the queries left, (q, n) best first, padded."""
         if self._documents is None:
-            self.scores, self.rows, self.is_complete = scores, rows, True
+            self.scores = scores
+            self.rows = rows
+            self.is_complete = True
             return
         is_best = best_of_documents(self._documents(rows))
         best = compacted(scores, rows, is_best, self._k)
@@ -260,7 +270,8 @@ class BestRows:
             self.is_complete = True  # no rows are left
             return
         self.left = self.left[(is_best.sum(axis=1) < self._k) & (rows[:, -1] >= 0)]
-        self.ask, self.is_complete = self.ask * MORE, not len(self.left)
+        self.ask = self.ask * MORE
+        self.is_complete = not len(self.left)
 
 
 def best_of_documents(documents: Rows) -> NDArray[np.bool_]:
@@ -301,14 +312,17 @@ class IndexRows:
 
         Raises `InputError` if `where` is invalid, or there is no lexical index to fuse with.
         """
-        index, state, path = snapshot.index, snapshot.state, snapshot.path
+        index = snapshot.index
+        state = snapshot.state
+        path = snapshot.path
         builds = f"expected one (`slimdex lexical {path}` builds it)"
         lacking = "" if state.words else f"{path} has no lexical index; {builds}"
         fusion = fusion_for(request, state.fusion, lacking)
         if fusion is not None:
             _ = snapshot.words  # raises an error if damaged
         code = CodeRanking.of(snapshot) if fusion is not None else None
-        allowed, rescored = None, request.candidates
+        allowed = None
+        rescored = request.candidates
         if rescored is None:
             rescored = index.candidates_for(request.limit)
         if (where := request.condition) is not None:
@@ -338,19 +352,23 @@ class IndexRows:
     @property
     def search(self) -> Callable[[Matrix, int], tuple[Matrix, Rows]]:
         """Function from queries (q, d) and k to scores and rows (q, k or fewer), padded."""
-        search, hidden = self.index.search, self.snapshot.hidden
+        search = self.index.search
+        hidden = self.snapshot.hidden
         return partial(search, rows=self.allowed, exclude=hidden, candidates=self.rescored)
 
     def whole(self, texts: Sequence[str], queries: Matrix) -> list[Whole]:
         """Best rows of the whole collection for queries as texts and as vectors (q, d)."""
-        words, hidden, usual = self.snapshot.words, self.snapshot.hidden, self._usual
+        words = self.snapshot.words
+        hidden = self.snapshot.hidden
+        usual = self._usual
         assert words is not None
         search = partial(words.search, k=WORDED, hidden=hidden)
         with beside(search, texts if len(texts) * len(words) >= LONG else ()) as searches:
             near = self.index.search(queries, usual or WORDED, None, hidden, usual)
             with stage("words"):
                 worded = searches() or list(map(search, texts))
-        total, means = len(words) - len(hidden), self.snapshot.mean_cosines(queries).tolist()
+        total = len(words) - len(hidden)
+        means = self.snapshot.mean_cosines(queries).tolist()
         each = zip(_found(*near), worded, means, strict=True)
         return [Whole(*parts, total) for parts in each]
 
@@ -452,7 +470,9 @@ def hit_of(
     place = start if definition is None else definition
     part = part_at(document.parts, place) if document.parts else None
     headings = headings_of(document.parts, start, end)
-    lines, line, last_line = document.lines, None, None
+    lines = document.lines
+    line = None
+    last_line = None
     if document.has_lines:
         line = line_at(document.text, lines, place)
         last_line = line_at(document.text, lines, max(start, end - 1))

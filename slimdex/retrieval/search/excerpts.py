@@ -118,7 +118,8 @@ def nearest_passages(
 
     def nearest(query: str, vector: Matrix, hits: Sequence[Hit]) -> list[Excerpt]:
         texts = [_Text.of(hit, query, read) for hit in hits]
-        compared, left = list[_Text](), most_parts
+        compared = list[_Text]()
+        left = most_parts
         for text in texts:
             if 0 < len(text.close) <= left:
                 left -= len(text.close)
@@ -148,7 +149,7 @@ def nearest_by_words(query: str, hit: Hit) -> Excerpt:
 
 
 def quoted(query: str, hit: Hit, length: int) -> Excerpt:
-    """A part of a hit's text as it is, with its line breaks; see `part_with`."""
+    """Return a part of a hit's text with its line breaks: see `part_with`."""
     part = part_with(query, hit.text, length)
     return Excerpt.of(hit, _shown(hit.text, part), part.start, part.stop)
 
@@ -165,14 +166,17 @@ def _places(text: str, *offsets: int) -> list[int]:
     >>> _places("  It\n  rained. ", 0, 3, 9)
     [2, 7, 13]
     """
-    places, done, last = list[int](), 0, 0
+    places = list[int]()
+    done = 0
+    last = 0
     waiting = [*reversed(offsets)]
     for word in _WORDS.finditer(text):
         while waiting and waiting[-1] < done + len(word[0]) + 1:
             places.append(word.start() + waiting.pop() - done)
         if not waiting:
             break
-        done, last = done + len(word[0]) + 1, word.end()
+        done = done + len(word[0]) + 1
+        last = word.end()
     return places + [last] * len(waiting)
 
 
@@ -197,7 +201,8 @@ def word_places(text: str, query: str) -> list[tuple[int, int]]:
     >>> word_places("The boiler, the Bo\xadiler's valve; boilers", "the boiler")
     [(4, 10), (16, 23), (33, 40)]
     """
-    terms, places = _terms(query), list[tuple[int, int]]()
+    terms = _terms(query)
+    places = list[tuple[int, int]]()
     for word in _WORD.finditer(text):
         if UNSPACED.search(word[0]):
             pairs = ((i, min(i + 2, word.end())) for i in range(*word.span()))
@@ -294,7 +299,8 @@ def _around(text: str, place: slice, length: int) -> slice:
 
 
 def _shown(text: str, part: slice) -> str:
-    before, after = part.start > 0, part.stop < len(text)
+    before = part.start > 0
+    after = part.stop < len(text)
     return f"{CUT if before else ''}{text[part]}{CUT if after else ''}"
 
 

@@ -198,7 +198,7 @@ def options_of(options: Any) -> dict[str, Option]:
     >>> options_of(SearchOptions)["limit"].kind
     <class 'int'>
     """
-    return _options_of(options)
+    return _options_of(options)  # of any type: mypy takes classes for unhashable
 
 
 @cache

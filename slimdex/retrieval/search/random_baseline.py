@@ -37,7 +37,8 @@ def chance_score(snapshot: Snapshot, where: str | None = None) -> float | None:
     `where` counts only the documents that it holds for. None without rescoring, with fewer than
     `FEWEST` rows, and if scores vary too much, see `WIDEST`.
     """
-    index, hidden = snapshot.index, snapshot.hidden
+    index = snapshot.index
+    hidden = snapshot.hidden
     count = snapshot.searchable_count
     if where is not None:
         allowed = snapshot.document_rows.all_rows(snapshot.rows_where(where))

@@ -67,7 +67,8 @@ class SearchRequest(SearchOptions):
             object.__setattr__(self, "rerank", _loaded(self.rerank))
 
     def _check_queries(self) -> None:
-        texts, vectors = self.texts, self.vectors
+        texts = self.texts
+        vectors = self.vectors
         if isinstance(texts, str):
             texts = [texts]
             object.__setattr__(self, "texts", texts)

@@ -54,7 +54,8 @@ class Tokens:
         than its owner can read it, or if a line is invalid.
         """
         try:
-            mode, lines = path.stat().st_mode, path.read_text().splitlines()
+            mode = path.stat().st_mode
+            lines = path.read_text().splitlines()
         except (OSError, ValueError) as error:
             raise InputError(f"{path}: can't be read ({error}); expected {TOKEN_LINES}") from error
         if mode & 0o077:
@@ -78,7 +79,8 @@ class Tokens:
         Tokens are compared in constant time.
         """
         scheme, _, given = authorization.partition(b" ")
-        found, given = Right.NOTHING, given.strip()
+        found = Right.NOTHING
+        given = given.strip()
         for token, right in self.rights.items():
             if compare_digest(token, given):
                 found = right

@@ -76,7 +76,7 @@ class RunningChanges:
             try:
                 return await anyio.to_thread.run_sync(work, abandon_on_cancel=True)
             except anyio.get_cancelled_exc_class():
-                scope.cancel()  # of which the thread learns, however its caller was cancelled
+                scope.cancel()  # tells the thread, however its caller was cancelled
                 raise
             finally:
                 self._scopes.remove(scope)
@@ -100,7 +100,9 @@ def reporting(command: Command, context: Context[Any, Any]) -> Command:
 
     It has to run in a thread of `RunningChanges`.
     """
-    reports, current, last = 0, "", 0.0
+    reports = 0
+    current = ""
+    last = 0.0
 
     def report(stage: str, done: int, total: int) -> None:
         nonlocal reports, current, last
@@ -191,7 +193,8 @@ class AgentsServer(MCPServer[Any]):
         tools = {tool.name: tool.input_schema for tool in await self.list_tools()}
         if name not in tools:
             raise ToolError(f"tool {unknown(name, tools)}")
-        known, required = tools[name].get("properties", {}), tools[name].get("required", [])
+        known = tools[name].get("properties", {})
+        required = tools[name].get("required", [])
         for argument in arguments:
             if argument not in known:
                 raise ToolError(f"{name}: argument {unknown(argument, known)}")
@@ -223,8 +226,7 @@ class AgentsServer(MCPServer[Any]):
     def serve(self, port: int | None, end: End) -> None:
         """Serve over stdin and stdout until the input ends, or over HTTP at a port.
 
-        `end` ends the process: at Ctrl-C, of which it is told, or with a change that can't be
-        stopped.
+        `end` ends the process after Ctrl-C, or if a change can't be stopped.
         """
         anyio.run(self._serve_until_told, port, end)
 
@@ -249,8 +251,8 @@ class AgentsServer(MCPServer[Any]):
                 end(is_interrupted=True)
 
     async def run_stdio_async(self) -> None:
-        """Serve over stdin and stdout; what was asked is answered before the end."""
-        self.streamable_http_app()  # of which the session manager has the server
+        """Serve over stdin and stdout; all requests are answered before the end."""
+        self.streamable_http_app()  # makes the session manager, which has the server
         server = self.session_manager.app
         async with checked_stdio(self._stop_changes) as (messages, answers):
             await server.run(messages, answers, server.create_initialization_options())

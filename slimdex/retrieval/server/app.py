@@ -53,7 +53,8 @@ class Agents:
     """Tools for agents, created at the first request: their library takes 20 MB of memory."""
 
     def __init__(self, service: Service) -> None:
-        self._service, self._making = service, asyncio.Lock()
+        self._service = service
+        self._making = asyncio.Lock()
         self._app: ASGIApp | None = None
 
     @asynccontextmanager

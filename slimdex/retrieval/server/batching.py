@@ -44,7 +44,10 @@ class Batcher(Generic[Request, Answer]):
         name: str = "batches",
         seen: Callable[[int], object] = lambda size: None,
     ) -> None:
-        self._run, self._limit, self._waiting_limit, self._seen = run, limit, waiting, seen
+        self._run = run
+        self._limit = limit
+        self._waiting_limit = waiting
+        self._seen = seen
         self._waiting = deque[_Waiting[Request, Answer]]()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=name)
         self._worker: asyncio.Task[None] | None = None
@@ -80,7 +83,8 @@ class Batcher(Generic[Request, Answer]):
         loop = asyncio.get_running_loop()
         try:
             while batch := self._next():
-                requests, answers = [one.request for one in batch], list[Answer | BaseException]()
+                requests = [one.request for one in batch]
+                answers = list[Answer | BaseException]()
                 try:
                     self._seen(sum(one.size for one in batch))
                     answers += await loop.run_in_executor(self._thread, self._answers, requests)
@@ -97,7 +101,8 @@ class Batcher(Generic[Request, Answer]):
             self._worker = None
 
     def _next(self) -> list[_Waiting[Request, Answer]]:
-        batch, size = list[_Waiting[Request, Answer]](), 0
+        batch = list[_Waiting[Request, Answer]]()
+        size = 0
         while self._waiting:
             one = self._waiting[0]
             if batch and size + one.size > self._limit:

@@ -30,7 +30,8 @@ class Freshness:
     """
 
     def __init__(self, catch_up: Callable[[], Awaitable[None]], patience: float = PATIENCE) -> None:
-        self._catch_up, self._patience = catch_up, patience
+        self._catch_up = catch_up
+        self._patience = patience
         self._running: asyncio.Task[str] | None = None
 
     async def remark(self) -> str:
@@ -68,8 +69,11 @@ class Following:
     """
 
     def __init__(self, sources: AskedSources) -> None:
-        self._sources, self._lock = sources, ThreadLock()
-        self._seen, self._since, self._is_settled = "", 0.0, False
+        self._sources = sources
+        self._lock = ThreadLock()
+        self._seen = ""
+        self._since = 0.0
+        self._is_settled = False
         self._left: Manifest | None = None
 
     def catch_up(self, collection: Collection) -> None:
@@ -78,11 +82,14 @@ class Following:
         Raises `InputError` as `Collection.sync`, and `InUseError` if others write for too long.
         """
         with self._lock:
-            now, seen = monotonic(), self._sources.opened().fingerprint()
+            now = monotonic()
+            seen = self._sources.opened().fingerprint()
             left = self._left
             is_restored = left is not None and collection.index.snapshot.manifest.replaces(left)
             if seen != self._seen or is_restored:
-                self._seen, self._since, self._is_settled = seen, now, False
+                self._seen = seen
+                self._since = now
+                self._is_settled = False
             if not self._is_settled:
                 commands.sync(collection, self._sources, compacts=True)
                 self._left = collection.index.snapshot.manifest

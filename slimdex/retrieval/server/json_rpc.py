@@ -55,7 +55,8 @@ def refusal(data: bytes) -> JSONRPCError | None:
     try:
         _check(received(data, "the message"))
     except InputError as error:
-        code, reason = PARSE_ERROR, str(error)
+        code = PARSE_ERROR
+        reason = str(error)
     except _Refused as refused:
         code, reason = refused.args
     else:
@@ -121,7 +122,8 @@ class CheckedLines(AsyncFile[str]):
 
     def __init__(self, text: TextIOWrapper, at_end: Callable[[], Awaitable[None]]) -> None:
         super().__init__(text)
-        self._text, self._at_end = text, at_end
+        self._text = text
+        self._at_end = at_end
         self._asked = set[str | int]()
         self._answered = anyio.Event()
 
@@ -156,10 +158,11 @@ class CheckedLines(AsyncFile[str]):
 
 
 class _NotedAnswers:
-    """A stream of answers, of which the lines are told."""
+    """A stream of answers that reports each one to the lines read."""
 
     def __init__(self, answers: Any, lines: CheckedLines) -> None:
-        self._answers, self._lines = answers, lines
+        self._answers = answers
+        self._lines = lines
 
     async def send(self, message: SessionMessage) -> None:
         """Send a message."""

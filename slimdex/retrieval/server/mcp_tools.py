@@ -128,7 +128,8 @@ def with_options(options: type[SearchOptions], tool: Tool) -> Tool:
             continue
         kind, default = FOR_AGENTS.get(name) or in_json(option)
         if kind == str | None:  # takes more words in the schema than a blank text
-            kind, default = str, ""
+            kind = str
+            default = ""
         described: Any = Annotated[kind, Field(description=option.agents or option.help)]
         facts: Any = {"default": default, "annotation": described}
         parameters.append(Parameter(name, Parameter.KEYWORD_ONLY, **facts))

@@ -75,8 +75,11 @@ class AccessMiddleware:
     def __init__(
         self, app: ASGIApp, hosts: Hosts, tokens: Tokens | None, limits: Limits, metrics: Metrics
     ) -> None:
-        self._app, self._hosts, self._tokens = app, hosts, tokens
-        self._limits, self._metrics = limits, metrics
+        self._app = app
+        self._hosts = hosts
+        self._tokens = tokens
+        self._limits = limits
+        self._metrics = metrics
         self._held = 0  # bytes of bodies
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -84,7 +87,9 @@ class AccessMiddleware:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        start, status, headers = perf_counter(), 0, dict(scope["headers"])
+        start = perf_counter()
+        status = 0
+        headers = dict(scope["headers"])
         has_body = b"transfer-encoding" in headers or headers.get(b"content-length", b"0") != b"0"
         reading = _Reading(is_whole=not has_body)
 
@@ -97,7 +102,8 @@ class AccessMiddleware:
             if is_head and message["type"] == "http.response.body":
                 message = {**message, "body": b""}
             if message["type"] == "http.response.start":
-                status, reading.is_answered = message["status"], True
+                status = message["status"]
+                reading.is_answered = True
                 if not reading.is_whole:
                     message["headers"] = [*message["headers"], (b"connection", b"close")]
             elif not reading.is_whole and not message.get("more_body", False):
@@ -158,8 +164,10 @@ class AccessMiddleware:
 
         Nothing is refused before the route reads, since only the route knows whether it streams.
         """
-        limit, stated = self._limits.body, headers.get(b"content-length", b"0")
-        idle, start = self._limits.idle, perf_counter()
+        limit = self._limits.body
+        stated = headers.get(b"content-length", b"0")
+        idle = self._limits.idle
+        start = perf_counter()
 
         async def bounded() -> Message:
             if reading.is_bounded and stated.isdigit() and int(stated) > limit:

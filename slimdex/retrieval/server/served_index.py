@@ -24,7 +24,7 @@ from ..collection import Collection
 from ..documents import Document, Hit
 from ..encoders.base import CountingEncoder, encode_queries
 from ..ingest.added import Added
-from ..quality.refitting import add_settled
+from ..quality.refitting import add_documents_then_refit
 from ..search.request import SearchRequest, first_stage, joined, reranked
 from ..store.manifest import Manifest
 from ..store.snapshot import Snapshot
@@ -68,11 +68,15 @@ class ServedIndex:
         metrics: Metrics,
         conditions: ThreadPoolExecutor,
     ) -> None:
-        self.name, self.collection, self.limits = name, collection, limits
-        self._conditions, self._filtered = conditions, 0
+        self.name = name
+        self.collection = collection
+        self.limits = limits
+        self._conditions = conditions
+        self._filtered = 0
         self._changes = metrics.changes.labels(name)
         self.senders = 0  # running bulk uploads
-        self._users, self._is_closing = 0, False
+        self._users = 0
+        self._is_closing = False
         self._writer = ThreadPoolExecutor(1, thread_name_prefix=f"{name}-writer")
         self._reader = ThreadPoolExecutor(READERS, thread_name_prefix=f"{name}-reader")
         self._chance: float | None = None
@@ -150,7 +154,9 @@ class ServedIndex:
             ) from None
 
     async def _found(self, request: SearchRequest) -> SearchAnswer:
-        start, encode_s, count = perf_counter(), 0.0, len(request)
+        start = perf_counter()
+        encode_s = 0.0
+        count = len(request)
         if request.texts is not None:
             vectors, epoch, encode_s = await self._queries.ask(request.texts, count)
             request = replace(request, vectors=vectors, epoch=epoch)
@@ -197,7 +203,8 @@ class ServedIndex:
         """
         if request.condition is not None or not request.has_chance_score:
             return None
-        state, task = self.collection.index.snapshot.manifest, self._chance_task
+        state = self.collection.index.snapshot.manifest
+        task = self._chance_task
         if task is None or self._chance_state is not state or (task.done() and task.exception()):
             self._chance_state = state
             self._chance_task = task = asyncio.create_task(self._compute_chance())
@@ -305,7 +312,8 @@ class ServedIndex:
             )
 
     def _encode_queries(self, queries: Sequence[Sequence[str]]) -> list[tuple[Matrix, int, float]]:
-        start, state = perf_counter(), self.collection.index.state
+        start = perf_counter()
+        state = self.collection.index.state
         encoder = self.collection.index.encoder_of(state)
         vectors = encode_queries(encoder, [*chain.from_iterable(queries)])
         seconds = perf_counter() - start
@@ -316,11 +324,12 @@ class ServedIndex:
 
     def _put(self, documents: Sequence[Document]) -> list[Added]:
         last = {document.id: document for document in documents}  # as if added one after another
-        return [add_settled(self.collection.index, [*last.values()])] * len(documents)
+        return [add_documents_then_refit(self.collection.index, [*last.values()])] * len(documents)
 
     def _search(self, requests: Sequence[SearchRequest]) -> list[SearchAnswer]:
         """Search, combining requests that differ only in their queries."""
-        alike, answers = defaultdict[object, list[SearchRequest]](list), dict[int, SearchAnswer]()
+        alike = defaultdict[object, list[SearchRequest]](list)
+        answers = dict[int, SearchAnswer]()
         for request in requests:
             alike[request.manner].append(request)
         for group in alike.values():

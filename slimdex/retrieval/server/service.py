@@ -179,7 +179,8 @@ class Service:
         Failures are logged and tried again, at longer and longer intervals: an encoder's server may
         start after this one. Queries meanwhile try, too, and report them.
         """
-        loaded, wait = set[str](), 1
+        loaded = set[str]()
+        wait = 1
         while True:
             for name, index in [*self.indexes.items()]:
                 if name not in loaded and await _is_loaded(name, index):
@@ -221,8 +222,10 @@ class RootFolder:
     ) -> None:
         if not path.is_dir():
             raise InputError(f"--root {path}: no such folder; expected an existing one")
-        self.path, self._make_encoder = path.resolve(), cache(make_encoder)
-        self._wait, self._shared_filesystem = wait, shared_filesystem
+        self.path = path.resolve()
+        self._make_encoder = cache(make_encoder)
+        self._wait = wait
+        self._shared_filesystem = shared_filesystem
         for left in path.glob(f".*{ENDING}{DROPPED}"):
             rmtree(left, ignore_errors=True)
 
@@ -302,7 +305,8 @@ def named_places(words: Sequence[str]) -> dict[str, Path]:
     >>> [*named_places(["/srv/a/notes/.slimdex", "/srv/b/notes/.slimdex"])]
     ['a-notes', 'b-notes']
     """
-    folders, names = list[Path](), list[list[str]]()
+    folders = list[Path]()
+    names = list[list[str]]()
     for word in words:
         given, _, rest = word.partition("=")
         is_named = bool(rest) and not Path(word).exists()

@@ -127,13 +127,15 @@ def have_changed(index: Path, sources: AskedSources) -> bool | None:
 
     None if that is unknown, or would take long.
     """
-    kept, looked = remembered(_name(index)), 0
+    kept = remembered(_name(index))
+    looked = 0
     began = kept.get("began") if isinstance(kept, dict) else None
     places = [*sources.specs]
     if not isinstance(began, float) or any(":" in place or place == "-" for place in places):
         return None
     while places:
-        place, looked = places.pop(), looked + 1
+        place = places.pop()
+        looked = looked + 1
         try:
             status = os.stat(place)
             if max(status.st_mtime, status.st_ctime) > began:

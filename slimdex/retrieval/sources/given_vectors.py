@@ -67,7 +67,10 @@ class ArrayVectors:
             raise InputError(
                 f"{name}: {array.dtype} of shape {array.shape}; expected numbers (documents, dim)"
             )
-        self.name, self._array, self._stamp, self._ids = name, array, stamp, ids
+        self.name = name
+        self._array = array
+        self._stamp = stamp
+        self._ids = ids
         self.dim = int(array.shape[1])
 
     def __len__(self) -> int:
@@ -101,8 +104,10 @@ class ColumnVectors:
     """
 
     def __init__(self, paths: Sequence[Path], column: str) -> None:
-        self.name, self._paths = f"column {column!r}", paths
-        self._column, self._connection = identifier(column), connected()
+        self.name = f"column {column!r}"
+        self._paths = paths
+        self._column = identifier(column)
+        self._connection = connected()
         self._files = [self._as_parquet(open_file(str(path), path)) for path in paths]
         files = ", ".join(one_file(str(file.path)) for file in self._files)
         self._table = f"read_parquet([{files}])"
@@ -115,7 +120,8 @@ class ColumnVectors:
                 f"{self.name}: {rows - present} of {rows} rows empty, lists of {least} to {most} "
                 "numbers; expected lists of equal length in every row"
             )
-        self._length, self.dim = int(rows), int(most)
+        self._length = int(rows)
+        self.dim = int(most)
         self._chunk: Matrix = np.empty((0, self.dim), dtype=np.float32)
         self._start = 0
 
@@ -127,7 +133,8 @@ class ColumnVectors:
         parts = []
         while start < stop:
             if not self._start <= start < self._start + len(self._chunk):
-                self._chunk, self._start = self._read(start), start
+                self._chunk = self._read(start)
+                self._start = start
             offset = start - self._start
             part = self._chunk[offset : offset + stop - start]
             parts.append(part)
@@ -171,8 +178,10 @@ class ChosenVectors:
     """Some rows of given vectors, by their ascending numbers (n,)."""
 
     def __init__(self, vectors: GivenVectors, chosen: Rows) -> None:
-        self.name, self.dim = vectors.name, vectors.dim
-        self._vectors, self._chosen = vectors, chosen
+        self.name = vectors.name
+        self.dim = vectors.dim
+        self._vectors = vectors
+        self._chosen = chosen
 
     def __len__(self) -> int:
         return len(self._chosen)
@@ -183,7 +192,8 @@ class ChosenVectors:
         out: Matrix = np.empty((len(wanted), self.dim), dtype=np.float32)
         for chunk in np.unique(wanted // CHUNK).tolist():
             places = np.flatnonzero(wanted // CHUNK == chunk)
-            first, last = wanted[places[0]], wanted[places[-1]]
+            first = wanted[places[0]]
+            last = wanted[places[-1]]
             out[places] = self._vectors.rows(int(first), int(last) + 1)[wanted[places] - first]
         return out
 

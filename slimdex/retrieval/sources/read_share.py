@@ -19,7 +19,8 @@ class CountedDocuments:
     """Count documents as they are read from an object in memory."""
 
     def __init__(self, documents: Iterable[Document], given: object) -> None:
-        self._documents, self._given = documents, given
+        self._documents = documents
+        self._given = given
         self._read = 0
 
     def __iter__(self) -> Iterator[Document]:

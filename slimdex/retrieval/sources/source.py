@@ -99,6 +99,8 @@ def open_source(
         return TableSource(query_file(spec), names)
     if given.format is None and (table := table_file(spec)):
         return TableSource(table, names)
+
+    # A folder.
     path = Path(spec)
     if spec != STANDARD_INPUT and path.is_dir():
         corpus = path / "corpus.jsonl"
@@ -113,6 +115,8 @@ def open_source(
                 generated=given.generated,
             )
         path = corpus
+
+    # A file, or standard input.
     if spec != STANDARD_INPUT and not path.is_file():
         raise InputError(no_file(spec))
     if spec != STANDARD_INPUT and ending_of(path, given) not in (TEXT, *READERS):
@@ -142,7 +146,10 @@ class TextSource:
     """Source with one document per line; skips empty lines; ids are ``file:line``."""
 
     def __init__(self, file: InputFile) -> None:
-        self.name, self.place, self.origin, self.notes = file.name, file.place, file, file.notes
+        self.name = file.name
+        self.place = file.place
+        self.origin = file
+        self.notes = file.notes
         self.columns: Mapping[str, str] = {}
         self._lines_read = self._characters_read = 0
 

@@ -28,11 +28,13 @@ def ticks(places: Sequence[Path], index: Path) -> Iterator[bool]:
     """
     folders = [Path(os.path.realpath(place)) for place in places if place.is_dir()]
     files = [place for place in places if not place.is_dir()]
-    before, last = None, monotonic()
+    before = None
+    last = monotonic()
     for changed in _changes(folders, Path(os.path.realpath(index))):
         now = [_facts(file) for file in files]
         if changed or now != before or monotonic() - last > LOOK_SECONDS:
-            before, last = now, monotonic()
+            before = now
+            last = monotonic()
             yield True
         else:
             yield False

@@ -22,7 +22,7 @@ from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.search.reduced_index import NO_ROWS
 from slimdex.indexes.vectors.vector_file import VectorFile
 from slimdex.system.append_only import BLOCK_BYTES, extended_digests
-from slimdex.system.workers import HERE, Workers
+from slimdex.system.workers import IN_THIS_PROCESS, Workers
 
 from .manifest import BlockFile, Blocks, Manifest, Undo
 from .merging import copied, to_merge
@@ -65,14 +65,19 @@ class Change:
     workers : compute work that can be split.
     """
 
-    def __init__(self, base: Snapshot, publish: Publish, workers: Workers = HERE) -> None:
-        self.base, self.path, self.workers = base, base.path, workers
+    def __init__(
+        self, base: Snapshot, publish: Publish, workers: Workers = IN_THIS_PROCESS
+    ) -> None:
+        self.base = base
+        self.path = base.path
+        self.workers = workers
         self.state = base.state
         self.columns: Mapping[str, str] = base.columns
         self.new: NewDocuments = NO_DOCUMENTS
         self.readings = base.store.readings.begun()
         self.origins = dict[int, str | None]()
-        self._publish, self._process = publish, os.getpid()
+        self._publish = publish
+        self._process = os.getpid()
         self._deleted = self._restored = NO_ROWS
         self._tails = dict[str, tuple[int, Blocks]]()
         self._checksums = base.manifest.checksums
@@ -89,7 +94,8 @@ class Change:
 
     def document_rows(self, stop: int | None = None) -> DocumentRows:
         """The documents of the rows 0 .. stop, by default the committed ones."""
-        known, first = self.base.document_rows, self.base.state.rows
+        known = self.base.document_rows
+        first = self.base.state.rows
         if stop is None or stop <= first:
             return known
         return known.with_later(self.new.document_rows(first))
@@ -104,12 +110,14 @@ class Change:
         dim = self.base.state.dim
         if not len(rows):
             return Moments(dim)
-        vectors, rows = self.vectors(), without(rows, self.textless())
+        vectors = self.vectors()
+        rows = without(rows, self.textless())
         return Moments.of((vectors.take(rows[part]) for part in batches(len(rows))), dim)
 
     def moments_from(self, start: int, vectors: VectorFile) -> Moments:
         """The moments of the vectors of a file's rows from `start` on."""
-        chunks, moments = self._with_text(start, vectors), Moments(self.base.state.dim)
+        chunks = self._with_text(start, vectors)
+        moments = Moments(self.base.state.dim)
         for _, part in self.workers.map(Moments.of_rows, chunks):
             moments.merge(part)
         return moments
@@ -130,7 +138,7 @@ class Change:
         """Let a thread write files, which must exist when the change is committed."""
         try:
             self._written.append(self._thread.submit(copy_context().run, write))
-        except RuntimeError:  # Python is ending, but for threads such as this one
+        except RuntimeError:  # Python is ending and starts no thread
             write()
 
     def commit(
@@ -159,7 +167,8 @@ class Change:
             raise InputError(f"{self.path}: a change of process {self._process}; expected no fork")
         if state is not None:
             self.state = state
-        self._deleted, self._restored = delete, restore
+        self._deleted = delete
+        self._restored = restore
         self._tails = {each.file.path.name: self._tail(each) for each in grown}
         manifest = self._following(undo)
         for each in self._written:
@@ -208,20 +217,30 @@ class Change:
 
     def _with_segment(self, state: State) -> State:
         """The state with a segment of the documents that are in none, unless they may trail."""
-        segments, old = state.segments, self.base.state
+        segments = state.segments
+        old = self.base.state
         first = segments[-1].stop if segments else 0
+        if first == state.rows:
+            return state
+        is_few = state.rows - first <= MOST_TRAILING
         # In other lines, values of other types could be longer than a trailing document may be.
         has_same_lines = (
             state.lines is not None
             and old.lines is not None
             and state.lines.names == old.lines.names
         )
-        may_trail = has_same_lines and self.new.may_trail
-        if first == state.rows or (may_trail and state.rows - first <= MOST_TRAILING):
+        if is_few and has_same_lines and self.new.may_trail:
             return state
         state = replace(state, generation=self._next_generation(state))
         path = self.path / state.new_name("segment")
-        segment = new_segment(self.base.store, self.new, self.columns, path, first, state.rows)
+        segment = new_segment(
+            store=self.base.store,
+            new=self.new,
+            columns=self.columns,
+            path=path,
+            first=first,
+            stop=state.rows,
+        )
         return replace(state, segments=[*segments, segment])
 
     def _with_origins(self, state: State) -> State:
@@ -239,7 +258,8 @@ class Change:
 
     def _with_readings(self, state: State) -> State:
         """The state with the file of readings, and those that this change adds to it."""
-        added, file = self.readings.added, self.readings.file
+        added = self.readings.added
+        file = self.readings.file
         if added:
             if file is None:
                 file = ReadingFile(self.path / state.new_name("readings"))
@@ -253,7 +273,8 @@ class Change:
     def _merged(self, manifest: Manifest) -> Manifest:
         """The manifest with fewer segments, if many have piled up."""
         state = manifest.state
-        segments, first = state.segments, to_merge(state.segments)
+        segments = state.segments
+        first = to_merge(state.segments)
         if len(segments) - first < 2:
             return manifest
         state = replace(state, generation=self._next_generation(state) + 1)
@@ -268,7 +289,8 @@ class Change:
         Raises `CorruptError` if the block that was extended had been damaged before: its new
         checksum would cover that.
         """
-        file, before = grown.file, grown.before
+        file = grown.file
+        before = grown.before
         known = self._checksums.of(file.path.name).get(before // BLOCK_BYTES)
         (first, digest), *new = extended_digests(file.path, before, file.nbytes, known)
         if before % BLOCK_BYTES and digest != known:

@@ -100,7 +100,8 @@ def has_lists(store: DocumentStore, column: str) -> bool:
 
 def check_digits(store: DocumentStore, column: str, type_: str) -> None:
     """Raise `InputError` if existing values don't fit a wider type, or would lose digits."""
-    name, current = identifier(column), store.columns[column]
+    name = identifier(column)
+    current = store.columns[column]
     wrong = {"does not fit": f"{name} IS NOT NULL AND TRY_CAST({name} AS {type_}) IS NULL"}
     if type_.rstrip("[]") in ("FLOAT", "DOUBLE"):
         lost = f"TRY_CAST({name}::{type_} AS {current}) IS DISTINCT FROM {name}"
@@ -126,7 +127,8 @@ def arrow_table(store: DocumentStore, rows: Rows) -> Any:
     ]
     which = '"row" BETWEEN ? AND ? AND "row" IN (SELECT unnest(?::BIGINT[]))'
     first, last = (int(rows[0]), int(rows[-1])) if len(rows) else (0, 0)
-    values, parts = [first, last, rows.tolist()], list[Any]()
+    values = [first, last, rows.tolist()]
+    parts = list[Any]()
     for few in batches(len(read), COLUMNS_AT_ONCE):
         sql = f'SELECT {", ".join(read[few])} FROM documents WHERE {which} ORDER BY "row"'
         parts.append(_fetch_table(store, sql, values))

@@ -50,7 +50,8 @@ def with_documents(change: Change, state: State) -> tuple[State, list[AppendedFi
 
     If the type of a column has changed, all are rewritten, since its older values changed too.
     """
-    new, lines = change.new, change.base.state.lines
+    new = change.new
+    lines = change.base.state.lines
     if lines is None or not lines.fit(change.columns):
         store = change.base.store.with_columns(change.columns)
         return with_new_documents(store, state, change.path, new)
@@ -93,7 +94,7 @@ def restore_dictionary(snapshot: Snapshot) -> list[str]:
     if state.lines is None or not damaged:
         return []
     file = DocumentFile(snapshot.path, state.lines, state.rows)
-    in_segments = replace(snapshot.manifest, state=replace(state, rows=state.covered))
+    in_segments = replace(snapshot.manifest, state=replace(state, rows=state.segment_rows))
     store = DocumentStore(snapshot.store.engine, in_segments)
     restored = 0
     for row in damaged:
@@ -106,13 +107,14 @@ def restore_dictionary(snapshot: Snapshot) -> list[str]:
 
 def check_lines(snapshot: Snapshot) -> None:
     """Raise `CorruptError` if a document has other values in the lines than in its segment."""
-    state, store = snapshot.state, snapshot.store
+    state = snapshot.state
+    store = snapshot.store
     if state.lines is None or not state.lines.fit(store.columns):
         return
     file = DocumentFile(snapshot.path, state.lines, state.rows)
-    rows = np.arange(state.covered)
+    rows = np.arange(state.segment_rows)
     firsts = rows[snapshot.document_rows.documents(rows) == rows].tolist()
-    documents = _values(store, 0, state.covered, stage="comparing documents")
+    documents = _values(store, 0, state.segment_rows, stage="comparing documents")
     documents_by_row = zip(firsts, documents, strict=True)
     while few := dict(islice(documents_by_row, READ_AT_ONCE)):
         if others := file.others(few):
@@ -178,7 +180,8 @@ def with_words(
     """
     if words is None or state.rows == rows:
         return state
-    late, name = replace(state, words_rows=rows), state.new_name("words")
+    late = replace(state, words_rows=rows)
+    name = state.new_name("words")
     state = replace(state, words=name, words_rows=None)
     if words.parent == change.path and _may_be_late(change, words, rows, state.rows):
         return late
@@ -187,7 +190,8 @@ def with_words(
         return state
     added = _added_texts(change.base, change.new, rows, deleted)
     if state.rows - rows <= READ_AT_ONCE:
-        path, few = change.path / name, [*added]
+        path = change.path / name
+        few = [*added]
         change.write_meanwhile(partial(write_extended, words, rows, path, few, terms))
     else:
         write_extended(words, rows, change.path / name, added, terms)
@@ -236,8 +240,8 @@ def write_words(snapshot: Snapshot, new: NewDocuments, path: Path) -> Path | Non
     if state.words is None or not len(new):
         return None
     try:
-        rows = _added_texts(snapshot, new, state.worded, snapshot.deleted)
-        write_extended(snapshot.path / state.words, state.worded, path, rows)
+        rows = _added_texts(snapshot, new, state.lexical_rows, snapshot.deleted)
+        write_extended(snapshot.path / state.words, state.lexical_rows, path, rows)
     except (OSError, CorruptError):
         return None
     return path
@@ -250,7 +254,8 @@ def with_new_words(snapshot: Snapshot, state: State, folder: Path, *, live: bool
     """
     if state.words is None:
         return state
-    name, deleted = state.new_name("words"), NO_ROWS if live else snapshot.deleted
+    name = state.new_name("words")
+    deleted = NO_ROWS if live else snapshot.deleted
     rows = rows_with_text(snapshot.store, 0, snapshot.state.rows, deleted, live=live)
     WordIndex.create(folder / name, rows)
     return replace(state, words=name, words_rows=None)
@@ -277,7 +282,8 @@ def rows_with_text(
     store: DocumentStore, start: int, stop: int, deleted: Rows = NO_ROWS, *, live: bool = False
 ) -> Iterator[tuple[str, str]]:
     """Id and text of each row, empty for `deleted` ones; if a text is cut, of its passages."""
-    row, gone = start, set(deleted.tolist())
+    row = start
+    gone = set(deleted.tolist())
     for part in batches(stop, READ_AT_ONCE, start):
         for named in store.named_contents(part.start, part.stop, live=live):
             yield ("", "") if row in gone else named

@@ -21,6 +21,8 @@ from numpy.typing import NDArray
 from slimdex.errors import CorruptError, InputError, UnreadableError, shortened
 from slimdex.indexes.arrays import Rows, batches, union, without
 from slimdex.system.duckdb_library import duckdb, identifier
+from slimdex.system.forks import cached_property
+from slimdex.system.once import Once
 from slimdex.system.suggestions import did_you_mean
 
 from ..column_types import restored
@@ -80,7 +82,7 @@ PLACE = "left(slimdex_origin, 32)"
 
 
 @dataclass(frozen=True)
-class _Looked:
+class _LookedUp:
     """Ids that were looked up in the rows 0 .. stop of an epoch, and the rows of those found."""
 
     ids: frozenset[str] = frozenset()
@@ -120,6 +122,20 @@ class IdHashes:
         return np.sort(np.concatenate([*found, self.recent[1, np.isin(self.recent[0], hashes)]]))
 
 
+@dataclass
+class _IdCache:
+    """Ids that this process knows.
+
+    Attributes
+    ----------
+    looked_up : the last lookup of ids, in any commit.
+    hashes : hashes of all ids; None before the second lookup.
+    """
+
+    looked_up: _LookedUp = field(default_factory=_LookedUp)
+    hashes: IdHashes | None = None
+
+
 def _hashed(ids: Sequence[str], rows: Sequence[int]) -> Hashed:
     return np.stack([_hashes(ids), np.array(rows, dtype=np.int64)])
 
@@ -135,39 +151,42 @@ def _in_order(hashed: Hashed) -> Hashed:
 class DocumentStore:
     """The documents of one commit, which never change; any thread may read.
 
-    A document is identified by its first row. Queries read the views `documents` and `passages`:
-    all rows of the segments, also deleted ones and those of a running addition. `origins` has the
-    row, id and origin of each document.
+    A document is identified by its first row. Queries read the views `documents` and `passages`,
+    which have all rows, also deleted ones. `origins` has the row, id and origin of each document.
 
     Attributes
     ----------
-    columns : the user's: name -> DuckDB type; in a change, those that it commits.
+    columns : the user's: name -> DuckDB type.
     rows : documents before this row are visible.
     deleted : first rows of deleted documents, in order.
-    origins_read : the content of the file of origins: one, or none before it is read.
-    looked : the last lookup of ids in any commit, one.
-    hashes : hashes of all ids in any commit: one, or none before the second lookup.
+    changed_origins : the content of the file of origins.
+    id_cache : ids that this process knows, shared by the stores of all commits.
     """
 
     def __init__(
         self, engine: Engine, manifest: Manifest, before: DocumentStore | None = None
     ) -> None:
-        state, deleted = manifest.state, manifest.deleted
-        self.engine, self.manifest = engine, manifest
-        self.segments, self.rows, self.epoch = state.segments, state.rows, state.epoch
+        state = manifest.state
+        deleted = manifest.deleted
+        self.engine = engine
+        self.manifest = manifest
+        self.segments = state.segments
+        self.rows = state.rows
+        self.epoch = state.epoch
         self.columns: Mapping[str, str] = manifest.columns
         self.deleted = deleted[manifest.document_rows.documents(deleted) == deleted]
-        self.origins_file, self.origins_read = state.files.get("origins"), list[Origins]()
+        self.origins_file = state.files.get("origins")
+        self.changed_origins = Once[Origins]()
         file = None
         if state.readings is not None:
             file = ReadingFile(engine.folder / state.readings, state.readings_count)
-        self.readings, self.looked, self.hashes = Readings(file), [_Looked()], list[IdHashes]()
+        self.readings = Readings(file)
+        self.id_cache = _IdCache()
         if before is not None:
-            self.looked, self.hashes = before.looked, before.hashes
+            self.id_cache = before.id_cache
             self.readings = before.readings.followed_by(file)
             if before.origins_file == self.origins_file:
-                self.origins_read = before.origins_read
-        self._lines = list[DocumentFile | None]()  # empty until used
+                self.changed_origins = before.changed_origins
         self._made: tuple[Session, str] | None = None
         self._has_gone = False
 
@@ -198,9 +217,7 @@ class DocumentStore:
     @property
     def origins(self) -> Origins:
         """The origins that differ from those in the segments."""
-        if not self.origins_read:  # two threads may do this at once, which is harmless
-            self.origins_read.append(read_origins(self.path, self.origins_file))
-        return self.origins_read[0]
+        return self.changed_origins.get(lambda: read_origins(self.path, self.origins_file))
 
     @contextmanager
     def reading(self) -> Iterator[duckdb.DuckDBPyConnection]:
@@ -233,7 +250,7 @@ class DocumentStore:
     def session(self) -> Iterator[Session]:
         """The session in which the segments are or will be attached, for one thread at a time.
 
-        It stays the same, whatever others begin, but for a failure and in a forked process.
+        It stays the same when others start a new one, except after a failure and in a fork.
         """
         with self.engine.working() as current:
             usable = self._made is not None and self._made[0].is_usable
@@ -241,7 +258,8 @@ class DocumentStore:
 
     def _schema(self, session: Session) -> str:
         if self._made is None or self._made[0] is not session:
-            trailing, columns = self._trailing(), self.columns
+            trailing = self._trailing()
+            columns = self.columns
             origins = self.origins_file if self.origins else None
             names = [each.name for each in (*self.segments, origins) if each is not None]
             schema = session.schema(names)
@@ -259,7 +277,8 @@ class DocumentStore:
                 why = f"rows after the segments ({one_line(error)})"  # not written by slimdex
                 raise CorruptError(f"{self.path}: {why}") from error
             session.detach_unused()
-            self._made, self._has_gone = (session, schema), False
+            self._made = (session, schema)
+            self._has_gone = False
         return self._made[1]
 
     def tables(self) -> Tables:
@@ -275,18 +294,18 @@ class DocumentStore:
             (f"{name}.main.documents", own) for name, own in zip(names, columns, strict=True)
         ]
         state = self.manifest.state
-        if state.lines is not None and state.covered < self.rows:
+        if state.lines is not None and state.segment_rows < self.rows:
             tables.append((f"memory.{schema}.{TRAILING}", state.lines.columns))
         return tables
 
     def _trailing(self) -> dict[str, tuple[str, list[Any]]]:
         """The query, with its parameters, of the table of the rows after the segments, if any."""
         state = self.manifest.state
-        if state.lines is None or state.covered == self.rows:
+        if state.lines is None or state.segment_rows == self.rows:
             return {}
         try:
             file = DocumentFile(self.path, state.lines, self.rows)
-            read = file.values(range(state.covered, self.rows))
+            read = file.values(range(state.segment_rows, self.rows))
         except CorruptError as error:
             if self.damaged_dictionary():
                 raise
@@ -301,9 +320,13 @@ class DocumentStore:
     def damaged_dictionary(self) -> list[int]:
         """Documents of the segments whose damaged lines those after the segments refer to."""
         state = self.manifest.state
-        if state.lines is None or state.covered == self.rows or state.lines.bytes <= DICTIONARY:
+        if (
+            state.lines is None
+            or state.segment_rows == self.rows
+            or state.lines.bytes <= DICTIONARY
+        ):
             return []
-        rows = np.arange(state.covered)
+        rows = np.arange(state.segment_rows)
         documents = rows[self.manifest.document_rows.documents(rows) == rows]
         try:
             file = DocumentFile(self.path, state.lines, self.rows)
@@ -344,12 +367,14 @@ class DocumentStore:
 
     def document_file(self) -> DocumentFile | None:
         """The documents by row; None if only the segments have them in their current form."""
-        if not self._lines:  # two threads may do this at once, which is harmless
-            lines, file = self.manifest.state.lines, None
-            if lines is not None and lines.fit(self.columns):
-                file = DocumentFile(self.path, lines, self.rows).open()
-            self._lines.append(file)
-        return self._lines[0]
+        return self._document_file
+
+    @cached_property
+    def _document_file(self) -> DocumentFile | None:
+        lines = self.manifest.state.lines
+        if lines is None or not lines.fit(self.columns):
+            return None
+        return DocumentFile(self.path, lines, self.rows).open()
 
     def in_lines(self, rows: Collection[int]) -> dict[int, Document] | None:
         """Documents with the values that the segments have, such as JSON as text.
@@ -407,7 +432,8 @@ class DocumentStore:
         return {r: cuts[r].of(d) if r in cuts else d for r, d in read.items()}
 
     def _values(self, columns: Sequence[str], rows: Sequence[int]) -> dict[int, list[Any]]:
-        numbers, values_of = [int(row) for row in rows], defaultdict[int, list[Any]](list)
+        numbers = [int(row) for row in rows]
+        values_of = defaultdict[int, list[Any]](list)
         for few in batches(len(columns), COLUMNS_AT_ONCE):
             selected = ", ".join(identifier(column) for column in columns[few])
             sql = f'SELECT "row", {selected} FROM documents WHERE {AMONG}'
@@ -442,7 +468,8 @@ class DocumentStore:
 
     def contents(self, start: int, stop: int) -> list[str]:
         """Texts to encode of the rows start .. stop."""
-        first, texts = self._first_row(start), list[str]()
+        first = self._first_row(start)
+        texts = list[str]()
         cuts = self.cuts_between(first, stop)
         for row, _, passages in self._contents(OWN, BETWEEN, [first, stop], cuts):
             texts += passages[max(start - row, 0) : stop - row]
@@ -607,7 +634,8 @@ class DocumentStore:
         """
         if self.rows > COMPARED or len(id) > COMPARED_CHARACTERS:
             return ""
-        live, name = self.live("id"), f"/{id.lower()}"
+        live = self.live("id")
+        name = f"/{id.lower()}"
         if found := self.fetch(
             f"""SELECT id FROM {live} WHERE suffix(lower(id), ?) OR contains('/' || lower(id), ?)
             ORDER BY len(id), id LIMIT 1""",
@@ -627,15 +655,17 @@ class DocumentStore:
 
     def look_up(self, ids: Sequence[str]) -> dict[str, int]:
         """Map those ids that exist to their live rows, and remember that."""
-        if self.looked[0].ids and not self.hashes:  # the second addition of this process
-            self.hashes[:] = [self._hashed()]
+        known = self.id_cache
+        is_second = bool(known.looked_up.ids)  # addition of this process
+        if is_second and known.hashes is None:
+            known.hashes = self._hashed()
         rows = dict(self.live_from(0, ids))
-        self.looked[:] = [_Looked(frozenset(ids), rows, self.rows, self.epoch)]
+        known.looked_up = _LookedUp(frozenset(ids), rows, self.rows, self.epoch)
         return rows
 
     def _live(self, ids: Sequence[str]) -> list[tuple[str, int]]:
         """Rows (id, row) of the live documents with these ids."""
-        (looked,) = self.looked
+        looked = self.id_cache.looked_up
         is_current = looked.epoch == self.epoch and looked.stop <= self.rows
         if not (is_current and looked.ids and looked.ids.issuperset(ids)):
             return self.live_from(0, ids)
@@ -646,9 +676,9 @@ class DocumentStore:
 
     def remember(self, rows: Sequence[int], ids: Sequence[str], stop: int) -> None:
         """Add the ids of later documents, of the rows up to `stop`, to the known ones."""
-        known = self.hashes[0] if self.hashes else None
+        known = self.id_cache.hashes
         if known and (known.stop, known.epoch) == (self.rows, self.epoch):
-            self.hashes[:] = [known.with_later(rows, ids, stop)]
+            self.id_cache.hashes = known.with_later(rows, ids, stop)
 
     def live_from(self, start: int, ids: Sequence[str]) -> list[tuple[str, int]]:
         """Rows (id, row) from `start` on of the live documents with these ids."""
@@ -672,18 +702,19 @@ class DocumentStore:
 
     def _known_hashes(self) -> IdHashes | None:
         """The hashes of all ids; None until the second addition of this process."""
-        if not self.hashes:
+        known = self.id_cache.hashes
+        if known is None:
             return None
-        (known,) = self.hashes
         if known.epoch != self.epoch:
             known = self._hashed()
         elif known.stop < self.rows:
             known = self._hashed_after(known)
-        self.hashes[:] = [known]
+        self.id_cache.hashes = known
         return known
 
     def _hashed(self) -> IdHashes:
-        sql, parts = f'SELECT id, "row" FROM {OWN} WHERE {BETWEEN}', [_hashed((), ())]
+        sql = f'SELECT id, "row" FROM {OWN} WHERE {BETWEEN}'
+        parts = [_hashed((), ())]
         for part in batches(self.rows, IDS_AT_ONCE):
             if read := self.fetch(sql, [part.start, part.stop]):
                 parts.append(_hashed(*zip(*read, strict=True)))

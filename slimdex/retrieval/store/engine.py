@@ -49,8 +49,8 @@ DAMAGE = re.compile(r"(\w+ Error: |Failed to \w+: )*(Corrupt|Failure while repla
 
 def started(folder: Path) -> duckdb.DuckDBPyConnection:
     """Start DuckDB in memory, with access to one folder."""
-    # A folder of its own: two processes in containers may have one number, of which DuckDB's files
-    # have their names.
+    # A folder of its own: DuckDB names its files by the process's number, which two processes in
+    # containers may share.
     spill = folder / f"spill-{token_hex(4)}.tmp"
     connection = connected(LIMITS | {"temp_directory": str(spill)})
     connection.execute(f"SET allowed_directories = [{literal(f'{folder}/')}]")
@@ -66,8 +66,10 @@ class Session:
     """
 
     def __init__(self, folder: Path) -> None:
-        self._folder, self._connection = folder, started(folder.absolute())
-        self._process, self.has_failed = os.getpid(), False
+        self._folder = folder
+        self._connection = started(folder.absolute())
+        self._process = os.getpid()
+        self.has_failed = False
         self._columns = dict[str, dict[str, str]]()  # of attached segments
         self._shared = set[str]()  # tables that several schemas read
         self._users = Counter[str]()  # of segments and shared tables
@@ -232,7 +234,8 @@ class Engine:
         """End DuckDB; later calls raise `InputError`."""
         self.is_closed = True
         with self.lock:
-            session, self._session = self._session, None
+            session = self._session
+            self._session = None
             if session is not None:
                 session.close()
 

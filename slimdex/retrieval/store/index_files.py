@@ -20,7 +20,7 @@ from slimdex.indexes.search.rescoring import Metric, Rescorer
 from slimdex.indexes.settings import Settings
 from slimdex.indexes.vectors.vector_file import VectorFile
 from slimdex.system.atomic_files import publish
-from slimdex.system.workers import HERE, Workers
+from slimdex.system.workers import IN_THIS_PROCESS, Workers
 
 from .state import State
 
@@ -58,7 +58,7 @@ def fit(
 
 
 def encode_rows(
-    folder: Path, state: State, vectors: VectorFile, workers: Workers = HERE
+    folder: Path, state: State, vectors: VectorFile, workers: Workers = IN_THIS_PROCESS
 ) -> tuple[ReducedIndex, State]:
     """Write codes and norms of all vectors by the fitted files of `state`, under new names."""
     settings = state.settings

@@ -231,7 +231,9 @@ class DocumentFile:
     """
 
     def __init__(self, folder: Path, lines: Lines, rows: int) -> None:
-        self.lines, self.rows, self._folder = lines, rows, folder
+        self.lines = lines
+        self.rows = rows
+        self._folder = folder
         self.files = self._documents, self._offsets = line_files(folder, lines, rows)
         for file in self.files:
             file.check()
@@ -268,7 +270,8 @@ class DocumentFile:
 
         Raises `UnwritableError` if a line is too long.
         """
-        end, rows = self.lines.bytes, self.rows
+        end = self.lines.bytes
+        rows = self.rows
         files = [appending(file.path, file.nbytes) for file in self.files]
         with files[0] as texts, files[1] as offsets:
             texts.seek(0)
@@ -324,7 +327,7 @@ class DocumentFile:
         ]
 
     def others(self, values: Mapping[int, Sequence[Any]]) -> list[int]:
-        """Those of some documents whose lines have other values than these, as appended.
+        """Return the rows of the documents whose lines differ from these values.
 
         Raises `CorruptError` if a line is damaged.
         """
@@ -381,7 +384,8 @@ def _shortened(line: bytes, length: int) -> bytes:
     >>> _shortened(line_of(["7", "", "Rain", None, None]), 21)
     b'["7","","Rain",null]\\n'
     """
-    kept, rest = line[: length - len(END)], line[length - len(END) :]
+    kept = line[: length - len(END)]
+    rest = line[length - len(END) :]
     return kept + END if rest.replace(NULL, b"") == END else line
 
 
@@ -447,14 +451,17 @@ def _document(line: bytes, columns: Mapping[str, str], has_json: bool) -> Docume
     parts: tuple[Part, ...] = ()
     if type(text) is list:
         text, spans, written = text
-        passages, parts = tuple((start, end) for start, end in spans), parts_read(written)
+        passages = tuple((start, end) for start, end in spans)
+        parts = parts_read(written)
         if not all(type(place) is int and place >= 0 for span in passages for place in span):
             raise ValueError("expected where passages begin and end")
     if not type(id) is type(title) is type(text) is str:
         raise ValueError("expected an id, a title and a text")
     values += [None] * (len(columns) - len(values))
     metadata = restored(columns, values) if has_json else dict(zip(columns, values, strict=True))
-    return Document(id, text, title, metadata, parts, passages)
+    return Document(
+        id=id, text=text, title=title, metadata=metadata, parts=parts, passages=passages
+    )
 
 
 def _values(line: bytes, count: int) -> list[Any]:
@@ -473,7 +480,9 @@ def _fetch(mapped: mmap.mmap | bytes, spans: Iterable[tuple[int, int]]) -> None:
     page = end = -1
     with suppress(OSError, ValueError, OverflowError):  # only advice
         for start, length in spans:
-            first, stop = start - start % mmap.PAGESIZE, start + length
+            first = start - start % mmap.PAGESIZE
+            stop = start + length
             if first != page or stop > end:  # neighbours are on the same page
                 mapped.madvise(mmap.MADV_WILLNEED, first, stop - first)
-                page, end = first, stop + -stop % mmap.PAGESIZE
+                page = first
+                end = stop + -stop % mmap.PAGESIZE

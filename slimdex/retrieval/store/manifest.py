@@ -140,7 +140,8 @@ class Manifest:
 
     def replaces(self, other: Manifest) -> bool:
         """True if this was certainly not made from another commit: a copy was restored."""
-        own, its = self._name_of(other.state.version), other.commits[-COMMIT:]
+        own = self._name_of(other.state.version)
+        its = other.commits[-COMMIT:]
         return self.state.version < other.state.version or bool(own and its and own != its)
 
     def keeps_rows_of(self, older: Manifest) -> bool:
@@ -169,12 +170,12 @@ class Manifest:
         """
         gone = np.union1d(self.deleted, deleted) if len(deleted) else self.deleted
         return Manifest(
-            state,
-            columns,
-            without(gone, restored) if len(restored) else gone,
-            np.append(self.textless, textless),
-            self.document_rows.with_later(document_rows),
-            self.checksums,
+            state=state,
+            columns=columns,
+            deleted=without(gone, restored) if len(restored) else gone,
+            textless=np.append(self.textless, textless),
+            document_rows=self.document_rows.with_later(document_rows),
+            checksums=self.checksums,
         ).named(self.commits)
 
     def remembered_by(
@@ -189,7 +190,8 @@ class Manifest:
             replaces the vectors, or prepares that, never.
         is_moved : True if documents are deleted or come back.
         """
-        old, files = self.state, {r: f for r, f in state.files.items() if r != "before"}
+        old = self.state
+        files = {r: f for r, f in state.files.items() if r != "before"}
         if undo == "never" or _vectors(old) != _vectors(state):
             return replace(state, files=files, kept=[])
         if undo == "with the last" or not (is_moved or _contents(old) != _contents(state)):
@@ -229,7 +231,8 @@ class Manifest:
             raise InputError(
                 f"{path}: format {format_}; expected {FORMAT} (made by a newer slimdex)"
             )
-        state, columns = State.from_json(header["state"]), header["columns"]
+        state = State.from_json(header["state"])
+        columns = header["columns"]
         sets = dict[str, Rows]()
         for name in SETS:
             stop = start + header["bytes"][name]

@@ -56,7 +56,8 @@ def copied(store: DocumentStore, path: Path, first: int, stop: int) -> Segment:
 
 def compacted(store: DocumentStore, path: Path, stop: int) -> Segment:
     """Write the live documents, renumbered in order as rows 0 .. stop, to a segment."""
-    live, numbered = f"""live AS {store.live('"row"')}""", f"numbered AS {NUMBERED}"
+    live = f"""live AS {store.live('"row"')}"""
+    numbered = f"numbered AS {NUMBERED}"
     own = ["documents.id", "documents.title", "documents.text", "origins.slimdex_origin"]
     users = [f"documents.{identifier(column)}" for column in store.columns]
     selected = ", ".join(own + users)
@@ -99,7 +100,8 @@ def _written(
 
     Raises `OSError` if the disk fails.
     """
-    new, name = path.with_name(path.name + ".tmp"), f"written_{token_hex(4)}"
+    new = path.with_name(path.name + ".tmp")
+    name = f"written_{token_hex(4)}"
     new.unlink(missing_ok=True)
     try:
         with store.reading() as connection:

@@ -20,7 +20,7 @@ from slimdex.system.atomic_files import file_name
 from slimdex.system.duckdb_library import duckdb, identifier
 from slimdex.system.forks import cached_property
 
-from ..documents import Document, content
+from ..documents import Document
 from .document_store import DocumentStore
 from .lines import (
     LONGEST_TRAILING,
@@ -109,11 +109,19 @@ class NewDocuments:
         is_several = self.counts > 1
         return DocumentRows(self.rows(first)[is_several], self.counts[is_several])
 
+    @cached_property
+    def texts(self) -> list[str]:
+        """Text to encode of each row."""
+        texts = list[str]()
+        for document, cut in zip(self.documents, self.cuts, strict=True):
+            texts += [document.content] if cut is None else cut.contents(document.text)
+        return texts
+
     def named_contents(self) -> Iterator[tuple[str, str]]:
         """Id and text to encode of each row."""
-        for document, cut in zip(self.documents, self.cuts, strict=True):
-            for text in contents(document, cut):
-                yield document.id, text
+        numbers = np.repeat(np.arange(len(self)), self.counts).tolist()
+        for number, text in zip(numbers, self.texts, strict=True):
+            yield self.documents[number].id, text
 
     def written_lines(self) -> Iterator[tuple[bytes, int]]:
         """Each document's line and number of rows; raises `UnwritableError` without lines."""
@@ -166,13 +174,6 @@ class NewDocuments:
 NO_DOCUMENTS = NewDocuments()
 
 
-def contents(document: Document, cut: Cut | None) -> list[str]:
-    """Texts to encode of a document, one for each row."""
-    if cut is not None and cut.passages:
-        return cut.contents(document.text)
-    return [content(document.title, document.text)]
-
-
 def _lines(
     documents: Sequence[Document], cuts: Sequence[Cut | None], metadata: Sequence[Sequence[Any]]
 ) -> list[bytes] | None:
@@ -200,7 +201,7 @@ def new_segment(
 
     `columns` are the user's of all documents. Raises an error of DuckDB if the disk fails.
     """
-    trailing = store.tables()[-1:] if store.manifest.state.covered < store.rows else []
+    trailing = store.tables()[-1:] if store.manifest.state.segment_rows < store.rows else []
     names = {column.name for column in new.values}.union(*(types for _, types in trailing))
     users = [(name, type_) for name, type_ in columns.items() if name in names]
     # A name of its own: DuckDB may have the file of a change that failed open for a while.

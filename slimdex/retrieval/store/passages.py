@@ -101,12 +101,12 @@ class Cut:
     def of(self, document: Document) -> Document:
         """Return a document with its parts and passages."""
         return Document(
-            document.id,
-            document.text,
-            document.title,
-            document.metadata,
-            self.parts,
-            tuple((passage.start, passage.end) for passage in self.passages),
+            id=document.id,
+            text=document.text,
+            title=document.title,
+            metadata=document.metadata,
+            parts=self.parts,
+            passages=tuple((passage.start, passage.end) for passage in self.passages),
         )
 
     def contents(self, text: str) -> list[str]:
@@ -146,9 +146,12 @@ def parts_read(values: Iterable[Any]) -> tuple[Part, ...]:
 
 def _lines_read(start: int, written: Sequence[int] = ()) -> Lines:
     """The lines of a part from what `_part_written` has written."""
-    offset, line, pairs = start, 0, list[tuple[int, int]]()
+    offset = start
+    line = 0
+    pairs = list[tuple[int, int]]()
     for further, lines in zip(written[::2], written[1::2], strict=True):
-        offset, line = offset + further, line + lines
+        offset = offset + further
+        line = line + lines
         pairs.append((offset, line))
     return tuple(pairs)
 

@@ -73,25 +73,27 @@ class Readings:
     """
 
     def __init__(self, file: ReadingFile | None = None, base: Readings | None = None) -> None:
-        self.file, self._base = file, base
+        self.file = file
+        self._base = base
         self.added = list[Entries]()
         self._known: Entries | None = None
         self._before = NO_ENTRIES  # by row, of the first entries of the file
         self._before_count = 0
 
     def begun(self) -> Readings:
-        """Those of a change, which adds to these."""
+        """Return readings to which a change adds its own."""
         return Readings(self.file, self)
 
     def followed_by(self, file: ReadingFile | None) -> Readings:
-        """Those of a later commit; of a file that has grown, only the new entries are read."""
+        """Return the readings of a later commit; only new entries of its file are read."""
         if file == self.file:
             return self
         later = Readings(file)
         if file is None or self.file is None or self._known is None:
             return later
         if file.path == self.file.path and file.count > self.file.count:
-            later._before, later._before_count = self._known, self.file.count
+            later._before = self._known
+            later._before_count = self.file.count
         return later
 
     def put(self, partly: PartlyRead) -> None:

@@ -92,7 +92,8 @@ def checked_columns(
 def _checked(path: Path, columns: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
     tables = _expected()
     if columns.keys() != tables.keys():
-        found, expected = ", ".join(columns), ", ".join(tables)
+        found = ", ".join(columns)
+        expected = ", ".join(tables)
         raise _foreign(path, f"its tables are {found}; expected {expected}")
     for table, expected_columns in tables.items():
         missing = expected_columns.items() - columns[table].items()
@@ -168,10 +169,14 @@ def views_of(
     columns: Mapping[str, str],
     changed: str | None = None,
 ) -> dict[str, str]:
-    """Views and their queries, given tables of documents with the user's columns in them, and all
-    columns; `changed` is the table of origins that differ from those in the segments, if any do.
+    """Return views and their queries.
 
-    Beside each table is one of passages, but for `TRAILING`.
+    Parameters
+    ----------
+    tables : tables of documents, and the user's columns in each. Each but `TRAILING` has a table of
+        passages beside it.
+    columns : all of the user's columns.
+    changed : the table of origins that differ from those in the segments, if any do.
     """
     names = [name for name, _ in tables if name.endswith(".documents")]
     passages = [f"FROM {name.removesuffix('documents')}passages" for name in names]
@@ -184,7 +189,8 @@ def views_of(
 
 def _union(tables: Sequence[tuple[str, Mapping[str, str]]], columns: Mapping[str, str]) -> str:
     """All documents; columns that a table lacks are NULL, and others have the committed types."""
-    parts, missing = list[str](), dict(columns)
+    parts = list[str]()
+    missing = dict(columns)
     for name, types in tables:
         cast = [
             f"CAST({identifier(column)} AS {checked_type(columns[column])}) AS {identifier(column)}"

@@ -19,6 +19,7 @@ from slimdex.indexes.search.reduced_index import ReducedIndex
 from slimdex.indexes.search.rescoring import Rescorer
 from slimdex.indexes.vectors.vector_file import VectorFile
 from slimdex.system.forks import ThreadLock, cached_property
+from slimdex.system.once import Once
 
 from ..documents import Document, passage_content
 from ..encoders.base import CountingEncoder, Encoder
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 
 READ_AT_ONCE = 1024
 MOST_CODE_FILES = 4096
-"""Files of source code of which names and definitions are kept, some kilobytes each."""
+"""Files of source code whose names and definitions are kept, some kilobytes each."""
 MOST_CONDITIONS = 8
 """Conditions whose documents are kept, a bit for each row: a byte for each row together."""
 
@@ -58,8 +59,9 @@ def _mean_files(state: State) -> tuple[Any, ...]:
 
 def _words_key(manifest: Manifest) -> tuple[Any, ...]:
     """Key of the lexical index in memory: its folder, all rows, deleted rows that it lacks."""
-    state, deleted = manifest.state, manifest.deleted
-    return state.words, state.rows, deleted[deleted >= state.worded].tolist()
+    state = manifest.state
+    deleted = manifest.deleted
+    return state.words, state.rows, deleted[deleted >= state.lexical_rows].tolist()
 
 
 @dataclass
@@ -99,14 +101,14 @@ class Snapshot:
 
     manifest: Manifest
     store: DocumentStore
-    _loaded: list[Loaded] = field(default_factory=list)  # one or none
-    _words: list[WordIndex] = field(default_factory=list)  # one or none
-    _mean_rows: list[NDArray[np.float32]] = field(default_factory=list)  # one or none
+    _loaded: Once[Loaded] = field(default_factory=Once)
+    _words: Once[WordIndex] = field(default_factory=Once)
+    _mean_rows: Once[NDArray[np.float32]] = field(default_factory=Once)
     _loading: ThreadLock = field(default_factory=ThreadLock)
 
     @classmethod
     def of(cls, engine: Engine, manifest: Manifest) -> Snapshot:
-        """The snapshot of a manifest, of which nothing is in memory yet."""
+        """Make a snapshot with nothing loaded yet."""
         return cls(manifest, DocumentStore(engine, manifest))
 
     def followed_by(self, manifest: Manifest, loaded: Loaded | None = None) -> Snapshot:
@@ -114,16 +116,20 @@ class Snapshot:
 
         `loaded` is its index, if that is in memory.
         """
-        old, new = self.state, manifest.state
-        if loaded is None and self._loaded:
+        old = self.state
+        new = manifest.state
+        before = self._loaded.value
+        if loaded is None and before is not None:
             with suppress(OSError, CorruptError):  # loaded when it is needed
-                loaded = self._loaded[0].extended(self.path, old, new)
+                loaded = before.extended(self.path, old, new)
+        has_same_words = _words_key(manifest) == _words_key(self.manifest)
+        has_same_mean = _mean_files(new) == _mean_files(old)
         return Snapshot(
             manifest,
             self.store.followed_by(manifest),
-            _loaded=[] if loaded is None else [loaded],
-            _words=self._words[:1] if _words_key(manifest) == _words_key(self.manifest) else [],
-            _mean_rows=self._mean_rows[:1] if _mean_files(new) == _mean_files(old) else [],
+            _loaded=Once(loaded),
+            _words=self._words if has_same_words else Once(),
+            _mean_rows=self._mean_rows if has_same_mean else Once(),
         )
 
     @property
@@ -222,12 +228,13 @@ class Snapshot:
         """The lexical index, None if there is none; raises `CorruptError` if damaged."""
         if self.state.words is None:
             return None
-        if not self._words:  # two threads may do this at once, which is harmless
-            words = WordIndex.open(self.path / self.state.words, self._late_texts())
-            if faults := words.count_faults(self.state.rows):
-                raise CorruptError(f"{faults[0]}; `slimdex repair {self.path}` rebuilds it")
-            self._words.append(words)
-        return self._words[0]
+        return self._words.get(self._open_words)
+
+    def _open_words(self) -> WordIndex:
+        words = WordIndex.open(self.path / str(self.state.words), self._late_texts())
+        if faults := words.count_faults(self.state.rows):
+            raise CorruptError(f"{faults[0]}; `slimdex repair {self.path}` rebuilds it")
+        return words
 
     @property
     def is_mostly_code(self) -> bool:
@@ -252,7 +259,8 @@ class Snapshot:
 
     def _late_texts(self) -> list[tuple[str, str]]:
         """Id and text of each row that the lexical index lacks, empty for deleted ones."""
-        rows, deleted = range(self.state.worded, self.state.rows), {*self.deleted.tolist()}
+        rows = range(self.state.lexical_rows, self.state.rows)
+        deleted = {*self.deleted.tolist()}
         live = self.documents([row for row in rows if row not in deleted])
         return [(live[row].id, live[row].content) if row in live else ("", "") for row in rows]
 
@@ -264,9 +272,7 @@ class Snapshot:
     def loaded(self) -> Loaded:
         """The index, with the state of its file of codes."""
         with self._loading:
-            if not self._loaded:
-                self._loaded.append(self.reloaded())
-        return self._loaded[0]
+            return self._loaded.get(self.reloaded)
 
     def reloaded(self) -> Loaded:
         """The index, read from its files again."""
@@ -349,8 +355,9 @@ class Snapshot:
 
     def moments(self) -> Moments:
         """The moments of the live documents' vectors, without those of empty texts."""
-        state, moments = self.state, self._counted_moments()
-        rows = without(np.arange(state.counted, state.rows), self.hidden)
+        state = self.state
+        moments = self._counted_moments()
+        rows = without(np.arange(state.moment_rows, state.rows), self.hidden)
         gone = np.array(state.moments_deleted, dtype=np.int64)
         if len(rows):
             moments.update(self.vectors().take(rows))
@@ -362,7 +369,8 @@ class Snapshot:
 
     def _counted_moments(self) -> Moments:
         """Load the moments from their file, which may differ by the last rows that came or went."""
-        record, dim = self.state.files.get("moments"), self.state.dim
+        record = self.state.files.get("moments")
+        dim = self.state.dim
         if record is None:
             return Moments(dim)
         record.check(self.path)
@@ -385,9 +393,7 @@ class Snapshot:
 
     @property
     def _mean_row(self) -> NDArray[np.float32]:
-        if not self._mean_rows:  # two threads may do this at once, which is harmless
-            self._mean_rows.append(self._rescorer.mean_row(self._counted_moments()))
-        return self._mean_rows[0]
+        return self._mean_rows.get(lambda: self._rescorer.mean_row(self._counted_moments()))
 
     @property
     def _rescorer(self) -> Rescorer:
@@ -415,14 +421,16 @@ class Snapshot:
         Programs repeat conditions, and DuckDB takes as long for one as a search: those of the last
         ones are kept, unless they read the clock.
         """
-        store, total = self.store, self.state.rows
+        store = self.store
+        total = self.state.rows
         if store.reads_clock(where):
             return store.rows_where(where, total)
         return np.flatnonzero(np.unpackbits(self._bits_where(where), count=total).view(np.bool_))
 
     @cached_property
     def _bits_where(self) -> Callable[[str], NDArray[np.uint8]]:
-        store, total = self.store, self.state.rows
+        store = self.store
+        total = self.state.rows
 
         @lru_cache(MOST_CONDITIONS)
         def found(where: str) -> NDArray[np.uint8]:

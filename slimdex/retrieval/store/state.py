@@ -71,10 +71,10 @@ class Segment(FileRecord):
 
 @dataclass(frozen=True)
 class Lines:
-    """Two files of the documents by row, which can be rebuilt from the segments, but for the rows
-    after these.
+    """Two files of the documents by row.
 
-    The lines had so many bytes, and the columns these types, when they were written.
+    They can be rebuilt from the segments, except for the rows after these. `bytes` and `columns`
+    are the lines' size and the columns' types when they were written.
     """
 
     documents: str
@@ -351,17 +351,17 @@ class State:
         return OFF if self.words is None else self.hybrid or AUTO
 
     @property
-    def covered(self) -> int:
+    def segment_rows(self) -> int:
         """Rows that are in segments; the documents of later ones are only in the lines."""
         return self.segments[-1].stop if self.segments else 0
 
     @property
-    def counted(self) -> int:
+    def moment_rows(self) -> int:
         """Rows that were committed when the moments were written."""
         return self.rows if self.moments_rows is None else self.moments_rows
 
     @property
-    def worded(self) -> int:
+    def lexical_rows(self) -> int:
         """Rows whose words are in the folder of the lexical index."""
         return self.rows if self.words_rows is None else self.words_rows
 
@@ -450,13 +450,13 @@ class State:
         if self.dim > MOST_DIM:
             raise ValueError(f"dim={self.dim}; expected at most {MOST_DIM}")
         check_spec(self.encoder)
-        for name, rows in (("moments_rows", self.counted), ("words_rows", self.worded)):
+        for name, rows in (("moments_rows", self.moment_rows), ("words_rows", self.lexical_rows)):
             if _whole(name, rows, 0) > self.rows:
                 raise ValueError(f"{name}={rows}; expected at most {self.rows}")
         deleted = [_whole("moments_deleted", row, 0) for row in self.moments_deleted]
-        if deleted != sorted({*deleted}) or max(deleted, default=-1) >= self.counted:
-            raise ValueError(f"moments_deleted; expected rows before {self.counted}, in order")
-        if self.words and self.rows - self.worded > MOST_LATE:
+        if deleted != sorted({*deleted}) or max(deleted, default=-1) >= self.moment_rows:
+            raise ValueError(f"moments_deleted; expected rows before {self.moment_rows}, in order")
+        if self.words and self.rows - self.lexical_rows > MOST_LATE:
             raise ValueError(f"words_rows={self.words_rows}; expected nearly {self.rows}")
         if self.passages is not None:
             _whole("passages", self.passages, 1)
@@ -473,8 +473,8 @@ class State:
             if role == "vectors" or getattr(self, role) is not None:
                 _check_name(role, getattr(self, role))
         _check_segments(self.segments)
-        if not 0 <= self.rows - self.covered <= (MOST_TRAILING if self.lines else 0):
-            raise ValueError(f"segments of {self.covered} rows; expected {self.rows}")
+        if not 0 <= self.rows - self.segment_rows <= (MOST_TRAILING if self.lines else 0):
+            raise ValueError(f"segments of {self.segment_rows} rows; expected {self.rows}")
         if self.hybrid is not None and not isinstance(self.hybrid, str):
             raise TypeError(f"hybrid={self.hybrid!r}; expected a text")
         if self.lines is not None:

@@ -61,7 +61,8 @@ def vector_faults(snapshot: Snapshot) -> list[str]:
 
 def replacement_faults(snapshot: Snapshot) -> list[str]:
     """Faults of the vectors that are to replace the others, block by block."""
-    new, path = snapshot.state.replacement, snapshot.path
+    new = snapshot.state.replacement
+    path = snapshot.path
     if new is None:
         return []
     return _row_faults(snapshot, path / new.vectors, lambda: new.vector_file(path))
@@ -69,7 +70,9 @@ def replacement_faults(snapshot: Snapshot) -> list[str]:
 
 def segment_faults(snapshot: Snapshot) -> list[str]:
     """Faults of the segments and readings: damaged bytes, missing documents."""
-    path, state, store = snapshot.path, snapshot.state, snapshot.store
+    path = snapshot.path
+    state = snapshot.state
+    store = snapshot.store
     faults = list[str]()
     for segment in state.segments:
         faults += _attempt(lambda segment=segment: segment.check(path))  # type: ignore[misc]
@@ -97,7 +100,9 @@ def segment_faults(snapshot: Snapshot) -> list[str]:
 
 def derived_faults(snapshot: Snapshot) -> list[str]:
     """Faults of derived files: checksums, then inconsistent numbers and documents."""
-    state, folder, faults = snapshot.state, snapshot.path, list[str]()
+    state = snapshot.state
+    folder = snapshot.path
+    faults = list[str]()
     if state.settings is None:
         return faults
     for record in state.files.values():
@@ -109,7 +114,7 @@ def derived_faults(snapshot: Snapshot) -> list[str]:
         for file in line_files(folder, state.lines, state.rows):
             faults += _attempt(file.check) or _block_faults(snapshot, file)
     if state.words:
-        faults += word_faults(folder / state.words, state.worded)
+        faults += word_faults(folder / state.words, state.lexical_rows)
     return faults or [
         *_attempt(lambda: _check_numbers(snapshot)),
         *_attempt(lambda: check_lines(snapshot)),
@@ -126,7 +131,8 @@ def _read_all(store: DocumentStore) -> None:
 
 
 def _check_numbers(snapshot: Snapshot) -> None:
-    state, index = snapshot.state, snapshot.index
+    state = snapshot.state
+    index = snapshot.index
     moments = snapshot.moments()
     if len(index) != state.rows:
         name = state.files["codes"].name
@@ -160,7 +166,8 @@ def _block_faults(snapshot: Snapshot, part: BlockFile) -> list[str]:
 
 def _bad_blocks(snapshot: Snapshot, file: BlockFile) -> list[int]:
     """Numbers of the blocks whose checksum differs from the manifest's."""
-    actual, expected = dict(file.blocks()), snapshot.manifest.checksums.of(file.path.name)
+    actual = dict(file.blocks())
+    expected = snapshot.manifest.checksums.of(file.path.name)
     return sorted(b for b in actual.keys() | expected.keys() if actual.get(b) != expected.get(b))
 
 

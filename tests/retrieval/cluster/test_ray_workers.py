@@ -31,7 +31,7 @@ from slimdex.retrieval.sources.source import Sources
 from slimdex.retrieval.store.manifest import Manifest
 from slimdex.system.atomic_files import is_index
 from slimdex.system.progress import listening
-from slimdex.system.workers import HERE, PartError
+from slimdex.system.workers import IN_THIS_PROCESS, PartError
 from tests.chance import CHANCE, sweep
 from tests.encoders import ReadingEncoder
 
@@ -210,7 +210,7 @@ def test_a_build_ends_as_if_nobody_had_been_killed(
             process.kill()
     monkeypatch.setattr(encoding, "WINDOW_TEXTS", 16)
     with listening(note=notes.append):
-        for where, workers in ((path, cluster), (tmp_path / "whole", HERE)):
+        for where, workers in ((path, cluster), (tmp_path / "whole", IN_THIS_PROCESS)):
             sources = Sources.open([str(source)])
             made, _ = build(where, sources, ReadingEncoder, SETTINGS, workers=workers)
             made.close()

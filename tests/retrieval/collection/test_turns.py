@@ -123,7 +123,7 @@ def test_ids_to_delete_are_looked_up_before_the_turn(tmp_path: Path) -> None:
         collection.delete(["3"])
         with held_change(collection):
             deleting = pool.submit(collection.delete, ["4"])
-            wait_until(lambda: collection.index.snapshot.store.hashes)
+            wait_until(lambda: collection.index.snapshot.store.id_cache.hashes is not None)
             assert not deleting.done()
         assert deleting.result() == 1
 
@@ -137,7 +137,7 @@ def test_an_id_that_others_delete_before_the_turn_is_unknown(tmp_path: Path) -> 
     ):
         with other.index.change() as change:
             deleting = pool.submit(collection.delete, ["4"])
-            wait_until(lambda: "4" in collection.index.snapshot.store.looked[0].ids)
+            wait_until(lambda: "4" in collection.index.snapshot.store.id_cache.looked_up.ids)
             commit_deletion(change, change.base.store.live_rows(["4"]))
         with pytest.raises(InputError, match="unknown id '4'"):
             deleting.result()

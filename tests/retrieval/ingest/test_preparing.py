@@ -32,7 +32,7 @@ from slimdex.retrieval.encoders.adapters import GivenEncoder
 from slimdex.retrieval.ingest import encoding, preparing
 from slimdex.retrieval.ingest.adding import add
 from slimdex.retrieval.ingest.addition import Addition
-from slimdex.retrieval.ingest.preparing import Prepared
+from slimdex.retrieval.ingest.preparing import Comparison
 from slimdex.retrieval.ingest.repairing import repair
 from slimdex.retrieval.sources.source import Sources
 from slimdex.retrieval.store import change as store_change
@@ -173,7 +173,7 @@ def test_an_addition_writes_what_it_writes_without_preparation(
                 assert collection.verify() == []
                 rows = range(snapshot.state.rows)
                 return [
-                    snapshot.state.covered,
+                    snapshot.state.segment_rows,
                     {each.name: each.read_bytes() for each in path.glob("documents-*")},
                     {each.name: each.read_bytes() for each in path.glob("offsets-*")},
                     repr(snapshot.store.read(rows)),
@@ -183,7 +183,7 @@ def test_an_addition_writes_what_it_writes_without_preparation(
                 ]
 
     prepared = told(tmp_path / "prepared", Meanwhile())
-    monkeypatch.setattr(Prepared, "holds_for", lambda *_: False)
+    monkeypatch.setattr(Comparison, "holds_for", lambda *_: False)
     assert prepared == told(tmp_path / "other", Meanwhile())
 
 
@@ -194,7 +194,7 @@ def test_a_prepared_addition_reads_nothing_back(
     monkeypatch.setattr(store_change, "MOST_TRAILING", 0)
     monkeypatch.setattr(lines, "DICTIONARY", 200)
 
-    class Unread(Prepared):
+    class Unread(Comparison):
         """Fails when a document is read back or compressed in the turn."""
 
         def holds_for(self, snapshot: Snapshot) -> bool:
@@ -204,11 +204,11 @@ def test_a_prepared_addition_reads_nothing_back(
             return super().holds_for(snapshot)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(preparing, "Prepared", Unread)
+        patch.setattr(preparing, "Comparison", Unread)
         with Collection.open(path, WordEncoder()) as collection:
             collection.add(documents(100, 120))
     with Collection.open(path) as collection:
-        assert collection.index.state.covered == 60
+        assert collection.index.state.segment_rows == 60
         assert [each.id for each in collection][40:] == [*map(str, range(100, 120))]
         assert collection.verify() == []
 
@@ -372,7 +372,7 @@ def test_a_closed_or_moved_index_is_noticed_before_texts_are_encoded(
 def test_a_disk_that_fails_while_a_segment_is_written_is_an_error_of_the_system(
     path: Path, monkeypatch: pytest.MonkeyPatch, count: int
 ) -> None:
-    def broken(*_: Any) -> None:
+    def broken(*_: Any, **__: Any) -> None:
         raise duckdb.IOException("IO Error: Could not write file: Input/output error")
 
     with Collection.open(path, WordEncoder()) as collection:

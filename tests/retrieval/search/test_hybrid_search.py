@@ -207,7 +207,7 @@ def test_words_of_few_last_rows_score_as_those_of_an_index_made_at_once(
                     assert scored(again, query) == scored(whole, query)
 
     def late() -> int:
-        return collection.index.state.rows - collection.index.state.worded
+        return collection.index.state.rows - collection.index.state.lexical_rows
 
     for document in new[:9]:
         collection.add(document)
@@ -237,15 +237,15 @@ def test_a_late_row_that_is_deleted_is_blank(collection: Collection) -> None:
     with Collection.open(collection.path, WordEncoder()) as again:
         assert scored(again, "red cat") == scored(collection, "red cat")
     collection.add([Document(f"more-{i}", "gnu") for i in range(40)])
-    assert collection.index.state.worded == 89
+    assert collection.index.state.lexical_rows == 89
     assert scored(collection, "zebra") == {}
 
 
 def test_words_of_a_long_text_are_not_late(collection: Collection) -> None:
     collection.add(Document("short", "zebra"))
-    assert (collection.index.state.worded, collection.index.state.rows) == (48, 49)
+    assert (collection.index.state.lexical_rows, collection.index.state.rows) == (48, 49)
     collection.add(Document("long", "zebra " * 3000))
-    assert collection.index.state.worded == collection.index.state.rows == 50
+    assert collection.index.state.lexical_rows == collection.index.state.rows == 50
 
 
 def test_a_manifest_can_t_make_readers_index_everything(collection: Collection) -> None:
@@ -258,9 +258,9 @@ def test_a_manifest_can_t_make_readers_index_everything(collection: Collection) 
 
 def test_undoing_keeps_the_words_of_rows_that_were_late(collection: Collection) -> None:
     collection.add(Document("late", "zebra"))
-    assert collection.index.state.worded == 48
+    assert collection.index.state.lexical_rows == 48
     collection.add([Document(f"more-{i}", "gnu") for i in range(40)])
-    assert collection.index.state.worded == 89
+    assert collection.index.state.lexical_rows == 89
     collection.undo()
     assert scored(collection, "zebra gnu").keys() == {"late"}
     assert collection.verify() == []

@@ -83,7 +83,7 @@ def made(path: Path, *additions: Sequence[Document]) -> Collection:
 def trailing(path: Path) -> Collection:
     """Twenty documents after a segment of forty, an addition each."""
     collection = made(path, DOCUMENTS[:40], *([each] for each in DOCUMENTS[40:]))
-    assert collection.index.state.covered == 40
+    assert collection.index.state.segment_rows == 40
     return collection
 
 
@@ -121,13 +121,13 @@ def test_trailing_documents_are_those_of_one_addition(tmp_path: Path) -> None:
             assert change(one) == change(other)
             assert told(one) == told(other)
             assert verify(one.path) == verify(other.path) == []
-        assert one.index.state.covered < one.index.state.rows
+        assert one.index.state.segment_rows < one.index.state.rows
 
 
 def test_an_undone_addition_trails(tmp_path: Path) -> None:
     with trailing(tmp_path / "x") as collection:
         assert collection.undo().removed == 1
-        assert (collection.index.state.covered, collection.index.state.rows) == (40, 60)
+        assert (collection.index.state.segment_rows, collection.index.state.rows) == (40, 60)
         assert "id59" not in collection
         assert collection.count("n >= 58") == 1
         assert verify(collection.path) == []
@@ -176,7 +176,7 @@ def test_values_become_those_of_a_segment(
         one.add([Document("z", "x", metadata=own)])
         monkeypatch.setattr(store_change, "MOST_TRAILING", 0)
         other.add([Document("z", "x", metadata=own)])
-        assert (one.index.state.covered, other.index.state.covered) == (60, 62)
+        assert (one.index.state.segment_rows, other.index.state.segment_rows) == (60, 62)
         assert told(one) == told(other)
 
 
@@ -186,7 +186,7 @@ def test_as_many_trail_as_may(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         for count, covered in ((1, 40), (2, 40), (1, 44), (3, 44), (4, 51)):
             rows = collection.index.state.rows
             collection.add(DOCUMENTS[rows : rows + count])
-            assert collection.index.state.covered == covered
+            assert collection.index.state.segment_rows == covered
         assert collection.index.store.ids_by_row(51) == [each.id for each in DOCUMENTS[:51]]
 
 
@@ -253,7 +253,7 @@ def test_documents_stay_if_lines_are_dropped(tmp_path: Path) -> None:
         with collection.index.change() as change:
             change.commit(replace(change.next_state(), lines=None))
         state = collection.index.state
-        assert (state.lines, state.covered, state.rows) == (None, 60, 60)
+        assert (state.lines, state.segment_rows, state.rows) == (None, 60, 60)
         assert [each.id for each in collection] == [each.id for each in DOCUMENTS]
         assert verify(collection.path) == []
 
@@ -264,7 +264,7 @@ def test_new_lines_come_with_a_segment(tmp_path: Path) -> None:
     with made(tmp_path / "x", [Document("a", "x", metadata={"n": 1})]) as collection:
         collection.add([Document("b", text, metadata={"n": 5})])
         collection.add(duckdb.sql(f"SELECT 'b' AS id, '{text}' AS text, 5::DOUBLE AS n"))
-        assert (collection.index.state.covered, collection.index.state.rows) == (1, 2)
+        assert (collection.index.state.segment_rows, collection.index.state.rows) == (1, 2)
         collection.reduce(Settings())
         assert collection.count("n = 5.0") == 1
         assert verify(collection.path) == []
@@ -489,7 +489,7 @@ def _with_dictionary(path: Path) -> Collection:
         add(collection.index, Addition(documents))
     state = collection.index.state
     assert state.lines is not None
-    assert (state.rows - state.covered, state.lines.bytes > DICTIONARY) == (4, True)
+    assert (state.rows - state.segment_rows, state.lines.bytes > DICTIONARY) == (4, True)
     return collection
 
 

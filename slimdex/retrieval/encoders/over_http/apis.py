@@ -24,7 +24,7 @@ class Api:
     Attributes
     ----------
     path : of the URL that encodes.
-    body : of the request, but for model, dimensions and texts.
+    body : of the request, without model, dimensions and texts.
     texts : the texts' name in it.
     vectors : finds the vectors in an answer.
     models : lists the server's models.
@@ -77,20 +77,20 @@ APIS = {
     "openai": Api("/embeddings", {"encoding_format": "base64"}, "input", *_OPENAI),
     "openai-floats": Api("/embeddings", {}, "input", *_OPENAI),
     "ollama": Api(
-        "/api/embed",
-        {"truncate": True},
-        "input",
-        lambda answer: list(answer["embeddings"]),
-        _ollama_models,
-        _ollama_longest,
+        path="/api/embed",
+        body={"truncate": True},
+        texts="input",
+        vectors=lambda answer: list(answer["embeddings"]),
+        models=_ollama_models,
+        longest=_ollama_longest,
     ),
     "tei": Api(
-        "/embed",
-        {"truncate": True},
-        "inputs",
-        list,
-        lambda server: [server.ask("/info")["model_id"]],
-        lambda server, _: server.ask("/info")["max_input_length"],
+        path="/embed",
+        body={"truncate": True},
+        texts="inputs",
+        vectors=list,
+        models=lambda server: [server.ask("/info")["model_id"]],
+        longest=lambda server, _: server.ask("/info")["max_input_length"],
     ),
 }
 """Name, as an index records it -> API."""

@@ -70,7 +70,9 @@ class JsonServer:
     """
 
     def __init__(self, url: str, key: str | None = None, timeout: float = TIMEOUT) -> None:
-        self.url, self._key, self._timeout = url, key, timeout
+        self.url = url
+        self._key = key
+        self._timeout = timeout
         self._parts = urlsplit(url)
         self._idle = list[HTTPConnection]()
         finalize(self, _close, self._idle)
@@ -104,13 +106,15 @@ class JsonServer:
         InputError
             If all tries fail otherwise, or `stopped` is set meanwhile.
         """
-        reason, status = "", 0
+        reason = ""
+        status = 0
         for attempt in range(TRIES):
             wait = FIRST_WAIT * 2**attempt * (1 + random() / 4)
             try:
                 response, content = self._exchange(path, body)
             except (OSError, HTTPException) as error:
-                reason, status = self._safe(f"{type(error).__name__} {error}"), 0
+                reason = self._safe(f"{type(error).__name__} {error}")
+                status = 0
                 if not self._has_answered and isinstance(error, _NOBODY):
                     raise InputError(f"{self.url}: {reason}; expected a server there") from None
             else:
@@ -133,9 +137,11 @@ class JsonServer:
 
     def _exchange(self, path: str, body: object) -> tuple[HTTPResponse, bytes]:
         try:
-            connection, is_reused = self._idle.pop(), True
+            connection = self._idle.pop()
+            is_reused = True
         except IndexError:
-            connection, is_reused = self._connected(), False
+            connection = self._connected()
+            is_reused = False
         method = "GET" if body is None else "POST"
         content = None if body is None else json.dumps(body).encode()
         try:
@@ -157,7 +163,8 @@ class JsonServer:
         return response, found
 
     def _connected(self) -> HTTPConnection:
-        host, port = self._parts.hostname or "", self._parts.port
+        host = self._parts.hostname or ""
+        port = self._parts.port
         at = (host, port) if self._proxy is None else self._proxy
         if self._parts.scheme == "http":
             return HTTPConnection(*at, timeout=self._timeout)
@@ -188,7 +195,9 @@ def _close(connections: list[HTTPConnection]) -> None:
 
 def _read(response: HTTPResponse, seconds: float) -> bytes:
     """Read an answer to its end; raises `HTTPException` if it is truncated."""
-    parts, total, until = list[bytes](), 0, monotonic() + seconds
+    parts = list[bytes]()
+    total = 0
+    until = monotonic() + seconds
     expected = response.length  # None if its end is marked otherwise
     while (expected is None or total < expected) and (part := response.read1(PIECE)):
         parts.append(part)

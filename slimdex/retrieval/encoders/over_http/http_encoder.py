@@ -92,7 +92,8 @@ class HttpEncoder:
             dimensions=dimensions,
             key=self._key,
         )
-        self.dim, self._fingerprint = vectors.shape[1], fingerprint(vectors)
+        self.dim = vectors.shape[1]
+        self._fingerprint = fingerprint(vectors)
         self._most_texts = MOST_TEXTS
         self.max_length = max_length or self._model.longest() or USUAL_LENGTH
         known = Prompts(*known_prompts(self._model.name))
@@ -256,6 +257,7 @@ def _batches(texts: Sequence[str]) -> Iterator[Sequence[str]]:
         characters += len(text)
         if stop > start and (stop - start == MOST_TEXTS or characters > MOST_CHARACTERS):
             yield texts[start:stop]
-            start, characters = stop, len(text)
+            start = stop
+            characters = len(text)
     if texts:
         yield texts[start:]

@@ -382,7 +382,8 @@ def buckets(longest: int, count: int) -> NDArray[np.int64]:
     array([ 2,  1,  0, 17, 18])
     """
     distances = np.arange(1 - longest, longest)
-    far, half = np.abs(distances), count // 2
+    far = np.abs(distances)
+    half = count // 2
     exact = half // 2
     growth = np.log(np.maximum(far, 1).astype(np.float32) / np.float32(exact))
     steps = growth / np.float32(math.log(FARTHEST / exact)) * np.float32(half - exact)

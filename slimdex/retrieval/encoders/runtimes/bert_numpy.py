@@ -79,8 +79,10 @@ class FirstTexts:
 
         `starts` are the first tokens of all texts but the first.
         """
-        family, state = self.family, np.concatenate([self._embedded(ids) for ids in texts])
-        states, biases = [state], [self._bias(len(ids)) for ids in texts]
+        family = self.family
+        state = np.concatenate([self._embedded(ids) for ids in texts])
+        states = [state]
+        biases = [self._bias(len(ids)) for ids in texts]
         for i in range(family.shape.layers):
             state = self._layer(state, starts, biases, family.architecture.layer.format(i))
             states.append(state)
@@ -94,7 +96,8 @@ class FirstTexts:
             np.split(self._linear(state, layer + name), starts)
             for name in (names.query, names.key, names.value)
         )
-        each, heads = zip(queries, keys, values, biases, strict=True), self.family.shape.heads
+        each = zip(queries, keys, values, biases, strict=True)
+        heads = self.family.shape.heads
         attended = np.concatenate([attention(*of_text, heads) for of_text in each])
         attended = self._linear(attended, layer + names.attended) + state
         state = self._normalized(attended, layer + names.attended_norm)
@@ -119,7 +122,8 @@ class FirstTexts:
         return scaled
 
     def _embedded(self, ids: NDArray[np.int64]) -> Array:
-        family, weights = self.family, self.family.weights
+        family = self.family
+        weights = self.family.weights
         places = np.arange(len(ids))
         if family.architecture.counts_padding:
             counted = ids != family.shape.padding
@@ -240,7 +244,9 @@ class QuickRuntime:
     def __init__(
         self, network: FirstTexts, precision: str, start: Callable[[], OpenVinoRuntime]
     ) -> None:
-        self.precision, self._network, self._start = precision, network, start
+        self.precision = precision
+        self._network = network
+        self._start = start
         self._tokens = 0
         self._compiled: OpenVinoRuntime | None = None
 

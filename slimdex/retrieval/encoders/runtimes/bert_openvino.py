@@ -40,7 +40,8 @@ def built_network(folder: SentenceFolder, pooling: Pooling) -> Conversion | None
     if found is None:
         return None
     family, facts, tokenizer = found
-    given, network = _inputs(), _Network(family)
+    given = _inputs()
+    network = _Network(family)
     states = network.states(*given)
     if pooling.mode == POOLER:
         pooled = network.pooled(first(states[-1], given[1]))
@@ -54,7 +55,8 @@ class _Network:
     """Network of a family up to its hidden states."""
 
     def __init__(self, family: Family) -> None:
-        self.architecture, self.shape = family.architecture, family.shape
+        self.architecture = family.architecture
+        self.shape = family.shape
         self.weights = family.weights
 
     def states(self, ids: Node, mask: Node) -> list[Node]:
@@ -62,7 +64,8 @@ class _Network:
 
         Raises `ValueError` if weights are missing.
         """
-        state, seen = self._embedded(ids), self._mask(ids, mask)
+        state = self._embedded(ids)
+        seen = self._mask(ids, mask)
         states = [state]
         for i in range(self.shape.layers):
             state = self._layer(state, seen, self.architecture.layer.format(i))
@@ -89,7 +92,8 @@ class _Network:
         return linear(x, self.weights[f"{name}.weight"], self.weights[f"{name}.bias"])
 
     def _normalized(self, x: Node, name: str) -> Node:
-        weight, bias = self.weights[f"{name}.weight"], self.weights[f"{name}.bias"]
+        weight = self.weights[f"{name}.weight"]
+        bias = self.weights[f"{name}.bias"]
         unit = ops().mvn(x, integers(-1), True, self.shape.epsilon, "inside_sqrt")
         return ops().add(ops().multiply(unit, constant(weight)), constant(bias))
 
@@ -126,10 +130,12 @@ class _Network:
         """Biases of attention scores by distance, (1, heads, seq, seq); zero without a table."""
         if self.architecture.relative is None:
             return scalar(0, np.float32)
-        table, longest = self.weights[self.architecture.relative], len(self.weights[POSITIONS])
+        table = self.weights[self.architecture.relative]
+        longest = len(self.weights[POSITIONS])
         count = ops().convert(ops().squeeze(_length(ids), scalar(0)), "i32")
         places = ops().range(scalar(0), count, scalar(1), "i32")
-        columns, rows = ops().unsqueeze(places, scalar(0)), ops().unsqueeze(places, scalar(1))
+        columns = ops().unsqueeze(places, scalar(0))
+        rows = ops().unsqueeze(places, scalar(1))
         numbers = ops().add(ops().subtract(columns, rows), scalar(longest - 1))
         by_distance = _rows(table[buckets(longest, len(table))], numbers)  # (seq, seq, heads)
         return ops().unsqueeze(ops().transpose(by_distance, integers(2, 0, 1)), integers(0))

@@ -47,7 +47,9 @@ LIBRARIES = ("slimdex", "openvino", "torch", "transformers", "tokenizers")
 """Packages whose versions a conversion depends on."""
 OWN_CODE = ("torch_runtime.py", "../pooling.py", "bert_folder.py")
 """Modules that a conversion depends on, relative to this one."""
-FACTS, TOKENIZER, MODEL = "facts.json", "tokenizer.json", "model.xml"
+FACTS = "facts.json"
+TOKENIZER = "tokenizer.json"
+MODEL = "model.xml"
 SMALL_FILES = ("*.json", "*.txt", "*.model")
 
 
@@ -63,7 +65,10 @@ class NetworkLoader:
     def __init__(
         self, files: ModelFiles, folder: SentenceFolder, pooling: Pooling, *, trusted: bool
     ) -> None:
-        self._files, self._folder, self._pooling, self._trusted = files, folder, pooling, trusted
+        self._files = files
+        self._folder = folder
+        self._pooling = pooling
+        self._trusted = trusted
         self.sha256 = self._combined_sha256()
 
     @cached_property

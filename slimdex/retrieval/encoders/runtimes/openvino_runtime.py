@@ -112,11 +112,14 @@ class OpenVinoRuntime:
     def __init__(
         self, model: Any, precision: str, release: Callable[[], None] = lambda: None
     ) -> None:
-        self.model, self.precision = model, fast_precision() if precision == "auto" else precision
-        self.release, self._is_new = release, True
+        self.model = model
+        self.precision = fast_precision() if precision == "auto" else precision
+        self.release = release
+        self._is_new = True
         self._network = _with_compressed_weights(model) if self.precision == "int8" else model
         self._request = self._compiled("LATENCY").create_infer_request()
-        self._lock, self._compiling = Lock(), Lock()
+        self._lock = Lock()
+        self._compiling = Lock()
         self._worked_s = 0.0
         self._streams: _Streams | None = None
 
@@ -227,14 +230,16 @@ class _Streams:
     """
 
     def __init__(self, model: Any) -> None:
-        self._model, self._lock = model, Lock()
+        self._model = model
+        self._lock = Lock()
         self._count: int = model.get_property("OPTIMAL_NUMBER_OF_INFER_REQUESTS")
         self._idle = list[list[Any]]()
         self.has_failed = False
 
     def run(self, batches: Iterable[Batch]) -> Iterator[Matrix]:
         """Run a batch in each stream, with one more in the queue; yield outputs in order."""
-        idle, running = self._requests(), deque[Any]()
+        idle = self._requests()
+        running = deque[Any]()
 
         def oldest() -> Matrix:
             running[0].wait()  # if this fails, `finally` waits for it again

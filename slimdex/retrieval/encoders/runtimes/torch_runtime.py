@@ -86,7 +86,9 @@ class SentenceNetwork(nn.Module):
         self, transformer: nn.Module, pooling: Pooling, head: Sequence[nn.Module], dim: int
     ) -> None:
         super().__init__()
-        self.transformer, self.pooling, self.dim = transformer, pooling, dim
+        self.transformer = transformer
+        self.pooling = pooling
+        self.dim = dim
         self.head = nn.Sequential(*head)
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
@@ -123,10 +125,12 @@ class TorchRuntime:
             else:  # GPUs are fast in half precision
                 fast = torch.cuda.is_bf16_supported(including_emulation=False)
                 precision = "bf16" if fast else "fp16"
-        self.name, self.precision = f"torch on {device}", precision
+        self.name = f"torch on {device}"
+        self.precision = precision
         self._device = torch.device(device)
         self._network = network.to(self._device)
-        self.batch_tokens, self.streams = CPU_TOKENS if device == "cpu" else GPU_TOKENS, 1
+        self.batch_tokens = CPU_TOKENS if device == "cpu" else GPU_TOKENS
+        self.streams = 1
         self._half = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(precision)
         if (device, precision) == ("cpu", "fp16"):  # a CPU widens each number in every product
             self._half = None

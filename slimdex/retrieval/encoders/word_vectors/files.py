@@ -52,7 +52,9 @@ UNSUPPORTED = {
 """First bytes of unsupported files -> message."""
 HEADER = re.compile(rb"(\d{1,18})[ \t](\d{1,18})")
 LAYOUT = 1
-FACTS, WORDS, VECTORS = "facts.json", "words.txt", "vectors.f32"
+FACTS = "facts.json"
+WORDS = "words.txt"
+VECTORS = "vectors.f32"
 BATCH = 4096
 """Vectors buffered before they are written."""
 LARGEST = float(np.finfo(np.float32).max)
@@ -103,7 +105,9 @@ def read_word_vectors(path: Path) -> WordVectors:
 
 def _parse(path: Path, folder: Path) -> None:
     """Write words, vectors and, last, the facts."""
-    digest, words, rows = hashlib.sha256(), dict[str, None](), list[Matrix]()
+    digest = hashlib.sha256()
+    words = dict[str, None]()
+    rows = list[Matrix]()
 
     def flush() -> None:
         data = np.stack(rows).astype("<f4").tobytes()
@@ -143,7 +147,8 @@ def _loaded(folder: Path) -> WordVectors | None:
     try:
         facts = json.loads((folder / FACTS).read_text())
         text = (folder / WORDS).read_bytes()
-        count, dim = facts["words"], facts["dim"]
+        count = facts["words"]
+        dim = facts["dim"]
         size = (folder / VECTORS).stat().st_size
         if len(text) != facts["bytes"] or size != 4 * count * dim:
             raise ValueError(folder)
@@ -187,11 +192,15 @@ def _words(path: Path, file: io.BufferedReader) -> Iterator[Word]:
         raise InputError(
             f"{path}: {'line 1 is empty' if line else 'an empty file'}; {EXPECTED_LINES}"
         )
+
+    # Without a header it is a text file, whose words begin at once.
     header = HEADER.fullmatch(line.strip())
     if header is None:
         dim = _dimensions(path, line)
         yield from _text_words(path, file, line, 1, dim)
         return
+
+    # A header states how many words follow.
     count, dim = (int(part) for part in header.groups())
     if not count or not 1 <= dim <= MOST_DIMENSIONS:
         raise InputError(
@@ -260,10 +269,12 @@ def _text_words(
 
 def _binary_words(path: Path, file: io.BufferedReader, count: int, dim: int) -> Iterator[Word]:
     """Yield the words of a binary file: a word, a space, float32s and an optional newline."""
-    data, at = b"", 0
+    data = b""
+    at = 0
     for number in range(1, count + 1):
         if len(data) - at < LONGEST_WORD + 4 * dim:
-            data, at = data[at:] + file.read(CHUNK), 0
+            data = data[at:] + file.read(CHUNK)
+            at = 0
         space = data.find(b" ", at, at + LONGEST_WORD)
         if space < 0 and len(data) - at >= LONGEST_WORD:
             raise InputError(
@@ -293,7 +304,8 @@ def _is_binary(path: Path, first: bytes, dim: int) -> bool:
 
 
 def _check_size(path: Path, header: int, count: int, dim: int) -> None:
-    least, size = header + count * (4 * dim + 2), path.stat().st_size
+    least = header + count * (4 * dim + 2)
+    size = path.stat().st_size
     if size < least:
         raise InputError(
             f"{path}: {size:,} bytes; expected {least:,} or more, for {count:,} words of {dim} "

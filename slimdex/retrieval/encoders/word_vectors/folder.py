@@ -34,7 +34,9 @@ from ..model_folder import (
 from ..tokens import read_tokenizer
 from .pieces import unknown_id
 
-WEIGHTS, TOKENIZER, CONFIG = "model.safetensors", "tokenizer.json", "config.json"
+WEIGHTS = "model.safetensors"
+TOKENIZER = "tokenizer.json"
+CONFIG = "config.json"
 PLACES = ("", "0_StaticEmbedding")
 """Subfolders that may contain the two files."""
 MODEL2VEC, SENTENCE_TRANSFORMERS = "embeddings", "embedding.weight"
@@ -94,7 +96,8 @@ class StaticVectors:
         """Return these vectors with a row for each token and a serialised tokenizer."""
         count = self.tokenizer.get_vocab_size(with_added_tokens=True)
         missing = count - self.tokens if self.mapping is None else 0
-        vectors, weights = self.vectors, self.weights
+        vectors = self.vectors
+        weights = self.weights
         if missing:
             vectors = np.pad(vectors, ((0, missing), (0, 0)))
             weights = None if weights is None else np.pad(weights, (0, missing))
@@ -126,7 +129,8 @@ def read_static(folder: Path) -> StaticVectors:
             f"model {str(folder)!r}: no {WEIGHTS} with {MODEL2VEC!r} or {SENTENCE_TRANSFORMERS!r}; "
             "expected static vectors of model2vec or sentence-transformers"
         )
-    path, name = place / WEIGHTS, _matrix_name(place / WEIGHTS) or ""
+    path = place / WEIGHTS
+    name = _matrix_name(place / WEIGHTS) or ""
     try:
         with safe_open(path, framework="numpy") as file:
             arrays = {

@@ -97,8 +97,10 @@ class WordPieces:
     def __init__(self, tokenizer: Any, dropped: int | None) -> None:
         tokenizer.no_padding()
         tokenizer.no_truncation()
-        self._tokenizer, self._dropped = tokenizer, dropped
-        self._is_local, self._lock = splits_at_spaces(tokenizer), ThreadLock()
+        self._tokenizer = tokenizer
+        self._dropped = dropped
+        self._is_local = splits_at_spaces(tokenizer)
+        self._lock = ThreadLock()
         self._forget()
         renewed(self)
 
@@ -112,7 +114,9 @@ class WordPieces:
             count = sum(map(len, pieces))
             found = map(self._number.__getitem__, chain.from_iterable(pieces))
             numbers = np.fromiter(found, np.int64, count)
-            lengths, starts, known = self._lengths[numbers], self._starts[numbers], self._ids
+            lengths = self._lengths[numbers]
+            starts = self._starts[numbers]
+            known = self._ids
             self._forget_if_many()
         ends = np.cumsum(lengths)
         places = np.repeat(starts - ends + lengths, lengths) + np.arange(lengths.sum())
@@ -126,7 +130,8 @@ class WordPieces:
         pieces = _split(texts)
         with self._lock:
             self._learn_unseen(pieces)
-            number, count_of = self._number, self._counts
+            number = self._number
+            count_of = self._counts
             counts = [sum(count_of[number[piece]] for piece in part) for part in pieces]
             self._forget_if_many()
         return counts
@@ -151,7 +156,8 @@ class WordPieces:
 
     def _learn(self, pieces: Sequence[str]) -> None:
         ids, lengths = self._encoded(pieces)
-        before, first = self._stored, len(self._number)
+        before = self._stored
+        first = len(self._number)
         self._starts = _with(self._starts, first, before + np.cumsum(lengths) - lengths)
         self._lengths = _with(self._lengths, first, lengths)
         self._ids = _with(self._ids, before, ids)

@@ -30,7 +30,9 @@ from .files import read_word_vectors
 from .folder import StaticVectors, read_static, static_place, write_static
 from .pieces import WordPieces, word_tokenizer
 
-MEAN, WEIGHTED, SIF = "mean", "weighted", "sif"
+MEAN = "mean"
+WEIGHTED = "weighted"
+SIF = "sif"
 POOLINGS = (MEAN, SIF)
 """Poolings to choose from; `WEIGHTED` uses the weights in a folder."""
 AT_ONCE = 1 << 21
@@ -78,7 +80,8 @@ class StaticEncoder:
         If the file or folder is missing or has another format, or the pooling is unknown.
     """
 
-    precision, runtime = "fp32", "numpy, fp32"
+    precision = "fp32"
+    runtime = "numpy, fp32"
 
     def __init__(
         self,
@@ -104,7 +107,8 @@ class StaticEncoder:
             )
         else:
             files = find_model(str(model))
-            name, revision = files.name, files.revision
+            name = files.name
+            revision = files.revision
             vectors = read_static(files.folder)
         prompts = vectors.prompts.replaced(query_prompt, document_prompt)
         self._set(replace(vectors, prompts=prompts), pooling, name, revision)
@@ -121,7 +125,9 @@ class StaticEncoder:
         name: str | None = None,
         revision: str | None = None,
     ) -> Self:
-        self.vectors, self._name, self._revision = vectors, name, revision
+        self.vectors = vectors
+        self._name = name
+        self._revision = revision
         self.dim = self.width = int(vectors.vectors.shape[1])
         self.pooling = pooling or (MEAN if vectors.weights is None else WEIGHTED)
         self.weights = vectors.weights if self.pooling == WEIGHTED else None

@@ -24,7 +24,7 @@ ERRORS = {
 }
 """Statuses of errors, and what they mean."""
 ASKED = (400, 401, 403, 422, 500, 503)
-"""Those of every request but `/health`."""
+"""Error statuses of every request except `/health`."""
 READ = (*ASKED, 404, 408, 413, 415, 504)
 CHANGED = (*READ, 409, 507)
 Responses = dict[int | str, dict[str, Any]]
@@ -178,7 +178,7 @@ class AddedBody(BaseModel):
 
 
 class SyncedBody(BaseModel):
-    """What a sync has changed; further fields may follow."""
+    """Counts of a sync; more fields may be added."""
 
     model_config = ConfigDict(extra="allow")
     added: int
@@ -191,7 +191,7 @@ class SyncedBody(BaseModel):
 
 
 class CompactedBody(BaseModel):
-    """What compacting has freed."""
+    """Counts after compacting."""
 
     freed: int = Field(description="Deleted rows.")
     documents: int

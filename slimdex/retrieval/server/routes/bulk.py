@@ -32,7 +32,7 @@ from ...documents import OWN_COLUMNS, id_text, json_of
 from ...ingest.added import Added
 from ...ingest.adding import add_sources
 from ...ingest.source_ids import SourceIds
-from ...quality.refitting import add_settled, settled
+from ...quality.refitting import add_documents_then_refit, add_then_refit
 from ...sources.files.file_source import FileSource
 from ...sources.files.input_files import FileFormat, ending_of, open_file
 from ...sources.source import Source, Sources
@@ -220,7 +220,8 @@ async def _file_reports(
 async def _received(request: Request, limits: Limits, name: str) -> AsyncGenerator[Path]:
     """Write the request's body to a temporary file."""
     with TemporaryDirectory(prefix="slimdex-upload-", dir=temporary_parent()) as folder:
-        path, size = Path(folder) / f"upload{''.join(Path(name).suffixes[-2:])[:40]}", 0
+        path = Path(folder) / f"upload{''.join(Path(name).suffixes[-2:])[:40]}"
+        size = 0
         with path.open("wb") as file:
             async for chunk in request.stream():
                 size += len(chunk)
@@ -237,7 +238,8 @@ async def _received(request: Request, limits: Limits, name: str) -> AsyncGenerat
 
 async def _done(index: ServedIndex, command: Command) -> AsyncGenerator[dict[str, Any]]:
     """Run the command; yield its progress and then its result."""
-    loop, reports = asyncio.get_running_loop(), asyncio.Queue[dict[str, Any] | None]()
+    loop = asyncio.get_running_loop()
+    reports = asyncio.Queue[dict[str, Any] | None]()
     last = ("", 0.0)
 
     def progress(stage: str, done: int, total: int) -> None:
@@ -286,7 +288,9 @@ async def commit(index: ServedIndex, body: Any, refit: str = "auto") -> dict[str
     if len(documents) < len(given):
         id, times = Counter(id_text(one["id"]) for one in given).most_common(1)[0]
         raise InputError(f"id {shortened(id)} occurs {times} times; expected each id once")
-    added = await index.change(lambda found: add_settled(found.index, documents, refit=refit))
+    added = await index.change(
+        lambda found: add_documents_then_refit(found.index, documents, refit=refit)
+    )
     return _with(NO_COUNTS, added, len(given)) | {"notes": added.notes, "refitted": added.refitted}
 
 
@@ -313,34 +317,39 @@ def _add(collection: Collection, lines: Sequence[Line]) -> Added:
     values = ((number, received(line, f"line {number:,}")) for number, line in lines)
     documents = _last(values, "line")
     try:
-        return add_settled(collection.index, documents)
+        return add_documents_then_refit(collection.index, documents)
     except InputError as error:
         raise InputError(f"lines {lines[0][0]:,} to {lines[-1][0]:,}: {error}") from error
 
 
 async def _parts(body: AsyncIterator[bytes], limits: Limits) -> AsyncIterator[list[Line]]:
     """Yield nonempty lines, in batches to be committed together."""
-    part, size = list[Line](), 0
+    part = list[Line]()
+    size = 0
     async for number, line in _lines(body, limits):
         if line.strip():
             part.append((number, line))
             size += len(line)
         if len(part) >= limits.commit or size >= limits.commit_bytes:
             yield part
-            part, size = [], 0
+            part = []
+            size = 0
     if part:
         yield part
 
 
 async def _lines(body: AsyncIterator[bytes], limits: Limits) -> AsyncIterator[Line]:
-    number, rest, since = 1, bytearray(), monotonic()
+    number = 1
+    rest = bytearray()
+    since = monotonic()
     async for chunk in body:
         first, *others = chunk.split(b"\n")
         rest += first
         _check(number, len(rest), monotonic() - since, limits)
         for other in others:
             yield number, bytes(rest)
-            number, rest = number + 1, bytearray(other)
+            number = number + 1
+            rest = bytearray(other)
             _check(number, len(rest), 0.0, limits)
         if others:
             since = monotonic()
@@ -366,7 +375,9 @@ def add_file(collection: Collection, path: Path, name: str) -> dict[str, Any]:
     """
     sources = Sources([_opened(path, name)])
     index = collection.index
-    added = settled(index, "auto", lambda: add_sources(index, sources, lambda _: SourceIds()))
+    added = add_then_refit(
+        index, "auto", lambda: add_sources(index, sources, lambda _: SourceIds())
+    )
     added = replace(added, notes=[*sources.notes, *added.notes])
     return asdict(added) | {"total": len(collection)}
 

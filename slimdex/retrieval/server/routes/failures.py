@@ -82,7 +82,8 @@ def unknown(name: str, known: Iterable[str]) -> str:
     >>> unknown("top_k", ["query", "limit"])
     "'top_k'; expected one of query, limit; did you mean 'limit'?"
     """
-    known, name = [*known], name[:100]
+    known = [*known]
+    name = name[:100]
     word = name.casefold().replace("-", "_")
     meant = next((own for own in known if word in OTHERS.get(own, ())), None)
     suggestion = did_you_mean(name, known) if meant is None else f"; did you mean {meant!r}?"

@@ -162,7 +162,8 @@ def condition(filter: Any, columns: Sequence[str], depth: int = 0) -> Condition:
             raise InputError(f"filter of type {kind!r} without filters; expected some")
         inner = tuple(condition(part, columns, depth + 1) for part in parts)
         return And(inner) if kind == "and" else Or(inner)
-    key, value = filter.get("key"), filter.get("value")
+    key = filter.get("key")
+    value = filter.get("value")
     if not isinstance(key, str) or key not in columns:
         raise InputError(f"filter key {unknown(str(key), columns)}")
     operator, truth = OPERATORS[kind]

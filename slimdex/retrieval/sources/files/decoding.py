@@ -118,8 +118,8 @@ def decoded(data: bytes, encoding: str | None = None, label: str | None = None) 
 
     `encoding` is used if the text is not UTF-8 and has no byte order mark. Without it, `label`, the
     charset that the file or its mail declares, is read as by browsers; without both,
-    charset-normalizer guesses. A text that is UTF-8 but for some bytes stays UTF-8, and these
-    become U+FFFD. Raises `UnreadableError` if the text is not valid in `encoding`.
+    charset-normalizer guesses. In a text that is UTF-8 except for some bytes, these become U+FFFD.
+    Raises `UnreadableError` if the text is not valid in `encoding`.
 
     >>> decoded(b"caf\xc3\xa9\r\n"), decoded("café".encode("utf-16"))
     ('café\n', 'café')
@@ -174,7 +174,7 @@ class _Utf8(NamedTuple):
 
     @property
     def is_likely(self) -> bool:
-        """Whether this is UTF-8 but for some bytes.
+        """Whether this is UTF-8, except for some bytes.
 
         Text in other encodings has a third as many valid characters as broken places or fewer;
         only a few words may have more by chance.
@@ -351,8 +351,10 @@ def _handler() -> str:
     def handle(error: UnicodeError) -> tuple[str, int]:
         if not isinstance(error, UnicodeDecodeError):
             raise error
-        missing, start = _missing(error.encoding), error.start
-        one, two = error.object[start : start + 1], error.object[start : start + 2]
+        missing = _missing(error.encoding)
+        start = error.start
+        one = error.object[start : start + 1]
+        two = error.object[start : start + 2]
         if one in missing or two in missing:
             return missing.get(one) or missing[two], start + (1 if one in missing else 2)
         is_pair = b"\x80" < one < b"\xff" and two[1:] >= b"\x80"

@@ -38,7 +38,8 @@ BATCH_CHARACTERS = 4 << 20
 MOST_NAMED = 10
 """Files listed by name in a line."""
 JSON_LISTS_ALL = " (`--json` lists all)"
-UNSUPPORTED, TEXTLESS = "unsupported", "without text"
+UNSUPPORTED = "unsupported"
+TEXTLESS = "without text"
 NAMED = (UNSUPPORTED, TEXTLESS)
 """Reasons for which files are named, unlike other files left out."""
 
@@ -74,8 +75,12 @@ class FileSource:
         *,
         generated: bool = False,
     ) -> None:
-        self.name, self._found, self._root, self._encoding = name, found, root, encoding
-        self.is_alone, self._reads_generated = False, generated
+        self.name = name
+        self._found = found
+        self._root = root
+        self._encoding = encoding
+        self.is_alone = False
+        self._reads_generated = generated
         self.origins = set[str]()
         self._known = 0
         self._files_read = 0
@@ -127,7 +132,8 @@ class FileSource:
     @property
     def notes(self) -> Sequence[str]:
         """Notes on files skipped by name."""
-        hidden, ignored = self._found.hidden, self._found.ignored
+        hidden = self._found.hidden
+        ignored = self._found.ignored
         indexes = self._found.indexes
         parts = [f"{hidden:,} hidden"] if hidden else []
         parts += [f"{ignored:,} ignored by .gitignore"] if ignored else []
@@ -273,7 +279,8 @@ class FileSource:
         self, document: Document, file: FoundFile, reading: Reading, stamp: str
     ) -> Document:
         """Return a document with its id and origin in the index."""
-        id, folder = document.id, document.metadata["folder"]
+        id = document.id
+        folder = document.metadata["folder"]
         if reading.prefix is not None:
             id = reading.prefix + (id[len(file.relative) :] if self.is_alone else id)
         if reading.inside:
@@ -376,13 +383,15 @@ def place_of(path: str | Path) -> str:
 
 def in_batches(documents: Iterable[Document], most: int) -> Iterator[list[Document]]:
     """Yield documents in lists of at most `most`, or fewer if they are long."""
-    batch, characters = list[Document](), 0
+    batch = list[Document]()
+    characters = 0
     for document in documents:
         batch.append(document)
         characters += len(document.text)
         if len(batch) == most or characters > BATCH_CHARACTERS:
             yield batch
-            batch, characters = [], 0
+            batch = []
+            characters = 0
     if batch:
         yield batch
 

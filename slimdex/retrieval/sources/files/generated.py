@@ -13,13 +13,12 @@ from pathlib import PurePosixPath
 
 from .kinds import HEAD, ending
 
-GENERATED, MINIFIED, LOCK, VENDORED = (
-    "generated file",
-    "minified file",
-    "lock file",
-    "vendored file",
-)
-DUMP, LIBRARIES = "data dump", "library folder"
+GENERATED = "generated file"
+MINIFIED = "minified file"
+LOCK = "lock file"
+VENDORED = "vendored file"
+DUMP = "data dump"
+LIBRARIES = "library folder"
 REASONS = (GENERATED, MINIFIED, LOCK, VENDORED, DUMP, LIBRARIES)
 
 LOCK_FILES = re.compile(
@@ -177,7 +176,8 @@ def header_of(text: str) -> str:
     >>> header_of("/*\n * One.\n */\n// Two.\nint three;\n// Four.")
     'One.\n\nTwo.'
     """
-    lines, closing = list[str](), ""
+    lines = list[str]()
+    closing = ""
     for line in text.splitlines():
         mark = None if NO_CODE.fullmatch(line) else MARK.match(line)
         if closing:
@@ -235,7 +235,8 @@ def is_dump(data: bytes, ending: str) -> bool:
     if len(data) < LEAST_DUMPED:
         return False
     if ending == ".sql":
-        rows, total = _bytes_of_rows(data), len(data)
+        rows = _bytes_of_rows(data)
+        total = len(data)
         return rows >= LEAST_DUMPED and rows >= 0.75 * total
     left = NUMBER.sub(b"", data)
     letters = len(left) - len(left.translate(None, LETTERS))
@@ -244,7 +245,8 @@ def is_dump(data: bytes, ending: str) -> bool:
 
 def _bytes_of_rows(data: bytes) -> int:
     """Bytes of the lines of SQL that hold rows."""
-    total, is_copied = 0, False
+    total = 0
+    is_copied = False
     for line in data.splitlines():
         if is_copied or ROW.match(line):
             total += len(line) + 1

@@ -20,7 +20,7 @@ from .limits import LARGEST_RULES, UnreadableError
 FILE_NAME = ".gitignore"
 ATTRIBUTES = ".gitattributes"
 ATTRIBUTE = re.compile(rb"(-|!)?linguist-(?:generated|vendored)(?:=(true|false))?")
-"""What GitHub calls files that their repository does not count as its code."""
+"""Attribute of generated and vendored files, by which GitHub leaves them out of its statistics."""
 LONGEST = 4096
 """Longest pattern in bytes, the limit of Linux paths."""
 TOGETHER = 500
@@ -44,7 +44,9 @@ CLASS_NAME = re.compile(rb"\[:([^\]]*):\]")
 RANGE_END = re.compile(rb"-(?!\])\\?+(.)", re.DOTALL)
 SINGLE_BYTE = re.compile(rb"\\?+(.)", re.DOTALL)
 """Items of a set: a named class, a range, a byte."""
-STAR, ANY_BYTE, NO_MATCH = b"*", rb"[^/\0]", b"(?!)"
+STAR = b"*"
+ANY_BYTE = rb"[^/\0]"
+NO_MATCH = b"(?!)"
 MOST_ATTRIBUTES = 100
 """Words of a line that are read."""
 Component = list[bytes]
@@ -98,7 +100,8 @@ class Rules:
     """
 
     def __init__(self, rules: list[tuple[str, int, IgnoreRules]], load: Load) -> None:
-        self._rules, self._load = rules, load
+        self._rules = rules
+        self._load = load
 
     @classmethod
     def around(cls, root: Path, load: Load) -> Rules:
@@ -211,12 +214,15 @@ def _parts(pattern: bytes) -> list[Component]:
     >>> _parts(b"ab/*")
     [[b'a', b'b'], [b'*']]
     """
-    parts, at = [Component()], 0
+    parts = [Component()]
+    at = 0
     while at < len(pattern):
-        letter, at = pattern[at : at + 1], at + 1
+        letter = pattern[at : at + 1]
+        at = at + 1
         is_plain = letter == b"\\"
         if is_plain:
-            letter, at = pattern[at : at + 1], at + 1
+            letter = pattern[at : at + 1]
+            at = at + 1
         if letter == b"/":
             parts.append([])
         elif letter == b"[" and not is_plain:
@@ -236,7 +242,9 @@ def _set(pattern: bytes, at: int) -> tuple[bytes, int]:
     (b'[\\x61\\x62\\x63]', 4)
     """
     is_negated = pattern[at : at + 1] in (b"!", b"^")
-    held, before, start = {0, ord("/")} if is_negated else set[int](), 0, at + is_negated
+    held = {0, ord("/")} if is_negated else set[int]()
+    before = 0
+    start = at + is_negated
     at = start
     while at == start or pattern[at : at + 1] != b"]":
         if before and (found := RANGE_END.match(pattern, at)):
@@ -281,7 +289,8 @@ def _path(parts: Sequence[Component]) -> bytes:
         (is_deep, [*run])
         for is_deep, run in groupby(parts, key=lambda part: len(part) > 1 and set(part) == {STAR})
     ]
-    path, folders = b"", b""
+    path = b""
+    folders = b""
     for is_deep, run in runs[:-1]:
         names = b"".join(_name(part) + b"/" for part in run)
         path += b"" if is_deep else b"(?>%s%s)" % (folders, names)

@@ -118,7 +118,8 @@ class InputFile:
 
         DuckDB can't read a table with mixed line endings.
         """
-        original, self.path = self.path, temporary()
+        original = self.path
+        self.path = temporary()
         remove_later(self)
         with open_bytes(original) as found, self.path.open("wb") as copy:
             held = b""
@@ -140,8 +141,16 @@ def open_file(name: str, path: Path, given: FileFormat = FileFormat()) -> InputF
     else:
         stat = path.stat()
         facts = [str(path.resolve()), stat.st_size, stat.st_mtime_ns]
-        place, prefix = path.resolve().as_posix(), Path(os.path.normpath(path)).as_posix()
-        file = InputFile(name, path, ending_of(path, given), prefix, place, facts)
+        place = path.resolve().as_posix()
+        prefix = Path(os.path.normpath(path)).as_posix()
+        file = InputFile(
+            name=name,
+            path=path,
+            ending=ending_of(path, given),
+            id_prefix=prefix,
+            place=place,
+            facts=facts,
+        )
         file.changed_ns = max(stat.st_mtime_ns, stat.st_ctime_ns)
     if path.suffix == ZSTANDARD:
         _unpack(file)
@@ -195,7 +204,9 @@ def _standard_input(given: FileFormat) -> InputFile:
     """Copy standard input to a file, since it is read more than once."""
     if sys.stdin is None:
         raise InputError("-: no standard input")
-    file = InputFile("standard input", temporary(), "", "stdin", "", [])
+    file = InputFile(
+        name="standard input", path=temporary(), ending="", id_prefix="stdin", place="", facts=[]
+    )
     remove_later(file)
     digest = hashlib.sha256()
     with file.path.open("wb") as copy:
@@ -207,7 +218,8 @@ def _standard_input(given: FileFormat) -> InputFile:
     if packed:
         file.path = file.path.rename(file.path.with_name(file.path.name + ".gz"))
         remove_later(file)
-    file.facts, file.place = [digest.hexdigest()], f"stdin {digest.hexdigest()}"
+    file.facts = [digest.hexdigest()]
+    file.place = f"stdin {digest.hexdigest()}"
     file.ending = ending_of(file.path, given) if given.format else _guessed(_beginning(file.path))
     if given.format is None:
         kind = file.ending.removeprefix(".")
@@ -240,7 +252,8 @@ def _beginning(path: Path) -> bytes:
 
 def _unpack(file: InputFile) -> None:
     """Replace a Zstandard file by a decompressed copy."""
-    original, file.path = file.path, temporary()
+    original = file.path
+    file.path = temporary()
     remove_later(file)
     try:
         with original.open("rb") as packed, file.path.open("wb") as copy:
@@ -255,7 +268,8 @@ def _unpack(file: InputFile) -> None:
 
 def _transcode(file: InputFile, encoding: str) -> None:
     """Replace the file by a copy in UTF-8."""
-    original, file.path = file.path, temporary()
+    original = file.path
+    file.path = temporary()
     remove_later(file)
     file.facts.append(encoding)
     try:
@@ -299,7 +313,8 @@ def unreadable(error: Exception, path: Path) -> str:
 
 def _first_broken_line(path: Path) -> int:
     """Number from 1 of the first line that is not UTF-8."""
-    decoder, number = codecs.getincrementaldecoder("utf-8")(), 1
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    number = 1
     with suppress(*UNREADABLE), open_bytes(path) as file:
         while piece := file.read(PIECE):
             try:

@@ -67,11 +67,15 @@ class Outline:
     """
 
     def __init__(self, largest: int = LARGEST_TEXT) -> None:
-        self._pieces, self._length, self._largest = list[str](), 0, largest
-        self._parts, self._stack = list[Part](), list[_Heading]()
+        self._pieces = list[str]()
+        self._length = 0
+        self._largest = largest
+        self._parts = list[Part]()
+        self._stack = list[_Heading]()
         self._page: int | None = None
         self._anchor: str | None = None
-        self._begins, self._top = True, ""
+        self._begins = True
+        self._top = ""
         self._lines, self._line = list[list[tuple[int, int]]](), 1
         """Lines of each part, and the line in which the text ends if that follows from them."""
 
@@ -158,7 +162,8 @@ class Outline:
         self.leave(level)
         del self._stack[DEEPEST - 1 :]
         self._stack.append(_Heading(level, words, anchor))
-        self._begins, self._anchor = True, None
+        self._begins = True
+        self._anchor = None
         if visible:
             self.add(words, separator, lines)
 
@@ -166,11 +171,13 @@ class Outline:
         """End the sections of this level and deeper ones."""
         while self._stack and self._stack[-1].level >= level:
             self._stack.pop()
-            self._begins, self._anchor = True, None
+            self._begins = True
+            self._anchor = None
 
     def part(self, anchor: str = "", page: int | None = None) -> None:
         """Begin a part below the same headings, such as a cell or a page."""
-        self._begins, self._anchor = True, anchor
+        self._begins = True
+        self._anchor = anchor
         self._page = page if page is not None else self._page
 
     def _begin(self) -> None:

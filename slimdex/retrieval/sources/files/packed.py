@@ -25,7 +25,8 @@ OLE = b"\xd0\xcf\x11\xe0"
 """First bytes of an OLE container, used by older office files and by encrypted ones."""
 PROTECTED = "EncryptedPackage".encode("utf-16-le")
 """Name of the stream of an OLE container that holds an encrypted archive."""
-GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+GZIP = b"\x1f\x8b"
+ZSTD = b"\x28\xb5\x2f\xfd"
 ENDINGS = (".gz", ".zst")
 LARGEST_WINDOW = 27
 """Largest Zstandard window as a power of two in bytes, which bounds memory."""

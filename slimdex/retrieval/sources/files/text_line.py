@@ -29,7 +29,9 @@ class Line:
     def __init__(self) -> None:
         self.pieces = list[str]()
         self.length = 0
-        self._last, self._script, self._shifted = " ", "", ""
+        self._last = " "
+        self._script = ""
+        self._shifted = ""
         self._rubies = self._in_reading = self._in_bracket = 0
         self._readings = list[str]()
 

@@ -131,7 +131,9 @@ class _Walker:
     def __init__(
         self, root: Path, follow_links: bool, exclude: Sequence[str], libraries: bool
     ) -> None:
-        self.found, self._root, self._follows_all = Walk(), root, follow_links
+        self.found = Walk()
+        self._root = root
+        self._follows_all = follow_links
         self._excluded = IgnoreRules(os.fsencode("\n".join(exclude)))
         self._enters_libraries = libraries
         self._real = Path(os.path.realpath(root))
@@ -148,7 +150,8 @@ class _Walker:
             return
         self._walk(self._root, "", rules)
         while self._links:
-            links, self._links = sorted(self._links, key=lambda link: link[1]), []
+            links = sorted(self._links, key=lambda link: link[1])
+            self._links = []
             for entry, relative, rules in links:
                 self._follow(entry, relative, rules)
         for file, relative, rules in sorted(self._file_links, key=lambda link: link[1]):

@@ -37,7 +37,8 @@ class Worker:
     def __init__(
         self, seconds: float = SECONDS, module: str = f"{__package__}.formats.readers"
     ) -> None:
-        self._seconds, self._module = seconds, module
+        self._seconds = seconds
+        self._module = module
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Worker:
@@ -79,7 +80,8 @@ class Worker:
 
     def close(self) -> None:
         """End the process."""
-        process, self._process = self._process, None
+        process = self._process
+        self._process = None
         if process is None:
             return
         process.kill()

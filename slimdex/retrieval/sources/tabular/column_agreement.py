@@ -22,7 +22,8 @@ def check_typed(sources: Sequence[object], types: Mapping[str, str]) -> None:
     found = [column for s in sources if isinstance(s, TableSource) for column in s.all_columns]
     for name in types:
         if name != EVERY_COLUMN and name not in found:
-            columns, near = ", ".join(dict.fromkeys(found)) or "none", did_you_mean(name, found)
+            columns = ", ".join(dict.fromkeys(found)) or "none"
+            near = did_you_mean(name, found)
             raise InputError(f"types: no column {name!r}; expected one of {columns}{near}")
 
 
@@ -70,7 +71,8 @@ def agree_with(index: Mapping[str, str], sources: Sequence[object]) -> list[str]
 
 
 def _agree_with(held: str, table: TableSource, name: str) -> list[str]:
-    type_, found = table.type_of(name), table.found_type(name)
+    type_ = table.type_of(name)
+    found = table.found_type(name)
     if held in (type_, "JSON") or name in table.requested:
         return []
     if held == "VARCHAR":  # as text, not as a number or list

@@ -23,7 +23,8 @@ NUMBERS = re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|FLOAT|DOUBLE|DECIMAL.*
 LONGEST_TYPE = 1000
 """Longest name of a nested type that is stored as such; longer ones become JSON. Objects with
 hundreds of different keys are also better stored as JSON."""
-TIMESTAMPTZ, TIMETZ = "TIMESTAMP WITH TIME ZONE", "TIME WITH TIME ZONE"
+TIMESTAMPTZ = "TIMESTAMP WITH TIME ZONE"
+TIMETZ = "TIME WITH TIME ZONE"
 MOMENTS = ("DATE", "TIME", "TIMESTAMP", TIMESTAMPTZ)
 ZONED = re.compile(rf"\b({TIMESTAMPTZ}|{TIMETZ}|TIMESTAMPTZ_NS)\b")
 """Types of times with zones."""

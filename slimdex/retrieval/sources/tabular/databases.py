@@ -71,7 +71,8 @@ def table_file(spec: str) -> InputFile | None:
 
     Raises `InputError` if it can't be read, or has several tables and none is named.
     """
-    path, table = Path(spec), ""
+    path = Path(spec)
+    table = ""
     if not path.exists() and "#" in spec:
         name, _, table = spec.rpartition("#")
         path = Path(name)
@@ -82,7 +83,9 @@ def table_file(spec: str) -> InputFile | None:
     facts = [place, found.st_size, found.st_mtime_ns]
     prefix = Path(os.path.normpath(spec)).as_posix()
     kind = ".csv" if path.suffix.lower() in WORKBOOKS else ".jsonl"
-    file = InputFile(spec, temporary(), kind, prefix, place, facts)
+    file = InputFile(
+        name=spec, path=temporary(), ending=kind, id_prefix=prefix, place=place, facts=facts
+    )
     file.changed_ns = max(found.st_mtime_ns, found.st_ctime_ns)
     remove_later(file)
     seconds = SECONDS * (1 + found.st_size / LARGEST_FILE)  # a view may be endless
@@ -100,7 +103,9 @@ def table_file(spec: str) -> InputFile | None:
 
 def answer(request: dict[str, Any], _: bytes) -> dict[str, Any]:
     """Write a table's rows to a file, in the worker; return notes for the user."""
-    path, folder, notes = Path(request["path"]), Path(request["folder"]), list[str]()
+    path = Path(request["path"])
+    folder = Path(request["folder"])
+    notes = list[str]()
     ending = path.suffix.lower()
     if ending in WORKBOOKS:
         lines = csv_of_workbook(path, request["table"], folder / f"unpacked{ending}", notes)
@@ -163,7 +168,8 @@ def csv_of_workbook(path: Path, table: str, copy: Path, notes: list[str]) -> Ite
         for i, cell in enumerate(row)
         if isinstance(cell, dt.datetime)
     }
-    line, is_named = StringIO(), False
+    line = StringIO()
+    is_named = False
     write = csv.writer(line, lineterminator="\n").writerow
     yield COMMAS
     for row in sheet.iter_rows():
@@ -289,7 +295,8 @@ def unique_names(names: Iterable[object]) -> list[str]:
     >>> unique_names(["id", "ID", 2023, ""])
     ['id', 'ID_1', '2023', 'column3']
     """
-    unique, taken = list[str](), set[str]()
+    unique = list[str]()
+    taken = set[str]()
     for number, given in enumerate(names):
         name = str(given) or f"column{number}"
         tried = chain([name], (f"{name}_{i}" for i in count(1)))

@@ -150,7 +150,8 @@ def _from_mapping(item: Any) -> Document:
         held = ", ".join(map(str, item))
         raise InputError(f"a dict of {held} has no {lacks}; expected {EXPECTED_RECORDS}")
     rest = {name: value for name, value in item.items() if name not in (id, text, title)}
-    words, heading = item[text], item[title] if title else None
+    words = item[text]
+    heading = item[title] if title else None
     return Document(id_text(item[id]), _words(words), _words(heading), rest)
 
 

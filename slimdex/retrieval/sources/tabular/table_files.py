@@ -67,9 +67,10 @@ def json_objects(file: InputFile) -> str:
 
 
 def check_keys(connection: duckdb.DuckDBPyConnection, file: InputFile) -> None:
-    """Raise `InputError` for far too many columns, which DuckDB takes minutes to describe.
+    """Raise `InputError` for columns that DuckDB can't read well.
 
-    And for JSON keys that differ only in case, all but one of which DuckDB would read as empty.
+    It takes minutes to describe far too many columns. Of JSON keys that differ only in case, it
+    reads one and leaves the others empty.
     """
     reader = READERS.get(file.ending)
     count: int | None = 0
@@ -195,10 +196,12 @@ def layout(path: Path) -> tuple[int, str]:
     Lines without a name are skipped.
     """
     with open_text(path) as lines:
-        header, skipped = lines.readline(LARGEST_OBJECT), 0
+        header = lines.readline(LARGEST_OBJECT)
+        skipped = 0
         stated = re.fullmatch(r"sep=(.)\s*", header, re.IGNORECASE)
         while header and (not header.strip(BLANK) or (stated and not skipped)):
-            header, skipped = lines.readline(LARGEST_OBJECT), skipped + 1
+            header = lines.readline(LARGEST_OBJECT)
+            skipped = skipped + 1
     return skipped, stated[1] if stated else max(DELIMITERS, key=header.count)
 
 
@@ -218,7 +221,8 @@ def has_mixed_line_endings(path: Path) -> bool:
     """Return whether only some lines end with a carriage return, which DuckDB can't read."""
     try:
         with open_bytes(path) as lines:
-            ends, before = set[bool](), b""
+            ends = set[bool]()
+            before = b""
             while line := lines.readline(PIECE):
                 if line.endswith(b"\n"):
                     ends.add((before + line)[-2:] == b"\r\n")
@@ -331,7 +335,14 @@ def query_file(spec: str) -> InputFile:
     """
     query = spec.removeprefix(SQL).strip().rstrip(";")
     path = temporary()
-    file = InputFile(shortened(query, 60), path, ANSWER, "sql", f"sql {query}", [query])
+    file = InputFile(
+        name=shortened(query, 60),
+        path=path,
+        ending=ANSWER,
+        id_prefix="sql",
+        place=f"sql {query}",
+        facts=[query],
+    )
     remove_later(file)
     path.unlink()  # DuckDB makes its files itself
     try:

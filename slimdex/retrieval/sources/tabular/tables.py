@@ -81,9 +81,12 @@ class TableSource:
     """
 
     def __init__(self, file: InputFile, names: ColumnNames) -> None:
-        self.name, self.place, self._file = file.name, file.place, file
+        self.name = file.name
+        self.place = file.place
+        self._file = file
         self._reader = READERS.get(file.ending, read_answer)
-        self.is_typed, self.is_json = self._reader in TYPED, self._reader is read_json
+        self.is_typed = self._reader in TYPED
+        self.is_json = self._reader is read_json
         self._connection = connected()
         self._rows_read = self._characters_read = 0
         self._types = self._found = self._describe()
@@ -159,7 +162,8 @@ class TableSource:
         cursor = self._execute(f"SELECT {', '.join(select)} FROM {self._table()}")
         prefix = self._file.id_prefix if reading.prefix is None else reading.prefix
         origin = reading.origin(self.stamp)
-        number, columns = 0, self.columns
+        number = 0
+        columns = self.columns
         while rows := self._fetch(cursor):
             self._rows_read = number + len(rows)
             self._characters_read += sum(len(row[1] or "") for row in rows)
@@ -243,7 +247,8 @@ class TableSource:
         checks = [
             f"min(CASE WHEN {sql} THEN {identifier(c)} END)::VARCHAR" for c, sql in wrong.items()
         ]
-        table, found = self._table(set(self._types)), list[str | None]()
+        table = self._table(set(self._types))
+        found = list[str | None]()
         for few in batches(len(checks), CHECKED_AT_ONCE):
             sql = f"SELECT {', '.join(checks[few])} FROM {table}"
             found += self._execute(sql).fetchall()[0]
@@ -379,7 +384,8 @@ class TableSource:
 
     def _read_type(self, column: str) -> str:
         """Type that a column is read as, before `_value` converts it."""
-        type_, found = self._types[column], self._found[column]
+        type_ = self._types[column]
+        found = self._found[column]
         if column not in self._renamed:
             return "VARCHAR"
         if type_ == found or self.is_typed:
@@ -390,9 +396,12 @@ class TableSource:
 
     def _value(self, column: str) -> str:
         """SQL of a column's value, in its storage type."""
-        type_, read, value = self._types[column], self._read_type(column), identifier(column)
+        type_ = self._types[column]
+        read = self._read_type(column)
+        value = identifier(column)
         if type_ != read and has_zone(read):
-            value, read = stored_value(value, read), storable(read)
+            value = stored_value(value, read)
+            read = storable(read)
         if type_ == read:
             return stored_value(value, type_)
         if type_ == "JSON" and column not in self._requested:
@@ -400,7 +409,8 @@ class TableSource:
         if read == "VARCHAR":
             if type_ == "BLOB" and column not in self._requested:
                 return f"from_base64({value})"
-            value, type_ = f"nullif({value}, '')", WITH_ZONES.get(type_, type_)
+            value = f"nullif({value}, '')"
+            type_ = WITH_ZONES.get(type_, type_)
         return stored_value(f"CAST({value} AS {type_})", type_)
 
     def _execute(self, sql: str) -> duckdb.DuckDBPyConnection:

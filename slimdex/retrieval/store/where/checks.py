@@ -109,7 +109,8 @@ def reads_clock(where: str, columns: Sequence[str]) -> bool:
 def _meant(name: str, where: str, columns: Sequence[str]) -> str:
     """Suggest a column for an unknown name, or the text that it is in the place or quotes of."""
     name = name[:SHOWN_NAME]
-    column, text = nearest(name, shown_columns(columns)), name.strip("“”„‘’‚«»`´")
+    column = nearest(name, shown_columns(columns))
+    text = name.strip("“”„‘’‚«»`´")
     meant = [f"the column {column}"] if column else []
     is_quoted = text != name or any(quoted in where for quoted in (identifier(name), f"`{name}`"))
     if is_quoted or re.search(rf"[=<>]\s*{re.escape(name)}\b", where):
@@ -148,7 +149,8 @@ def limited(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
     Raises `SlowConditionError` if it was interrupted, and `InputError` if the environment variable
     `SECONDS` is not a number of seconds.
     """
-    seconds, over = seconds_allowed(), Event()
+    seconds = seconds_allowed()
+    over = Event()
 
     def interrupt() -> None:
         wait = seconds
@@ -314,6 +316,8 @@ def _check_tree(root: dict[str, Any], names: frozenset[str]) -> bool:
             built_from += building and value["class"] == "COLUMN_REF"
             building |= value.get("function_name") in allowed.BUILDERS
             building |= value["type"] == "ARRAY_CONSTRUCTOR"
+
+        # Bounds of work that one condition may cause.
         if casts > TEXT_CASTS:
             raise _Refused(f"more than {TEXT_CASTS} casts to text inside each other")
         if mentions > MENTIONS:

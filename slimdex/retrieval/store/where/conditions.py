@@ -80,7 +80,8 @@ class Not:
 
 
 Condition = Compare | And | Or | Not
-ALWAYS, NEVER = And(()), Or(())
+ALWAYS = And(())
+NEVER = Or(())
 
 
 def as_sql(condition: Condition, columns: Mapping[str, str]) -> str:

@@ -38,7 +38,8 @@ SIGNS = {
 MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 ORDERS = frozenset(["<", "<=", ">", ">=", "BETWEEN", "NOT BETWEEN"])
 """Operators that depend on the order of values."""
-ORDERING, QUOTED = re.compile(r"[<>]|between", re.IGNORECASE), re.compile(r"'([^']*)'")
+ORDERING = re.compile(r"[<>]|between", re.IGNORECASE)
+QUOTED = re.compile(r"'([^']*)'")
 DATE = re.compile(r"\d{4}(-\d\d?){0,2}([ T].*)?|" + WRITTEN_DATE)
 PARTS = re.compile(r"(\d+)([/.-])(\d+)[/.-](\d+)")
 """Numeric parts of a date, and their separator."""
@@ -68,7 +69,7 @@ def may_order_dates(where: str, types: Mapping[str, str]) -> bool:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A comparison of a column with constants, of which LIKE and the signs have one.
+    """A comparison of a column with constants: one after LIKE, =, < and so on.
 
     Attributes
     ----------
@@ -207,7 +208,8 @@ def _said(found: Comparison, type_: str, samples: Callable[[], Sequence[str]]) -
 
 def _of_list(found: Comparison, type_: str) -> str:
     """Return a comparison with the items of a list."""
-    column, items = found.column, [*map(found.written, found.constants)]
+    column = found.column
+    items = [*map(found.written, found.constants)]
     if found.is_pattern:
         return found.of(f"array_to_string({column}, ' ')")
     if type_ == "VARCHAR[]":

@@ -63,7 +63,7 @@ class JsonOperand(Operand):
 
     @classmethod
     def of(cls, column: str, type_: str, path: tuple[str, ...] = ()) -> JsonOperand:
-        """A quoted column, of which other types than JSON are cast to it."""
+        """Make the operand of a quoted column; a type other than JSON is cast to JSON."""
         json = column if type_ == "JSON" else f"CAST({column} AS JSON)"
         operand = cls(has_value="", json=json, path=path)
         return replace(operand, has_value=f"coalesce({operand._type}, 'NULL') <> 'NULL'")
@@ -74,7 +74,7 @@ class JsonOperand(Operand):
 
     @property
     def text(self) -> str:
-        """SQL of a text, or of a number as it is written."""
+        """SQL of a text, or of a number as written."""
         return f"json_extract_string({self.json}, {self._pointer})"
 
     def of_kind(self, kind: str) -> str | None:

@@ -36,7 +36,7 @@ STRUCTURE = frozenset([
     "footer", "form", "h1", "h2", "h3", "h4", "h5", "h6", "header", "li", "main", "nav", "ol", "p",
     "pre", "section", "table", "td", "th", "tr", "ul",
 ])  # fmt: skip
-"""Elements of text, the first of which ends an unread element without an end tag."""
+"""Elements of text. The first one that begins ends an unread element without an end tag."""
 MOST_ATTRIBUTES = 256
 """Most attributes of an element; the parser's time grows with the square of their number."""
 ATTRIBUTE = r"""(?>[\s/]*[^\s/>][^\s/>=]*(?>\s*=\s*(?>"[^"]*"|'[^']*'|[^\s"'>][^\s>]*)?)?)"""
@@ -105,10 +105,11 @@ class XhtmlEvents:
 
     def __init__(self) -> None:
         self.events = list[Event]()
-        self._text, self._unread = list[str](), 0
+        self._text = list[str]()
+        self._unread = 0
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
-        """Begin an element; names lose their namespace, but for those of EPUB's attributes."""
+        """Begin an element; names lose their namespace, except EPUB's attributes."""
         self._end_text()
         name = tag.rpartition("}")[2]
         self._unread += name in UNREAD
@@ -189,8 +190,10 @@ class _Tags:
     """
 
     def __init__(self, text: str) -> None:
-        self._text, self._edits = text, list[tuple[int, int, str]]()
-        self._above, self._counts = list[str](), defaultdict[str, int](int)
+        self._text = text
+        self._edits = list[tuple[int, int, str]]()
+        self._above = list[str]()
+        self._counts = defaultdict[str, int](int)
         self._unread = list[_Unread]()
         self._formatting = self._next = 0
         self._paragraph = -1  # depth of the last open one
@@ -201,7 +204,8 @@ class _Tags:
         while self._read_tags():
             pass
         self._end_unread(0, len(self._text))
-        pieces, done = list[str](), 0
+        pieces = list[str]()
+        done = 0
         for start, end, new in sorted(self._edits):
             pieces += [self._text[done:start], new]
             done = end
@@ -312,7 +316,8 @@ class _Tags:
 
 def _events_of(first: LexborNode | None) -> list[Event]:
     """Events of a node and of those that follow it, without recursion."""
-    events, above = list[Event](), list["LexborNode"]()
+    events = list[Event]()
+    above = list["LexborNode"]()
     plain = dict[str, Start]()  # elements without attributes are most
     node = first
     while node is not None:

@@ -58,7 +58,8 @@ def without_frame(events: Sequence[Event]) -> Shown:
     page.weigh(events)
     frame = _lighter_half(page.regions["frame"], page.weight)
     left_out = frozenset(region.first for region in [*page.regions["unseen"], *frame])
-    mains, articles = _outermost(page.regions["main"]), _outermost(page.regions["article"])
+    mains = _outermost(page.regions["main"])
+    articles = _outermost(page.regions["article"])
     single = articles if len(articles) == 1 else []  # of several, each may be a teaser
     for regions in (mains, single):
         if regions and 2 * _weight_beside(frame, regions) >= page.weight:
@@ -71,8 +72,9 @@ def _weight(regions: Iterable[_Region]) -> int:
 
 
 def _outermost(regions: Iterable[_Region]) -> list[_Region]:
-    """Those of some regions that are in no other of them, in order."""
-    found, last = list[_Region](), -1
+    """Return the regions that no other region contains, in order."""
+    found = list[_Region]()
+    last = -1
     for region in sorted(regions):
         if region.first > last:
             found.append(region)
@@ -119,7 +121,8 @@ class _Scales:
 
     def weigh(self, events: Sequence[Event]) -> None:
         """Weigh all text that browsers show."""
-        above, begun = list[Start](), list[tuple[int, str, int]]()
+        above = list[Start]()
+        begun = list[tuple[int, str, int]]()
         links = unseen = 0
         for number, event in enumerate(events):
             if isinstance(event, str):
@@ -152,7 +155,7 @@ def _length(text: str) -> int:
 
 
 def _kind(element: Start, above: Sequence[Start]) -> str:
-    """What an element may be; "" for most."""
+    """Return the kind of page part that an element may be; "" for most."""
     tag, attributes = element
     if tag == "head":
         return "unseen"

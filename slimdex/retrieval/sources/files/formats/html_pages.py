@@ -26,8 +26,10 @@ LINES = ("li", "dt", "dd", "tr", "caption", "summary")
 """Elements that begin a line, not a paragraph."""
 MOST_MARKS = 32
 """Anchors remembered before a heading; the first is used."""
-SPACES, BLANKS = re.compile(r"\s+"), re.compile(r"[ \xa0]+")
-BREAK, TAB = re.compile(r" ?\n ?"), re.compile(r" ?\t ?")
+SPACES = re.compile(r"\s+")
+BLANKS = re.compile(r"[ \xa0]+")
+BREAK = re.compile(r" ?\n ?")
+TAB = re.compile(r" ?\t ?")
 CHARSET = re.compile(rb"""<meta[^<>]+charset\s*=\s*+["']?\s*+([\w.:-]+)""", re.I)
 FACTS = {"author": "author", "keywords": "tags", "description": "description", "date": "date"}
 """Names of `meta` elements -> columns."""
@@ -122,7 +124,8 @@ class _Page:
     """
 
     def __init__(self, outline: Outline, shown: Shown) -> None:
-        self.outline, self.title = outline, ""
+        self.outline = outline
+        self.title = ""
         self.facts: dict[str, str] = {}
         self._left_out, self._alone = shown
         self._open = list[_Open]()
@@ -130,7 +133,8 @@ class _Page:
         self._line = Line()
         self._separator = "\n\n"
         self._marks: list[str] = []
-        self._permalink, self._marked = "", 0
+        self._permalink = ""
+        self._marked = 0
         self._numbers: list[int | None] = []
         self._is_title = self._is_first_row = False
 
@@ -230,7 +234,8 @@ class _Page:
                 self._numbers[-1] += 1
             self._line.append(f"{self._bullet()[-1]} ")
         elif tag in HEADINGS or tag == "dt":
-            self._permalink, self._marked = "", len(self._marks)
+            self._permalink = ""
+            self._marked = len(self._marks)
 
     def _bullet(self) -> tuple[str, ...]:
         number = self._numbers[-1] if self._numbers else None

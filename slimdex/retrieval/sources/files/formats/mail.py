@@ -80,7 +80,8 @@ def read(data: bytes) -> Extract:
     """
     charset = CHARSET.search(data)
     message = message_from_bytes(data, policy=_policy(charset[1].decode() if charset else WESTERN))
-    outline, leaves = Outline(), [*islice(_leaves(message), MOST_PARTS)]
+    outline = Outline()
+    leaves = [*islice(_leaves(message), MOST_PARTS)]
     for leaf in leaves:
         outline.add(leaf.text)
     for leaf in leaves:
@@ -213,7 +214,8 @@ def _unflowed(text: str, *, deletes_space: bool) -> str:
     >>> _unflowed("One \nline.\n>> A \n>> quote.\n-- \nAnn", deletes_space=False)
     'One line.\n>> A quote.\n-- \nAnn'
     """
-    pieces, flowing = list[str](), -1
+    pieces = list[str]()
+    flowing = -1
     for line in text.split("\n"):
         rest = line.lstrip(">")
         depth = len(line) - len(rest)
@@ -238,8 +240,14 @@ def messages(file: IO[bytes]) -> Iterator[bytes | UnreadableError]:
     >>> [*messages(BytesIO(box))]
     [b'Subject: A\n\nFrom b\n\nFrom now on\n', b'B']
     """
-    lines, length, inside, blank, whole = list[bytes](), 0, False, True, True
+    lines = list[bytes]()
+    length = 0
+    inside = False
+    blank = True
+    whole = True
     are_dated = True
+
+    # A line begins a message, belongs to one, or comes before the first.
     while line := file.readline(PIECE):
         begins = whole and line.startswith(b"From ") and (blank or are_dated)
         if begins and not inside:
@@ -247,14 +255,17 @@ def messages(file: IO[bytes]) -> Iterator[bytes | UnreadableError]:
         if begins and (not are_dated or _has_date(line)):
             if inside:
                 yield _message(lines, length)
-            lines, length, inside = [], 0, True
+            lines = []
+            length = 0
+            inside = True
         elif inside:
             length += len(line)
             if length <= LARGEST_FILE:
                 lines.append(line)
             else:
                 lines.clear()
-        blank, whole = whole and not line.strip(b"\r\n"), line.endswith(b"\n")
+        blank = whole and not line.strip(b"\r\n")
+        whole = line.endswith(b"\n")
     if inside:
         yield _message(lines, length)
 

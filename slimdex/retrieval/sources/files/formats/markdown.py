@@ -41,7 +41,8 @@ ITEM = rf"(?>{ATTRIBUTE}|[\w-]+)"
 ATTRIBUTE_LIST = (
     rf"(?<![\\{{])\{{(?>:[ \t]*{ITEM}|[ \t]*{ATTRIBUTE})(?>[ \t]+{ITEM})*[ \t]*\}}(?!\}})"
 )
-ATTRIBUTES, AT_END = re.compile(ATTRIBUTE_LIST), re.compile(rf"{ATTRIBUTE_LIST}\Z")
+ATTRIBUTES = re.compile(ATTRIBUTE_LIST)
+AT_END = re.compile(rf"{ATTRIBUTE_LIST}\Z")
 ID = re.compile(r"""[\s:{](?:\#|id=["']?)([^\s{}"']+)""")
 TARGET = re.compile(r"\(([\w|@<>*./+:-]{1,100})\)=")
 CLOSING = re.compile(r"(?:^|\s)#+\Z")
@@ -58,7 +59,8 @@ TITLE = re.compile(
 )
 """A title with a line of punctuation below it, and perhaps one above."""
 BREAKS = ("<br>", "<br/>", "<br />")
-TAG, WORD = re.compile("<[^<>]*>"), re.compile(r"\w+")
+TAG = re.compile("<[^<>]*>")
+WORD = re.compile(r"\w+")
 FARTHEST = 1 << 12
 """Characters of HTML in which the next word of its text is looked for."""
 OBJECT = r"<(?>Figure size [^<>]*|[\w.]+(?: object)?(?: at 0x[0-9a-f]+|: ?[^<>]*)?)>"
@@ -83,7 +85,8 @@ def read(text: str) -> Extract:
     """
     text = shown(text)
     values, body = front_matter.split(text)
-    outline, about = Outline(), front_matter.facts(values)
+    outline = Outline()
+    about = front_matter.facts(values)
     feed(outline, body, line=1 + text.count("\n", 0, len(text) - len(body)))
     lowered = {key.lower(): value for key, value in values.items()}
     title = front_matter.as_text(lowered.get("title", "")) or outline.top_heading
@@ -127,7 +130,9 @@ def slug(heading: str) -> str:
 
 class _Reader:
     def __init__(self, outline: Outline, taken: Counter[str], line: int | None) -> None:
-        self._outline, self._taken, self._first_line = outline, taken, line
+        self._outline = outline
+        self._taken = taken
+        self._first_line = line
         self._numbers: list[int | None] = []
         self._bullet = ""
         self._heading = self._rows = 0
@@ -140,7 +145,8 @@ class _Reader:
         for token in tokens:
             kind = token.type
             if kind == "heading_open":
-                self._heading, self._anchor = int(token.tag[1:]), token.attrs.get("id", "")
+                self._heading = int(token.tag[1:])
+                self._anchor = token.attrs.get("id", "")
             elif kind == "heading_close":
                 self._heading = 0
             elif kind == "inline":
@@ -164,7 +170,8 @@ class _Reader:
             elif kind == "tr_open":
                 self._cells, self._row = [], self._lines([(0, 0)], token)
             elif kind == "tr_close":
-                cells, self._cells = self._cells or [], None
+                cells = self._cells or []
+                self._cells = None
                 separator = "\n" if self._rows else "\n\n"
                 self._outline.add("\t".join(cells), separator, self._row)
                 self._rows += 1
@@ -211,14 +218,16 @@ class _Inline:
     def __init__(self, block: Token) -> None:
         kept = block.meta.get("kept")
         self._kept: Sequence[int] = kept if kept else range(block.content.count("\n") + 1)
-        self._line, self._breaks = Line(), 0
+        self._line = Line()
+        self._breaks = 0
         self.lines = [(0, self._kept[0])]
         self._add(block.children or [], block.content)
         self.text = self._line.take()
 
     def _add(self, tokens: Sequence[Token], source: str) -> None:
         """Add tokens that were made of a source: a block, or the description of a picture."""
-        before, done = self._breaks, 0
+        before = self._breaks
+        done = 0
         for token in tokens:
             start, end = token.meta.get("span", (done, done))
             if token.type == "image":
@@ -240,7 +249,7 @@ class _Inline:
                 self._begin_line(before)
 
     def _add_code(self, code: str, source: str) -> None:
-        """Add code, of which line breaks, and perhaps a space at both ends, are not kept."""
+        """Add code, without its line breaks and a space at both ends."""
         stripped = (len(source) - len(code)) // 2
         self._breaks += source.count("\n", 0, stripped)
         first, *others = source[stripped : stripped + len(code)].split("\n")
@@ -275,7 +284,9 @@ def lines_within(text: str, source: str) -> Lines:
     [(0, 1), (4, 3), (9, 4)]
     """
     visible = TAG.sub(lambda tag: re.sub("[^\n]", " ", tag[0]), source)
-    lines, done, number = list[tuple[int, int]](), 0, 0
+    lines = list[tuple[int, int]]()
+    done = 0
+    number = 0
     for word in WORD.finditer(text):
         place = visible.find(word[0], done, done + FARTHEST)
         if place >= 0:
@@ -336,7 +347,8 @@ def with_spans(parser: MarkdownIt) -> None:
 
 
 def _with_span(rule: Callable[..., bool], state: StateInline, silent: bool) -> bool:
-    start, before = state.pos, len(state.tokens)
+    start = state.pos
+    before = len(state.tokens)
     is_found = rule(state, silent)
     if is_found and len(state.tokens) > before:
         state.tokens[-1].meta["span"] = (start, state.pos)
@@ -370,7 +382,8 @@ def _of_blocks(state: StateCore) -> None:
 
 def _is_below(token: Token, heading: Token) -> bool:
     """Return whether a list is of the heading directly above it, as in kramdown."""
-    ends, begins = heading.map or [0, -1], token.map or [-2, 0]
+    ends = heading.map or [0, -1]
+    begins = token.map or [-2, 0]
     return token.content.startswith("{:") and bool(ends[1] == begins[0])
 
 
@@ -389,7 +402,9 @@ def _shortened(text: str) -> tuple[str, str]:
 
 def _without_lines(text: str) -> tuple[str, str, list[int]]:
     """Remove lines that are lists or targets; return the rest, the last id, and which are left."""
-    lines, id, kept = list[str](), "", list[int]()
+    lines = list[str]()
+    id = ""
+    kept = list[int]()
     for number, line in enumerate(text.split("\n")):
         if ATTRIBUTES.fullmatch(line):
             id = _id(line) or id
@@ -428,10 +443,14 @@ def read_rst(text: str) -> Extract:
     >>> tea.title, tea.text, tea.parts[0].anchor
     ('Tea', 'Tea\n\nBoil fresh water.', 'tea')
     """
-    outline, styles, done = Outline(), list[tuple[str, bool]](), 0
-    text, line = shown(text), 1
+    outline = Outline()
+    styles = list[tuple[str, bool]]()
+    done = 0
+    text = shown(text)
+    line = 1
     for found in TITLE.finditer(text):
-        title, under = found["title"].strip(), found["under"]
+        title = found["title"].strip()
+        under = found["under"]
         if len(under) < len(title):
             continue
         is_overlined = found["over"] == under
@@ -460,10 +479,12 @@ def read_notebook(text: str) -> Extract:
 
 
 def _notebook(book: dict[str, Any]) -> Extract:
-    outline, taken = Outline(), Counter[str]()
+    outline = Outline()
+    taken = Counter[str]()
     for cell in _cells(book):
         outline.part(f"cell-id={cell['id']}" if cell.get("id") else "")
-        kind, source = cell.get("cell_type"), _source(cell)
+        kind = cell.get("cell_type")
+        source = _source(cell)
         if kind == "heading":  # of format 3
             level = min(max(int(cell.get("level", 1)), 1), 6)
             feed(outline, f"{'#' * level} {' '.join(source.split())}", taken)

@@ -28,7 +28,8 @@ class Slide:
     """Title and blocks of a slide, whose title may come last in its file."""
 
     def __init__(self) -> None:
-        self._title, self._blocks = list[str](), list[tuple[str, str]]()
+        self._title = list[str]()
+        self._blocks = list[tuple[str, str]]()
 
     def heading(self, level: int, text: str) -> None:
         """Add a line of the title."""
@@ -58,7 +59,9 @@ class Blocks:
         self._outline = outline
         self._lines = [Line()]  # of open elements, the innermost last
         self._inline = 0  # open cells and notes
-        self._rows, self._unseen, self._said = 0, 0, 0
+        self._rows = 0
+        self._unseen = 0
+        self._said = 0
 
     def close(self) -> None:
         """Add what was outside all paragraphs."""

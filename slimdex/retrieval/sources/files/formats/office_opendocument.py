@@ -66,9 +66,14 @@ class _Content(Blocks):
     def __init__(self, outline: Outline, objects: Callable[[str], list[str]]) -> None:
         super().__init__(outline)
         self.pages = 0
-        self._document, self._objects = outline, objects
-        self._levels, self._items, self._frames = list[int](), 0, list[str]()
-        self._style, self._scripts, self._spans = "", dict[str, str](), list[str]()
+        self._document = outline
+        self._objects = objects
+        self._levels = list[int]()
+        self._items = 0
+        self._frames = list[str]()
+        self._style = ""
+        self._scripts = dict[str, str]()
+        self._spans = list[str]()
         self._texts = 0  # open elements that contain text
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:

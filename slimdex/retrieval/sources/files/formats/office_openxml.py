@@ -93,7 +93,8 @@ class _Embedded:
     """Charts, diagrams and files that a part embeds, whose text belongs to the document."""
 
     def __init__(self, archive: Archive, related: Iterable[_Relation]) -> None:
-        self._archive, self._related = archive, {each.id: each for each in related}
+        self._archive = archive
+        self._related = {each.id: each for each in related}
 
     def texts(self, attributes: Mapping[str, str]) -> list[str]:
         """Labels of the figure, or the text of the file, that an element refers to."""
@@ -123,7 +124,9 @@ class _Labels:
 
     def __init__(self) -> None:
         self.texts = list[str]()
-        self._line, self._numbers, self._says = list[str](), 0, False
+        self._line = list[str]()
+        self._numbers = 0
+        self._says = False
 
     def start(self, tag: str, _: Mapping[str, str]) -> None:
         name = local(tag)
@@ -171,14 +174,17 @@ class _Styles:
     """Parser of DOCX styles: levels of heading styles, including derived ones."""
 
     def __init__(self, data: bytes) -> None:
-        self._id, self._own, self._based = "", dict[str, int](), dict[str, str]()
+        self._id = ""
+        self._own = dict[str, int]()
+        self._based = dict[str, str]()
         events(data, self)
 
     def levels(self) -> dict[str, int]:
         """Style -> heading level."""
         found = dict(self._own)
         for style in self._based:
-            above, seen = style, {""}
+            above = style
+            seen = {""}
             while above not in self._own and above not in seen:
                 seen.add(above)
                 above = self._based.get(above, "")
@@ -187,7 +193,8 @@ class _Styles:
         return found
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
-        name, value = local(tag), attribute(attributes, "val")
+        name = local(tag)
+        value = attribute(attributes, "val")
         if name == "style":
             self._id = attribute(attributes, "styleId")
         elif name == "basedOn":
@@ -214,10 +221,13 @@ class _DrawingText(Blocks):
     def __init__(self, outline: Outline | Slide, embedded: _Embedded | None = None) -> None:
         super().__init__(outline)
         self.root = ""
-        self._embedded, self._formula = embedded, Formula()
-        self._says, self._font = False, ""
+        self._embedded = embedded
+        self._formula = Formula()
+        self._says = False
+        self._font = ""
         self._script = ""
-        self._alternatives, self._skipped = list[int](), list[bool]()
+        self._alternatives = list[int]()
+        self._skipped = list[bool]()
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
         name = local(tag)
@@ -309,7 +319,8 @@ class _WordText(_DrawingText):
         self, outline: Outline | Slide, levels: Mapping[str, int], embedded: _Embedded | None = None
     ) -> None:
         super().__init__(outline, embedded)
-        self._levels, self._paragraphs = levels, list[tuple[int, str]]()
+        self._levels = levels
+        self._paragraphs = list[tuple[int, str]]()
         self._entries, self._chosen = list[str](), 0  # of a drop-down list
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
@@ -328,7 +339,8 @@ class _WordText(_DrawingText):
             description = attribute(attributes, DESCRIPTIONS[name])
             self._say(f" {description} " if description else "")
         elif name == "ddList":
-            self._entries, self._chosen = [], 0
+            self._entries = []
+            self._chosen = 0
         elif name == "result" and (number := attribute(attributes, "val")).isdecimal():
             self._chosen = int(number)
         elif name == "listEntry":
@@ -362,7 +374,8 @@ def read_pptx(data: bytes) -> Extract:
     slides = [parts[id] for id in ids if id in parts]
     outline = Outline(LARGEST_PACKED_TEXT)
     for number, name in enumerate(slides, start=1):
-        slide, related = Slide(), _relations(archive, name)
+        slide = Slide()
+        related = _relations(archive, name)
         events(archive.read(name), _SlideText(slide, _Embedded(archive, related)))
         for other in _of_kinds(related, "notesslide", "comments"):
             events(archive.read(other), _SlideText(slide, is_notes=True))
@@ -379,7 +392,8 @@ class _SlideText(_DrawingText):
         self, slide: Slide, embedded: _Embedded | None = None, *, is_notes: bool = False
     ) -> None:
         super().__init__(slide, embedded)
-        self._shape, self._description = "", ""
+        self._shape = ""
+        self._description = ""
         self._item = "" if is_notes else "- "
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:

@@ -51,7 +51,8 @@ def _read(data: bytes) -> Extract:
         if reason or "assword" in str(error):
             raise UnreadableError("encrypted") from error
         raise UnreadableError("broken PDF") from error
-    outline, scanned = Outline(LARGEST_PACKED_TEXT), 0
+    outline = Outline(LARGEST_PACKED_TEXT)
+    scanned = 0
     for index in range(len(document)):
         page = document[index]
         text = _text(page)
@@ -139,7 +140,8 @@ def _has_picture(page: Any) -> bool:
 
 def _add_page(outline: Outline, number: int, text: str, sections: list[tuple[int, str]]) -> None:
     """Add a page, split at its section titles; sections not found begin with the page."""
-    anchor, done = f"page={number}", 0
+    anchor = f"page={number}"
+    done = 0
     outline.part(anchor, number)
     for level, title in sections:
         sought = map(re.escape, title[:LONGEST_SOUGHT].split())

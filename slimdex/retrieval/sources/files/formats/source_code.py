@@ -157,7 +157,8 @@ def divided(text: str, definitions: Iterable[Definition]) -> Extract:
     text = text.rstrip()
     lines = text.split("\n")
     starts = [0, *accumulate(len(line) + 1 for line in lines)]
-    parts, open_ = list[Part](), list[Definition]()
+    parts = list[Part]()
+    open_ = list[Definition]()
 
     def begin(line: int, end: int = 0) -> None:
         """Begin a part, unless the text ends here or one begins here already."""
@@ -285,11 +286,14 @@ def _known(language: Language) -> Iterator[str]:
 
 def _definitions(nodes: list[Node]) -> list[Definition]:
     """Definitions of nodes in order; of those that begin in the same line, the outermost."""
-    found, open_ = list[Definition](), list[int]()
+    found = list[Definition]()
+    open_ = list[int]()
     for node in nodes:
         while open_ and open_[-1] <= node.start_byte:
             open_.pop()
-        line, end, name = _first_row(node) + 1, _last_row(node) + 1, _name(node)
+        line = _first_row(node) + 1
+        end = _last_row(node) + 1
+        name = _name(node)
         before = found[-1] if found else Definition(0, 0, 0, "")
         if not name or line <= before.line:
             continue
@@ -335,7 +339,8 @@ def _first_row(node: Node) -> int:
         before = above.prev_named_sibling
         if before is not None and _last_row(before) == above.start_point.row:
             break  # a comment behind other code
-        row, above = above.start_point.row, before
+        row = above.start_point.row
+        above = before
     return row
 
 

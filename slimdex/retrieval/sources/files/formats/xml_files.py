@@ -44,7 +44,8 @@ def read(data: bytes) -> Extract:
     >>> found.title, found.text, found.parts[0].headings
     ('Tea', 'Tea\n\nBoil it\n\nPour', ('Tea',))
     """
-    outline, mixed = Outline(), _Mixed()
+    outline = Outline()
+    mixed = _Mixed()
     file = _Xml.of(_with_known_entities(data))
     file.parse(mixed)
     file.parse(_XmlText(outline, mixed.found))
@@ -79,7 +80,7 @@ def _with_known_entities(data: bytes) -> bytes:
 
 
 class _Mixed:
-    """Parser of which elements have text of their own, in the order of their starts."""
+    """Parser that notes, in the order of their starts, which elements have text of their own."""
 
     def __init__(self) -> None:
         self.found = bytearray()
@@ -104,8 +105,11 @@ class _XmlText:
     """Handler of the events of an XML file; `mixed` says which elements have text of their own."""
 
     def __init__(self, outline: Outline, mixed: Sequence[int]) -> None:
-        self._outline, self._mixed = outline, iter(mixed)
-        self._root, self._depth, self._unseen = "", 0, 0
+        self._outline = outline
+        self._mixed = iter(mixed)
+        self._root = ""
+        self._depth = 0
+        self._unseen = 0
         self._paragraph = 0
         """Depth of the paragraph that is open; 0 if none is."""
         self._line = list[str]()
@@ -228,7 +232,8 @@ class Element(NamedTuple):
 
 def elements(data: bytes) -> list[Element]:
     """Elements of a file by their ends, with names without a namespace."""
-    found, open_ = list[Element](), list[tuple[str, Mapping[str, str], list[str]]]()
+    found = list[Element]()
+    open_ = list[tuple[str, Mapping[str, str], list[str]]]()
 
     class Target:
         """Handler of a parser's events."""
