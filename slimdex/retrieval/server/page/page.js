@@ -139,7 +139,7 @@ async function showMore() {
   state.settled = true;
   await search();
   state.settled = true;
-  document.querySelectorAll(".hit .name")[before]?.focus();
+  names()[before]?.focus();
 }
 
 // ---- the address ------------------------------------------------------------------------------
@@ -251,8 +251,13 @@ function named(name) {
 // ---- answers ----------------------------------------------------------------------------------
 
 function show(hits, query, chance, reranked) {
+  const before = names().indexOf(document.activeElement);
+  const id = state.hits[before]?.id;
   state.hits = hits;
   $("hits").replaceChildren(...hits.map((hit) => hitItem(hit, query, chance, reranked)));
+  // A late answer must not take the focus from who has chosen a hit already.
+  const same = hits.findIndex((hit) => hit.id === id);
+  if (before >= 0) names()[same < 0 ? Math.min(before, hits.length - 1) : same]?.focus();
   $("hits").ariaBusy = "false";
   $("status").textContent = "";
   $("costs").hidden = true;
@@ -630,8 +635,13 @@ $("other-token").addEventListener("click", () => {
 
 // ---- keys and beginning -----------------------------------------------------------------------
 
+/** The buttons of the hits. */
+function names() {
+  return [...document.querySelectorAll(".hit .name")];
+}
+
 function moveBy(step) {
-  const buttons = [...document.querySelectorAll(".hit .name")];
+  const buttons = names();
   const now = buttons.indexOf(document.activeElement);
   const next = now + step;
   if (next < 0) $("query").focus();

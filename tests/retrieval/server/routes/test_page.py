@@ -17,7 +17,7 @@ from tests.encoders import make_cross_encoder
 from ..running import Running, built, serving
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, Page, Route
 
 pytestmark = pytest.mark.slow
 
@@ -253,6 +253,19 @@ def test_by_keyboard_alone(page: Page) -> None:
     with answered(page):
         page.keyboard.type("2020")
     page.wait_for_selector("#status:text-is('4 answers')")
+
+
+def test_a_late_answer_leaves_the_focus_on_the_chosen_hit(page: Page) -> None:
+    page.keyboard.type("a dog on a rug")
+    page.wait_for_selector(".hit:first-child .name:text-is('Title 2')")
+    held: list[Route] = []
+    page.route("**/search", lambda route: held.append(route))
+    with page.expect_request("**/search"):
+        page.keyboard.type("!")
+    page.keyboard.press("ArrowDown")
+    with answered(page):
+        held[-1].continue_()
+    assert page.evaluate("document.activeElement.textContent") == "Title 2"
 
 
 def test_a_document_is_opened_at_the_passage(page: Page) -> None:
