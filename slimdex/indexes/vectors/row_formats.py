@@ -8,6 +8,9 @@ much larger: outlier dimensions of transformers, or the first dimensions after P
 A row of d numbers is stored as d bytes followed by ceil(d / 32) scales in bfloat16. A scale is the
 block's largest magnitude / 127. Packing a row that was read therefore gives the same bytes again:
 the largest number is 127 again. The product of 7 bits and a scale of 8 bits is exact in float32.
+
+Sentence vectors of many encoders lie close together: they share a large mean, whose part of the
+scale would coarsen what distinguishes them. So a center near the mean is subtracted first.
 """
 
 from __future__ import annotations
@@ -26,6 +29,8 @@ SCALE = np.dtype("<u2")
 """The upper half of a float32 is a bfloat16."""
 _HALF = np.uint32(0x8000)
 _UPPER = np.uint32(0xFFFF0000)
+LARGEST_CENTER = 256.0
+"""Largest magnitude of a center, so that differences from it fit the largest scale."""
 CONVERTED_AT_ONCE = 1 << 17
 """Numbers of float16: half a megabyte, which stays in the processor's cache."""
 
@@ -74,6 +79,16 @@ def unpacked(rows: NDArray[np.int8], dim: int, out: Matrix | None = None) -> Mat
     if whole < scales.shape[1]:
         wide[:, whole * BLOCK :] *= scales[:, whole:]
     return wide
+
+
+def center_of(X: Matrix) -> NDArray[np.float32]:
+    """The mean (d,) of some rows (n, d), in numbers that float16 can hold.
+
+    >>> center_of(np.array([[1, 2], [3, 4]], dtype=np.float32)).tolist()
+    [2.0, 3.0]
+    """
+    mean = X.mean(axis=0).clip(-LARGEST_CENTER, LARGEST_CENTER)
+    return mean.astype(np.float16).astype(np.float32)
 
 
 def _blocks(dim: int) -> int:

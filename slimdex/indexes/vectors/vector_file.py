@@ -41,6 +41,7 @@ class VectorFile:
     rows : number of committed rows.
     dtype : float16 for vectors, float32 for the norms beside them; int8 for vectors in half the
         bytes, see `row_formats`. Methods take and return float32 in any case.
+    center : of int8 rows, the vector (dim,) that is subtracted before they are stored.
 
     >>> import tempfile
     >>> file = VectorFile(Path(tempfile.mkdtemp()) / "v.f16", dim=2)
@@ -49,11 +50,19 @@ class VectorFile:
     [[5.0, 6.0], [1.0, 2.0]]
     """
 
-    def __init__(self, path: Path, dim: int, rows: int = 0, dtype: DTypeLike = np.float16) -> None:
+    def __init__(
+        self,
+        path: Path,
+        dim: int,
+        rows: int = 0,
+        dtype: DTypeLike = np.float16,
+        center: NDArray[np.float32] | None = None,
+    ) -> None:
         self.path = path
         self.dim = dim
         self.rows = rows
         self.dtype = np.dtype(dtype)
+        self.center = center
         self._width = packed_width(dim) if self.dtype == np.int8 else dim
         self.row_bytes = self._width * self.dtype.itemsize
         size = path.stat().st_size if path.exists() else 0
@@ -84,14 +93,19 @@ class VectorFile:
 
     @classmethod
     def preallocated(
-        cls, path: Path, dim: int, rows: int, dtype: DTypeLike = np.float16
+        cls,
+        path: Path,
+        dim: int,
+        rows: int,
+        dtype: DTypeLike = np.float16,
+        center: NDArray[np.float32] | None = None,
     ) -> VectorFile:
-        """Create or extend a file to hold `rows` rows; new rows are zero until overwritten."""
+        """Create or extend a file to hold `rows` rows, of which new ones are to be overwritten."""
         with path.open("ab") as file:
             size = rows * cls(path, dim, 0, dtype).row_bytes
             if file.tell() < size:
                 file.truncate(size)
-        return cls(path, dim, rows, dtype)
+        return cls(path, dim, rows, dtype, center)
 
     def rows_of_block(self, block: int) -> range:
         """Rows that overlap a block; the first and last may extend into its neighbours."""
@@ -119,11 +133,11 @@ class VectorFile:
                 file.write(self.map().take(rows[part], axis=0).data)
             file.flush()
             sync_open(file.fileno(), path)
-        return VectorFile(path, self.dim, len(rows), self.dtype)
+        return VectorFile(path, self.dim, len(rows), self.dtype, self.center)
 
     def reopened(self) -> VectorFile:
         """Return a copy of this object, unaffected by later appends to this one."""
-        return VectorFile(self.path, self.dim, self.rows, self.dtype)
+        return VectorFile(self.path, self.dim, self.rows, self.dtype, self.center)
 
     def take(self, rows: Rows) -> Matrix:
         """Read rows (n, dim) as float32 through a memory map."""
@@ -221,12 +235,17 @@ class VectorFile:
 
     def _packed(self, X: Matrix) -> NDArray[np.generic]:
         """Convert rows (n, dim) to the format on disk, C-contiguous."""
-        return packed(X) if self.dtype == np.int8 else np.ascontiguousarray(X, dtype=self.dtype)
+        if self.dtype == np.int8:
+            return packed(X if self.center is None else X - self.center)
+        return np.ascontiguousarray(X, dtype=self.dtype)
 
     def _unpacked(self, raw: NDArray[np.generic], out: Matrix | None = None) -> Matrix:
         """Convert rows in the format on disk to float32 (n, dim), into `out` if given."""
         if self.dtype == np.int8:
-            return unpacked(raw.view(np.int8), self.dim, out)
+            wide = unpacked(raw.view(np.int8), self.dim, out)
+            if self.center is not None:
+                wide += self.center
+            return wide
         return to_float32(raw, out)
 
 

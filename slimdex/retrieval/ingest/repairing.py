@@ -16,7 +16,7 @@ from slimdex.system.locks import WAIT
 from ..encoders.base import Encoder
 from ..index import Index
 from ..store.derived import restore_dictionary
-from ..store.state import CANT_REBUILD
+from ..store.state import CANT_REBUILD, center_from
 from ..store.verification import derived_faults, replacement_faults, segment_faults, vector_faults
 from ..store.work_folder import remove_left_work
 from . import writer
@@ -131,7 +131,8 @@ def _encode_blocks(index: Index, encoder: Encoder) -> None:
     state = snapshot.state
     path = index.path / state.vectors
     dtype = STORED[state.stored]
-    file = VectorFile.preallocated(path, state.dim, state.rows, dtype)
+    center = center_from(state.center, state.dim)
+    file = VectorFile.preallocated(path, state.dim, state.rows, dtype, center)
     known = snapshot.manifest.checksums.of(state.vectors)
     lost = [block for block, digest in file.blocks() if known.get(block) != digest]
     did = reporting("encoding", sum(len(file.rows_of_block(block)) for block in lost))

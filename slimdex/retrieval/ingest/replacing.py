@@ -28,7 +28,7 @@ from ..store.index_files import with_moments
 from ..store.manifest import Manifest
 from ..store.readings import PartlyRead
 from ..store.snapshot import Snapshot
-from ..store.state import Replacement, State
+from ..store.state import Replacement, State, center_text
 from ..store.work_folder import work_folder
 from .encoding import encoded, partly_read
 from .fitting import FitResult, commit_fit, fit_in
@@ -146,14 +146,17 @@ def _encoded(snapshot: Snapshot, encoder: Encoder, rows: Rows) -> tuple[Matrix, 
 def _append(change: Change, vectors: Matrix, partly: PartlyRead) -> None:
     """Commit the vectors of the next rows."""
     state = change.next_state()
-    assert state.replacement is not None
-    file = state.replacement.vector_file(change.path)
-    first = len(file)
+    replacement = state.replacement
+    assert replacement is not None
+    first = replacement.rows
+    if not first and state.stored == "int8":
+        replacement = replace(replacement, center=center_text(vectors))
+    file = replacement.vector_file(change.path)
     before = file.nbytes
     file.append(vectors)
     if not first:
         sync(change.path)
-    state = replace(state, replacement=replace(state.replacement, rows=len(file)))
+    state = replace(state, replacement=replace(replacement, rows=len(file)))
     change.readings.forget(first, len(file))
     change.readings.put(partly)
     change.commit(state, grown=[AppendedFile(file, before)])
@@ -209,6 +212,7 @@ def _replaced(state: State) -> State:
         encoder=new.encoder,
         dim=new.dim,
         vectors=new.vectors,
+        center=new.center,
         epoch=state.epoch + 1,
         replacement=None,
     )

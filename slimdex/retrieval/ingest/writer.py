@@ -34,7 +34,7 @@ from ..store.derived import (
 from ..store.index_files import encode_rows, fit, save_codes, with_moments
 from ..store.manifest import Undo
 from ..store.snapshot import Loaded, Snapshot
-from ..store.state import Certificate, State
+from ..store.state import Certificate, State, center_text
 from ..store.work_folder import work_folder
 from .added import Added, Texts
 from .preparing import Prepared
@@ -161,6 +161,9 @@ def _append_vectors(change: Change, prepared: Prepared) -> AppendedFile:
     """Append the vectors of new rows, and note which texts were read in part."""
     first = change.base.state.rows
     count = prepared.new.row_count
+    if not first and change.state.stored == "int8":
+        first_vectors = prepared.vectors_of(0, min(count, APPENDED_AT_ONCE))
+        change.state = replace(change.state, center=center_text(first_vectors))
     vectors = change.vectors(first)
     appended = AppendedFile(vectors, vectors.nbytes)
     for part in batches(count, APPENDED_AT_ONCE):

@@ -90,7 +90,7 @@ class Change:
 
     def vectors(self, rows: int | None = None) -> VectorFile:
         """The encoder's vectors on disk, of the committed rows or of so many."""
-        return self.base.vectors(rows)
+        return self.state.vector_file(self.path, self.base.state.rows if rows is None else rows)
 
     def document_rows(self, stop: int | None = None) -> DocumentRows:
         """The documents of the rows 0 .. stop, by default the committed ones."""

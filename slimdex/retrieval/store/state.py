@@ -6,6 +6,7 @@ Certificate: the proved agreement of an index with exact search, for given setti
 from __future__ import annotations
 
 import json
+from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import isfinite
@@ -13,9 +14,12 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from slimdex.errors import CorruptError, InputError
+from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.settings import Settings, as_settings
+from slimdex.indexes.vectors.row_formats import LARGEST_CENTER, center_of
 from slimdex.indexes.vectors.vector_file import STORED, VectorFile
 from slimdex.system.atomic_files import (
     ENDINGS,
@@ -36,7 +40,7 @@ from ..lexical.fusion import AUTO, OFF
 FORMAT = 2
 """Version of the tables, the state and the folder's layout: see docs/file-format.md."""
 
-LATER = ("moments_deleted", "unfinished")
+LATER = ("center", "moments_deleted", "unfinished")
 """Fields that earlier development versions of the format lack."""
 MOST_DIM = 1 << 20
 """Largest accepted dimension of a vector."""
@@ -103,11 +107,13 @@ class Replacement:
     dim: int
     vectors: str
     rows: int = 0
+    center: str = ""
 
     def vector_file(self, folder: Path) -> VectorFile:
         """The vectors so far, in the index's folder."""
         dtype = STORED[stored_as(self.vectors)]
-        return VectorFile(folder / self.vectors, self.dim, self.rows, dtype)
+        center = center_from(self.center, self.dim)
+        return VectorFile(folder / self.vectors, self.dim, self.rows, dtype, center)
 
 
 @dataclass(frozen=True)
@@ -241,6 +247,7 @@ class State:
     version : incremented by every commit.
     epoch : incremented when rows are renumbered or come back, or all vectors are replaced.
     vectors : name of the vector file, whose ending states its format.
+    center : subtracted from int8 vectors before they are stored: float16 in base64; "" for none.
     norms : name of the file of norms, None without rescoring.
     lines : documents visible to readers, by row; None if only the segments have them.
     files : role (moments, reducer, rescorer, codes, origins, before) -> file; origins if some
@@ -275,6 +282,7 @@ class State:
     version: int = 1
     epoch: int = 0
     vectors: str = file_name("vectors", 1)
+    center: str = ""
     norms: str | None = None
     lines: Lines | None = None
     files: dict[str, FileRecord] = field(default_factory=dict)
@@ -391,7 +399,8 @@ class State:
 
     def vector_file(self, folder: Path, rows: int) -> VectorFile:
         """The encoder's first `rows` vectors, in the index's folder."""
-        return VectorFile(folder / self.vectors, self.dim, rows, STORED[self.stored])
+        center = center_from(self.center, self.dim)
+        return VectorFile(folder / self.vectors, self.dim, rows, STORED[self.stored], center)
 
     def norm_file(self, folder: Path) -> VectorFile | None:
         """The lengths of all rows in the rescoring metric; None without rescoring."""
@@ -450,6 +459,7 @@ class State:
         if self.dim > MOST_DIM:
             raise ValueError(f"dim={self.dim}; expected at most {MOST_DIM}")
         check_spec(self.encoder)
+        center_from(self.center, self.dim)
         for name, rows in (("moments_rows", self.moment_rows), ("words_rows", self.lexical_rows)):
             if _whole(name, rows, 0) > self.rows:
                 raise ValueError(f"{name}={rows}; expected at most {self.rows}")
@@ -485,6 +495,7 @@ class State:
                 raise TypeError("columns of documents; expected names of types")
         if (new := self.replacement) is not None:
             _check_name("vectors", new.vectors)
+            center_from(new.center, new.dim)
             for name, least, largest in (("rows", 0, self.rows), ("dim", 1, MOST_DIM)):
                 _whole(f"{name} of a replacement", value := getattr(new, name), least)
                 if value > largest:
@@ -502,6 +513,21 @@ class State:
         fitted = {"moments", "reducer", "codes", *(["rescorer"] if self.norms else [])}
         if self.settings is not None and (missing := fitted - self.files.keys()):
             raise ValueError(f"no file of {min(missing)}")
+
+
+def center_text(vectors: Matrix) -> str:
+    """The center of int8 vectors of which these (n, dim) are the first, for a `State`."""
+    return b64encode(center_of(vectors).astype("<f2").tobytes()).decode()
+
+
+def center_from(text: str, dim: int) -> NDArray[np.float32] | None:
+    """Read a center (dim,); None for ""; raises `ValueError` if it is none."""
+    if text == "":
+        return None
+    center = np.frombuffer(b64decode(text, validate=True), dtype="<f2").astype(np.float32)
+    if len(center) != dim or not (np.abs(center) <= LARGEST_CENTER).all():
+        raise ValueError(f"a center of {len(center)} numbers; expected {dim}")
+    return center
 
 
 def _check_segments(segments: list[Segment]) -> None:

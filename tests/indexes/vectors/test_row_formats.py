@@ -14,6 +14,8 @@ from slimdex.indexes.arrays import LARGEST, Matrix
 from slimdex.indexes.vectors.row_formats import (
     BLOCK,
     CONVERTED_AT_ONCE,
+    LARGEST_CENTER,
+    center_of,
     packed,
     packed_width,
     to_float32,
@@ -46,6 +48,11 @@ def by_definition(row: list[float]) -> tuple[list[int], bytes, list[float]]:
         values += [scale * i for i in ints[first:]]
         scales += written
     return ints, scales, values
+
+
+def test_a_center_is_a_mean_that_float16_holds() -> None:
+    X = np.array([[1, 70, -60000, 0.1], [2, 80, -65000, 0.1]], dtype=np.float32)
+    assert center_of(X).tolist() == [1.5, 75, -LARGEST_CENTER, float(np.float16(0.1))]
 
 
 def test_a_case_worked_by_hand() -> None:

@@ -133,6 +133,28 @@ def test_rows_read_into_scratch_memory_are_the_same(tmp_path: Path, X: np.ndarra
         np.testing.assert_array_equal(bytes_.take_into_scratch(rows), kept(X, "int8")[rows])
 
 
+def test_a_center_keeps_what_distinguishes_rows(tmp_path: Path, rng: np.random.Generator) -> None:
+    """Rows around a large mean: errors are those of their differences from it, in 127 steps."""
+    center = 20 * rng.normal(size=64).astype(np.float32)
+    X = center + rng.normal(size=(500, 64)).astype(np.float32)
+    file = VectorFile(tmp_path / "c", 64, 0, np.int8, center)
+    file.append(X[:300])
+    file = file.reopened()
+    file.append(X[300:])
+    rows = np.array([7, 499, 300])
+    step = np.abs(X - center).reshape(500, 2, 32).max(axis=2).repeat(32, axis=1) / 127
+    assert (np.abs(file.take(np.arange(500)) - X) <= 0.51 * step).all()
+    np.testing.assert_array_equal(file.take_into_scratch(rows), file.take(rows))
+    np.testing.assert_array_equal(np.concatenate([*file.scan()])[rows], file.take(rows))
+    assert file.holds(np.arange(500), X).all()
+    copy = file.copy(tmp_path / "d", rows)
+    np.testing.assert_array_equal(copy.take(np.arange(3)), file.take(rows))
+    # What was read is stored as the same bytes again.
+    again = VectorFile(tmp_path / "e", 64, 0, np.int8, center)
+    again.append(file.take(np.arange(500)))
+    assert (tmp_path / "e").read_bytes() == (tmp_path / "c").read_bytes()
+
+
 def test_each_thread_has_its_own_scratch_memory(tmp_path: Path) -> None:
     file = VectorFile(tmp_path / "v.f16", dim=1)
     file.append(np.arange(64, dtype=np.float32)[:, None])

@@ -33,6 +33,7 @@ from slimdex.retrieval.ingest.repairing import verify
 from slimdex.retrieval.lexical.tokens import name_words, stems_of
 from slimdex.retrieval.lexical.word_index import WordIndex
 from slimdex.retrieval.store.manifest import Manifest
+from slimdex.retrieval.store.state import center_from
 from tests.chance import CHANCE, sweep
 from tests.cutting import cut
 from tests.encoders import ReadingEncoder
@@ -285,7 +286,8 @@ class CollectionMachine(RuleBasedStateMachine):
     def _cosine(self, query: str, text: str) -> float:
         q, x = ReadingEncoder(DIM, TOKENS).encode([query, text])
         if self.stored == "int8":
-            (x,) = unpacked(packed(x[None]), DIM)
+            center = center_from(self.collection.index.state.center, DIM)
+            (x,) = unpacked(packed(x[None] - center), DIM) + center
         else:
             x = x.astype(np.float16).astype(np.float32)
         return float(q @ x / np.linalg.norm(q) / np.linalg.norm(x))
