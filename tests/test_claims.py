@@ -47,6 +47,9 @@ def test_the_default_search_gains_on_every_set_and_finds_every_name() -> None:
     assert min(gains.values()) > 0
     constants = ("0.05", "0.1", "0.3", "0.5", "rrf")
     assert fmean(ways["rule"].values()) > max(fmean(ways[way].values()) for way in constants)
+    labelled = [set for set in gains if "identifiers" not in set]
+    half, rule = (fmean(ways[way][set] for set in labelled) for way in ("0.5", "rule"))
+    assert abs(half - rule) < 0.1
     assert {row["first_share"] for row in rows("hybrid", what="names", way="rule")} == {1.0}
 
 

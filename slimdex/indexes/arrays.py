@@ -98,9 +98,11 @@ def _check_numbers(X: Matrix, name: str, largest: float | None) -> None:
         raise InputError(
             f"{name}: row {row}, column {column} is {X[row, column]}; expected finite numbers"
         )
-    if largest is not None and (greatest := float(np.abs(X).max(initial=0.0))) > largest:
+    magnitude = float(np.abs(X).max(initial=0.0))
+    if largest is not None and magnitude > largest:
         raise InputError(
-            f"{name}: value {greatest:g}; expected at most {largest:g}, the limit of stored vectors"
+            f"{name}: value {magnitude:g}; expected at most {largest:g}, the limit of stored "
+            "vectors"
         )
 
 
@@ -129,7 +131,7 @@ def batches(n: int, size: int = SCAN_ROWS, start: int = 0) -> Iterator[slice]:
 
 
 def sampled(n: int, most: int, seed: int) -> Rows:
-    """Numbers of n rows, ascending: all, or a random sample of `most`.
+    """Choose rows among n, ascending: all, or a random sample of `most`.
 
     >>> sampled(3, 5, seed=0).tolist(), len(sampled(9, 5, seed=0))
     ([0, 1, 2], 5)
@@ -147,8 +149,8 @@ def contains(values: Rows, rows: Rows) -> NDArray[np.bool_]:
     """
     if not len(values):
         return np.zeros(rows.shape, dtype=np.bool_)
-    places = np.minimum(np.searchsorted(values, rows), len(values) - 1)
-    contained: NDArray[np.bool_] = values[places] == rows
+    positions = np.minimum(np.searchsorted(values, rows), len(values) - 1)
+    contained: NDArray[np.bool_] = values[positions] == rows
     return contained
 
 

@@ -28,9 +28,9 @@ def betting_bound(
     (Waudby-Smith and Ramdas 2024, "Estimating means of bounded random variables by betting": the
     one-sided predictable plug-in).
 
-    The capital may be looked at after any number of samples (Ville's inequality). So all bounds
-    that the same stages give hold together with probability ``1 - error``: whoever looks at a
-    first stage, and adds samples if it proves too little, doesn't have to split the error.
+    The capital may be looked at after any number of samples (Ville's inequality). So the bounds of
+    all stages hold together with probability ``1 - error``: a caller may add samples if the first
+    stage proves too little, without splitting the error.
 
     Parameters
     ----------

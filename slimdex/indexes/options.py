@@ -19,39 +19,38 @@ REDUCERS = (
     "truncate",
     "random",
 )
-"""Names of the reducers; `reducers.reducer` has their classes in this order."""
-
-
-CANDIDATES, CANDIDATES_TO = 200, 60_000
-"""Default candidates, and the rows up to which they suffice; larger indexes need more."""
+"""Names of the reducers, in the order of help texts; `reducers.reducer` has their classes."""
+CANDIDATES = 200
+"""Default candidates of an index of at most `CANDIDATES_TO` rows; larger ones need more."""
+CANDIDATES_TO = 60_000
 GROWTH = 0.47
 """Power of the rows with which candidates grow."""
-USUAL_LIMIT = 10
+DEFAULT_LIMIT = 10
 """Number of results that an index's candidates are for; more results need more candidates."""
 
 
-def usual_candidates(rows: int) -> int:
-    """Default number of rows to rescore for a query.
+def default_candidates(rows: int) -> int:
+    """Default number of rows to rescore for a query, in an index of this many rows.
 
-    The more rows, the more false neighbours rank among the true ones by their codes. Agreement
-    stays constant if candidates grow with nearly the square root of the rows.
+    The more rows there are, the more of them rank wrongly among the nearest by their codes.
+    Agreement stays constant if candidates grow with nearly the square root of the rows.
 
-    >>> usual_candidates(5_000), usual_candidates(480_000), usual_candidates(1_183_499)
+    >>> default_candidates(5_000), default_candidates(480_000), default_candidates(1_183_499)
     (200, 530, 810)
     """
     return max(CANDIDATES, 10 * round(CANDIDATES * math.pow(rows / CANDIDATES_TO, GROWTH) / 10))
 
 
-def candidates_for(limit: int, usual: int) -> int:
+def candidates_for(limit: int, candidates: int) -> int:
     """Number of rows to rescore in a search for `limit` rows.
 
-    `usual` is enough for `USUAL_LIMIT` rows or fewer. Beyond that, the share of the nearest that
-    a search finds stays constant if candidates grow in proportion to the limit.
+    `candidates` suffice for `DEFAULT_LIMIT` rows or fewer. Beyond that, agreement stays constant if
+    they grow in proportion to the limit.
 
-    >>> [candidates_for(limit, usual=200) for limit in (1, 10, 11, 100)]
+    >>> [candidates_for(limit, candidates=200) for limit in (1, 10, 11, 100)]
     [200, 200, 220, 2000]
     """
-    return math.ceil(usual * max(limit, USUAL_LIMIT) / USUAL_LIMIT)
+    return math.ceil(candidates * max(limit, DEFAULT_LIMIT) / DEFAULT_LIMIT)
 
 
 @dataclass(frozen=True)

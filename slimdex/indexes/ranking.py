@@ -22,13 +22,13 @@ def top_k(scores: Matrix, rows: Rows, k: int) -> tuple[Matrix, Rows]:
     [[5, 6]]
     """
     k = min(k, scores.shape[1])
-    best = np.array([_best_places(query_scores, k) for query_scores in scores], dtype=np.int64)
+    best = np.array([_best_positions(query_scores, k) for query_scores in scores], dtype=np.int64)
     best = best.reshape(len(scores), k)
     return np.take_along_axis(scores, best, axis=1), rows[best]
 
 
-def _best_places(scores: NDArray[np.float32], k: int) -> Rows:
-    """Places of the k best scores (n,), best first; equal ones in the order of their places."""
+def _best_positions(scores: NDArray[np.float32], k: int) -> Rows:
+    """Positions of the k best scores (n,), best first; equal scores in order of position."""
     falling = -scores
     if len(falling) > SORTED_AT_ONCE and 0 < k < len(falling):
         near = np.flatnonzero(falling <= np.partition(falling, k - 1)[k - 1])
@@ -44,34 +44,37 @@ def best_of(chunks: Iterable[tuple[Matrix, Rows]], queries: int, k: int) -> tupl
     [[1, 2]]
     """
     best: Matrix = np.full((queries, k), -np.inf, dtype=np.float32)
-    places: Rows = np.full((queries, k), -1, dtype=np.int64)
+    best_rows: Rows = np.full((queries, k), -1, dtype=np.int64)
     for chunk in chunks:
         scores, rows = top_k(*chunk, k)
         both = np.hstack([best, scores])
-        both_rows = np.hstack([places, rows])
+        both_rows = np.hstack([best_rows, rows])
         order = np.argsort(-both, axis=1, kind="stable")[:, :k]
         best = np.take_along_axis(both, order, axis=1)
-        places = np.take_along_axis(both_rows, order, axis=1)
-    return best, places
+        best_rows = np.take_along_axis(both_rows, order, axis=1)
+    return best, best_rows
 
 
-def compacted(scores: Matrix, rows: Rows, kept: NDArray[np.bool_], k: int) -> tuple[Matrix, Rows]:
-    """Keep the first k results (q, n) of each query that `kept` marks, padded with -inf and -1.
+def first_allowed(
+    scores: Matrix, rows: Rows, is_allowed: NDArray[np.bool_], k: int
+) -> tuple[Matrix, Rows]:
+    """Return each query's first k allowed results of (q, n), padded with -inf and -1.
 
-    >>> kept = np.array([[False, True, True]])
-    >>> compacted(np.array([[.3, .2, .1]]), np.array([[7, 8, 9]]), kept, 4)[1].tolist()
+    >>> is_allowed = np.array([[False, True, True]])
+    >>> first_allowed(np.array([[.3, .2, .1]]), np.array([[7, 8, 9]]), is_allowed, 4)[1].tolist()
     [[8, 9, -1, -1]]
     """
     out_scores = np.full((len(scores), k), -np.inf, dtype=np.float32)
     out_rows = np.full((len(scores), k), -1, dtype=np.int64)
-    for i, is_kept in enumerate(kept):
-        first = np.flatnonzero(is_kept)[:k]
-        out_scores[i, : len(first)], out_rows[i, : len(first)] = scores[i, first], rows[i, first]
+    for i, mask in enumerate(is_allowed):
+        first = np.flatnonzero(mask)[:k]
+        out_scores[i, : len(first)] = scores[i, first]
+        out_rows[i, : len(first)] = rows[i, first]
     return out_scores, out_rows
 
 
 def agreement(approximate: Rows, exact: Rows, k: int) -> NDArray[np.float64]:
-    """Share of the exact search's top k rows that are in the top k found, for each query.
+    """Share of the exact search's top k rows that are in the approximate top k, for each query.
 
     >>> agreement(np.array([[1, 2, 3]]), np.array([[3, 2, 9]]), 2).tolist()
     [0.5]
@@ -89,8 +92,7 @@ def stacked(results: Sequence[tuple[Matrix, Rows]], k: int) -> tuple[Matrix, Row
     scores = np.full((len(results), k), -np.inf, dtype=np.float32)
     rows: Rows = np.full((len(results), k), -1, dtype=np.int64)
     for i, (query_scores, query_rows) in enumerate(results):
-        scores[i, : query_rows.shape[1]], rows[i, : query_rows.shape[1]] = (
-            query_scores[0],
-            query_rows[0],
-        )
+        width = query_rows.shape[1]
+        scores[i, :width] = query_scores[0]
+        rows[i, :width] = query_rows[0]
     return scores, rows

@@ -34,10 +34,10 @@ class Settings(Choices):
     kind : a name in `kinds.KINDS` or a FAISS factory string; "auto" depends on the rows.
     candidates : rows to rescore for ten results, and in proportion for more: see
         `options.candidates_for`; 0 turns rescoring off, None scales with the index: see
-        `options.usual_candidates`.
+        `options.default_candidates`.
     reducer : one of `options.REDUCERS`.
 
-    Raises `InputError` for a value that suits no vectors; `checked` compares them with dimensions.
+    Raises `InputError` for a value that suits no vectors; `checked` checks k and kind for some.
 
     >>> Settings(gamma=9)
     Traceback (most recent call last):
@@ -100,11 +100,11 @@ class Settings(Choices):
             )
 
     def fitted(self, moments: Moments) -> tuple[Self, list[str]]:
-        """Return settings that suit these vectors, and a note of what was changed, if anything.
+        """Return settings that suit these vectors, and notes of what was changed.
 
         A small corpus has too few rows to train a kind, or spans fewer than k dimensions. The
         replacement loses nothing: float32 rows, k = the rank of the data, and no whitening with
-        fewer vectors than dimensions. An explicit k is kept if there are as many vectors as
+        fewer vectors than dimensions. An explicit k stays if there are as many vectors as
         dimensions; the dimensions that the data do not span do no harm.
 
         Raises `InputError` if there are no data.
@@ -120,22 +120,27 @@ class Settings(Choices):
         is_few = moments.n < dim
         is_free = self.k is None
         kind = kind_named(out.kind)
+
+        # Whitening and k, limited by the rank of the data.
         if is_few and (is_free or too_wide) and (self.beta, self.gamma) != (0.0, 0.0):
             out = replace(out, beta=0.0, gamma=0.0)
             changes.append(f"not whitened (that needs {dim} vectors)")
         if too_wide and (is_few or is_free):
             k = max(rank, 1)
             changes.append(f"k={k} (the most that {moments.n} vectors allow)")
+
+        # The kind, limited by its training rows and by the dimensions.
         needed = f"kind {kind.name} needs a multiple of {kind.multiple} dimensions"
         exactly = "searched exactly, without compression"
         notes = list[str]()
-        if self._kind(dim, moments.n).name != kind.name:  # whatever the number of rows
+        if self._kind(dim, moments.n).name != kind.name:  # for any number of rows
             out = replace(out, kind=FLAT.name)
             notes.append(f"{exactly}: {needed}")
         elif moments.n < kind.min_rows or k % kind.multiple:
             out = replace(out, kind=FLAT.name)
             few = f"kind {kind.name} needs {kind.min_rows} vectors"
             changes.insert(0, f"{exactly} ({few if moments.n < kind.min_rows else needed})")
+
         if changes:
             small = "a small index, which adapts by itself as it grows: "
             notes.append(small + ", ".join(changes))
@@ -166,7 +171,7 @@ class Settings(Choices):
         return reducer_class(self.reducer)
 
     def _kind(self, dim: int, rows: int = 0) -> Kind:
-        """The kind; exact rows if it requires a multiple of dimensions that these are not."""
+        """Kind to use: `FLAT` if k is no multiple of the dimensions that the kind requires."""
         kind = kind_named(self.kind, rows)
         return FLAT if self._k(dim, rows) % kind.multiple else kind
 
@@ -178,7 +183,7 @@ class Settings(Choices):
         return kind_named(self.kind, rows).dimensions(dim)
 
 
-def as_settings(given: Any) -> Settings:
+def as_settings(value: Any) -> Settings:
     """Return a caller's settings, by default `Settings()`; raise `InputError` for another type.
 
     >>> as_settings({"k": 64})
@@ -186,8 +191,8 @@ def as_settings(given: Any) -> Settings:
     ...
     slimdex.errors.InputError: settings={'k': 64}; expected Settings(k=64, ...)
     """
-    if given is None:
+    if value is None:
         return Settings()
-    if isinstance(given, Settings):
-        return given
-    raise InputError(f"settings={shortened_repr(given)}; expected Settings(k=64, ...)")
+    if isinstance(value, Settings):
+        return value
+    raise InputError(f"settings={shortened_repr(value)}; expected Settings(k=64, ...)")

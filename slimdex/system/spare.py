@@ -1,7 +1,7 @@
-"""Spare threads: run parts of a search beside the calling thread while processors are free.
+"""Spare threads: run parts of a search in parallel with its thread while processors are free.
 
-Unlike OpenMP's, they sleep while they wait. The caller runs every part that no thread has started,
-so busy threads and processors delay it little.
+Unlike OpenMP's threads, they sleep while they wait. The caller runs every part that no thread has
+started, so busy threads and processors delay it little.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ def most_cores() -> int | None:
 def cores() -> int:
     """Number of CPUs available to this process."""
     if hasattr(os, "sched_getaffinity"):
-        found = len(os.sched_getaffinity(0))
+        count = len(os.sched_getaffinity(0))
     else:
-        found = os.cpu_count() or 1
-    return found if _most_cores is None else min(found, _most_cores)
+        count = os.cpu_count() or 1
+    return count if _most_cores is None else min(count, _most_cores)
 
 
 class SpareThreads:
@@ -55,13 +55,16 @@ class SpareThreads:
         self, function: Callable[[Part], Result], parts: Sequence[Part]
     ) -> list[Future[Result]]:
         """Queue parts; none if there is no other CPU, or Python is ending."""
-        if (count := cores()) < 2:
+        count = cores()
+        if count < 2:
             return []
         with self._lock:
-            pool = self._pool = self._pool or ThreadPoolExecutor(count - 1, "slimdex-spare")
+            if self._pool is None:
+                self._pool = ThreadPoolExecutor(count - 1, "slimdex-spare")
+            pool = self._pool
         try:
             return [pool.submit(function, part) for part in parts]
-        except RuntimeError:
+        except RuntimeError:  # Python is ending
             return []
 
 
@@ -69,16 +72,15 @@ _SPARE = SpareThreads()
 
 
 @contextmanager
-def beside(
+def in_parallel(
     function: Callable[[Part], Result], parts: Sequence[Part]
 ) -> Iterator[Callable[[], list[Result]]]:
     """Start parts of a job on spare threads; yields a function that returns all results.
 
     That function runs the parts that no thread has started. No part runs after the context ends.
 
-    >>> with beside(abs, [-1, 2]) as results:
-    ...     own = abs(-3)
-    ...     own, results()
+    >>> with in_parallel(abs, [-1, 2]) as results:
+    ...     abs(-3), results()
     (3, [1, 2])
     """
     futures = _SPARE.begin(function, parts)
@@ -86,9 +88,12 @@ def beside(
     def results() -> list[Result]:
         if not futures:
             return [function(part) for part in parts]
-        each = zip(reversed(parts), reversed(futures), strict=True)  # threads begin with the first
-        found = [function(part) if future.cancel() else future.result() for part, future in each]
-        return found[::-1]
+        # Threads begin with the first part, so the caller begins with the last.
+        last_first = zip(reversed(parts), reversed(futures), strict=True)
+        values = [
+            function(part) if future.cancel() else future.result() for part, future in last_first
+        ]
+        return values[::-1]
 
     try:
         yield results

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slimdex.system import spare
-from slimdex.system.spare import SpareThreads, beside
+from slimdex.system.spare import SpareThreads, in_parallel
 
 LONGEST = 20.0
 
@@ -51,21 +51,21 @@ def test_a_spare_thread_works_beside_the_caller() -> None:
         begun.set()
         return get_ident()
 
-    with beside(work, [0]) as results:
+    with in_parallel(work, [0]) as results:
         assert begun.wait(LONGEST)
         assert results() != [get_ident()]
 
 
 @pytest.mark.usefixtures("busy")
 def test_parts_that_no_thread_has_begun_are_the_callers() -> None:
-    with beside(lambda part: (part, get_ident()), [1, 2]) as results:
+    with in_parallel(lambda part: (part, get_ident()), [1, 2]) as results:
         assert results() == [(1, get_ident()), (2, get_ident())]
 
 
 @pytest.mark.usefixtures("busy")
 def test_after_an_error_of_the_caller_no_part_begins() -> None:
     done = list[int]()
-    with pytest.raises(ZeroDivisionError), beside(done.append, [1, 2]):
+    with pytest.raises(ZeroDivisionError), in_parallel(done.append, [1, 2]):
         fail()
     assert not done
 
@@ -78,19 +78,19 @@ def test_parts_that_run_have_ended_after_an_error_of_the_caller() -> None:
         Event().wait(0.05)
         ended.append(part)
 
-    with pytest.raises(ZeroDivisionError), beside(work, [1]):
+    with pytest.raises(ZeroDivisionError), in_parallel(work, [1]):
         fail(begun)
     assert ended == [1]
 
 
 def test_an_error_of_a_part_is_the_callers() -> None:
-    with beside(lambda part: 1 // part, [1, 0]) as results, pytest.raises(ZeroDivisionError):
+    with in_parallel(lambda part: 1 // part, [1, 0]) as results, pytest.raises(ZeroDivisionError):
         results()
 
 
 def test_one_processor_has_no_spare_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spare, "cores", lambda: 1)
-    with beside(lambda _: get_ident(), [0]) as results:
+    with in_parallel(lambda _: get_ident(), [0]) as results:
         assert results() == [get_ident()]
 
 
@@ -99,7 +99,7 @@ def test_many_callers_get_their_own_results(numbers: list[int], callers: int) ->
     found = dict[int, list[int]]()
 
     def call(own: int) -> None:
-        with beside(lambda part: part + own, numbers) as results:
+        with in_parallel(lambda part: part + own, numbers) as results:
             found[own] = results()
 
     threads = [Thread(target=call, args=(own,)) for own in range(callers)]

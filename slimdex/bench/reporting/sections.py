@@ -5,6 +5,7 @@ A new table is a line in `SHOWN`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -84,7 +85,7 @@ SHOWN = (
         ("duckdb", "sqlite-vec", "lancedb", "chromadb"),
     ),
     Shown("hybrid", "Hybrid", studies.hybrid, ("tantivy", *FAISS), "hybrid"),
-    Shown("hybrid", "Fusion", studies.fusion, ("tantivy", *FAISS), "fusion"),
+    Shown("hybrid", "Fusion", studies.fusion, ("tantivy", *FAISS)),
     Shown("weight", "Weight", studies.weights, ("tantivy", "numpy"), "weight"),
     Shown("weight", "Gamma", studies.gammas, ("tantivy", "numpy"), "gammas"),
     Shown("weight", "Weight", studies.weight_intervals),
@@ -204,6 +205,17 @@ def _marks(name: str) -> tuple[str, str]:
     return f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
 
 
+def _short_name(processor: str, flags: str) -> str:
+    """Name a processor and the last of its flags, which is the fastest of its instructions.
+
+    >>> _short_name("Intel(R) Xeon(R) Processor (family 6, model 207, stepping 2)", "avx2 amx_int8")
+    'Intel Xeon (family 6, model 207) with amx_int8'
+    """
+    name = re.sub(r"\((?:R|TM)\)| Processor|, stepping \d+", "", processor)
+    fastest = flags.split()[-1:]
+    return " with ".join([name, *fastest])
+
+
 def _measured_on(rows: Sequence[Row], libraries: Sequence[str]) -> str:
     """Distinct machines, versions and commits of some rows."""
 
@@ -211,8 +223,8 @@ def _measured_on(rows: Sequence[Row], libraries: Sequence[str]) -> str:
         found = {name: row["versions"].get(name) for name in libraries}
         versions = ", ".join(f"{name} {number}" for name, number in found.items() if number)
         python = row["versions"]["python"]
-        flags = f" ({row['flags']})" if row.get("flags") else ""
-        return f"{row['threads']} threads of {row['processor']}{flags}, Python {python}, {versions}"
+        processor = _short_name(row["processor"], row.get("flags") or "")
+        return f"{row['threads']} threads of {processor}, Python {python}, {versions}"
 
     commits = dict[str, dict[str, None]]()
     for row in rows:

@@ -18,7 +18,7 @@ from slimdex.system.forks import SharedLock, cached_property
 from slimdex.system.threads import product
 
 from ..arrays import Matrix, Rows, as_matrix
-from ..ranking import best_of, compacted, top_k
+from ..ranking import best_of, first_allowed, top_k
 from .halves import Halves, cloned, halved, whole_of
 from .kinds import KINDS, PQ_MOST_ROWS, Kind, probed_lists
 from .library import faiss
@@ -28,10 +28,10 @@ ROUNDS_4BIT = 10
 ROUNDS_LISTS = 10
 """Iterations of k-means for inverted lists, FAISS's default too."""
 ONE_QUERY_SCAN = 11
-"""Number of FAISS's fast scan of lists for one query at a time: for one query it is faster than the
-scan for many queries, which it uses otherwise, and for many hardly slower."""
+"""FAISS's number of the fast scan of lists for one query at a time. For one query it is faster than
+the default, the scan for many queries, and for many hardly slower."""
 SCANNED = 64
-"""Rows that a search scans in less time than one is added in."""
+"""A search scans this many rows in less time than it takes to add one."""
 COPY_ONE_ROW_IN = 32
 """For fewer than one row in 32, decoding and re-encoding rows is faster than ranking all codes."""
 METRICS = (faiss.METRIC_INNER_PRODUCT, faiss.METRIC_L2)
@@ -115,9 +115,8 @@ class FaissIndex:
             space: Any = faiss.ParameterSpace()  # FAISS's stub has the wrong overload
             space.set_index_parameters(self._index, parameters)
             index = self._core()
-            if isinstance(
-                index, faiss.IndexIVF
-            ):  # beyond nlist, residual codes give undefined scores
+            if isinstance(index, faiss.IndexIVF):
+                # Beyond nlist, residual codes give undefined scores.
                 index.nprobe = min(index.nprobe, index.nlist)
 
     def _core(self) -> Any:
@@ -140,13 +139,13 @@ class FaissIndex:
         """Fit codebooks to rows (n, k); raise `InputError` if there are too few."""
         X = as_matrix(X, dim=self.dim)
         with _faiss_errors(f"{len(X)} vectors to train on"), _limited_threads(len(X)):
-            self._index.train(self._kept(X))
+            self._index.train(self._shortened(X))
         return self
 
     def add(self, X: Matrix) -> None:
         """Append rows (n, k); raise `InputError` if the kind does not support it."""
         with _faiss_errors(), self._lock.exclusive(), _limited_threads(len(X)):
-            self._index.add(self._kept(as_matrix(X, dim=self.dim)))
+            self._index.add(self._shortened(as_matrix(X, dim=self.dim)))
             self._index = halved(self._index)
 
     def copy(self, *, empty: bool = False) -> FaissIndex:
@@ -214,15 +213,14 @@ class FaissIndex:
     def _among(self, queries: Matrix, k: int, rows: Rows) -> tuple[Matrix, Rows]:
         if not len(rows) or not len(queries):
             return best_of([], len(queries), k)
+        is_copied = len(rows) < len(self) // COPY_ONE_ROW_IN
         if self._takes_rows:
-            hits = self._select(queries, k, rows)
-        elif len(rows) < len(self) // COPY_ONE_ROW_IN and isinstance(
-            self._core(), faiss.IndexPQFastScan
-        ):
-            hits = self._copied(queries, k, rows)
+            results = self._select(queries, k, rows)
+        elif is_copied and isinstance(self._core(), faiss.IndexPQFastScan):
+            results = self._copied(queries, k, rows)
         else:
-            hits = self._dropping(queries, k, rows)
-        return self._completed(queries, *hits, rows)
+            results = self._dropping(queries, k, rows)
+        return self._completed(queries, *results, rows)
 
     def _completed(
         self, queries: Matrix, scores: Matrix, hits: Rows, rows: Rows
@@ -231,13 +229,13 @@ class FaissIndex:
         count = (hits >= 0).sum(axis=1)
         expected = min(hits.shape[1], len(rows))
         for i in np.flatnonzero(count < expected):
-            have = count[i]
+            start = count[i]
             missing = np.setdiff1d(rows, hits[i])
-            rest, others = top_k(
-                self._decoded(queries[i : i + 1], missing), missing, expected - have
-            )
-            last = scores[i, have - 1] if have else np.inf
-            scores[i, have:expected], hits[i, have:expected] = np.minimum(rest[0], last), others[0]
+            products = self._decoded(queries[i : i + 1], missing)
+            rest, rest_rows = top_k(products, missing, expected - start)
+            worst = scores[i, start - 1] if start else np.inf
+            scores[i, start:expected] = np.minimum(rest[0], worst)
+            hits[i, start:expected] = rest_rows[0]
         return scores, hits
 
     def _decoded(self, queries: Matrix, rows: Rows) -> Matrix:
@@ -255,8 +253,8 @@ class FaissIndex:
     def _by_distance(self) -> bool:
         return bool(self._index.metric_type == faiss.METRIC_L2)
 
-    def _kept(self, X: Matrix) -> Matrix:
-        """Rows as FAISS gets them."""
+    def _shortened(self, X: Matrix) -> Matrix:
+        """Shorten rows that are compared by distance, as FAISS stores them: see `SHORTER`."""
         return X * SHORTER if self._by_distance else X
 
     @cached_property
@@ -294,13 +292,13 @@ class FaissIndex:
         ask = min(len(self), ceil(1.1 * k * len(self) / len(rows)) + 16)
         while True:
             scores, hits = _as_cosines(self._index, self._index.search(queries, ask))
-            kept = allowed[hits] & (hits >= 0)
-            if ask == len(self) or kept.sum(axis=1).min() >= needed:
-                return compacted(scores, hits, kept, k)
+            is_allowed = allowed[hits] & (hits >= 0)
+            if ask == len(self) or is_allowed.sum(axis=1).min() >= needed:
+                return first_allowed(scores, hits, is_allowed, k)
             ask = min(len(self), 2 * ask)
 
     def _copied(self, queries: Matrix, k: int, rows: Rows) -> tuple[Matrix, Rows]:
-        """Search a temporary index of the same codes: a decoded row is encoded as it was."""
+        """Search a temporary index of these rows: decoding and encoding a row keeps its code."""
         index = faiss.clone_index(self._without_rows)
         with _limited_threads(len(rows)):
             index.add(self._index.reconstruct_batch(rows))
@@ -387,10 +385,10 @@ def is_factory(factory: str) -> bool:
     numbers = {int(digits) for digits in re.findall(r"\d+", factory)}
     if max(numbers, default=0) > LARGEST_TRIED:
         return True
-    return any(_is_made(factory, dim) for dim in sorted({64, *numbers} - {0}))
+    return any(_can_make(factory, dim) for dim in sorted({64, *numbers} - {0}))
 
 
-def _is_made(factory: str, dim: int) -> bool:
+def _can_make(factory: str, dim: int) -> bool:
     try:
         faiss.index_factory(dim, factory)
     except RuntimeError:

@@ -12,7 +12,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from slimdex.system.spare import beside
+from slimdex.system.spare import in_parallel
 
 from ..arrays import Matrix, Rows
 from .library import faiss
@@ -22,11 +22,11 @@ HALVED_FROM = 250_000
 
 
 class Halves:
-    """Two indexes of FAISS, with the members of one that `FaissIndex` uses.
+    """Two indexes of FAISS, with those members of a single one that `FaissIndex` uses.
 
     Attributes
     ----------
-    first, last : rows are added to the last.
+    first, last : the indexes; rows are added to the last.
     """
 
     def __init__(self, first: Any, last: Any) -> None:
@@ -37,7 +37,7 @@ class Halves:
 
     @classmethod
     def of(cls, whole: Any) -> Self:
-        """Divide an index of FAISS, and empty it."""
+        """Move the rows of an index of FAISS to two halves; the index is empty afterwards."""
         rows = int(whole.ntotal)
         block = int(whole.bbs)
         codes = _codes(whole).copy()
@@ -64,16 +64,18 @@ class Halves:
         """Distances and rows (q, k), as FAISS returns them; ties are in the order of rows."""
         if len(queries) > 1:  # FAISS divides these among its threads
             return self._joined(self.first.search(queries, k), self.last.search(queries, k))
-        with beside(lambda half: half.search(queries, k), [self.last]) as results:
+        with in_parallel(lambda half: half.search(queries, k), [self.last]) as results:
             return self._joined(self.first.search(queries, k), *results())
 
-    def _joined(
-        self, found: tuple[Matrix, Rows], others: tuple[Matrix, Rows]
-    ) -> tuple[Matrix, Rows]:
-        rows = np.hstack([found[1], np.where(others[1] < 0, -1, others[1] + self.first.ntotal)])
-        distances = np.hstack([found[0], others[0]])
-        bits = distances.view(np.int32).astype(np.int64)  # positive floats sort like their bits
-        keys = np.sort(bits << 32 | rows & 0xFFFFFFFF, axis=1)[:, : found[1].shape[1]]
+    def _joined(self, first: tuple[Matrix, Rows], last: tuple[Matrix, Rows]) -> tuple[Matrix, Rows]:
+        """Join the distances and rows of both halves, nearest first."""
+        last_rows = np.where(last[1] < 0, -1, last[1] + self.first.ntotal)
+        rows = np.hstack([first[1], last_rows])
+        distances = np.hstack([first[0], last[0]])
+
+        # Sort by distance, then by row, in one number: positive floats sort like their bits.
+        bits = distances.view(np.int32).astype(np.int64)
+        keys = np.sort(bits << 32 | rows & 0xFFFFFFFF, axis=1)[:, : first[1].shape[1]]
         joined = keys.astype(np.int32).astype(np.int64)  # the lower bits, with -1
         return (keys >> 32).astype(np.int32).view(np.float32), joined
 
@@ -93,13 +95,14 @@ def halved(index: Any) -> Any:
     Other indexes are returned unchanged.
     """
     if isinstance(index, Halves):
-        return index if 3 * index.first.ntotal >= index.ntotal else Halves.of(index.whole())
+        is_balanced = 3 * index.first.ntotal >= index.ntotal
+        return index if is_balanced else Halves.of(index.whole())
     is_divisible = type(index) is faiss.IndexPQFastScan and index.metric_type == faiss.METRIC_L2
     return Halves.of(index) if is_divisible and index.ntotal >= HALVED_FROM else index
 
 
 def whole_of(index: Any) -> Any:
-    """FAISS's index of all rows."""
+    """Return FAISS's index of all rows, a copy if they are in halves."""
     return index.whole() if isinstance(index, Halves) else index
 
 

@@ -19,7 +19,7 @@ PQ_ROWS = 16 * POINTS_PER_CENTROID
 PQ_MOST_ROWS = 16 * 256
 """Largest training set that FAISS's k-means uses for 16 centroids."""
 TRAINING_ROWS = 65_536
-"""Largest training set of any other kind, unless inverted lists need more."""
+"""Largest training set of other kinds, unless inverted lists need more."""
 TRAINING_ROWS_OF_LIST = 64
 """Training rows for each inverted list."""
 LIST_ROWS = 4096
@@ -82,7 +82,7 @@ def ivf_lists(rows: int) -> int:
 def probed_lists(lists: int) -> int:
     """Number of lists that a search scans: the more lists there are, the smaller their share.
 
-    That finds an equal share of the nearest with few lists and with many (docs/research/codes.md).
+    So few and many lists find the same share of the nearest (docs/research/codes.md).
 
     >>> [probed_lists(lists) for lists in (1, 16, 289, 1024)]
     [1, 16, 185, 448]
@@ -106,9 +106,9 @@ PQ = Kind(
 rank poorly encoded rows too low. Distances include the decoded row's own length, which reduces this
 bias (Jegou et al. 2011, "Product Quantization for Nearest Neighbor Search", section III)."""
 RABITQ = Kind("rabitq", lambda k, n: f"RR{k},RaBitQ")
-"""A code has one bit for each axis, so a random rotation first gives all axes a like share of the
-variance (Gao and Long 2024, "RaBitQ", section 3.1.2); axes of whitening are sorted by variance.
-FAISS leaves the rotation to its caller. It is stored with the codes."""
+"""A code has one bit for each axis, and the axes of whitening are sorted by variance. So a random
+rotation first gives all axes a similar variance (Gao and Long 2024, "RaBitQ", section 3.1.2). FAISS
+leaves the rotation to its caller; it is stored with the codes."""
 IVF_PQ = Kind(
     "ivf-pq",
     lambda k, n: f"IVF{ivf_lists(n)},PQ{k // 4}x4fs",
@@ -144,7 +144,7 @@ takes eight bytes more (docs/research/codes.md).
 
 
 def by_size(rows: int) -> Kind:
-    """Kind that `auto` stands for, by number of rows.
+    """Return the kind that `auto` selects for this number of rows.
 
     >>> by_size(60_000).name, by_size(10_000_000).name
     ('pq', 'ivf-pq')

@@ -14,7 +14,7 @@ from ..arrays import Matrix, as_matrix, batches, normalize_rows
 from ..tensors import check_tensor, load_fitted, save_fitted
 from .linear import principal_axes
 from .moments import Moments
-from .reducer import TrainedReducer, held_out, shuffled
+from .reducer import TrainedReducer, shuffled, validation_rows
 
 if TYPE_CHECKING:
     import torch
@@ -137,19 +137,19 @@ class TiedAutoencoder(TrainedReducer):
         generator = torch.Generator().manual_seed(self.random_state)
         parameters = self._initial(X, generator)
         rows = torch.from_numpy(X)[torch.randperm(n, generator=generator)]
-        held = held_out(n)
-        first, second = self._train(rows[held:], rows[:held], parameters, generator)
+        count = validation_rows(n)
+        first, second = self._train(rows[count:], rows[:count], parameters, generator)
         self.weights_ = (first.numpy().copy(), second.numpy().copy())
         return self
 
     def _train(
         self,
         rows: torch.Tensor,
-        held: torch.Tensor,
+        validation: torch.Tensor,
         parameters: list[torch.Tensor],
         generator: torch.Generator,
     ) -> list[torch.Tensor]:
-        """Train; return the weights of the epoch with the least held-out error."""
+        """Train on rows; return the weights of the epoch with the least validation error."""
         import torch
 
         optimizer = torch.optim.Adam(parameters, lr=self.learning_rate)
@@ -162,7 +162,7 @@ class TiedAutoencoder(TrainedReducer):
             with torch.no_grad():
                 for tensor in parameters:
                     tensor.copy_(_orthonormal(tensor))
-                return float(_error(held, parameters))
+                return float(_error(validation, parameters))
 
         def copy() -> list[torch.Tensor]:
             return [tensor.detach().clone() for tensor in parameters]
@@ -180,11 +180,17 @@ class TiedAutoencoder(TrainedReducer):
             raise InputError(f"hidden={hidden}; expected n_components={k} to {d} dimensions")
         _, axes, _ = principal_axes(Moments(d).update(X), beta=0.0)
         first = torch.from_numpy(axes[:, :hidden].astype(np.float32))
-        turns = [
-            torch.linalg.qr(torch.randn(size, size, generator=generator))[0] for size in (hidden, k)
-        ]
-        weights = (first @ turns[0], turns[0].T[:, :k] @ turns[1])
+        rotation = _random_rotation(hidden, generator)
+        bottleneck_rotation = _random_rotation(k, generator)
+        weights = (first @ rotation, rotation.T[:, :k] @ bottleneck_rotation)
         return [tensor.contiguous().requires_grad_() for tensor in weights]
+
+
+def _random_rotation(size: int, generator: torch.Generator) -> torch.Tensor:
+    """Draw an orthogonal matrix (size, size)."""
+    import torch
+
+    return torch.linalg.qr(torch.randn(size, size, generator=generator))[0]
 
 
 def _error(rows: torch.Tensor, parameters: list[torch.Tensor]) -> torch.Tensor:

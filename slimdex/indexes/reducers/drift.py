@@ -36,14 +36,15 @@ def variance_kept(reducer: Reducer, moments: Moments) -> float | None:
         return None
     if isinstance(reducer, Identity):
         return 1.0
-    off = moments.mean - reducer.shift_
-    scatter = moments.covariance() + np.outer(off, off)
+    centred = moments.mean - reducer.shift_
+    scatter = moments.covariance() + np.outer(centred, centred)
     total = float(np.trace(scatter))
     if total <= 0.0:  # no rows, or all equal to the shift: nothing is lost
         return 1.0
     with threads_for(decomposition(len(scatter))):
         axes, _ = np.linalg.qr(reducer.components_.astype(np.float64))
-    return min(float(np.vecdot(axes.T, product(scatter, axes).T).sum()) / total, 1.0)
+    along_axes = np.vecdot(axes.T, product(scatter, axes).T).sum()
+    return min(float(along_axes) / total, 1.0)
 
 
 def code_error(reducer: Reducer, index: FaissIndex, X: Matrix) -> float | None:

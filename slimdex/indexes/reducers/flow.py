@@ -17,7 +17,7 @@ from ..arrays import Matrix, as_matrix, batches
 from ..tensors import check_tensor, load_fitted, save_fitted
 from .linear import Pca
 from .moments import Moments
-from .reducer import TrainedReducer, held_out, shuffled
+from .reducer import TrainedReducer, shuffled, validation_rows
 
 if TYPE_CHECKING:
     import torch
@@ -143,6 +143,7 @@ class Flow(TrainedReducer):
         """Load a file written by `save`; raise `CorruptError` for anything else."""
         flow: Self
         flow, arrays = load_fitted(path, cls)
+        # The parameters, before anything is allocated by them.
         if "0.centre" not in arrays:
             raise CorruptError(f"{path}: no array 0.centre; expected those of a flow")
         k = flow.n_components
@@ -159,6 +160,8 @@ class Flow(TrainedReducer):
         count = flow.levels * flow.depth
         if len(arrays) != count * len(fields(Step)) + len(cut):
             raise CorruptError(f"{path}: {len(arrays)} arrays; expected those of {count} steps")
+
+        # The arrays.
         shapes: dict[str, tuple[int | None, ...]] = dict(cut)
         for i, m in enumerate(active_dimensions(d, flow.levels, flow.depth)):
             shapes |= {f"{i}.{name}": s for name, s in step_shapes(m, flow.width).items()}
@@ -168,6 +171,7 @@ class Flow(TrainedReducer):
             check_tensor(path, name, arrays[name], shape, np.float32)
             if name.endswith("scale") and not (arrays[name] > 0).all():
                 raise CorruptError(f"{path}: {name} has zero or less; expected scales")
+
         flow.steps_ = [
             Step(**{field.name: arrays[f"{i}.{field.name}"] for field in fields(Step)})
             for i in range(count)
@@ -196,6 +200,7 @@ class Flow(TrainedReducer):
         # torch takes a second to import and is needed only for training.
         import torch
 
+        # Standardised rows in random order, some of them for validation.
         mean, deviation = standardisation(X)
         generator = torch.Generator().manual_seed(self.random_state)
         parameters = initial_parameters(d, self.levels, self.depth, self.width, generator)
@@ -203,16 +208,17 @@ class Flow(TrainedReducer):
         for part in batches(n):
             standard[part] = (X[part] - mean) / deviation
         rows = torch.from_numpy(standard)[torch.randperm(n, generator=generator)]
-        held = held_out(n)
+        count = validation_rows(n)
         threads = torch.get_num_threads()
         # The matrices are so small that threads mostly wait for each other: on busy cores, training
         # with two threads took ten times as long.
         torch.set_num_threads(1)
         try:
-            best = self._train(rows[held:], rows[:held], parameters, generator)
+            best = self._train(rows[count:], rows[:count], parameters, generator)
         finally:
             torch.set_num_threads(threads)
         self.steps_ = [to_numpy(tensors) for tensors in best]
+
         # The standardisation of the data becomes part of the first step.
         first = self.steps_[0]
         centre = mean + deviation * first.centre
@@ -220,6 +226,7 @@ class Flow(TrainedReducer):
         self.steps_[0] = replace(
             first, centre=centre.astype(np.float32), scale=scale.astype(np.float32)
         )
+
         self.cut_ = None
         if self.n_components < d:
             outputs = (self._forward(X[part]) for part in batches(n))
@@ -231,11 +238,11 @@ class Flow(TrainedReducer):
     def _train(
         self,
         rows: torch.Tensor,
-        held: torch.Tensor,
+        validation: torch.Tensor,
         parameters: list[dict[str, torch.Tensor]],
         generator: torch.Generator,
     ) -> list[dict[str, torch.Tensor]]:
-        """Train; return the parameters of the epoch with the best held-out likelihood."""
+        """Train on rows; return the parameters of the epoch with the best validation likelihood."""
         import torch
 
         def noisy(rows: torch.Tensor) -> torch.Tensor:
@@ -244,7 +251,7 @@ class Flow(TrainedReducer):
         every = [tensor for tensors in parameters for tensor in tensors.values()]
         # Fused: unfused steps take twice the time with this many small arrays.
         optimizer = torch.optim.Adam(every, lr=self.learning_rate, fused=True)
-        held = noisy(held)
+        validation = noisy(validation)
 
         def train() -> float:
             for batch in shuffled(len(rows), self.batch, generator):
@@ -253,7 +260,7 @@ class Flow(TrainedReducer):
                 torch.nn.utils.clip_grad_norm_(every, LARGEST_GRADIENT)
                 optimizer.step()
             with torch.no_grad():
-                return float(loss(held, parameters))
+                return float(loss(validation, parameters))
 
         return self._best_epoch(train, lambda: copies(parameters), lambda least: least - TOLERANCE)
 
@@ -348,10 +355,11 @@ def torch_step(x: torch.Tensor, tensors: dict[str, torch.Tensor]) -> torch.Tenso
 
     scale = torch.exp(LOG_SCALE_FACTOR * tensors["scale"])
     x = ((x - tensors["centre"]) * scale).flip(1)
-    kept, shifted = x.tensor_split([len(tensors["first"])], dim=1)
-    hidden = torch.relu(kept @ tensors["first"] + tensors["first_bias"])
+    first, second = x.tensor_split([len(tensors["first"])], dim=1)
+    hidden = torch.relu(first @ tensors["first"] + tensors["first_bias"])
     hidden = torch.relu(hidden @ tensors["second"] + tensors["second_bias"])
-    return torch.cat([kept, shifted + hidden @ tensors["last"] + tensors["last_bias"]], dim=1)
+    shift = hidden @ tensors["last"] + tensors["last_bias"]
+    return torch.cat([first, second + shift], dim=1)
 
 
 def to_numpy(tensors: dict[str, torch.Tensor]) -> Step:

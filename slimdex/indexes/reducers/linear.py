@@ -28,11 +28,15 @@ def principal_axes(
     are fixed: the entry of largest magnitude in each axis is positive. Negative eigenvalues are
     rounding errors and become zero, as in scikit-learn's PCA.
     """
+    # Largest eigenvalue first.
     values, axes = eigh(moments.covariance(beta))
     values = np.clip(values[::-1], 0.0, None)
     axes = axes[:, ::-1]
+
+    # Fix the signs of the axes.
     largest = axes[np.abs(axes).argmax(axis=0), np.arange(len(values))]
     axes = axes * np.where(largest < 0, -1.0, 1.0)
+
     centred = 1 if beta == 1.0 else 0  # centred rows span one dimension less
     tolerance = values[0] * len(values) * np.finfo(np.float64).eps
     rank = min(int((values > tolerance).sum()), max(moments.n - centred, 0))
@@ -196,9 +200,9 @@ class AllButTheTop(Linear):
     Parameters
     ----------
     n_components : int
-        At most d minus the removed ones.
+        At most d minus `removed`.
     removed : int or None
-        D, the components to remove; None means d/100, the paper's rule, but at least one.
+        D, the number of components to remove; None means d/100, the paper's rule, at least 1.
 
     >>> X = np.random.default_rng(0).normal(size=(50, 4)).astype(np.float32) * [9, 1, 1, 1]
     >>> left = AllButTheTop(3, removed=1).fit(X.astype(np.float32)).transform(X.astype(np.float32))
@@ -216,14 +220,14 @@ class AllButTheTop(Linear):
     @classmethod
     def check_components(cls, n_components: int, dim: int) -> None:
         """Raise `InputError` if n_components exceeds the dimensions that remain."""
-        _check_left(n_components, dim, _top(dim))
+        _check_remaining(n_components, dim, _top(dim))
 
     def fit_moments(self, moments: Moments) -> Self:
         """Fit to moments; raise `InputError` if too few components remain."""
         k = self.n_components
         d = moments.dim
         top = _top(d) if self.removed is None else self.removed
-        _check_left(k, d, top)
+        _check_remaining(k, d, top)
         _, axes, _ = principal_axes(moments, beta=1.0)
         self.shift_ = moments.mean.astype(np.float32)
         self.components_ = np.ascontiguousarray(axes[:, top : top + k], dtype=np.float32)
@@ -280,9 +284,8 @@ class RandomProjection(Linear):
         drawn = rng.standard_normal((moments.dim, self.n_components))
         with threads_for(decomposition(moments.dim)):
             basis, triangle = np.linalg.qr(drawn)
-        signs = np.where(
-            np.diag(triangle) < 0, -1.0, 1.0
-        )  # without this correction QR is not uniform
+        # Without this correction the directions are not uniformly distributed.
+        signs = np.where(np.diag(triangle) < 0, -1.0, 1.0)
         self.shift_ = np.zeros(moments.dim, dtype=np.float32)
         self.components_ = (basis * signs).astype(np.float32)
         return self
@@ -315,11 +318,11 @@ class Identity(Linear):
 
 
 def _top(d: int) -> int:
-    """D = d/100, the rule of Mu and Viswanath, but at least 1."""
+    """D = d/100, the rule of Mu and Viswanath, at least 1."""
     return max(1, round(d / 100))
 
 
-def _check_left(k: int, d: int, top: int) -> None:
+def _check_remaining(k: int, d: int, top: int) -> None:
     if d <= top:
         raise InputError(f"all-but-the-top: vectors of {d} dimensions; expected {top + 1} or more")
     if not 1 <= k <= d - top:

@@ -88,8 +88,8 @@ class Moments:
 
     def save(self, path: Path) -> None:
         """Write as safetensors, with each row of the symmetric scatter from its diagonal on."""
-        halves = [row[i:] for i, row in enumerate(self.scatter)]
-        arrays = {"mean": self.mean, "scatter": np.concatenate(halves)}
+        upper = [row[i:] for i, row in enumerate(self.scatter)]
+        arrays = {"mean": self.mean, "scatter": np.concatenate(upper)}
         save_tensors(path, "moments", {"n": self.n}, arrays)
 
     @classmethod
@@ -111,7 +111,7 @@ class Moments:
         moments = cls(dim)
         moments.n = params["n"]
         moments.mean = arrays["mean"]
-        moments.scatter = scatter if scatter.ndim == 2 else _whole(scatter, dim)
+        moments.scatter = scatter if scatter.ndim == 2 else _symmetric(scatter, dim)
         return moments
 
     def _of_batch(self, X: Matrix) -> Moments:
@@ -139,12 +139,13 @@ class Moments:
         self.n = n
 
 
-def _whole(halves: NDArray[np.float64], dim: int) -> NDArray[np.float64]:
-    """The symmetric matrix (dim, dim) whose rows from the diagonal on these are."""
+def _symmetric(upper: NDArray[np.float64], dim: int) -> NDArray[np.float64]:
+    """Rebuild a symmetric matrix (dim, dim) from its rows, each from the diagonal on."""
     matrix = np.empty((dim, dim))
     start = 0
     for i in range(dim):
         stop = start + dim - i
-        matrix[i, i:] = matrix[i:, i] = halves[start:stop]
+        matrix[i, i:] = upper[start:stop]
+        matrix[i:, i] = upper[start:stop]
         start = stop
     return matrix

@@ -1,6 +1,6 @@
 """Reducer: maps rows (n, d) to rows (n, n_components).
 
-To add one, name its class in `PLACES`, in the order of `options.REDUCERS`.
+To add one, name its class in `CLASSES`, and the reducer in `options.REDUCERS`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from slimdex.errors import CorruptError, InputError
 from slimdex.system.progress import progress
 
 from ..arrays import Matrix, as_matrix, batches, sampled
-from ..options import REDUCERS
 from ..tensors import load_tensors
 from ..vectors.vector_file import VectorFile
 from .moments import Moments
@@ -31,16 +30,17 @@ MOST_ROWS = 131_072
 """Largest number of training rows; larger collections are sampled."""
 HELD_OUT = 0.05
 """Share of the rows held out for early stopping."""
-PLACES = (
-    "linear.Whitening",
-    "linear.Pca",
-    "linear.AllButTheTop",
-    "autoencoder.TiedAutoencoder",
-    "flow.Flow",
-    "linear.Identity",
-    "linear.Truncate",
-    "linear.RandomProjection",
-)
+CLASSES = {
+    "whitening": "linear.Whitening",
+    "pca": "linear.Pca",
+    "all-but-the-top": "linear.AllButTheTop",
+    "autoencoder": "autoencoder.TiedAutoencoder",
+    "flow": "flow.Flow",
+    "identity": "linear.Identity",
+    "truncate": "linear.Truncate",
+    "random": "linear.RandomProjection",
+}
+"""Name of a reducer -> its module and class, imported at its first use."""
 
 
 class Reducer(ABC):
@@ -152,7 +152,9 @@ class TrainedReducer(Reducer):
                 least = self.losses_[-1]
                 waited = 0
                 best = copy()
-            elif (waited := waited + 1) > self.patience:
+                continue
+            waited += 1
+            if waited > self.patience:
                 break
         return best
 
@@ -164,10 +166,10 @@ class TrainedReducer(Reducer):
             )
 
 
-def held_out(n: int) -> int:
-    """Number of held-out rows, at least one, of n.
+def validation_rows(n: int) -> int:
+    """Number of n rows to hold out from training, at least one.
 
-    >>> held_out(1000), held_out(2)
+    >>> validation_rows(1000), validation_rows(2)
     (50, 1)
     """
     return max(1, round(n * HELD_OUT))
@@ -175,7 +177,7 @@ def held_out(n: int) -> int:
 
 def shuffled(n: int, size: int, generator: torch.Generator) -> Iterator[torch.Tensor]:
     """Yield n row numbers in random order, `size` at a time."""
-    import torch
+    import torch  # takes a second, and is needed only for training
 
     order = torch.randperm(n, generator=generator)
     return (order[low : low + size] for low in range(0, n, size))
@@ -187,7 +189,7 @@ def reducer_class(name: str) -> type[Reducer]:
     >>> reducer_class("pca").__name__
     'Pca'
     """
-    module, _, class_name = PLACES[REDUCERS.index(name)].partition(".")
+    module, _, class_name = CLASSES[name].partition(".")
     reducer: type[Reducer] = getattr(import_module(f".{module}", __package__), class_name)
     return reducer
 
@@ -195,7 +197,7 @@ def reducer_class(name: str) -> type[Reducer]:
 def load_reducer(path: Path) -> Reducer:
     """Load a saved reducer; raise `CorruptError` if its class is unknown."""
     name, _, _ = load_tensors(path)
-    if name not in REDUCERS:
-        expected = ", ".join(REDUCERS)
+    if name not in CLASSES:
+        expected = ", ".join(CLASSES)
         raise CorruptError(f"{path}: holds {name!r}; expected one of {expected}")
     return reducer_class(name).load(path)

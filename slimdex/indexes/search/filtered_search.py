@@ -9,8 +9,8 @@ scored so far; they were selected by code alone, so their errors are a fair samp
 would need an error of `DEVIATIONS` standard deviations. Easy queries stop early; hard queries and
 coarse codes go deeper. A query that needs more than half of the rows is answered exactly.
 
-As without the filter, for more than one row in `WIDE` of a large index: the nearest codes that are
-allowed are rescored.
+As without a filter, in a large index with more than one allowed row in `WIDE`: rescore the nearest
+codes that are allowed.
 
 No clock decides: the same query has the same answer on any machine, under any load.
 """
@@ -24,7 +24,7 @@ import numpy as np
 
 from ..arrays import Matrix, Rows, batches, normalize_rows
 from ..codes.faiss_index import FaissIndex
-from ..ranking import compacted, top_k
+from ..ranking import first_allowed, top_k
 from ..reducers.reducer import Reducer
 from .rescoring import Metric, Probes
 
@@ -39,23 +39,25 @@ LEAST_SAMPLE = 100
 AHEAD = 4
 """Factor by which successive batches of codes grow; least size of the first one, in samples."""
 FIRST_SHARE = 64
-"""Batches of codes begin with one row in so many of the index, which a scan ranks in a fraction of
-its time, since each further batch costs another scan."""
-WIDE, WIDE_FROM = 64, 250_000
-"""One allowed row in so many, of an index of so many rows, from which a search goes as without the
-filter, and finds as many of the ten best or more. To be sure of all takes several times as long."""
+"""The first batch of codes has at least one row in 64 of the index. Ranking these takes a fraction
+of a scan's time, and each further batch costs another scan."""
+WIDE = 64
+"""A wide filter allows more than one row in 64. In a large index, a search as without a filter then
+finds as many of the ten best, or more. To be sure of all takes several times as long."""
+WIDE_FROM = 250_000
+"""Smallest number of rows of such a large index."""
 SPARE = 1.5
-"""Codes to ask for, as a multiple of the number that has enough allowed rows on average."""
+"""Factor of the codes to ask for; a factor of 1 has enough allowed rows on average."""
 QUERIES_TOGETHER = 32
 """Queries whose codes are searched together."""
 
 
 @dataclass(frozen=True)
 class FilteredSearch:
-    """Search for the nearest k of given sorted rows (n,), for queries (q, d).
+    """Search for the nearest k of some sorted rows (n,), for queries (q, d).
 
-    All methods return scores and rows (q, k), best first, padded with -inf and -1; equal scores in
-    the order of rows.
+    All methods return scores and rows (q, k), best first, padded with -inf and -1. Equal scores are
+    in the order of rows.
 
     `candidates` is the minimum number of rows rescored for each query.
     """
@@ -79,33 +81,35 @@ class FilteredSearch:
         """Search by codes; search exactly for queries that need more than half of the rows."""
         scores = np.full((len(queries), k), -np.inf, dtype=np.float32)
         hits = np.full((len(queries), k), -1, dtype=np.int64)
-        lot = min(max(AHEAD * self._sample(k), len(self.index) // FIRST_SHARE), len(rows))
+        count = min(max(AHEAD * self._sample(k), len(self.index) // FIRST_SHARE), len(rows))
         hard = []
         for part in batches(len(queries), QUERIES_TOGETHER):
             short = self._reduced(queries[part])
-            codes = self.index.search(short, lot, rows)
+            codes = self.index.search(short, count, rows)
             for i, batch in enumerate(zip(*codes, strict=True), part.start):
                 answer = self._descend(queries[i : i + 1], k, rows, *batch)
                 if answer is None:
                     hard.append(i)
-                else:
-                    width = answer[1].shape[1]
-                    scores[i, :width], hits[i, :width] = answer[0][0], answer[1][0]
+                    continue
+                best, best_rows = answer
+                width = best_rows.shape[1]
+                scores[i, :width] = best[0]
+                hits[i, :width] = best_rows[0]
         if hard:
             scores[hard], hits[hard] = self.metric.nearest(queries[hard], k, rows)
         return scores, hits
 
     def _codes_of_whole(self, queries: Matrix, k: int, rows: Rows) -> Rows:
-        """Allowed rows (q, m) among the codes nearest to queries, or the nearest allowed codes."""
+        """Return allowed rows (q, m) among the nearest codes; if too few, the nearest allowed."""
         short = self._reduced(queries)
         count = min(max(self.candidates, k), len(rows))
         ask = min(ceil(SPARE * count * len(self.index) / len(rows)), len(self.index))
         scores, hits = self.index.search(short, ask)
         is_allowed = np.zeros(len(self.index), dtype=bool)  # faster than `contains` for so many
         is_allowed[rows] = True
-        kept = is_allowed[hits] & (hits >= 0)
-        _, codes = compacted(scores, hits, kept, count)
-        few = kept.sum(axis=1) < count
+        allowed_hits = is_allowed[hits] & (hits >= 0)
+        _, codes = first_allowed(scores, hits, allowed_hits, count)
+        few = allowed_hits.sum(axis=1) < count
         if few.any():
             _, codes[few] = self.index.search(short[few], count, rows)
         return codes
@@ -115,7 +119,7 @@ class FilteredSearch:
     ) -> tuple[Matrix, Rows] | None:
         """Rescore one query's rows in code order until no other can matter; None if too many can.
 
-        `codes` and `found` are scores and rows (m,) of the first batch.
+        `codes` and `hits` are scores and rows (m,) of the first batch.
         """
         scored = np.empty(0, dtype=np.float32)
         probe = self.metric.probes(query)
@@ -129,20 +133,20 @@ class FilteredSearch:
                 order = np.argsort(hits[:seen])
                 return top_k(scored[None, order], hits[order], k)
             else:
-                lot = min(AHEAD * len(codes), len(rows))
-                codes, hits = self._more(query, lot, rows, codes, hits)
+                count = min(AHEAD * len(codes), len(rows))
+                codes, hits = self._more(query, count, rows, codes, hits)
         return None
 
     def _more(
-        self, query: Matrix, lot: int, rows: Rows, codes: Matrix, hits: Rows
+        self, query: Matrix, count: int, rows: Rows, codes: Matrix, hits: Rows
     ) -> tuple[Matrix, Rows]:
-        """Extend the results to a larger batch, keeping the order of those already returned.
+        """Extend the results to `count`; those already returned keep their order.
 
         Codes of equal score may be ordered differently in the larger batch.
         """
-        (scores,), (more,) = self.index.search(self._reduced(query), lot, rows)
-        new = ~np.isin(more, hits, assume_unique=True)
-        return np.append(codes, scores[new]), np.append(hits, more[new])
+        (scores,), (more,) = self.index.search(self._reduced(query), count, rows)
+        is_new = ~np.isin(more, hits, assume_unique=True)
+        return np.append(codes, scores[is_new]), np.append(hits, more[is_new])
 
     def _scores(self, probe: Probes, rows: Rows) -> Matrix:
         """Cosines (n,) of one query with rows, which are read in file order."""

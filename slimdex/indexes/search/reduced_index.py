@@ -25,8 +25,8 @@ from ..arrays import (
 )
 from ..codes.faiss_index import FaissIndex
 from ..codes.kinds import TRAINING_ROWS_OF_LIST, Kind
-from ..options import candidates_for, usual_candidates
-from ..ranking import best_of, compacted
+from ..options import candidates_for, default_candidates
+from ..ranking import best_of, first_allowed
 from ..reducers.reducer import Reducer
 from ..vectors.vector_file import VectorFile
 from .filtered_search import FilteredSearch
@@ -49,7 +49,7 @@ class ReducedIndex:
     vectors : the encoder's vectors.
     metric : for rescoring; None ranks by codes alone.
     candidates : number of nearest codes to rescore for ten results; None scales with the rows, see
-        `options.usual_candidates`.
+        `options.default_candidates`.
     """
 
     def __init__(
@@ -102,8 +102,12 @@ class ReducedIndex:
         Workers reduce chunks of rows; encoding stays in this process, which has the codebooks.
         """
         norms = self.metric.norms if self.metric else None
-        stop = start = min(len(self.index), len(self.index) if norms is None else len(norms))
         rescorer = self.metric.rescorer if self.metric else None
+        start = len(self.index)
+        if norms is not None:
+            start = min(start, len(norms))
+
+        stop = start
         reduction = partial(_reduced_with_norms, self.reducer, rescorer)
         for chunk, (short, lengths) in workers.map(reduction, self.vectors.scan(start)):
             stop += len(chunk)
@@ -173,7 +177,7 @@ class ReducedIndex:
         if self.metric is None:
             return 0
         requested = self.asked_candidates
-        return usual_candidates(len(self)) if requested is None else requested
+        return default_candidates(len(self)) if requested is None else requested
 
     @property
     def nbytes(self) -> int:
@@ -190,9 +194,12 @@ class ReducedIndex:
         """Return the `count` best codes of each query, asking for more until all have enough."""
         short = reduced(self.reducer, queries)
         total = len(self)
-        live = len(self) - len(exclude)
+        live = total - len(exclude)
         later = len(self.index) - total  # being added by another thread
-        ask = ceil(count * total / max(live, 1)) + 16 + later if len(exclude) or later else count
+        ask = count
+        if len(exclude) or later:
+            ask = ceil(count * total / max(live, 1)) + 16 + later
+
         while True:
             scores, hits = self.index.search(short, min(ask, total + later))
             if ask == count and not len(exclude) and hits.min() >= 0 and hits.max() < total:
@@ -200,9 +207,9 @@ class ReducedIndex:
             hidden = (hits >= total) | contains(exclude, hits)
             if not (len(exclude) or hidden.any() or (hits[:, :count] < 0).any()):
                 return scores[:, :count], hits[:, :count]
-            kept = (hits >= 0) & ~hidden
-            if kept.sum(axis=1).min() >= min(count, live):
-                return compacted(scores, hits, kept, count)
+            is_allowed = (hits >= 0) & ~hidden
+            if is_allowed.sum(axis=1).min() >= min(count, live):
+                return first_allowed(scores, hits, is_allowed, count)
             if ask >= total + later:  # a graph or inverted lists, searched in part
                 return self.index.search(short, count, without(np.arange(total), exclude))
             later = len(self.index) - total
@@ -217,7 +224,8 @@ def reduced(reducer: Reducer, X: Matrix) -> Matrix:
 def _reduced_with_norms(
     reducer: Reducer, rescorer: Rescorer | None, rows: Matrix
 ) -> tuple[Matrix, Matrix | None]:
-    return reduced(reducer, rows), None if rescorer is None else rescorer.norms(rows)
+    norms = None if rescorer is None else rescorer.norms(rows)
+    return reduced(reducer, rows), norms
 
 
 def trained(kind: Kind, reducer: Reducer, vectors: VectorFile) -> FaissIndex:
@@ -226,6 +234,5 @@ def trained(kind: Kind, reducer: Reducer, vectors: VectorFile) -> FaissIndex:
     lists = index.probes[1] if index.probes else 0
     most = max(kind.max_rows, TRAINING_ROWS_OF_LIST * lists)
     rows = sampled(len(vectors), most, seed=0)
-    return index.train(
-        np.concatenate([reduced(reducer, vectors.take(rows[part])) for part in batches(len(rows))])
-    )
+    chunks = [reduced(reducer, vectors.take(rows[part])) for part in batches(len(rows))]
+    return index.train(np.concatenate(chunks))

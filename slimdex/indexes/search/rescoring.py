@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slimdex.errors import CorruptError
-from slimdex.system.spare import beside
+from slimdex.system.spare import in_parallel
 from slimdex.system.threads import product
 
 from ..arrays import Matrix, Rows, as_matrix, batches
@@ -35,10 +35,8 @@ from ..vectors.vector_file import VectorFile
 
 PIECE_BYTES = 1 << 20
 """Bytes of float32 rows scored at once, to stay in the processor's cache and on one BLAS thread."""
-
-
 HALVED_FROM = 300
-"""Rows that two threads read and score."""
+"""Smallest number of rows that two threads read and score."""
 
 
 class Probes(NamedTuple):
@@ -64,7 +62,7 @@ class Probes(NamedTuple):
         return self._cosines(product(self.vectors, X.T), norms)
 
     def steady_scores(self, X: Matrix, norms: Matrix) -> Matrix:
-        """As `scores`, but the score of a row depends on no other row or query; slower for many."""
+        """Cosines as `scores`, but independent of other rows and queries; slower for many."""
         return self._cosines(np.vecdot(self.vectors[:, None], X[None]), norms)
 
     def _cosines(self, products: Matrix, norms: Matrix) -> Matrix:
@@ -109,7 +107,7 @@ class Rescorer:
     def mean_row(self, moments: Moments) -> NDArray[np.float32]:
         """Mean of rows (d,) less the shift, divided by their root mean square length.
 
-        The product with a probe's vector is about its mean cosine with these rows.
+        Its product with a probe's vector approximates the probe's mean cosine with these rows.
         """
         spread = moments.scatter / max(moments.n, 1)
         centred = moments.mean - self.shift
@@ -175,7 +173,7 @@ class Metric:
         if len(rows) < HALVED_FROM:
             return self._scores(probes, rows)
         half = len(rows) // 2
-        with beside(lambda last: self._scores(probes, last), [rows[half:]]) as results:
+        with in_parallel(lambda last: self._scores(probes, last), [rows[half:]]) as results:
             return np.hstack([self._scores(probes, rows[:half]), *results()])
 
     def _scores(self, probes: Probes, rows: Rows) -> Matrix:
@@ -190,15 +188,14 @@ class Metric:
     def rescored(self, queries: Matrix, k: int, candidates: Rows) -> tuple[Matrix, Rows]:
         """Return scores and rows (q, k) of the nearest of each query's candidates (q, m).
 
-        Both are padded with -inf and -1, and so may candidates be.
+        Scores and rows are padded with -inf and -1; candidates may be padded with -1.
         """
-        return stacked(
-            [
-                self._best(probe, k, np.sort(rows))  # in file order
-                for probe, rows in zip(self.probes(queries).each(), candidates, strict=True)
-            ],
-            k,
-        )
+        probes = self.probes(queries).each()
+        results = [
+            self._best(probe, k, np.sort(rows))  # in file order
+            for probe, rows in zip(probes, candidates, strict=True)
+        ]
+        return stacked(results, k)
 
     def _best(self, probe: Probes, k: int, rows: Rows) -> tuple[Matrix, Rows]:
         if rows[0] < 0:

@@ -22,8 +22,6 @@ COLD_ROW_S = 3e-6
 """Seconds per row above which rows count as read from disk; a cached row takes a tenth of that."""
 FEW_ROWS = 32
 """Smallest number of rows for that estimate; with fewer, the call itself takes longer."""
-
-
 STORED: dict[str, DTypeLike] = {"fp16": np.float16, "int8": np.int8}
 """Names of storage formats -> dtype of the vector file."""
 
@@ -39,8 +37,8 @@ class VectorFile:
     path : created by the first append.
     dim : numbers in a row.
     rows : number of committed rows.
-    dtype : float16 for vectors, float32 for the norms beside them; int8 for vectors in half the
-        bytes, see `row_formats`. Methods take and return float32 in any case.
+    dtype : float16 for vectors, float32 for norms; int8 for vectors in half the bytes, see
+        `row_formats`. Methods take and return float32 in any case.
     center : of int8 rows, the vector (dim,) that is subtracted before they are stored.
 
     >>> import tempfile
@@ -142,9 +140,9 @@ class VectorFile:
     def take(self, rows: Rows) -> Matrix:
         """Read rows (n, dim) as float32 through a memory map."""
         start = perf_counter()
-        taken = self.map().take(rows, axis=0)
+        raw = self.map().take(rows, axis=0)
         self._note_latency(rows, start)
-        return self._unpacked(taken)
+        return self._unpacked(raw)
 
     def holds(self, rows: Rows, X: Matrix) -> NDArray[np.bool_]:
         """Mark rows (n,) that have these values (n, dim), rounded as they are stored.
@@ -166,10 +164,10 @@ class VectorFile:
         """
         raw, wide = _scratch.arrays(len(rows) * self._width, self.dtype)
         start = perf_counter()
-        taken = raw[: len(rows) * self._width].reshape(-1, self._width)
-        self.map().take(rows, axis=0, out=taken, mode="clip")  # other modes copy first
+        raw = raw[: len(rows) * self._width].reshape(-1, self._width)
+        self.map().take(rows, axis=0, out=raw, mode="clip")  # other modes copy first
         self._note_latency(rows, start)
-        return self._unpacked(taken, wide[: len(rows) * self.dim].reshape(-1, self.dim))
+        return self._unpacked(raw, wide[: len(rows) * self.dim].reshape(-1, self.dim))
 
     def _note_latency(self, rows: Rows, start: float) -> None:
         """Infer from the elapsed time whether the rows were cached."""
@@ -188,9 +186,8 @@ class VectorFile:
             return
         starts = rows * self.row_bytes
         firsts = starts // mmap.PAGESIZE * mmap.PAGESIZE
-        for first, length in zip(
-            firsts.tolist(), (starts + self.row_bytes - firsts).tolist(), strict=True
-        ):
+        lengths = starts + self.row_bytes - firsts
+        for first, length in zip(firsts.tolist(), lengths.tolist(), strict=True):
             mapped.madvise(mmap.MADV_WILLNEED, first, length)
 
     def scan(self, start: int = 0) -> Iterator[Matrix]:
@@ -251,7 +248,10 @@ class VectorFile:
 
 def check_length(mapped: mmap.mmap | bytes | None, path: Path) -> None:
     """Raise `CorruptError` if a mapped file is shorter than its map; one system call."""
-    if isinstance(mapped, mmap.mmap) and (size := mapped.size()) < len(mapped):
+    if not isinstance(mapped, mmap.mmap):
+        return
+    size = mapped.size()
+    if size < len(mapped):
         raise CorruptError(
             f"{path}: cut to {size:,} bytes while it was open; expected {len(mapped):,}"
         )

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from slimdex.errors import InputError
 from slimdex.indexes.arrays import LARGEST, Matrix, Rows, as_matrix, batches
-from slimdex.indexes.options import candidates_for, usual_candidates
+from slimdex.indexes.options import candidates_for, default_candidates
 from slimdex.indexes.ranking import stacked
 from slimdex.system.suggestions import with_suggestions
 
@@ -158,7 +158,7 @@ class MilvusCollection(Searchable):
     def _rows(self, request: SearchRequest) -> PushedRows:
         pushed = self.pushed
         depth = request.candidates
-        usual = pushed.candidates or usual_candidates(pushed.rows)
+        usual = pushed.candidates or default_candidates(pushed.rows)
         if depth is None:
             depth = candidates_for(request.limit, usual)
         without = f"{self._alias!r} was pushed without words; expected auto or off"

@@ -23,7 +23,7 @@ from slimdex.indexes.arrays import Matrix, Rows, batches, normalize_rows
 from slimdex.indexes.bounds import betting_bound
 from slimdex.indexes.codes.faiss_index import FaissIndex
 from slimdex.indexes.codes.kinds import FLAT
-from slimdex.indexes.ranking import agreement, best_of, compacted, stacked
+from slimdex.indexes.ranking import agreement, best_of, first_allowed, stacked
 from slimdex.indexes.search.reduced_index import reduced
 from slimdex.system.threads import one_thread, product
 
@@ -351,7 +351,7 @@ def _own_documents(rows: DocumentRows, own: Rows) -> Rows:
     documents = rows.documents(own)
     is_first = best_of_documents(documents)
     most = int(is_first.sum(axis=1).max(initial=0))
-    return compacted(np.zeros(own.shape, np.float32), documents, is_first, most)[1]
+    return first_allowed(np.zeros(own.shape, np.float32), documents, is_first, most)[1]
 
 
 def _check_not_empty(index: Index) -> None:

@@ -22,10 +22,10 @@ from numpy.typing import NDArray
 
 from slimdex.errors import CorruptError, InputError
 from slimdex.indexes.arrays import Matrix, Rows, contains, normalize_rows, union, without
-from slimdex.indexes.ranking import compacted, stacked
+from slimdex.indexes.ranking import first_allowed, stacked
 from slimdex.indexes.search.reduced_index import ReducedIndex
 from slimdex.system.progress import stage
-from slimdex.system.spare import beside
+from slimdex.system.spare import in_parallel
 
 from ..documents import Document, Hit, line_at
 from ..encoders.base import Encoder, encode_queries
@@ -264,7 +264,7 @@ class BestRows:
             self.is_complete = True
             return
         is_best = best_of_documents(self._documents(rows))
-        best = compacted(scores, rows, is_best, self._k)
+        best = first_allowed(scores, rows, is_best, self._k)
         self.scores[self.left], self.rows[self.left] = best
         if rows.shape[1] < self.ask or self.ask >= self._total:
             self.is_complete = True  # no rows are left
@@ -363,7 +363,7 @@ class IndexRows:
         usual = self._usual
         assert words is not None
         search = partial(words.search, k=WORDED, hidden=hidden)
-        with beside(search, texts if len(texts) * len(words) >= LONG else ()) as searches:
+        with in_parallel(search, texts if len(texts) * len(words) >= LONG else ()) as searches:
             near = self.index.search(queries, usual or WORDED, None, hidden, usual)
             with stage("words"):
                 worded = searches() or list(map(search, texts))
