@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
+from threading import TIMEOUT_MAX, RLock
 from time import monotonic
 from typing import TypeVar, TypeVarTuple
 
@@ -25,7 +26,6 @@ from slimdex.system.atomic_files import (
     remove,
 )
 from slimdex.system.duckdb_library import duckdb
-from slimdex.system.forks import ThreadLock, renewed
 from slimdex.system.locks import WAIT, FileLock, check_local, check_wait
 from slimdex.system.unicode_text import check_unicode
 from slimdex.system.workers import IN_THIS_PROCESS, Workers
@@ -87,14 +87,8 @@ class Index:
         self._in_doubt = False  # after a failed change of unknown outcome
         self._has_turn = False  # while this process alone commits
         self._is_changing = False
-        self._changing = ThreadLock()
-        self._following = ThreadLock()
-        renewed(self)
-
-    def in_fork(self) -> None:
-        """Leave the turn to the process that has it, and read what is committed."""
-        self._has_turn = self._is_changing = False
-        self._in_doubt = True
+        self._changing = RLock()
+        self._following = RLock()
 
     @classmethod
     def open(
@@ -135,8 +129,10 @@ class Index:
     def close(self) -> None:
         """End: later calls raise `InputError`.
 
-        Files are released once running reads have ended.
+        Files are released once running reads have ended. In a fork, they are the parent's.
         """
+        if self._engine.is_inherited:
+            return
         self._engine.close()
         with self._following:
             self._newest = Snapshot.of(self._engine, self._newest.manifest)
@@ -281,9 +277,7 @@ class Index:
         """
         self.check_writable()
         end = monotonic() + self._wait
-        with self._changing.held(self._wait) as is_held:
-            if not is_held:
-                raise InUseError(f"{self.path}: another thread is writing to it; expected none")
+        with self._one_thread():
             if self._is_changing:  # by this thread: others wait
                 raise InputError(f"{self.path}: a change is under way; expected one at a time")
             self._check_place()
@@ -294,6 +288,16 @@ class Index:
             with self._turn.held(max(end - monotonic(), 0)), self._own_turn():
                 yield
             del before  # only now: freeing it takes milliseconds
+
+    @contextmanager
+    def _one_thread(self) -> Iterator[None]:
+        """Exclude other threads of this process, which may have turns in turns."""
+        if not self._changing.acquire(timeout=min(self._wait, TIMEOUT_MAX)):
+            raise InUseError(f"{self.path}: another thread is writing to it; expected none")
+        try:
+            yield
+        finally:
+            self._changing.release()
 
     @contextmanager
     def _own_turn(self) -> Iterator[None]:
@@ -309,8 +313,9 @@ class Index:
             yield
         except BaseException:
             self._in_doubt = True
-            with suppress(OSError, CorruptError), self._following:  # the error says more
-                self._read_again()
+            if not self._engine.is_inherited:
+                with suppress(OSError, CorruptError), self._following:  # the error says more
+                    self._read_again()
             raise
         finally:
             self._has_turn = False
@@ -337,6 +342,8 @@ class Index:
         try:
             yield
         except BaseException as error:
+            if self._engine.is_inherited:  # the change is the parent's
+                raise
             change.discard()
             self._engine.restart()  # the next attempt writes other files of the same names
             if isinstance(error, disk_errors()):
@@ -360,8 +367,10 @@ class Index:
     def _follow(self) -> None:
         """Show what other processes have committed.
 
-        If another index has taken the folder's place, this is one of that from now on.
+        If another index has taken the folder's place, this is one of that from now on. Raises
+        `InputError` in a fork of the process that opened this.
         """
+        self._engine.ensure_here()
         if self._has_turn:
             return
         with self._following:

@@ -20,7 +20,6 @@ from time import monotonic, sleep
 from typing import Any, BinaryIO
 
 from slimdex.errors import InputError, InUseError
-from slimdex.system.forks import renewed
 
 WAIT = 30.0
 """Seconds to wait for other processes, by default."""
@@ -129,7 +128,7 @@ class FileLock:
                         return None  # such a file system can be read
                     raise InputError(f"{path}: {error.strerror}; expected a local disk") from error
                 opened.enter_context(_HELD.kept(file.fileno()))
-                opened.callback(_unlocked, file, os.getpid())
+                opened.callback(_unlocked, file)
                 if _is_at(path, file):
                     stack.push(opened.pop_all())
                     return file
@@ -158,7 +157,6 @@ class _HeldLocks:
 
     def __init__(self) -> None:
         self._descriptors = set[int]()
-        renewed(self)
 
     @contextmanager
     def kept(self, descriptor: int) -> Iterator[None]:
@@ -179,6 +177,8 @@ class _HeldLocks:
 
 
 _HELD = _HeldLocks()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_HELD.in_fork)
 
 
 @contextmanager
@@ -245,14 +245,13 @@ def _is_locked_now(file: BinaryIO | int, *, shared: bool = False) -> bool:
     return True
 
 
-def _unlocked(file: BinaryIO, process: int) -> None:
-    """Unlock a file, in the process that locked it: forked ones have it open too."""
+def _unlocked(file: BinaryIO) -> None:
+    """Unlock a file; in a forked process it is another one, see `_HeldLocks`."""
     from portalocker import unlock
     from portalocker.exceptions import LockException
 
-    if os.getpid() == process:
-        with suppress(OSError, LockException):
-            unlock(file)
+    with suppress(OSError, LockException):
+        unlock(file)
 
 
 def _portalocker() -> Any:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from contextlib import nullcontext
+from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
@@ -32,3 +34,14 @@ class Once(Generic[T]):
             value = make()
             self.value = value
         return value
+
+
+class cached_property(functools.cached_property[T]):
+    """Cached property without a lock, also before Python 3.12, where all objects share one.
+
+    A forked process would wait forever for a thread that held it.
+    """
+
+    def __init__(self, function: Callable[[Any], T]) -> None:
+        super().__init__(function)
+        self.lock = nullcontext()

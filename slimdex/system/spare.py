@@ -10,9 +10,8 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import cache
 from typing import TypeVar
-
-from slimdex.system.forks import ThreadLock, renewed
 
 Part = TypeVar("Part")
 Result = TypeVar("Result")
@@ -39,36 +38,25 @@ def cores() -> int:
     return count if _most_cores is None else min(count, _most_cores)
 
 
-class SpareThreads:
-    """Threads of this process, one fewer than its CPUs; a forked process has its own."""
-
-    def __init__(self) -> None:
-        self._lock = ThreadLock()
-        self._pool: ThreadPoolExecutor | None = None
-        renewed(self)
-
-    def in_fork(self) -> None:
-        """Forget the threads that a forked process lacks."""
-        self._pool = None
-
-    def begin(
-        self, function: Callable[[Part], Result], parts: Sequence[Part]
-    ) -> list[Future[Result]]:
-        """Queue parts; none if there is no other CPU, or Python is ending."""
-        count = cores()
-        if count < 2:
-            return []
-        with self._lock:
-            if self._pool is None:
-                self._pool = ThreadPoolExecutor(count - 1, "slimdex-spare")
-            pool = self._pool
-        try:
-            return [pool.submit(function, part) for part in parts]
-        except RuntimeError:  # Python is ending
-            return []
+@cache
+def _pool(process: int, threads: int) -> ThreadPoolExecutor:
+    """The threads of a process: a forked one has its own."""
+    return ThreadPoolExecutor(threads, "slimdex-spare")
 
 
-_SPARE = SpareThreads()
+def begin(function: Callable[[Part], Result], parts: Sequence[Part]) -> list[Future[Result]]:
+    """Queue parts for spare threads, which are one fewer than the CPUs.
+
+    Returns nothing if there is no other CPU, or Python is ending.
+    """
+    count = cores()
+    if count < 2:
+        return []
+    try:
+        pool = _pool(os.getpid(), count - 1)
+        return [pool.submit(function, part) for part in parts]
+    except RuntimeError:  # Python is ending
+        return []
 
 
 @contextmanager
@@ -83,7 +71,7 @@ def in_parallel(
     ...     abs(-3), results()
     (3, [1, 2])
     """
-    futures = _SPARE.begin(function, parts)
+    futures = begin(function, parts)
 
     def results() -> list[Result]:
         if not futures:

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slimdex.system.forks import renewed
+from slimdex.system.forks import wait_for_imports
 
 LARGE = 1 << 28
 """Multiplications of a product that is worth all threads: about 10 ms of one thread."""
@@ -38,9 +38,8 @@ class Products:
     def __init__(self) -> None:
         self._changed = Condition()
         self._running = self._small = 0
-        self._is_awaited = False  # by a fork
+        self._forks = 0  # that wait
         self._numbers: list[int] = []
-        renewed(self)
 
     @contextmanager
     def of(self, multiplications: int) -> Iterator[None]:
@@ -48,7 +47,7 @@ class Products:
         is_small = multiplications < LARGE
         own = list[int]()
         with self._changed:
-            self._changed.wait_for(lambda: not self._is_awaited)
+            self._changed.wait_for(lambda: not self._forks)
             self._running += 1
             if is_small:
                 own = self._begin_small()
@@ -83,28 +82,30 @@ class Products:
 
     def before_fork(self) -> None:
         """Wait for the end of all products, and let none begin."""
+        wait_for_imports()  # first: they may need products
         self._changed.acquire()
-        self._is_awaited = True
+        self._forks += 1
         self._changed.wait_for(lambda: not self._running, FORK_SECONDS)
 
     def after_fork(self) -> None:
         """Let products begin again."""
-        self._is_awaited = False
+        self._forks -= 1
         self._changed.notify_all()
         self._changed.release()
 
     def in_fork(self) -> None:
-        """Forget the products of threads that a forked process lacks."""
-        self._changed = Condition()
-        self._running = 0
-        self._is_awaited = False
-        if self._small:
-            for library, number in zip(_libraries()[0], self._numbers, strict=True):
-                library.set_num_threads(number)
-        self._small = 0
+        """Let products begin, in the forked process: other threads that fork are not there."""
+        self._forks = 1
+        self.after_fork()
 
 
 _PRODUCTS = Products()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_PRODUCTS.before_fork,
+        after_in_parent=_PRODUCTS.after_fork,
+        after_in_child=_PRODUCTS.in_fork,
+    )
 
 
 def threads_for(multiplications: int) -> AbstractContextManager[None]:

@@ -1,4 +1,4 @@
-"""Locks and objects that a forked process renews, and work that delays a fork."""
+"""A fork waits for products and imports of other threads, which the forked process would miss."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ import textwrap
 import threading
 import time
 import warnings
-from collections.abc import Callable
-from threading import Event, Thread
-from time import sleep
+from pathlib import Path
 
+import numpy as np
 import pytest
 
-from slimdex.system.forks import SharedLock, ThreadLock
+from slimdex.system.threads import product, threads_for
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks here")
 AMID_PRODUCTS = """
@@ -43,165 +42,75 @@ AMID_PRODUCTS = """
     thread.join(60)
     print(thread.is_alive())
 """
-PRODUCT_OF_A_WRITER = """
-    import os, threading, time
-    import numpy as np
-    from slimdex.system.forks import SharedLock
-    from slimdex.system.threads import product
+AMID_AN_IMPORT = """
+    import os, signal, sys, threading
+    import slimdex.system.threads
 
-    def write():
-        with lock.exclusive():
-            begun.set()
-            while not forking.is_set():
-                time.sleep(0.01)
-            time.sleep(0.3)
-            product(X, X)
+    def use():
+        import slow
 
-    X, lock = np.eye(9), SharedLock()
-    begun, forking = threading.Event(), threading.Event()
-    thread = threading.Thread(target=write)
+    thread = threading.Thread(target=use)
     thread.start()
-    begun.wait(60)
-    forking.set()
+    while "slow" not in sys.modules:
+        pass
     forked = os.fork()
     if not forked:
-        with lock.exclusive():
-            product(X, X)
-        os._exit(0)
-    print(os.waitpid(forked, 0)[1])
-    thread.join(60)
-    print(thread.is_alive())
+        signal.alarm(60)
+        import slow
+        os._exit(slow.VALUE)
+    print(os.waitstatus_to_exitcode(os.waitpid(forked, 0)[1]))
+"""
+SLOW = """
+import time
+import numpy as np
+from slimdex.system.threads import product
+
+time.sleep(0.5)
+VALUE = int(product(np.ones((1, 7)), np.ones((7, 1)))[0, 0])
 """
 
 
-def succeeds_in_a_fork(work: Callable[[], object]) -> bool:
-    """Return whether a forked process does some work, within seconds."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of Python 3.12, about threads
-        child = os.fork()
-    if not child:  # pragma: no cover - another process
-        signal.alarm(20)
-        try:
-            work()
-            os._exit(0)
-        finally:
-            os._exit(1)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-
-
-def held(lock: ThreadLock, begun: Event, end: Event) -> None:
-    with lock:
-        begun.set()
-        end.wait(60)
-
-
-def test_a_lock_of_another_thread_is_free_in_a_fork() -> None:
-    lock, begun, end = ThreadLock(), Event(), Event()
-    thread = Thread(target=held, args=[lock, begun, end])
-    thread.start()
-    begun.wait(60)
-
-    def work() -> None:
-        with lock, lock:
-            pass
-
-    assert succeeds_in_a_fork(work)
-    end.set()
-    thread.join(60)
-    with lock:  # the forking thread's own
-        assert succeeds_in_a_fork(work)
-
-
-def test_a_fork_waits_for_a_writer_and_not_for_readers() -> None:
-    lock, begun, written = SharedLock(), Event(), list[int]()
-
-    def write() -> None:
-        with lock.exclusive():
-            written.append(1)
-            begun.set()
-            sleep(0.2)
-            written.append(2)
-
-    def work() -> None:
-        assert written == [1, 2]
-        with lock.exclusive(), lock_of_readers.exclusive():
-            pass
-
-    lock_of_readers = SharedLock()
-    thread = Thread(target=write)
-    thread.start()
-    begun.wait(60)
-    with lock_of_readers.shared():
-        assert succeeds_in_a_fork(work)
-    thread.join(60)
-    with lock.exclusive(), lock_of_readers.exclusive():
-        pass
-
-
-@pytest.mark.parametrize(
-    ("script", "printed"), [(AMID_PRODUCTS, "False\n"), (PRODUCT_OF_A_WRITER, "0\nFalse\n")]
-)
-def test_a_fork_amid_products_leaves_parent_and_child_able_to_multiply(
-    script: str, printed: str
-) -> None:
+def run(script: str, folder: Path) -> str:
+    """The output of a script, which may import modules of a folder."""
     done = subprocess.run(
         [sys.executable, "-W", "ignore:.*fork", "-c", textwrap.dedent(script)],
         capture_output=True,
         text=True,
         timeout=120,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), *sys.path])},
     )
-    assert done.stdout == printed, done.stderr
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
-def test_readers_share_the_lock_and_writers_exclude_all() -> None:
-    lock, reading, most, torn = SharedLock(), 0, 0, list[str]()
-    count, begin = threading.Lock(), time.monotonic()
-    value = [0, 0]
-
-    def going_on() -> bool:
-        """True for half a second or, on a slow machine, until enough has happened."""
-        spent = time.monotonic() - begin
-        return spent < 0.5 or (spent < 60 and (most < 2 or value[0] <= 10))
-
-    def read() -> None:
-        nonlocal reading, most
-        while going_on():
-            with lock.shared():
-                with count:
-                    reading += 1
-                    most = max(most, reading)
-                if value[0] != value[1]:
-                    torn.append("read")
-                time.sleep(0.001)
-                with count:
-                    reading -= 1
-
-    def write() -> None:
-        while going_on():
-            with lock.exclusive():
-                if reading:
-                    torn.append("write")
-                value[0] += 1
-                time.sleep(0.0005)
-                value[1] += 1
-
-    threads = [threading.Thread(target=work) for work in (read, read, read, write, write)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert torn == []
-    assert most >= 2
-    assert value[0] == value[1] > 10, "writers are not starved by readers"
+def test_a_fork_amid_products_leaves_parent_and_child_able_to_multiply(tmp_path: Path) -> None:
+    assert run(AMID_PRODUCTS, tmp_path) == "False\n"
 
 
-def test_the_lock_is_released_after_an_error() -> None:
-    lock = SharedLock()
-    for hold in (lock.shared, lock.exclusive):
-        try:
-            with hold():
-                raise KeyError
-        except KeyError:
-            pass
-    with lock.exclusive():
-        pass
+def test_a_fork_waits_for_an_import_that_multiplies(tmp_path: Path) -> None:
+    (tmp_path / "slow.py").write_text(SLOW)
+    assert run(AMID_AN_IMPORT, tmp_path) == "7\n"
+
+
+def test_a_fork_beside_other_forks_can_multiply() -> None:
+    """Each waits for the others' products, and none is kept from its own."""
+
+    def fork() -> None:
+        child = os.fork()
+        if not child:  # pragma: no cover - another process
+            signal.alarm(60)
+            product(np.eye(3), np.eye(3))
+            os._exit(0)
+        codes.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+
+    codes = list[int]()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of Python 3.12, about threads
+        threads = [threading.Thread(target=fork) for _ in range(8)]
+        with threads_for(1):  # all of them wait
+            for thread in threads:
+                thread.start()
+            time.sleep(0.2)
+        for thread in threads:
+            thread.join(60)
+    assert codes == [0] * 8

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slimdex.system import spare
-from slimdex.system.spare import SpareThreads, in_parallel
+from slimdex.system.spare import begin, in_parallel
 
 LONGEST = 20.0
 
@@ -20,7 +20,6 @@ LONGEST = 20.0
 @pytest.fixture(autouse=True)
 def two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spare, "cores", lambda: 2)
-    monkeypatch.setattr(spare, "_SPARE", SpareThreads())
 
 
 @pytest.fixture
@@ -32,7 +31,7 @@ def busy() -> Iterator[None]:
         begun.set()
         return done.wait(LONGEST)
 
-    (future,) = spare._SPARE.begin(work, [0])
+    (future,) = begin(work, [0])
     assert begun.wait(LONGEST)
     yield
     done.set()

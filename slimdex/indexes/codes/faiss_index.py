@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slimdex.errors import CorruptError, InputError
-from slimdex.system.forks import SharedLock, cached_property
+from slimdex.system.once import cached_property
+from slimdex.system.shared_lock import SharedLock
 from slimdex.system.threads import product
 
 from ..arrays import Matrix, Rows, as_matrix

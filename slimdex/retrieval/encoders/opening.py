@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from threading import RLock
 from typing import Any
 
 from slimdex.errors import EncoderError, InputError, SlimdexError
-from slimdex.system.forks import ThreadLock
 
 from .adapters import GIVEN, GivenEncoder, as_encoder, plain_spec
 from .base import (
@@ -199,7 +199,7 @@ class Encoders:
         self._trusted = trust_remote_code
         self._key_file = api_key_file
         self._last: tuple[dict[str, Any], Encoder] | None = None
-        self._loading = ThreadLock()
+        self._loading = RLock()
 
     @classmethod
     def matching(

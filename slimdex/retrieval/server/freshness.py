@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from threading import RLock
 from time import monotonic
 from typing import TYPE_CHECKING
 
 from slimdex.errors import SlimdexError
 from slimdex.retrieval import commands
-from slimdex.system.forks import ThreadLock
 
 from ..collection import Collection
 from ..sources.files.input_files import SETTLED_NS
@@ -70,7 +70,7 @@ class Following:
 
     def __init__(self, sources: AskedSources) -> None:
         self._sources = sources
-        self._lock = ThreadLock()
+        self._lock = RLock()
         self._seen = ""
         self._since = 0.0
         self._is_settled = False

@@ -7,7 +7,6 @@ state, after 2 the new one.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
@@ -16,7 +15,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from slimdex.errors import CorruptError, InputError, SlimdexError
+from slimdex.errors import CorruptError, SlimdexError
 from slimdex.indexes.arrays import Matrix, Rows, batches, without
 from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.search.reduced_index import NO_ROWS
@@ -77,7 +76,6 @@ class Change:
         self.readings = base.store.readings.begun()
         self.origins = dict[int, str | None]()
         self._publish = publish
-        self._process = os.getpid()
         self._deleted = self._restored = NO_ROWS
         self._tails = dict[str, tuple[int, Blocks]]()
         self._checksums = base.manifest.checksums
@@ -163,8 +161,7 @@ class Change:
 
         Raises `OSError` if the disk failed: the manifest shows whether it is committed.
         """
-        if os.getpid() != self._process:
-            raise InputError(f"{self.path}: a change of process {self._process}; expected no fork")
+        self.base.store.engine.ensure_here()
         if state is not None:
             self.state = state
         self._deleted = delete
@@ -190,8 +187,7 @@ class Change:
 
     def discard(self) -> None:
         """Wait for the thread: it writes nothing afterwards."""
-        if os.getpid() == self._process:
-            self._thread.shutdown()
+        self._thread.shutdown()
 
     def _following(self, undo: Undo) -> Manifest:
         """The manifest to commit, whose files are all written."""

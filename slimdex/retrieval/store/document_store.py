@@ -21,8 +21,7 @@ from numpy.typing import NDArray
 from slimdex.errors import CorruptError, InputError, UnreadableError, shortened
 from slimdex.indexes.arrays import Rows, batches, union, without
 from slimdex.system.duckdb_library import duckdb, identifier
-from slimdex.system.forks import cached_property
-from slimdex.system.once import Once
+from slimdex.system.once import Once, cached_property
 from slimdex.system.suggestions import did_you_mean
 
 from ..column_types import restored
@@ -250,11 +249,11 @@ class DocumentStore:
     def session(self) -> Iterator[Session]:
         """The session in which the segments are or will be attached, for one thread at a time.
 
-        It stays the same when others start a new one, except after a failure and in a fork.
+        It stays the same when others start a new one, except after a failure.
         """
         with self.engine.working() as current:
-            usable = self._made is not None and self._made[0].is_usable
-            yield self._made[0] if usable and self._made is not None else current
+            made = None if self._made is None else self._made[0]
+            yield current if made is None or made.has_failed else made
 
     def _schema(self, session: Session) -> str:
         if self._made is None or self._made[0] is not session:

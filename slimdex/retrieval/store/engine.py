@@ -14,11 +14,11 @@ from contextlib import ExitStack, contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from secrets import token_hex
+from threading import RLock
 from typing import Any
 
 from slimdex.errors import CorruptError, InputError, SlimdexError, StatementError
 from slimdex.system.duckdb_library import connected, duckdb, identifier, literal
-from slimdex.system.forks import ThreadLock, renewed
 
 from .segments import checked_columns
 from .state import Segment
@@ -68,19 +68,13 @@ class Session:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._connection = started(folder.absolute())
-        self._process = os.getpid()
-        self.has_failed = False
+        self.has_failed = False  # DuckDB rejects all statements
         self._columns = dict[str, dict[str, str]]()  # of attached segments
         self._shared = set[str]()  # tables that several schemas read
         self._users = Counter[str]()  # of segments and shared tables
         self._idle = deque[tuple[duckdb.DuckDBPyConnection, str]]()  # and the schema it uses
         self._ended = deque[tuple[str, Sequence[str]]]()
         self._numbers = count()
-
-    @property
-    def is_usable(self) -> bool:
-        """True unless DuckDB rejects all statements, or this process was forked since."""
-        return not self.has_failed and self._process == os.getpid()
 
     def cursor(self) -> duckdb.DuckDBPyConnection:
         """A new connection."""
@@ -203,15 +197,22 @@ class Engine:
         self.folder = folder
         self.is_closed = False
         self._session: Session | None = None
-        self.lock = ThreadLock()  # held while segments are attached and schemas made
-        renewed(self)
+        self._process = os.getpid()
+        self.lock = RLock()  # held while segments are attached and schemas made
 
-    def in_fork(self) -> None:
-        """Forget the session of the process that this one was forked from."""
-        self._session = None
+    @property
+    def is_inherited(self) -> bool:
+        """True in a fork of the process that opened this, whose locks and threads it lacks."""
+        return self._process != os.getpid()
+
+    def ensure_here(self) -> None:
+        """Raise `InputError` in a fork of the process that opened this."""
+        if self.is_inherited:
+            raise InputError(f"{self.folder} was opened in another process: open it again here")
 
     def ensure_open(self) -> None:
-        """Raise `InputError` if this was closed."""
+        """Raise `InputError` if this was closed, or opened in another process."""
+        self.ensure_here()
         if self.is_closed:
             raise InputError(f"{self.folder} was closed; expected an open collection")
 
@@ -222,7 +223,8 @@ class Engine:
 
     @contextmanager
     def working(self) -> Iterator[Session]:
-        """The session, for one thread at a time; started if necessary, also after a fork."""
+        """The session, for one thread at a time; started if necessary."""
+        self.ensure_here()
         with self.lock:
             self.ensure_open()
             if self._session is None:

@@ -31,7 +31,7 @@ from slimdex.errors import CorruptError
 from slimdex.indexes.arrays import Rows
 from slimdex.indexes.vectors.vector_file import check_length
 from slimdex.system.append_only import appending, block_digests, sync_open
-from slimdex.system.forks import cached_property
+from slimdex.system.once import cached_property
 
 from ..column_types import restored
 from ..documents import Document, Part

@@ -18,7 +18,7 @@ import numpy as np
 from slimdex.indexes.arrays import Rows, batches
 from slimdex.system.atomic_files import file_name
 from slimdex.system.duckdb_library import duckdb, identifier
-from slimdex.system.forks import cached_property
+from slimdex.system.once import cached_property
 
 from ..documents import Document
 from .document_store import DocumentStore

@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
+from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,8 +19,7 @@ from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.search.reduced_index import ReducedIndex
 from slimdex.indexes.search.rescoring import Rescorer
 from slimdex.indexes.vectors.vector_file import VectorFile
-from slimdex.system.forks import ThreadLock, cached_property
-from slimdex.system.once import Once
+from slimdex.system.once import Once, cached_property
 
 from ..documents import Document, passage_content
 from ..encoders.base import CountingEncoder, Encoder
@@ -104,7 +104,7 @@ class Snapshot:
     _loaded: Once[Loaded] = field(default_factory=Once)
     _words: Once[WordIndex] = field(default_factory=Once)
     _mean_rows: Once[NDArray[np.float32]] = field(default_factory=Once)
-    _loading: ThreadLock = field(default_factory=ThreadLock)
+    _loading: RLock = field(default_factory=RLock)
 
     @classmethod
     def of(cls, engine: Engine, manifest: Manifest) -> Snapshot:

@@ -16,7 +16,6 @@ from slimdex.indexes.codes.faiss_index import FaissIndex
 from slimdex.indexes.codes.halves import Halves
 from slimdex.indexes.codes.kinds import PQ
 from slimdex.system import spare
-from slimdex.system.spare import SpareThreads
 
 ROWS, DIM = 700, 16
 
@@ -93,7 +92,6 @@ def test_the_last_half_is_scanned_by_a_spare_thread(
     X: Matrix, empty: FaissIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(spare, "cores", lambda: 2)
-    monkeypatch.setattr(spare, "_SPARE", SpareThreads())
     index, begun, threads = in_halves(empty, X, []), Event(), dict[str, int]()
     first, last = index._index.first.search, index._index.last.search
 

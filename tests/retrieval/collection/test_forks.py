@@ -1,4 +1,4 @@
-"""Forked processes search, train and write, although they lack their parent's threads."""
+"""A forked process opens indexes of its own; those of its parent refuse, and its parent goes on."""
 
 from __future__ import annotations
 
@@ -13,11 +13,20 @@ import pytest
 from slimdex import Collection, Document
 from tests.encoders import WordEncoder
 
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks here")
 TEXTS = ("stars and planets", "bread and butter", "rivers and lakes", "songs and dances")
 
 
 def documents(count: int) -> list[Document]:
     return [Document(str(i), f"{TEXTS[i % 4]} number {i}") for i in range(count)]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """An index of eight documents."""
+    with Collection.create(tmp_path / "i", WordEncoder()) as collection:
+        collection.add(documents(8))
+    return tmp_path / "i"
 
 
 def run(script: str, *arguments: Path | str) -> str:
@@ -28,7 +37,7 @@ def run(script: str, *arguments: Path | str) -> str:
             "-W",
             "ignore:.*fork",
             "-c",
-            textwrap.dedent(script),
+            textwrap.dedent(HELPERS) + textwrap.dedent(script),
             *map(str, arguments),
         ],
         capture_output=True,
@@ -40,16 +49,167 @@ def run(script: str, *arguments: Path | str) -> str:
     return done.stdout
 
 
-IN_A_POOL = """
-    import multiprocessing, sys
+HELPERS = """
+    import multiprocessing, os, signal, sys, threading
     import numpy as np
-    from slimdex import Collection
+    from slimdex import Collection, InputError, InUseError, Settings
+    from tests.encoders import WordEncoder
+
+    def error_of(call):
+        try:
+            return call()
+        except (InputError, InUseError) as error:
+            return str(error).replace(sys.argv[1], "INDEX")
+
+    def status(work):
+        "Exit code of a forked process that works, then ends as Python does."
+        forked = os.fork()
+        if not forked:
+            signal.alarm(40)
+            work()
+            sys.exit(0)
+        return os.waitstatus_to_exitcode(os.waitpid(forked, 0)[1])
+"""
+REFUSED = "INDEX was opened in another process: open it again here"
+
+EVERY_CALL = """
+    opened = Collection.open(sys.argv[1], WordEncoder())
+    opened.search("bread", where="id < '4'")  # DuckDB and all threads run now
+    CALLS = {
+        "search": lambda: opened.search("bread"),
+        "filter": lambda: opened.search("bread", where="id < '4'"),
+        "related": lambda: opened.related("1"),
+        "add": lambda: opened.add([{"id": "c", "text": "stars"}]),
+        "delete": lambda: opened.delete(["1"]),
+        "sync": lambda: opened.sync(sys.argv[2]),
+        "get": lambda: opened.get("2"),
+        "count": lambda: opened.count("id < '4'"),
+        "len": lambda: len(opened),
+        "in": lambda: "1" in opened,
+        "list": lambda: list(opened),
+        "version": lambda: opened.version,
+        "info": lambda: opened.info(),
+        "health": lambda: opened.health(),
+        "duplicates": lambda: opened.near_duplicates(),
+        "verify": lambda: opened.verify(),
+        "reduce": lambda: opened.reduce(Settings(k=4)),
+        "compact": lambda: opened.compact(),
+        "undo": lambda: opened.undo(),
+        "close": lambda: opened.close(),
+        "after": lambda: opened.search("bread"),
+    }
+
+    def every_call():
+        global opened
+        for name, call in CALLS.items():
+            print(f"{name}: {error_of(call)}")
+        opened = None
+        sys.stdout.flush()
+
+    print(status(every_call))
+    opened.add([{"id": "p", "text": "rivers"}])
+    print([hit.id for hit in opened.search("stars", where="id IN ('0', 'p')")], opened.verify())
+"""
+
+
+def test_an_inherited_index_refuses_every_call_and_its_parent_goes_on(path: Path) -> None:
+    notes = path.with_name("notes.txt")
+    notes.write_text("stars")
+    *calls, code, parent = run(EVERY_CALL, path, notes).splitlines()
+    assert len(calls) == 21
+    assert {call.partition(": ")[2] for call in calls if not call.startswith("close")} == {REFUSED}
+    assert "close: None" in calls
+    assert code == "0"
+    assert parent == "['0', 'p'] []"
+
+
+LOCKS_HELD = """
+    def child():
+        print(error_of(lambda: opened.search("bread")), error_of(lambda: len(opened)))
+        opened.close()
+        with Collection.open(sys.argv[1], encoder, wait=0.2) as own:
+            hits = own.search("bread", limit=2, where="id < '6'")
+            print(sorted(hit.id for hit in hits), own.verify())
+            print(error_of(lambda: own.add([{"id": "c", "text": "stars"}]).documents))
+        sys.stdout.flush()
+
+    def hold():
+        with opened.index.change():
+            held.set()
+            go_on.wait(60)
+        opened.add([{"id": "p", "text": "rivers"}])
+
+    encoder = WordEncoder()
+    opened = Collection.open(sys.argv[1], encoder)
+    opened.search("bread", where="id < '4'")
+    held, go_on = threading.Event(), threading.Event()
+    thread = threading.Thread(target=hold)
+    thread.start()
+    held.wait(60)
+    process = multiprocessing.get_context("fork").Process(target=child)
+    process.start()
+    process.join(60)
+    print(process.exitcode, end=" ", flush=True)
+    go_on.set()
+    thread.join(60)
+    print(len(opened))
+    print(status(child), len(opened), opened.verify())
+"""
+
+
+def test_a_fork_beside_a_writer_hangs_at_no_lock_and_releases_none(path: Path) -> None:
+    """Its own index waits for the parent's change, like any other process."""
+    lines = run(LOCKS_HELD, path).splitlines()
+    refused, hits, in_use, parent, refused_again, hits_again, added, end = lines
+    assert refused == refused_again == f"{REFUSED} {REFUSED}"
+    assert hits == hits_again == "['1', '5'] []"
+    assert in_use.startswith("INDEX: process ")
+    assert "is writing to it, since" in in_use
+    assert parent == "0 9"
+    assert added == "1"
+    assert end == "0 10 []"
+
+
+AMID_WORK = """
+    def search():
+        while not stopped.is_set():
+            assert opened.search("bread", limit=1, where="id < '4'")[0].id == "1"
+
+    def write():
+        while not stopped.is_set():
+            opened.add([{"id": "p", "text": "rivers"}])
+            opened.delete(["p"])
+
+    def child():
+        assert error_of(lambda: opened.search("bread")).endswith("open it again here")
+        with Collection.open(sys.argv[1], WordEncoder()) as own:
+            assert own.search("bread", limit=1, where="id < '4'")[0].id == "1"
+            own.add([{"id": f"c{os.getpid()}", "text": "stars"}])
+
+    opened = Collection.open(sys.argv[1], WordEncoder())
+    stopped = threading.Event()
+    threads = [threading.Thread(target=work) for work in (search, search, write)]
+    for thread in threads:
+        thread.start()
+    opened.search("bread")
+    print([status(child) for _ in range(10)])
+    stopped.set()
+    for thread in threads:
+        thread.join(60)
+    print(len(opened), opened.verify())
+"""
+
+
+@pytest.mark.slow
+def test_forks_amid_searches_and_changes_work_with_indexes_of_their_own(path: Path) -> None:
+    assert run(AMID_WORK, path).splitlines() == [str([0] * 10), "18 []"]
+
+
+IN_A_POOL = """
     from slimdex.indexes.reducers.autoencoder import TiedAutoencoder
     from slimdex.retrieval.quality.evaluation import nearest_of
 
-    def among(how):
-        if how == "inherited":
-            return nearest_of(opened.index, vectors, 5)[1].tolist()
+    def among(_):
         with Collection.open(sys.argv[1]) as own:
             return nearest_of(own.index, vectors, 5)[1].tolist()
 
@@ -62,7 +222,7 @@ IN_A_POOL = """
     nearest = nearest_of(opened.index, vectors, 5)[1].tolist()
     expected = nearest, losses(2)  # both wake OpenMP's threads
     with multiprocessing.get_context("fork").Pool(2) as pool:
-        found = pool.map_async(among, ["inherited", "opened"]).get(timeout=45)
+        found = pool.map_async(among, range(2)).get(timeout=45)
         trained = pool.map_async(losses, [2]).get(timeout=45)[0]
     print([rows == expected[0] for rows in found], np.allclose(trained, expected[1], rtol=1e-3))
 """
@@ -75,83 +235,7 @@ def test_forked_children_search_and_train_after_their_parent_has(tmp_path: Path)
     assert run(IN_A_POOL, tmp_path / "i") == "[True, True] True\n"
 
 
-def test_a_fork_reads_and_writes_like_its_parent(tmp_path: Path) -> None:
-    collection = Collection.create(tmp_path / "i", WordEncoder())
-    collection.add(documents(8))
-    assert collection.count("id = '1'") == 1  # the parent has the catalog open by now
-    child = os.fork()
-    if not child:  # pragma: no cover - another process
-        code = 1
-        try:
-            code = int(collection.delete(["1"]) != 1 or collection.count("id < '4'") != 3)
-            collection.close()
-        finally:
-            os._exit(code)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    assert "1" not in collection
-    assert collection.delete(["2"]) == 1
-    assert collection.verify() == []
-    collection.close()
-    with Collection.open(tmp_path / "i") as again:
-        assert len(again) == 6
-
-
-IN_A_TURN = """
-    import os, signal, sys, threading
-    from slimdex import Collection, InUseError
-    from tests.encoders import WordEncoder
-
-    def child():
-        assert opened.search("bread", limit=1)[0].id in ("1", "5")
-        assert opened.count("id < '4'") == 4 and opened.get("2").id == "2" and opened.verify() == []
-        try:
-            opened.add([{"id": "c", "text": "stars"}])
-        except InUseError as error:
-            assert f"process {parent}" in str(error) and "\\n" not in str(error)
-        else:
-            raise AssertionError("two writers")
-        opened.close()
-
-    def write():
-        with opened.index.change():
-            began.set()
-            go_on.wait(60)
-        opened.add([{"id": "p", "text": "rivers"}])
-
-    def status(work):
-        forked = os.fork()
-        if not forked:
-            signal.alarm(40)
-            work()
-            sys.exit(0)
-        return os.waitstatus_to_exitcode(os.waitpid(forked, 0)[1])
-
-    began, go_on, parent = threading.Event(), threading.Event(), os.getpid()
-    opened = Collection.open(sys.argv[1], WordEncoder(), wait=0.2)
-    opened.search("bread")
-    writer = threading.Thread(target=write)
-    writer.start()
-    began.wait(60)
-    print(status(child), end=" ")
-    go_on.set()
-    writer.join(60)
-    print(status(lambda: opened.add([{"id": "c", "text": "stars"}])), end=" ")
-    print(opened.count("id IN ('c', 'p')"), opened.verify())
-"""
-
-
-def test_a_fork_reads_while_a_thread_writes_and_waits_for_its_turn(tmp_path: Path) -> None:
-    with Collection.create(tmp_path / "i", WordEncoder()) as collection:
-        collection.add(documents(8))
-    assert run(IN_A_TURN, tmp_path / "i") == "0 0 2 []\n"
-
-
 IN_A_CALL = """
-    import os, signal, sys
-    import numpy as np
-    from slimdex import Collection
-    from tests.encoders import WordEncoder
-
     def fork_in(call):
         global forked
         if call == sys.argv[2] and not os.getenv("FORKED"):
@@ -159,8 +243,8 @@ IN_A_CALL = """
             forked = os.fork()
             if not forked:
                 signal.alarm(40)
-                opened.add([{"id": "c", "text": "stars"}])
-                sys.exit(0)  # through the parent's calls
+                assert error_of(lambda: opened.add([])).endswith("open it again here")
+                sys.exit(7)  # through the parent's calls
 
     class Forking(WordEncoder):
         def encode(self, texts):
@@ -182,11 +266,35 @@ IN_A_CALL = """
 
 
 @pytest.mark.parametrize("call", ["encode", "read 1200"])
-def test_a_fork_within_a_change_leaves_it_to_its_parent(tmp_path: Path, call: str) -> None:
-    with Collection.create(tmp_path / "i", WordEncoder()) as collection:
-        collection.add(documents(8))
-    assert run(IN_A_CALL, tmp_path / "i", call) == "0 1510 []\n"
-    assert not [*(tmp_path / "i").glob("work-*")]
+def test_a_fork_within_an_addition_leaves_it_to_its_parent(path: Path, call: str) -> None:
+    assert run(IN_A_CALL, path, call) == "7 1509 []\n"
+    assert not [*path.glob("work-*")]
+
+
+IN_A_CHANGE = """
+    opened = Collection.open(sys.argv[1], WordEncoder())
+    with opened.index.change() as change:
+        forked = os.fork()
+        if not forked:
+            signal.alarm(40)
+            if sys.argv[2] == "exit":
+                sys.exit(7)
+            print(error_of(change.commit))
+            sys.exit(8)
+        code = os.waitstatus_to_exitcode(os.waitpid(forked, 0)[1])
+        change.commit()
+    opened.add([{"id": "p", "text": "rivers"}])
+    print(code, len(opened), opened.verify())
+"""
+
+
+@pytest.mark.parametrize(
+    ("action", "printed"), [("exit", "7 9 []\n"), ("commit", f"{REFUSED}\n8 9 []\n")]
+)
+def test_a_fork_within_a_change_neither_commits_nor_ends_it(
+    path: Path, action: str, printed: str
+) -> None:
+    assert run(IN_A_CHANGE, path, action) == printed
 
 
 @pytest.mark.parametrize("library", ["faiss", "torch"])

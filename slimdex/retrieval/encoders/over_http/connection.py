@@ -9,10 +9,13 @@ import json
 import os
 import re
 import ssl
+from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection, IncompleteRead
 from ipaddress import ip_address
+from itertools import chain
 from pathlib import Path
 from random import random
 from socket import gaierror
@@ -23,7 +26,6 @@ from urllib.parse import SplitResult, urlsplit
 from weakref import finalize
 
 from slimdex.errors import InputError, shortened
-from slimdex.system.forks import renewed
 
 TRIES = 6
 FIRST_WAIT = 0.5
@@ -62,6 +64,8 @@ class BusyError(InputError):
 class JsonServer:
     """A server that speaks JSON, with open connections to it; for any number of threads.
 
+    A forked process opens its own: on its parent's, answers would be mixed up.
+
     Parameters
     ----------
     url : base of all URLs.
@@ -74,9 +78,8 @@ class JsonServer:
         self._key = key
         self._timeout = timeout
         self._parts = urlsplit(url)
-        self._idle = list[HTTPConnection]()
+        self._idle = defaultdict[int, list[HTTPConnection]](list)
         finalize(self, _close, self._idle)
-        renewed(self)
         self._has_answered = False
         self._proxy = _proxy(self._parts.scheme, self._parts.hostname or "")
         is_whole = self._proxy is not None and self._parts.scheme == "http"
@@ -84,11 +87,6 @@ class JsonServer:
         self._headers = {"Accept": "application/json", "Content-Type": "application/json"}
         if key is not None:
             self._headers["Authorization"] = f"Bearer {key}"
-
-    def in_fork(self) -> None:
-        """Leave the connections to the process that has opened them."""
-        _close(self._idle)
-        self._idle.clear()
 
     def ask(self, path: str, body: object = None, stopped: Event = NEVER) -> Any:
         """Send JSON to the URL with this path added, or get what is there; return the answer.
@@ -137,7 +135,7 @@ class JsonServer:
 
     def _exchange(self, path: str, body: object) -> tuple[HTTPResponse, bytes]:
         try:
-            connection = self._idle.pop()
+            connection = self._idle[os.getpid()].pop()
             is_reused = True
         except IndexError:
             connection = self._connected()
@@ -159,7 +157,7 @@ class JsonServer:
         if response.will_close:
             connection.close()
         else:
-            self._idle.append(connection)
+            self._idle[os.getpid()].append(connection)
         return response, found
 
     def _connected(self) -> HTTPConnection:
@@ -188,8 +186,8 @@ class JsonServer:
         return line if len(line) <= 300 else f"{line[:300]}..."
 
 
-def _close(connections: list[HTTPConnection]) -> None:
-    for connection in connections:
+def _close(idle: Mapping[int, list[HTTPConnection]]) -> None:
+    for connection in chain.from_iterable(idle.values()):
         connection.close()
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from slimdex.errors import InputError
 from slimdex.system.extras import require
-from slimdex.system.forks import cached_property
+from slimdex.system.once import cached_property
 from slimdex.system.progress import progress
 from slimdex.system.user_cache import cache_folder, known_sha256, remember, remembered
 

@@ -21,7 +21,7 @@ from safetensors.numpy import save_file
 from slimdex.errors import InputError
 from slimdex.indexes.arrays import Matrix, Rows
 from slimdex.system.atomic_files import check_new, publish_folder
-from slimdex.system.forks import cached_property
+from slimdex.system.once import cached_property
 
 from ..model_folder import (
     MODULES,

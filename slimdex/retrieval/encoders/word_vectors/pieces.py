@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from itertools import chain
+from threading import Lock
 from typing import Any
 
 import numpy as np
 
 from slimdex.indexes.arrays import Rows
-from slimdex.system.forks import ThreadLock, renewed
 
 MOST_PIECES, MOST_CHARACTERS = 1 << 18, 1 << 23
 """Limits of the cache; beyond them it is cleared."""
@@ -100,9 +100,8 @@ class WordPieces:
         self._tokenizer = tokenizer
         self._dropped = dropped
         self._is_local = splits_at_spaces(tokenizer)
-        self._lock = ThreadLock()
+        self._lock = Lock()
         self._forget()
-        renewed(self)
 
     def ids(self, texts: Sequence[str]) -> tuple[Rows, Rows]:
         """Return the ids of all tokens, text after text, and the number of tokens of each text."""
@@ -135,10 +134,6 @@ class WordPieces:
             counts = [sum(count_of[number[piece]] for piece in part) for part in pieces]
             self._forget_if_many()
         return counts
-
-    def in_fork(self) -> None:
-        """Forget the pieces, which another thread may have been learning."""
-        self._forget()
 
     def _forget(self) -> None:
         self._number: dict[str, int] = {}

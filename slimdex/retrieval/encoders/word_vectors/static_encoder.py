@@ -133,16 +133,25 @@ class StaticEncoder:
         self.weights = vectors.weights if self.pooling == WEIGHTED else None
         if self.pooling == SIF:
             self.weights = _weights(vectors, None)
-        self._pieces = WordPieces(vectors.tokenizer, vectors.dropped)
+        self._pieces_of = {os.getpid(): WordPieces(vectors.tokenizer, vectors.dropped)}
         return self
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out the cache of tokens; another process builds its own."""
-        return {name: value for name, value in vars(self).items() if name != "_pieces"}
+        return {name: value for name, value in vars(self).items() if name != "_pieces_of"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
-        self._pieces = WordPieces(self.vectors.tokenizer, self.vectors.dropped)
+        self._pieces_of = {os.getpid(): WordPieces(self.vectors.tokenizer, self.vectors.dropped)}
+
+    @property
+    def _pieces(self) -> WordPieces:
+        """The cache of tokens of this process; a fork lacks the thread that may be filling it."""
+        process = os.getpid()
+        if process not in self._pieces_of:
+            pieces = WordPieces(self.vectors.tokenizer, self.vectors.dropped)
+            self._pieces_of.setdefault(process, pieces)
+        return self._pieces_of[process]
 
     @property
     def prompts(self) -> Prompts:

@@ -18,7 +18,6 @@ from typing import Any
 
 from slimdex.errors import InputError, shortened, shortened_repr
 from slimdex.system.duckdb_library import connected, duckdb, identifier, literal
-from slimdex.system.forks import renewed
 from slimdex.system.json_text import TooDeepError, parsed
 from slimdex.system.suggestions import nearest
 from slimdex.system.unicode_text import check_unicode
@@ -207,27 +206,15 @@ class _NoColumn(_Refused):
         self.name = name
 
 
-class _Scratch:
-    """A separate database, so that nothing in an untrusted catalog affects the check."""
+@lru_cache(1)
+def _scratch(process: int) -> duckdb.DuckDBPyConnection:
+    """A separate database of a process, so that nothing in an untrusted catalog affects the check.
 
-    def __init__(self) -> None:
-        self._connection: duckdb.DuckDBPyConnection | None = None
-        renewed(self)
-
-    def in_fork(self) -> None:
-        """Leave the connection to the process that has opened it."""
-        self._connection = None
-
-    def __call__(self) -> duckdb.DuckDBPyConnection:
-        """Return a connection that all threads share."""
-        if self._connection is None:  # two threads may do this at once, which is harmless
-            connection = connected(CONFIG)
-            connection.execute("SET lock_configuration = true")
-            self._connection = connection
-        return self._connection
-
-
-scratch = _Scratch()
+    All threads share it.
+    """
+    connection = connected(CONFIG)
+    connection.execute("SET lock_configuration = true")
+    return connection
 
 
 @lru_cache(CHECKED)
@@ -265,7 +252,7 @@ def parsed_condition(where: str) -> dict[str, Any]:
     """Parse the text as one expression, without brackets around it, which it could close."""
     try:
         sql = "SELECT json_serialize_sql(?::VARCHAR)"
-        ((text,),) = scratch().cursor().execute(sql, [f"SELECT\n{where}\n"]).fetchall()
+        ((text,),) = _scratch(os.getpid()).cursor().execute(sql, [f"SELECT\n{where}\n"]).fetchall()
         tree = parsed(text, DEEPEST_TREE)
     except TooDeepError as error:
         raise _Refused("it is nested too deeply") from error

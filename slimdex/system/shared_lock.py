@@ -1,0 +1,60 @@
+"""Shared lock: many readers, or one writer, among the threads of a process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Condition
+
+
+class SharedLock:
+    """Readers-writer lock; a waiting writer precedes later readers.
+
+    Not reentrant: its holder must not acquire it again.
+
+    >>> lock = SharedLock()
+    >>> with lock.shared(), lock.shared():
+    ...     pass
+    >>> with lock.exclusive():
+    ...     pass
+    """
+
+    def __init__(self) -> None:
+        self._changed = Condition()
+        self._readers = self._waiting = 0
+        self._writing = False
+
+    def shared(self) -> SharedLock:
+        """Return the lock itself, which a `with` holds together with other readers."""
+        return self
+
+    def __enter__(self) -> None:
+        with self._changed:
+            while self._writing or self._waiting:
+                self._changed.wait()
+            self._readers += 1
+
+    def __exit__(self, *error: object) -> None:
+        with self._changed:
+            self._readers -= 1
+            if not self._readers:
+                self._changed.notify_all()
+
+    @contextmanager
+    def exclusive(self) -> Iterator[None]:
+        """Hold the lock as the writer."""
+        with self._changed:
+            self._waiting += 1
+            try:
+                while self._writing or self._readers:
+                    self._changed.wait()
+            finally:
+                self._waiting -= 1
+                self._changed.notify_all()  # if Ctrl-C ended the wait
+            self._writing = True
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._writing = False
+                self._changed.notify_all()
