@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from slimdex.errors import InputError
 
+from ..encoders.pooling import MODE_NAMES
 from . import console
 from .click_commands import Answer, Argument
 from .options import (
@@ -31,9 +32,8 @@ if TYPE_CHECKING:
 
 Pooling = Annotated[
     str | None,
-    "How token vectors are pooled: cls, mean, max, last, sqrtmean, weightedmean, pooler or wk, + "
-    "to join vectors, and @ with the layers to average: mean@1,-1; default: the model's own, or "
-    "mean@-1. For word vectors: mean or sif.",
+    f"How token vectors are pooled: {MODE_NAMES}, + to join vectors, and @ with the layers to "
+    "average: mean@1,-1; default: the model's own, or mean@-1. For word vectors: mean or sif.",
 ]
 MaxLength = Annotated[
     int | None, "Most tokens to read of a text; default: the model's own, or 256."

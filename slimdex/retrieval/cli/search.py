@@ -110,7 +110,7 @@ def search(
     """Find the documents nearest in meaning."""
     from slimdex.retrieval import commands
 
-    from ..encoders.runtimes.bert_numpy import quick_start
+    from ..encoders.runtimes.quick_runtime import quick_start
     from . import answers
 
     given = queries.read()

@@ -16,7 +16,7 @@ from typing import Any
 from slimdex.errors import InputError
 from slimdex.system.json_text import parsed
 
-from .pooling import WITHOUT_PROMPT
+from .pooling import PLAIN_MODES, WITHOUT_PROMPT
 
 SINGLE = "model.safetensors"
 MODULES = "modules.json"
@@ -25,14 +25,7 @@ SETTINGS = "config_sentence_transformers.json"
 COSINE = "cosine"
 ACTIVATIONS = ("Identity", "Tanh", "ReLU", "GELU", "Sigmoid", "SiLU", "ELU", "SELU", "LeakyReLU")
 """Classes of torch.nn supported as activations of Dense."""
-POOLING_MODES = {
-    "cls": "cls",
-    "mean": "mean",
-    "max": "max",
-    "mean_sqrt_len_tokens": "sqrtmean",
-    "weightedmean": "weightedmean",
-    "lasttoken": "last",
-}
+POOLING_MODES = {mode.library_name: name for name, mode in PLAIN_MODES.items()}
 """Names of poolings in the configuration -> ours."""
 OLD_POOLING_KEYS = {
     "pooling_mode_cls_token": "cls",

@@ -18,7 +18,7 @@ import pytest
 from slimdex.indexes.arrays import Matrix
 from slimdex.retrieval.encoders.base import encode_queries
 from slimdex.retrieval.encoders.opening import encoder_from_spec
-from slimdex.retrieval.encoders.runtimes.bert_numpy import quick_start
+from slimdex.retrieval.encoders.runtimes.quick_runtime import quick_start
 from slimdex.retrieval.encoders.transformer import TransformerEncoder
 from slimdex.retrieval.encoders.word_vectors.static_encoder import StaticEncoder
 from tests.encoders import HEADS, LAYERS, POSITIONS, VOCABULARY, WIDTH, make_tokenizer

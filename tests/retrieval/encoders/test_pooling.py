@@ -6,7 +6,8 @@ import torch
 from numpy.typing import NDArray
 
 from slimdex.errors import InputError
-from slimdex.retrieval.encoders.pooling import Pooling, parse_pooling, pool
+from slimdex.retrieval.encoders.pooling import Pooling, parse_pooling
+from slimdex.retrieval.encoders.runtimes.torch_pooling import pool
 
 
 @pytest.mark.parametrize(

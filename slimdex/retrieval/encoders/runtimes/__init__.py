@@ -1,5 +1,5 @@
-"""Runtimes: networks run by OpenVINO or torch.
+"""Runtimes: networks run by OpenVINO, numpy or torch.
 
-`bert_openvino` and `bert_numpy` build those of the BERT family; others are converted from torch
-once and cached.
+`bert` has those of the BERT family, over the operations of `openvino_operations` or
+`numpy_operations`; others are converted from torch once and cached.
 """

@@ -16,9 +16,7 @@ from numpy.typing import NDArray
 from slimdex.errors import InputError
 
 from ..model_folder import Dense, HeadPart, SentenceFolder, Truncate, read_json, weight_files
-from ..pooling import POOLER, WK, Pooling
 from ..tokens import GROUP_CHARACTERS, read_tokenizer
-from .openvino_runtime import Facts
 
 TOKENIZER = "tokenizer.json"
 SETTINGS = ("special_tokens_map.json", "tokenizer_config.json")
@@ -224,31 +222,6 @@ class Family:
         layer = self.architecture.layer.format(0) + f"{self.architecture.attended_norm}.weight"
         table = self.weights[WORDS]
         return len(self.weights[layer]) if layer in self.weights else table.shape[1]
-
-
-def read_bert(folder: SentenceFolder, pooling: Pooling) -> tuple[Family, Facts, Any] | None:
-    """Read a model of the family, and its tokenizer; None if it or its pooling needs torch.
-
-    Raises `InputError` if weights are missing, or the pooling or the head does not fit.
-    """
-    family = read_family(folder)
-    read = folder_tokenizer(folder.transformer)
-    if family is None or read is None or pooling.mode == WK or not pooling.with_prompt:
-        return None
-    pooling.check_layers(family.shape.layers)
-    if pooling.mode == POOLER and f"{family.architecture.pooler}.weight" not in family.weights:
-        raise InputError(
-            "pooling 'pooler': the model has no pooler; expected cls, mean, max or last"
-        )
-    tokenizer, longest = read
-    facts = Facts(
-        dim=head_width(family.width * len(pooling.modes), folder.head),
-        width=family.width,
-        layers=family.shape.layers,
-        longest=int(min(longest, family.longest)),
-        pad_id=family.shape.padding,
-    )
-    return family, facts, tokenizer
 
 
 def read_family(folder: SentenceFolder) -> Family | None:

@@ -26,8 +26,8 @@ from ..model_folder import Dense, SentenceFolder, read_json
 from ..models import ModelFiles, weights_sha256
 from ..pooling import Pooling
 from ..tokens import fast_tokenizer
-from .bert_numpy import QuickRuntime, first_texts, starts_quickly
-from .bert_openvino import built_network
+from .bert import read_network
+from .openvino_operations import built_network
 from .openvino_runtime import (
     Conversion,
     Facts,
@@ -37,6 +37,7 @@ from .openvino_runtime import (
     may_have_gpu,
     openvino_library,
 )
+from .quick_runtime import QuickRuntime, starts_quickly
 
 if TYPE_CHECKING:
     from .torch_runtime import SentenceNetwork, Transformer
@@ -45,7 +46,7 @@ LAYOUT = 1
 """Version of the cache's format."""
 LIBRARIES = ("slimdex", "openvino", "torch", "transformers", "tokenizers")
 """Packages whose versions a conversion depends on."""
-OWN_CODE = ("torch_runtime.py", "../pooling.py", "bert_folder.py")
+OWN_CODE = ("torch_runtime.py", "torch_pooling.py", "../pooling.py", "bert_folder.py")
 """Modules that a conversion depends on, relative to this one."""
 FACTS = "facts.json"
 TOKENIZER = "tokenizer.json"
@@ -119,7 +120,7 @@ class NetworkLoader:
 
     def _quick(self, precision: str) -> tuple[Runtime, Facts, Any] | None:
         with self._explained():
-            found = first_texts(self._folder, self._pooling)
+            found = read_network(self._folder, self._pooling)
         if found is None or precision == "auto":  # which asks OpenVINO what the processor can do
             return None
         network, facts, tokenizer = found

@@ -22,10 +22,11 @@ from slimdex.indexes.arrays import Matrix
 
 from ..model_folder import Dense, HeadPart, Truncate, check_model_folder
 from ..models import ModelFiles
-from ..pooling import POOLER, Pooling, pool
+from ..pooling import POOLER, Pooling
 from ..tokens import Ids, padding_id, random_batch
 from .bert_folder import dense
 from .openvino_runtime import CPU_TOKENS, Facts, fast_precision, openvino_library
+from .torch_pooling import pool
 
 GPU_TOKENS = 65_536
 """Tokens of a batch, including padding; enough to saturate a GPU."""

@@ -1,4 +1,4 @@
-"""Networks built with OpenVINO's operations, against transformers and torch."""
+"""Networks of the BERT family in OpenVINO and numpy, against transformers and torch."""
 
 from __future__ import annotations
 
@@ -22,20 +22,22 @@ from transformers.models.mpnet.modeling_mpnet import MPNetEncoder
 
 from slimdex.errors import InputError
 from slimdex.retrieval.encoders.model_folder import ACTIVATIONS, SentenceFolder
-from slimdex.retrieval.encoders.pooling import Pooling, parse_pooling
+from slimdex.retrieval.encoders.pooling import PLAIN_MODES, PlainMode, Pooling, Texts, parse_pooling
+from slimdex.retrieval.encoders.runtimes.bert import read_network
 from slimdex.retrieval.encoders.runtimes.bert_folder import (
     ARCHITECTURES,
     Weights,
     buckets,
 )
-from slimdex.retrieval.encoders.runtimes.bert_numpy import ACTIVATIONS as NUMPY
-from slimdex.retrieval.encoders.runtimes.bert_numpy import QuickRuntime, first_texts, quick_start
-from slimdex.retrieval.encoders.runtimes.bert_openvino import (
-    activated,
+from slimdex.retrieval.encoders.runtimes.numpy_operations import ACTIVATIONS as NUMPY
+from slimdex.retrieval.encoders.runtimes.numpy_operations import encode
+from slimdex.retrieval.encoders.runtimes.openvino_operations import (
+    OpenVinoTexts,
     built_network,
     ops,
 )
 from slimdex.retrieval.encoders.runtimes.openvino_runtime import OpenVinoRuntime
+from slimdex.retrieval.encoders.runtimes.quick_runtime import QuickRuntime, quick_start
 from slimdex.retrieval.encoders.runtimes.torch_runtime import SentenceNetwork
 from slimdex.retrieval.encoders.transformer import TransformerEncoder
 from slimdex.system.extras import install_command
@@ -70,6 +72,10 @@ def differs(model: Any, network: torch.nn.Module) -> float:
 
 def loaded(folder: Path) -> Any:
     return transformers.AutoModel.from_pretrained(folder, dtype="float32").eval()
+
+
+def tokenizer(folder: Path) -> Any:
+    return transformers.AutoTokenizer.from_pretrained(folder)
 
 
 def vectors_differ(folder: Path, pooling: str = "mean") -> float:
@@ -107,9 +113,29 @@ def test_layers_and_vectors_are_torchs(model: Path) -> None:
         assert vectors_differ(model, "pooler") < 1e-5
 
 
-@pytest.mark.parametrize("pooling", ["mean", "max@1,2,-1", "cls@0", "last", "pooler"])
+@pytest.mark.parametrize(
+    "pooling",
+    ["mean", "max@1,2,-1", "cls@0", "last", "sqrtmean+weightedmean@0,-1", "pooler"],
+)
 def test_numpys_vectors_are_those_of_the_graph(tiny_bert: Path, pooling: str) -> None:
     numpy_differs_not(tiny_bert, pooling)
+
+
+def test_a_mode_added_to_the_table_is_pooled_everywhere(
+    tiny_bert: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def squares(texts: Texts, states: Any) -> Any:
+        return texts.mean(states * states, texts.pooled)
+
+    monkeypatch.setitem(PLAIN_MODES, "squares", PlainMode("squares", squares))
+    numpy_differs_not(tiny_bert, "squares")
+    numpy_differs_not(tiny_bert, "squares+cls@1,2")
+    assert vectors_differ(tiny_bert, "squares") < 1e-5
+    text = "the cat"
+    found = TransformerEncoder(str(tiny_bert), pooling="squares", precision="fp32").encode(text)
+    tokens = loaded(tiny_bert)(**tokenizer(tiny_bert)(text, return_tensors="pt"))
+    expected = tokens.last_hidden_state.square().mean(dim=1).detach().numpy()
+    np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
 def test_numpys_vectors_of_every_architecture(model: Path) -> None:
@@ -118,14 +144,14 @@ def test_numpys_vectors_of_every_architecture(model: Path) -> None:
 
 def numpy_differs_not(model: Path, pooling: str) -> None:
     folder, chosen = SentenceFolder(model), parse_pooling(pooling)
-    built, found = built_network(folder, chosen), first_texts(folder, chosen)
+    built, found = built_network(folder, chosen), read_network(folder, chosen)
     assert built is not None
     assert found is not None
     network, facts, _ = found
     assert facts == built.facts
     runtime = OpenVinoRuntime(built.model, "fp32")
     texts = [batch((1, length)) for length in (9, 1, 40, 2)]
-    vectors = network.encode([ids[0] for ids, _ in texts])
+    vectors = encode(network, [ids[0] for ids, _ in texts])
     assert vectors.dtype == np.float32
     for text, vector in zip(texts, vectors, strict=True):
         (expected,) = runtime.run([text])
@@ -169,7 +195,7 @@ def test_activations_of_heads_are_torchs(name: str) -> None:
     expected = getattr(torch.nn, name)()(torch.from_numpy(x)).numpy()
     np.testing.assert_allclose(NUMPY[name.lower()](x), expected, atol=2e-6)
     given = ops().parameter([-1, -1], np.float32)
-    model = openvino.Model([activated(given, name.lower())], [given])
+    model = openvino.Model([OpenVinoTexts().activated(given, name.lower())], [given])
     (found,) = openvino.compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})(x).values()
     np.testing.assert_allclose(found, expected, atol=2e-6)
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slimdex.retrieval.encoders.runtimes import bert_numpy as module
-from slimdex.retrieval.encoders.runtimes.bert_numpy import QuickRuntime, quick_start
+from slimdex.retrieval.encoders.runtimes import quick_runtime as module
+from slimdex.retrieval.encoders.runtimes.quick_runtime import QuickRuntime, quick_start
 from slimdex.retrieval.encoders.transformer import TransformerEncoder
 
 TEXTS = ["the cat", "a dog in the rain", "", "the the the cat"]
