@@ -300,7 +300,7 @@ def hybrid(
     options: SetOptions,
 ) -> None:
     """Measure hybrid search: quality of each fusion and of what tune chooses; memory, time."""
-    from .experiments.hybrid_study import measure_hybrid
+    from .experiments.fusion_study import measure_hybrid
     from .runner import run
 
     run(
@@ -318,7 +318,7 @@ def weight(*, options: SetOptions) -> None:
     """Compare constant weights of BM25 on sets left out of their choice, and values of gamma."""
     from slimdex.retrieval.cli import console
 
-    from .experiments.weight_study import measured, weight_rows
+    from .experiments.fusion_study import weighed, weight_rows
     from .runner import jobs, tell
 
     every = []
@@ -326,7 +326,7 @@ def weight(*, options: SetOptions) -> None:
     for job in jobs("weight", options, ["tantivy", "numpy"], {"seed": 0}, queries=1000):
         every.append(job)
         with console.progress():
-            each.append(measured(job.task))
+            each.append(weighed(job.task))
     for job, rows in zip(every, weight_rows(each), strict=True):
         job.results.replace([row | job.about for row in rows])
     for job in every:

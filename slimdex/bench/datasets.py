@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Self, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 
@@ -245,3 +245,35 @@ def content_key(encoder: Encoder, texts: Sequence[str], *, queries: bool = False
         data = text.encode()
         digest.update(len(data).to_bytes(8, "little") + data)
     return digest.hexdigest()[:32]
+
+
+@dataclass(frozen=True)
+class Task:
+    """A dataset encoded by a model."""
+
+    dataset: Dataset
+    model: str
+    vectors: VectorFile
+    queries: VectorFile
+
+    @classmethod
+    def encoded(cls, dataset: Dataset, encoder: LocalEncoder, cache: Path) -> Task:
+        """Encode texts that are not in the cache yet."""
+        model = Path(encoder.spec()["model"]).name
+        if encoder.precision != "fp32":
+            model += f" ({encoder.precision})"
+        vectors = encoded(encoder, dataset.texts, cache, "encoding documents")
+        asked = dataset.query_texts
+        queries = encoded(encoder, asked, cache, "encoding queries", queries=True)
+        return cls(dataset, model, vectors, queries)
+
+    def facts(self) -> dict[str, Any]:
+        """Columns of every row of this task, with the name of its vectors."""
+        return {
+            "set": self.dataset.name,
+            "model": self.model,
+            "dim": self.vectors.dim,
+            "documents": len(self.vectors),
+            "queries": len(self.queries),
+            "vectors": self.vectors.path.stem,
+        }

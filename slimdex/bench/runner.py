@@ -13,8 +13,8 @@ from slimdex.retrieval.cli import console
 from slimdex.retrieval.encoders.opening import is_static
 from slimdex.system.extras import install_command
 
-from .datasets import Dataset, load_dataset, names_of, open_local
-from .experiments.retrieval_study import Task, results_file
+from .datasets import Dataset, Task, load_dataset, names_of, open_local
+from .experiments.retrieval_study import results_file
 from .machine import provenance
 from .memory_cap import MemoryGroup
 from .options import CACHE, SetOptions

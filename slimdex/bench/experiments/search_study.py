@@ -21,14 +21,14 @@ from slimdex.retrieval.encoders.base import Encoder
 from slimdex.system.atomic_files import size
 from slimdex.system.progress import progress
 
-from ..datasets import Dataset
-from ..engines.engine import DOCUMENTS, Answer, by_place
+from ..datasets import Dataset, Task
+from ..engines.engine import DOCUMENTS, Answer, Documents, by_place
 from ..engines.measured import MeasuredStore, store_process
 from ..engines.processes import Contender, Subprocess, WorkerError, in_turns, replace_rows
 from ..engines.registry import LIBRARIES
 from ..paired_measures import AGREEMENT, Judge, depth_for
 from ..rows import ResultsFile, Row, key_of
-from .retrieval_study import ANSWERS, Task
+from .retrieval_study import ANSWERS
 
 ENOUGH = 0.99
 """Agreement with exact search of the effort to find."""
@@ -156,7 +156,7 @@ def _built(
     with store_process(name, open_encoder, folder, texts, LONGEST_BUILD) as builder:
         asked = _Asked(name=name, row={}, process=builder, effort=efforts[0])
         try:
-            asked.row["build_s"] = builder.remote.build(task.documents)
+            asked.row["build_s"] = builder.remote.build(documents_of(task))
         except WorkerError as error:
             asked.error = str(error)
             return asked
@@ -174,6 +174,11 @@ def _built(
         asked.process = started()
     asked.attempt(lambda: _quality(asked, judges))
     return asked
+
+
+def documents_of(task: Task) -> Documents:
+    """Documents of a set, in the form of databases."""
+    return Documents(task.vectors.reopened(), task.dataset.ids, task.dataset.texts)
 
 
 def _fit_to_its_speed(asked: _Asked, task: Task) -> None:

@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from slimdex.bench.datasets import Task
 from slimdex.bench.engines.engine import DOCUMENTS, Documents
 from slimdex.bench.engines.measured import store_process
 from slimdex.bench.engines.processes import WorkerError
 from slimdex.bench.engines.registry import LIBRARIES, SLIMDEX, missing, names_of
-from slimdex.bench.experiments.retrieval_study import Task
-from slimdex.bench.experiments.search_study import exact_rows, rows_of
+from slimdex.bench.experiments.search_study import documents_of, exact_rows, rows_of
 from slimdex.indexes.arrays import normalize_rows
 from slimdex.indexes.ranking import agreement
 from slimdex.indexes.vectors.vector_file import VectorFile
@@ -53,7 +53,7 @@ def test_a_database_gives_back_the_nearest_texts(task: Task, name: str, tmp_path
         pytest.skip(f"{name} is not installed: pip install {absent[name]}")
     dataset, library = task.dataset, LIBRARIES[name]
     with store_process(name, WordEncoder, tmp_path, dataset.query_texts) as process:
-        assert process.remote.build(task.documents) > 0
+        assert process.remote.build(documents_of(task)) > 0
     with store_process(name, WordEncoder, tmp_path, dataset.query_texts) as asked:
         told = asked.remote
         told.use(library.efforts[DOCUMENTS][-1])
@@ -84,7 +84,7 @@ def test_a_database_that_takes_too_long_is_given_up(task: Task, tmp_path: Path) 
         store_process(*given, longest=0.1) as process,
         pytest.raises(WorkerError, match="build: no answer in 0 s"),
     ):
-        process.remote.build(task.documents)
+        process.remote.build(documents_of(task))
     assert not process._process.is_alive()
 
 

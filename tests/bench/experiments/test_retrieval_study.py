@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from slimdex.bench.datasets import Task
 from slimdex.bench.engines.registry import Method
 from slimdex.bench.experiments import retrieval_study as grids
 from slimdex.bench.experiments.retrieval_study import (
-    Task,
     measure_grid,
     measure_peers,
     uncompressed,

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from slimdex.bench.datasets import Task
 from slimdex.bench.engines.registry import SLIMDEX, missing
-from slimdex.bench.experiments.retrieval_study import Task
 from slimdex.bench.experiments.search_study import CALLERS, ENOUGH, measure_search
 from slimdex.bench.reporting.study_tables import search
 from slimdex.bench.rows import ResultsFile, check_row

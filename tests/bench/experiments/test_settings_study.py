@@ -221,7 +221,7 @@ def test_a_graph_finds_what_exact_search_does(words: Index, given: Given, tmp_pa
     pytest.importorskip("hnswlib", reason="hnswlib, of the extra peers, is not installed")
     snapshot = words.snapshot.opened()
     subject = Subject(words, "words", BUILD, given=given)
-    points = [*Study(snapshot, questions_of(subject, snapshot, 0), tmp_path).graph()]
+    points = [*Study(snapshot, *questions_of(subject, snapshot, 0), tmp_path).graph()]
     assert [point["effort"] for point in points] == [10, 20, 40, 80, 160, 320, 640]
     assert points[-1]["recall@10"] > 0.99
 
@@ -248,14 +248,14 @@ def test_queries_made_of_documents_ask_for_them(words: Index) -> None:
 def test_own_rows_do_not_add_candidates(words: Index, tmp_path: Path) -> None:
     """Recall is that of single searches for ten, which leave out the documents asked for."""
     snapshot = words.snapshot.opened()
-    questions = questions_of(Subject(words, "words", BUILD), snapshot, 40)
-    assert questions.pool.own.shape[1] > 0
-    study = Study(snapshot, questions, tmp_path)
+    data, pool = questions_of(Subject(words, "words", BUILD), snapshot, 40)
+    assert pool.own.shape[1] > 0
+    study = Study(snapshot, data, pool, tmp_path)
     settings = Settings(4, kind="pq", beta=0.0, gamma=0.0)
-    (point, *_) = study.curve(settings)
+    (point,) = study.points(settings, [10])
     index = study.trials.built(replace(settings, candidates=10))
-    truth = study.trials.exact(questions.pool, Rescorer.fit(study.trials.moments, 0.0, 0.0))
-    agreed, _ = study.trials.found(index, questions.pool, truth)
+    truth = study.trials.exact(pool, Rescorer.fit(study.trials.moments, 0.0, 0.0))
+    agreed, _ = study.trials.found(index, pool, truth)
     assert (point["candidates"], point["recall@10"]) == (10, pytest.approx(agreed.mean()))
 
 
