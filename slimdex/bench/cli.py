@@ -80,7 +80,7 @@ def settings(
         read_run,
         summary,
         verdict,
-        write_page,
+        write_settings_page,
     )
 
     if (queries is None) != (qrels is None):
@@ -101,7 +101,7 @@ def settings(
         subject = own_index(path, queries, qrels)
     with console.progress(), subject as opened:
         measured = measure_settings(opened, sample)
-    write_page(out, measured, about, before)
+    write_settings_page(out, measured, about, before)
 
     def show() -> None:
         for line in verdict(measured):

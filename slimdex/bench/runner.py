@@ -78,7 +78,7 @@ def jobs(
 
     Parameters
     ----------
-    name : of the experiment in `reporting.sections`, and start of its files' names.
+    name : of the experiment in `reporting.tables`, and start of its files' names.
     packages : packages whose versions the rows have, in addition to `machine.LIBRARIES`.
     more : further columns of every row.
     queries : maximum number of queries of a set; None: all.
@@ -133,7 +133,7 @@ def measure_and_tell(
 
 def tell(results: ResultsFile, experiment: str) -> None:
     """Print where the rows of an experiment are, and its tables as Markdown."""
-    from .reporting.sections import tables_of
+    from .reporting.tables import tables_of
 
     rows = list(results.rows.values())
     console.line(f"{len(rows)} rows in {results.path}")

@@ -8,7 +8,7 @@ from html import escape
 from math import ceil
 
 from ..rows import Row
-from .retrieval_tables import (
+from .choices import (
     CODES_ONLY,
     FASTEST_AT,
     LOWER,

@@ -7,17 +7,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from html import escape
 from pathlib import Path
-from string import Template
 from typing import Any
 
 from slimdex.errors import InputError
 
 from ..experiments.settings_study import ENOUGH, GRID, NEARLY, Measured, Point
 from . import svg
-from .retrieval_tables import front
-from .table import Column, Table, columns_named, tabulated
+from .choices import front
+from .page import html_table, with_code, write_page
+from .table import NOT_MEASURED, Cell, Column, Table, columns_named, tabulated
 
-TEMPLATE = Path(__file__).parent / "settings.html"
 SERIES = [kind for kind, _ in GRID]
 GRAPH = "hnswlib"
 CHOSEN = "chosen"
@@ -72,7 +71,7 @@ AGAINST = (
 )
 
 
-def write_page(
+def write_settings_page(
     path: Path,
     measured: Measured,
     about: Mapping[str, Any],
@@ -83,22 +82,43 @@ def write_page(
     cut = facts["rows"] != facts["documents"]
     passages = f" ({facts['rows']:,} passages)" if cut else ""
     by = f", by {facts['model']}" if facts["model"] else ""
-    lead = f"{facts['documents']:,} documents{passages}, {facts['dim']} dimensions{by}."
-    points = all_points(measured)
-    text = Template(TEMPLATE.read_text(encoding="utf-8")).substitute(
-        title=escape(f"{facts['name']}: quality against memory"),
-        lead=escape(lead),
-        verdict="".join(f"<p>{_with_code(line)}</p>" for line in verdict(measured)),
-        asked=escape(f"Measured by {facts['queries_are']}."),
-        summary=_html(summary(measured)),
-        meaning=escape(MEANING),
-        against=_beside(measured, against) if against else "",
-        charts="\n".join(_charts(measured)),
-        count=len(points),
-        table=_html(tabulated("", "", EVERY, [_line(each, measured) for each in points])),
-        machine=escape(machine_line(about)),
-    )
-    path.write_text(text, encoding="utf-8")
+    points = [_line(each, measured) for each in all_points(measured)]
+    parts = [
+        _soft(f"{facts['documents']:,} documents{passages}, {facts['dim']} dimensions{by}.", ""),
+        f'<div class="verdict">{"".join(_paragraphs(verdict(measured)))}</div>',
+        _soft(f"Measured by {facts['queries_are']}."),
+        *_titled("In short", summary(measured)),
+        _soft(MEANING),
+    ]
+    if against:
+        parts += _titled("Beside an earlier run", beside(measured, against), earlier(against))
+    parts += [
+        f'<div class="charts">{"".join(_charts(measured))}</div>',
+        f"<details><summary>All {len(points)} points</summary>",
+        _html(tabulated("", "", EVERY, points), "All points"),
+        "</details>",
+        _soft(machine_line(about)),
+    ]
+    write_page(path, f"{facts['name']}: quality against memory", "\n".join(parts))
+
+
+def _titled(title: str, table: Table, lead: str = "") -> list[str]:
+    """Format a heading, its lead and its table."""
+    return [f"<h2>{title}</h2>", *([_soft(lead)] if lead else []), _html(table, title)]
+
+
+def _html(table: Table, label: str) -> str:
+    """Format a table of settings, whose first column says why they are marked."""
+    rows = [[first if first.shown else NOT_MEASURED, *own] for first, *own in table.rows]
+    return html_table(replace(table, heads=["settings", *table.heads[1:]], rows=rows), label)
+
+
+def _soft(text: str, kind: str = ' class="soft"') -> str:
+    return f"<p{kind}>{escape(text)}</p>"
+
+
+def _paragraphs(lines: Sequence[str]) -> Iterator[str]:
+    return (f"<p>{with_code(line)}</p>" for line in lines)
 
 
 def all_points(measured: Measured) -> list[Point]:
@@ -208,27 +228,21 @@ def _line(point: Point, measured: Measured) -> Point:
     why = _why(point, measured)
     named = point["kind"] + ", codes alone" * _is_codes_alone(point, measured)
     label = named.replace(point["kind"], f"{point['kind']}, k={point['k']}", 1)
+    exact = point is measured.exact
+    share = point["bytes_per_vector"] / (4 * measured.facts["dim"])
     return point | {
         "why": why,
         "named": named,
         "label": label + f" ({why})" * bool(why),
-        "share": _share(point, measured),
-        "difference": "" if point is measured.exact else difference(point),
+        "share": Cell(_share(point, measured), share),
+        "difference": None if exact else Cell(difference(point), point["ndcg@10_delta"]),
+        "command": f"`{point['command']}`",
     }
 
 
 def _is_codes_alone(point: Point, measured: Measured) -> bool:
     """Return whether answers are not rescored, and not exact either."""
     return point["candidates"] == 0 and point is not measured.exact
-
-
-def _beside(measured: Measured, against: Mapping[str, Any]) -> str:
-    return (
-        "<h2>Beside an earlier run</h2>"
-        f'<p class="soft">{escape(earlier(against))}</p>'
-        '<div class="scroll" tabindex="0" role="region" aria-label="Beside an earlier run">'
-        f"{_html(beside(measured, against))}</div>"
-    )
 
 
 def earlier(against: Mapping[str, Any]) -> str:
@@ -259,42 +273,46 @@ def _charts(measured: Measured) -> Iterator[str]:
     best = front(points, "memory_bytes", "recall@10")
     good = [point for point in best if point["recall@10"] >= GOOD]
     marked = [point for point in points if point in good or _why(point, measured)]
-    kinds = {point["kind"] for point in points}
 
     # Charts that every page has.
     yield _figure(
         "Recall against memory",
         "Filled points are rescored with the full vectors on disk, outlines are not. Numbers are "
         "k. The line joins points that no smaller one beats; others are pale.",
-        _key(kinds) + _memory_chart(points, best, measured),
+        _key(points) + _memory_chart(points, best, measured),
     )
     yield _figure(
         "Quality by labels",
         "Difference of nDCG@10 from float32, with 95% intervals paired by query, for marked points "
         "and those on the line with a recall of at least .9. If an interval contains 0, the "
         "difference may be chance.",
-        _key({point["kind"] for point in marked}) + _label_chart(marked, measured),
+        _key(marked) + _label_chart(marked, measured),
     )
 
     # Charts of what was measured only sometimes.
     if measured.curves:
-        graph = [GRAPH] if measured.graph else []
-        beside = (
-            " hnswlib searches a graph of the float32 vectors, with ef from 10 to 640."
-            if graph
-            else ""
-        )
+        beside = " hnswlib searches a graph of the float32 vectors, with ef from 10 to 640."
         yield _figure(
             "Recall against latency",
             "Along each curve, 10 to 3,200 candidates are rescored. The time to encode a query is "
-            f"not included.{beside}",
-            _key([*(point["kind"] for point in measured.curves), *graph])
-            + _latency_chart(measured),
+            f"not included.{beside * bool(measured.graph)}",
+            _key(measured.curves, measured.graph) + _latency_chart(measured),
         )
     if measured.metrics:
-        yield _metric_map(measured)
+        gain = difference(measured.held_out)
+        yield _heat_map(
+            "Beta and gamma",
+            "Beta is how much of the mean is subtracted, gamma how far variances are equalised. "
+            "The best cell is partly luck: chosen on one half of the queries and judged on the "
+            f"other, it changes nDCG@10 by {gain}.",
+            points=measured.metrics,
+            fixed="k",
+            measured=measured,
+        )
     if measured.dimensions:
-        yield _dimension_map(measured)
+        yield _heat_map(
+            "Dimensions and gamma", "", points=measured.dimensions, fixed="beta", measured=measured
+        )
 
 
 def _series(kind: str) -> int:
@@ -374,58 +392,28 @@ def _latency_chart(measured: Measured) -> str:
     )
 
 
-def _metric_map(measured: Measured) -> str:
-    first = measured.metrics[0]
-    held_out = measured.held_out
-    caption = (
-        f"nDCG@10 at kind {first['kind']}, k={first['k']}. Beta is how much of the mean is "
-        "subtracted, gamma how far variances are equalised. The best cell is partly luck: chosen "
-        "on one half of the queries and judged on the other, it changes nDCG@10 by "
-        f"{difference(held_out)}."
-    )
-    cells = {(p["gamma"], p["beta"]): p for p in measured.metrics}
-    own = (measured.current["gamma"], measured.current["beta"])
-    return _heat(
-        title="Beta and gamma",
-        caption=caption,
-        cells=cells,
-        own=own,
-        measured=measured,
-        axes=("gamma", "beta"),
-    )
-
-
-def _dimension_map(measured: Measured) -> str:
-    first = measured.dimensions[0]
-    caption = f"nDCG@10 at kind {first['kind']}, beta={first['beta']:g}."
-    cells = {(p["gamma"], float(p["k"])): p for p in measured.dimensions}
-    own = (measured.current["gamma"], float(measured.current["k"]))
-    return _heat(
-        title="Dimensions and gamma",
-        caption=caption,
-        cells=cells,
-        own=own,
-        measured=measured,
-        axes=("gamma", "k"),
-    )
-
-
-def _heat(
-    title: str,
-    caption: str,
-    cells: Mapping[tuple[float, float], Point],
-    own: tuple[float, float],
-    measured: Measured,
-    axes: tuple[str, str],
+def _heat_map(
+    title: str, caption: str, *, points: Sequence[Point], fixed: str, measured: Measured
 ) -> str:
-    values = {cell: float(p["ndcg@10"]) for cell, p in cells.items()}
-    rings = {max(values, key=lambda cell: values[cell]): "best"}
+    """Draw nDCG@10 by gamma and by k or beta, of which one is `fixed`."""
+    column = "beta" if fixed == "k" else "k"
+    first = points[0]
+    cells = {(point["gamma"], float(point[column])): point for point in points}
+    values = {cell: float(point["ndcg@10"]) for cell, point in cells.items()}
+
+    # The best cell and the index's own have rings.
     name = measured.facts["present"]
+    own = (measured.current["gamma"], float(measured.current[column]))
+    rings = {max(values, key=lambda cell: values[cell]): "best"}
     if own in cells:
         rings[own] = f"{name}, best" if own in rings else name
+
     tooltips = {cell: tooltip(point) for cell, point in cells.items()}
-    drawing = svg.heat_map(f"nDCG@10 by {axes[1]} and {axes[0]}", values, tooltips, rings, axes)
-    return _figure(title, caption, drawing)
+    drawing = svg.heat_map(
+        f"nDCG@10 by {column} and gamma", values, tooltips, rings, ("gamma", column)
+    )
+    at = f"nDCG@10 at kind {first['kind']}, {fixed}={first[fixed]:g}. "
+    return _figure(title, f"{at}{caption}".strip(), drawing)
 
 
 def tooltip(point: Point) -> str:
@@ -449,36 +437,17 @@ def _graph_tooltip(point: Point) -> str:
     )
 
 
-def _key(present: Sequence[str] | set[str]) -> str:
-    names = [*SERIES, GRAPH]
-    items = (f"<li>{svg.marker(i)}{name}</li>" for i, name in enumerate(names) if name in present)
+def _key(points: Sequence[Point], graph: Sequence[Point] = ()) -> str:
+    """Explain the colours and shapes of kinds, and that of a graph if there is one."""
+    present = {point["kind"] for point in points} | ({GRAPH} if graph else set())
+    names = enumerate([*SERIES, GRAPH])
+    items = (f"<li>{svg.marker(i)}{name}</li>" for i, name in names if name in present)
     return f'<ul class="key">{"".join(items)}</ul>'
 
 
 def _figure(title: str, caption: str, drawing: str) -> str:
     head = f"<figcaption><h2>{escape(title)}</h2><p>{escape(caption)}</p></figcaption>"
     return f"<figure>{head}{drawing}</figure>"
-
-
-def _html(table: Table) -> str:
-    """Format a table; its commands, if it has any, are in the last column."""
-    has_commands = table.heads[-1] == EVERY[-1].head
-    head = "".join(f'<th scope="col">{escape(h) or "settings"}</th>' for h in table.heads)
-    lines = []
-    for first, *others in table.rows:
-        cells = [escape(cell.shown) for cell in others]
-        if has_commands:
-            cells[-1] = f"<code>{cells[-1]}</code>"
-        row = "".join(f"<td>{cell}</td>" for cell in cells)
-        lines.append(f'<tr><th scope="row">{escape(first.shown) or "–"}</th>{row}</tr>')
-    kind = ' class="commands"' if has_commands else ""
-    return f"<table{kind}><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
-
-
-def _with_code(line: str) -> str:
-    """Convert a line of Markdown whose only markup is code."""
-    parts = escape(line).split("`")
-    return "".join(f"<code>{part}</code>" if i % 2 else part for i, part in enumerate(parts))
 
 
 def machine_line(about: Mapping[str, Any]) -> str:

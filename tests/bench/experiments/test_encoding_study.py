@@ -12,7 +12,7 @@ from slimdex.bench.engines.encoders import CONTENDERS, missing_contenders
 from slimdex.bench.experiments import encoding_study
 from slimdex.bench.experiments.encoding_study import Texts
 from slimdex.bench.experiments.similarity_study import SEVEN
-from slimdex.bench.reporting.study_tables import encoders
+from slimdex.bench.reporting.tables import encoders
 from slimdex.bench.rows import ResultsFile
 from slimdex.retrieval.encoders.transformer import TransformerEncoder
 from tests.bench.conftest import Here

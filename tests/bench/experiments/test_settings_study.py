@@ -31,14 +31,14 @@ from slimdex.bench.experiments.settings_study import (
     questions_of,
     smallest,
 )
-from slimdex.bench.reporting.retrieval_tables import front
+from slimdex.bench.reporting.choices import front
 from slimdex.bench.reporting.settings_page import (
     all_points,
     beside,
     read_run,
     summary,
     verdict,
-    write_page,
+    write_settings_page,
 )
 from slimdex.errors import InputError
 from slimdex.indexes.search.rescoring import Rescorer
@@ -289,7 +289,7 @@ def test_a_data_set_is_indexed_for_the_time_of_a_run(
 def page(measured: Measured, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("page") / "bench.html"
     about = ABOUT | {"processor": "An <Example> 3000", "flags": "avx2"}
-    write_page(path, measured, about)
+    write_settings_page(path, measured, about)
     return path
 
 
@@ -303,7 +303,7 @@ def test_the_page_says_what_was_measured(page: Path, measured: Measured) -> None
     assert table.count("<tr>") == len(points) + 1
     for point in points:
         assert point["command"] in table
-        assert f"<td>{point['ndcg@10']:.3f}</td>" in table
+        assert f">{point['ndcg@10']:.3f}</td>" in table
     tooltips = re.findall("<title>([^<]*)</title>", text)[1:]
     drawn = [*measured.kinds, *measured.curves, *measured.metrics, *measured.dimensions]
     assert len(tooltips) > len(drawn)
@@ -347,7 +347,7 @@ def test_a_run_is_shown_beside_an_earlier_one(measured: Measured, tmp_path: Path
     assert exact[-1].shown == "1.00"
     assert {row[-1].shown for row in rows.values()} == {"0.50"}
     assert len(rows) >= len(GRID)
-    write_page(tmp_path / "page.html", measured, ABOUT | {"flags": ""}, before)
+    write_settings_page(tmp_path / "page.html", measured, ABOUT | {"flags": ""}, before)
     assert "Then: words &amp; more, 780 documents" in (tmp_path / "page.html").read_text()
 
 
