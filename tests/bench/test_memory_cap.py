@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from slimdex.bench import memory_cap
+from slimdex.bench import machine
 from slimdex.bench.engines.processes import Subprocess, WorkerError
-from slimdex.bench.memory_cap import MemoryGroup, join
+from slimdex.bench.machine import MemoryGroup, join
 from slimdex.bench.runner import possible_cap
 from slimdex.errors import InputError
 from tests.bench.test_cli import bench
@@ -77,7 +77,7 @@ def test_a_mapped_file_larger_than_the_cap_is_read(group: MemoryGroup, tmp_path:
 def test_a_system_without_groups_leaves_the_cap_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(memory_cap, "GROUPS", tmp_path / "none")
+    monkeypatch.setattr(machine, "GROUPS", tmp_path / "none")
     assert possible_cap(40) is None
     assert capsys.readouterr().err.count("\n") == 1
     assert possible_cap(None) is None

@@ -345,9 +345,10 @@ def weighed(task: Task) -> Weighed:
 
 def _by_weights(found: Candidates) -> Iterator[NDArray[np.float64]]:
     """Fused scores (n,) by each of `WEIGHTS`; rare words and names count as by default."""
+    default = _by_rule(found)
     bonuses = word_bonuses(found.bm25, found.cosines, *found.whole)
     for weight in WEIGHTS:
-        yield _by_rule(found) + (weight / WEIGHT - 1) * bonuses
+        yield default + (weight / WEIGHT - 1) * bonuses
 
 
 def best_weight(each: Sequence[Weighed]) -> int:

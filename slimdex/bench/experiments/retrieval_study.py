@@ -22,12 +22,11 @@ from slimdex.indexes.settings import Settings
 from slimdex.system.progress import progress
 
 from ..datasets import Task
-from ..engines import registry
-from ..engines.engine import VECTORS, Seconds
+from ..engines.engine import CANDIDATE_EFFORTS, Seconds
 from ..engines.measured import MeasuredEngine, engine_process
 from ..engines.processes import Contender, WorkerError, in_turns, replace_rows
-from ..engines.registry import Method, missing, names_of
-from ..memory_cap import MemoryGroup
+from ..engines.registry import Method
+from ..machine import MemoryGroup
 from ..paired_measures import Judge, depth_for
 from ..rows import ResultsFile, Row, key_of
 
@@ -228,13 +227,13 @@ def _time_capped(task: Task, built: Sequence[_Asked], cap: int) -> None:
                 asked.seconds.pop(CAPPED, None)
 
 
-def contenders(dim: int, rows: int, names: Sequence[str] = ()) -> list[Method]:
-    """float32 and slimdex, then the installed peers, or those of these names.
+def contenders(dim: int, rows: int, names: Sequence[str]) -> list[Method]:
+    """float32 and slimdex, then peers, which are installed.
 
     slimdex uses the exact search's metric here (beta = gamma = 0), since its order is the
     reference for all; its default, which is better by labels, is measured too.
     """
-    efforts = registry.CANDIDATES
+    efforts = CANDIDATE_EFFORTS
     ours = [
         uncompressed(dim),
         Method("slimdex 1/64", Settings(part(dim, 2), 0.0, 0.0, "pq"), efforts),
@@ -244,9 +243,7 @@ def contenders(dim: int, rows: int, names: Sequence[str] = ()) -> list[Method]:
     kind = by_size(rows).name
     if kind != "pq":
         ours.append(Method(f"slimdex {kind}", Settings(part(dim, 2), 0.0, 0.0, kind), efforts))
-    peers = [name for name in names_of(VECTORS) if not names or name in names]
-    absent = missing(peers)
-    return [*ours, *(Method.of_peer(name) for name in peers if name not in absent)]
+    return [*ours, *map(Method.of_peer, names)]
 
 
 def results_file(task: Task, experiment: str, folder: Path) -> ResultsFile:

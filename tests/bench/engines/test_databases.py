@@ -56,7 +56,7 @@ def test_a_database_gives_back_the_nearest_texts(task: Task, name: str, tmp_path
         assert process.remote.build(documents_of(task)) > 0
     with store_process(name, WordEncoder, tmp_path, dataset.query_texts) as asked:
         told = asked.remote
-        told.use(library.efforts[DOCUMENTS][-1])
+        told.use(library.for_documents[-1])
         _, rows = rows_of(told.answers(10, 60), dataset, 10)  # looks at every text
         times = told.times(10, 0, 20, threads=1)
         whole, grown = told.memory()
@@ -67,7 +67,7 @@ def test_a_database_gives_back_the_nearest_texts(task: Task, name: str, tmp_path
             assert len(crowd.times) == 60
             assert max(crowd.times) <= crowd.seconds
     same = agreement(rows, exact_rows(task)[1], 10).mean()
-    is_exact = len(library.efforts[DOCUMENTS]) > 1 or name == "sqlite-vec"
+    is_exact = len(library.for_documents) > 1 or name == "sqlite-vec"
     assert same > (0.97 if is_exact else 0.6)
     # Half of 48 dimensions, four bits for each four of them.
     assert codes == ({"rows": 800, "code_bytes": 800 * 3} if name.startswith(SLIMDEX) else {})

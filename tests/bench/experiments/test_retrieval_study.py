@@ -14,7 +14,7 @@ from slimdex.bench.experiments.retrieval_study import (
     measure_peers,
     uncompressed,
 )
-from slimdex.bench.memory_cap import MemoryGroup
+from slimdex.bench.machine import MemoryGroup
 from slimdex.bench.reporting.choices import of_task
 from slimdex.bench.reporting.tables import peers_in_memory
 from slimdex.bench.rows import ResultsFile
