@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from statistics import fmean
-from typing import Any
 
 from slimdex.indexes.options import CANDIDATES
 
@@ -13,17 +11,8 @@ from ..rows import Row
 from .table import grouped
 
 SLIMDEX = "slimdex"
-CODES_ONLY = "codes only"
-RESCORED = "rescored"
 FASTEST_AT = 0.99
 """Agreement with exact search at which approximate indexes are compared."""
-LOWER = (0.98, 0.95)
-"""Agreements at which they are compared too, since not all reach the first one."""
-METHODS = (
-    *(SLIMDEX, UNCOMPRESSED, "float16", "int8", "int4", "PQ", "OPQ+PQ"),
-    *("RaBitQ", "PCA", "truncate", "random projection"),
-)
-"""Methods that are compared by quality and memory."""
 
 
 def by_size(rows: Iterable[Row]) -> list[Row]:
@@ -80,11 +69,6 @@ def is_default(row: Row) -> bool:
     return row["method"] == SLIMDEX and not row["effort"] and bool(row.get("code_bytes"))
 
 
-def stage(row: Row) -> str:
-    """Describe whether answers have the order of the codes or of better vectors."""
-    return RESCORED if row["effort"] else CODES_ONLY
-
-
 def label(row: Row) -> str:
     """Describe a row's method in a few words.
 
@@ -114,32 +98,6 @@ def front(
         if not found or row[quality] > found[-1][quality]:
             found.append(row)
     return found
-
-
-def mean_by_method(rows: Sequence[Row], model: str) -> list[Row]:
-    """Rows of one model averaged over its sets.
-
-    Only methods measured on all of them are included, distinguished by name, size, kind, k and
-    effort; candidates that depend on the size of a set are left out.
-    """
-    own = [row for row in rows if row["model"] == model]
-    sets = {row["set"] for row in own}
-    groups: dict[Any, list[Row]] = {}
-    for row in own:
-        if "error" not in row and row.get("compression"):
-            key = [row.get(n) for n in ("method", "k", "beta", "gamma", "kind", "effort")]
-            groups.setdefault(tuple(key), []).append(row)
-    return [
-        members[0] | {"ndcg@10_delta": fmean(row["ndcg@10_delta"] for row in members)}
-        for members in groups.values()
-        if {row["set"] for row in members} == sets
-    ]
-
-
-def lines_of(means: Sequence[Row]) -> list[Row]:
-    """Rows of each method's line, rescored or by codes alone: those that no smaller one beats."""
-    staged = [row | {"stage": stage(row)} for row in means]
-    return [row for line in grouped(staged, "method", "stage").values() for row in front(line)]
 
 
 def fastest_at(rows: Sequence[Row], least: float = FASTEST_AT, by: str = "p50_ms_one") -> list[Row]:
