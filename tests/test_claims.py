@@ -6,8 +6,8 @@ from collections import Counter
 from statistics import fmean
 from typing import Any
 
-from slimdex.bench.reporting.retrieval_tables import default_row, of_task, tasks
-from slimdex.bench.reporting.study_tables import of_default_encoder
+from slimdex.bench.reporting.choices import default_row, of_task, tasks
+from slimdex.bench.reporting.tables import of_default_encoder
 from slimdex.bench.rows import FOLDER, Row, read_rows
 from slimdex.indexes.options import CANDIDATES, REDUCERS
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import click
 
@@ -18,6 +18,9 @@ from slimdex.retrieval.cli.options import DEFAULT_INDEX, Labels
 from slimdex.system.suggestions import did_you_mean
 
 from .options import CACHE, MEASURED, Models, Out, Quick, SetOptions, chosen
+
+if TYPE_CHECKING:
+    from .runner import Job
 
 NAMES = (
     *("settings", "index", "running", "encode", "retrieval", "search", "peers", "report"),
@@ -80,7 +83,7 @@ def settings(
         read_run,
         summary,
         verdict,
-        write_page,
+        write_settings_page,
     )
 
     if (queries is None) != (qrels is None):
@@ -101,7 +104,7 @@ def settings(
         subject = own_index(path, queries, qrels)
     with console.progress(), subject as opened:
         measured = measure_settings(opened, sample)
-    write_page(out, measured, about, before)
+    write_settings_page(out, measured, about, before)
 
     def show() -> None:
         for line in verdict(measured):
@@ -124,13 +127,10 @@ def retrieval(options: SetOptions) -> None:
     from .experiments.retrieval_study import measure_grid
     from .runner import run
 
-    run(
-        "retrieval",
-        lambda job: measure_grid(job.task, job.results, job.about, quick=options.quick),
-        options,
-        (),
-        {"seed": 0},
-    )
+    def measure(job: Job) -> None:
+        measure_grid(job.task, job.results, job.about, quick=options.quick)
+
+    run("retrieval", measure, options)
 
 
 def search(
@@ -141,31 +141,26 @@ def search(
     Other stores require the extra `peers`.
     """
     from .engines.engine import DOCUMENTS
-    from .engines.registry import missing, names_of, packages_of
+    from .engines.registry import packages_of
     from .experiments.search_study import QUERIES, QUICK_ROUNDS, ROUNDS, measure_search
-    from .runner import run
+    from .runner import installed, run
 
-    names = chosen("--only", only, names_of(DOCUMENTS))
-    absent = missing(names)
-    names = [name for name in names if name not in absent]
-    run(
-        "search",
-        lambda job: measure_search(
+    names = installed("--only", only, DOCUMENTS)
+    rounds = QUICK_ROUNDS if options.quick else ROUNDS
+
+    def measure(job: Job) -> list[str]:
+        return measure_search(
             job.task,
             job.open_encoder,
             names,
             job.results,
             job.about,
             folder=CACHE,
-            rounds=QUICK_ROUNDS if options.quick else ROUNDS,
-        ),
-        options,
-        sorted({"duckdb", "openvino", *packages_of(names)}),
-        {},
-        queries=QUERIES,
-        absent=[*absent],
-        timed=True,
-    )
+            rounds=rounds,
+        )
+
+    packages = sorted({"duckdb", "openvino", *packages_of(names)})
+    run("search", measure, options, packages, queries=QUERIES, timed=True)
 
 
 def peers(
@@ -178,20 +173,18 @@ def peers(
 ) -> None:
     """Measure slimdex and vector databases and libraries in turns; requires the extra `peers`."""
     from .engines.engine import VECTORS
-    from .engines.registry import missing, names_of, packages_of
+    from .engines.registry import packages_of
     from .experiments.retrieval_study import QUERIES, contenders, measure_peers
-    from .runner import Job, possible_cap, run
+    from .runner import installed, possible_cap, run
 
-    names = chosen("--only", only, names_of(VECTORS))
+    names = installed("--only", only, VECTORS)
     cap = possible_cap(memory_cap)
 
     def measure(job: Job) -> list[str]:
         methods = contenders(job.task.vectors.dim, len(job.task.vectors), names)
         return measure_peers(job.task, methods, job.results, job.about, cap)
 
-    absent = [*missing(names)]
-    packages = packages_of(names)
-    run("peers", measure, options, packages, {"seed": 0}, queries=QUERIES, absent=absent)
+    run("peers", measure, options, packages_of(names), queries=QUERIES)
 
 
 def running(
@@ -211,15 +204,12 @@ def running(
     from tempfile import TemporaryDirectory
 
     from .engines.engine import CHANGES
-    from .engines.registry import missing, names_of, packages_of
+    from .engines.registry import packages_of
     from .experiments import running_study as study
-    from .runner import note_absent, run_alone
+    from .runner import installed, run_alone
 
     parts = chosen("--only", only, ["start", "processes", "serve"])
-    stores = names_of(CHANGES)
-    absent = missing(stores)
-    note_absent([*absent])
-    stores = [name for name in stores if name not in absent]
+    stores = installed("", "", CHANGES)
     packages = ["duckdb", "openvino", "fastapi", "uvicorn", "sentence-transformers"]
     packages += packages_of(stores)
     extent = study.QUICK if quick else study.Extent()
@@ -249,19 +239,15 @@ def encode(
 
     from .engines.encoders import missing_contenders
     from .experiments.encoding_study import LIBRARIES, Texts, measure_encoders
-    from .machine import provenance
-    from .rows import ResultsFile
-    from .runner import measure_and_tell
+    from .runner import run_alone
 
     texts = Texts.read(data)
-    about = provenance(LIBRARIES)
     for model in models.split(","):
         full_name, place = model_place(model)
         for contender, reason in missing_contenders(full_name).items():
             console.note(f"{contender} is missing: {reason}")
-        results = ResultsFile(out / f"encode-{Path(full_name).name}.jsonl")
-        measure = partial(measure_encoders, full_name, place, texts, results, about)
-        measure_and_tell("encode", results, measure)
+        measure = partial(measure_encoders, full_name, place, texts)
+        run_alone("encode", out / f"encode-{Path(full_name).name}.jsonl", LIBRARIES, measure)
 
 
 def index(
@@ -283,14 +269,14 @@ def index(
     from slimdex.retrieval.sources.source import read_pairs
     from slimdex.system.atomic_files import index_name
 
-    from .experiments.index_study import Asked, measure_index
+    from .experiments.index_study import measure_index
     from .runner import run_alone
 
     numbers = [parsed_candidates(word) for word in candidates.split(",")]
     if bad := [number for number in numbers if number is not None and number < 1]:
         raise InputError(f"candidates={bad[0]}; expected 1 or more")
     texts = None if queries is None else [text for _, text in read_pairs(str(queries))]
-    measure = partial(measure_index, path, Asked(numbers, where or (), texts))
+    measure = partial(measure_index, path, candidates=numbers, conditions=where or (), texts=texts)
     run_alone("index", out / f"index-{index_name(path)}.jsonl", ["duckdb", "openvino"], measure)
 
 
@@ -300,36 +286,27 @@ def hybrid(
     options: SetOptions,
 ) -> None:
     """Measure hybrid search: quality of each fusion and of what tune chooses; memory, time."""
-    from .experiments.hybrid_study import measure_hybrid
+    from .experiments.fusion_study import measure_hybrid
     from .runner import run
 
-    run(
-        "hybrid",
-        lambda job: measure_hybrid(
-            job.task, job.encoder, CACHE, job.results, job.about, names=names
-        ),
-        options,
-        ["tantivy", "faiss-cpu", "numpy"],
-        {"seed": 0},
-    )
+    def measure(job: Job) -> None:
+        measure_hybrid(job.task, job.encoder, CACHE, job.results, job.about, names=names)
+
+    run("hybrid", measure, options, ["tantivy"])
 
 
 def weight(*, options: SetOptions) -> None:
     """Compare constant weights of BM25 on sets left out of their choice, and values of gamma."""
     from slimdex.retrieval.cli import console
 
-    from .experiments.weight_study import measured, weight_rows
+    from .experiments.fusion_study import weighed, weight_rows
     from .runner import jobs, tell
 
-    every = []
-    each = []
-    for job in jobs("weight", options, ["tantivy", "numpy"], {"seed": 0}, queries=1000):
-        every.append(job)
-        with console.progress():
-            each.append(measured(job.task))
+    every = [*jobs("weight", options, ["tantivy"], queries=1000)]
+    with console.progress():
+        each = [weighed(job.task) for job in every]
     for job, rows in zip(every, weight_rows(each), strict=True):
         job.results.replace([row | job.about for row in rows])
-    for job in every:
         tell(job.results, "weight")
 
 

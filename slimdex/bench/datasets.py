@@ -1,4 +1,7 @@
-"""Data sets: documents, queries and labels, and their vectors, kept on disk by their contents."""
+"""Data sets: documents, queries and labels, and their vectors, kept on disk by their contents.
+
+None of slimdex's defaults was chosen on NFCorpus, FiQA2018, SCIDOCS or TRECCOVID, sets of BEIR.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Self, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 
@@ -21,11 +24,11 @@ from slimdex.retrieval.encoders.base import Encoder, encode_queries, is_address
 from slimdex.retrieval.encoders.opening import open_encoder
 from slimdex.retrieval.quality.labels import Qrels, read_qrels
 from slimdex.retrieval.sources.source import open_source, read_pairs
+from slimdex.system.extras import install_command
 from slimdex.system.locks import FileLock
 from slimdex.system.progress import progress
 
 from .identifiers import identifier_questions
-from .public_sets import public_set
 
 if TYPE_CHECKING:
     from slimdex.retrieval.encoders.transformer import TransformerEncoder
@@ -34,6 +37,8 @@ if TYPE_CHECKING:
     LocalEncoder = TransformerEncoder | StaticEncoder
     """An encoder whose speed and precision experiments can state."""
 
+SPLIT, SUBSET = "test", "default"
+"""mteb's names for the part of BEIR's sets that has labels."""
 DOCSTRINGS = "docstrings"
 """Set available everywhere: first paragraphs of Python's docstrings are queries for the rest."""
 IDENTIFIERS = "-identifiers"
@@ -142,13 +147,53 @@ def load_dataset(name: str, data: Path | None) -> Dataset:
         return _docstrings()
     folder = (data or Path()) / name
     if data is None and not folder.is_dir():
-        return Dataset.of(*public_set(name))
+        return public_set(name)
     if not folder.is_dir():
         raise InputError(f"{folder}: no such folder; expected a set in BEIR's layout")
     source = open_source(str(folder))
     documents = [document for batch in source.batches() for document in batch]
     queries = read_pairs(str(folder / "queries.jsonl"))
     return Dataset.of(folder.name, documents, queries, read_qrels(folder / "qrels" / "test.tsv"))
+
+
+def public_set(name: str) -> Dataset:
+    """Load a public set from the hub or its cache.
+
+    Raises `InputError` if mteb or the network is missing, or the name is not a retrieval task.
+    """
+    try:
+        import mteb
+    except ModuleNotFoundError as error:
+        raise InputError(f"{name}: a public set needs mteb; {install_command('mteb')}") from error
+    try:
+        task: Any = mteb.get_task(name)
+    except KeyError as error:
+        raise InputError(
+            f"{name}: no task of mteb; expected one such as NFCorpus, FiQA2018, SCIDOCS, "
+            "TRECCOVID, or --data with a folder in BEIR's layout"
+        ) from error
+    return set_of_task(task)
+
+
+def set_of_task(task: Any) -> Dataset:
+    """Load the test split of a retrieval task of mteb."""
+    name = task.metadata.name
+    if not hasattr(task, "ignore_identical_ids") or task.metadata.is_multilingual:
+        raise InputError(f"{name}: {task.metadata.type} in mteb; expected retrieval in a language")
+    try:
+        task.load_data()
+    except (OSError, ValueError, RuntimeError) as error:
+        reason = " ".join(str(error).split())
+        raise InputError(
+            f"{name}: mteb can't load it ({reason}); expected a network, or its folder in BEIR's "
+            "layout in --data"
+        ) from error
+    data = task.dataset[SUBSET][SPLIT]
+    documents = [
+        Document(row["id"], row["text"], title=row.get("title") or "") for row in data["corpus"]
+    ]
+    queries = [(row["id"], row["text"]) for row in data["queries"]]
+    return Dataset.of(name, documents, queries, data["relevant_docs"])
 
 
 def names_of(sets: str, data: Path | None) -> list[str]:
@@ -245,3 +290,35 @@ def content_key(encoder: Encoder, texts: Sequence[str], *, queries: bool = False
         data = text.encode()
         digest.update(len(data).to_bytes(8, "little") + data)
     return digest.hexdigest()[:32]
+
+
+@dataclass(frozen=True)
+class Task:
+    """A dataset encoded by a model."""
+
+    dataset: Dataset
+    model: str
+    vectors: VectorFile
+    queries: VectorFile
+
+    @classmethod
+    def encoded(cls, dataset: Dataset, encoder: LocalEncoder, cache: Path) -> Task:
+        """Encode texts that are not in the cache yet."""
+        model = Path(encoder.spec()["model"]).name
+        if encoder.precision != "fp32":
+            model += f" ({encoder.precision})"
+        vectors = encoded(encoder, dataset.texts, cache, "encoding documents")
+        asked = dataset.query_texts
+        queries = encoded(encoder, asked, cache, "encoding queries", queries=True)
+        return cls(dataset, model, vectors, queries)
+
+    def facts(self) -> dict[str, Any]:
+        """Columns of every row of this task, with the name of its vectors."""
+        return {
+            "set": self.dataset.name,
+            "model": self.model,
+            "dim": self.vectors.dim,
+            "documents": len(self.vectors),
+            "queries": len(self.queries),
+            "vectors": self.vectors.path.stem,
+        }

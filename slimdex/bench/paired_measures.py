@@ -22,6 +22,8 @@ from .datasets import Dataset
 RESAMPLES = 1000
 CONFIDENCE = 0.95
 AGREEMENT = "agreement@10"
+PerQuery = NDArray[np.float64]
+"""A measure of each query (q,)."""
 
 
 class Judge:
@@ -38,23 +40,15 @@ class Judge:
     def columns(self, scores: Matrix, rows: Rows) -> dict[str, Any]:
         """Compute measures; for those by labels also the difference in points and its interval."""
         scores, rows = self._without_own(scores, rows)
-        found = self._per_query(scores, rows)
-        agreed = agreement(rows, self._exact_rows, 10)
-        differences = {name: 100 * (found[name] - self._exact[name]) for name in found}
-        low, high = interval(np.stack([*differences.values(), agreed]))
-        out: dict[str, Any] = {}
-        for i, (name, values) in enumerate(found.items()):
-            out[name] = float(100 * values.mean())
-            out[f"{name}_delta"] = float(differences[name].mean())
-            out[f"{name}_low"], out[f"{name}_high"] = float(low[i]), float(high[i])
-        out[AGREEMENT] = float(agreed.mean())
-        out[f"{AGREEMENT}_low"], out[f"{AGREEMENT}_high"] = float(low[-1]), float(high[-1])
-        return out
+        row = dict[str, Any]()
+        for name, values in self._per_query(scores, rows).items():
+            row |= compared(name, 100 * values, 100 * self._exact[name])
+        return row | with_interval(AGREEMENT, agreement(rows, self._exact_rows, 10))
 
     def _without_own(self, scores: Matrix, rows: Rows) -> tuple[Matrix, Rows]:
         return drop_rows(scores, rows, self._dataset.own_rows[:, None])
 
-    def _per_query(self, scores: Matrix, rows: Rows) -> dict[str, NDArray[np.float64]]:
+    def _per_query(self, scores: Matrix, rows: Rows) -> dict[str, PerQuery]:
         data = self._dataset
         return per_query(scores, rows, data.query_ids, data.ids, data.qrels)
 
@@ -64,25 +58,42 @@ def depth_for(dataset: Dataset, depth: int = DEPTH) -> int:
     return min(depth + bool((dataset.own_rows >= 0).any()), len(dataset.ids))
 
 
-def interval(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Lower and upper ends (m,) of the mean of each row of values (m, queries).
+def compared(name: str, values: PerQuery, base: PerQuery) -> dict[str, float]:
+    """Mean of values of queries (q,), its difference from a base, and that one's interval.
 
-    For a single query both are its value.
-
-    >>> low, high = interval(np.array([[1.0, 1.0, 1.0], [0.0, 3.0, 6.0]]))
-    >>> low.tolist(), high.tolist()
-    ([1.0, 0.0], [1.0, 6.0])
+    >>> compared("ndcg@10", np.array([3.0, 5.0]), np.array([2.0, 4.0]))
+    {'ndcg@10': 4.0, 'ndcg@10_delta': 1.0, 'ndcg@10_low': 1.0, 'ndcg@10_high': 1.0}
     """
-    if values.shape[-1] < 2:
-        return values.mean(axis=-1), values.mean(axis=-1)
-    found = bootstrap(
+    delta = with_interval(f"{name}_delta", values - base)
+    ends = {f"{name}_{end}": delta[f"{name}_delta_{end}"] for end in ("low", "high")}
+    return {name: float(values.mean()), f"{name}_delta": delta[f"{name}_delta"], **ends}
+
+
+def with_interval(name: str, values: PerQuery) -> dict[str, float]:
+    """Mean of values of queries (q,), and its 95% interval.
+
+    >>> with_interval("recall@10", np.array([0.5, 0.5]))
+    {'recall@10': 0.5, 'recall@10_low': 0.5, 'recall@10_high': 0.5}
+    """
+    low, high = interval(values)
+    return {name: float(values.mean()), f"{name}_low": low, f"{name}_high": high}
+
+
+def interval(values: PerQuery) -> tuple[float, float]:
+    """Lower and upper end of the mean of values (q,); for a single query both are its value.
+
+    >>> interval(np.array([0.0, 3.0, 6.0]))
+    (0.0, 6.0)
+    """
+    if len(values) < 2:
+        return float(values.mean()), float(values.mean())
+    ends = bootstrap(
         (values,),
         np.mean,
-        axis=-1,
         n_resamples=RESAMPLES,
         batch=50,
         confidence_level=CONFIDENCE,
         method="percentile",
         rng=np.random.default_rng(0),
     ).confidence_interval
-    return found.low, found.high
+    return float(ends.low), float(ends.high)

@@ -13,11 +13,14 @@ from slimdex.retrieval.cli import console
 from slimdex.retrieval.encoders.opening import is_static
 from slimdex.system.extras import install_command
 
-from .datasets import Dataset, load_dataset, names_of, open_local
-from .experiments.retrieval_study import Task, results_file
-from .machine import provenance
-from .memory_cap import MemoryGroup
-from .options import CACHE, SetOptions
+from .datasets import Task, load_dataset, names_of, open_local
+from .engines.engine import Ability
+from .engines.registry import missing
+from .engines.registry import names_of as names_of_libraries
+from .experiments.retrieval_study import results_file
+from .machine import MemoryGroup, provenance
+from .options import CACHE, SetOptions, chosen
+from .reporting.tables import tables_of
 from .rows import ResultsFile, Row
 
 if TYPE_CHECKING:
@@ -41,71 +44,56 @@ class Job:
     about: Row
 
 
-Measure = Callable[[Job], Sequence[str] | None]
-"""Appends the missing rows of a job, or replaces all; returns a line for each failure."""
-
-
-def run(
-    name: str,
-    measure: Measure,
-    options: SetOptions,
-    packages: Iterable[str],
-    more: Row,
-    *,
-    queries: int | None = None,
-    absent: Sequence[str] = (),
-    timed: bool = False,
-) -> None:
-    """Measure every set by every model; rows of an interrupted run are kept.
-
-    The other parameters are as for `jobs`.
-    """
-    for job in jobs(name, options, packages, more, queries=queries, absent=absent, timed=timed):
-        measure_and_tell(name, job.results, partial(measure, job))
-
-
 def jobs(
     name: str,
     options: SetOptions,
     packages: Iterable[str],
-    more: Row,
     *,
     queries: int | None = None,
-    absent: Sequence[str] = (),
     timed: bool = False,
 ) -> Iterator[Job]:
     """Yield every set, encoded by every model.
 
     Parameters
     ----------
-    name : of the experiment in `reporting.sections`, and start of its files' names.
+    name : of the experiment, and start of its files' names.
     packages : packages whose versions the rows have, in addition to `machine.LIBRARIES`.
-    more : further columns of every row.
     queries : maximum number of queries of a set; None: all.
-    absent : requested methods that need the extra `peers`.
     timed : whether encoding is timed, and therefore in the precision that users get.
     """
-    chosen = datasets(options, queries)
-    note_absent(absent)
-    about = provenance(packages) | more
+    models = options.models.split(",")
+    for model in models:  # all names are checked before hours of work on the first
+        is_static(model)
+    sets = [load_dataset(each, options.data) for each in names_of(options.sets, options.data)]
+    about = provenance(packages) | {"seed": 0}
     precision = options.precision or ("auto" if timed else "fp32")
     how = partial(open_local, pooling=options.pooling, max_length=options.max_length)
-    for model in options.models.split(","):
+    for model in models:
         encoder = how(model, precision=precision)
         again = partial(how, encoder.spec()["model"], precision=encoder.precision)
-        for dataset in chosen:
-            small = dataset.quick() if options.quick else dataset
+        for dataset in sets:
+            asking = dataset if queries is None else dataset.asking(queries)
             with console.progress():
-                task = Task.encoded(small, encoder, CACHE)
+                task = Task.encoded(asking.quick() if options.quick else asking, encoder, CACHE)
             yield Job(task, encoder, again, results_file(task, name, options.out), about)
 
 
-def datasets(options: SetOptions, queries: int | None) -> list[Dataset]:
-    """Load the sets; all names are checked before hours of work on the first."""
-    for model in options.models.split(","):
-        is_static(model)
-    found = [load_dataset(name, options.data) for name in names_of(options.sets, options.data)]
-    return found if queries is None else [dataset.asking(queries) for dataset in found]
+def run(
+    name: str,
+    measure: Callable[[Job], Sequence[str] | None],
+    options: SetOptions,
+    packages: Iterable[str] = (),
+    *,
+    queries: int | None = None,
+    timed: bool = False,
+) -> None:
+    """Measure every set by every model; rows of an interrupted run are kept.
+
+    `measure` appends the missing rows of a job, or replaces all, and returns a line for each
+    failure. The other parameters are as for `jobs`.
+    """
+    for job in jobs(name, options, packages, queries=queries, timed=timed):
+        _measure_and_tell(name, job.results, partial(measure, job))
 
 
 def run_alone(
@@ -116,11 +104,10 @@ def run_alone(
 ) -> None:
     """Measure without sets: `measure` is given the file of rows, and columns of every row."""
     results = ResultsFile(file)
-    about = provenance(packages)
-    measure_and_tell(experiment, results, lambda: measure(results, about))
+    _measure_and_tell(experiment, results, partial(measure, results, provenance(packages)))
 
 
-def measure_and_tell(
+def _measure_and_tell(
     experiment: str, results: ResultsFile, measure: Callable[[], Sequence[str] | None]
 ) -> None:
     """Measure with a progress bar; note failures, and print the rows' place and tables."""
@@ -133,8 +120,6 @@ def measure_and_tell(
 
 def tell(results: ResultsFile, experiment: str) -> None:
     """Print where the rows of an experiment are, and its tables as Markdown."""
-    from .reporting.sections import tables_of
-
     rows = list(results.rows.values())
     console.line(f"{len(rows)} rows in {results.path}")
     for table in tables_of(experiment, rows):
@@ -144,10 +129,13 @@ def tell(results: ResultsFile, experiment: str) -> None:
             console.line(line)
 
 
-def note_absent(names: Sequence[str]) -> None:
-    """Note that these need the extra `peers`."""
-    if names:
-        console.note(f"not installed: {', '.join(names)}; {install_command('peers')}")
+def installed(option: str, words: str, ability: Ability) -> list[str]:
+    """Parse names of libraries with an ability; notes those that are not installed."""
+    names = chosen(option, words, names_of_libraries(ability))
+    absent = missing(names)
+    if absent:
+        console.note(f"not installed: {', '.join(absent)}; {install_command('peers')}")
+    return [name for name in names if name not in absent]
 
 
 def possible_cap(megabytes: int | None) -> int | None:

@@ -9,9 +9,8 @@ from typing import Any, Self
 import numpy as np
 import pytest
 
-from slimdex.bench.datasets import Dataset, encoded
+from slimdex.bench.datasets import Dataset, Task, encoded
 from slimdex.bench.engines.measured import MeasuredEngine
-from slimdex.bench.experiments.retrieval_study import Task
 from slimdex.retrieval.documents import Document
 from tests.encoders import WordEncoder
 

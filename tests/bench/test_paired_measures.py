@@ -13,11 +13,11 @@ def test_pairing_sees_what_two_intervals_would_not() -> None:
     rng = np.random.default_rng(4)
     hard = rng.uniform(0, 1, 300)  # queries differ far more than methods do
     ours, theirs = hard + rng.normal(0.01, 0.02, 300), hard
-    low, high = interval((ours - theirs)[None])
-    assert 0 < low[0] < 0.01 < high[0] < 0.02
+    low, high = interval(ours - theirs)
+    assert 0 < low < 0.01 < high < 0.02
     t = ttest_rel(ours, theirs).confidence_interval()
-    assert low[0] == pytest.approx(t.low, abs=5e-4)
-    assert high[0] == pytest.approx(t.high, abs=5e-4)
+    assert low == pytest.approx(t.low, abs=5e-4)
+    assert high == pytest.approx(t.high, abs=5e-4)
 
 
 def test_columns_worked_by_hand() -> None:

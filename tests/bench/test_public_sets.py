@@ -11,8 +11,7 @@ import pytest
 from mteb.abstasks import AbsTaskRetrieval
 from mteb.abstasks.task_metadata import TaskMetadata
 
-from slimdex.bench.datasets import Dataset, load_dataset
-from slimdex.bench.public_sets import set_of_task
+from slimdex.bench.datasets import load_dataset, set_of_task
 from slimdex.errors import InputError
 
 CONFIGS = """---
@@ -66,7 +65,7 @@ def task_of(folder: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 def test_a_task_of_mteb_is_the_set_in_its_folder(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    by_name = Dataset.of(*set_of_task(task_of(folder, tmp_path / "cache", monkeypatch)))
+    by_name = set_of_task(task_of(folder, tmp_path / "cache", monkeypatch))
     local = load_dataset("weather", folder.parent)
     assert by_name.name == "Weather"
     for found in (by_name, local):

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from slimdex.bench.machine import provenance
-from slimdex.bench.reporting.sections import EXPERIMENTS
+from slimdex.bench.reporting.tables import EXPERIMENTS
 from slimdex.bench.rows import COLUMNS, FOLDER, ResultsFile, check_row, column_of, read_rows
 from slimdex.errors import InputError
 

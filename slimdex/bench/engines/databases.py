@@ -21,7 +21,11 @@ from slimdex.retrieval.encoders.base import encode_queries
 from slimdex.system.atomic_files import size
 
 from .engine import (
+    CANDIDATE_EFFORTS,
     CHANGES,
+    GRAPH_EFFORTS,
+    LIST_EFFORTS,
+    USUAL,
     VECTORS,
     Answer,
     Batch,
@@ -41,6 +45,7 @@ BUSY_MS = 5000
 class Database(Engine):
     """Base of databases: each says how it opens a place, adds documents and finds them."""
 
+    in_files = True
     place: Place
 
     def open(self, place: Place) -> None:
@@ -97,6 +102,10 @@ class Chroma(Database):
     """Chroma's embedded client; effort is ef_search."""
 
     library = "chromadb"
+    packages = ("chromadb",)
+    for_vectors = GRAPH_EFFORTS
+    for_documents = (100, 200, 400, 800)
+    for_changes = USUAL
 
     def open(self, place: Place) -> None:
         self.place = place
@@ -141,6 +150,10 @@ class LanceDb(Database):
     """LanceDB, HNSW over 8-bit rows in inverted lists; effort is ef, with 2k rows rescored."""
 
     library = "lancedb"
+    packages = ("lancedb", "pyarrow")
+    for_vectors = GRAPH_EFFORTS
+    for_documents = (*USUAL, *GRAPH_EFFORTS[1:])
+    for_changes = USUAL
 
     def open(self, place: Place) -> None:
         self.place = place
@@ -196,6 +209,9 @@ class LanceDbLists(LanceDb):
     The number of lists and the size of codes are LanceDB's defaults.
     """
 
+    for_vectors = LIST_EFFORTS
+    for_documents = for_changes = ()
+
     def _index_config(self) -> Any:
         from lancedb.index import IvfPq
 
@@ -214,6 +230,10 @@ class QdrantEdge(Database):
     """
 
     library = "qdrant_edge"
+    packages = ("qdrant-edge-py",)
+    for_vectors = GRAPH_EFFORTS
+    for_documents = (*USUAL, *GRAPH_EFFORTS[1:])
+    processes = False
     small = False
 
     def open(self, place: Place) -> None:
@@ -274,6 +294,7 @@ class QdrantEdge(Database):
 class QdrantEdgeSmall(QdrantEdge):
     """Qdrant in its small mode."""
 
+    for_documents = ()
     small = True
 
 
@@ -283,6 +304,8 @@ class SqliteVec(Database):
     Changes have a write-ahead log, and FTS5 indexes their words.
     """
 
+    packages = ("sqlite-vec", "apsw")
+    for_vectors = for_documents = USUAL
     library = "apsw"  # many Pythons are built with an sqlite3 that loads no extensions
     COLUMNS = "embedding float[{dim}] distance_metric=cosine"
     INSERT = "INSERT INTO vectors(rowid, embedding) VALUES (?, ?)"
@@ -349,9 +372,18 @@ class SqliteVec(Database):
         return {id for (id,) in self._connection.execute("SELECT id FROM documents")}
 
 
+class Sqlite(SqliteVec):
+    """The same, beside others' changes."""
+
+    for_vectors = for_documents = ()
+    for_changes = USUAL
+
+
 class SqliteVecBits(SqliteVec):
     """A scan of sqlite-vec's bits, the signs of rows; effort is the number of rescored rows."""
 
+    for_vectors = CANDIDATE_EFFORTS
+    for_documents = ()
     COLUMNS = f"{SqliteVec.COLUMNS}, signs bit[{{dim}}]"
     INSERT = "INSERT INTO vectors(rowid, embedding, signs) VALUES (?1, ?2, vec_quantize_binary(?2))"
 
@@ -374,6 +406,9 @@ class Leann(Database):
     """
 
     library = "leann"
+    packages = ("leann",)
+    for_documents = USUAL
+    callers = False
 
     def write(self, documents: Documents, place: Place) -> None:
         assert place.encoder is not None

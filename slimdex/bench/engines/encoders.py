@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -24,15 +22,12 @@ from slimdex.indexes.arrays import Matrix
 from slimdex.retrieval.encoders.model_folder import read_folder
 from slimdex.retrieval.encoders.opening import is_static
 from slimdex.retrieval.encoders.tokens import DEFAULT_LENGTH, Tokenizer
-from slimdex.system.extras import extra_of, install_command
+from slimdex.system.extras import install_command
 
 from ..datasets import open_local
 
-PEERS = "peers"
-"""Extra with the packages of other encoders."""
 BATCH = 32
 """Texts in a batch, as in sentence-transformers."""
-MODEL = "model.onnx"
 ST = ("sentence_transformers",)
 ONNX = ("onnxruntime", "onnx")
 INPUTS = ("input_ids", "attention_mask")
@@ -77,15 +72,19 @@ class OnnxRuntime:
 
         folder = Path(model)
         with TemporaryDirectory() as made:
-            path = exported(folder, Path(made))
+            path = Path(made) / "model.onnx"
+            export(folder, path)
             if int8:
                 from onnxruntime.quantization import quantize_dynamic
 
                 quantize_dynamic(path, path.with_name("int8.onnx"))
                 path = path.with_name("int8.onnx")
             self._session: Any = onnxruntime.InferenceSession(path)
-        found = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
-        self._tokenizer = Tokenizer(found, pad_id=0, max_length=longest_text(folder))
+        tokenizer = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
+        config = json.loads((folder / "config.json").read_text())
+        longest = read_folder(folder, pooling_given=True).max_length or DEFAULT_LENGTH
+        length = min(longest, config["max_position_embeddings"])
+        self._tokenizer = Tokenizer(tokenizer, pad_id=0, max_length=length)
 
     def encode(self, texts: Sequence[str]) -> Matrix:
         """Encode batches of similar length."""
@@ -107,27 +106,10 @@ class OnnxRuntime:
         return means
 
 
-def longest_text(folder: Path) -> int:
-    """Maximum length of a text in tokens: the folder's or the default, within the model's."""
-    positions: int = _config(folder)["max_position_embeddings"]
-    return min(read_folder(folder, pooling_given=True).max_length or DEFAULT_LENGTH, positions)
-
-
-def _config(folder: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((folder / "config.json").read_text())
-    return found
-
-
-def exported(folder: Path, out: Path) -> Path:
-    """Write the network of hidden states in ONNX, with settings and tokenizer; return the file."""
+def export(folder: Path, out: Path) -> None:
+    """Write the network of hidden states of a model's folder to a file in ONNX."""
     import torch
     from transformers import AutoModel
-
-    for file in folder.glob("*.json"):
-        shutil.copy(file, out)
-    settings = out / "tokenizer_config.json"
-    about = json.loads(settings.read_text()) | {"model_max_length": longest_text(folder)}
-    settings.write_text(json.dumps(about))
 
     class States(torch.nn.Module):
         def __init__(self) -> None:
@@ -135,8 +117,8 @@ def exported(folder: Path, out: Path) -> Path:
             self.network = AutoModel.from_pretrained(folder, attn_implementation="eager").eval()
 
         def forward(self, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-            found: torch.Tensor = self.network(ids, attention_mask=mask).last_hidden_state
-            return found
+            states: torch.Tensor = self.network(ids, attention_mask=mask).last_hidden_state
+            return states
 
     example = (torch.full((2, 5), 1), torch.tensor([[1] * 5, [1, 1, 1, 1, 0]]))
     with warnings.catch_warnings(), torch.inference_mode():
@@ -144,47 +126,34 @@ def exported(folder: Path, out: Path) -> Path:
         torch.onnx.export(
             States(),
             example,
-            str(out / MODEL),
+            str(out),
             input_names=list(INPUTS),
             output_names=[OUTPUT],
             dynamic_axes={name: {0: "batch", 1: "length"} for name in (*INPUTS, OUTPUT)},
             opset_version=OPSET,
             dynamo=False,
         )
-    return out / MODEL
 
 
-@dataclass(frozen=True)
-class Entrant:
-    """An encoder by name; `make` is given the model's folder.
-
-    Attributes
-    ----------
-    packages : required packages.
-    """
-
-    name: str
-    make: Callable[[str], Encodes]
-    packages: tuple[str, ...] = ()
+Make = Callable[[str], Encodes]
+"""Makes an encoder of a model's folder."""
 
 
-def _slimdex(model: str, precision: str) -> Encodes:
-    """Load the encoder as a new collection does."""
-    return open_local(model, precision=precision)
+def _slimdex(precision: str) -> tuple[Make, tuple[str, ...]]:
+    return partial(open_local, precision=precision), ()
 
 
-CONTENDERS = (
-    Entrant("slimdex auto", partial(_slimdex, precision="auto")),
-    Entrant("slimdex fp32", partial(_slimdex, precision="fp32")),
-    Entrant("slimdex bf16", partial(_slimdex, precision="bf16")),
-    Entrant("slimdex int8", partial(_slimdex, precision="int8")),
-    Entrant("sentence-transformers", partial(_SentenceTransformers, precision=""), ST),
-    Entrant("sentence-transformers bf16", partial(_SentenceTransformers, precision="bfloat16"), ST),
-    Entrant("ONNX Runtime", OnnxRuntime, ONNX),
-    Entrant("ONNX Runtime int8", partial(OnnxRuntime, int8=True), ONNX),
-)
-"""Contenders, first slimdex by default; notes name those that are not installed."""
-
+CONTENDERS: dict[str, tuple[Make, tuple[str, ...]]] = {
+    "slimdex auto": _slimdex("auto"),
+    "slimdex fp32": _slimdex("fp32"),
+    "slimdex bf16": _slimdex("bf16"),
+    "slimdex int8": _slimdex("int8"),
+    "sentence-transformers": (partial(_SentenceTransformers, precision=""), ST),
+    "sentence-transformers bf16": (partial(_SentenceTransformers, precision="bfloat16"), ST),
+    "ONNX Runtime": (OnnxRuntime, ONNX),
+    "ONNX Runtime int8": (partial(OnnxRuntime, int8=True), ONNX),
+}
+"""Encoders with the packages that they require, first slimdex by default."""
 FOR_WORD_VECTORS = ("slimdex auto", "sentence-transformers")
 """Contenders that also take word vectors; the others run transformers only."""
 
@@ -193,19 +162,10 @@ def missing_contenders(model: str) -> dict[str, str]:
     """Map contenders that can't take part to the reason."""
     missing = {}
     has_word_vectors = is_static(model)
-    for contender in CONTENDERS:
-        absent = [package for package in contender.packages if not _installed(package)]
+    for name, (_, packages) in CONTENDERS.items():
+        absent = [package for package in packages if find_spec(package) is None]
         if absent:
-            missing[contender.name] = f"not installed: {', '.join(absent)}"
-            if all(extra_of(package) == PEERS for package in absent):
-                missing[contender.name] += f"; {install_command(PEERS)}"
-        elif has_word_vectors and contender.name not in FOR_WORD_VECTORS:
-            missing[contender.name] = "runs no word vectors"
+            missing[name] = f"not installed: {', '.join(absent)}; {install_command('peers')}"
+        elif has_word_vectors and name not in FOR_WORD_VECTORS:
+            missing[name] = "runs no word vectors"
     return missing
-
-
-def _installed(package: str) -> bool:
-    try:
-        return find_spec(package) is not None
-    except ModuleNotFoundError:  # a part of a package that is not there
-        return False

@@ -33,6 +33,14 @@ class Ability(Enum):
 VECTORS, DOCUMENTS, CHANGES = Ability
 
 
+CANDIDATE_EFFORTS = (50, 100, 200, 300, 400, 800, 1600, 3200)
+GRAPH_EFFORTS = (16, 32, 64, 96, 128, 192, 256, 512)
+LIST_EFFORTS = (8, 16, 32, 64, 128, 256, 512, 1024)
+"""Efforts to measure, equally many for each kind: candidates, of graphs and of lists."""
+USUAL = (0,)
+"""The library's own effort alone."""
+
+
 @dataclass(frozen=True)
 class Footprint:
     """Bytes as the structures report them; None if an engine can't tell.
@@ -51,15 +59,37 @@ class Footprint:
 class Engine:
     """Index over vectors; rows are numbered in their order, and nearer rows have higher scores.
 
-    `library` is the module to import; `row_bytes` the index's own size, if it has one.
+    Attributes
+    ----------
+    library : the module to import, when an object is made.
+    packages : required packages.
+    for_vectors, for_documents, for_changes : efforts to measure, in ascending order, by what the
+        library can do; 0 is its own. For documents, only the first one that finds enough.
+    in_files : whether the index is searched in files rather than in memory.
+    callers : whether several threads may search.
+    processes : whether several may have it open.
+    row_bytes : the index's own size, if it has one.
     """
 
-    library: str
+    library = ""
+    packages: tuple[str, ...] = ()
+    for_vectors: tuple[int, ...] = ()
+    for_documents: tuple[int, ...] = ()
+    for_changes: tuple[int, ...] = ()
+    in_files = False
+    callers = True
+    processes = True
     effort = 0
     row_bytes: float | None = None
 
     def __init__(self) -> None:
-        self._library: Any = import_module(self.library)
+        self._library: Any = import_module(self.library) if self.library else None
+
+    @classmethod
+    def efforts(cls, ability: Ability) -> tuple[int, ...]:
+        """Efforts to measure; empty if the library can't do it."""
+        by_ability = (cls.for_vectors, cls.for_documents, cls.for_changes)
+        return dict(zip(Ability, by_ability, strict=True))[ability]
 
     def build(self, vectors: VectorFile, folder: Path) -> Seconds:
         """Index all vectors; files may be kept in `folder`."""

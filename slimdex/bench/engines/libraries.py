@@ -17,7 +17,7 @@ from slimdex.indexes.codes.kinds import from_factory
 from slimdex.indexes.vectors.vector_file import VectorFile
 from slimdex.system.spare import cores
 
-from .engine import Engine, Footprint
+from .engine import GRAPH_EFFORTS, LIST_EFFORTS, Engine, Footprint
 
 Results = tuple[Matrix, Rows]
 GRAPH_LINKS, GRAPH_EFFORT = 16, 200
@@ -28,12 +28,8 @@ LISTS_PER_ROOT = 2
 4 or more."""
 TRAINING_ROWS = 64
 """Rows for each list to train on, between FAISS's least and most."""
-ROUNDS = 10
-"""Iterations of k-means, as FAISS's lists have."""
 RESCORED = 200
 """Rows to score again by better codes, for ten results."""
-PART = 1 << 16
-"""Rows to compare with all centres at once."""
 
 
 def lists_for(rows: int) -> int:
@@ -56,6 +52,8 @@ class Hnswlib(Engine):
     """hnswlib, M=16, efConstruction=200; effort is ef."""
 
     library = "hnswlib"
+    packages = ("hnswlib",)
+    for_vectors = GRAPH_EFFORTS
 
     def _build(self, vectors: VectorFile, folder: Path) -> None:
         self._index = self._library.Index(space="ip", dim=vectors.dim)
@@ -71,26 +69,18 @@ class Hnswlib(Engine):
 
 
 class Usearch(Engine):
-    """usearch with the same graph; effort is expansion_search.
-
-    Parameters
-    ----------
-    dtype : of the rows.
-    mapped : save the index and search it in the mapped file.
-    """
+    """usearch with the same graph; effort is expansion_search."""
 
     library = "usearch.index"
-
-    def __init__(self, dtype: str, *, mapped: bool = False) -> None:
-        super().__init__()
-        self._dtype = dtype
-        self._mapped = mapped
+    packages = ("usearch",)
+    for_vectors = GRAPH_EFFORTS
+    dtype = "f32"
 
     def _build(self, vectors: VectorFile, folder: Path) -> None:
         self._index = self._library.Index(
             ndim=vectors.dim,
             metric="cos",
-            dtype=self._dtype,
+            dtype=self.dtype,
             connectivity=GRAPH_LINKS,
             expansion_add=GRAPH_EFFORT,
         )
@@ -98,12 +88,12 @@ class Usearch(Engine):
         for part, chunk in zip(batches(len(vectors)), vectors.scan(), strict=True):
             self._index.add(keys[part], normalize_rows(chunk))
         self.row_bytes = self._index.serialized_length / self.rows
-        if self._mapped:
+        if self.in_files:
             self._index.save(folder / "index")
             self._index = self._library.Index.restore(folder / "index", view=True)
 
     def footprint(self) -> Footprint:
-        if self._mapped:
+        if self.in_files:
             return Footprint(disk_row=self.row_bytes)
         return super().footprint()
 
@@ -114,10 +104,22 @@ class Usearch(Engine):
         return 1 - found.distances.reshape(shape), found.keys.reshape(shape).astype(np.int64)
 
 
-class Faiss(Engine):
+class UsearchInt8(Usearch):
+    """The same over rows of int8."""
+
+    dtype = "i8"
+
+
+class UsearchMapped(Usearch):
+    """The same, saved and searched in the mapped file."""
+
+    in_files = True
+
+
+class FaissGraph(Engine):
     """FAISS; effort is a parameter of its search.
 
-    Parameters
+    Attributes
     ----------
     factory : factory string, in which {lists} is a number for the rows, and {half} half of the
         dimensions.
@@ -125,15 +127,14 @@ class Faiss(Engine):
     """
 
     library = "faiss"
-
-    def __init__(self, factory: str, parameters: str) -> None:
-        super().__init__()
-        self._factory = factory
-        self._parameters = parameters
+    packages = ("faiss-cpu",)
+    for_vectors = GRAPH_EFFORTS
+    factory = f"HNSW{GRAPH_LINKS}"
+    parameters = "efSearch={}"
 
     def _build(self, vectors: VectorFile, folder: Path) -> None:
         lists = lists_for(len(vectors))
-        factory = self._factory.format(lists=lists, half=vectors.dim // 2)
+        factory = self.factory.format(lists=lists, half=vectors.dim // 2)
         self._index = FaissIndex(from_factory(factory), vectors.dim)
         self._index.train(sample(vectors, lists))
         for chunk in vectors.scan():
@@ -141,10 +142,24 @@ class Faiss(Engine):
         self.row_bytes = self._index.nbytes / self.rows
 
     def set_effort(self, effort: int) -> None:
-        self._index.set_parameters(self._parameters.format(effort))
+        self._index.set_parameters(self.parameters.format(effort))
 
     def search(self, queries: Matrix, k: int) -> Results:
         return self._index.search(normalize_rows(queries), k)
+
+
+class FaissPq(FaissGraph):
+    """FAISS's lists over product codes, whose candidates fp16 rows in memory score again."""
+
+    for_vectors = LIST_EFFORTS
+    factory = "IVF{lists},PQ{half}x4fs,Refine(SQfp16)"
+    parameters = f"nprobe={{}},k_factor_rf={RESCORED // 10}"
+
+
+class FaissRabitq(FaissPq):
+    """The same over RaBitQ's codes, which require rotated rows."""
+
+    factory = "RR,IVF{lists},RaBitQfs,Refine(SQfp16)"
 
 
 class RabitqGraph(Engine):
@@ -154,6 +169,8 @@ class RabitqGraph(Engine):
     """
 
     library = "rabitqlib"
+    packages = ("rabitqlib",)
+    for_vectors = GRAPH_EFFORTS
     LINKS = 32
     WIDTH = 64
 

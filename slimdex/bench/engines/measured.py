@@ -16,12 +16,10 @@ from slimdex.indexes.arrays import Matrix, Rows
 from slimdex.indexes.vectors.vector_file import VectorFile
 from slimdex.retrieval.encoders.base import Encoder, encode_queries
 
-from ..machine import Resident, limit_threads
-from ..memory_cap import join
-from .databases import Database
+from ..machine import Resident, join, limit_threads
 from .engine import DOCUMENTS, Answer, Documents, Footprint, Place, Query, Seconds
 from .processes import LONGEST_STEP, Subprocess
-from .registry import LIBRARIES, Method
+from .registry import Method, database
 
 ENGINE_WARM_UP, WARM_UP = 10, 5
 """Queries to warm up an engine, or a store."""
@@ -142,7 +140,7 @@ class MeasuredStore:
         self._place = Place(folder, self._encoder.dim, DOCUMENTS, self._encoder)
         encode_queries(self._encoder, queries[:WARM_UP])
         self._before = Resident.now()
-        self._store: Database = LIBRARIES[name].make()
+        self._store = database(name)
         self._is_open = False
         self._effort = 0
         self._alone = dict[int, list[Answer]]()

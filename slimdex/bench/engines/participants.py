@@ -13,9 +13,8 @@ import numpy as np
 
 from slimdex.indexes.arrays import Matrix
 
-from .databases import Database
 from .engine import CHANGES, Batch, Place, Query
-from .registry import LIBRARIES
+from .registry import database
 
 DIM = 384
 LIMIT = 10
@@ -75,7 +74,7 @@ class Participant:
     """A process that opens one folder after the other with a database."""
 
     def __init__(self, name: str) -> None:
-        self._database: Database = LIBRARIES[name].make()
+        self._database = database(name)
 
     def open(self, folder: Path) -> None:
         """Open a folder."""

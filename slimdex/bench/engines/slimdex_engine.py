@@ -23,7 +23,18 @@ from slimdex.retrieval.encoders.adapters import GivenEncoder
 from slimdex.retrieval.search.request import SearchRequest
 
 from .databases import Database
-from .engine import Answer, Batch, Documents, Engine, Footprint, Place, Query, Seconds
+from .engine import (
+    CANDIDATE_EFFORTS,
+    USUAL,
+    Answer,
+    Batch,
+    Documents,
+    Engine,
+    Footprint,
+    Place,
+    Query,
+    Seconds,
+)
 
 FOLDER = "documents.index"
 """Folder of a place's collection."""
@@ -32,30 +43,31 @@ OPQ_ROWS = 256 * 64
 
 
 class Slimdex(Database):
-    """A `Collection`; effort is the number of rescored candidates.
+    """A `Collection`, made as by `slimdex build`, which encodes the documents' passages.
 
-    With settings, it is made of given vectors, without words, as the other databases are; by
-    default as by `slimdex build`, which encodes the documents' passages.
+    Effort is the number of rescored candidates. With `settings`, it is made of given vectors,
+    without words, as the other databases are.
     """
 
-    def __init__(self, settings: Settings | None = None) -> None:
-        self._settings = settings
+    for_documents = for_changes = USUAL
+    in_files = False
+    settings: Settings | None = None
 
     def open(self, place: Place) -> None:
         path = place.folder / FOLDER
         encoder = place.encoder or GivenEncoder(place.dim)
         if path.exists():
             self._collection = Collection.open(path, encoder)
-        elif self._settings is None:
+        elif self.settings is None:
             self._collection = Collection.create(path, encoder)
         else:
             self._collection = Collection.create(
-                path, encoder, self._settings, passages="off", lexical=False
+                path, encoder, self.settings, passages="off", lexical=False
             )
 
     def write(self, documents: Documents, place: Place) -> None:
         self.open(place)
-        vectors = None if self._settings is None else documents.vectors.map()
+        vectors = None if self.settings is None else documents.vectors.map()
         made = map(Document, documents.ids or (), documents.texts or ())
         self._collection.add(made, vectors=vectors)
         self.close()
@@ -88,6 +100,14 @@ class Slimdex(Database):
     def codes(self) -> dict[str, int]:
         codes = self._collection.index.snapshot.index.index
         return {"rows": len(codes), "code_bytes": round(codes.row_nbytes * len(codes))}
+
+
+class SlimdexByVectors(Slimdex):
+    """The same, made of given vectors, without words."""
+
+    for_documents = (*USUAL, *CANDIDATE_EFFORTS)
+    for_changes = ()
+    settings = Settings()
 
 
 class SlimdexEngine(Engine):

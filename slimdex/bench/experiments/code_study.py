@@ -16,7 +16,6 @@ from time import perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from slimdex.errors import InputError
 from slimdex.indexes.settings import Settings
@@ -30,7 +29,7 @@ from slimdex.retrieval.search.request import SearchRequest
 from slimdex.retrieval.sources.source import Sources
 from slimdex.system.progress import progress
 
-from ..paired_measures import interval
+from ..paired_measures import PerQuery, compared
 from ..rows import ResultsFile, Row, key_of
 
 EVERY = "every"
@@ -88,7 +87,7 @@ def measure_code(
 ) -> None:
     """Replace the rows of a model: each way for each repository, and for all together."""
     rows = list[Row]()
-    points = dict[str, list[NDArray[np.float64]]]()
+    points = dict[str, list[PerQuery]]()
     for repository in repositories:
         with TemporaryDirectory(prefix="slimdex-bench-") as folder:
             start = perf_counter()
@@ -116,7 +115,7 @@ def measure_code(
 
 def _by_way(
     collection: Collection, questions: Sequence[Question]
-) -> Iterator[tuple[str, NDArray[np.float64]]]:
+) -> Iterator[tuple[str, PerQuery]]:
     """NDCG@10 times 100 of each way for each question (q,) that has an answer in the index."""
     snapshot = collection.index.opened()
     documents = snapshot.documents(snapshot.live_documents().tolist())
@@ -144,16 +143,9 @@ def _is_same(path: str, answer: str) -> bool:
     return f"/{path}".endswith(f"/{answer}") or f"/{answer}".endswith(f"/{path}")
 
 
-def _rows(facts: Row, found: dict[str, NDArray[np.float64]]) -> Iterator[Row]:
+def _rows(facts: Row, found: dict[str, PerQuery]) -> Iterator[Row]:
     """Yield a row for each way; the base of a single rule is the fusion, of others all rules."""
     for way, values in found.items():
-        difference = values - found[ALL if way.startswith("without") else FUSION]
-        low, high = interval(difference[None])
-        yield facts | {
-            "way": way,
-            "queries": len(values),
-            "ndcg@10": float(values.mean()),
-            "ndcg@10_delta": float(difference.mean()),
-            "ndcg@10_low": float(low[0]),
-            "ndcg@10_high": float(high[0]),
-        }
+        base = found[ALL if way.startswith("without") else FUSION]
+        quality = compared("ndcg@10", values, base)
+        yield facts | {"way": way, "queries": len(values)} | quality

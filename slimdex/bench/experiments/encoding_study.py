@@ -90,14 +90,15 @@ def measure_encoders(
     reference = open_local(model, precision="fp32")
     tokens = {size: reference.count_tokens(getattr(texts, size)) for size in ("short", "long")}
     missing = missing_contenders(model)
-    chosen = [contender for contender in CONTENDERS if contender.name not in missing]
     with ExitStack() as stack:
         asked = list[Contender[_Process]]()
-        for each in chosen:
-            row: Row = {"model": Path(model).name, "texts": texts.name, "encoder": each.name}
-            process = stack.enter_context(Subprocess(_Process, each.make, str(folder)))
+        for name, (make, _) in CONTENDERS.items():
+            if name in missing:
+                continue
+            row: Row = {"model": Path(model).name, "texts": texts.name, "encoder": name}
+            process = stack.enter_context(Subprocess(_Process, make, str(folder)))
             row |= {"key": key_of(row)}
-            asked.append(Contender(name=each.name, row=row, process=process))
+            asked.append(Contender(name=name, row=row, process=process))
 
         def encode(contender: Contender[_Process], turn: int) -> None:
             _one_round(contender, texts, turn)

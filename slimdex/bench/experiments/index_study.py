@@ -11,7 +11,6 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from time import perf_counter
@@ -45,50 +44,55 @@ ALL, COLD, CONDITION = "all documents", "cold disk", "condition"
 """Ways of asking."""
 HITS, TEXT, TEXT_ALL = "hits", "text", "text_all"
 """Vector to documents, text to documents; the last on all threads, as a user gets it."""
-Calls = Mapping[str, Callable[[int], object]]
-"""Part -> call for the query of a number."""
+Calls = Mapping[str, tuple[Callable[[Any], object], Sequence[Any] | Matrix]]
+"""Part -> a call, and a query for each time."""
 
 
-@dataclass(frozen=True)
-class Asked:
-    """Searches of an index to measure.
-
-    Attributes
-    ----------
-    candidates : numbers of rows to rescore; None is the index's own.
-    conditions : on the documents' columns.
-    texts : queries; None makes `QUERIES` of the documents.
-    """
-
-    candidates: Sequence[int | None] = (None,)
-    conditions: Sequence[str] = ()
-    texts: Sequence[str] | None = None
-
-
-def measure_index(path: Path, asked: Asked, results: ResultsFile, about: Row) -> None:
+def measure_index(
+    path: Path,
+    results: ResultsFile,
+    about: Row,
+    *,
+    candidates: Sequence[int | None],
+    conditions: Sequence[str],
+    texts: Sequence[str] | None,
+) -> None:
     """Write a row for each number of candidates, one for each condition, one with a cold disk.
 
     They replace those of the index's last measurement, since it may have changed.
 
-    Raises `InputError` if the index does not rescore or has too few documents, or a condition is
-    invalid or allows no document.
+    Parameters
+    ----------
+    candidates : numbers of rows to rescore; None is the index's own.
+    conditions : on the documents' columns.
+    texts : queries; None makes `QUERIES` of the documents.
+
+    Raises
+    ------
+    InputError
+        If the index does not rescore or has too few documents, or a condition is invalid or allows
+        no document.
     """
-    total = len(asked.candidates) + len(asked.conditions) + hasattr(os, "posix_fadvise")
+    total = len(candidates) + len(conditions) + hasattr(os, "posix_fadvise")
     rows = list[Row]()
-    for row in _rows(path, asked):
+    for row in _rows(path, candidates, conditions, texts):
         rows.append(row | about)
         results.replace(rows)
         progress("measuring", len(rows), total)
 
 
-def _rows(path: Path, asked: Asked) -> Iterator[Row]:
+def _rows(
+    path: Path,
+    candidates: Sequence[int | None],
+    conditions: Sequence[str],
+    texts: Sequence[str] | None,
+) -> Iterator[Row]:
     with Collection.open(path) as collection:
         index = collection.index.snapshot.index
         info = collection.info()
         if index.metric is None:
             raise InputError("candidates=0: the codes' order is final; expected one that rescores")
-        allowed = {text: allowed_rows(collection, text) for text in asked.conditions}
-        texts = asked.texts
+        allowed = {text: allowed_rows(collection, text) for text in conditions}
         if texts is None:
             texts = half_remembered(collection, QUERIES, np.random.default_rng(0))
         facts: Row = {
@@ -101,7 +105,7 @@ def _rows(path: Path, asked: Asked) -> Iterator[Row]:
             "k": info["settings"]["k"],
             "ram_row_bytes": info["memory"]["ram_bytes_per_vector"],
         }
-        for row in by_candidates(collection, asked.candidates, texts):
+        for row in by_candidates(collection, candidates, texts):
             yield _row(facts, {"way": ALL, "candidates": row["candidates"]}, row)
         for condition, rows in allowed.items():
             row = under_condition(collection, condition, rows, texts[:FEWER])
@@ -135,7 +139,7 @@ def by_candidates(
     for count in [index.candidates if number is None else number for number in numbers]:
         _, found = index.search(vectors, NEAREST, None, hidden, count)
         search = partial(collection.search, limit=NEAREST, candidates=count)
-        calls = {HITS: _each(search, vectors), TEXT: _each(search, texts)}
+        calls: Calls = {HITS: (search, vectors), TEXT: (search, texts)}
         known = {"candidates": count, AGREEMENT: float(agreement(found, exact, NEAREST).mean())}
         on_all = _times({TEXT_ALL: calls[TEXT]}, collection.encoder, texts, threads=None)
         yield known | on_all | _times(calls, collection.encoder, texts)
@@ -153,7 +157,7 @@ def under_condition(
     return {
         "allowed_share": len(allowed) / collection.index.snapshot.searchable_count,
         AGREEMENT: float(agreement(found, exact, NEAREST).mean()),
-    } | _times({HITS: _each(search, vectors)}, collection.encoder, texts)
+    } | _times({HITS: (search, vectors)}, collection.encoder, texts)
 
 
 def allowed_rows(collection: Collection, condition: str) -> Rows:
@@ -182,7 +186,7 @@ def cold_disk(path: Path, encoder: Encoder, texts: Sequence[str]) -> Row:
     with Collection.open(path, encoder) as collection:
         search = partial(collection.search, limit=NEAREST)
         before = _bytes_read()
-        row = _times({HITS: _each(search, vectors)}, encoder, texts, warm_up=0)
+        row = _times({HITS: (search, vectors)}, encoder, texts, warm_up=0)
         return row | {"read_query_bytes": (_bytes_read() - before) / len(texts)}
 
 
@@ -217,13 +221,6 @@ def half_remembered(collection: Collection, count: int, rng: np.random.Generator
     return texts
 
 
-def _each(
-    call: Callable[[Any], object], queries: Sequence[Any] | Matrix
-) -> Callable[[int], object]:
-    """Return a function that calls with the query of a number."""
-    return lambda number: call(queries[number])
-
-
 def _times(
     calls: Calls,
     encoder: Encoder,
@@ -239,14 +236,14 @@ def _times(
     row: Row = {}
     limit_threads(threads)
     try:
-        for part, call in calls.items():
-            for i in range(min(warm_up, len(texts))):
-                call(i)
+        for part, (call, queries) in calls.items():
+            for query in queries[:warm_up]:
+                call(query)
             seconds = []
-            for i, text in enumerate(texts):
+            for text, query in zip(texts, queries, strict=True):
                 encode_queries(encoder, [text])
                 start = perf_counter()
-                call(i)
+                call(query)
                 seconds.append(perf_counter() - start)
             row |= {f"{name}_{part}": ms for name, ms in latency(seconds).items()}
     finally:

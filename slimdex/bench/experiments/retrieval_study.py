@@ -14,27 +14,21 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from slimdex.errors import InputError
 from slimdex.indexes.codes.kinds import by_size
 from slimdex.indexes.options import CANDIDATES
 from slimdex.indexes.settings import Settings
-from slimdex.indexes.vectors.vector_file import VectorFile
 from slimdex.system.progress import progress
 
-from ..datasets import Dataset, encoded
-from ..engines import registry
-from ..engines.engine import VECTORS, Documents, Seconds
+from ..datasets import Task
+from ..engines.engine import CANDIDATE_EFFORTS, Seconds
 from ..engines.measured import MeasuredEngine, engine_process
 from ..engines.processes import Contender, WorkerError, in_turns, replace_rows
-from ..engines.registry import Method, missing, names_of
-from ..memory_cap import MemoryGroup
+from ..engines.registry import Method
+from ..machine import MemoryGroup
 from ..paired_measures import Judge, depth_for
 from ..rows import ResultsFile, Row, key_of
-
-if TYPE_CHECKING:
-    from ..datasets import LocalEncoder
 
 QUERIES = 1000
 """Most queries of a set beside peers, some of which take 30 ms for one."""
@@ -71,43 +65,6 @@ OTHERS: dict[str, Settings] = {
 """The same, for half of the dimensions only."""
 CURVE = ((1, 12), (1, 6), (1, 4), (1, 2), (2, 3))
 """k as shares of d."""
-
-
-@dataclass(frozen=True)
-class Task:
-    """A dataset encoded by a model."""
-
-    dataset: Dataset
-    model: str
-    vectors: VectorFile
-    queries: VectorFile
-
-    @classmethod
-    def encoded(cls, dataset: Dataset, encoder: LocalEncoder, cache: Path) -> Task:
-        """Encode texts that are not in the cache yet."""
-        model = Path(encoder.spec()["model"]).name
-        if encoder.precision != "fp32":
-            model += f" ({encoder.precision})"
-        vectors = encoded(encoder, dataset.texts, cache, "encoding documents")
-        asked = dataset.query_texts
-        queries = encoded(encoder, asked, cache, "encoding queries", queries=True)
-        return cls(dataset, model, vectors, queries)
-
-    @property
-    def documents(self) -> Documents:
-        """Documents in the form of databases."""
-        return Documents(self.vectors.reopened(), self.dataset.ids, self.dataset.texts)
-
-    def facts(self) -> Row:
-        """Columns of every row of this task, with the name of its vectors."""
-        return {
-            "set": self.dataset.name,
-            "model": self.model,
-            "dim": self.vectors.dim,
-            "documents": len(self.vectors),
-            "queries": len(self.queries),
-            "vectors": self.vectors.path.stem,
-        }
 
 
 @dataclass(kw_only=True)
@@ -270,13 +227,13 @@ def _time_capped(task: Task, built: Sequence[_Asked], cap: int) -> None:
                 asked.seconds.pop(CAPPED, None)
 
 
-def contenders(dim: int, rows: int, names: Sequence[str] = ()) -> list[Method]:
-    """float32 and slimdex, then the installed peers, or those of these names.
+def contenders(dim: int, rows: int, names: Sequence[str]) -> list[Method]:
+    """float32 and slimdex, then peers, which are installed.
 
     slimdex uses the exact search's metric here (beta = gamma = 0), since its order is the
     reference for all; its default, which is better by labels, is measured too.
     """
-    efforts = registry.CANDIDATES
+    efforts = CANDIDATE_EFFORTS
     ours = [
         uncompressed(dim),
         Method("slimdex 1/64", Settings(part(dim, 2), 0.0, 0.0, "pq"), efforts),
@@ -286,9 +243,7 @@ def contenders(dim: int, rows: int, names: Sequence[str] = ()) -> list[Method]:
     kind = by_size(rows).name
     if kind != "pq":
         ours.append(Method(f"slimdex {kind}", Settings(part(dim, 2), 0.0, 0.0, kind), efforts))
-    peers = [name for name in names_of(VECTORS) if not names or name in names]
-    absent = missing(peers)
-    return [*ours, *(Method.of_peer(name) for name in peers if name not in absent)]
+    return [*ours, *map(Method.of_peer, names)]
 
 
 def results_file(task: Task, experiment: str, folder: Path) -> ResultsFile:

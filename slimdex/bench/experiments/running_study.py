@@ -24,8 +24,10 @@ from tempfile import TemporaryDirectory
 from time import perf_counter, process_time
 from typing import Self
 
+import numpy as np
+
 from slimdex.errors import InputError
-from slimdex.indexes.arrays import batches
+from slimdex.indexes.vectors.vector_file import VectorFile
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.base import encode_queries
@@ -35,11 +37,10 @@ from slimdex.retrieval.sources.source import open_source
 from slimdex.system.progress import progress
 
 from ..engines import peer_programs
-from ..engines.databases import Database
-from ..engines.engine import DOCUMENTS, Batch, Place
+from ..engines.engine import DOCUMENTS, Documents, Place
 from ..engines.participants import DIM, Calls, Participant
 from ..engines.processes import Attempts, Subprocess, WorkerError, in_turns, replace_rows
-from ..engines.registry import LIBRARIES, missing
+from ..engines.registry import database, missing
 from ..engines.servers import Server, chroma_served, served
 from ..machine import memory_parts, not_installed
 from ..rows import ResultsFile, Row, key_of
@@ -372,13 +373,12 @@ def _written_and_searched(
 def _counts(searched: Calls, written: Sequence[Calls], seconds: float) -> Row:
     commits = [each for own in written for each in own.seconds]
     refusals = [each for own in (*written, searched) for each in own.refusals]
-    times = latency(commits or [seconds])
     return {
         "seconds": seconds,
         "changes": len(commits),
         "commits_per_s": sum(len(own.seconds) / own.elapsed for own in written),
         **latency(searched.seconds or [seconds]),
-        **{f"{name}_changes": value for name, value in times.items()},
+        **{f"{name}_changes": ms for name, ms in latency(commits or [seconds]).items()},
         "searches": len(searched.seconds),
         "refused": len(refusals),
         "refusal": refusals[0] if refusals else None,
@@ -427,35 +427,25 @@ Parts = dict[str, tuple[int, int]]
 
 def _memory(facts: Row, idle: Parts, loaded: Parts) -> Iterator[Row]:
     """Rows of a service's memory: after its first search, and after the most callers."""
-    for parts in (idle, loaded):
-        each = [*parts.values()]
-        parts["whole process"] = (sum(part[0] for part in each), sum(part[1] for part in each))
-    for part, (resident, private) in loaded.items():
+    for part in (*loaded, "whole process"):
         row = facts | {"what": "memory", "part": part}
-        before, private_before = idle.get(part, (0, 0))
-        yield (
-            {"key": key_of(row)}
-            | row
-            | {
-                "idle_bytes": before,
-                "idle_private_bytes": private_before,
-                "loaded_bytes": resident,
-                "loaded_private_bytes": private,
-            }
-        )
+        row["key"] = key_of(row)
+        for name, parts in (("idle", idle), ("loaded", loaded)):
+            own = [parts.get(part, (0, 0))] if part in loaded else [*parts.values()]
+            row[f"{name}_bytes"] = sum(resident for resident, _ in own)
+            row[f"{name}_private_bytes"] = sum(private for _, private in own)
+        yield row
 
 
 def _fill_chroma(index: Path, folder: Path) -> None:
     """Fill Chroma with the documents and vectors of an index."""
     folder.mkdir()
-    chroma: Database = LIBRARIES["Chroma"].make()
-    with Collection.open(index) as collection:
+    with Collection.open(index) as collection, TemporaryDirectory() as temporary:
         snapshot = collection.index.snapshot
-        vectors = snapshot.vectors()
-        rows = snapshot.live_documents()
+        dim = snapshot.state.dim
+        vectors = VectorFile(Path(temporary) / "vectors", dim, 0, np.float32)
+        vectors.append(snapshot.vectors().take(snapshot.live_documents()))
         documents = [*collection]
-        chroma.open(Place(folder, vectors.dim, DOCUMENTS))
-        for part in batches(len(rows)):
-            ids = [document.id for document in documents[part]]
-            texts = [document.text or " " for document in documents[part]]
-            chroma.add([Batch(range(len(ids)), ids, texts, vectors.take(rows[part]))])
+        ids = [document.id for document in documents]
+        texts = [document.text or " " for document in documents]
+        database("Chroma").write(Documents(vectors, ids, texts), Place(folder, dim, DOCUMENTS))

@@ -11,24 +11,23 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import numpy as np
 
-from slimdex.indexes.arrays import Matrix, Rows, normalize_rows
+from slimdex.indexes.arrays import Matrix, Rows, batches, normalize_rows
 from slimdex.indexes.ranking import best_of
 from slimdex.retrieval.encoders.base import Encoder
 from slimdex.system.atomic_files import size
 from slimdex.system.progress import progress
 
-from ..datasets import Dataset
-from ..engines.engine import DOCUMENTS, Answer, by_place
+from ..datasets import Dataset, Task
+from ..engines.engine import Answer, Documents, by_place
 from ..engines.measured import MeasuredStore, store_process
 from ..engines.processes import Contender, Subprocess, WorkerError, in_turns, replace_rows
 from ..engines.registry import LIBRARIES
 from ..paired_measures import AGREEMENT, Judge, depth_for
 from ..rows import ResultsFile, Row, key_of
-from .retrieval_study import ANSWERS, Task
+from .retrieval_study import ANSWERS
 
 ENOUGH = 0.99
 """Agreement with exact search of the effort to find."""
@@ -95,9 +94,9 @@ def measure_search(
     with ExitStack() as stack:
         place = Path(stack.enter_context(TemporaryDirectory(dir=folder)))
         asked = list[_Asked]()
-        judges = _Judges(task)
+        exact = exact_rows(task)
         for done, name in enumerate(names, start=1):
-            asked.append(_built(task, name, open_encoder, place / str(done), judges, stack))
+            asked.append(_built(task, name, open_encoder, place / str(done), exact, stack))
             progress("building", done, len(names))
         in_turns(asked, _one_turn, "in turns", rounds)
     for store in asked:
@@ -106,38 +105,28 @@ def measure_search(
     return replace_rows(results, asked, about)
 
 
-class _Judges:
-    """Judges of answers to the first queries, by the number of queries."""
-
-    def __init__(self, task: Task) -> None:
-        self._task = task
-        self._scores, self._rows = exact_rows(task)
-        self._made: dict[int, Judge] = {}
-
-    def columns(self, asked: _Asked) -> Row:
-        """Measure the answers of a store."""
-        count = asked.queries
-        dataset = self._task.dataset
-        if count not in self._made:
-            exact = self._scores[:count], self._rows[:count]
-            self._made[count] = Judge(dataset.asking(count), *exact)
-        depth = depth_for(dataset, ANSWERS)
-        answers = asked.process.remote.answers(depth, count)
-        return self._made[count].columns(*rows_of(answers, dataset, depth))
+Exact = tuple[Matrix, Rows]
+"""Cosines and rows (queries, depth) of exact search over the float32 vectors."""
 
 
-def exact_rows(task: Task) -> tuple[Matrix, Rows]:
-    """Cosines and rows (queries, depth) of exact search over the float32 vectors."""
+def exact_rows(task: Task) -> Exact:
+    """Search the float32 vectors exactly."""
     queries = normalize_rows(task.queries.take(np.arange(len(task.queries))))
-    start = 0
+    chunks = zip(batches(len(task.vectors)), task.vectors.scan(), strict=True)
+    parts = (
+        (queries @ normalize_rows(chunk).T, np.arange(part.start, part.stop))
+        for part, chunk in chunks
+    )
+    return best_of(parts, len(queries), depth_for(task.dataset, ANSWERS))
 
-    def parts() -> Any:
-        nonlocal start
-        for chunk in task.vectors.scan():
-            yield queries @ normalize_rows(chunk).T, np.arange(start, start + len(chunk))
-            start += len(chunk)
 
-    return best_of(parts(), len(queries), depth_for(task.dataset, ANSWERS))
+def _columns(task: Task, exact: Exact, asked: _Asked) -> Row:
+    """Measure the answers of a store to as many queries as it is asked."""
+    scores, rows = (each[: asked.queries] for each in exact)
+    judge = Judge(task.dataset.asking(asked.queries), scores, rows)
+    depth = depth_for(task.dataset, ANSWERS)
+    answers = asked.process.remote.answers(depth, asked.queries)
+    return judge.columns(*rows_of(answers, task.dataset, depth))
 
 
 def _built(
@@ -145,18 +134,18 @@ def _built(
     name: str,
     open_encoder: Callable[[], Encoder],
     folder: Path,
-    judges: _Judges,
+    exact: Exact,
     stack: ExitStack,
 ) -> _Asked:
     """Build a store, and open it with the least effort that finds enough."""
     folder.mkdir()
     store = LIBRARIES[name]
-    efforts = store.efforts[DOCUMENTS]
+    efforts = store.for_documents
     texts = task.dataset.query_texts
     with store_process(name, open_encoder, folder, texts, LONGEST_BUILD) as builder:
         asked = _Asked(name=name, row={}, process=builder, effort=efforts[0])
         try:
-            asked.row["build_s"] = builder.remote.build(task.documents)
+            asked.row["build_s"] = builder.remote.build(documents_of(task))
         except WorkerError as error:
             asked.error = str(error)
             return asked
@@ -167,13 +156,18 @@ def _built(
 
     asked.process = started()
     asked.attempt(lambda: _fit_to_its_speed(asked, task))
-    asked.attempt(lambda: _find_effort(asked, efforts, judges))
+    asked.attempt(lambda: _find_effort(asked, efforts, task, exact))
     if store.processes and asked.effort != efforts[0]:
         # The memory of other efforts is not counted.
         asked.process.close()
         asked.process = started()
-    asked.attempt(lambda: _quality(asked, judges))
+    asked.attempt(lambda: _quality(asked, task, exact))
     return asked
+
+
+def documents_of(task: Task) -> Documents:
+    """Documents of a set, in the form of databases."""
+    return Documents(task.vectors.reopened(), task.dataset.ids, task.dataset.texts)
 
 
 def _fit_to_its_speed(asked: _Asked, task: Task) -> None:
@@ -186,18 +180,18 @@ def _fit_to_its_speed(asked: _Asked, task: Task) -> None:
     asked.in_round = min(in_round, max(asked.queries // ROUNDS, 1))
 
 
-def _find_effort(asked: _Asked, efforts: Sequence[int], judges: _Judges) -> None:
+def _find_effort(asked: _Asked, efforts: Sequence[int], task: Task, exact: Exact) -> None:
     """Find the first effort that finds enough, or the last."""
     for effort in efforts:
         asked.effort = effort
         asked.prepare()
-        if judges.columns(asked)[AGREEMENT] >= ENOUGH:
+        if _columns(task, exact, asked)[AGREEMENT] >= ENOUGH:
             return
 
 
-def _quality(asked: _Asked, judges: _Judges) -> None:
+def _quality(asked: _Asked, task: Task, exact: Exact) -> None:
     """Measure agreement with exact search, quality by labels, and the memory of the process."""
-    columns = judges.columns(asked)
+    columns = _columns(task, exact, asked)
     asked.row |= {n: value for n, value in columns.items() if not n.startswith("recall@100")}
     whole, grown = asked.process.remote.memory()
     asked.row |= {"memory_bytes": whole.own, "memory_files_bytes": whole.files}

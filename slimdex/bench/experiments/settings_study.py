@@ -10,7 +10,7 @@ labels, the default search is measured as well, from a text to documents.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -22,7 +22,6 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from slimdex.errors import InputError
 from slimdex.indexes.arrays import Rows
@@ -61,7 +60,7 @@ from slimdex.system.user_cache import cache_folder
 from ..datasets import Dataset
 from ..datasets import encoded as kept_vectors
 from ..engines.libraries import Hnswlib
-from ..paired_measures import interval
+from ..paired_measures import PerQuery, with_interval
 
 SHARES = (1 / 8, 1 / 4, 1 / 2, 1.0)
 GRID: Grid = tuple((kind, SHARES) for kind in ("pq", "rabitq", "sq4", "sq8", "fp16", "flat"))
@@ -81,8 +80,6 @@ ENOUGH, NEARLY = 0.99, 0.01
 MADE_OF = "each asks for the document that it was made of, which recall leaves out"
 Point = dict[str, Any]
 """Settings with their costs and quality."""
-PerQuery = NDArray[np.float64]
-"""nDCG@10 of each query."""
 Given = tuple[Sequence[tuple[str, str]], Qrels]
 """Queries (id, text) and their labels."""
 
@@ -106,28 +103,6 @@ class Subject:
     present: str = "now"
     given: Given | None = None
     asked: str = "queries with labels"
-
-
-@dataclass(frozen=True)
-class Questions:
-    """Queries, and the documents that answer them.
-
-    Attributes
-    ----------
-    pool : with the rows that recall leaves out.
-    names : an id of each query.
-    ids : of the document of each row.
-    qrels : by these ids.
-    about : what they are.
-    texts : of the queries; empty if these are made of documents.
-    """
-
-    pool: Pool
-    names: Sequence[str]
-    ids: Sequence[str]
-    qrels: Qrels
-    about: str
-    texts: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -165,38 +140,39 @@ class Measured:
         return {**self.facts, **{n: v for n, v in vars(self).items() if n != "facts"}}
 
 
-def questions_of(subject: Subject, snapshot: Snapshot, sample: int) -> Questions:
-    """Encode labelled queries, or make `sample` of them from the documents."""
+def questions_of(subject: Subject, snapshot: Snapshot, sample: int) -> tuple[Dataset, Pool]:
+    """Encode labelled queries, or make `sample` of them from the documents, without texts.
+
+    The set has ids by row, and no documents' texts. The pool has the rows that recall leaves out.
+    """
     index = subject.index
-    given = subject.given
-    if given is not None:
-        judged, ids = labelled(index, *given)
+    if subject.given is not None:
+        queries, qrels = subject.given
+        judged, ids = labelled(index, queries, qrels)
+        names = [id for id, _ in judged]
         texts = [text for _, text in judged]
         pool = Pool.asked(ASKED, encoded(index.encoder, texts))
-        names = [id for id, _ in judged]
-        return Questions(
-            pool=pool,
-            names=names,
-            ids=ids,
-            qrels=given[1],
-            about=f"{len(judged):,} {subject.asked}",
-            texts=texts,
-        )
-    rng = np.random.default_rng(0)
-    pool = document_pool(snapshot.opened(), index.query_encoder, sample, rng)
-    ids = index.store.ids_by_row(snapshot.state.rows)
-    names = [str(i) for i in range(len(pool))]
-    made_of = (row[row >= 0] for row in snapshot.document_rows.documents(pool.own))
-    qrels = {name: {ids[row]: 1 for row in own} for name, own in zip(names, made_of, strict=True)}
-    return Questions(pool, names, ids, qrels, f"{len(pool):,} queries: {pool.name}; {MADE_OF}")
+        about = f"{len(judged):,} {subject.asked}"
+    else:
+        rng = np.random.default_rng(0)
+        pool = document_pool(snapshot.opened(), index.query_encoder, sample, rng)
+        ids = index.store.ids_by_row(snapshot.state.rows)
+        names = [str(i) for i in range(len(pool))]
+        texts = []
+        made_of = (row[row >= 0] for row in snapshot.document_rows.documents(pool.own))
+        each = zip(names, made_of, strict=True)
+        qrels = {name: {ids[row]: 1 for row in own} for name, own in each}
+        about = f"{len(pool):,} queries: {pool.name}; {MADE_OF}"
+    return Dataset(about, ids, (), names, texts, qrels, np.full(len(pool), -1)), pool
 
 
 class Study:
     """Measures settings of one snapshot by the same queries; the folder is for temporary files."""
 
-    def __init__(self, snapshot: Snapshot, questions: Questions, folder: Path) -> None:
+    def __init__(self, snapshot: Snapshot, data: Dataset, pool: Pool, folder: Path) -> None:
         self.snapshot = snapshot
-        self._questions = questions
+        self.data = data
+        self.pool = pool
         self._folder = folder
         self.trials = Trials(snapshot, snapshot.moments(), folder)
         self._truths = dict[Cell, Rows]()
@@ -204,31 +180,20 @@ class Study:
         self.ndcg = dict[Settings, PerQuery]()  # of all points, the reference first
 
     def points(
-        self, settings: Settings, *, alone: bool = False, timed: bool = True
+        self, settings: Settings, efforts: Sequence[int | None] = (None,), *, timed: bool = True
     ) -> Iterator[Point]:
-        """Measure settings and, with `alone`, the same without rescoring."""
+        """Measure settings at each number of candidates; 0 is codes alone, None the settings'."""
         start = perf_counter()
         index = self.trials.built(settings)
-        costs = {"build_s": perf_counter() - start}
-        yield self._point(settings, index, timed=timed) | costs
-        if alone and settings.rescores:
-            codes = ReducedIndex(index.reducer, index.index, index.vectors)
-            yield self._point(replace(settings, candidates=0), codes, timed=timed) | costs
-
-    def curve(self, settings: Settings) -> Iterator[Point]:
-        """Measure settings at each number of candidates of `SWEPT`."""
-        index = self.trials.built(settings)
-        for candidates in SWEPT:
-            if candidates > len(self.trials.live):
-                return
+        seconds = perf_counter() - start
+        for effort in efforts:
+            count = settings.candidates if effort is None else effort
+            metric = None if count == 0 else index.metric
             searched = ReducedIndex(
-                index.reducer,
-                index.index,
-                index.vectors,
-                metric=index.metric,
-                candidates=candidates,
+                index.reducer, index.index, index.vectors, metric=metric, candidates=count
             )
-            yield self._point(replace(settings, candidates=candidates), searched, timed=True)
+            point = self._point(replace(settings, candidates=count), searched, timed=timed)
+            yield point | {"build_s": seconds}
 
     def graph(self) -> Iterator[Point]:
         """Measure hnswlib over the float32 vectors, unless it is missing or there are many rows.
@@ -236,7 +201,7 @@ class Study:
         Its recall is that of the encoder's order.
         """
         live = self.trials.live
-        pool = self._questions.pool
+        pool = self.pool
         if len(live) > GRAPH_ROWS or find_spec("hnswlib") is None:
             return
         rows = VectorFile(self._folder / "live", self.trials.vectors.dim, 0, np.float32)
@@ -261,7 +226,7 @@ class Study:
     def _truth(self, cell: Cell) -> Rows:
         if cell not in self._truths:
             rescorer = Rescorer.fit(self.trials.moments, *cell)
-            self._truths[cell] = self.trials.exact(self._questions.pool, rescorer)
+            self._truths[cell] = self.trials.exact(self.pool, rescorer)
         return self._truths[cell]
 
     def _point(self, settings: Settings, index: ReducedIndex, *, timed: bool) -> Point:
@@ -288,7 +253,7 @@ class Study:
 
     def _nearest(self, index: ReducedIndex) -> Rows:
         """Rows (q, 10) that an index finds for the queries, without their own."""
-        pool = self._questions.pool
+        pool = self.pool
         hidden = self.trials.hidden
         depth = NEAREST + pool.own.shape[1]
         if 0 < index.candidates < depth:  # a search for more rows would rescore more candidates
@@ -301,7 +266,7 @@ class Study:
 
         The first `FEWEST` are searched once before, to warm up.
         """
-        asked = Pool.asked(ASKED, self._questions.pool.vectors)
+        asked = Pool.asked(ASKED, self.pool.vectors)
         with one_thread():
             _, seconds = answers(index, asked.part(slice(FEWEST)), self.trials.hidden)
             count = max(int(TIMED_S / float(np.median(seconds))), FEWEST)
@@ -310,23 +275,12 @@ class Study:
 
     def _by_labels(self, index: ReducedIndex) -> dict[str, PerQuery]:
         """nDCG@10 and MRR@10 of each query, of the documents found."""
-        snapshot = self.snapshot
-        asked = self._questions
-        request = SearchRequest(vectors=asked.pool.vectors, limit=NEAREST)
-        rows = IndexRows(snapshot, index, index.candidates)
-        scores, found, _ = nearest(rows, request, asked.pool.vectors)
-        documents = snapshot.document_rows.documents(found)
-        return per_query(scores, documents, asked.names, asked.ids, asked.qrels)
-
-
-def with_interval(name: str, values: PerQuery) -> dict[str, float]:
-    """Return the mean of values of queries, and its 95% interval.
-
-    >>> with_interval("recall@10", np.array([0.5, 0.5]))
-    {'recall@10': 0.5, 'recall@10_low': 0.5, 'recall@10_high': 0.5}
-    """
-    (low,), (high,) = interval(values[None])
-    return {name: float(values.mean()), f"{name}_low": float(low), f"{name}_high": float(high)}
+        data = self.data
+        request = SearchRequest(vectors=self.pool.vectors, limit=NEAREST)
+        searched = IndexRows(self.snapshot, index, index.candidates)
+        scores, rows, _ = nearest(searched, request, self.pool.vectors)
+        documents = self.snapshot.document_rows.documents(rows)
+        return per_query(scores, documents, data.query_ids, data.ids, data.qrels)
 
 
 def measure_settings(subject: Subject, sample: int) -> Measured:
@@ -341,36 +295,42 @@ def measure_settings(subject: Subject, sample: int) -> Measured:
     if current is None or not len(snapshot):
         raise InputError(f"{index.path} holds no documents; expected some to measure")
     with TemporaryDirectory(prefix="slimdex-bench-", dir=temporary_parent()) as folder:
-        questions = questions_of(subject, snapshot, sample)
-        study = Study(snapshot, questions, Path(folder))
+        study = Study(snapshot, *questions_of(subject, snapshot, sample), Path(folder))
         tried, metrics, dimensions = _tried(study, current)
         # One is exact search, and one the chosen settings, which may be swept, too.
         total = 2 + len(tried) + len(metrics) + len(dimensions) + len(SWEPT_KINDS)
         done = 0
 
-        def measured(parts: Iterable[Iterator[Point]]) -> list[Point]:
+        def measured(
+            several: Sequence[Settings],
+            efforts: Sequence[int | None] = (None,),
+            *,
+            timed: bool = True,
+        ) -> list[Point]:
             nonlocal done
-            found = list[Point]()
-            for part in parts:
-                found += [p | {"command": command_of(p, subject.build)} for p in part]
+            points = list[Point]()
+            for settings in several:
+                own = efforts if settings.rescores else efforts[:1]
+                for point in study.points(settings, own, timed=timed):
+                    points.append(point | {"command": command_of(point, subject.build)})
                 done += 1
                 progress("measuring settings", done, total)
-            return found
+            return points
 
-        exact_search = Settings(study.trials.vectors.dim, 0.0, 0.0, "flat", 0, "identity")
-        (exact,) = measured([study.points(exact_search)])
-        kinds = measured(study.points(each, alone=True) for each in tried)
+        (exact,) = measured([Settings(study.trials.vectors.dim, 0.0, 0.0, "flat", 0, "identity")])
+        kinds = measured(tried, (None, 0))
         chosen = smallest(kinds, exact)
+        counts = [count for count in SWEPT if count <= len(study.trials.live)]
         result = Measured(
-            facts=_facts(subject, study, questions),
+            facts=_facts(subject, study),
             exact=exact,
             kinds=kinds,
-            curves=measured(study.curve(each) for each in swept(tried, current, chosen)),
+            curves=measured(swept(tried, current, chosen), counts),
             graph=[*study.graph()],
-            metrics=measured(study.points(each, timed=False) for each in metrics),
-            dimensions=measured(study.points(each, timed=False) for each in dimensions),
+            metrics=measured(metrics, timed=False),
+            dimensions=measured(dimensions, timed=False),
             held_out=held_out(study, metrics, current),
-            search=measure_search(index, questions, study.ndcg[current]),
+            search=measure_search(index, study, study.ndcg[current]),
             current=kinds[0],
             chosen=chosen,
         )
@@ -390,7 +350,7 @@ def _tried(study: Study, current: Settings) -> tuple[list[Settings], ...]:
     return [*kinds], [*filter(grid.suits, metrics)], [*filter(grid.suits, dimensions)]
 
 
-def _facts(subject: Subject, study: Study, questions: Questions) -> dict[str, Any]:
+def _facts(subject: Subject, study: Study) -> dict[str, Any]:
     """Facts about the index and the queries."""
     snapshot = study.snapshot
     return {
@@ -400,8 +360,8 @@ def _facts(subject: Subject, study: Study, questions: Questions) -> dict[str, An
         "rows": len(study.trials.live),
         "dim": study.trials.vectors.dim,
         "model": Path(str(snapshot.state.encoder.get("model", ""))).name,
-        "queries": len(questions.pool),
-        "queries_are": questions.about,
+        "queries": len(study.pool),
+        "queries_are": study.data.name,
     }
 
 
@@ -421,18 +381,18 @@ def held_out(study: Study, metrics: Sequence[Settings], current: Settings) -> Po
     return with_interval("ndcg@10_delta", gains)
 
 
-def measure_search(index: Index, questions: Questions, by_meaning: PerQuery) -> Point | None:
+def measure_search(index: Index, study: Study, by_meaning: PerQuery) -> Point | None:
     """Measure the default search of an index; None if the queries have no texts.
 
     `by_meaning` is the nDCG@10 of each query by semantic search.
     """
-    if not questions.texts:
+    data = study.data
+    texts = data.query_texts
+    if not texts:
         return None
-    texts = questions.texts
-    asked = zip(texts, questions.pool.vectors, strict=True)
+    asked = zip(texts, study.pool.vectors, strict=True)
     found = [ranked(index, text, vector[None], NEAREST) for text, vector in asked]
-    scores, rows = stacked(found, NEAREST)
-    ndcg = per_query(scores, rows, questions.names, questions.ids, questions.qrels)["ndcg@10"]
+    ndcg = per_query(*stacked(found, NEAREST), data.query_ids, data.ids, data.qrels)["ndcg@10"]
     calls = [partial(encode_queries, index.encoder, [text]) for text in texts]
     return {
         "has_words": index.state.words is not None,

@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from html import escape
 from math import ceil
+from statistics import fmean
+from typing import Any
 
+from ..experiments.retrieval_study import UNCOMPRESSED
 from ..rows import Row
-from .retrieval_tables import (
-    CODES_ONLY,
-    FASTEST_AT,
-    LOWER,
-    METHODS,
-    RESCORED,
-    SLIMDEX,
-    fastest_at,
-    lines_of,
-    mean_by_method,
-    of_task,
-    stage,
-    tasks,
-)
+from .choices import FASTEST_AT, SLIMDEX, fastest_at, front, of_task, tasks
 from .svg import Axis, Line, Point, plotted
+from .table import grouped
 
+CODES_ONLY = "codes only"
+RESCORED = "rescored"
+LOWER = (0.98, 0.95)
+"""Agreements at which they are compared too, since not all reach the first one."""
+METHODS = (
+    *(SLIMDEX, UNCOMPRESSED, "float16", "int8", "int4", "PQ", "OPQ+PQ"),
+    *("RaBitQ", "PCA", "truncate", "random projection"),
+)
+"""Methods that are compared by quality and memory."""
 WIDTH, LEFT, RIGHT, TOP, FOOT = 800.0, 70.0, 20.0, 34.0, 50.0
 """Width of a picture and margins of a panel, in pixels."""
 LEGEND = 165.0
@@ -60,19 +59,8 @@ polyline.zero { stroke: #999; stroke-dasharray: 3 3; } .near { fill: transparent
 )
 
 
-@dataclass(frozen=True)
-class Panel:
-    """A titled plot.
-
-    Attributes
-    ----------
-    parts : SVG elements, relative to the upper left corner.
-    height : in pixels.
-    """
-
-    title: str
-    parts: Sequence[str]
-    height: float
+Panel = tuple[str, Sequence[str], float]
+"""Title of a plot, SVG elements relative to its upper left corner, and its height in pixels."""
 
 
 def pictures(retrieval: Sequence[Row], peers: Sequence[Row]) -> dict[str, str]:
@@ -84,19 +72,19 @@ def pictures(retrieval: Sequence[Row], peers: Sequence[Row]) -> dict[str, str]:
     return {name: _picture(TITLES[name], own) for name, own in panels.items() if own}
 
 
-def _picture(title: str, panels: Sequence[Panel]) -> str:
+def _picture(name: str, panels: Sequence[Panel]) -> str:
     """Draw panels one below the other on a white background."""
     drawn = list[str]()
     top = 0.0
-    for panel in panels:
-        head = f'<text class="head" x="{LEFT}" y="20">{escape(panel.title)}</text>'
-        inside = "\n".join([head, *panel.parts])
+    for title, parts, height in panels:
+        head = f'<text class="head" x="{LEFT}" y="20">{escape(title)}</text>'
+        inside = "\n".join([head, *parts])
         drawn.append(f'<g transform="translate(0 {top:g})">\n{inside}\n</g>')
-        top += panel.height
+        top += height
     body = "\n".join(drawn)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH:g} {top:g}" '
-        f'width="{WIDTH:g}" height="{top:g}">\n<title>{escape(title)}</title>\n'
+        f'width="{WIDTH:g}" height="{top:g}">\n<title>{escape(name)}</title>\n'
         f'<style>{STYLE}</style>\n<rect width="100%" height="100%" fill="#fff"/>\n{body}\n</svg>\n'
     )
 
@@ -107,8 +95,8 @@ def _quality(rows: Sequence[Row]) -> Iterator[Panel]:
     if not models:
         return
     model = max(models, key=models.count)
-    means = [row for row in mean_by_method(rows, model) if row["method"] in METHODS]
-    shown = [row for row in lines_of(means) if row["ndcg@10_delta"] >= LOWEST]
+    means = [row for row in _mean_by_method(rows, model) if row["method"] in METHODS]
+    shown = [row for row in _lines_of(means) if row["ndcg@10_delta"] >= LOWEST]
 
     # Axes.
     height = 440.0
@@ -128,9 +116,9 @@ def _quality(rows: Sequence[Row]) -> Iterator[Panel]:
     points = list[Point]()
     for row in sorted(shown, key=lambda row: float(row["compression"])):
         at = (row["compression"], row["ndcg@10_delta"])
-        lines.setdefault((row["method"], stage(row)), []).append(at)
-        tooltip = f"{row['method']}, {stage(row)}: {at[1]:+.2f}"
-        points.append(Point(*at, _series(row["method"]), "", tooltip, shape=SHAPES[stage(row)]))
+        lines.setdefault((row["method"], _stage(row)), []).append(at)
+        tooltip = f"{row['method']}, {_stage(row)}: {at[1]:+.2f}"
+        points.append(Point(*at, _series(row["method"]), "", tooltip, shape=SHAPES[_stage(row)]))
     drawn = [Line("zero", [(1, 0), (SHARES[-1], 0)])]
     for (method, how), places in lines.items():
         ours = " ours" * (method == SLIMDEX)
@@ -141,7 +129,38 @@ def _quality(rows: Sequence[Row]) -> Iterator[Panel]:
     legend = _legend({name: i for i, name in enumerate(METHODS) if name in present})
     count = models.count(model)
     title = f"mean of {count} sets, {model}" if count > 1 else f"{means[0]['set']}, {model}"
-    yield Panel(title, [*plotted(points, drawn, x, y), *legend], height)
+    yield title, [*plotted(points, drawn, x, y), *legend], height
+
+
+def _stage(row: Row) -> str:
+    """Describe whether answers have the order of the codes or of better vectors."""
+    return RESCORED if row["effort"] else CODES_ONLY
+
+
+def _mean_by_method(rows: Sequence[Row], model: str) -> list[Row]:
+    """Rows of one model averaged over its sets.
+
+    Only methods measured on all of them are included, distinguished by name, size, kind, k and
+    effort; candidates that depend on the size of a set are left out.
+    """
+    own = [row for row in rows if row["model"] == model]
+    sets = {row["set"] for row in own}
+    groups: dict[Any, list[Row]] = {}
+    for row in own:
+        if "error" not in row and row.get("compression"):
+            key = [row.get(n) for n in ("method", "k", "beta", "gamma", "kind", "effort")]
+            groups.setdefault(tuple(key), []).append(row)
+    return [
+        members[0] | {"ndcg@10_delta": fmean(row["ndcg@10_delta"] for row in members)}
+        for members in groups.values()
+        if {row["set"] for row in members} == sets
+    ]
+
+
+def _lines_of(means: Sequence[Row]) -> list[Row]:
+    """Rows of each method's line, rescored or by codes alone: those that no smaller one beats."""
+    staged = [row | {"stage": _stage(row)} for row in means]
+    return [row for line in grouped(staged, "method", "stage").values() for row in front(line)]
 
 
 def _legend(series: Mapping[str, int]) -> Iterator[str]:
@@ -203,4 +222,4 @@ def _peer_map(rows: Sequence[Row]) -> Iterator[Panel]:
     )
     first = rows[0]
     title = f"{first['set']}, {first['model']}: {first['documents']:,} vectors; agreement {least}"
-    yield Panel(title, plotted(points, (), x, y), height)
+    yield title, plotted(points, (), x, y), height

@@ -1,93 +1,89 @@
-"""`slimdex bench report`: one self-contained page of pictures and tables, and the pictures."""
+"""Pages of pictures and tables, each one file that loads nothing; and `slimdex bench report`."""
 
 from __future__ import annotations
 
 import re
 from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from string import Template
 
 from ..rows import Row
 from .charts import TITLES, pictures
-from .retrieval_tables import every_row
-from .sections import EXPERIMENTS, tables_of
 from .table import Table
+from .tables import EXPERIMENTS, every_row, tables_of
 
 Measured = Mapping[str, Sequence[Row]]
 """Experiment -> its rows."""
 TEMPLATE = Path(__file__).parent / "page.html"
 MANY = 30
 """Rows of a table that has a field to filter them by words."""
+LEAD = "Time, quality and memory of searches, as measured. Click a column's head to sort."
 
 
-@dataclass(frozen=True)
-class Entry:
-    """A picture (the text of an SVG in base64) or a table, and its anchor in the contents."""
+def write_page(path: Path, title: str, body: str) -> None:
+    """Write a page with a body of HTML."""
+    text = Template(TEMPLATE.read_text("utf-8")).substitute(title=escape(title), body=body)
+    path.write_text(text, encoding="utf-8")
 
-    anchor: str
-    title: str
-    picture: str = ""
-    table: Table | None = None
+
+def html_table(table: Table, label: str) -> str:
+    """Format a table, whose columns a click sorts; a long one has a field to filter it."""
+    kinds = [' class="text"' if is_text else "" for is_text in table.text]
+    heads = zip(kinds, table.heads, strict=True)
+    head = "".join(f'<th scope="col"{kind}>{escape(name)}</th>' for kind, name in heads)
+    lines = []
+    for row in table.rows:
+        cells = ""
+        for place, (kind, cell) in enumerate(zip(kinds, row, strict=True)):
+            tag, scope = ("td", "") if place else ("th", ' scope="row"')
+            value = escape(str(cell.value))
+            cells += f'<{tag}{scope}{kind} data-value="{value}">{with_code(cell.shown)}</{tag}>'
+        lines.append(f"<tr>{cells}</tr>")
+    body = "\n".join(lines)
+    name = escape(label)
+    field = f'<input type="search" placeholder="only rows with these words" aria-label="{name}">'
+    return (
+        f'{field * (len(lines) > MANY)}<div class="scroll" tabindex="0" role="region" '
+        f'aria-label="{name}"><table>\n<thead><tr>{head}</tr></thead>\n<tbody>{body}\n</tbody>'
+        "</table></div>"
+    )
+
+
+def with_code(line: str) -> str:
+    """Convert a line of Markdown whose only markup is code.
+
+    >>> with_code("Run `a < b`.")
+    'Run <code>a &lt; b</code>.'
+    """
+    parts = escape(line).split("`")
+    return "".join(f"<code>{part}</code>" if i % 2 else part for i, part in enumerate(parts))
 
 
 def write_report(out: Path, rows: Measured) -> list[Path]:
-    """Write `index.html` and an SVG for each picture into a folder; returns their paths.
-
-    The page contains its pictures, and loads nothing from a network.
-    """
+    """Write `index.html`, and an SVG for each picture, into a folder; returns their paths."""
     paths = write_pictures(out, rows)
-    parts = [
-        Entry(path.stem, TITLES[path.stem], picture=b64encode(path.read_bytes()).decode())
-        for path in paths
-    ]
+    parts = dict[str, tuple[str, str]]()  # anchor -> title and HTML
+    for path in paths:
+        title = escape(TITLES[path.stem])
+        data = b64encode(path.read_bytes()).decode()
+        image = f'<img alt="{title}" src="data:image/svg+xml;base64,{data}">'
+        parts[path.stem] = title, image
     for table in _tables(rows):
         anchor = re.sub(r"\W+", "-", table.title.lower()).strip("-")
-        anchor += f"-{len(parts)}" if anchor in {part.anchor for part in parts} else ""
-        parts.append(Entry(anchor, table.title, table=table))
-    contents = (f'<li><a href="#{part.anchor}">{escape(part.title)}</a></li>' for part in parts)
-    page = out / "index.html"
-    text = Template(TEMPLATE.read_text("utf-8")).substitute(
-        contents="\n".join(contents), parts="\n".join(map(_section, parts))
+        anchor += f"-{len(parts)}" if anchor in parts else ""
+        note = f'<p class="soft">{escape(table.note)}</p>' if table.note else ""
+        parts[anchor] = escape(table.title), note + html_table(table, table.title)
+    contents = "".join(f'<li><a href="#{a}">{title}</a></li>' for a, (title, _) in parts.items())
+    sections = (f'<h2 id="{a}">{title}</h2>\n{part}' for a, (title, part) in parts.items())
+    body = (
+        f'<p class="soft">{LEAD}</p>\n<nav aria-label="Contents"><h2>Contents</h2>'
+        f"<ul>{contents}</ul></nav>\n" + "\n".join(sections)
     )
-    page.write_text(text, encoding="utf-8")
+    page = out / "index.html"
+    write_page(page, "slimdex: what less memory costs", body)
     return [page, *paths]
-
-
-def _section(entry: Entry) -> str:
-    """A heading and what is below it, as HTML."""
-    title = escape(entry.title)
-    lines = [f'<h2 id="{entry.anchor}">{title}</h2>']
-    if entry.picture:
-        lines.append(f'<img alt="{title}" src="data:image/svg+xml;base64,{entry.picture}">')
-    if (table := entry.table) is not None:
-        if table.note:
-            lines.append(f'<p class="lead">{escape(table.note)}</p>')
-        if len(table.rows) > MANY:
-            lines.append(
-                '<input type="search" placeholder="only rows with these words" aria-label="filter">'
-            )
-        lines.append(f'<div class="scroll">{_table(table)}</div>')
-    return "\n".join(lines)
-
-
-def _table(table: Table) -> str:
-    """A table whose columns a click sorts, as HTML."""
-    kinds = [' class="text"' if is_text else "" for is_text in table.text]
-    heads = zip(kinds, table.heads, strict=True)
-    head = "".join(f"<th{kind}>{escape(name)}</th>" for kind, name in heads)
-    rows = []
-    for row in table.rows:
-        cells = (
-            f'<td{kind} data-value="{escape(str(cell.value))}">'
-            f"{escape(cell.shown.replace('`', ''))}</td>"
-            for kind, cell in zip(kinds, row, strict=True)
-        )
-        rows.append(f"<tr>{''.join(cells)}</tr>")
-    body = "\n".join(rows)
-    return f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>{body}\n</tbody></table>"
 
 
 def write_pictures(out: Path, rows: Measured) -> list[Path]:

@@ -1,13 +1,10 @@
-"""Tables of the experiments' rows, in the report and between marks of README and docs.
-
-A new table is a line in `SHOWN`.
-"""
+"""Tables between marks of README and docs."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from shlex import quote
 from statistics import fmean
@@ -16,102 +13,11 @@ from slimdex.errors import InputError
 
 from ..options import MEASURED
 from ..rows import Row, read_rows
-from . import study_tables as studies
-from .retrieval_tables import is_default, most_compared, peers, quality
-from .table import Rows, Table
+from .choices import is_default
+from .table import Declared, Table
+from .tables import EXPERIMENTS, TABLES, of_default_encoder, without_identifiers
 
-VECTORS = ("openvino", "torch", "numpy")
-FAISS = ("faiss-cpu",)
 BENCHMARKS = "docs/research/benchmarks.md"
-
-
-@dataclass(frozen=True)
-class Shown:
-    """Tables of the rows of an experiment.
-
-    Attributes
-    ----------
-    experiment : start of the names of its files of rows.
-    title : start of the tables' titles in the report.
-    tables : rows -> tables.
-    libraries : packages whose versions pages give below the tables.
-    marks : name in the marks of a page; "" if only the report has the tables.
-    chosen : rows -> those that pages show.
-    """
-
-    experiment: str
-    title: str
-    tables: Callable[[Rows], list[Table]]
-    libraries: Sequence[str] = ()
-    marks: str = ""
-    chosen: Callable[[Rows], Rows] = list
-
-    def paragraphs(self, folder: Path) -> list[str]:
-        """Format the tables of a folder's rows, and where these were measured."""
-        rows = self.chosen(read_rows(folder, self.experiment))
-        return [*_formatted(self.tables(rows)), _measured_on(rows, self.libraries)]
-
-
-SHOWN = (
-    Shown("retrieval", "Quality", quality, FAISS),
-    Shown(
-        experiment="peers",
-        title="Peers",
-        tables=peers,
-        libraries=FAISS,
-        marks="peers",
-        chosen=most_compared,
-    ),
-    Shown("search", "Search", studies.search, ("openvino", "duckdb", *FAISS), "search"),
-    Shown("index", "Index", studies.indexes, ("duckdb", *FAISS), "index"),
-    Shown(
-        "start",
-        "Start",
-        studies.start,
-        ("openvino", "sentence-transformers", "chromadb"),
-    ),
-    Shown(
-        "encode",
-        "Encoding",
-        studies.encoders,
-        ("openvino", "torch", "sentence-transformers", "onnxruntime"),
-        "encoding",
-    ),
-    Shown("serve", "Service", studies.serve, ("fastapi", "uvicorn", *FAISS)),
-    Shown(
-        "processes",
-        "Several processes",
-        studies.processes,
-        ("duckdb", "sqlite-vec", "lancedb", "chromadb"),
-    ),
-    Shown("hybrid", "Hybrid", studies.hybrid, ("tantivy", *FAISS), "hybrid"),
-    Shown("hybrid", "Fusion", studies.fusion, ("tantivy", *FAISS)),
-    Shown("weight", "Weight", studies.weights, ("tantivy", "numpy"), "weight"),
-    Shown("weight", "Gamma", studies.gammas, ("tantivy", "numpy"), "gammas"),
-    Shown("weight", "Weight", studies.weight_intervals),
-    Shown(
-        experiment="code",
-        title="Code",
-        tables=studies.rules,
-        libraries=("tantivy", "openvino"),
-        marks="code",
-        chosen=studies.with_rules,
-    ),
-    Shown("code", "Code", studies.repositories),
-    Shown("sts", "Similarity", studies.similarity, VECTORS, "similarity"),
-    Shown("sts", "Similarity", studies.similarity_by_set),
-    Shown("sweep", "Sweep", studies.sweep, ("duckdb", "faiss-cpu", "numpy"), "sweep"),
-)
-EXPERIMENTS = tuple(dict.fromkeys(shown.experiment for shown in SHOWN))
-
-
-def tables_of(experiment: str, rows: Sequence[Row]) -> Iterator[Table]:
-    """Make the tables of an experiment's rows that have lines, with titles of their own."""
-    for shown in SHOWN:
-        for table in shown.tables(rows) if shown.experiment == experiment else ():
-            if table.rows:
-                title = f"{shown.title}: {table.title}" if table.title else shown.title
-                yield replace(table, title=title)
 
 
 def read_all(folder: Path) -> dict[str, list[Row]]:
@@ -128,16 +34,17 @@ def read_all(folder: Path) -> dict[str, list[Row]]:
 def _formatted(tables: Sequence[Table]) -> Iterator[str]:
     """Format tables, each below its title."""
     for table in tables:
-        if table.title:
-            yield f"**{table.title}**" + (f" ({table.note})" if table.note else "")
+        _, _, title = table.title.partition(": ")
+        if title:
+            yield f"**{title}**" + (f" ({table.note})" if table.note else "")
         yield table.markdown()
 
 
 def _default(folder: Path) -> list[str]:
     """Default index in three rounded numbers, each with a link to its rows."""
     row = next(row for row in read_rows(folder, "search") if is_default(row))
-    every = studies.of_default_encoder(read_rows(folder, "hybrid"))
-    sets = studies.without_identifiers([row for row in every if row["what"] == "queries"])
+    every = of_default_encoder(read_rows(folder, "hybrid"))
+    sets = without_identifiers([row for row in every if row["what"] == "queries"])
     gains, losses = (
         [row["ndcg@10_delta"] for row in sets if row["way"] == way]
         for way in ("rule", "rule codes")
@@ -156,8 +63,19 @@ def _default(folder: Path) -> list[str]:
     ]
 
 
+def _of_tables(tables: Sequence[Declared], folder: Path) -> list[str]:
+    """Format tables of a folder's rows, and where these were measured."""
+    first = tables[0]
+    rows = first.chosen(read_rows(folder, first.experiment))
+    formatted = _formatted([made for table in tables for made in table(rows)])
+    return [*formatted, _measured_on(rows, first.libraries)]
+
+
 DEFAULT = "default"
-SECTIONS = {shown.marks: shown.paragraphs for shown in SHOWN if shown.marks} | {DEFAULT: _default}
+MARKS = {name: [t for t in TABLES if t.marks == name] for name in (t.marks for t in TABLES) if name}
+SECTIONS = {name: partial(_of_tables, tables) for name, tables in MARKS.items()} | {
+    DEFAULT: _default
+}
 """Name in the marks -> folder -> paragraphs."""
 
 
@@ -174,7 +92,7 @@ def marked(folder: Path) -> dict[Path, list[str]]:
 def sections_with_rows(folder: Path) -> list[str]:
     """Sections for which a folder has rows."""
     measured = {path.name.partition("-")[0] for path in folder.glob("*.jsonl")}
-    names = [shown.marks for shown in SHOWN if shown.marks and shown.experiment in measured]
+    names = [name for name, tables in MARKS.items() if tables[0].experiment in measured]
     return [*names, DEFAULT] if measured >= {"search", "hybrid"} else names
 
 

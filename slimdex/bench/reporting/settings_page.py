@@ -7,17 +7,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from html import escape
 from pathlib import Path
-from string import Template
 from typing import Any
 
 from slimdex.errors import InputError
 
 from ..experiments.settings_study import ENOUGH, GRID, NEARLY, Measured, Point
 from . import svg
-from .retrieval_tables import front
-from .table import Column, Table, columns_named, tabulated
+from .choices import front
+from .page import html_table, with_code, write_page
+from .table import NOT_MEASURED, Cell, Column, Table, columns_named, tabulated
 
-TEMPLATE = Path(__file__).parent / "settings.html"
 SERIES = [kind for kind, _ in GRID]
 GRAPH = "hnswlib"
 CHOSEN = "chosen"
@@ -72,7 +71,7 @@ AGAINST = (
 )
 
 
-def write_page(
+def write_settings_page(
     path: Path,
     measured: Measured,
     about: Mapping[str, Any],
@@ -84,21 +83,37 @@ def write_page(
     passages = f" ({facts['rows']:,} passages)" if cut else ""
     by = f", by {facts['model']}" if facts["model"] else ""
     lead = f"{facts['documents']:,} documents{passages}, {facts['dim']} dimensions{by}."
-    points = all_points(measured)
-    text = Template(TEMPLATE.read_text(encoding="utf-8")).substitute(
-        title=escape(f"{facts['name']}: quality against memory"),
-        lead=escape(lead),
-        verdict="".join(f"<p>{_with_code(line)}</p>" for line in verdict(measured)),
-        asked=escape(f"Measured by {facts['queries_are']}."),
-        summary=_html(summary(measured)),
-        meaning=escape(MEANING),
-        against=_beside(measured, against) if against else "",
-        charts="\n".join(_charts(measured)),
-        count=len(points),
-        table=_html(tabulated("", "", EVERY, [_line(each, measured) for each in points])),
-        machine=escape(machine_line(about)),
-    )
-    path.write_text(text, encoding="utf-8")
+    points = [_line(each, measured) for each in all_points(measured)]
+    verdicts = "".join(f"<p>{with_code(line)}</p>" for line in verdict(measured))
+    parts = [
+        f"<p>{escape(lead)}</p>",
+        f'<div class="verdict">{verdicts}</div>',
+        _soft(f"Measured by {facts['queries_are']}."),
+        "<h2>In short</h2>",
+        _html(summary(measured), "In short"),
+        _soft(MEANING),
+    ]
+    if against:
+        parts += ["<h2>Beside an earlier run</h2>", _soft(earlier(against))]
+        parts.append(_html(beside(measured, against), "Beside an earlier run"))
+    parts += [
+        f'<div class="charts">{"".join(_charts(measured))}</div>',
+        f"<details><summary>All {len(points)} points</summary>",
+        _html(tabulated("", "", EVERY, points), "All points"),
+        "</details>",
+        _soft(machine_line(about)),
+    ]
+    write_page(path, f"{facts['name']}: quality against memory", "\n".join(parts))
+
+
+def _html(table: Table, label: str) -> str:
+    """Format a table of settings, whose first column says why they are marked."""
+    rows = [[first if first.shown else NOT_MEASURED, *own] for first, *own in table.rows]
+    return html_table(replace(table, heads=["settings", *table.heads[1:]], rows=rows), label)
+
+
+def _soft(text: str) -> str:
+    return f'<p class="soft">{escape(text)}</p>'
 
 
 def all_points(measured: Measured) -> list[Point]:
@@ -134,7 +149,7 @@ def verdict(measured: Measured) -> list[str]:
 
 def _in_words(point: Point, measured: Measured) -> str:
     """Settings with their costs and quality, in one line."""
-    share = _share(point, measured)
+    share = _line(point, measured)["share"].shown
     small = f" ({share} of float32)" if share != "1" else ""
     return (
         f"{point['kind']}, k={point['k']}: {point['bytes_per_vector']:,.0f} bytes a vector{small}, "
@@ -157,8 +172,7 @@ def difference(point: Point) -> str:
 
 def summary(measured: Measured) -> Table:
     """Make the short table."""
-    lines = [_line(point, measured) for point in _in_short(measured)]
-    return tabulated("", "", SUMMARY, lines)
+    return tabulated("", "", SUMMARY, [_line(point, measured) for point in _in_short(measured)])
 
 
 def _in_short(measured: Measured) -> list[Point]:
@@ -190,45 +204,17 @@ def read_run(path: Path) -> dict[str, Any]:
 def beside(measured: Measured, against: Mapping[str, Any]) -> Table:
     """Make the table of points of the short one that an earlier run has measured, too."""
     then = {_settings_of(point): point for point in [against["exact"], *against["kinds"]]}
-    lines = []
-    for point in _in_short(measured):
-        old = then.get(_settings_of(point))
-        if old is not None:
-            lines.append(_line(point, measured) | {"then": old})
+    lines = [
+        _line(point, measured) | {"then": then[_settings_of(point)]}
+        for point in _in_short(measured)
+        if _settings_of(point) in then
+    ]
     return tabulated("", "", AGAINST, lines)
 
 
 def _settings_of(point: Mapping[str, Any]) -> tuple[Any, ...]:
     names = ("kind", "k", "beta", "gamma", "candidates", "reducer")
     return tuple(point[name] for name in names)
-
-
-def _line(point: Point, measured: Measured) -> Point:
-    """A point, with what the tables say about it."""
-    why = _why(point, measured)
-    named = point["kind"] + ", codes alone" * _is_codes_alone(point, measured)
-    label = named.replace(point["kind"], f"{point['kind']}, k={point['k']}", 1)
-    return point | {
-        "why": why,
-        "named": named,
-        "label": label + f" ({why})" * bool(why),
-        "share": _share(point, measured),
-        "difference": "" if point is measured.exact else difference(point),
-    }
-
-
-def _is_codes_alone(point: Point, measured: Measured) -> bool:
-    """Return whether answers are not rescored, and not exact either."""
-    return point["candidates"] == 0 and point is not measured.exact
-
-
-def _beside(measured: Measured, against: Mapping[str, Any]) -> str:
-    return (
-        "<h2>Beside an earlier run</h2>"
-        f'<p class="soft">{escape(earlier(against))}</p>'
-        '<div class="scroll" tabindex="0" role="region" aria-label="Beside an earlier run">'
-        f"{_html(beside(measured, against))}</div>"
-    )
 
 
 def earlier(against: Mapping[str, Any]) -> str:
@@ -239,62 +225,90 @@ def earlier(against: Mapping[str, Any]) -> str:
     )
 
 
-def _why(point: Point, measured: Measured) -> str:
-    """Label of a marked point; "" for others."""
-    if point is measured.exact:
-        return "float32, exact"
+def _line(point: Point, measured: Measured) -> Point:
+    """A point, with what tables and charts say about it.
+
+    `why` is the label of a marked point, "" for others. Codes are `alone` if answers are not
+    rescored, and not exact either.
+    """
+    is_exact = point is measured.exact
     names = {measured.facts["present"]: measured.current, CHOSEN: measured.chosen}
-    return ", ".join(name for name, own in names.items() if own is point)
-
-
-def _share(point: Point, measured: Measured) -> str:
-    """Share of float32's bytes that a vector takes in memory."""
+    marks = [name for name, own in names.items() if own is point]
+    why = "float32, exact" if is_exact else ", ".join(marks)
+    is_alone = point["candidates"] == 0 and not is_exact
+    alone = ", codes alone" * is_alone
     share = 4 * measured.facts["dim"] / point["bytes_per_vector"]
-    return f"1/{share:.0f}" if share > 1 else "1"
+    return point | {
+        "why": why,
+        "alone": is_alone,
+        "named": f"{point['kind']}{alone}",
+        "label": f"{point['kind']}, k={point['k']}{alone}" + f" ({why})" * bool(why),
+        "share": Cell(f"1/{share:.0f}" if share > 1 else "1", 1 / share),
+        "difference": None if is_exact else Cell(difference(point), point["ndcg@10_delta"]),
+        "command": f"`{point['command']}`",
+    }
 
 
 def _charts(measured: Measured) -> Iterator[str]:
     """Yield each chart with its caption."""
-    points = [measured.exact, *measured.kinds]
+    points = [_line(point, measured) for point in (measured.exact, *measured.kinds)]
     best = front(points, "memory_bytes", "recall@10")
     good = [point for point in best if point["recall@10"] >= GOOD]
-    marked = [point for point in points if point in good or _why(point, measured)]
-    kinds = {point["kind"] for point in points}
+    marked = [point for point in points if point in good or point["why"]]
 
     # Charts that every page has.
+    line = [(point["memory_bytes"] / MB, point["recall@10"]) for point in best]
     yield _figure(
         "Recall against memory",
         "Filled points are rescored with the full vectors on disk, outlines are not. Numbers are "
         "k. The line joins points that no smaller one beats; others are pale.",
-        _key(kinds) + _memory_chart(points, best, measured),
+        _key(points)
+        + svg.scatter(
+            "recall@10 by memory",
+            [
+                _drawn(point, "recall@10", faint=point not in best and not point["why"])
+                for point in points
+            ],
+            MEMORY,
+            "recall@10",
+            lines=[svg.Line("front", line)],
+            least_span=LEAST_SPAN["recall@10"],
+        ),
     )
     yield _figure(
         "Quality by labels",
         "Difference of nDCG@10 from float32, with 95% intervals paired by query, for marked points "
         "and those on the line with a recall of at least .9. If an interval contains 0, the "
         "difference may be chance.",
-        _key({point["kind"] for point in marked}) + _label_chart(marked, measured),
+        _key(marked)
+        + svg.scatter(
+            "Difference of nDCG@10 by memory",
+            [_drawn(point, "ndcg@10_delta") for point in marked],
+            MEMORY,
+            "nDCG@10, difference",
+            least_span=LEAST_SPAN["ndcg@10_delta"],
+        ),
     )
 
     # Charts of what was measured only sometimes.
     if measured.curves:
-        graph = [GRAPH] if measured.graph else []
-        beside = (
-            " hnswlib searches a graph of the float32 vectors, with ef from 10 to 640."
-            if graph
-            else ""
-        )
+        graph = " hnswlib searches a graph of the float32 vectors, with ef from 10 to 640."
         yield _figure(
             "Recall against latency",
             "Along each curve, 10 to 3,200 candidates are rescored. The time to encode a query is "
-            f"not included.{beside}",
-            _key([*(point["kind"] for point in measured.curves), *graph])
-            + _latency_chart(measured),
+            f"not included.{graph * bool(measured.graph)}",
+            _key(measured.curves, measured.graph) + _latency_chart(measured),
         )
     if measured.metrics:
-        yield _metric_map(measured)
+        caption = (
+            " Beta is how much of the mean is subtracted, gamma how far variances are equalised. "
+            "The best cell is partly luck: chosen on one half of the queries and judged on the "
+            f"other, it changes nDCG@10 by {difference(measured.held_out)}."
+        )
+        yield _heat_map("Beta and gamma", caption, measured.metrics, ("k", "beta"), measured)
     if measured.dimensions:
-        yield _dimension_map(measured)
+        axes = ("beta", "k")
+        yield _heat_map("Dimensions and gamma", "", measured.dimensions, axes, measured)
 
 
 def _series(kind: str) -> int:
@@ -302,61 +316,26 @@ def _series(kind: str) -> int:
     return SERIES.index(kind) if kind in SERIES else len(SERIES) - 1
 
 
-def _memory_chart(points: Sequence[Point], best: Sequence[Point], measured: Measured) -> str:
-    drawn = []
-    for point in points:
-        is_shown = point in best or bool(_why(point, measured))
-        made = _at_memory(point, measured, "recall@10")
-        drawn.append(made if is_shown else replace(made, label="", faint=True))
-    line = [(point["memory_bytes"] / MB, point["recall@10"]) for point in best]
-    return svg.scatter(
-        "recall@10 by memory",
-        drawn,
-        MEMORY,
-        "recall@10",
-        lines=[svg.Line("front", line)],
-        least_span=LEAST_SPAN["recall@10"],
-    )
-
-
-def _label_chart(marked: Sequence[Point], measured: Measured) -> str:
-    name = "ndcg@10_delta"
-    drawn = [
-        replace(
-            _at_memory(point, measured, name), ends=(point[f"{name}_low"], point[f"{name}_high"])
-        )
-        for point in marked
-    ]
-    return svg.scatter(
-        "Difference of nDCG@10 by memory",
-        drawn,
-        MEMORY,
-        "nDCG@10, difference",
-        least_span=LEAST_SPAN[name],
-    )
-
-
-def _at_memory(point: Point, measured: Measured, measure: str) -> svg.Point:
+def _drawn(point: Point, measure: str, *, faint: bool = False) -> svg.Point:
     """Draw a measure of a point over its memory, named by its k and why it is marked."""
-    why = _why(point, measured)
+    ends = (point[f"{measure}_low"], point[f"{measure}_high"])
     return svg.Point(
-        point["memory_bytes"] / MB,
-        point[measure],
-        _series(point["kind"]),
-        f"{point['k']} {why}".strip(),
-        tooltip(point),
-        ring=why,
-        hollow=_is_codes_alone(point, measured),
+        x=point["memory_bytes"] / MB,
+        y=point[measure],
+        series=_series(point["kind"]),
+        label="" if faint else f"{point['k']} {point['why']}".strip(),
+        tooltip=tooltip(point),
+        ring=point["why"],
+        hollow=point["alone"],
+        faint=faint,
+        ends=ends if measure == "ndcg@10_delta" else None,
     )
 
 
 def _latency_chart(measured: Measured) -> str:
     drawn = list[svg.Point]()
     lines = dict[tuple[int, str], list[tuple[float, float]]]()
-    swept = [
-        (_series(point["kind"]), f"k={point['k']}", point, tooltip(point))
-        for point in measured.curves
-    ]
+    swept = [(_series(p["kind"]), f"k={p['k']}", p, tooltip(p)) for p in measured.curves]
     swept += [(len(SERIES), GRAPH, point, _graph_tooltip(point)) for point in measured.graph]
     for series, name, point, about in swept:
         own = lines.setdefault((series, name), [])
@@ -374,58 +353,27 @@ def _latency_chart(measured: Measured) -> str:
     )
 
 
-def _metric_map(measured: Measured) -> str:
-    first = measured.metrics[0]
-    held_out = measured.held_out
-    caption = (
-        f"nDCG@10 at kind {first['kind']}, k={first['k']}. Beta is how much of the mean is "
-        "subtracted, gamma how far variances are equalised. The best cell is partly luck: chosen "
-        "on one half of the queries and judged on the other, it changes nDCG@10 by "
-        f"{difference(held_out)}."
-    )
-    cells = {(p["gamma"], p["beta"]): p for p in measured.metrics}
-    own = (measured.current["gamma"], measured.current["beta"])
-    return _heat(
-        title="Beta and gamma",
-        caption=caption,
-        cells=cells,
-        own=own,
-        measured=measured,
-        axes=("gamma", "beta"),
-    )
-
-
-def _dimension_map(measured: Measured) -> str:
-    first = measured.dimensions[0]
-    caption = f"nDCG@10 at kind {first['kind']}, beta={first['beta']:g}."
-    cells = {(p["gamma"], float(p["k"])): p for p in measured.dimensions}
-    own = (measured.current["gamma"], float(measured.current["k"]))
-    return _heat(
-        title="Dimensions and gamma",
-        caption=caption,
-        cells=cells,
-        own=own,
-        measured=measured,
-        axes=("gamma", "k"),
-    )
-
-
-def _heat(
-    title: str,
-    caption: str,
-    cells: Mapping[tuple[float, float], Point],
-    own: tuple[float, float],
-    measured: Measured,
-    axes: tuple[str, str],
+def _heat_map(
+    title: str, caption: str, points: Sequence[Point], columns: tuple[str, str], measured: Measured
 ) -> str:
-    values = {cell: float(p["ndcg@10"]) for cell, p in cells.items()}
-    rings = {max(values, key=lambda cell: values[cell]): "best"}
+    """Draw nDCG@10 by gamma and the second of two columns; the first one is the same for all."""
+    fixed, column = columns
+    first = points[0]
+    cells = {(point["gamma"], float(point[column])): point for point in points}
+    values = {cell: float(point["ndcg@10"]) for cell, point in cells.items()}
+
+    # The best cell and the index's own have rings.
     name = measured.facts["present"]
+    own = (measured.current["gamma"], float(measured.current[column]))
+    rings = {max(values, key=lambda cell: values[cell]): "best"}
     if own in cells:
         rings[own] = f"{name}, best" if own in rings else name
+
     tooltips = {cell: tooltip(point) for cell, point in cells.items()}
-    drawing = svg.heat_map(f"nDCG@10 by {axes[1]} and {axes[0]}", values, tooltips, rings, axes)
-    return _figure(title, caption, drawing)
+    label = f"nDCG@10 by {column} and gamma"
+    drawing = svg.heat_map(label, values, tooltips, rings, ("gamma", column))
+    at = f"nDCG@10 at kind {first['kind']}, {fixed}={first[fixed]:g}."
+    return _figure(title, at + caption, drawing)
 
 
 def tooltip(point: Point) -> str:
@@ -438,7 +386,7 @@ def tooltip(point: Point) -> str:
         f"{point['kind']}, k={point['k']}, beta={point['beta']:g}, gamma={point['gamma']:g}, "
         f"{rescored}\n{point['bytes_per_vector']:,.0f} bytes a vector{time}\n"
         f"recall@10 {point['recall@10']:.3f}, MRR@10 {point['mrr@10']:.3f}, "
-        f"nDCG@10 {point['ndcg@10']:.3f}\n{point['command']}"
+        f"nDCG@10 {point['ndcg@10']:.3f}\n{point['command'].strip('`')}"
     )
 
 
@@ -449,36 +397,17 @@ def _graph_tooltip(point: Point) -> str:
     )
 
 
-def _key(present: Sequence[str] | set[str]) -> str:
-    names = [*SERIES, GRAPH]
-    items = (f"<li>{svg.marker(i)}{name}</li>" for i, name in enumerate(names) if name in present)
+def _key(points: Sequence[Point], graph: Sequence[Point] = ()) -> str:
+    """Explain the colours and shapes of kinds, and that of a graph if there is one."""
+    present = {point["kind"] for point in points} | ({GRAPH} if graph else set())
+    names = enumerate([*SERIES, GRAPH])
+    items = (f"<li>{svg.marker(i)}{name}</li>" for i, name in names if name in present)
     return f'<ul class="key">{"".join(items)}</ul>'
 
 
 def _figure(title: str, caption: str, drawing: str) -> str:
     head = f"<figcaption><h2>{escape(title)}</h2><p>{escape(caption)}</p></figcaption>"
     return f"<figure>{head}{drawing}</figure>"
-
-
-def _html(table: Table) -> str:
-    """Format a table; its commands, if it has any, are in the last column."""
-    has_commands = table.heads[-1] == EVERY[-1].head
-    head = "".join(f'<th scope="col">{escape(h) or "settings"}</th>' for h in table.heads)
-    lines = []
-    for first, *others in table.rows:
-        cells = [escape(cell.shown) for cell in others]
-        if has_commands:
-            cells[-1] = f"<code>{cells[-1]}</code>"
-        row = "".join(f"<td>{cell}</td>" for cell in cells)
-        lines.append(f'<tr><th scope="row">{escape(first.shown) or "–"}</th>{row}</tr>')
-    kind = ' class="commands"' if has_commands else ""
-    return f"<table{kind}><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
-
-
-def _with_code(line: str) -> str:
-    """Convert a line of Markdown whose only markup is code."""
-    parts = escape(line).split("`")
-    return "".join(f"<code>{part}</code>" if i % 2 else part for i, part in enumerate(parts))
 
 
 def machine_line(about: Mapping[str, Any]) -> str:

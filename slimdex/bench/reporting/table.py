@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -87,49 +87,60 @@ def columns_named(form: str, *names: str) -> tuple[Column, ...]:
     return tuple(Column(name, name, form) for name in names)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Declared:
-    """A table, or one for each group of rows; a call with rows makes the tables that have lines.
+    """Tables of an experiment: one, or one for each group of rows; those that have lines.
 
     Attributes
     ----------
+    experiment : start of the names of its files of rows.
     title, note : formatted with the group's first row; the note may be a function of its rows.
+        Pages leave out the title's first words, which end with a colon.
+    columns : of a group, or a function of its rows.
+    apart : end of the title if there are several groups.
     by : columns whose values make the groups; if empty, all rows are one.
     where : required values of columns.
+    prepared : rows -> those that are grouped.
     lines : the group's rows -> those that are shown.
     sort : column to sort the lines by, ascending, or descending with "-" before it.
+    marks : name in the marks of a page; "" if only the report has the tables.
+    libraries : packages whose versions pages give below the tables.
+    chosen : rows -> those that pages show.
     """
 
+    experiment: str
     title: str
-    columns: Sequence[Column]
+    columns: Sequence[Column] | Callable[[Rows], Sequence[Column]]
     note: str | Callable[[Rows], str] = ""
+    apart: str = ""
     by: Sequence[str] = ()
     where: Mapping[str, Any] = field(default_factory=dict)
+    prepared: Callable[[Rows], Rows] = list
     lines: Callable[[Rows], Sequence[Row]] = measured
     sort: str = ""
+    marks: str = ""
+    libraries: Sequence[str] = ()
+    chosen: Callable[[Rows], Rows] = list
 
     def __call__(self, rows: Rows) -> list[Table]:
         """Make the tables of rows."""
         wanted = self.where.items()
-        chosen = [row for row in rows if all(row[name] == value for name, value in wanted)]
-        made = (self._table(group) for group in grouped(chosen, *self.by).values())
-        return [table for table in made if table is not None]
+        rows = [row for row in rows if all(row[name] == value for name, value in wanted)]
+        groups = [*grouped(self.prepared(rows), *self.by).values()]
+        end = self.apart if len(groups) > 1 else ""
+        made = [self._table(group, self.title + end) for group in groups]
+        return [table for table in made if table.rows]
 
-    def _table(self, rows: Rows) -> Table | None:
+    def _table(self, rows: Rows, title: str) -> Table:
         lines = list(self.lines(rows))
         if not lines:
-            return None
-        title = self.title.format_map(rows[0])
-        note = self.note.format_map(rows[0]) if isinstance(self.note, str) else self.note(rows)
+            return Table("", "", (), ())
         if self.sort:
             name = self.sort.removeprefix("-")
             lines.sort(key=lambda row: row[name] if name == self.sort else -row[name])
-        return tabulated(title, note, self.columns, lines)
-
-
-def together(*tables: Callable[[Rows], list[Table]]) -> Callable[[Rows], list[Table]]:
-    """Combine the tables of one experiment, in their order."""
-    return lambda rows: [table for each in tables for table in each(rows)]
+        note = self.note.format_map(rows[0]) if isinstance(self.note, str) else self.note(rows)
+        columns = self.columns(rows) if callable(self.columns) else self.columns
+        return tabulated(title.format_map(rows[0]), note, columns, lines)
 
 
 def tabulated(title: str, note: str, columns: Sequence[Column], rows: Iterable[Row]) -> Table:
@@ -169,7 +180,7 @@ def by_way(base: str) -> Callable[[Rows], list[Row]]:
     return lines
 
 
-def of_way(way: str, value: str | Callable[[Row], Any]) -> Callable[[Row], Any]:
+def of_way(way: Hashable, value: str | Callable[[Row], Any]) -> Callable[[Row], Any]:
     """Take a column, or a function, of another way's row instead of the line's own row.
 
     If that way was not measured, the cell is a dash.
@@ -179,7 +190,7 @@ def of_way(way: str, value: str | Callable[[Row], Any]) -> Callable[[Row], Any]:
         found = row["ways"].get(way)
         if found is None:
             return NOT_MEASURED
-        return found[value] if isinstance(value, str) else value(found)
+        return found.get(value, NOT_MEASURED) if isinstance(value, str) else value(found)
 
     return cell
 

@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from slimdex.bench.datasets import Task
 from slimdex.bench.engines.engine import DOCUMENTS, Documents
 from slimdex.bench.engines.measured import store_process
 from slimdex.bench.engines.processes import WorkerError
 from slimdex.bench.engines.registry import LIBRARIES, SLIMDEX, missing, names_of
-from slimdex.bench.experiments.retrieval_study import Task
-from slimdex.bench.experiments.search_study import exact_rows, rows_of
+from slimdex.bench.experiments.search_study import documents_of, exact_rows, rows_of
 from slimdex.indexes.arrays import normalize_rows
 from slimdex.indexes.ranking import agreement
 from slimdex.indexes.vectors.vector_file import VectorFile
@@ -53,10 +53,10 @@ def test_a_database_gives_back_the_nearest_texts(task: Task, name: str, tmp_path
         pytest.skip(f"{name} is not installed: pip install {absent[name]}")
     dataset, library = task.dataset, LIBRARIES[name]
     with store_process(name, WordEncoder, tmp_path, dataset.query_texts) as process:
-        assert process.remote.build(task.documents) > 0
+        assert process.remote.build(documents_of(task)) > 0
     with store_process(name, WordEncoder, tmp_path, dataset.query_texts) as asked:
         told = asked.remote
-        told.use(library.efforts[DOCUMENTS][-1])
+        told.use(library.for_documents[-1])
         _, rows = rows_of(told.answers(10, 60), dataset, 10)  # looks at every text
         times = told.times(10, 0, 20, threads=1)
         whole, grown = told.memory()
@@ -67,7 +67,7 @@ def test_a_database_gives_back_the_nearest_texts(task: Task, name: str, tmp_path
             assert len(crowd.times) == 60
             assert max(crowd.times) <= crowd.seconds
     same = agreement(rows, exact_rows(task)[1], 10).mean()
-    is_exact = len(library.efforts[DOCUMENTS]) > 1 or name == "sqlite-vec"
+    is_exact = len(library.for_documents) > 1 or name == "sqlite-vec"
     assert same > (0.97 if is_exact else 0.6)
     # Half of 48 dimensions, four bits for each four of them.
     assert codes == ({"rows": 800, "code_bytes": 800 * 3} if name.startswith(SLIMDEX) else {})
@@ -84,7 +84,7 @@ def test_a_database_that_takes_too_long_is_given_up(task: Task, tmp_path: Path) 
         store_process(*given, longest=0.1) as process,
         pytest.raises(WorkerError, match="build: no answer in 0 s"),
     ):
-        process.remote.build(task.documents)
+        process.remote.build(documents_of(task))
     assert not process._process.is_alive()
 
 

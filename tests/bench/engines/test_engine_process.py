@@ -7,11 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from slimdex.bench.datasets import Task
 from slimdex.bench.engines.engine import VECTORS, Engine
 from slimdex.bench.engines.measured import engine_process
 from slimdex.bench.engines.processes import WorkerError
 from slimdex.bench.engines.registry import Method, missing, names_of
-from slimdex.bench.experiments.retrieval_study import Task, grid, uncompressed
+from slimdex.bench.experiments.retrieval_study import grid, uncompressed
 from slimdex.bench.machine import limit_threads
 from slimdex.indexes.arrays import Rows, normalize_rows
 from slimdex.indexes.ranking import agreement

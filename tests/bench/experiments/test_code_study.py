@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from slimdex.bench.experiments.code_study import EVERY, WAYS, Repository, measure_code
-from slimdex.bench.reporting.study_tables import repositories, rules
+from slimdex.bench.reporting.tables import repositories, rules
 from slimdex.bench.rows import ResultsFile
 from slimdex.errors import InputError
 from tests.bench.conftest import ABOUT

@@ -12,7 +12,7 @@ from slimdex.bench.engines.encoders import CONTENDERS, missing_contenders
 from slimdex.bench.experiments import encoding_study
 from slimdex.bench.experiments.encoding_study import Texts
 from slimdex.bench.experiments.similarity_study import SEVEN
-from slimdex.bench.reporting.study_tables import encoders
+from slimdex.bench.reporting.tables import encoders
 from slimdex.bench.rows import ResultsFile
 from slimdex.retrieval.encoders.transformer import TransformerEncoder
 from tests.bench.conftest import Here
@@ -26,7 +26,7 @@ TWICE = {"slimdex auto", "slimdex bf16", "sentence-transformers bf16"}
 def test_rows_of_a_small_run(
     beir: Path, tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    of_one_kind = [c for c in CONTENDERS if c.name not in TWICE]
+    of_one_kind = {name: CONTENDERS[name] for name in CONTENDERS if name not in TWICE}
     monkeypatch.setattr(encoding_study, "CONTENDERS", of_one_kind)
     monkeypatch.setattr(encoding_study, "Subprocess", Here)
     for name, few in (("ROUNDS", 1), ("LONG_TEXTS", 5), ("SINGLE_TEXTS", 5)):
@@ -39,7 +39,7 @@ def test_rows_of_a_small_run(
     said = bench("encode", "--data", beir, "--models", model, folder=tmp_path)
     found = list(ResultsFile(tmp_path / "bench-results" / "encode-bert.jsonl").rows.values())
     rows = {row["encoder"]: row for row in found}
-    expected = {c.name for c in of_one_kind} - set(missing_contenders(str(model)))
+    expected = {*of_one_kind} - {*missing_contenders(str(model))}
     assert set(rows) == expected >= {"slimdex fp32", "slimdex int8"}
     assert [row["error"] for row in found if "error" in row] == []
     if "ONNX Runtime" in expected:

@@ -15,7 +15,7 @@ from slimdex.bench.engines.processes import WorkerError
 from slimdex.bench.engines.servers import served
 from slimdex.bench.experiments import running_study
 from slimdex.bench.experiments.running_study import Extent
-from slimdex.bench.reporting.study_tables import processes, start
+from slimdex.bench.reporting.tables import beside_busy_processes, commands, processes
 from slimdex.bench.rows import read_rows
 from slimdex.errors import InputError
 from slimdex.retrieval.collection import Collection
@@ -67,9 +67,9 @@ def test_commands_and_calls_are_timed_alone_and_beside_busy_processes(
     assert {path: path.stat().st_mtime_ns for path in index.rglob("*")} == before
     every = read_rows(tmp_path / "bench-results", "start")
     rows = {row["method"]: row for row in every}
-    commands = ["python -c pass", "slimdex --help", "slimdex info", "slimdex search", "other"]
+    programs = ["python -c pass", "slimdex --help", "slimdex info", "slimdex search", "other"]
     calls = ["search", "search_many of 3", "add 3", "slimdex serve"]
-    assert [*rows] == [*commands, *calls]
+    assert [*rows] == [*programs, *calls]
     assert [row["error"] for row in every if "error" in row] == []
     for row in every:
         assert row["documents"] == 3
@@ -79,7 +79,11 @@ def test_commands_and_calls_are_timed_alone_and_beside_busy_processes(
     floor, search = rows["python -c pass"]["alone_s"], rows["slimdex search"]
     assert 0 < floor < min(search["alone_s"], search["first_s"])
     assert rows["search"]["busy_s"] < search["busy_s"]
-    for table, lines in zip(start(every), (len(commands), len(every)), strict=True):
+    for made, lines in (
+        (commands(every), len(programs)),
+        (beside_busy_processes(every), len(every)),
+    ):
+        (table,) = made
         assert len(table.rows) == lines
         assert f"\n| {' | '.join(table.heads)} |\n" in said
 

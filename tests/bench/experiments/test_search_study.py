@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from slimdex.bench.datasets import Task
 from slimdex.bench.engines.registry import SLIMDEX, missing
-from slimdex.bench.experiments.retrieval_study import Task
 from slimdex.bench.experiments.search_study import CALLERS, ENOUGH, measure_search
-from slimdex.bench.reporting.study_tables import search
+from slimdex.bench.reporting.tables import stores
 from slimdex.bench.rows import ResultsFile, check_row
 from tests.bench.conftest import ABOUT
 from tests.encoders import WordEncoder
@@ -44,7 +44,7 @@ def test_rows_of_a_small_collection(task: Task, tmp_path: Path) -> None:
             for part in (*PARTS, *(["callers"] if threads == "one" else [])):
                 name = f"ms_{part}_{threads}"
                 assert row[f"p50_{name}"] <= row[f"p95_{name}"] <= row[f"p99_{name}"]
-    *_, table = search([row | {"queries": 100} for row in rows])
+    (table,) = stores([row | {"queries": 100} for row in rows])
     place = table.heads.index("text to documents, p50 ms")
     shown = [(line[0].shown, line[1].value, line[place].value) for line in table.rows]
     expected = [(r["method"], r["agreement@10"], r["p50_ms_total_one"]) for r in rows]

@@ -31,14 +31,14 @@ from slimdex.bench.experiments.settings_study import (
     questions_of,
     smallest,
 )
-from slimdex.bench.reporting.retrieval_tables import front
+from slimdex.bench.reporting.choices import front
 from slimdex.bench.reporting.settings_page import (
     all_points,
     beside,
     read_run,
     summary,
     verdict,
-    write_page,
+    write_settings_page,
 )
 from slimdex.errors import InputError
 from slimdex.indexes.search.rescoring import Rescorer
@@ -192,15 +192,6 @@ def test_the_best_metric_is_judged_by_queries_that_did_not_choose_it() -> None:
     assert abs(np.mean(gains)) < 3 * np.std(gains) / np.sqrt(200)
 
 
-def test_a_metric_that_is_better_stays_better() -> None:
-    rng, settings = np.random.default_rng(0), [Settings(k) for k in range(1, 26)]
-    ndcg = {each: rng.normal(size=60) * 0.1 for each in settings}
-    ndcg[settings[7]] += 1
-    study = SimpleNamespace(ndcg=ndcg)
-    tested = held_out(study, settings, settings[0])  # type: ignore[arg-type]
-    assert tested["ndcg@10_delta_low"] > 0.8
-
-
 def test_the_search_that_users_get_is_measured_from_a_text(
     words: Index, measured: Measured, given: Given
 ) -> None:
@@ -221,7 +212,7 @@ def test_a_graph_finds_what_exact_search_does(words: Index, given: Given, tmp_pa
     pytest.importorskip("hnswlib", reason="hnswlib, of the extra peers, is not installed")
     snapshot = words.snapshot.opened()
     subject = Subject(words, "words", BUILD, given=given)
-    points = [*Study(snapshot, questions_of(subject, snapshot, 0), tmp_path).graph()]
+    points = [*Study(snapshot, *questions_of(subject, snapshot, 0), tmp_path).graph()]
     assert [point["effort"] for point in points] == [10, 20, 40, 80, 160, 320, 640]
     assert points[-1]["recall@10"] > 0.99
 
@@ -248,14 +239,14 @@ def test_queries_made_of_documents_ask_for_them(words: Index) -> None:
 def test_own_rows_do_not_add_candidates(words: Index, tmp_path: Path) -> None:
     """Recall is that of single searches for ten, which leave out the documents asked for."""
     snapshot = words.snapshot.opened()
-    questions = questions_of(Subject(words, "words", BUILD), snapshot, 40)
-    assert questions.pool.own.shape[1] > 0
-    study = Study(snapshot, questions, tmp_path)
+    data, pool = questions_of(Subject(words, "words", BUILD), snapshot, 40)
+    assert pool.own.shape[1] > 0
+    study = Study(snapshot, data, pool, tmp_path)
     settings = Settings(4, kind="pq", beta=0.0, gamma=0.0)
-    (point, *_) = study.curve(settings)
+    (point,) = study.points(settings, [10])
     index = study.trials.built(replace(settings, candidates=10))
-    truth = study.trials.exact(questions.pool, Rescorer.fit(study.trials.moments, 0.0, 0.0))
-    agreed, _ = study.trials.found(index, questions.pool, truth)
+    truth = study.trials.exact(pool, Rescorer.fit(study.trials.moments, 0.0, 0.0))
+    agreed, _ = study.trials.found(index, pool, truth)
     assert (point["candidates"], point["recall@10"]) == (10, pytest.approx(agreed.mean()))
 
 
@@ -289,7 +280,7 @@ def test_a_data_set_is_indexed_for_the_time_of_a_run(
 def page(measured: Measured, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("page") / "bench.html"
     about = ABOUT | {"processor": "An <Example> 3000", "flags": "avx2"}
-    write_page(path, measured, about)
+    write_settings_page(path, measured, about)
     return path
 
 
@@ -303,7 +294,7 @@ def test_the_page_says_what_was_measured(page: Path, measured: Measured) -> None
     assert table.count("<tr>") == len(points) + 1
     for point in points:
         assert point["command"] in table
-        assert f"<td>{point['ndcg@10']:.3f}</td>" in table
+        assert f">{point['ndcg@10']:.3f}</td>" in table
     tooltips = re.findall("<title>([^<]*)</title>", text)[1:]
     drawn = [*measured.kinds, *measured.curves, *measured.metrics, *measured.dimensions]
     assert len(tooltips) > len(drawn)
@@ -347,7 +338,7 @@ def test_a_run_is_shown_beside_an_earlier_one(measured: Measured, tmp_path: Path
     assert exact[-1].shown == "1.00"
     assert {row[-1].shown for row in rows.values()} == {"0.50"}
     assert len(rows) >= len(GRID)
-    write_page(tmp_path / "page.html", measured, ABOUT | {"flags": ""}, before)
+    write_settings_page(tmp_path / "page.html", measured, ABOUT | {"flags": ""}, before)
     assert "Then: words &amp; more, 780 documents" in (tmp_path / "page.html").read_text()
 
 

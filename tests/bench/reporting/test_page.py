@@ -7,15 +7,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from slimdex.bench.reporting import study_tables
+from slimdex.bench.reporting import tables
+from slimdex.bench.reporting.choices import default_row, uncompressed_row
 from slimdex.bench.reporting.page import write_report
-from slimdex.bench.reporting.retrieval_tables import (
-    default_row,
-    every_row,
-    peers,
-    quality,
-    uncompressed_row,
-)
 from slimdex.bench.reporting.sections import (
     marked,
     read_all,
@@ -47,7 +41,7 @@ def peer_rows() -> list[Row]:
 
 
 def test_tables_say_what_the_rows_say(retrieval_rows: list[Row], peer_rows: list[Row]) -> None:
-    (table,) = quality(retrieval_rows)
+    (table,) = tables.quality(retrieval_rows)
     (line,) = table.rows
     exact, usual = uncompressed_row(retrieval_rows), default_row(retrieval_rows)
     assert exact is not None
@@ -57,18 +51,20 @@ def test_tables_say_what_the_rows_say(retrieval_rows: list[Row], peer_rows: list
     assert line[3].value == pytest.approx(usual["ndcg@10"])
     delta, low, high = (usual[f"ndcg@10_{n}"] for n in ("delta", "low", "high"))
     assert line[4].shown == f"{delta:+.2f} ({low:+.2f} to {high:+.2f})"
-    assert len(every_row(retrieval_rows).rows) == len(retrieval_rows) - 1
-    assert quality(retrieval_rows[:1]) == []
+    assert len(tables.every_row(retrieval_rows).rows) == len(retrieval_rows) - 1
+    assert tables.quality(retrieval_rows[:1]) == []
 
 
 def test_peers_are_at_their_fastest_setting_that_finds_enough(peer_rows: list[Row]) -> None:
     other = [row | {"set": "others", "documents": 9} for row in peer_rows]
     failed = peer_rows[0] | {"method": "hnswlib", "error": "broke"}
-    small, _, *tables = peers([*peer_rows, *other, failed])
+    rows = [*peer_rows, *other, failed]
+    small, in_memory = tables.peers_in_memory(rows)
+    _, in_files = tables.peers_in_files(rows)
     assert small.note == "others, 9 vectors"
-    assert tables[0].note == "debian-desc, 60,523 vectors; failed: hnswlib (broke)"
+    assert in_memory.note == "debian-desc, 60,523 vectors; failed: hnswlib (broke)"
     shown = set[str]()
-    for table in tables:
+    for table in (in_memory, in_files):
         names = [line[0].shown for line in table.rows]
         assert [name for name in names if name.startswith("slimdex")] == OURS
         shown |= {*names}
@@ -81,12 +77,12 @@ def test_peers_are_at_their_fastest_setting_that_finds_enough(peer_rows: list[Ro
                 assert agreed.value == max(row["agreement@10"] for row in own)
     every = {row["method"] for row in peer_rows}
     assert shown == {name for name in every if "whitened" not in name}
-    assert "hnswlib" not in [row[0].shown for row in tables[1].rows]
+    assert "hnswlib" not in [row[0].shown for row in in_files.rows]
 
 
 def test_tables_of_similarity_and_stores() -> None:
     rows = read_rows(FOLDER, "sts")
-    (similarity,) = study_tables.similarity(rows)
+    (similarity,) = tables.similarity(rows)
     found = {(line[0].shown, line[1].shown): line for line in similarity.rows}
     for row in rows:
         line = found.get((row["model"], row["pooling"]))
@@ -94,7 +90,7 @@ def test_tables_of_similarity_and_stores() -> None:
             assert line[2].value == row["average"]
         if line and row["fit"] == "target" and row["beta"] == 1:
             assert line[4 if row["k"] else 3].value == row["average"]
-    _, stores = study_tables.search(read_rows(FOLDER, "search"))
+    (stores,) = tables.stores(read_rows(FOLDER, "search"))
     assert len({line[0].shown for line in stores.rows}) == len(stores.rows) > 5
 
 
@@ -114,13 +110,13 @@ def test_a_mean_is_of_the_sets_that_all_encoders_have_without_identifiers() -> N
         rows.append(known | {"way": "float32", "ndcg@10": exact, "ndcg@10_delta": 0.0})
         for way in ("rule", "left out"):
             rows.append(known | {"way": way, "ndcg@10": exact + gain, "ndcg@10_delta": gain})
-    (table,) = study_tables.weights(rows)
+    (table,) = tables.weights(rows)
     assert table.heads == ["set", "m", "default", "left out", "n", "default", "left out"]
     shown = {line[0].shown: [cell.shown for cell in line[1:]] for line in table.rows}
     assert list(shown) == ["a", "b", "d", "c-identifiers", "mean"]
     assert shown["b"] == ["80.00", "-3.00", "-3.00", "–", "–", "–"]
     assert shown["mean"] == ["50.00", "+3.50", "+3.50", "35.00", "+2.50", "+2.50"]
-    (alone,) = study_tables.weights([row for row in rows if row["set"] == "c-identifiers"])
+    (alone,) = tables.weights([row for row in rows if row["set"] == "c-identifiers"])
     assert [[cell.shown for cell in line] for line in alone.rows] == [
         ["c-identifiers", "10.00", "+70.00", "+70.00", "20.00", "+50.00", "+50.00"]
     ]

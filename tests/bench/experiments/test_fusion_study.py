@@ -1,19 +1,29 @@
-"""Rows of every fusion over a small collection, and of the one that labels choose."""
+"""Fusions over a small collection, and choices of constants worked by hand."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from slimdex.bench.experiments.hybrid_study import SHOWN, measure_hybrid
-from slimdex.bench.experiments.retrieval_study import Task
+from slimdex.bench.datasets import Task
+from slimdex.bench.experiments.fusion_study import (
+    SHOWN,
+    WEIGHTS,
+    Weighed,
+    best_weight,
+    measure_hybrid,
+    weighed,
+    weight_rows,
+)
 from slimdex.bench.rows import ResultsFile, check_row
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.adapters import GivenEncoder
+from slimdex.retrieval.lexical.weighting import WEIGHT
 from slimdex.retrieval.search.request import SearchRequest
 from tests.bench.conftest import ABOUT
 from tests.encoders import WordEncoder
@@ -66,3 +76,38 @@ def test_exact_search_alone_and_fused_equals_an_index_of_all_dimensions(
             gains = [0.0 if place is None else 1 / np.log2(place + 2) for place in places]
             assert found[way] == pytest.approx(100 * np.mean(gains), abs=1e-3)
     assert found["float32 rule"] > found["float32"] + 5
+
+
+def case(name: str, best: float) -> Weighed:
+    """Ten queries whose nDCG is 50 by the best weight, and falls by 10 for each 1 beside it."""
+    by_weight = np.tile(50 - 10 * np.abs(np.array(WEIGHTS) - best), (10, 1))
+    task = {"set": name, "model": "m", "dim": 2, "documents": 9, "queries": 10, "vectors": name}
+    return Weighed(task, by_weight[:, 0], by_weight[:, 0], by_weight, {})
+
+
+def test_a_constant_is_chosen_on_the_other_sets() -> None:
+    low, high, own = case("low", 0.25), case("high", 1.0), case("own", 0.5)
+    assert WEIGHTS[best_weight([low])] == 0.25
+    ways = {}
+    for rows in weight_rows([low, low, high, own]):
+        ways[rows[0]["set"]] = {row["way"]: row["ndcg@10"] for row in rows}
+    assert ways["own"]["left out"] == 47.5  # the others choose .25
+    assert ways["high"]["left out"] == 42.5
+    assert ways["high"]["weight 1"] == 50
+
+
+@pytest.mark.slow
+def test_measured_equals_exact_search(task: Task) -> None:
+    one = weighed(replace(task, dataset=task.dataset.asking(30)))
+    rows = task.vectors.take(np.arange(len(task.vectors)))
+    rows = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    queries = task.queries.take(np.arange(30))
+    places = [(scores > scores[i]).sum() for i, scores in enumerate(queries @ rows.T)]
+    gains = [100 / np.log2(place + 2) if place < 10 else 0.0 for place in places]
+    np.testing.assert_allclose(one.semantic, gains)
+    assert one.rule.mean() > one.semantic.mean() + 5
+    rare = [i for i in range(30) if one.by_weight[i, 0] != one.semantic[i]]
+    assert len(rare) < 15  # a query with a code or a rare name gains without a weight
+    np.testing.assert_allclose(one.by_weight[:, WEIGHTS.index(WEIGHT)], one.rule)
+    for row in next(weight_rows([one])):
+        check_row(row | ABOUT)

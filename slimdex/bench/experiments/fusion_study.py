@@ -1,0 +1,371 @@
+"""`slimdex bench hybrid` and `slimdex bench weight`: BM25 and semantic search together.
+
+`hybrid` measures quality and cost of each fusion in an index, and of the one that `tune` chooses:
+half of a set's labelled queries tune, and the other half judges. If a set's ids are names, as of
+packages or functions, half of the queries may be those names.
+
+`weight` searches exactly, by cosines of the encoder's vectors and the 200 best rows by BM25. For
+each encoder, a constant weight of BM25 is chosen on all sets but one, and judged on that set. The
+same vectors, compared with other values of gamma, show what whitening gains.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import perf_counter
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slimdex.indexes.arrays import Matrix, Rows, normalize_rows, without
+from slimdex.indexes.ranking import best_of
+from slimdex.indexes.reducers.moments import Moments
+from slimdex.indexes.search.reduced_index import NO_ROWS, ReducedIndex
+from slimdex.indexes.search.rescoring import Rescorer
+from slimdex.retrieval.collection import Collection
+from slimdex.retrieval.documents import Document
+from slimdex.retrieval.encoders.adapters import GivenEncoder
+from slimdex.retrieval.encoders.base import Encoder
+from slimdex.retrieval.lexical.fusion import AUTO, OFF, Candidates, Fusion, fusion_of
+from slimdex.retrieval.lexical.weighting import WEIGHT, word_bonuses
+from slimdex.retrieval.quality.evaluation import latency, seconds_of
+from slimdex.retrieval.quality.hybrid_choice import DEPTH, FUSIONS, by_labels, fused_orders
+from slimdex.retrieval.quality.labels import Judged, ndcg
+from slimdex.retrieval.search.answer import IndexRows, candidates
+from slimdex.retrieval.search.request import SearchRequest
+from slimdex.retrieval.store.snapshot import Snapshot
+from slimdex.system.atomic_files import size
+from slimdex.system.progress import progress
+
+from ..datasets import Task, encoded
+from ..machine import mapped_memory
+from ..paired_measures import PerQuery, compared
+from ..rows import ResultsFile, Row, key_of
+
+NAMES = 1000
+"""Documents searched by their names; half of them are used for tuning."""
+MOST = 2000
+"""Most queries that tune, and that judge."""
+TIMED = 200
+EXACT, EXACT_RULE = "float32", "float32 rule"
+"""Exact search of uncompressed vectors, and the same fused with BM25 by the default's rule."""
+MEANING, WORDS, RULE = "meaning", "words", "rule"
+"""The index by meaning alone, BM25, and the default."""
+CODES = "rule codes"
+"""The default, compared with `EXACT_RULE` instead of `EXACT`."""
+SHOWN = ("rrf", "0.05", "0.1", "0.3", "0.5", RULE)
+"""Fusions that are always shown."""
+FIRST = 10
+GAMMAS = (0.125, 0.25, 0.5)
+WEIGHTS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25)
+"""Constants to choose from."""
+
+
+class ExactIndex(ReducedIndex):
+    """Exact search of the uncompressed vectors (n, d), of unit length, as deep as an index's."""
+
+    def __init__(self, index: ReducedIndex, rows: Matrix) -> None:
+        super().__init__(index.reducer, index.index, index.vectors)
+        self._rows = rows
+        self._depth = index.candidates
+
+    @property
+    def candidates(self) -> int:
+        """Rows that an index would rescore for ten results."""
+        return self._depth
+
+    def search(
+        self,
+        queries: Matrix,
+        k: int,
+        rows: Rows | None = None,
+        exclude: Rows = NO_ROWS,
+        candidates: int | None = None,
+    ) -> tuple[Matrix, Rows]:
+        """Return scores and rows (q, k), as `ReducedIndex.search`."""
+        rows = without(np.arange(len(self._rows)) if rows is None else rows, exclude)
+        return best_of([(normalize_rows(queries) @ self._rows[rows].T, rows)], len(queries), k)
+
+
+def exact_search(snapshot: Snapshot, rows: Matrix) -> Callable[[str, Matrix], Candidates]:
+    """Return a function from a text and its vector (1, d) to candidates, by cosines and by BM25."""
+    index = ExactIndex(snapshot.index, rows)
+    searched = IndexRows(snapshot, index, index.candidates_for(DEPTH))
+
+    def of_query(text: str, query: Matrix) -> Candidates:
+        (found,) = candidates(searched, searched.whole([text], query), query, DEPTH)
+        return found
+
+    return of_query
+
+
+@contextmanager
+def _indexed(task: Task, vectors: Matrix, *, lexical: bool) -> Iterator[tuple[Collection, float]]:
+    """Index a set with its vectors (n, d) in a temporary folder; also yield the seconds."""
+    with TemporaryDirectory(prefix="slimdex-bench-") as folder:
+        encoder = GivenEncoder(task.vectors.dim)
+        with Collection.create(Path(folder) / "x.index", encoder, lexical=lexical) as collection:
+            documents = [*map(Document, task.dataset.ids, task.dataset.texts)]
+            start = perf_counter()
+            collection.add(documents, vectors=vectors)
+            yield collection, perf_counter() - start
+
+
+def _all_rows(task: Task) -> Matrix:
+    return task.vectors.take(np.arange(len(task.vectors)))
+
+
+def _judged(task: Task) -> list[Judged]:
+    """Queries of a set, with labels by row."""
+    data = task.dataset
+    place = {id: row for row, id in enumerate(data.ids)}
+    return [
+        Judged(text, {place[d]: r for d, r in data.qrels[id].items() if d in place}, int(own))
+        for id, text, own in zip(data.query_ids, data.query_texts, data.own_rows, strict=True)
+    ]
+
+
+def _without_own(query: Judged, order: Rows) -> list[int]:
+    return [row for row in order.tolist() if row != query.own]
+
+
+def _row(task: Row, what: str, way: str, values: PerQuery, base: PerQuery) -> Row:
+    """Row of a way, with its difference from another one."""
+    known: Row = task | {"what": what, "way": way}
+    quality = compared("ndcg@10", values, base)
+    return known | {"key": key_of(known), "queries": len(values)} | quality
+
+
+@dataclass(frozen=True)
+class Questions:
+    """Encoded queries with labels.
+
+    Attributes
+    ----------
+    vectors : (q, d).
+    are_names : (q,), whether each is a document's name.
+    """
+
+    judged: Sequence[Judged]
+    vectors: Matrix
+    are_names: NDArray[np.bool_]
+
+    def part(self, chosen: NDArray[np.int64]) -> Questions:
+        """Select queries by their numbers."""
+        judged = [self.judged[i] for i in chosen.tolist()]
+        return Questions(judged, self.vectors[chosen], self.are_names[chosen])
+
+
+def measure_hybrid(
+    task: Task,
+    encoder: Encoder,
+    cache: Path,
+    results: ResultsFile,
+    about: Row,
+    *,
+    names: bool = False,
+) -> None:
+    """Replace rows for each way of a set, for its own queries and for names."""
+    questions = _questions(task, encoder, cache, names)
+    order = np.random.default_rng(0).permutation(len(questions.judged))
+    tuning = questions.part(order[::2][:MOST])
+    judging = questions.part(order[1::2][:MOST])
+    with _indexed(task, _all_rows(task), lexical=False) as (collection, seconds):
+        start = perf_counter()
+        collection.index_lexical()
+        costs: Row = {"build_s": seconds, "words_s": perf_counter() - start}
+        snapshot = collection.index.snapshot
+        choice = by_labels(snapshot, tuning.vectors, tuning.judged)
+        costs |= _costs(collection, snapshot, judging)
+        chosen = fusion_of(choice.hybrid or OFF)
+        rows = list(_rows(task, snapshot, judging, "off" if chosen is None else way_of(chosen)))
+    results.replace([row | costs | about for row in rows])
+
+
+def _questions(task: Task, encoder: Encoder, cache: Path, names: bool) -> Questions:
+    data = task.dataset
+    judged = _judged(task)
+    vectors = task.queries.take(np.arange(len(judged)))
+    if not names:
+        return Questions(judged, vectors, np.zeros(len(judged), dtype=bool))
+    chosen = np.random.default_rng(1).permutation(len(data.ids))[:NAMES]
+    texts = [data.ids[row] for row in chosen]
+    named = encoded(encoder, texts, cache, "encoding names", queries=True)
+    few = np.random.default_rng(2).permutation(len(judged))[:NAMES]
+    judged = [judged[i] for i in few.tolist()]
+    judged += [Judged(text, {int(row): 1}) for text, row in zip(texts, chosen, strict=True)]
+    return Questions(
+        judged,
+        np.concatenate([vectors[few], named.take(np.arange(len(texts)))]),
+        np.arange(len(judged)) >= len(few),
+    )
+
+
+def way_of(fusion: Fusion) -> str:
+    """Name of a fusion in the rows, where "auto" is the fusion that labels choose."""
+    return RULE if fusion.weight == AUTO else str(fusion)
+
+
+def _rows(task: Task, snapshot: Snapshot, judging: Questions, chosen: str) -> Iterator[Row]:
+    """Yield a row for each way, for the set's own queries, and for names if there are any."""
+    ways = [EXACT, EXACT_RULE, MEANING, WORDS, *map(way_of, FUSIONS)]
+    found = np.empty((len(ways), 3, len(judging.judged)))
+    exact = exact_search(snapshot, normalize_rows(_all_rows(task)))
+
+    # Measure each query by each way.
+    for i, query in enumerate(judging.judged):
+        vector = judging.vectors[i : i + 1]
+        near, words, fused = fused_orders(snapshot, vector, query.text)
+        each = exact(query.text, vector)
+        orders = [each.rows[each.order(each.cosines)], each.rows[each.order(_by_rule(each))]]
+        for number, order in enumerate([*orders, near, words, *fused]):
+            found[number, :, i] = _measures(_without_own(query, order), query.labels)
+        progress("judging", i + 1, len(judging.judged))
+    by_way = dict(zip(ways, found, strict=True))
+    by_way["auto"] = by_way[MEANING if chosen == "off" else chosen]
+    by_way[CODES] = by_way[RULE]
+
+    # A row for each way, with its difference from float32.
+    for what, asked in (("queries", ~judging.are_names), ("names", judging.are_names)):
+        if not asked.any():
+            continue
+        for way in (EXACT, EXACT_RULE, MEANING, WORDS, *SHOWN, CODES, "auto"):
+            points, recall, first = by_way[way][:, asked]
+            base = by_way[EXACT_RULE if way == CODES else EXACT][0, asked]
+            yield _row(task.facts(), what, way, points, base) | {
+                "fusion": chosen if way == "auto" else way,
+                "recall@10": float(recall.mean()),
+                "first_share": float(first.mean()),
+            }
+
+
+def _by_rule(found: Candidates) -> NDArray[np.float64]:
+    """Scores (n,) by the default fusion."""
+    return Fusion(AUTO).scores(found)
+
+
+def _measures(documents: Sequence[int], labels: Mapping[int, int]) -> tuple[float, float, float]:
+    """nDCG@10 and recall@10, of 100, and whether the first document is relevant."""
+    relevant = [document for document, label in labels.items() if label > 0]
+    recall = len({*documents[:FIRST]} & {*relevant}) / max(len(relevant), 1)
+    first = bool(documents) and documents[0] in relevant
+    return 100 * ndcg(documents, labels), 100 * recall, float(first)
+
+
+def _costs(collection: Collection, snapshot: Snapshot, judging: Questions) -> Row:
+    """Bytes on disk and in memory of words and vectors, and times of searches by each."""
+    words = snapshot.words
+    rows = snapshot.state.rows
+    assert words is not None
+    count = min(TIMED, len(judging.judged))
+    texts = [query.text for query in judging.judged[:count]]
+    vectors = judging.vectors[:count]
+
+    def p50_ms(search: Callable[[str, Matrix], object]) -> float:
+        calls = [partial(search, text, vectors[i : i + 1]) for i, text in enumerate(texts)]
+        return latency(seconds_of(calls))["p50_ms"]
+
+    def both(text: str, vector: Matrix) -> object:
+        return collection.answer(SearchRequest(texts=[text], vectors=vector))
+
+    def batch_ms(hybrid: str) -> float:
+        """Time per query of a search for many at once, the better of two."""
+        request = SearchRequest(texts=texts, vectors=vectors, hybrid=hybrid)
+        return 1000 * min(seconds_of([partial(collection.answer, request)] * 2)) / count
+
+    memory = collection.info()["memory"]
+    return {
+        "words_row_bytes": size(words.path) / rows,
+        "words_memory_row_bytes": mapped_memory(words.path) / rows,
+        "ram_row_bytes": memory["ram_bytes_per_vector"],
+        "disk_row_bytes": memory["disk_bytes_per_vector"],
+        "p50_ms_words": p50_ms(lambda text, _: words.search(text, 10)),
+        "p50_ms_meaning": p50_ms(lambda _, vector: snapshot.index.search(vector, 10)),
+        "p50_ms_fused": p50_ms(both),
+        "batch_ms_documents": batch_ms("off"),
+        "batch_ms_fused": batch_ms(AUTO),
+        "p50_ms_documents": p50_ms(lambda _, vector: collection.search_many(vector)),
+    }
+
+
+@dataclass(frozen=True)
+class Weighed:
+    """nDCG@10 of a set's queries, times 100.
+
+    Attributes
+    ----------
+    task : the set and its encoder.
+    semantic, rule : (q,), by cosines alone and by default.
+    by_weight : (q, weights), by each of `WEIGHTS`.
+    by_gamma : gamma -> (q,), by cosines in that metric.
+    """
+
+    task: Row
+    semantic: PerQuery
+    rule: PerQuery
+    by_weight: NDArray[np.float64]
+    by_gamma: Mapping[float, PerQuery]
+
+
+def weighed(task: Task) -> Weighed:
+    """Search for each query of a set by every weight and gamma, exactly."""
+    rows = normalize_rows(_all_rows(task))
+    moments = Moments.of_rows(rows)
+    metrics = [Rescorer.fit(moments, 0.0, gamma) for gamma in GAMMAS]
+    norms = [metric.norms(rows) for metric in metrics]
+    judged = _judged(task)
+    vectors = task.queries.take(np.arange(len(judged)))
+    found = np.empty((len(judged), 2 + len(WEIGHTS) + len(GAMMAS)))
+
+    # For each query, an order by meaning, by the rule, by each weight and by each gamma.
+    with _indexed(task, rows, lexical=True) as (collection, _):
+        exact = exact_search(collection.index.snapshot, rows)
+        for i, query in enumerate(judged):
+            vector = vectors[i : i + 1]
+            each = exact(query.text, vector)
+            scores = [each.cosines, _by_rule(each), *_by_weights(each)]
+            orders = [each.rows[each.order(own)] for own in scores]
+            for metric, lengths in zip(metrics, norms, strict=True):
+                cosines = metric.probes(vector).scores(rows, lengths)
+                orders.append(best_of([(cosines, np.arange(len(rows)))], 1, DEPTH + 1)[1][0])
+            found[i] = [100 * ndcg(_without_own(query, own), query.labels) for own in orders]
+            progress("judging", i + 1, len(judged))
+
+    # Take the columns apart again.
+    semantic, rule, *_ = found.T
+    by_weight = found[:, 2 : 2 + len(WEIGHTS)]
+    by_gamma = dict(zip(GAMMAS, found[:, 2 + len(WEIGHTS) :].T, strict=True))
+    return Weighed(task.facts(), semantic, rule, by_weight, by_gamma)
+
+
+def _by_weights(found: Candidates) -> Iterator[NDArray[np.float64]]:
+    """Fused scores (n,) by each of `WEIGHTS`; rare words and names count as by default."""
+    default = _by_rule(found)
+    bonuses = word_bonuses(found.bm25, found.cosines, *found.whole)
+    for weight in WEIGHTS:
+        yield default + (weight / WEIGHT - 1) * bonuses
+
+
+def best_weight(each: Sequence[Weighed]) -> int:
+    """Place in `WEIGHTS` of the best mean nDCG of sets; the first of equals."""
+    return int(np.argmax(np.mean([one.by_weight.mean(axis=0) for one in each], axis=0)))
+
+
+def weight_rows(each: Sequence[Weighed]) -> Iterator[list[Row]]:
+    """Yield the rows of each set and encoder: by every way, and by a constant chosen without it.
+
+    The constant is the best for the same encoder on the other sets, if there are any.
+    """
+    for one in each:
+        same = [other for other in each if other.task["model"] == one.task["model"]]
+        others = [other for other in same if other.task["set"] != one.task["set"]]
+        left_out = one.by_weight[:, best_weight(others or [one])]
+        ways = {EXACT: one.semantic, RULE: one.rule, "left out": left_out}
+        ways |= {f"weight {w:g}": one.by_weight[:, i] for i, w in enumerate(WEIGHTS)}
+        ways |= {f"gamma {gamma}": values for gamma, values in one.by_gamma.items()}
+        yield [_row(one.task, "queries", way, own, one.semantic) for way, own in ways.items()]

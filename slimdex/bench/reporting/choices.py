@@ -1,0 +1,113 @@
+"""Choices among the rows of methods and peers, for tables and pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from slimdex.indexes.options import CANDIDATES
+
+from ..experiments.retrieval_study import DEFAULTS, UNCOMPRESSED, part
+from ..rows import Row
+from .table import grouped
+
+SLIMDEX = "slimdex"
+FASTEST_AT = 0.99
+"""Agreement with exact search at which approximate indexes are compared."""
+
+
+def by_size(rows: Iterable[Row]) -> list[Row]:
+    """Sort rows by model, then by the size of the set."""
+    return sorted(rows, key=lambda row: (row["model"], row["documents"], row["set"]))
+
+
+def tasks(rows: Iterable[Row]) -> list[tuple[str, str]]:
+    """List (set, model) of the rows, by model, then by size."""
+    return [*dict.fromkeys((row["set"], row["model"]) for row in by_size(rows))]
+
+
+def of_task(rows: Iterable[Row], task: tuple[str, str]) -> list[Row]:
+    """Rows of a set and model that were measured without an error."""
+    return [r for r in rows if (r["set"], r["model"]) == task and "error" not in r]
+
+
+def most_compared(rows: Sequence[Row]) -> list[Row]:
+    """Rows of the set and model with the most methods."""
+    each = [of_task(rows, task) for task in tasks(rows)]
+    return max(each, key=lambda own: len({row["method"] for row in own}), default=[])
+
+
+def _slimdex_row(rows: Sequence[Row], of: int, effort: Callable[[Row], int]) -> Row | None:
+    """Row of slimdex by default except for k = d / of and its candidates."""
+    usual = (SLIMDEX, DEFAULTS.beta, DEFAULTS.gamma, DEFAULTS.kind)
+    for row in rows:
+        own = tuple(row.get(name) for name in ("method", "beta", "gamma", "kind"))
+        if own == usual and row["k"] == part(row["dim"], of) and row["effort"] == effort(row):
+            return row
+    return None
+
+
+def default_row(rows: Sequence[Row]) -> Row | None:
+    """Row of slimdex as `slimdex build` makes it: 1/64 of float32."""
+    return _slimdex_row(rows, 2, lambda _: CANDIDATES)
+
+
+def small_row(rows: Sequence[Row]) -> Row | None:
+    """Row of slimdex at 1/128 with 1% of the documents as candidates."""
+    return _slimdex_row(rows, 4, lambda row: max(int(row["documents"]) // 100, 10))
+
+
+def uncompressed_row(rows: Sequence[Row]) -> Row | None:
+    """Row of exact float32 search, if there is one."""
+    return next((r for r in rows if r["method"] == UNCOMPRESSED), None)
+
+
+def is_default(row: Row) -> bool:
+    """Return whether a row of `bench search` is of the default index.
+
+    Older rows, which have no `code_bytes`, were measured without words and passages.
+    """
+    return row["method"] == SLIMDEX and not row["effort"] and bool(row.get("code_bytes"))
+
+
+def label(row: Row) -> str:
+    """Describe a row's method in a few words.
+
+    >>> label({"method": "slimdex", "k": 192, "kind": "pq", "effort": 200})
+    'slimdex k=192 pq, 200 rescored'
+    >>> label({"method": "hnswlib", "effort": 64})
+    'hnswlib, effort 64'
+    """
+    if row.get("k") is None:
+        return f"{row['method']}, effort {row['effort']}" if row["effort"] else str(row["method"])
+    words = f"{row['method']} k={row['k']} {row['kind']}"
+    return f"{words}, {row['effort']} rescored" if row["effort"] else words
+
+
+def front(
+    rows: Iterable[Row], size: str = "ram_row_bytes", quality: str = "ndcg@10_delta"
+) -> list[Row]:
+    """Rows that no smaller one beats in quality, from the smallest to the best.
+
+    >>> sizes = {3: 0.9, 1: 0.8, 2: 0.7}
+    >>> made = [{"bytes": size, "recall": recall} for size, recall in sizes.items()]
+    >>> [row["bytes"] for row in front(made, "bytes", "recall")]
+    [1, 3]
+    """
+    found: list[Row] = []
+    for row in sorted(rows, key=lambda r: (r[size], -r[quality])):
+        if not found or row[quality] > found[-1][quality]:
+            found.append(row)
+    return found
+
+
+def fastest_at(rows: Sequence[Row], least: float = FASTEST_AT, by: str = "p50_ms_one") -> list[Row]:
+    """Fastest row of each method that reaches the agreement, by a median.
+
+    If none does, the row that is nearest to it.
+    """
+
+    def rank(row: Row) -> tuple[float, float]:
+        return max(least - row["agreement@10"], 0.0), row[by]
+
+    each = grouped([row for row in rows if "error" not in row], "method").values()
+    return sorted((min(own, key=rank) for own in each), key=lambda row: row[by])

@@ -1,0 +1,713 @@
+"""Tables of the studies' rows, the same in README, docs, the report and on the terminal.
+
+A new table is a line in `TABLES`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from statistics import fmean
+from typing import Any
+
+from slimdex.retrieval.encoders.models import DEFAULT_MODEL, FAST_MODEL
+
+from ..datasets import IDENTIFIERS
+from ..engines.registry import finds_in_files
+from ..experiments.similarity_study import SEVEN
+from ..rows import Row
+from .choices import (
+    SLIMDEX,
+    by_size,
+    default_row,
+    fastest_at,
+    is_default,
+    label,
+    most_compared,
+    small_row,
+    uncompressed_row,
+)
+from .table import (
+    BY_TASK,
+    SET_AND_MODEL,
+    Cell,
+    Column,
+    Declared,
+    Rows,
+    Table,
+    by_way,
+    columns_named,
+    difference,
+    failures,
+    grouped,
+    measured,
+    of_way,
+    tabulated,
+)
+
+VECTORS = ("openvino", "torch", "numpy")
+FAISS = ("faiss-cpu",)
+
+
+def _in_three_sizes(rows: Rows) -> list[Row]:
+    """Row of float32 of each set, with those of slimdex at 1/64 and at 1/128."""
+    lines = []
+    for own in grouped(measured(rows), "set").values():
+        exact = uncompressed_row(own)
+        ways = {"usual": default_row(own), "small": small_row(own)}
+        if exact is not None and None not in ways.values():
+            lines.append(exact | {"ways": ways})
+    return lines
+
+
+quality = Declared(
+    experiment="retrieval",
+    title="Quality",
+    columns=(
+        *columns_named("", "set"),
+        *columns_named(",.0f", "documents"),
+        Column("float32", "ndcg@10", ".2f"),
+        Column("1/64", of_way("usual", "ndcg@10"), ".2f"),
+        Column("difference", of_way("usual", difference)),
+        Column("1/128", of_way("small", "ndcg@10"), ".2f"),
+        Column("difference", of_way("small", difference)),
+    ),
+    apart=": {model}",
+    by=("model",),
+    prepared=by_size,
+    lines=_in_three_sizes,
+    libraries=FAISS,
+)
+
+
+def with_mapped(row: Row) -> float | None:
+    """Bytes per vector that the process grew, private and pages of the index's files.
+
+    None for older rows, whose mapped pages include those of the index's input.
+    """
+    mapped = row.get("mapped_row_bytes")
+    return None if mapped is None else float(row["process_row_bytes"] + mapped)
+
+
+PEERS = (
+    Column("", "method"),
+    Column("agreement", "agreement@10", ".3f"),
+    Column("p50 ms", "p50_ms_one", ".2f"),
+    Column("p50 ms capped", "p50_ms_capped", ".2f"),
+    Column("batch, queries/s", "queries_per_s", ",.0f"),
+    Column("build s", "build_s", ".2f"),
+    Column("private", "process_row_bytes", ",.0f"),
+    Column("and mapped", with_mapped, ",.0f"),
+    Column("disk", "disk_row_bytes", ",.0f"),
+)
+
+
+def _fastest(rows: Rows) -> list[Row]:
+    """Each method in the encoder's own order, at its fastest setting."""
+    return [row for row in fastest_at(rows) if "whitened" not in row["method"]]
+
+
+def _in_memory(rows: Rows) -> list[Row]:
+    return [row for row in _fastest(rows) if not finds_in_files(row["method"])]
+
+
+def _in_files(rows: Rows) -> list[Row]:
+    """Methods that find vectors in files, and slimdex."""
+    each = _fastest(rows)
+    return [r for r in each if finds_in_files(r["method"]) or r["method"].startswith(SLIMDEX)]
+
+
+def _peers_note(rows: Rows) -> str:
+    """Describe the set, the limit of memory of the capped times, and failures."""
+    note = "{set}, {documents:,} vectors".format_map(rows[0])
+    caps = {row["cap_bytes"] for row in measured(rows) if "cap_bytes" in row}
+    for cap in sorted(caps):
+        note += f"; capped: at most {cap // 10**6} MB beyond Python's"
+    return note + failures(rows)
+
+
+def _peers(title: str, lines: Callable[[Rows], list[Row]]) -> Declared:
+    return Declared(
+        experiment="peers",
+        title=f"Peers: {title}",
+        columns=lambda rows: [c for c in PEERS if any(c.cell(r).shown for r in _fastest(rows))],
+        apart=", {set}, {model}",
+        note=_peers_note,
+        by=BY_TASK,
+        prepared=by_size,
+        lines=lines,
+        marks="peers",
+        libraries=FAISS,
+        chosen=most_compared,
+    )
+
+
+peers_in_memory = _peers("Vectors in memory", _in_memory)
+peers_in_files = _peers("Vectors in files", _in_files)
+EVERY = (
+    *SET_AND_MODEL,
+    Column("method", label),
+    *columns_named("g", "beta", "gamma"),
+    Column("bytes", "ram_row_bytes", ",.1f"),
+    Column("fixed KB", lambda row: row["ram_fixed_bytes"], ",.0f", 1000),
+    Column("disk", "disk_row_bytes", ",.0f"),
+    Column("nDCG@10", "ndcg@10", ".2f"),
+    Column("diff.", "ndcg@10_delta", "+.2f"),
+    Column("low", "ndcg@10_low", "+.2f"),
+    Column("high", "ndcg@10_high", "+.2f"),
+    Column("MRR@10", "mrr@10", ".2f"),
+    Column("recall@10", "recall@10", ".2f"),
+    Column("recall@100", "recall@100", ".2f"),
+    Column("agreement@10", "agreement@10", ".3f"),
+    Column("p50 ms", "p50_ms_one", ".3f"),
+    Column("p95", "p95_ms_one", ".3f"),
+    Column("p99", "p99_ms_one", ".3f"),
+    Column("queries/s", "queries_per_s", ",.0f"),
+    Column("fit s", "fit_s", ".2f"),
+    Column("build s", "build_s", ".2f"),
+    Column("private", "process_row_bytes", ",.0f"),
+    Column("and mapped", with_mapped, ",.0f"),
+)
+EVERY_NOTE = (
+    "Bytes a vector from the structures; disk: bytes a vector. Intervals: 95%, paired with "
+    "float32. Milliseconds: one query on one thread, pages in the system's cache. Private, and "
+    "mapped: bytes a vector that the process grew, without and with pages of the index's files."
+)
+
+
+def every_row(rows: Sequence[Row]) -> Table:
+    """All rows with the most important columns."""
+    return tabulated("All rows", EVERY_NOTE, EVERY, measured(rows))
+
+
+FEWEST_JUDGED = 100
+"""Queries below which a table says nothing of the quality of answers."""
+
+
+def _judged(name: str) -> Callable[[Row], Any]:
+    return lambda row: row[name] if row.get("queries", FEWEST_JUDGED) >= FEWEST_JUDGED else None
+
+
+def _defaults(rows: Rows) -> list[Row]:
+    """Rows of the default index, of the largest set."""
+    defaults = [row for row in measured(rows) if is_default(row)]
+    most = max((row["documents"] for row in defaults), default=0)
+    return [row for row in defaults if row["documents"] == most]
+
+
+def _stores(rows: Rows) -> list[Row]:
+    """Fastest row of each store, of those on one processor with the most of them."""
+    groups = grouped(measured(rows), *BY_TASK, "processor").values()
+    own = max(groups, key=lambda each: len({row["method"] for row in each}), default=[])
+    return fastest_at(own, by="p50_ms_total_one")
+
+
+def _stores_note(rows: Rows) -> str:
+    first = _stores(rows)[0]
+    return "{set}, {documents:,} documents, {model}".format_map(first) + failures(rows)
+
+
+TEXT_TO_DOCUMENTS = (
+    Column("text to documents, p50 ms", "p50_ms_total_one", ".2f"),
+    Column("p99 ms", "p99_ms_total_one", ".2f"),
+)
+STORE = (
+    Column("store, MB", "store_bytes", ",.0f", 1e6),
+    Column("and its files", "store_files_bytes", ",.0f", 1e6),
+)
+DISK_AND_BUILD = (
+    Column("disk, bytes each", "disk_row_bytes", ",.0f"),
+    Column("build s", "build_s", ",.1f"),
+)
+default_index = Declared(
+    experiment="search",
+    title="Search: The default index",
+    columns=(
+        *columns_named("", "model"),
+        *TEXT_TO_DOCUMENTS,
+        Column("of that encoding", "p50_ms_encode_one", ".2f"),
+        Column("all threads, p50 ms", "p50_ms_total_all", ".2f"),
+        Column("codes, MB", "code_bytes", ",.1f", 1e6),
+        *STORE,
+        Column("memory, MB", "memory_bytes", ",.0f", 1e6),
+        *DISK_AND_BUILD,
+    ),
+    note="{set}, {documents:,} documents",
+    lines=_defaults,
+    marks="search",
+    libraries=("openvino", "duckdb", *FAISS),
+)
+stores = Declared(
+    experiment="search",
+    title="Search: Beside other stores",
+    columns=(
+        Column("", "method"),
+        Column("agreement", _judged("agreement@10"), ".3f"),
+        Column("nDCG@10", _judged("ndcg@10"), ".2f"),
+        *TEXT_TO_DOCUMENTS,
+        Column("searches/s", "searches_per_s_one", ",.0f"),
+        *STORE,
+        *DISK_AND_BUILD,
+    ),
+    note=_stores_note,
+    lines=_stores,
+    marks="search",
+)
+indexes = Declared(
+    experiment="index",
+    title="Index: {set}: {documents:,} documents, {model}",
+    columns=(
+        Column("", lambda row: row.get("condition", row["way"])),
+        Column("allowed, %", "allowed_share", ".2f", 0.01),
+        Column("candidates", "candidates", ",d"),
+        Column("agreement", "agreement@10", ".3f"),
+        Column("vector to documents, p50 ms", "p50_ms_hits", ".2f"),
+        Column("p99 ms", "p99_ms_hits", ".2f"),
+        Column("text to documents, p50 ms", "p50_ms_text", ".2f"),
+    ),
+    note="{rows:,} rows of kind {kind} with k={k}, {ram_row_bytes:.0f} bytes each in memory",
+    by=("set", "model"),
+    marks="index",
+    libraries=("duckdb", *FAISS),
+)
+commands = Declared(
+    experiment="start",
+    title="Start: {documents:,} documents, {model}",
+    columns=(
+        Column("", "method"),
+        Column("s, median", "alone_s", ".2f"),
+        Column("first use, s", "first_s", ".1f"),
+    ),
+    note=lambda rows: f"{measured(rows)[0]['processes']} processes each{failures(rows)}",
+    by=("model", "documents"),
+    lines=lambda rows: [row for row in measured(rows) if "processes" in row],
+    libraries=("openvino", "sentence-transformers", "chromadb"),
+)
+beside_busy_processes = Declared(
+    experiment="start",
+    title="Start: {documents:,} documents, {model}, alone and beside busy processes",
+    columns=(
+        Column("", "method"),
+        Column("alone, ms", "alone_s", ",.1f", 1e-3),
+        Column("beside, ms", "busy_s", ",.1f", 1e-3),
+        Column("processor time alone, ms", "alone_cpu_s", ",.1f", 1e-3),
+        Column("processor time beside, ms", "busy_cpu_s", ",.1f", 1e-3),
+    ),
+    note="one busy process on each processor",
+    by=("model", "documents"),
+    lines=lambda rows: [row for row in measured(rows) if "busy_s" in row],
+)
+
+
+def _encoders_note(rows: Rows) -> str:
+    """Describe the texts, and failures."""
+    first = measured(rows)[0]
+    texts = f"{first['texts']}: {first['short_texts']:,} and {first['long_texts']:,} texts"
+    return texts + failures(rows, "encoder")
+
+
+encoders = Declared(
+    experiment="encode",
+    title="Encoding: {model}",
+    columns=(
+        Column("", "encoder"),
+        Column("short texts/s", "short_texts_per_s", ",.0f"),
+        Column("long texts/s", "long_texts_per_s", ",.1f"),
+        Column("tokens/s", "long_tokens_per_s", ",.0f"),
+        Column("one text, p50 ms", "p50_ms_single", ".1f"),
+        Column("memory, MB", "peak_bytes", ",.0f", 1e6),
+        Column("STS average", "sts_average", ".2f"),
+    ),
+    note=_encoders_note,
+    by=("model",),
+    sort="-short_texts_per_s",
+    marks="encoding",
+    libraries=("openvino", "torch", "sentence-transformers", "onnxruntime"),
+)
+service = Declared(
+    experiment="serve",
+    title="Service: {documents:,} documents, {model}",
+    columns=(
+        Column("asked", "way"),
+        Column("by", "method"),
+        Column("callers", "callers", "d"),
+        Column("requests a second", "searches_per_s", ",.0f"),
+        Column("p50 ms", "p50_ms", ".1f"),
+        Column("MB of the process", "memory_bytes", ",.0f", 1e6),
+    ),
+    note="each caller asks and waits",
+    by=("model", "documents"),
+    where={"what": "serve"},
+    libraries=("fastapi", "uvicorn", *FAISS),
+)
+memory_of_service = Declared(
+    experiment="serve",
+    title="Service: Memory of the service, {documents:,} documents, {model}",
+    columns=(
+        Column("MB", "part"),
+        Column("after a search", "idle_bytes", ",.0f", 1e6),
+        Column("private", "idle_private_bytes", ",.0f", 1e6),
+        Column("after 64 callers", "loaded_bytes", ",.0f", 1e6),
+        Column("private", "loaded_private_bytes", ",.0f", 1e6),
+    ),
+    note="private: written; other pages are those of files, which the system can evict",
+    by=("model", "documents"),
+    where={"what": "memory"},
+)
+
+
+def _of_most_processes(rows: Rows) -> list[Row]:
+    """Rows of the largest number of processes."""
+    most = max((row["processes"] for row in measured(rows)), default=0)
+    return [row for row in measured(rows) if row["processes"] == most]
+
+
+processes = Declared(
+    experiment="processes",
+    title="Several processes",
+    columns=(
+        Column("documents a commit", "changed", "d"),
+        Column("", "method"),
+        Column("commits/s", "commits_per_s", ",.1f"),
+        Column("commit, p50 ms", "p50_ms_changes", ",.1f"),
+        Column("search meanwhile, p50 ms", "p50_ms", ",.1f"),
+        *columns_named(",d", "refused"),
+        Column("unseen, open process", "unseen_share", ".0%"),
+    ),
+    lines=_of_most_processes,
+    libraries=("duckdb", "sqlite-vec", "lancedb", "chromadb"),
+)
+
+BASE = "float32"
+WAYS = ("rrf", "0.05", "0.1", "0.3", "0.5")
+WEIGHTS = ("0.25", "0.5", "0.75", "1")
+GAMMAS = ("0.125", "0.25", "0.5")
+TANTIVY = ("tantivy", "numpy")
+
+
+def of_default_encoder(rows: Rows) -> list[Row]:
+    """Rows of the default encoder; another's for sets that it was not measured on."""
+    own = [row for row in rows if _without_precision(row["model"]) == DEFAULT_MODEL]
+    models = {row["set"]: row["model"] for row in (*rows, *own)}
+    return [row for row in rows if row["model"] == models[row["set"]]]
+
+
+def without_identifiers(rows: Rows) -> list[Row]:
+    """Rows of all sets but those that ask for identifiers, which words alone can find."""
+    return [row for row in rows if not row["set"].endswith(IDENTIFIERS)]
+
+
+def _without_precision(model: str) -> str:
+    return model.partition(" ")[0]
+
+
+hybrid = Declared(
+    experiment="hybrid",
+    title="Hybrid",
+    columns=(
+        *columns_named("", "set"),
+        *columns_named(",d", "documents"),
+        Column("float32", "ndcg@10", ".2f"),
+        Column("BM25", of_way("words", "ndcg@10_delta"), "+.2f"),
+        Column("float32 and BM25", of_way("float32 rule", "ndcg@10_delta"), "+.2f"),
+        Column("default", of_way("rule", difference)),
+        Column("from float32 and BM25", of_way("rule codes", "ndcg@10_delta"), "+.2f"),
+    ),
+    where={"what": "queries"},
+    prepared=of_default_encoder,
+    lines=by_way(BASE),
+    marks="hybrid",
+    libraries=("tantivy", *FAISS),
+)
+fusion = Declared(
+    experiment="hybrid",
+    title="Fusion: {model}",
+    columns=(
+        *columns_named("", "set"),
+        Column("float32", "ndcg@10", ".2f"),
+        *(
+            Column("off" if way == "meaning" else way, of_way(way, "ndcg@10_delta"), "+.2f")
+            for way in ("meaning", *WAYS, "rule")
+        ),
+        Column("by labels", of_way("auto", "ndcg@10_delta"), "+.2f"),
+        Column("labels choose", of_way("auto", "fusion")),
+    ),
+    by=("model",),
+    where={"what": "queries"},
+    lines=by_way(BASE),
+    libraries=("tantivy", *FAISS),
+)
+
+
+def _encoders_of(rows: Rows, last: str) -> list[str]:
+    """Encoders that were measured by a way."""
+    return [*dict.fromkeys(_without_precision(r["model"]) for r in rows if r["way"] == last)]
+
+
+def _by_encoder(marks: str, title: str, ways: dict[str, str], prepared: Any = list) -> Declared:
+    """Table of a line for each set, with the differences of ways for each encoder.
+
+    `ways` has the heads of their columns. The mean is of the sets that all encoders have, without
+    those of identifiers.
+    """
+    last = [*ways][-1]
+
+    def columns(rows: Rows) -> list[Column]:
+        made = [*columns_named("", "set")]
+        for model in _encoders_of(rows, last):
+            made.append(Column(model, of_way((model, BASE), "ndcg@10"), ".2f"))
+            for way, head in ways.items():
+                made.append(Column(head, of_way((model, way), "ndcg@10_delta"), "+.2f"))
+        return made
+
+    def lines(rows: Rows) -> list[Row]:
+        sets = dict[str, dict[Any, Row]]()
+        for row in rows:
+            sets.setdefault(row["set"], {})[_without_precision(row["model"]), row["way"]] = row
+        models = _encoders_of(rows, last)
+        shown = [own for own in sets if any((model, last) in sets[own] for model in models)]
+        shown.sort(key=lambda own: own.endswith(IDENTIFIERS))
+        made = [{"set": own, "ways": sets[own]} for own in shown]
+        compared = [
+            sets[own]
+            for own in shown
+            if not own.endswith(IDENTIFIERS) and all((model, last) in sets[own] for model in models)
+        ]
+        if not compared:
+            return made
+        means = {
+            (model, way): {
+                name: fmean(own[model, way][name] for own in compared)
+                for name in ("ndcg@10", "ndcg@10_delta")
+            }
+            for model in models
+            for way in (BASE, *ways)
+        }
+        return [*made, {"set": "mean", "ways": means}]
+
+    return Declared(
+        experiment="weight",
+        title=title,
+        columns=columns,
+        prepared=prepared,
+        lines=lines,
+        marks=marks,
+        libraries=TANTIVY,
+    )
+
+
+def _without_word_vectors(rows: Rows) -> list[Row]:
+    """Rows of sets without identifiers, by encoders of contexts."""
+    return without_identifiers([row for row in rows if row["model"] != FAST_MODEL])
+
+
+weights = _by_encoder("weight", "Weight", {"rule": "default", "left out": "left out"})
+"""Semantic nDCG@10, and what BM25 changes: by default, and by a constant chosen without the set."""
+gammas = _by_encoder("gammas", "Gamma", {"gamma 0.25": "gamma 0.25"}, _without_word_vectors)
+"""Semantic nDCG@10, and what gamma 0.25 changes."""
+weight_intervals = Declared(
+    experiment="weight",
+    title="Weight: Constant weights of BM25, and gamma",
+    columns=(
+        *SET_AND_MODEL,
+        *columns_named(",d", "documents", "queries"),
+        Column("semantic", "ndcg@10", ".2f"),
+        Column("default", of_way("rule", difference)),
+        Column("left out", of_way("left out", difference)),
+        *(Column(w, of_way(f"weight {w}", "ndcg@10_delta"), "+.2f") for w in WEIGHTS),
+        *(Column(f"gamma {g}", of_way(f"gamma {g}", difference)) for g in GAMMAS),
+    ),
+    note="nDCG@10 times 100; differences from exact semantic search, with 95% intervals",
+    where={"what": "queries"},
+    lines=by_way(BASE),
+)
+
+
+def _with_rules(rows: Rows) -> list[Row]:
+    """Rows of single rules and of all, not those without one."""
+    return [row for row in rows if not row["way"].startswith("without")]
+
+
+rules = Declared(
+    experiment="code",
+    title="Code: Rules of ranking, {model}",
+    columns=(
+        Column("rule", "way"),
+        Column("NDCG@10", "ndcg@10", ".2f"),
+        Column("difference", difference),
+    ),
+    note="{queries} questions",
+    by=("model",),
+    where={"set": "every"},
+    marks="code",
+    libraries=("tantivy", "openvino"),
+    chosen=_with_rules,
+)
+repositories = Declared(
+    experiment="code",
+    title="Code: Repositories, {model}",
+    columns=(
+        *columns_named("", "set"),
+        *columns_named(",d", "queries", "documents", "rows"),
+        Column("fusion", of_way("fusion", "ndcg@10"), ".2f"),
+        Column("ranked as code", "ndcg@10", ".2f"),
+        Column("difference", difference),
+    ),
+    note="by files",
+    by=("model",),
+    lines=lambda rows: [row for row in by_way("all")(rows) if "documents" in row],
+)
+
+SU = ("STS-B", "STS12", "STS13", "STS14", "STS15", "STS16", "SICK-R")
+"""Columns of Su et al.'s Tables 1 and 2."""
+BY_SUBTASKS = ("average wmean", "average by subtasks")
+"""Column of a row, and its name in tables."""
+
+
+def _reducer(row: Row) -> str:
+    """Name the reducer of a row of `bench sts`, fitted on the target."""
+    if row["fit"] != "target":
+        return "" if row["fit"] else "none"
+    if row["reducer"] == "flow":
+        return "flow"
+    return ("whitened" if row["beta"] else "rotated") + (" and cut" if row["k"] else "")
+
+
+def _change(name: str, row: Row) -> Cell:
+    """A figure, and its change against no reducer."""
+    value = row[name]
+    change = "" if row["plain"] is None else f" ({value - row['plain'][name]:+.2f})"
+    return Cell(f"{value:.2f}{change}", value)
+
+
+def _with_plain(rows: Rows) -> list[Row]:
+    """Rows, each with that of the same pooling without a reducer."""
+    plain = {row["pooling"]: row for row in rows if not row["fit"]}
+    return [row | {"plain": plain[row["pooling"]] if row["fit"] else None} for row in rows]
+
+
+def _by_reducer(rows: Rows) -> list[Row]:
+    """First row of each model and pooling, without a reducer, and the rows of its reducers."""
+    lines = []
+    for own in grouped(rows, "model", "pooling").values():
+        ways = {_reducer(row): row for row in _with_plain(own)}
+        plain = next(row for row in own if not row["fit"])
+        if "whitened" in ways:
+            lines.append(plain | {"ways": ways})
+    return lines
+
+
+similarity = Declared(
+    experiment="sts",
+    title="Similarity",
+    columns=(
+        *columns_named("", "model", "pooling"),
+        Column("none", "average", ".2f"),
+        *(
+            Column(way, of_way(way, partial(_change, "average")))
+            for way in ("whitened", "whitened and cut", "rotated and cut", "flow")
+        ),
+    ),
+    lines=_by_reducer,
+    marks="similarity",
+    libraries=VECTORS,
+)
+
+
+def row_name(row: Row) -> str:
+    """Name of a row: the pooling, and the reducer of its vectors."""
+    name: str = row["pooling"]
+    if row["fit"]:
+        pair = (row["beta"], row["gamma"])
+        if row["reducer"] == "flow":
+            name += ", flow"
+        else:
+            name += ", whitened" if pair == (1.0, 1.0) else f", ({pair[0]:g}, {pair[1]:g})"
+        name += f" on {row['fit']}" + (f", k={row['k']}" if row["k"] else "")
+    return name
+
+
+def _sets(rows: Rows) -> list[Column]:
+    """Columns of all sets, in the papers' order, and of averages."""
+    sets = rows[0]["sets"]
+    names = [*(SU if set(sets) == set(SEVEN) else sets), "average"]
+    names += BY_SUBTASKS[:1] if BY_SUBTASKS[0] in rows[0] else ()
+    figures = (Column(name.replace(*BY_SUBTASKS), partial(_change, name)) for name in names)
+    return [Column("", row_name), *figures]
+
+
+similarity_by_set = Declared(
+    experiment="sts",
+    title="Similarity: {model}, {language}",
+    columns=_sets,
+    by=("model", "language"),
+    lines=_with_plain,
+)
+"""Figures over all pairs of a set; the last column is the average by the papers' weighting."""
+
+COUNTS = {
+    "documents": "documents",
+    "kills": "kills",
+    "faults": "failed calls",
+    "power_losses": "losses of power",
+    "flips": "flipped bits",
+    "searches": "searches",
+    "changes": "changes",
+}
+LONGEST = {"longest_search_s": "longest search, s", "longest_change_s": "longest change, s"}
+
+
+def _by_test(rows: Rows) -> list[Row]:
+    """A line for each test of `make sweep`, with sums and maxima of its cases."""
+    return [
+        {"what": what}
+        | {name: sum(row.get(name, 0) for row in own) or None for name in COUNTS}
+        | {name: max(row.get(name, 0) for row in own) or None for name in LONGEST}
+        for (what,), own in grouped(rows, "what").items()
+    ]
+
+
+sweep = Declared(
+    experiment="sweep",
+    title="Sweep",
+    columns=(
+        Column("test", lambda row: row["what"].removeprefix("test_").replace("_", " ")),
+        *(Column(head, name, ",d") for name, head in COUNTS.items()),
+        *(Column(head, name, ".1f") for name, head in LONGEST.items()),
+    ),
+    lines=_by_test,
+    marks="sweep",
+    libraries=("duckdb", "faiss-cpu", "numpy"),
+)
+
+TABLES = (
+    quality,
+    peers_in_memory,
+    peers_in_files,
+    default_index,
+    stores,
+    indexes,
+    commands,
+    beside_busy_processes,
+    encoders,
+    service,
+    memory_of_service,
+    processes,
+    hybrid,
+    fusion,
+    weights,
+    gammas,
+    weight_intervals,
+    rules,
+    repositories,
+    similarity,
+    similarity_by_set,
+    sweep,
+)
+EXPERIMENTS = tuple(dict.fromkeys(table.experiment for table in TABLES))
+
+
+def tables_of(experiment: str, rows: Rows) -> list[Table]:
+    """Make the tables of an experiment's rows."""
+    own = (table for table in TABLES if table.experiment == experiment)
+    return [table for declared in own for table in declared(rows)]
