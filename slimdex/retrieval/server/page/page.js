@@ -336,11 +336,14 @@ function open(id) {
   return showDocument();
 }
 
+/** How a document is closed by another address, which may have come back before the event. */
+const LEFT = "left";
+
 /** Show the document that the address names; without one, close what is open. */
 async function showDocument() {
   const id = state.doc;
   if (!id) {
-    $("document").close();
+    $("document").close(LEFT);
     return;
   }
   try {
@@ -370,6 +373,7 @@ function fill(found, hit) {
     hit ? letters.slice(end).join("").replace(/^\s*\n/, "") : found.text,
   );
   linked(body);
+  dialog.returnValue = "";
   if (!dialog.open) dialog.showModal();
   $("document-body").scrollTop = 0;
   if (start > 0) passage.scrollIntoView({ block: "start" }); // else the facts above it are seen too
@@ -382,7 +386,7 @@ function closed() {
 }
 
 $("document").addEventListener("close", () => {
-  if (!state.doc) return; // the address has changed already
+  if ($("document").returnValue === LEFT) return; // the address has changed already
   state.doc = "";
   closed();
 });

@@ -325,6 +325,31 @@ def test_back_and_forward_close_and_open_a_document(page: Page) -> None:
     assert (page.url, names(page), question.input_value()) == (asked, found, "a dog on a rug")
 
 
+def test_a_quick_forward_after_back_opens_the_document_again(page: Page) -> None:
+    """The event of the dialog that was closed comes when its address has come back already."""
+    typed(page, "a dog on a rug")
+    page.locator(".hit .name").first.click()
+    assert opened(page) == "Title 2"
+    page.evaluate("""() => {
+        const dialog = document.getElementById("document");
+        const hold = (event) => {
+            event.stopImmediatePropagation();
+            window.release = () => dialog.dispatchEvent(new Event("close"));
+        };
+        dialog.addEventListener("close", hold, { capture: true, once: true });
+    }""")
+    page.go_back()
+    page.wait_for_function("window.release")
+    held: list[Route] = []
+    page.route("**/documents/**", lambda route: held.append(route))
+    with page.expect_request("**/documents/**"):
+        page.go_forward()
+    page.evaluate("window.release()")
+    held[0].continue_()
+    assert opened(page) == "Title 2"
+    assert "doc" in parse_qs(urlsplit(page.url).query)
+
+
 def test_a_document_has_an_address(page: Page, running: Running) -> None:
     typed(page, "a dog on a rug")
     link = page.locator(".hit .name").first.get_attribute("href")
