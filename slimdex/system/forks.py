@@ -45,26 +45,31 @@ _FORKING = Lock()
 """Held while a thread forks."""
 
 
-def renewed(made: T) -> T:
-    """Return an object, which each forked process renews from now on."""
-    number = id(made)
-    _RENEWED[number] = ref(made, lambda _: _RENEWED.pop(number, None))
-    return made
+def renewed(instance: T) -> T:
+    """Register an object, which each forked process then renews; return it."""
+    number = id(instance)
+    _RENEWED[number] = ref(instance, lambda _: _RENEWED.pop(number, None))
+    return instance
 
 
 def _living() -> list[Any]:
-    return [made for each in [*_RENEWED.values()] if (made := each()) is not None]
+    """Registered objects that still exist."""
+    instances = [reference() for reference in [*_RENEWED.values()]]
+    return [instance for instance in instances if instance is not None]
 
 
-def not_inherited(made: V) -> V:
-    """Return an object of another library, which forked processes must not use and never free."""
-    number = id(made)
-    _FOREIGN[number] = ref(made, lambda _: _FOREIGN.pop(number, None))
-    return made
+def not_inherited(instance: V) -> V:
+    """Register an object that forked processes must neither use nor free; return it."""
+    number = id(instance)
+    _FOREIGN[number] = ref(instance, lambda _: _FOREIGN.pop(number, None))
+    return instance
 
 
 class cached_property(functools.cached_property[V]):
-    """As of functools, whose lock before Python 3.12 a forked process would wait for."""
+    """`functools.cached_property` with a lock that forked processes renew.
+
+    Before Python 3.12 a forked process would wait for it forever.
+    """
 
     def __init__(self, function: Callable[[Any], V]) -> None:
         super().__init__(function)
@@ -131,7 +136,8 @@ class SharedLock:
     def in_fork(self) -> None:
         """Take it from threads that a forked process lacks."""
         self._changed = Condition()
-        self._readers = self._waiting = 0
+        self._readers = 0
+        self._waiting = 0
         self._writing = False
 
     def before_fork(self) -> None:
@@ -182,7 +188,7 @@ def _before() -> None:
     _FORKING.acquire()
     _wait_for_imports()
     awaited = [each for each in _living() if hasattr(each, "before_fork")]
-    # Locks first: who holds one may still begin what others wait for, such as matrix products.
+    # Locks first: their holders may still begin work to wait for, such as matrix products.
     for each in sorted(awaited, key=lambda each: not isinstance(each, SharedLock)):
         each.before_fork()
         _AWAITED.append(each)
@@ -193,7 +199,7 @@ def _wait_for_imports() -> None:
     seen = set[str]()  # those that stay are imported by this thread
     while names := {*filter(_is_imported_now, [*sys.modules])} - seen:
         for name in names:
-            with suppress(Exception):  # which the other thread gets, too
+            with suppress(Exception):  # the other thread gets it, too
                 import_module(name)
         seen |= names
 
@@ -223,7 +229,7 @@ def _in_child() -> None:
 
 def _keep_forever(inherited: Any) -> None:
     """Keep an object even when Python ends: it would wait for its threads, or end with a signal."""
-    import ctypes
+    import ctypes  # few programs fork
 
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(inherited))
 
