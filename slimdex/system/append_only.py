@@ -25,11 +25,11 @@ BLOCK_BYTES = 1 << 22
 OPENS_FOLDERS = hasattr(os, "O_DIRECTORY")
 """False on Windows, which also renames no open file and syncs none that may only be read."""
 MOST_ENDS = 64
-"""Number of files for which the hash of the last block is kept, so that an append continues it."""
+"""Number of files whose last block's hash is remembered, so that an append continues it."""
 
 
 class _Later:
-    """Files to sync together, by duplicated descriptors: a file may be renamed until then."""
+    """Files to sync together, by duplicated descriptors, since a file may be renamed before."""
 
     def __init__(self) -> None:
         self._descriptors = dict[int, str]()  # -> name, for messages
@@ -139,7 +139,14 @@ def appending(path: Path, nbytes: int) -> Iterator[BinaryIO]:
 
 @dataclass(frozen=True)
 class _End:
-    """The hashed part of a file's last block: number of the block, bytes hashed, their hash."""
+    """The hashed part of a file's last block.
+
+    Attributes
+    ----------
+    block : number of the block.
+    nbytes : bytes hashed.
+    hash : SHA-256 of these bytes, to be continued.
+    """
 
     block: int
     nbytes: int
@@ -152,25 +159,26 @@ _ends = OrderedDict[Path, _End]()
 def extended_digests(
     path: Path, before: int, nbytes: int, known: str | None = None
 ) -> Iterator[tuple[int, str]]:
-    """Yield (number, SHA-256) of the block in which a file of `before` bytes ended, as it was then.
+    """Yield (number, SHA-256) of blocks of a file that has grown from `before` to `nbytes`.
 
-    After that, yield those of all blocks from this one on in the first `nbytes`. Nothing is read
-    twice. `known` is the recorded SHA-256 of the first block: bytes that this process hashed for an
-    earlier append are not read again if their hash agrees with it.
+    The first is the block in which the shorter file ended, as it was then. After that come all
+    blocks from this one on, as they are now. Nothing is read twice. `known` is the recorded SHA-256
+    of the first block: bytes that this process hashed for an earlier append are not read again if
+    their hash agrees with it.
     """
-    first, kept = divmod(before, BLOCK_BYTES)
+    first, old_bytes = divmod(before, BLOCK_BYTES)
     with path.open("rb") as file:
-        digest = _hashed(file, path, first, kept, known)
+        digest = _hash_start(file, path, first, old_bytes, known)
         yield first, digest.hexdigest()
-        if nbytes > before - kept:
-            more = min(nbytes - before, BLOCK_BYTES - kept)
-            digest.update(file.read(more))
-            _keep(path, _End(first, kept + more, digest))
+        if nbytes > before - old_bytes:
+            new_bytes = min(nbytes - before, BLOCK_BYTES - old_bytes)
+            digest.update(file.read(new_bytes))
+            _remember(path, _End(first, old_bytes + new_bytes, digest))
             yield first, digest.hexdigest()
     yield from block_digests(path, nbytes, first + 1)
 
 
-def _hashed(file: BinaryIO, path: Path, block: int, nbytes: int, known: str | None) -> _Hash:
+def _hash_start(file: BinaryIO, path: Path, block: int, nbytes: int, known: str | None) -> _Hash:
     """Hash the first bytes of a block, and leave the file's position after them."""
     end = _ends.get(path)
     start = block * BLOCK_BYTES
@@ -184,7 +192,7 @@ def _hashed(file: BinaryIO, path: Path, block: int, nbytes: int, known: str | No
     return hashlib.sha256(file.read(nbytes))
 
 
-def _keep(path: Path, end: _End) -> None:
+def _remember(path: Path, end: _End) -> None:
     _ends[path] = _End(end.block, end.nbytes, end.hash.copy())
     _ends.move_to_end(path)
     if len(_ends) > MOST_ENDS:

@@ -66,25 +66,26 @@ LOCK_TRIES = 20
 REPLACE_TRIES, REPLACE_SECONDS = 200, 0.01
 """Attempts to replace a file on Windows, and the time between them."""
 FIXED = (MANIFEST, *NAMES)
-"""Names of files, or beginnings of them, that every index has."""
+"""Names that files of every index have or begin with."""
 MEMORY_FOLDER = Path("/dev/shm")
 """Folder in memory, on Linux."""
 _OFFERED: dict[Path, None] = {}
 
 
-def file_name(held: str, generation: int, ending: str | None = None) -> str:
+def file_name(role: str, generation: int, ending: str | None = None) -> str:
     """Name of the file that a commit writes for a role.
 
     >>> file_name("codes", 7), file_name("vectors", 1, "i8")
     ('codes-000007.faiss', 'vectors-000001.i8')
     """
-    return f"{held}-{generation:06d}.{ending or ENDINGS[held][0]}"
+    return f"{role}-{generation:06d}.{ending or ENDINGS[role][0]}"
 
 
 def stored_as(vectors: str) -> str:
     """Format of a file of vectors, a name of `vector_file.STORED`, by its ending."""
     ending = vectors.rpartition(".")[2]
-    return next(name for name, its in STORED_ENDINGS.items() if its == ending)
+    formats = {ending: name for name, ending in STORED_ENDINGS.items()}
+    return formats[ending]
 
 
 def is_index(folder: str | Path) -> bool:
@@ -93,9 +94,9 @@ def is_index(folder: str | Path) -> bool:
 
 
 def index_names(place: PurePath) -> Iterator[str]:
-    """Yield names for the index of a folder, the shortest first: its own, then with those above.
+    """Yield names for an index, the shortest first: the folder's, then with those above it.
 
-    A hidden folder, such as .slimdex, is named after the folder above it.
+    An index in a hidden folder, such as .slimdex, is named after the folder above.
 
     >>> [*index_names(PurePath("/srv/notes/.slimdex"))]
     ['notes', 'srv-notes']
@@ -119,8 +120,8 @@ def index_name(path: Path) -> str:
 
 
 def no_index(path: str | Path) -> str:
-    """Say that a folder is no index, and which index beside it may be meant."""
-    return f"{path}: no slimdex index there{_index_beside(path)}"
+    """Message that a folder is no index; it suggests one of a similar name."""
+    return f"{path}: no slimdex index there{_suggested_index(path)}"
 
 
 def may_name_an_index(word: str) -> bool:
@@ -129,30 +130,33 @@ def may_name_an_index(word: str) -> bool:
     It ends with `.index`, or is a path that differs little from that of an index.
     """
     is_path = any(sign in word for sign in (".", os.sep))
-    return word.lower().endswith(".index") or (is_path and _index_beside(word) != "")
+    return word.lower().endswith(".index") or (is_path and _suggested_index(word) != "")
 
 
-def _index_beside(path: str | Path) -> str:
-    """A question whether an index of a similar name, in the same folder, is meant; "" without."""
-    return _meant(path, lambda name: is_index(os.path.join(os.path.dirname(path), name)))
+def _suggested_index(path: str | Path) -> str:
+    """End of a message that suggests an index of a similar name in the same folder, or ""."""
+    return _suggestion(path, lambda name: is_index(os.path.join(os.path.dirname(path), name)))
 
 
 def no_file(path: str | Path) -> str:
-    """Say that a file or folder does not exist, and which one beside it may be meant."""
-    return f"{path}: no such file or folder{_meant(path, lambda name: not name.startswith('.'))}"
+    """Message that a file or folder does not exist; it suggests one of a similar name."""
+    return f"{path}: no such file or folder{_suggestion(path, lambda name: name[:1] != '.')}"
 
 
-def _meant(path: str | Path, may_be: Callable[[str], bool]) -> str:
-    """A question whether a similar name in the same folder is meant; "" without one."""
-    from slimdex.system.suggestions import nearest
+def _suggestion(path: str | Path, is_candidate: Callable[[str], bool]) -> str:
+    """End of a message that suggests a similar name in the same folder, or ""."""
+    from slimdex.system.suggestions import nearest  # only messages need it
 
     folder, misspelt = os.path.split(path)
     with suppress(OSError, ValueError):
-        names = [*islice(filter(may_be, os.listdir(folder or ".")), MOST_NAMES)]
-        stem, ending = os.path.splitext(misspelt)  # endings are much alike, and not compared
-        for some in ([name for name in names if name.endswith(ending)], names):
-            stems = {os.path.splitext(name)[0]: name for name in some}
-            if near := nearest(stem, stems):
+        names = [*islice(filter(is_candidate, os.listdir(folder or ".")), MOST_NAMES)]
+        stem, ending = os.path.splitext(misspelt)
+        # Endings are much alike, so only stems are compared; names with the same ending first.
+        same_ending = [name for name in names if name.endswith(ending)]
+        for candidates in (same_ending, names):
+            stems = {os.path.splitext(name)[0]: name for name in candidates}
+            near = nearest(stem, stems)
+            if near:
                 return f"; did you mean {os.path.join(folder, stems[near])!r}?"
     return ""
 
@@ -243,7 +247,8 @@ class FileRecord:
     def check(self, folder: Path) -> None:
         """Raise `CorruptError` unless the file exists with this size and checksum."""
         self.check_size(folder)
-        if (checksum := sha256(folder / self.name)) != self.sha256:
+        checksum = sha256(folder / self.name)
+        if checksum != self.sha256:
             raise self._fault(
                 folder, f"damaged: SHA-256 {checksum[:12]}, expected {self.sha256[:12]}"
             )
@@ -284,11 +289,12 @@ def publish(path: Path, write: Callable[[Path], object]) -> FileRecord:
 
 def _replace(new: Path, path: Path) -> None:
     """Rename a file over another one; on Windows, once no process reads that one."""
-    for left in reversed(range(1 if OPENS_FOLDERS else REPLACE_TRIES)):
+    tries = 1 if OPENS_FOLDERS else REPLACE_TRIES
+    for tries_left in reversed(range(tries)):
         try:
             os.replace(new, path)
         except PermissionError:
-            if not left:
+            if not tries_left:
                 raise
             sleep(REPLACE_SECONDS)
         else:
@@ -319,7 +325,7 @@ def publish_folder(folder: Path, write: Callable[[Path], T]) -> T:
 
     Raises `InputError` if the name exists.
     """
-    with _beside(folder, Path.mkdir) as new:
+    with _temporary_sibling(folder, Path.mkdir) as new:
         result = write(new)
         for path in [*new.rglob("*"), new]:
             sync(path)
@@ -335,7 +341,7 @@ def publish_folder(folder: Path, write: Callable[[Path], T]) -> T:
 
 def publish_file(path: Path, write: Callable[[Path], T]) -> T:
     """Let `write` create a new file atomically; unlike `publish`, never replace one."""
-    with _beside(path, Path.touch) as new:
+    with _temporary_sibling(path, Path.touch) as new:
         result = write(new)
         sync(new)
         check_new(path, "file")
@@ -345,39 +351,39 @@ def publish_file(path: Path, write: Callable[[Path], T]) -> T:
 
 
 @contextmanager
-def _beside(path: Path, make: Callable[[Path], None]) -> Iterator[Path]:
-    """A locked temporary file in the same folder, removed at the end.
+def _temporary_sibling(path: Path, make: Callable[[Path], None]) -> Iterator[Path]:
+    """Create a locked temporary file or folder in the same folder, and remove it at the end.
 
-    Unlocked temporary files belong to no process and are removed; Windows can't lock them, so
-    they stay there.
+    Unlocked temporary files belong to no process and are removed. Windows can't lock them, so they
+    stay there.
     """
-    place = path.absolute()
+    absolute = path.absolute()
     pattern = f".{escape(path.name)}-{'[0-9a-f]' * 8}"
-    for left in place.parent.glob(pattern) if OPENS_FOLDERS else ():
-        with suppress(OSError, InUseError), locked(left):
-            remove(left)
-            sync(place.parent)  # once the name is taken, nobody looks for these again
+    for leftover in absolute.parent.glob(pattern) if OPENS_FOLDERS else ():
+        with suppress(OSError, InUseError), locked(leftover):
+            remove(leftover)
+            sync(absolute.parent)  # once the name is taken, nobody looks for these again
     with ExitStack() as stack:
-        new = _made_and_locked(place, make, stack)
+        new = _create_locked(absolute, make, stack)
         stack.callback(remove, new)
         yield new
 
 
-def _made_and_locked(place: Path, make: Callable[[Path], None], stack: ExitStack) -> Path:
+def _create_locked(path: Path, make: Callable[[Path], None], stack: ExitStack) -> Path:
     """Create a temporary file and lock it until the end of a stack.
 
     Before it is locked, another process may take it for a leftover and remove it.
     """
     for attempt in range(LOCK_TRIES):
-        new = place.with_name(f".{place.name}-{secrets.token_hex(4)}")
+        new = path.with_name(f".{path.name}-{secrets.token_hex(4)}")
         make(new)
         if not OPENS_FOLDERS:
             return new
         try:
-            with ExitStack() as mine:
-                mine.enter_context(locked(new))
+            with ExitStack() as attempt_stack:
+                attempt_stack.enter_context(locked(new))
                 if new.exists():
-                    stack.enter_context(mine.pop_all())
+                    stack.enter_context(attempt_stack.pop_all())
                     return new
         except (FileNotFoundError, InUseError):
             if attempt + 1 == LOCK_TRIES:

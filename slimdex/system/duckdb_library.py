@@ -1,8 +1,8 @@
 """DuckDB's extension module, imported when it is first used, and the quoting of names and texts.
 
 Most searches use no DuckDB, which takes 10 MB of memory. The package `duckdb` around the module
-starts in four times its time: it adds relations and the values of expressions in Python, for which
-it imports most of the standard library. slimdex runs SQL only.
+takes four times as long to import: it adds relations and expressions in Python, and imports most of
+the standard library for them. slimdex runs SQL only.
 """
 
 from __future__ import annotations

@@ -54,8 +54,9 @@ def install_command(extra: str) -> str:
     folder, editable = _source()
     if folder is None:
         return f"pip install {quote(f'slimdex[{extra}]')}"
-    place = "." if folder == Path.cwd() else str(folder)
-    return f"pip install {'-e ' if editable else ''}{quote(f'{place}[{extra}]')}"
+    checkout = "." if folder == Path.cwd() else str(folder)
+    option = "-e " if editable else ""
+    return f"pip install {option}{quote(f'{checkout}[{extra}]')}"
 
 
 def extra_of(module: str | None) -> str | None:
@@ -90,15 +91,14 @@ def missing_extras_explained() -> Iterator[None]:
 def _is_installed(module: str) -> bool:
     try:
         return find_spec(module) is not None
-    except ValueError:  # None in its place in sys.modules, or no spec
+    except ValueError:  # sys.modules has None for it, or it has no spec
         return False
 
 
 def _source() -> tuple[Path | None, bool]:
-    """The checkout from which slimdex was installed, and True if editable; None from elsewhere."""
-    from importlib.metadata import (
-        distributions,
-    )  # these take longer to import than all of this folder
+    """Checkout that slimdex was installed from, None without, and whether it is editable."""
+    # These take longer to import than all of this folder.
+    from importlib.metadata import distributions
     from urllib.parse import urlsplit
     from urllib.request import url2pathname
 

@@ -53,7 +53,7 @@ def wait_for_imports() -> None:
     seen = set[str]()  # those that stay are imported by this thread
     while names := {*filter(_is_imported_now, [*sys.modules])} - seen:
         for name in names:
-            with suppress(Exception):  # which the other thread gets, too
+            with suppress(Exception):  # the other thread gets it, too
                 import_module(name)
         seen |= names
 

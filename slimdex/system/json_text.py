@@ -22,7 +22,7 @@ READABLE = 900
 
 
 class TooDeepError(ValueError):
-    """JSON nested deeper than the limit."""
+    """JSON nested deeper than a limit."""
 
     def __init__(self, deepest: int) -> None:
         super().__init__(f"nested too deep; expected at most {deepest} brackets inside each other")
@@ -62,7 +62,7 @@ def parsed(text: str, deepest: int = DEEPEST) -> Any:
 def received(data: bytes, what: str) -> Any:
     """Parse JSON from a caller, whose texts have to be Unicode.
 
-    Raises `InputError` as `parsed` raises its errors, for bytes that are not UTF-8, and for half
+    Raises `InputError` if `parsed` raises an error, if the bytes are not UTF-8, and for half
     characters, which JSON can escape. `what` names the value in messages.
 
     >>> received(b'{"query": "a pet"}', "the body")

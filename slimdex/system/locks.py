@@ -1,8 +1,7 @@
-"""Locks between processes, which the system releases when their holder ends, however it ends.
+"""Locks between processes, which the system releases when their holder ends in any way.
 
-Writers take turns by one lock. A search locks nothing, and does not wait for an import of
-portalocker. On a network file system, locks of one machine may not hold on another, so changes are
-refused there.
+Writers take turns by one lock. A search locks nothing, so it does not import portalocker. On a
+network file system, locks of one machine may not hold on another, so changes are refused there.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from slimdex.errors import InputError, InUseError
 
 WAIT = 30.0
 """Seconds to wait for other processes, by default."""
-POLL_SECONDS = 0.001, 0.008
+POLL_SECONDS = (0.001, 0.008)
 """Time between two attempts: at first, and at most."""
 MOST_REMOVED = 1000
 """Attempts to lock a file that its holders remove."""
@@ -51,10 +50,10 @@ WINDOWS_SHARE, REMOTE_DRIVE = "\\\\", "remote"
 class FileLock:
     """A lock that one process or thread holds.
 
-    A waiting one holds the gate, which all others must pass, so none that returns at once can
-    starve others.
+    A waiting process holds the gate, which all others must pass. So a holder that releases the lock
+    and takes it again at once can't starve it.
 
-    If it `is_signed`, its file names the holder, for messages.
+    The file of a lock that `is_signed` names the holder, for messages.
 
     >>> import tempfile
     >>> lock = FileLock(Path(tempfile.mkdtemp()), "writer")
@@ -72,11 +71,11 @@ class FileLock:
     @contextmanager
     def held(self, seconds: float = WAIT) -> Iterator[None]:
         """Hold the lock; raises `InUseError` if others hold it for longer than `seconds`."""
-        with ExitStack() as mine:
+        with ExitStack() as stack:
             with ExitStack() as gate:
                 end = monotonic() + seconds
                 self._take(gate, self._gate, end)
-                file = self._take(mine, self._file, end)
+                file = self._take(stack, self._file, end)
             if file is not None and self._is_signed:
                 _sign(file)
             yield
@@ -98,15 +97,15 @@ class FileLock:
     def _take(
         self, stack: ExitStack, path: Path, end: float, *, shared: bool = False
     ) -> BinaryIO | None:
-        """Lock a file until the end of a stack; None if its folder is gone.
+        """Lock a file until the end of a stack; return None if its folder is gone.
 
-        Raises `InputError` if it can't be opened: others could hold it. A shared lock, which is
-        only a question, is then None.
+        Raises `InputError` if it can't be opened: others could hold it. A shared lock only asks
+        whether others hold it, and returns None then.
         """
         pause, longest = POLL_SECONDS
         for _ in range(MOST_REMOVED):
             try:
-                file = _opened(path)
+                file = _open_to_lock(path)
             except OSError as error:
                 if shared or isinstance(error, FileNotFoundError):
                     return None
@@ -116,7 +115,7 @@ class FileLock:
             with ExitStack() as opened:
                 opened.callback(file.close)
                 try:
-                    while not _is_locked_now(file, shared=shared):
+                    while not _try_lock(file, shared=shared):
                         if monotonic() >= end:
                             raise InUseError(
                                 f"{self._folder}: {self._holder_text()}; expected none"
@@ -127,8 +126,8 @@ class FileLock:
                     if shared and error.errno in NO_LOCKS:
                         return None  # such a file system can be read
                     raise InputError(f"{path}: {error.strerror}; expected a local disk") from error
-                opened.enter_context(_HELD.kept(file.fileno()))
-                opened.callback(_unlocked, file)
+                opened.enter_context(_DESCRIPTORS.locked(file.fileno()))
+                opened.callback(_unlock, file)
                 if _is_at(path, file):
                     stack.push(opened.pop_all())
                     return file
@@ -149,18 +148,18 @@ class FileLock:
         return "another process is using it"
 
 
-class _HeldLocks:
-    """Descriptors of locked files of this process.
+class _LockedDescriptors:
+    """Descriptors of the files that this process has locked.
 
-    A forked process has them too, and would hold the locks of one that was killed.
+    A forked process inherits them, and would hold the locks of a parent that was killed.
     """
 
     def __init__(self) -> None:
         self._descriptors = set[int]()
 
     @contextmanager
-    def kept(self, descriptor: int) -> Iterator[None]:
-        """Keep a descriptor that is locked and closed within this process."""
+    def locked(self, descriptor: int) -> Iterator[None]:
+        """Register a descriptor while its file is locked."""
         self._descriptors.add(descriptor)
         try:
             yield
@@ -168,7 +167,7 @@ class _HeldLocks:
             self._descriptors.discard(descriptor)
 
     def in_fork(self) -> None:
-        """Give the descriptors, which a forked process may close yet, another file."""
+        """Let the inherited descriptors, which are still to be closed, refer to another file."""
         null = os.open(os.devnull, os.O_RDWR)
         for descriptor in self._descriptors:
             os.dup2(null, descriptor, inheritable=False)
@@ -176,19 +175,19 @@ class _HeldLocks:
         self._descriptors.clear()
 
 
-_HELD = _HeldLocks()
+_DESCRIPTORS = _LockedDescriptors()
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_HELD.in_fork)
+    os.register_at_fork(after_in_child=_DESCRIPTORS.in_fork)
 
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Lock an existing file or folder alone; raises `InUseError` at once if it is locked."""
+    """Lock an existing file or folder; raises `InUseError` at once if it is locked."""
     descriptor = os.open(path, os.O_RDONLY | SAFE)
     try:
-        if not _is_locked_now(descriptor):
+        if not _try_lock(descriptor):
             raise InUseError(f"{path}: another process is using it; expected none")
-        with _HELD.kept(descriptor):
+        with _DESCRIPTORS.locked(descriptor):
             yield
     finally:
         os.close(descriptor)
@@ -201,12 +200,12 @@ def check_wait(seconds: float) -> float:
     return seconds
 
 
-def _opened(path: Path) -> BinaryIO:
+def _open_to_lock(path: Path) -> BinaryIO:
     """Open a file to lock it, and create it if necessary; links are refused."""
     try:
         return os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | SAFE, 0o666), "r+b")
     except OSError:
-        return os.fdopen(os.open(path, os.O_RDONLY | SAFE), "rb")  # of a folder that we only read
+        return os.fdopen(os.open(path, os.O_RDONLY | SAFE), "rb")  # in a folder we may only read
 
 
 def _is_at(path: Path, file: BinaryIO) -> bool:
@@ -227,16 +226,18 @@ def _sign(file: BinaryIO) -> None:
         file.flush()
 
 
-def _is_locked_now(file: BinaryIO | int, *, shared: bool = False) -> bool:
-    """Lock a file, without waiting; raises `OSError` if that fails."""
+def _try_lock(file: BinaryIO | int, *, shared: bool = False) -> bool:
+    """Lock a file without waiting; False if others hold it.
+
+    Raises `OSError` if it can't be locked at all.
+    """
     locker = _portalocker()
-    from portalocker import LockFlags
+    from portalocker import LockFlags  # searches lock nothing
     from portalocker.exceptions import AlreadyLocked, LockException
 
+    kind = LockFlags.SHARED if shared else LockFlags.EXCLUSIVE
     try:
-        locker.lock(
-            file, LockFlags.NON_BLOCKING | (LockFlags.SHARED if shared else LockFlags.EXCLUSIVE)
-        )
+        locker.lock(file, LockFlags.NON_BLOCKING | kind)
     except AlreadyLocked:
         return False
     except LockException as error:
@@ -245,9 +246,9 @@ def _is_locked_now(file: BinaryIO | int, *, shared: bool = False) -> bool:
     return True
 
 
-def _unlocked(file: BinaryIO) -> None:
-    """Unlock a file; in a forked process it is another one, see `_HeldLocks`."""
-    from portalocker import unlock
+def _unlock(file: BinaryIO) -> None:
+    """Unlock a file; in a forked process it is another one, see `_LockedDescriptors`."""
+    from portalocker import unlock  # searches lock nothing
     from portalocker.exceptions import LockException
 
     with suppress(OSError, LockException):
@@ -255,7 +256,7 @@ def _unlocked(file: BinaryIO) -> None:
 
 
 def _portalocker() -> Any:
-    """Import portalocker, which looks for a folder for temporary files that locks don't need."""
+    """Import portalocker, even without a folder for temporary files, which it looks for."""
     try:
         import portalocker
     except FileNotFoundError:
@@ -269,7 +270,8 @@ def _portalocker() -> Any:
 
 def check_local(path: Path) -> None:
     """Raise `InputError` if a path is on a network file system, as far as the system tells."""
-    if (kind := network_kind(path)) is not None:
+    kind = network_kind(path)
+    if kind is not None:
         raise InputError(
             f"{path}: on a network file system ({kind}); expected a local disk, or "
             "shared_filesystem=True if locks work between all machines that change it"
@@ -277,22 +279,23 @@ def check_local(path: Path) -> None:
 
 
 def is_on_share(path: PurePath) -> bool:
-    """Return whether a path names another machine, as on Windows; does not look for it."""
+    """Return whether a path names another machine, as on Windows, without contacting it."""
     return path.drive.startswith(WINDOWS_SHARE)
 
 
 @cache
 def network_kind(path: Path) -> str | None:
     """Type of the network file system that a path is on; None for a local one."""
-    import psutil
+    import psutil  # only changes ask
 
-    place = path.resolve()
-    if is_on_share(place):
-        return place.drive
+    resolved = path.resolve()
+    if is_on_share(resolved):
+        return resolved.drive
     mounts = []
     with suppress(OSError):
         mounts = psutil.disk_partitions(all=True)
-    around = (mount for mount in reversed(mounts) if place.is_relative_to(mount.mountpoint))
+    # The innermost mount; of several at one point, the last hides the others.
+    around = (mount for mount in reversed(mounts) if resolved.is_relative_to(mount.mountpoint))
     mount = max(around, key=lambda mount: len(Path(mount.mountpoint).parts), default=None)
     if mount is None:
         return None

@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class Once(Generic[T]):
-    """A value that is made at its first use; several owners may share it.
+    """A value that is made at its first use; several objects may share it.
 
     Two threads may make it at once: the later value stays.
 
@@ -28,7 +28,7 @@ class Once(Generic[T]):
         self.value = value
 
     def get(self, make: Callable[[], T]) -> T:
-        """Return the value, which `make` makes if there is none."""
+        """Return the value; `make` makes it if there is none."""
         value = self.value
         if value is None:
             value = make()

@@ -14,7 +14,7 @@ Note = Callable[[str], None]
 _PROGRESS: ContextVar[Progress | None] = ContextVar("progress", default=None)
 _NOTE: ContextVar[Note | None] = ContextVar("note", default=None)
 _SPENT: ContextVar[dict[str, float] | None] = ContextVar("spent", default=None)
-_NOT_ASKED: AbstractContextManager[None] = nullcontext()
+_UNTIMED: AbstractContextManager[None] = nullcontext()
 
 
 @contextmanager
@@ -30,16 +30,17 @@ def listening(progress: Progress | None = None, note: Note | None = None) -> Ite
     2 texts were empty
     >>> progress("encoding", 128, 128)
     """
-    before = _PROGRESS.set(progress or _PROGRESS.get()), _NOTE.set(note or _NOTE.get())
+    progress_token = _PROGRESS.set(progress or _PROGRESS.get())
+    note_token = _NOTE.set(note or _NOTE.get())
     try:
         yield
     finally:
-        _PROGRESS.reset(before[0])
-        _NOTE.reset(before[1])
+        _PROGRESS.reset(progress_token)
+        _NOTE.reset(note_token)
 
 
 def progress(stage: str, done: int, total: int) -> None:
-    """Report how far a stage is, if anyone listens."""
+    """Report progress of a stage, if anyone listens."""
     listener = _PROGRESS.get()
     if listener is not None:
         listener(stage, done, total)
@@ -85,17 +86,17 @@ def spent() -> Iterator[dict[str, float]]:
     ['scan']
     """
     seconds = dict[str, float]()
-    before = _SPENT.set(seconds)
+    token = _SPENT.set(seconds)
     try:
         yield seconds
     finally:
-        _SPENT.reset(before)
+        _SPENT.reset(token)
 
 
 def stage(name: str) -> AbstractContextManager[None]:
     """Time the block as a stage of this name, if `spent` is active."""
     seconds = _SPENT.get()
-    return _NOT_ASKED if seconds is None else _timed(seconds, name)
+    return _UNTIMED if seconds is None else _timed(seconds, name)
 
 
 @contextmanager

@@ -34,7 +34,7 @@ OTHERS = {
         "path": "directory folder persist_directory uri name",
     }.items()
 }
-"""Names of parameters here -> names of the same in other libraries."""
+"""Our names of parameters -> names of the same parameters in other libraries."""
 
 
 def nearest(word: str, choices: Iterable[str]) -> str | None:
@@ -71,7 +71,8 @@ def check_choice(name: str, value: object, choices: Iterable[str], others: str =
     slimdex.errors.InputError: reducer='PCA'; expected one of whitening, pca; did you \
 mean 'pca'?
     """
-    if value not in (choices := [*choices]):
+    choices = [*choices]
+    if value not in choices:
         near = did_you_mean(value, choices) if isinstance(value, str) else ""
         names = ", ".join(choices)
         raise InputError(f"{name}={shortened_repr(value)}; expected one of {names}{others}{near}")
@@ -82,9 +83,9 @@ def _folded(word: str) -> str:
 
 
 def with_suggestions(public: T) -> T:
-    """Decorate a function, or a class's own public methods: suggest keyword arguments.
+    """Decorate a function, or the public methods that a class defines: suggest keyword arguments.
 
-    A call with an unexpected keyword raises a `TypeError` that names the one that is meant.
+    A call with an unexpected keyword raises a `TypeError` that suggests the right one.
 
     >>> @with_suggestions
     ... def search(query, limit=10): ...
@@ -107,33 +108,33 @@ def with_suggestions(public: T) -> T:
 
 def _suggesting(function: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(function)
-    def called(*args: Any, **named: Any) -> Any:
+    def wrapper(*args: Any, **keywords: Any) -> Any:
         try:
-            return function(*args, **named)
+            return function(*args, **keywords)
         except TypeError:
-            unknown, names = _unknown(function, named)
+            unknown, names = _unknown(function, keywords)
             if not unknown:
                 raise
             call = function.__qualname__.removesuffix(".__init__")
-            meant = suggested(unknown[0], names - named.keys())
-            reason = f"{call}() got an unexpected keyword argument {unknown[0]!r}{meant}"
+            suggestion = suggested(unknown[0], names - keywords.keys())
+            reason = f"{call}() got an unexpected keyword argument {unknown[0]!r}{suggestion}"
             raise TypeError(reason) from None
 
-    return called
+    return wrapper
 
 
-def _unknown(function: Callable[..., Any], named: Iterable[str]) -> tuple[list[str], set[str]]:
-    """Keywords that a function doesn't take, and those that it takes."""
+def _unknown(function: Callable[..., Any], keywords: Iterable[str]) -> tuple[list[str], set[str]]:
+    """Split off the keywords that a function doesn't take; return them and those that it takes."""
     parameters = signature(function).parameters.values()
-    positional = Parameter.POSITIONAL_ONLY, Parameter.VAR_POSITIONAL
+    positional = (Parameter.POSITIONAL_ONLY, Parameter.VAR_POSITIONAL)
     names = {p.name for p in parameters if p.kind not in positional}
     if any(p.kind == Parameter.VAR_KEYWORD for p in parameters):
         return [], names
-    return [name for name in named if name not in names], names
+    return [name for name in keywords if name not in names], names
 
 
 def suggested(word: str, names: Iterable[str]) -> str:
-    """Return a message's ending that names the parameter that was meant, or all of them.
+    """Return a message's ending that suggests the right parameter, or names all of them.
 
     >>> suggested("filter", ["limit", "where"]), suggested("lmit", ["limit", "where"])
     ("; did you mean 'where'?", "; did you mean 'limit'?")

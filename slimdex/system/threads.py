@@ -1,7 +1,7 @@
-"""Threads of BLAS: one for small products, where waking the others would take longest.
+"""Threads of BLAS: one for small products, for which waking the others would take longest.
 
-They wait by spinning. While other processes keep the processors busy, each of them gets its turn
-late, and all others spin meanwhile: beside two busy processes, on two processors, the
+BLAS's threads wait by spinning. While other processes keep the processors busy, each thread gets
+its turn late, and all others spin meanwhile. With two busy processes on two processors, the
 eigenvectors of 384 dimensions took a second instead of 40 ms, and `slimdex search` in a new process
 3 s instead of 1.5.
 """
@@ -28,60 +28,67 @@ FORK_SECONDS = 10.0
 
 
 class Products:
-    """The products that threads of this process compute.
+    """Matrix products that threads of this process are computing.
 
-    The number of threads is the process's in most libraries, so it is restored when the last small
-    product ends. A fork waits for the end of all: OpenBLAS ends its threads before a fork, and
+    Most libraries have one number of threads for the process, so it is restored when the last small
+    product ends. A fork waits until all products end: OpenBLAS ends its threads before a fork, and
     would wait forever for one that computes.
     """
 
     def __init__(self) -> None:
         self._changed = Condition()
-        self._running = self._small = 0
+        self._running = 0
+        self._small = 0
         self._forks = 0  # that wait
         self._numbers: list[int] = []
 
     @contextmanager
     def of(self, multiplications: int) -> Iterator[None]:
-        """Compute products of so many multiplications, few on one thread; not nested."""
+        """Context for products of this many multiplications, small ones on one thread.
+
+        Not reentrant.
+        """
         is_small = multiplications < LARGE
-        own = list[int]()
+        numbers = list[int]()
         with self._changed:
             self._changed.wait_for(lambda: not self._forks)
             self._running += 1
             if is_small:
-                own = self._begin_small()
+                numbers = self._begin_small()
         try:
             yield
         finally:
             with self._changed:
                 self._running -= 1
                 if is_small:
-                    self._end_small(own)
+                    self._end_small(numbers)
                 self._changed.notify_all()
 
     def _begin_small(self) -> list[int]:
-        """Set one thread; return the numbers of OpenMP's libraries, which are this thread's."""
-        shared, own = _libraries()
+        """Set one thread; return the numbers of threads that OpenMP's libraries had.
+
+        OpenMP has a number for each calling thread, so the caller restores these.
+        """
+        blas, openmp = _libraries()
         if not self._small:
-            self._numbers = [library.num_threads for library in shared]
+            self._numbers = [library.num_threads for library in blas]
         self._small += 1
-        numbers = [library.num_threads for library in own]
-        for library in (*shared, *own):
+        numbers = [library.num_threads for library in openmp]
+        for library in (*blas, *openmp):
             library.set_num_threads(1)
         return numbers
 
     def _end_small(self, numbers: list[int]) -> None:
-        shared, own = _libraries()
+        blas, openmp = _libraries()
         self._small -= 1
-        for library, number in zip(own, numbers, strict=True):
+        for library, number in zip(openmp, numbers, strict=True):
             library.set_num_threads(number)
         if not self._small:
-            for library, number in zip(shared, self._numbers, strict=True):
+            for library, number in zip(blas, self._numbers, strict=True):
                 library.set_num_threads(number)
 
     def before_fork(self) -> None:
-        """Wait for the end of all products, and let none begin."""
+        """Wait until all products end, and let none begin."""
         wait_for_imports()  # first: they may need products
         self._changed.acquire()
         self._forks += 1
@@ -119,20 +126,21 @@ def threads_for(multiplications: int) -> AbstractContextManager[None]:
 
 
 def product(a: NDArray[Any], b: NDArray[Any]) -> Any:
-    """Matrix product ``a @ b``; each product of stacked matrices (..., n, m) is a small one."""
-    with threads_for(a.size * b.shape[-1] if a.ndim == b.ndim == 2 else 0):
+    """Matrix product ``a @ b``; products of stacked matrices (..., n, m) count as small."""
+    is_single = a.ndim == b.ndim == 2
+    with threads_for(a.size * b.shape[-1] if is_single else 0):
         return a @ b
 
 
 def eigh(matrix: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Eigenvalues (d,), least first, and eigenvectors (d, d) of a symmetric matrix."""
+    """Eigenvalues (d,), smallest first, and eigenvectors (d, d) of a symmetric matrix."""
     with threads_for(decomposition(len(matrix))):
         values, vectors = np.linalg.eigh(matrix)
     return values, vectors
 
 
 def decomposition(d: int) -> int:
-    """Multiplications in the decomposition of a matrix (d, d) that threads can share."""
+    """Multiplications that threads can share when they decompose a matrix (d, d)."""
     return d**3 // 8
 
 
@@ -143,7 +151,7 @@ def one_thread() -> Iterator[None]:
     Limits of OpenMP and BLAS do not affect libraries with thread pools of their own, so all threads
     of the process are also bound to one processor, where the system allows that.
     """
-    from threadpoolctl import threadpool_limits
+    from threadpoolctl import threadpool_limits  # only measurements need it
 
     before = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set[int]()
     with threadpool_limits(limits=1):
@@ -165,18 +173,20 @@ def bind_threads(processors: set[int]) -> None:
 
 @cache
 def _libraries() -> tuple[list[Any], list[Any]]:
-    """Libraries of BLAS whose number of threads is the process's, and those of OpenMP.
+    """Libraries of BLAS with a number of threads of their own, and those of OpenMP.
 
-    An OpenBLAS on OpenMP, such as FAISS's, takes the number of the calling thread from there.
+    An OpenBLAS on OpenMP, such as FAISS's, has the number that OpenMP has for the calling thread.
+    The second list is empty without one.
     """
-    from threadpoolctl import ThreadpoolController
+    from threadpoolctl import ThreadpoolController  # imports ctypes, which a search may not need
 
     every = ThreadpoolController().lib_controllers
     blas = [library for library in every if library.user_api == "blas"]
-    shared = [
+    on_openmp = [
         library
         for library in blas
-        if (library.internal_api, library.threading_layer) != ("openblas", "openmp")
+        if (library.internal_api, library.threading_layer) == ("openblas", "openmp")
     ]
-    is_needed = len(shared) < len(blas)
-    return shared, [library for library in every if is_needed and library.user_api == "openmp"]
+    independent = [library for library in blas if library not in on_openmp]
+    openmp = [library for library in every if on_openmp and library.user_api == "openmp"]
+    return independent, openmp

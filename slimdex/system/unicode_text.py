@@ -28,18 +28,19 @@ def check_unicode(value: Any, what: str) -> None:
     """
     waiting = [(what, value)]
     while waiting:
-        place, item = waiting.pop()
+        name, item = waiting.pop()
         if isinstance(item, str):
-            if (start := _half_at(item)) is not None:
+            start = _half_at(item)
+            if start is not None:
                 raise InputError(
-                    f"{place}: {shortened(item, 100)} is not Unicode: half a character at "
+                    f"{name}: {shortened(item, 100)} is not Unicode: half a character at "
                     f"{start + 1:,}; {EXPECTED}"
                 )
         elif isinstance(item, dict):
-            waiting += [(f"{place}, {key}", part) for key, part in item.items()]
-            waiting += [(place, key) for key in item]  # checked first, as they are in places
+            waiting += [(f"{name}, {key}", part) for key, part in item.items()]
+            waiting += [(name, key) for key in item]  # checked first, since names contain keys
         elif isinstance(item, list | tuple):
-            waiting += [(place, part) for part in item]
+            waiting += [(name, part) for part in item]
 
 
 def _half_at(text: str) -> int | None:

@@ -16,15 +16,16 @@ from typing import Any
 from slimdex.system.atomic_files import sha256
 
 RACY = 2_000_000_000
-"""Nanoseconds during which a changed file may still have the same times: some systems count in
-seconds, and FAT in two of them."""
+"""Nanoseconds within which a second change may leave the same times: some systems store them in
+seconds, and FAT in steps of two."""
 LARGE = 1 << 20
 """Size in bytes from which a digest of a file is cached."""
 
 
 def cache_folder() -> Path:
     """Cache folder: SLIMDEX_CACHE, or slimdex in the user's cache folder."""
-    if configured := os.environ.get("SLIMDEX_CACHE"):
+    configured = os.environ.get("SLIMDEX_CACHE")
+    if configured:
         return Path(configured)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "slimdex"
 
@@ -57,7 +58,7 @@ _IN_FULL: ContextVar[bool] = ContextVar("in_full", default=False)
 
 @contextmanager
 def read_in_full() -> Iterator[None]:
-    """Let `known_sha256` read files within, whatever is remembered of them."""
+    """Let `known_sha256` read whole files within the context, even if digests are remembered."""
     before = _IN_FULL.set(True)
     try:
         yield
@@ -68,21 +69,21 @@ def read_in_full() -> Iterator[None]:
 def known_sha256(path: Path) -> str:
     """SHA-256 of a file's bytes, remembered if the file is large.
 
-    It holds while the file's size, times and inode stay the same. Of a file that changes while it
-    is read, or may change again within the resolution of its times, none is remembered.
+    It is valid while the file's size, times and inode stay the same. It is not remembered if the
+    file changes while it is read, or may change again within the resolution of its times.
     """
     stamp = _stamp(path)
     if stamp[0] < LARGE:
         return sha256(path)
-    place = os.fsencode(path.absolute())
-    name = f"sha256-{hashlib.sha256(place).hexdigest()[:32]}"
+    encoded = os.fsencode(path.absolute())
+    name = f"sha256-{hashlib.sha256(encoded).hexdigest()[:32]}"
     known = None if _IN_FULL.get() else remembered(name)
     if isinstance(known, dict) and known.get("stamp") == stamp and "sha256" in known:
         return str(known["sha256"])
-    found = sha256(path)
+    digest = sha256(path)
     if time_ns() - max(stamp[1:3]) > RACY and _stamp(path) == stamp:
-        remember(name, {"stamp": stamp, "sha256": found})
-    return found
+        remember(name, {"stamp": stamp, "sha256": digest})
+    return digest
 
 
 def _stamp(path: Path) -> list[int]:

@@ -1,4 +1,7 @@
-"""TiedAutoencoder: a nonlinear reducer, fitted by torch, applied by numpy."""
+"""TiedAutoencoder: a nonlinear reducer, fitted by torch, applied by numpy.
+
+Functions import torch themselves: that takes a second, and only training needs it.
+"""
 
 from __future__ import annotations
 
@@ -130,7 +133,6 @@ class TiedAutoencoder(TrainedReducer):
         self.check_components(self.n_components, d)
         if n < self.min_rows:
             raise InputError(f"{n} vectors; expected 2 or more to train an autoencoder")
-        # torch takes a second to import and is needed only for training.
         import torch
 
         X = normalize_rows(X)

@@ -1,4 +1,7 @@
-"""BERT-flow: an invertible map to a standard Gaussian, fitted by torch, applied by numpy."""
+"""BERT-flow: an invertible map to a standard Gaussian, fitted by torch, applied by numpy.
+
+Functions import torch themselves: that takes a second, and only training needs it.
+"""
 
 from __future__ import annotations
 
@@ -197,7 +200,6 @@ class Flow(TrainedReducer):
         for name in ("levels", "depth", "width"):
             if getattr(self, name) < 1:
                 raise InputError(f"{name}={getattr(self, name)}; expected 1 or more")
-        # torch takes a second to import and is needed only for training.
         import torch
 
         # Standardised rows in random order, some of them for validation.
