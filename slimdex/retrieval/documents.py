@@ -114,7 +114,8 @@ def page(where: str | None, limit: int | None, offset: int) -> slice:
     """
     if where is None and limit is None and not offset:
         raise InputError("get: no ids, where, limit or offset; expected one of them")
-    for name, value in {"limit": limit, "offset": offset}.items():
+    numbers: dict[str, Any] = {"limit": limit, "offset": offset}
+    for name, value in numbers.items():
         if value is not None and (not isinstance(value, Integral) or value < 0):
             raise InputError(f"{name}={value!r}; expected 0 or more")
     return slice(offset, None if limit is None else offset + limit)

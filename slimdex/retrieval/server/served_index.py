@@ -215,7 +215,7 @@ class ServedIndex:
         return await asyncio.shield(task)
 
     async def _compute_chance(self) -> float | None:
-        self._chance = await self.read(lambda index: index.read(chance_score))
+        self._chance = await self.read(lambda index: index.read(chance_score, None))
         return self._chance
 
     async def tokens(self, texts: Sequence[str]) -> int:
