@@ -18,7 +18,6 @@ from slimdex.system.progress import note
 from slimdex.system.user_cache import remember, remembered
 from slimdex.system.workers import IN_THIS_PROCESS, Workers
 
-from .collection import Collection
 from .encoders.base import AUTO, Encoder, passage_tokens
 from .encoders.models import (
     ENGLISH,
@@ -27,6 +26,7 @@ from .encoders.models import (
     named_like,
     other_languages,
 )
+from .index import Index, create_index
 from .ingest.added import Added
 from .ingest.adding import add_sources
 from .ingest.fitting import refit as refit_index
@@ -54,7 +54,7 @@ def build(
     lexical: bool = True,
     workers: Workers = IN_THIS_PROCESS,
     shared_filesystem: bool = False,
-) -> tuple[Collection, Added]:
+) -> tuple[Index, Added]:
     """Build a new index, or finish an interrupted build.
 
     Documents can be found as soon as their batch is in. After a failure, these stay, and another
@@ -71,19 +71,19 @@ def build(
     if path.exists():
         if not is_index(path):
             raise InputError(f"{path} exists and is no slimdex index; expected a new folder")
-        with closing(Collection.open(path, wait=wait)) as found:
+        with closing(Index.open(path, wait=wait)) as found:
             _check_unfinished(found)  # before a model is loaded, which takes seconds
         encoder = make_encoder()
-        collection = Collection.open(path, encoder, wait=wait, shared_filesystem=shared_filesystem)
-        with _closed_on_error(collection):
-            request(collection, settings)
-            collection.index.workers = workers
-            if (stopped := collection.index.state.unfinished) is not None:
+        index = Index.open(path, encoder, wait=wait, shared_filesystem=shared_filesystem)
+        with _closed_on_error(index):
+            request(index, settings)
+            index.workers = workers
+            if (stopped := index.state.unfinished) is not None:
                 note(f"resumed after {stopped.documents:,} documents, which are in")
-            added = add(collection, sources, withdraws=False)
-            notes = _kept(collection, encoder, vector_dtype, passages)
-            return collection, replace(added, notes=[*notes, *added.notes])
-    collection = Collection.create(
+            added = add(index, sources, withdraws=False)
+            notes = _kept(index, encoder, vector_dtype, passages)
+            return index, replace(added, notes=[*notes, *added.notes])
+    index = create_index(
         path,
         make_encoder(),
         settings,
@@ -92,21 +92,21 @@ def build(
         lexical=lexical,
         shared_filesystem=shared_filesystem,
     )
-    collection.index.workers = workers
-    with _closed_on_error(collection, remove=True):
-        return collection, add(collection, sources, withdraws=False)
+    index.workers = workers
+    with _closed_on_error(index, remove=True):
+        return index, add(index, sources, withdraws=False)
 
 
-def request(collection: Collection, settings: Settings) -> None:
+def request(index: Index, settings: Settings) -> None:
     """Record other settings for an unfinished build; on a finished one, use `Collection.reduce`."""
-    with collection.index.change() as change:
-        _check_unfinished(collection)
+    with index.change() as change:
+        _check_unfinished(index)
         requested = settings.checked(change.state.dim)
         change.commit(replace(change.state, requested=requested))
 
 
 def choose_settings(
-    collection: Collection, target: Target | None = None, *, keep_metric: bool = False
+    index: Index, target: Target | None = None, *, keep_metric: bool = False
 ) -> list[str]:
     """Choose settings for a target or, without, the metric; returns notes for the user.
 
@@ -114,7 +114,6 @@ def choose_settings(
     the user chose one (`keep_metric`): see `metric_choice`. An index of few documents, or without
     rescoring, stays unchanged.
     """
-    index = collection.index
     notes = list[str]()
     state = index.state
     if state.settings is None or not state.settings.rescores:
@@ -138,11 +137,8 @@ def choose_settings(
     return notes
 
 
-def add(
-    collection: Collection, sources: Sources, *, refit: str = "auto", withdraws: bool = True
-) -> Added:
+def add(index: Index, sources: Sources, *, refit: str = "auto", withdraws: bool = True) -> Added:
     """Add documents; for `refit`, see `Collection.add`, and for `withdraws`, `add_sources`."""
-    index = collection.index
     first = index.state.rows
     added = add_then_refit(index, refit, lambda: add_sources(index, sources, withdraws=withdraws))
     notes = model_notes(index.opened(), first)
@@ -165,25 +161,24 @@ def _similarity_notes(encoder: Encoder | None) -> list[str]:
 
 
 def _kept(
-    collection: Collection, encoder: Encoder, vector_dtype: str, passages: str | int | None
+    index: Index, encoder: Encoder, vector_dtype: str, passages: str | int | None
 ) -> list[str]:
     """Notes on what an unfinished build keeps, although something else is requested now."""
-    state = collection.index.state
+    state = index.state
     notes = list[str]()
-    asked, own = (each.spec().get("precision") for each in (encoder, collection.encoder))
+    asked, own = (each.spec().get("precision") for each in (encoder, index.encoder))
     if asked != own:
         notes.append(f"encoded in {own} like the documents before, not in {asked}")
     if vector_dtype != state.stored:
         notes.append(f"stored as {state.stored} like the vectors before, not as {vector_dtype}")
-    if passage_tokens(passages, collection.encoder) != (length := state.passages):
+    if passage_tokens(passages, index.encoder) != (length := state.passages):
         said = "not cut" if length is None else f"cut into passages of at most {length} tokens"
         notes.append(f"{said} like the texts before, not by passages={passages}")
     return notes
 
 
-def _check_unfinished(collection: Collection) -> None:
-    index = collection.index
-    path = collection.path
+def _check_unfinished(index: Index) -> None:
+    path = index.path
     stopped = index.state.unfinished
     if stopped is not None and stopped.builds:
         if is_held(path / stopped.work):
@@ -197,21 +192,21 @@ def _check_unfinished(collection: Collection) -> None:
 
 
 @contextmanager
-def _closed_on_error(collection: Collection, remove: bool = False) -> Iterator[None]:
+def _closed_on_error(index: Index, remove: bool = False) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        with collection, suppress(OSError, SlimdexError):
+        with closing(index), suppress(OSError, SlimdexError):
             if remove:
-                _remove_if_unused(collection)
+                _remove_if_unused(index)
         raise
 
 
-def _remove_if_unused(collection: Collection) -> None:
+def _remove_if_unused(index: Index) -> None:
     """Remove an index without documents, unless others build it."""
-    with collection.index.turn():
-        if collection.index.is_empty and not work_folders(collection.path):
-            remove_folder(collection.path)
+    with index.turn():
+        if index.is_empty and not work_folders(index.path):
+            remove_folder(index.path)
 
 
 def model_notes(snapshot: Snapshot, first: int) -> list[str]:

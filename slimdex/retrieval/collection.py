@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, Unpack, overload
 
 from slimdex.errors import InputError, shortened_repr
 from slimdex.indexes.settings import as_settings
@@ -19,14 +19,24 @@ from slimdex.system.extras import require
 from slimdex.system.locks import WAIT
 from slimdex.system.suggestions import with_suggestions
 
-from .base_collection import BaseCollection
-from .documents import Document, Hit
+from .documents import (
+    Document,
+    Hit,
+    Id,
+    Several,
+    check_ids_alone,
+    id_text,
+    id_texts,
+    ids_to_delete,
+    is_several,
+    page,
+)
 from .encoders.adapters import as_encoder
 from .encoders.base import AUTO, Encoder
-from .encoders.opening import Encoders, default_encoder
-from .index import Index, check_creatable
-from .search.answer import find, related
-from .search.request import Hits, SearchRequest
+from .index import Index, create_index
+from .search.answer import related
+from .search.options import SearchKeywords, SearchOptions, takes_options
+from .search.request import Hits, SearchRequest, answer, many_queries, one_query
 from .store.snapshot import Snapshot
 from .store.state import State
 
@@ -48,7 +58,7 @@ LOG = logging.getLogger("slimdex")
 
 
 @with_suggestions
-class Collection(BaseCollection):
+class Collection:
     """Documents that can be searched by meaning.
 
     Any number of processes and threads may search a collection and change it. Each search sees
@@ -109,13 +119,15 @@ class Collection(BaseCollection):
         Raises `InputError` if the folder exists, or the encoder does not allow the settings or the
         passages.
         """
-        path = Path(path).absolute()  # stays valid if the process changes its folder
-        check_creatable(path, shared_filesystem=shared_filesystem)  # before a model is loaded
-        requested = as_settings(settings)
-        made = default_encoder() if encoder is None else as_encoder(encoder)
-        state = State.new(made, requested, vector_dtype, passages, lexical=lexical)
-        index = Index.create(path, state, shared_filesystem=shared_filesystem)
-        index.encoders = Encoders(made)
+        index = create_index(
+            path,
+            encoder,
+            settings,
+            vector_dtype=vector_dtype,
+            passages=passages,
+            lexical=lexical,
+            shared_filesystem=shared_filesystem,
+        )
         return cls(index)
 
     @classmethod
@@ -146,14 +158,16 @@ class Collection(BaseCollection):
         Raises `InputError` if there is no collection, or the encoder is another one, and
         `CorruptError` if the manifest is damaged.
         """
-        given: Any = {"trust_remote_code": trust_remote_code, "api_key_file": api_key_file}
-
-        def matching(state: State) -> Encoders:
-            return Encoders.matching(state.encoder, encoder, model, **given)
-
-        path = Path(path).absolute()
-        shared = shared_filesystem
-        return cls(Index.open(path, matching, wait=wait, shared_filesystem=shared))
+        index = Index.open(
+            path,
+            encoder,
+            model=model,
+            trust_remote_code=trust_remote_code,
+            api_key_file=api_key_file,
+            wait=wait,
+            shared_filesystem=shared_filesystem,
+        )
+        return cls(index)
 
     @classmethod
     def open_or_create(
@@ -182,34 +196,135 @@ class Collection(BaseCollection):
             with suppress(ExistsError):  # others have created it meanwhile
                 return cls.create(path, encoder, settings, **kept)
 
-        def matching(state: State) -> Encoders:
+        def check(state: State) -> None:
             state.check_same(path, settings, vector_dtype, passages, lexical)
-            return Encoders.matching(state.encoder, encoder)
 
-        return cls(Index.open(Path(path).absolute(), matching))
+        return cls(Index.open(path, encoder, check=check))
 
     def close(self) -> None:
         """End: later calls raise `InputError`."""
         self.index.close()
 
-    def find(self, request: SearchRequest) -> Hits:
-        """Search, without reranking; raises `InputError` for an unfinished build."""
-        return self.index.read(find, request, self.index.encoder_of)
+    def __enter__(self) -> Self:
+        return self
 
-    def _related(self, id: str, limit: int, where: str | None) -> list[Hit]:
-        return self.index.read(related, id, limit, where)
+    def __exit__(self, *error: object) -> None:
+        self.close()
 
-    def _of_ids(self, ids: list[str], vectors: bool) -> list[Document]:
-        return self.index.read(lambda snapshot: snapshot.of_ids(ids, vectors=vectors))
+    @takes_options
+    def search(
+        self,
+        query: str | ArrayLike,
+        limit: int = SearchOptions.limit,
+        where: str | None = None,
+        **options: Unpack[SearchKeywords],
+    ) -> list[Hit]:
+        """Search the documents closest in meaning to a query, best first.
 
-    def _of_condition(self, where: str | None, part: slice, vectors: bool) -> list[Document]:
-        return self.index.read(lambda each: each.of_condition(where, part, vectors=vectors))
+        Each document occurs once, with its closest passage; with group_by="passage" there are
+        `limit` passages, several of which may be of one document.
 
-    def _counted(self, where: str | None) -> int:
+        A condition is exact: up to `EXACT_ROWS` passages that match are all compared; among more,
+        codes choose. Their order is that of a search without it. Scores are cosines, also with
+        lexical search; those of a reranker are its own, and it requires a text.
+
+        Parameters
+        ----------
+        query : a text, or a vector (dim,) encoded elsewhere: a list, an array or a tensor of torch.
+        limit, where, options : see `SearchOptions`.
+
+        Raises
+        ------
+        InputError
+            If the query or an option is invalid.
+        """
+        return answer(one_query(query, limit, where, options), self.index.find)[0]
+
+    @takes_options
+    def search_many(
+        self,
+        queries: str | Sequence[str] | ArrayLike,
+        limit: int = SearchOptions.limit,
+        where: str | None = None,
+        **options: Unpack[SearchKeywords],
+    ) -> Hits:
+        """Search with many queries, which are encoded and searched together.
+
+        Parameters
+        ----------
+        queries : texts, or vectors (q, dim) encoded elsewhere; a str is one text.
+        limit, where, options : see `search`.
+        """
+        return answer(many_queries(queries, limit, where, options), self.index.find)
+
+    def answer(self, request: SearchRequest) -> Hits:
+        """The hits of each query of a request."""
+        return answer(request, self.index.find)
+
+    def related(self, id: Id, limit: int = 10, where: str | None = None) -> list[Hit]:
+        """Find the documents nearest in meaning to a document, best first, without itself.
+
+        Raises `InputError` if the id is unknown or the document has no text, or as `search` does.
+        """
+        return self.index.read(related, id_text(id), limit, where)
+
+    @overload
+    def get(self, ids: Id, *, vectors: bool = False) -> Document: ...
+
+    @overload
+    def get(
+        self,
+        ids: Several | None = None,
+        *,
+        where: str | None = None,
+        limit: int | None = None,
+        offset: int = 0,
+        vectors: bool = False,
+    ) -> list[Document]: ...
+
+    def get(
+        self,
+        ids: Id | Several | None = None,
+        *,
+        where: str | None = None,
+        limit: int | None = None,
+        offset: int = 0,
+        vectors: bool = False,
+    ) -> Document | list[Document]:
+        """Get the document of an id, documents of several ids in their order, or of a condition.
+
+        Parameters
+        ----------
+        ids : one or several.
+        where : a DuckDB expression on the documents' columns; its documents come in the order in
+            which they were added.
+        limit, offset : the number of documents, and of those to skip before them.
+        vectors : give each document its `Document.vectors`.
+
+        Raises `InputError` if an id is unknown, the condition is invalid, or neither is given, or
+        both.
+        """
+        if ids is None:
+            part = page(where, limit, offset)
+            return self.index.read(lambda each: each.of_condition(where, part, vectors=vectors))
+        check_ids_alone(where, limit, offset)
+        texts = id_texts(ids)
+        documents = self.index.read(lambda snapshot: snapshot.of_ids(texts, vectors=vectors))
+        return documents if is_several(ids) else documents[0]
+
+    def count(self, where: str | None = None) -> int:
+        """Count all documents, or those that a condition holds for."""
+        if where is None:
+            return len(self)
         return self.index.read(lambda snapshot: len(snapshot.rows_where(where)))
 
-    def _has(self, id: str) -> bool:
-        return bool(self.index.store.known_ids([id]))
+    def __contains__(self, id: object) -> bool:
+        """True if a document has this id."""
+        try:
+            text = id_text(id)
+        except InputError:  # can't be an id
+            return False
+        return self.index.has(text)
 
     def __len__(self) -> int:
         """Number of documents."""
@@ -265,19 +380,53 @@ class Collection(BaseCollection):
         """
         from .search.random_baseline import chance_score
 
-        return self.index.read(lambda snapshot: chance_score(snapshot, where))
+        return self.index.read(chance_score, where)
 
-    def _add(self, documents: Any, vectors: GivenVectors | ArrayLike | None, refit: str) -> Added:
+    def add(
+        self,
+        documents: Any,
+        *,
+        vectors: GivenVectors | ArrayLike | None = None,
+        refit: str = "auto",
+    ) -> Added:
+        """Add documents, or one; each replaces the document of the same id.
+
+        After bad input none of them are added. Documents that take longer than some seconds to
+        encode are committed in batches, which searches find at once and which stay after an
+        interrupt: the same call goes on from there. Unchanged documents are left out, and unchanged
+        texts are not encoded again. `Added.notes` are logged as warnings of the logger "slimdex",
+        too.
+
+        Parameters
+        ----------
+        documents : `Document`s or dicts with "id", "text" and perhaps "title" (other keys are
+            metadata), or one of them; or, with such columns, a dataframe of pandas or polars, an
+            Arrow table or stream, or a DuckDB relation.
+        vectors : (documents, dim), encoded elsewhere: lists, an array or a tensor of torch; by
+            default the encoder's. A document is unchanged if its stored vector is.
+        refit : what to do when the fit is outdated, see `health`: "auto" refits if that takes less
+            than ten times as long as the addition, and otherwise advises it; "never" advises it;
+            "always" refits. The documents are committed before a refit, and can be searched during
+            it.
+
+        Raises `InputError` if there are no documents, one lacks an id or text, an id occurs twice,
+        a value can't be stored, or the vectors don't fit the documents or are not finite.
+        """
         from .quality.refitting import add_documents_then_refit
 
         added = add_documents_then_refit(self.index, documents, vectors, refit)
         self._log(added.notes)
         return added
 
-    def _delete(self, ids: list[str] | None, where: str | None) -> int:
+    def delete(self, ids: Id | Sequence[Id] | None = None, *, where: str | None = None) -> int:
+        """Delete documents by id, one or several, or by a condition; returns how many.
+
+        Raises `InputError` if an id is unknown (then nothing is deleted), or the condition is
+        invalid.
+        """
         from .ingest.writer import delete
 
-        return delete(self.index, ids, where)
+        return delete(self.index, ids_to_delete(ids, where), where)
 
     def sync(
         self,
@@ -362,10 +511,11 @@ class Collection(BaseCollection):
 
         return undo(self.index)
 
-    def _reduce(self, settings: Settings) -> list[str]:
+    def reduce(self, settings: Settings) -> list[str]:
+        """Reduce the vectors with other settings, without encoding; returns notes for the user."""
         from .ingest.fitting import refit
 
-        return refit(self.index, settings)
+        return refit(self.index, as_settings(settings))
 
     def tune(
         self,
@@ -401,7 +551,7 @@ class Collection(BaseCollection):
         """
         from .quality.health import health
 
-        return self.index.read(lambda snapshot: health(self.index, snapshot, sample))
+        return health(self.index, sample)
 
     def near_duplicates(self, min_score: float = 0.95) -> list[DuplicateGroup]:
         """Find documents whose vectors are nearly equal, exactly; see `near_duplicates`.
@@ -411,7 +561,7 @@ class Collection(BaseCollection):
         """
         from .quality.near_duplicates import near_duplicates
 
-        return self.index.read(lambda snapshot: near_duplicates(snapshot, min_score))
+        return self.index.read(near_duplicates, min_score)
 
     def migrate(
         self,
@@ -435,9 +585,7 @@ class Collection(BaseCollection):
         from .quality.labels import Asked
         from .quality.migration import migrate
 
-        made = as_encoder(encoder)
-        asked = Asked.of(queries, labels)
-        return self.index.read(lambda snapshot: migrate(self.index, snapshot, made, asked, sample))
+        return migrate(self.index, as_encoder(encoder), Asked.of(queries, labels), sample)
 
     def reencode(
         self,

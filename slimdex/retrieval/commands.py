@@ -1,4 +1,4 @@
-"""Commands on an open index: functions from a collection to JSON values, and `Hit`s.
+"""Commands on an open index: functions from an index to JSON values, and `Hit`s.
 
 The command line, the service and agents run them. Each imports its own dependencies when it runs,
 so that searches do not wait for those of others.
@@ -18,26 +18,28 @@ from slimdex.indexes.arrays import batches
 from slimdex.system.progress import note
 from slimdex.system.suggestions import did_you_mean
 
-from .collection import Collection
 from .documents import (
     Document,
     Hit,
     Lines,
     document_json,
     id_text,
+    ids_to_delete,
     json_of,
     line_starts,
     shown_columns,
     shown_values,
 )
 from .encoders.base import encode_queries
+from .index import Index
+from .search.answer import related as related_to
 from .search.answer import rows_for
-from .search.request import SearchRequest
+from .search.request import SearchRequest, answer
+from .store.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from .ingest.added import Added
     from .sources.asked_sources import AskedSources
-    from .store.snapshot import Snapshot
 
 LISTED_AT_ONCE = 10
 LISTED_CHARACTERS = 4 << 20
@@ -46,24 +48,26 @@ ID_DIGITS = 16
 """Length of an id made of a document's content."""
 
 
-Command = Callable[[Collection], dict[str, Any]]
+Command = Callable[[Index], dict[str, Any]]
 
 
-def add(collection: Collection, sources: AskedSources, refit: str) -> dict[str, Any]:
+def add(index: Index, sources: AskedSources, refit: str) -> dict[str, Any]:
     """Add the documents of sources; returns `Collection.info` after that, with "added"."""
     from slimdex.retrieval import building
 
     from .quality.refitting import check_refit
 
     check_refit(refit)
-    return with_addition(collection, building.add(collection, sources.opened(), refit=refit))
+    return with_addition(index, building.add(index, sources.opened(), refit=refit))
 
 
-def with_addition(collection: Collection, added: Added) -> dict[str, Any]:
+def with_addition(index: Index, added: Added) -> dict[str, Any]:
     """Report an addition's notes; returns `Collection.info` with "added" and others."""
+    from .quality.info import facts
+
     for line in added.notes:
         note(line)
-    return collection.info() | {
+    return index.read(facts) | {
         "added": added.documents,
         "replaced": added.replaced,
         "unchanged": added.unchanged,
@@ -72,7 +76,7 @@ def with_addition(collection: Collection, added: Added) -> dict[str, Any]:
     }
 
 
-def put(collection: Collection, documents: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def put(index: Index, documents: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Add documents that the caller has; of several with one id, the last one counts.
 
     Each has a "text", and optionally "id", "title" and "metadata"; without an id, its id is a
@@ -82,13 +86,13 @@ def put(collection: Collection, documents: Sequence[Mapping[str, Any]]) -> dict[
     from .quality.refitting import add_documents_then_refit
 
     new = [_put_document(**given) for given in documents]
-    added = add_documents_then_refit(collection.index, [*{each.id: each for each in new}.values()])
+    added = add_documents_then_refit(index, [*{each.id: each for each in new}.values()])
     return {
         "ids": [each.id for each in new],
         "added": added.documents,
         "replaced": added.replaced,
         "unchanged": added.unchanged,
-        "documents": len(collection),
+        "documents": len(index.snapshot),
         "notes": added.notes,
     }
 
@@ -107,7 +111,7 @@ def _put_document(
 
 
 def sync(
-    collection: Collection,
+    index: Index,
     sources: AskedSources | None = None,
     refit: str = "auto",
     *,
@@ -124,13 +128,12 @@ def sync(
     from .quality.refitting import add_then_refit
     from .sources.asked_sources import last_sources
 
-    index = collection.index
-    opened = (sources or last_sources(collection.path, index.state.origins)).opened()
+    opened = (sources or last_sources(index.path, index.state.origins)).opened()
     added = add_then_refit(index, refit, lambda: sync_index(index, opened))
-    documents = len(collection)
+    documents = len(index.snapshot)
     gone = index.snapshot.deleted_count
     if compacts and gone > documents:
-        collection.compact()
+        compact(index)
         gone = 0
     for line in added.notes:
         note(line)
@@ -138,29 +141,31 @@ def sync(
 
 
 def delete(
-    collection: Collection, ids: Sequence[str | int] | None = None, where: str | None = None
+    index: Index, ids: Sequence[str | int] | None = None, where: str | None = None
 ) -> dict[str, Any]:
     """Delete documents by their ids, or by a condition.
 
     Returns the numbers of deleted and left documents, and "gone": rows that still take space.
     """
-    deleted = collection.delete(None if ids is None else [*ids], where=where)
-    gone = collection.index.snapshot.deleted_count
-    return {"deleted": deleted, "documents": len(collection), "gone": gone}
+    from .ingest.writer import delete as delete_documents
+
+    deleted = delete_documents(index, ids_to_delete(ids, where), where)
+    gone = index.snapshot.deleted_count
+    return {"deleted": deleted, "documents": len(index.snapshot), "gone": gone}
 
 
-def dedup(collection: Collection, min_score: float, deletes: bool) -> dict[str, Any]:
+def dedup(index: Index, min_score: float, deletes: bool) -> dict[str, Any]:
     """Find near-duplicates, and delete all but the first of each group if it `deletes`.
 
     Returns the "groups" with the beginnings of their texts, and the numbers of duplicates, deleted
     and left documents.
     """
-    from .quality.near_duplicates import delete_near_duplicates
+    from .quality.near_duplicates import delete_near_duplicates, near_duplicates
 
     if deletes:
-        groups = delete_near_duplicates(collection.index, min_score)
+        groups = delete_near_duplicates(index, min_score)
     else:
-        groups = collection.near_duplicates(min_score)
+        groups = index.read(near_duplicates, min_score)
     duplicates = sum(len(group.others) for group in groups)
     return {
         "groups": [
@@ -175,26 +180,31 @@ def dedup(collection: Collection, min_score: float, deletes: bool) -> dict[str, 
         ],
         "duplicates": duplicates,
         "deleted": duplicates if deletes else 0,
-        "documents": len(collection),
+        "documents": len(index.snapshot),
     }
 
 
-def compact(collection: Collection) -> dict[str, Any]:
+def compact(index: Index) -> dict[str, Any]:
     """Compact; returns the numbers of freed rows and of documents."""
-    freed = collection.compact()
-    return {"freed": freed, "documents": len(collection)}
+    from .ingest.compacting import compact as compact_index
+
+    freed = compact_index(index)
+    return {"freed": freed, "documents": len(index.snapshot)}
 
 
-def reduce(collection: Collection, settings: Mapping[str, Any]) -> dict[str, Any]:
+def reduce(index: Index, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Reduce the vectors again, with some settings changed; returns `Collection.info` then."""
-    wanted = collection.index.state.requested.changed(settings, collection.index.state.dim)
-    for line in collection.reduce(wanted):
+    from .ingest.fitting import refit
+    from .quality.info import facts
+
+    wanted = index.state.requested.changed(settings, index.state.dim)
+    for line in refit(index, wanted):
         note(line)
-    return collection.info()
+    return index.read(facts)
 
 
 def search(
-    collection: Collection,
+    index: Index,
     request: SearchRequest,
     *,
     excerpts: bool = False,
@@ -212,27 +222,31 @@ def search(
     columns : metadata columns to return, each a name or several separated by commas.
     """
     from .search.excerpts import beginning, nearest_passages
+    from .search.random_baseline import chance_score
 
-    names = chosen_columns(columns, shown_columns(collection.index.snapshot.columns))
+    names = chosen_columns(columns, shown_columns(index.snapshot.columns))
     texts = None
     if excerpts and request.texts is not None:
-        collection.index.read(rows_for, request)  # errors, before a model is loaded
-        state = collection.index.state
-        encoder = collection.index.encoder_of(state)
+        index.read(rows_for, request)  # errors, before a model is loaded
+        state = index.state
+        encoder = index.encoder_of(state)
         vectors = encode_queries(encoder, request.texts)
-        found = collection.answer(replace(request, vectors=vectors, epoch=state.epoch))
+        encoded = replace(request, vectors=vectors, epoch=state.epoch)
+        found = answer(encoded, index.find)
         texts = nearest_passages(encoder, request.texts, vectors, found)
     else:
-        found = collection.answer(request)
+        found = answer(request, index.find)
         if excerpts:
             texts = [[beginning(hit) for hit in hits] for hits in found]
-    chance = collection.chance_score(request.condition) if request.has_chance_score else None
+    chance = None
+    if request.has_chance_score:
+        chance = index.read(chance_score, request.condition)
     return {
         "hits": [_shown(hits) for hits in found],
         "excerpts": texts,
         "chance_score": chance,
         "columns": names,
-        "unfinished": collection.index.snapshot.unfinished,
+        "unfinished": index.snapshot.unfinished,
     }
 
 
@@ -255,13 +269,13 @@ def chosen_columns(asked: Sequence[str], known: Sequence[str]) -> list[str]:
     return [by_lower[name.lower()] for name in names]
 
 
-def fetch(collection: Collection, id: str) -> dict[str, Any]:
+def fetch(index: Index, id: str) -> dict[str, Any]:
     """Fetch a whole document by its id or, if none has this id, by a path with one document."""
-    return document_json(collection.get(_id_of(collection, id)))
+    return document_json(index.read(Snapshot.of_ids, [_id_of(index, id)])[0])
 
 
 def read_lines(
-    collection: Collection, asked: Sequence[tuple[str, int, int | None]], longest: int
+    index: Index, asked: Sequence[tuple[str, int, int | None]], longest: int
 ) -> dict[str, Any]:
     """Read lines of documents, in the order asked for, at most `longest` characters of each.
 
@@ -272,7 +286,7 @@ def read_lines(
 
     Raises `InputError` if there are no such lines.
     """
-    found = collection.get([_id_of(collection, id) for id, _, _ in asked])
+    found = index.read(Snapshot.of_ids, [_id_of(index, id) for id, _, _ in asked])
     pairs = zip(asked, found, strict=True)
     return {
         "documents": [_lines(each, first, last, longest) for (_, first, last), each in pairs],
@@ -321,15 +335,13 @@ def _between(starts: Lines, first: int, last: int | None) -> tuple[int, int]:
     return begin, bisect_right(starts, last, key=lambda pair: pair[1])
 
 
-def related(
-    collection: Collection, id: str, limit: int = 10, where: str | None = None
-) -> dict[str, Any]:
+def related(index: Index, id: str, limit: int = 10, where: str | None = None) -> dict[str, Any]:
     """Find the documents nearest to one, named as by `fetch`.
 
     Returns its "id" and the `Hit`s in "hits".
     """
-    found = _id_of(collection, id)
-    return {"id": found, "hits": _shown(collection.related(found, limit, where))}
+    found = _id_of(index, id)
+    return {"id": found, "hits": _shown(index.read(related_to, found, limit, where))}
 
 
 def _shown(hits: Sequence[Hit]) -> list[Hit]:
@@ -337,19 +349,20 @@ def _shown(hits: Sequence[Hit]) -> list[Hit]:
     return [replace(hit, metadata=shown_values(hit.metadata)) for hit in hits]
 
 
-def _id_of(collection: Collection, id: str) -> str:
+def _id_of(index: Index, id: str) -> str:
     """Return an id or, if it is unknown, the id of the only document with this path."""
-    columns = collection.index.snapshot.columns
-    if id in collection or "path" not in columns:
+    columns = index.snapshot.columns
+    if index.has(id_text(id)) or "path" not in columns:
         return id
     from .store.where.conditions import Compare, as_sql
 
-    found = collection.get(where=as_sql(Compare("path", "=", id), columns), limit=2)
+    condition = as_sql(Compare("path", "=", id), columns)
+    found = index.read(Snapshot.of_condition, condition, slice(2))
     return found[0].id if len(found) == 1 else id
 
 
 def listing(
-    collection: Collection, where: str | None = None, after: str | None = None, limit: int = 100
+    index: Index, where: str | None = None, after: str | None = None, limit: int = 100
 ) -> dict[str, Any]:
     """List documents by the order of their addition, a page at a time.
 
@@ -361,10 +374,8 @@ def listing(
     after : id of the last document of the page before.
     limit : documents of a page; it has fewer, but at least one, if they are long.
     """
-    version = collection.version
-    return collection.index.read(partial(_page, where=where, after=after, limit=limit)) | {
-        "version": version
-    }
+    version = index.state.version
+    return index.read(partial(_page, where=where, after=after, limit=limit)) | {"version": version}
 
 
 def _page(snapshot: Snapshot, where: str | None, after: str | None, limit: int) -> dict[str, Any]:

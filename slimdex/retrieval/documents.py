@@ -21,6 +21,9 @@ from slimdex.system.unicode_text import check_unicode
 if TYPE_CHECKING:
     from slimdex.indexes.arrays import Matrix
 
+Id = str | int | UUID
+Several = list[str] | list[int] | list[Id] | tuple[Id, ...]
+
 OWN_COLUMNS = ("row", "id", "title", "text", "deleted", "slimdex_origin")
 """Columns of the documents table that are not the user's, whose names are reserved."""
 
@@ -83,6 +86,39 @@ column of JSON holds any number of keys)
 def is_several(ids: Any) -> bool:
     """True if these are ids, not one id."""
     return isinstance(ids, Iterable) and not isinstance(ids, str | bytes)
+
+
+def ids_to_delete(ids: Any, where: str | None) -> list[str] | None:
+    """The texts of one id, or of several; None with a condition.
+
+    Raises `InputError` if neither is given, or both.
+    """
+    if (ids is None) == (where is None):
+        raise InputError("delete: expected either ids or a condition")
+    return None if ids is None else id_texts(ids)
+
+
+def check_ids_alone(where: str | None, limit: int | None, offset: int) -> None:
+    """Raise `InputError` if there are arguments of a condition beside ids."""
+    if where is not None or limit is not None or offset:
+        raise InputError("get: ids with where, limit or offset; expected one or the other")
+
+
+def page(where: str | None, limit: int | None, offset: int) -> slice:
+    """The part to get of the documents that match a condition.
+
+    Raises `InputError` if a number is negative, or nothing is given, as with an id that is None.
+
+    >>> page(None, 10, 20)
+    slice(20, 30, None)
+    """
+    if where is None and limit is None and not offset:
+        raise InputError("get: no ids, where, limit or offset; expected one of them")
+    numbers: dict[str, Any] = {"limit": limit, "offset": offset}
+    for name, value in numbers.items():
+        if value is not None and (not isinstance(value, Integral) or value < 0):
+            raise InputError(f"{name}={value!r}; expected 0 or more")
+    return slice(offset, None if limit is None else offset + limit)
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 from threading import TIMEOUT_MAX, RLock
 from time import monotonic
-from typing import TypeVar, TypeVarTuple
+from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple
 
 from slimdex.errors import CorruptError, InputError, InUseError
+from slimdex.indexes.settings import as_settings
 from slimdex.system.append_only import sync, sync_now, syncing_later
 from slimdex.system.atomic_files import (
     MANIFEST,
@@ -30,10 +31,12 @@ from slimdex.system.locks import WAIT, FileLock, check_local, check_wait
 from slimdex.system.unicode_text import check_unicode
 from slimdex.system.workers import IN_THIS_PROCESS, Workers
 
-from .encoders.adapters import GIVEN
-from .encoders.base import Encoder
-from .encoders.opening import Encoders, weights_faults
+from .encoders.adapters import GIVEN, as_encoder
+from .encoders.base import AUTO, Encoder
+from .encoders.opening import Encoders, default_encoder, weights_faults
 from .lexical.word_index import WordIndex
+from .search.answer import find
+from .search.request import Hits, SearchRequest
 from .store.change import Change
 from .store.document_store import DocumentStore
 from .store.engine import Engine, disk_error, disk_errors, refused
@@ -42,6 +45,9 @@ from .store.snapshot import Loaded, Snapshot
 from .store.state import State
 from .store.verification import index_faults
 from .store.work_folder import remove_left_work
+
+if TYPE_CHECKING:
+    from slimdex.indexes.settings import Settings
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -93,23 +99,34 @@ class Index:
     @classmethod
     def open(
         cls,
-        path: Path,
-        encoders: Callable[[State], Encoders] | None = None,
+        path: str | Path,
+        encoder: Encoder | Callable[[list[str]], Any] | None = None,
         *,
+        model: str | None = None,
+        trust_remote_code: bool = False,
+        api_key_file: str | Path | None = None,
         wait: float = WAIT,
         shared_filesystem: bool = False,
+        check: Callable[[State], None] = lambda state: None,
     ) -> Index:
-        """Open an existing folder; `encoders` makes those of its state.
+        """Open an existing folder, whose state is checked before its encoder.
 
-        Raises `InputError` if it is no index.
+        For the other parameters and errors, see `Collection.open`.
         """
+        path = Path(path).absolute()  # stays valid if the process changes its folder
         if not is_index(path):
             raise InputError(no_index(path))
         check_folder(path)
         index = cls(path, wait=wait, shared_filesystem=shared_filesystem)
         try:
-            if encoders is not None:
-                index.encoders = encoders(index.state)
+            check(index.state)
+            index.encoders = Encoders.matching(
+                index.state.encoder,
+                encoder,
+                model,
+                trust_remote_code=trust_remote_code,
+                api_key_file=api_key_file,
+            )
         except BaseException:
             index.close()
             raise
@@ -202,6 +219,17 @@ class Index:
             else:
                 if not self.snapshot.manifest.replaces(snapshot.manifest):
                     return result
+
+    def find(self, request: SearchRequest) -> Hits:
+        """The nearest hits of each query of a request, before any are cut or reranked.
+
+        Raises `InputError` for an unfinished build.
+        """
+        return self.read(find, request, self.encoder_of)
+
+    def has(self, id: str) -> bool:
+        """True if a document has this id."""
+        return bool(self.store.known_ids([id]))
 
     def opened(self) -> Snapshot:
         """The newest snapshot with its documents open, which stay readable.
@@ -416,6 +444,27 @@ class Index:
         named = self._newest.state.file_names
         ours = (path for path in self.path.iterdir() if OUR_FILES.fullmatch(path.name))
         return [path for path in ours if path.name not in named]
+
+
+def create_index(
+    path: str | Path,
+    encoder: Encoder | Callable[[list[str]], Any] | None = None,
+    settings: Settings | None = None,
+    *,
+    vector_dtype: str = "fp16",
+    passages: str | int | None = AUTO,
+    lexical: bool = True,
+    shared_filesystem: bool = False,
+) -> Index:
+    """Create a new folder without documents; for the parameters, see `Collection.create`."""
+    place = Path(path).absolute()
+    check_creatable(place, shared_filesystem=shared_filesystem)  # before a model is loaded
+    requested = as_settings(settings)
+    made = default_encoder() if encoder is None else as_encoder(encoder)
+    state = State.new(made, requested, vector_dtype, passages, lexical=lexical)
+    index = Index.create(place, state, shared_filesystem=shared_filesystem)
+    index.encoders = Encoders(made)
+    return index
 
 
 def check_creatable(path: Path, *, shared_filesystem: bool) -> None:

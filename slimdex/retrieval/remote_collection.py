@@ -3,23 +3,37 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 from urllib.parse import quote, urlencode, urlsplit
 
 import numpy as np
 
 from slimdex.errors import InputError, InUseError
+from slimdex.indexes.settings import as_settings
 from slimdex.system.suggestions import with_suggestions
 from slimdex.system.unicode_text import check_unicode
 
-from .base_collection import BaseCollection
-from .documents import Document, Hit, Part, hit_from_json, json_of
+from .documents import (
+    Document,
+    Hit,
+    Id,
+    Part,
+    Several,
+    check_ids_alone,
+    hit_from_json,
+    id_text,
+    id_texts,
+    ids_to_delete,
+    is_several,
+    json_of,
+    page,
+)
 from .encoders.over_http.connection import TIMEOUT, BusyError, JsonServer, RefusedError
 from .ingest.added import Added
 from .search.options import options_of
-from .search.request import Hits, SearchRequest
+from .search.request import Hits, Searchable, SearchRequest
 from .sources.tabular.records import as_documents
 
 if TYPE_CHECKING:
@@ -37,7 +51,7 @@ URL_FORM = "http://HOST/indexes/NAME"
 
 
 @with_suggestions
-class RemoteCollection(BaseCollection):
+class RemoteCollection(Searchable):
     """An index of a service, for programs that worked with a folder before.
 
     Its methods take and return what those of `Collection` do, and raise `InputError` and
@@ -89,7 +103,7 @@ class RemoteCollection(BaseCollection):
         """Do nothing: connections end with the object."""
 
     def __len__(self) -> int:
-        return self._counted(None)
+        return self.count()
 
     def __repr__(self) -> str:
         """URL and size, for notebooks."""
@@ -114,29 +128,66 @@ class RemoteCollection(BaseCollection):
         found = self._ask("/search", body_of(request))
         return [[hit_from_json(hit) for hit in one["hits"]] for one in found["queries"]]
 
-    def _related(self, id: str, limit: int, where: str | None) -> list[Hit]:
+    def related(self, id: Id, limit: int = 10, where: str | None = None) -> list[Hit]:
+        """Find the documents nearest in meaning to a document: see `Collection.related`."""
+        id = id_text(id)
         given = _parameters({"limit": limit, "where": where})
         found = self._ask(f"/related/{quote(id, safe='')}?{given}")
         return [hit_from_json(hit) for hit in found["hits"]]
 
-    def _of_ids(self, ids: list[str], vectors: bool) -> list[Document]:
-        _check_no_vectors(vectors)
-        return [self._document(id) for id in ids]
+    @overload
+    def get(self, ids: Id, *, vectors: bool = False) -> Document: ...
 
-    def _of_condition(self, where: str | None, part: slice, vectors: bool) -> list[Document]:
+    @overload
+    def get(
+        self,
+        ids: Several | None = None,
+        *,
+        where: str | None = None,
+        limit: int | None = None,
+        offset: int = 0,
+        vectors: bool = False,
+    ) -> list[Document]: ...
+
+    def get(
+        self,
+        ids: Id | Several | None = None,
+        *,
+        where: str | None = None,
+        limit: int | None = None,
+        offset: int = 0,
+        vectors: bool = False,
+    ) -> Document | list[Document]:
+        """Get documents by their ids, or by a condition: see `Collection.get`.
+
+        Also raises `InputError` for `vectors`, which a service does not send.
+        """
+        if ids is None:
+            part = page(where, limit, offset)
+            _check_no_vectors(vectors)
+            size = PAGE if part.stop is None else min(PAGE, part.stop)
+            return [*islice(self._pages(where, size), part.start, part.stop)]
+        check_ids_alone(where, limit, offset)
+        texts = id_texts(ids)
         _check_no_vectors(vectors)
-        size = PAGE if part.stop is None else min(PAGE, part.stop)
-        return [*islice(self._pages(where, size), part.start, part.stop)]
+        documents = [self._document(id) for id in texts]
+        return documents if is_several(ids) else documents[0]
 
     def _document(self, id: str) -> Document:
         return _document(self._ask(f"/documents/{quote(id, safe='')}"))
 
-    def _counted(self, where: str | None) -> int:
+    def count(self, where: str | None = None) -> int:
+        """Count all documents, or those that a condition holds for."""
         return int(self._listing(where, limit=0)["count"])
 
-    def _has(self, id: str) -> bool:
+    def __contains__(self, id: object) -> bool:
+        """True if a document has this id."""
         try:
-            self._document(id)
+            text = id_text(id)
+        except InputError:  # can't be an id
+            return False
+        try:
+            self._document(text)
         except RefusedError as error:
             if error.status == 404:
                 return False
@@ -170,7 +221,18 @@ class RemoteCollection(BaseCollection):
         """Report contents, settings and costs as JSON values; "path" is the index's name."""
         return dict(self._ask(""))
 
-    def _add(self, documents: Any, vectors: GivenVectors | ArrayLike | None, refit: str) -> Added:
+    def add(
+        self,
+        documents: Any,
+        *,
+        vectors: GivenVectors | ArrayLike | None = None,
+        refit: str = "auto",
+    ) -> Added:
+        """Add documents, or one; each replaces the document of the same id: see `Collection.add`.
+
+        The service encodes: it takes no `vectors`. Of documents of more than 4 MiB together, those
+        before bad input are added.
+        """
         if vectors is not None:
             raise InputError("vectors for a service; expected none, since it encodes the texts")
         given = _checked(as_documents(documents).documents)
@@ -181,18 +243,24 @@ class RemoteCollection(BaseCollection):
         notes = [note for answer in answers for note in answer["notes"]]
         return Added(**totals, notes=notes, refitted=any(a["refitted"] for a in answers))
 
-    def _delete(self, ids: list[str] | None, where: str | None) -> int:
-        if ids == []:
+    def delete(self, ids: Id | Sequence[Id] | None = None, *, where: str | None = None) -> int:
+        """Delete documents by id, one or several, or by a condition; returns how many.
+
+        Raises `InputError` as `Collection.delete`.
+        """
+        texts = ids_to_delete(ids, where)
+        if texts == []:
             return 0
-        body = {"where": where} if ids is None else {"ids": ids}
+        body = {"where": where} if texts is None else {"ids": texts}
         return int(self._ask("/delete", body)["deleted"])
 
     def compact(self) -> int:
         """Free the space of deleted and replaced documents; returns how many."""
         return int(self._ask("/compact", {})["freed"])
 
-    def _reduce(self, settings: Settings) -> list[str]:
-        given = settings.as_dict().items()
+    def reduce(self, settings: Settings) -> list[str]:
+        """Reduce the vectors with other settings, without encoding; returns notes for the user."""
+        given = as_settings(settings).as_dict().items()
         asked = {name: value for name, value in given if value is not None}
         return list(self._ask("/reduce", {"candidates": "auto", **asked})["notes"])
 

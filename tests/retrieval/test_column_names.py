@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 
 from slimdex import Collection, Document, Settings, export
 from slimdex.retrieval import store
-from slimdex.retrieval.building import build
 from slimdex.retrieval.documents import OWN_COLUMNS
 from slimdex.retrieval.ingest.adding import sync
 from slimdex.retrieval.ingest.repairing import verify
@@ -27,6 +26,7 @@ from slimdex.retrieval.sources.source import Sources
 from slimdex.retrieval.sources.tabular.columns import ID_NAMES, TEXT_NAMES
 from slimdex.retrieval.store.columns import column_facts
 from slimdex.system.duckdb_library import identifier
+from tests.building import build
 from tests.chance import CHANCE, sweep
 from tests.encoders import ReadingEncoder
 

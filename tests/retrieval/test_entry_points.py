@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 
 from slimdex.errors import InputError
 from slimdex.indexes.settings import Settings
-from slimdex.retrieval.building import add, build
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document, _other
 from slimdex.retrieval.ingest.adding import add as add_to
 from slimdex.retrieval.ingest.addition import Addition
 from slimdex.retrieval.sources.source import Sources
+from tests.building import add, build
 from tests.chance import CHANCE
 from tests.encoders import WordEncoder
 from tests.slow import slow

@@ -41,7 +41,7 @@ class LopsidedEncoder(WordEncoder):
 def test_a_raw_encoder_gets_another_metric(tmp_path: Path, docstrings: list[Document]) -> None:
     with Collection.create(tmp_path / "x", LopsidedEncoder()) as collection:
         collection.add(docstrings)
-        notes = choose_settings(collection)
+        notes = choose_settings(collection.index)
         settings = collection.index.state.settings
         assert settings is not None
         assert (settings.beta, settings.gamma) != DEFAULT
@@ -60,14 +60,14 @@ def test_what_the_user_chose_stays(
     with Collection.create(tmp_path / "x", LopsidedEncoder(), asked.settings()) as collection:
         collection.add(docstrings)
         before = collection.index.state.settings
-        assert choose_settings(collection, keep_metric=asked.has_metric) == []
+        assert choose_settings(collection.index, keep_metric=asked.has_metric) == []
         assert collection.index.state.settings == before
 
 
 def test_a_tuned_encoder_keeps_the_default(tmp_path: Path, docstrings: list[Document]) -> None:
     with Collection.create(tmp_path / "x", WordEncoder()) as collection:
         collection.add(docstrings)
-        assert choose_settings(collection) == []
+        assert choose_settings(collection.index) == []
         settings = collection.index.state.settings
         assert settings is not None
         assert (settings.beta, settings.gamma) == DEFAULT
@@ -81,7 +81,7 @@ def test_a_tuned_encoder_whose_texts_are_alike_keeps_it_too(
         vectors = collection.index.snapshot.index.vectors
         rows = collection.index.snapshot.searchable_rows()
         assert mean_cosine(vectors, rows, np.random.default_rng(1)) > HIGH_COSINE
-        (note,) = choose_settings(collection)
+        (note,) = choose_settings(collection.index)
         assert "slimdex tune" in note
         settings = collection.index.state.settings
         assert settings is not None

@@ -18,8 +18,6 @@ from hypothesis import strategies as st
 
 from slimdex.errors import InputError
 from slimdex.indexes.settings import Settings
-from slimdex.retrieval.building import add as add_sources
-from slimdex.retrieval.building import build
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.adapters import GivenEncoder
@@ -30,6 +28,8 @@ from slimdex.retrieval.sources.files import input_files
 from slimdex.retrieval.sources.files.file_source import FileSource
 from slimdex.retrieval.sources.files.formats import mail
 from slimdex.retrieval.sources.source import Sources
+from tests.building import add as add_sources
+from tests.building import build
 from tests.chance import CHANCE, sweep
 from tests.encoders import ReadingEncoder
 

@@ -13,12 +13,12 @@ from slimdex.command_line import app
 from slimdex.errors import InputError
 from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.settings import Settings
-from slimdex.retrieval.building import build
 from slimdex.retrieval.cli.errors import in_options
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.ingest.repairing import repair
 from slimdex.retrieval.sources.source import Sources
 from slimdex.system.locks import network_kind
+from tests.building import build
 from tests.encoders import WordEncoder
 
 MOUNTS = r"""

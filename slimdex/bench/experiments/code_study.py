@@ -93,7 +93,7 @@ def measure_code(
             start = perf_counter()
             sources = Sources.open([str(repository.folder)])
             made, _ = build(Path(folder) / "x.index", sources, open_encoder, Settings())
-            with made as collection:
+            with Collection(made) as collection:
                 state = collection.index.state
                 facts: Row = {
                     "set": repository.name,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 from time import time
@@ -94,7 +94,7 @@ def build(
 
     say_when_stopped(lambda: _stopped_message(path))
     with cluster.started() as workers, console.progress():
-        collection, added = build_index(
+        index, added = build_index(
             path,
             opened,
             make_encoder,
@@ -106,11 +106,11 @@ def build(
             workers=workers,
             shared_filesystem=writing.shared_filesystem,
         )
-    remember_sources(collection.path, asked, collection.index.state.origins, began)
-    with collection, console.progress():
-        notes = choose_settings(collection, aim, keep_metric=settings.has_metric)
+    remember_sources(index.path, asked, index.state.origins, began)
+    with closing(index), console.progress():
+        notes = choose_settings(index, aim, keep_metric=settings.has_metric)
         added.notes.extend(notes)
-        facts = with_addition(collection, added)
+        facts = with_addition(index, added)
 
     def show() -> None:
         console.line(console.index_line(facts))
@@ -164,24 +164,26 @@ def _target_beside(settings: Settings, target: TargetOptions) -> Target | None:
 
 def demo(out: Annotated[Path, "Folder for the demo's index."] = Path("slimdex-demo.index")) -> None:
     """Index the docstrings of Python's standard library, search them, and compare the memory."""
-    from ..collection import Collection
+    from ..index import Index
     from ..quality.evaluation import evaluate_self
+    from ..quality.info import facts
+    from ..search.request import SearchRequest, answer
     from .answers import show_hits
     from .facts import show_evaluation
 
     if not _is_built(out):
         _build_demo(out)
-    with Collection.open(out) as collection:
-        cut = collection.info()["passages"]["documents_cut"]
+    with closing(Index.open(out)) as index:
+        cut = index.read(facts)["passages"]["documents_cut"]
         passages = f", {cut:,} long ones as several passages" if cut else ""
-        console.line(f"{len(collection):,} docstrings in {out}{passages}")
+        console.line(f"{len(index.snapshot):,} docstrings in {out}{passages}")
         console.prose(DEMO_EXPLANATION)
         console.line("")
-        answered = collection.search_many(DEMO_QUERIES, limit=3)
+        answered = answer(SearchRequest(texts=DEMO_QUERIES, limit=3), index.find)
         for query, hits in zip(DEMO_QUERIES, answered, strict=True):
             show_hits(query, hits)
         with console.progress():
-            report = evaluate_self(collection.index, sample=DEMO_SAMPLE)
+            report = evaluate_self(index, sample=DEMO_SAMPLE)
         console.line("")
         show_evaluation(report)
         console.line("")
@@ -197,5 +199,5 @@ def _build_demo(out: Path) -> None:
 
     with console.progress():
         sources = Sources.open(["python:"])
-        collection, _ = build_index(out, sources, TransformerEncoder, Settings())
-        collection.close()
+        index, _ = build_index(out, sources, TransformerEncoder, Settings())
+        index.close()

@@ -30,7 +30,7 @@ from .options import (
 )
 
 if TYPE_CHECKING:
-    from ..collection import Collection
+    from ..index import Index
     from ..sources.asked_sources import AskedSources
     from ..store.manifest import Manifest
 
@@ -97,9 +97,11 @@ def compact(index: Dir, *, writing: WriteOptions) -> Answer:
 
 def undo(index: Dir, *, writing: WriteOptions) -> Answer:
     """Undo the last change of documents, settings or words; again, to make it again."""
-    collection = open_index(index, writing=writing)
+    from ..ingest.undoing import undo as undo_change
+
+    opened = open_index(index, writing=writing)
     with console.progress():
-        done = asdict(collection.undo()) | {"documents": len(collection)}
+        done = asdict(undo_change(opened)) | {"documents": len(opened.snapshot)}
     text = "the settings and files before"
     if done["restored"] or done["removed"]:
         text = f"{done['restored']:,} restored, {done['removed']:,} removed"
@@ -164,12 +166,12 @@ def sync(
     from ..sources.asked_sources import last_sources
 
     with cluster.started() as workers:
-        collection = open_index(index, opening, writing, workers)
+        opened = open_index(index, opening, writing, workers)
         if sources == SourceOptions():
-            asked = last_sources(collection.path, collection.index.state.origins)
+            asked = last_sources(opened.path, opened.state.origins)
         else:
             asked = sources.asked()
-        synced = _Synced(asked, index, collection, refit, as_json)
+        synced = _Synced(asked, index, opened, refit, as_json)
         if watch:
             synced.watch()
         else:
@@ -182,7 +184,7 @@ class _Synced:
 
     sources: AskedSources
     path: Path
-    collection: Collection
+    index: Index
     refit: str
     as_json: bool
     said: set[str] = field(default_factory=set)
@@ -197,10 +199,9 @@ class _Synced:
         notes = list[str]()
         began = time()
         with console.progress(notes.append):
-            found = commands.sync(self.collection, self.sources, self.refit, compacts=watched)
-        index = self.collection.index
-        remember_sources(index.path, self.sources, index.state.origins, began)
-        self.left = index.snapshot.manifest
+            found = commands.sync(self.index, self.sources, self.refit, compacts=watched)
+        remember_sources(self.index.path, self.sources, self.index.state.origins, began)
+        self.left = self.index.snapshot.manifest
         if (gone := found.pop("gone")) > found["documents"]:
             notes.append(_still_there(self.path, gone))
         for line in notes:
@@ -250,7 +251,7 @@ class _Synced:
 
     def _is_restored(self) -> bool:
         """Return whether a copy of the index was restored since the last sync."""
-        now = self.collection.index.snapshot.manifest
+        now = self.index.snapshot.manifest
         return self.left is not None and now.replaces(self.left)
 
     def _report(self, found: dict[str, Any]) -> None:

@@ -25,9 +25,9 @@ from .options import (
 )
 
 if TYPE_CHECKING:
-    from ..collection import Collection
     from ..encoders.base import Encoder
     from ..encoders.models import KnownModel
+    from ..index import Index
     from ..quality.migration import Migration
 
 Pooling = Annotated[
@@ -188,6 +188,8 @@ def migrate(
     writing: WriteOptions,
 ) -> Answer:
     """Measure what another encoder would give; change to it by encoding all documents again."""
+    from ..ingest.replacing import undo as drop_new_vectors
+
     if [undo, go_on or encoder.model is not None].count(True) != 1:
         raise InputError("migrate: expected --model, --continue or --undo")
     if minutes is not None and not go_on:
@@ -200,7 +202,7 @@ def migrate(
         raise InputError("migrate: --queries and --qrels; expected both or neither")
     opened = open_index(index, writing=writing)
     if undo:
-        opened.undo_migration()
+        drop_new_vectors(opened)
         return Answer({"undone": True}, f"{index}: the unfinished new vectors are dropped")
     if go_on:
         return _encode_again(index, opened, encoder, minutes)
@@ -208,28 +210,31 @@ def migrate(
 
 
 def _compare(
-    opened: Collection,
+    opened: Index,
     encoder: EncoderOptions,
     queries: Path | None,
     qrels: Path | None,
     sample: int | None,
 ) -> Answer:
-    from ..quality.labels import read_qrels
+    from ..quality.labels import Asked, read_qrels
+    from ..quality.migration import migrate as compare
     from ..sources.source import read_pairs
 
     labels = read_qrels(qrels) if qrels else None
     asked = read_pairs(str(queries)) if queries else None
     with console.progress():
-        found = opened.migrate(encoder.opened(), queries=asked, labels=labels, sample=sample)
+        found = compare(opened, encoder.opened(), Asked.of(asked, labels), sample)
     return Answer(found.as_dict(), partial(_show_migration, found))
 
 
 def _encode_again(
-    index: Path, opened: Collection, encoder: EncoderOptions, minutes: float | None
+    index: Path, opened: Index, encoder: EncoderOptions, minutes: float | None
 ) -> Answer:
+    from ..ingest.replacing import next_encoder, replace_vectors
+
     with console.progress():
-        given = None if encoder.model is None else encoder.opened()
-        found = opened.reencode(given, minutes=minutes)
+        made = next_encoder(opened) if encoder.model is None else encoder.opened()
+        found = replace_vectors(opened, made, None if minutes is None else 60 * minutes)
     for text in found.notes:
         console.note(text)
     text = f"{index} has the new encoder and its vectors"

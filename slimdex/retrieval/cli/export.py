@@ -34,11 +34,11 @@ def export(
     opening: OpenOptions,
 ) -> Answer:
     """Write documents and vectors, or the encoder with the reducer, for other programs."""
-    from ..exporting.export import export as write
+    from ..exporting.export import export_index
 
-    collection = open_index(index, opening)
+    opened = open_index(index, opening)
     with console.progress():
-        done = write(collection, out, to, vectors=vectors, where=where)
+        done = export_index(opened, out, to, vectors=vectors, where=where)
     for text in done.notes:
         console.note(text)
     return Answer(asdict(done), _described(done))
@@ -61,10 +61,10 @@ def map_documents(
     where: Where = None,
 ) -> Answer:
     """Write a page with a map of the documents, for a browser, without a network."""
-    from ..exporting.document_map import write_map
+    from ..exporting.document_map import map_index
 
     with console.progress():
-        made = write_map(open_index(index), out, where=where)
+        made = map_index(open_index(index), out, where)
     sample = f", a sample of {made.total:,}" if made.total > made.documents else ""
     text = f"{made.documents:,} documents{sample} in {len(made.clusters)} clusters: {out}"
     return Answer(asdict(made), text)
@@ -93,8 +93,8 @@ def push(
     from ..cluster.milvus_push import push as push_rows
     from ..cluster.milvus_server import Server
 
-    collection = open_index(index)
+    opened = open_index(index)
     with Server(milvus, token, insecure=insecure) as connected, console.progress():
-        done = push_rows(collection, connected, name, leave_out or ())
+        done = push_rows(opened, connected, name, leave_out or ())
     text = f"{done.sent:,} sent, {done.removed:,} removed, {done.rows:,} in {done.collection}"
     return Answer(asdict(done), text)

@@ -48,14 +48,16 @@ class LabelOptions:
 
 def info(index: Dir, *, opening: OpenOptions) -> Answer:
     """Show what an index holds, how it was made and what it costs."""
-    facts = open_index(index, opening).info()
+    from ..quality.info import facts
+
+    report = open_index(index, opening).read(facts)
 
     def show() -> None:
-        for line in facts.pop("notes"):
+        for line in report.pop("notes"):
             console.note(line)
-        console.show_pairs(info_lines(facts))
+        console.show_pairs(info_lines(report))
 
-    return Answer(facts, show)
+    return Answer(report, show)
 
 
 def health(
@@ -65,12 +67,14 @@ def health(
     opening: OpenOptions,
 ) -> Answer:
     """Measure how far the documents are from those the index was fitted on, and what that costs."""
-    collection = open_index(index, opening)
+    from ..quality.health import health as measure
+
+    opened = open_index(index, opening)
     with console.progress():
-        report = collection.health(sample=sample)
+        report = measure(opened, sample)
 
     def show() -> None:
-        console.show_pairs(health_lines(report, collection.index.snapshot.noun))
+        console.show_pairs(health_lines(report, opened.snapshot.noun))
         for line in report["advice"]:
             console.note(line)
 
@@ -93,12 +97,12 @@ def evaluate(
     if by_itself != (labels.queries is None) or by_itself != (labels.qrels is None):
         raise InputError("eval: expected either --queries and --qrels, or --self")
     given = labels.read()
-    collection = open_index(index, opening)
+    opened = open_index(index, opening)
     with console.progress():
         if given:
-            report = measure(collection.index, *given, drop_self=labels.drop_self)
+            report = measure(opened, *given, drop_self=labels.drop_self)
         else:
-            report = evaluate_self(collection.index, sample=labels.sample)
+            report = evaluate_self(opened, sample=labels.sample)
     return Answer(report, partial(show_evaluation, report))
 
 

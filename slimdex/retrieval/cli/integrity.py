@@ -71,10 +71,12 @@ def repair(
 
 def copy(index: Dir, *, out: Annotated[Path, "A new folder."]) -> Answer:
     """Copy an index, even while others change it: a backup, which is verified."""
+    from ..store.verification import copy_index
+
     with console.progress():
-        copied = open_index(index).copy_to(out)
-    text = f"{out}: {index} at version {copied}, verified"
-    return Answer({"path": str(out), "version": copied}, text)
+        version = copy_index(open_index(index).path, out.absolute()).state.version
+    text = f"{out}: {index} at version {version}, verified"
+    return Answer({"path": str(out), "version": version}, text)
 
 
 def doctor(

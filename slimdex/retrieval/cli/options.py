@@ -20,7 +20,7 @@ from .click_commands import Argument
 from .default_index import INDEX_FOLDER, INDEX_VARIABLE
 
 if TYPE_CHECKING:
-    from ..collection import Collection
+    from ..index import Index
     from ..sources.asked_sources import AskedSources
 
 DEFAULT_INDEX = f"default: {INDEX_VARIABLE}, or the nearest {INDEX_FOLDER} here or above."
@@ -222,11 +222,11 @@ def open_index(
     opening: OpenOptions = DEFAULT_OPENING,
     writing: WriteOptions = DEFAULT_WRITING,
     workers: Workers = IN_THIS_PROCESS,
-) -> Collection:
+) -> Index:
     """Open an index for a command, which closes it at its end; `workers` encode, fit and code."""
-    from ..collection import Collection
+    from ..index import Index
 
-    collection = Collection.open(
+    index = Index.open(
         path,
         wait=writing.wait,
         shared_filesystem=writing.shared_filesystem,
@@ -234,6 +234,6 @@ def open_index(
         trust_remote_code=opening.trust_remote_code,
         api_key_file=opening.api_key_file,
     )
-    collection.index.workers = workers
-    click.get_current_context().call_on_close(collection.close)
-    return collection
+    index.workers = workers
+    click.get_current_context().call_on_close(index.close)
+    return index

@@ -16,8 +16,8 @@ from .interrupts import end
 from .options import Dirs, Model, OpenOptions, SomeDirs, WriteOptions, open_index
 
 if TYPE_CHECKING:
-    from ..collection import Collection
     from ..commands import Command
+    from ..index import Index
     from ..server.access import Listening
     from ..server.service import RootFolder
 
@@ -105,7 +105,7 @@ def serve(
     """Serve indexes over HTTP: searches and changes, for programs, people and agents."""
     import logging
 
-    from ..collection import Collection
+    from ..index import Index
     from ..search.reranking import CrossEncoder
     from ..server.app import run
     from ..server.service import Service
@@ -113,9 +113,7 @@ def serve(
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
     listening = listen.checked()
     places = _places(indexes or root.default_indexes())
-    open_one = partial(
-        Collection.open, wait=writing.wait, shared_filesystem=writing.shared_filesystem
-    )
+    open_one = partial(Index.open, wait=writing.wait, shared_filesystem=writing.shared_filesystem)
     own = root.opened(writing)
     if not places and own is None:
         raise InputError(f"serve: no index given; expected {EXPECTED_INDEX}, or --root")
@@ -155,8 +153,8 @@ def mcp(
     # Errors are for the user to see now, not for the agent later.
     opened = {name: open_index(place, opening, writing) for name, place in places.items()}
     if write or sync:
-        for collection in opened.values():
-            collection.index.check_writable()
+        for index in opened.values():
+            index.check_writable()
     followed = _followed(sync or [], [*places])
     _serve_agents(opened, followed, write=write, port=port if http else None)
 
@@ -190,7 +188,7 @@ def _followed(words: Sequence[str], names: Sequence[str]) -> dict[str, list[str]
 
 
 def _serve_agents(
-    opened: dict[str, Collection], followed: dict[str, list[str]], *, write: bool, port: int | None
+    opened: dict[str, Index], followed: dict[str, list[str]], *, write: bool, port: int | None
 ) -> None:
     """Serve the tools over stdin and stdout, or over HTTP at a port."""
     import anyio.to_thread
@@ -215,7 +213,7 @@ def _serve_agents(
         found = await anyio.to_thread.run_sync(command, opened[name])
         return found | {"remark": remark}
 
-    places = {name: collection.path for name, collection in opened.items()}
+    places = {name: index.path for name, index in opened.items()}
     server = agents_server(
         [*opened], read, change if write else None, followed=sources, places=places
     )

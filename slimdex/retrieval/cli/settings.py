@@ -188,8 +188,8 @@ def reduce(
     from slimdex.retrieval import commands
 
     with cluster.started() as workers, console.progress():
-        collection = open_index(index, writing=writing, workers=workers)
-        facts = commands.reduce(collection, settings.changes())
+        opened = open_index(index, writing=writing, workers=workers)
+        facts = commands.reduce(opened, settings.changes())
     return Answer(facts, console.index_line(facts))
 
 
@@ -200,11 +200,14 @@ def lexical(
     writing: WriteOptions,
 ) -> Answer:
     """Build the lexical index (BM25) of an index without one; changes keep it up to date."""
-    collection = open_index(index, writing=writing)
+    from ..ingest.writer import index_lexical
+    from ..quality.info import facts
+
+    opened = open_index(index, writing=writing)
     with console.progress():
-        collection.index_lexical(not off)
-    words = collection.info()["lexical"]
-    documents = len(collection)
+        index_lexical(opened, not off)
+    words = opened.read(facts)["lexical"]
+    documents = len(opened.snapshot)
     text = "lexical index removed"
     if words is not None:
         each = words["disk_bytes_per_vector"]
@@ -225,7 +228,8 @@ def tune(
     writing: WriteOptions,
 ) -> Answer:
     """Find the settings of least memory that agree with exact search, and prove that they do."""
-    from ..quality.labels import read_qrels
+    from ..quality.labels import Asked, read_qrels
+    from ..quality.tuning import tune as tune_index
     from ..sources.source import read_pairs
 
     if qrels is not None and queries is None:
@@ -233,9 +237,9 @@ def tune(
     wanted = target.target()
     labels = read_qrels(qrels) if qrels else None
     asked = read_pairs(str(queries)) if queries else None
-    collection = open_index(index, opening, writing)
+    opened = open_index(index, opening, writing)
     with console.progress():
-        tuning = collection.tune(wanted, queries=asked, labels=labels, apply=apply)
+        tuning = tune_index(opened, wanted, Asked.of(asked, labels), apply=apply)
 
     def show() -> None:
         _show_tuning(tuning)

@@ -37,8 +37,8 @@ from slimdex.system.json_text import READABLE, parsed
 from slimdex.system.progress import note, progress
 from slimdex.system.threads import eigh, product
 
-from ..collection import Collection
 from ..documents import Document, Hit, hit_from_json, hit_json
+from ..index import Index
 from ..lexical.tokens import id_terms, stemmer, words_in
 from ..search.answer import hit_of
 from ..store.lines import UnwritableError, line_of, values_of
@@ -87,7 +87,7 @@ class PushResult:
 
 
 def push(
-    collection: Collection, server: Server, name: str | None = None, leave_out: Sequence[str] = ()
+    index: Index, server: Server, name: str | None = None, leave_out: Sequence[str] = ()
 ) -> PushResult:
     """Update Milvus to match an index, except the columns to `leave_out`.
 
@@ -95,8 +95,8 @@ def push(
     Raises `InputError` if the index never had documents, the server does not answer, or a value
     does not fit. Pushing again resumes, and mends what two pushes at once left.
     """
-    alias = alias_of(name, collection.path)
-    return collection.index.read(lambda snapshot: _push(snapshot, server, alias, leave_out))
+    alias = alias_of(name, index.path)
+    return index.read(lambda snapshot: _push(snapshot, server, alias, leave_out))
 
 
 def _push(snapshot: Snapshot, server: Server, alias: str, leave_out: Sequence[str]) -> PushResult:

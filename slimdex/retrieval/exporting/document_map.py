@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass
 from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -28,12 +28,15 @@ from slimdex.system.extras import require
 from slimdex.system.progress import progress
 from slimdex.system.suggestions import with_suggestions
 
-from ..collection import Collection
 from ..documents import Document, shown_values
+from ..index import Index
 from ..search.excerpts import on_one_line, shortened
 from ..store.snapshot import Snapshot
 from .placing import AXES, SEED, names_of_clusters, placed, regions_of
 from .selection import REDUCED, Selection
+
+if TYPE_CHECKING:
+    from ..collection import Collection
 
 MOST_DOCUMENTS = 50_000
 """Documents on a map; of more, a random sample is shown."""
@@ -79,12 +82,16 @@ def write_map(collection: Collection, path: str | Path, *, where: str | None = N
 
     Raises `InputError` if the path exists, no document is selected or a library is missing.
     """
-    path = Path(path)
+    return map_index(collection.index, Path(path), where)
+
+
+def map_index(index: Index, path: Path, where: str | None = None) -> DocumentMap:
+    """Write a map of an index: see `write_map`."""
     check_new(path, "file")
     require("a map", "map")
 
     def write(new: Path) -> DocumentMap:
-        return collection.index.read(lambda snapshot: _write(snapshot, where, new, path))
+        return index.read(lambda snapshot: _write(snapshot, where, new, path))
 
     return publish_file(path, write)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,10 +13,13 @@ from slimdex.indexes.reducers.layers import Dense
 from slimdex.system.atomic_files import check_new, publish_file, publish_folder
 from slimdex.system.suggestions import with_suggestions
 
-from ..collection import Collection
+from ..index import Index
 from ..store.snapshot import Snapshot
 from . import faiss_folder, row_files, sentence_transformers_folder
 from .selection import FULL, REDUCED, VECTORS, Selection
+
+if TYPE_CHECKING:
+    from ..collection import Collection
 
 FILES = {
     "parquet": row_files.write_parquet,
@@ -68,7 +72,13 @@ def export(
     Raises `InputError` if the path exists, the format is unknown, no document is selected, a
     library is missing, or the format can't represent the index's reducer or encoder.
     """
-    path = Path(path)
+    return export_index(collection.index, Path(path), to, vectors=vectors, where=where)
+
+
+def export_index(
+    index: Index, path: Path, to: str, *, vectors: str | None = None, where: str | None = None
+) -> Exported:
+    """Write an index in another format: see `export`."""
     if to not in FORMATS:
         raise InputError(f"to={to!r}; expected {', '.join(FORMATS[:-1])} or {FORMATS[-1]}")
     kind = (FULL if to in FILES else REDUCED) if vectors is None else vectors
@@ -78,7 +88,7 @@ def export(
         raise InputError(f"to={to!r}, where={where!r}; expected none: a model holds no documents")
     check_new(path, "file" if to in FILES else "folder")
     if to == MODEL:
-        encoder, layers = sentence_transformers_folder.reduced_model(collection, kind)
+        encoder, layers = sentence_transformers_folder.reduced_model(index, kind)
         dims = [len(layer.weight) for layer in layers if isinstance(layer, Dense)]
         notes = publish_folder(
             path, lambda new: sentence_transformers_folder.write(encoder, layers, new)
@@ -108,4 +118,4 @@ def export(
         )
 
     publish = publish_file if to in FILES else publish_folder
-    return publish(path, lambda new: collection.index.read(lambda snapshot: written(new, snapshot)))
+    return publish(path, lambda new: index.read(lambda snapshot: written(new, snapshot)))

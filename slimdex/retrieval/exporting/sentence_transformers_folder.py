@@ -18,7 +18,6 @@ from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.reducers.layers import Dense, Layer, layers_of
 from slimdex.system.progress import progress
 
-from ..collection import Collection
 from ..encoders import model_folder
 from ..encoders.model_folder import MODULES, POOLING_MODES, SETTINGS, Prompts, read_json
 from ..encoders.models import HUB_FILES
@@ -26,6 +25,7 @@ from ..encoders.runtimes.bert_folder import head_width
 from ..encoders.transformer import TransformerEncoder
 from ..encoders.word_vectors.folder import CONFIG, SENTENCE_TRANSFORMERS, TOKENIZER, WEIGHTS
 from ..encoders.word_vectors.static_encoder import StaticEncoder
+from ..index import Index
 from .selection import FULL
 
 LIMITS_FILE = "sentence_bert_config.json"
@@ -74,20 +74,20 @@ class _Folder:
 
 
 def reduced_model(
-    collection: Collection, vectors: str
+    index: Index, vectors: str
 ) -> tuple[TransformerEncoder | StaticEncoder, list[Layer]]:
     """The encoder of an index, and the layers of its reducer; no layers for full vectors.
 
     Raises `InputError` if the index is empty, its vectors were supplied by the user, its encoder is
     not one of slimdex, or its reducer can't be expressed as layers.
     """
-    if vectors != FULL and collection.index.is_empty:
-        raise InputError(f"{collection.path} holds no documents; expected some to reduce by")
-    layers = [] if vectors == FULL else layers_of(collection.index.snapshot.index.reducer)
-    encoder: Any = collection.encoder
+    if vectors != FULL and index.is_empty:
+        raise InputError(f"{index.path} holds no documents; expected some to reduce by")
+    layers = [] if vectors == FULL else layers_of(index.snapshot.index.reducer)
+    encoder: Any = index.encoder
     if not isinstance(encoder, TransformerEncoder | StaticEncoder):
         raise InputError(
-            f"{collection.path}: encoder {encoder.spec().get('type')!r}; expected a "
+            f"{index.path}: encoder {encoder.spec().get('type')!r}; expected a "
             "TransformerEncoder or a StaticEncoder, whose network is known"
         )
     return encoder, layers

@@ -127,7 +127,7 @@ def verdict(certificate: Certificate, now: Measured) -> str:
     return "holds" if now.bound >= certificate.promised else "not proved"
 
 
-def health(index: Index, snapshot: Snapshot, sample: int) -> dict[str, Any]:
+def health(index: Index, sample: int) -> dict[str, Any]:
     """Measure how far the documents are from those that the index was fitted on.
 
     Agreement with exact search in the index's metric is measured by queries made of documents, each
@@ -158,6 +158,10 @@ def health(index: Index, snapshot: Snapshot, sample: int) -> dict[str, Any]:
     """
     if sample < 1:
         raise InputError(f"sample={sample}; expected 1 or more queries")
+    return index.read(_report, index, sample)
+
+
+def _report(snapshot: Snapshot, index: Index, sample: int) -> dict[str, Any]:
     snapshot.opened()  # which stays readable
     state = snapshot.state
     vectors = snapshot.index

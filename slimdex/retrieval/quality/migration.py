@@ -76,10 +76,14 @@ class Migration:
         return asdict(self) | {"error": ERROR}
 
 
-def migrate(
-    index: Index, snapshot: Snapshot, encoder: Encoder, asked: Asked | None, count: int | None
-) -> Migration:
+def migrate(index: Index, encoder: Encoder, asked: Asked | None, count: int | None) -> Migration:
     """Compare another encoder with the index's own; see `Collection.migrate`."""
+    return index.read(_compared, index, encoder, asked, count)
+
+
+def _compared(
+    snapshot: Snapshot, index: Index, encoder: Encoder, asked: Asked | None, count: int | None
+) -> Migration:
     sample = Sample.drawn(snapshot.opened(), asked, count)
     texts = [query.text for query in sample.queries]
     vectors, seconds = sample.encoded(snapshot, encoder)

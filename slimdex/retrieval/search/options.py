@@ -180,7 +180,7 @@ class SearchOptions:
 
 
 class SearchKeywords(TypedDict, total=False):
-    """Options that `Searchable.search` takes by name, for type checkers."""
+    """Options that `Collection.search` takes by name, for type checkers."""
 
     glob: Sequence[str]
     regex: str | None

@@ -1,9 +1,9 @@
-"""SearchRequest: one search, validated once and passed down; a `Searchable` makes it."""
+"""SearchRequest: one search, validated once and passed down, and the template of its answer."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Self, Unpack
@@ -129,6 +129,30 @@ class SearchRequest(SearchOptions):
         return self.candidates != 0 and self.rerank is None
 
 
+def one_query(query: Any, limit: int, where: str | None, options: SearchKeywords) -> SearchRequest:
+    """The request of `Collection.search`."""
+    queries: Any = {"texts": [query]} if isinstance(query, str) else {"vectors": _one_vector(query)}
+    return SearchRequest(**queries, limit=limit, where=where, **options)
+
+
+def many_queries(
+    queries: Any, limit: int, where: str | None, options: SearchKeywords
+) -> SearchRequest:
+    """The request of `Collection.search_many`."""
+    name = "vectors" if _are_vectors(queries) else "texts"
+    given: Any = {name: queries}
+    return SearchRequest(**given, limit=limit, where=where, **options)
+
+
+def answer(request: SearchRequest, find: Callable[[SearchRequest], Hits]) -> Hits:
+    """The hits of each query of a request.
+
+    `find` returns the nearest hits of a request, which are then cut by their score and reranked.
+    """
+    hits = cut(find(first_stage(request)), request.min_score)
+    return reranked(request, hits)
+
+
 def first_stage(request: SearchRequest) -> SearchRequest:
     """The search whose hits are reranked; without reranking, the same request."""
     if request.rerank is None:
@@ -221,18 +245,31 @@ def _loaded(name: Any) -> Reranker:
     return cross_encoder(name)
 
 
+def _one_vector(query: Any) -> Any:
+    try:
+        vector = array_of(query)
+    except (TypeError, ValueError):
+        vector = None
+    if vector is None or vector.ndim != 1 or vector.dtype.kind not in "fiu":
+        raise InputError(f"query {shortened_repr(query)}; expected a text or a vector (dim,)")
+    return vector[None]
+
+
+def _are_vectors(queries: Any) -> bool:
+    """True for an array, a tensor, or a list of lists or of these; False for texts."""
+    if hasattr(queries, "ndim"):
+        return True
+    first = queries[0] if isinstance(queries, list | tuple) and queries else None
+    return isinstance(first, list | tuple) or hasattr(first, "ndim")
+
+
 @with_suggestions
 class Searchable(ABC):
-    """Documents that can be searched semantically."""
+    """Documents elsewhere that are searched like a `Collection`: of a service, or in Milvus."""
 
     @abstractmethod
     def find(self, request: SearchRequest) -> Hits:
         """The nearest hits of each query of a request, before any are cut or reranked."""
-
-    def answer(self, request: SearchRequest) -> Hits:
-        """The hits of each query of a request."""
-        found = self.find(first_stage(request))
-        return reranked(request, cut(found, request.min_score))
 
     @abstractmethod
     def close(self) -> None:
@@ -252,28 +289,8 @@ class Searchable(ABC):
         where: str | None = None,
         **options: Unpack[SearchKeywords],
     ) -> list[Hit]:
-        """Search the documents closest in meaning to a query, best first.
-
-        Each document occurs once, with its closest passage; with group_by="passage" there are
-        `limit` passages, several of which may be of one document.
-
-        A condition is exact: up to `EXACT_ROWS` passages that match are all compared; among more,
-        codes choose. Their order is that of a search without it. Scores are cosines, also with
-        lexical search; those of a reranker are its own, and it requires a text.
-
-        Parameters
-        ----------
-        query : a text, or a vector (dim,) encoded elsewhere: a list, an array or a tensor of torch.
-        limit, where, options : see `SearchOptions`.
-
-        Raises
-        ------
-        InputError
-            If the query or an option is invalid.
-        """
-        is_text = isinstance(query, str)
-        given: Any = {"texts": [query]} if is_text else {"vectors": _one_vector(query)}
-        return self.answer(SearchRequest(**given, limit=limit, where=where, **options))[0]
+        """Search the documents closest in meaning to a query: see `Collection.search`."""
+        return answer(one_query(query, limit, where, options), self.find)[0]
 
     @takes_options
     def search_many(
@@ -283,30 +300,9 @@ class Searchable(ABC):
         where: str | None = None,
         **options: Unpack[SearchKeywords],
     ) -> Hits:
-        """Search with many queries, which are encoded and searched together.
+        """Search with many queries, all at once: see `Collection.search_many`."""
+        return answer(many_queries(queries, limit, where, options), self.find)
 
-        Parameters
-        ----------
-        queries : texts, or vectors (q, dim) encoded elsewhere; a str is one text.
-        limit, where, options : see `search`.
-        """
-        given: Any = {"vectors" if _are_vectors(queries) else "texts": queries}
-        return self.answer(SearchRequest(**given, limit=limit, where=where, **options))
-
-
-def _one_vector(query: Any) -> Any:
-    try:
-        vector = array_of(query)
-    except (TypeError, ValueError):
-        vector = None
-    if vector is None or vector.ndim != 1 or vector.dtype.kind not in "fiu":
-        raise InputError(f"query {shortened_repr(query)}; expected a text or a vector (dim,)")
-    return vector[None]
-
-
-def _are_vectors(queries: Any) -> bool:
-    """True for an array, a tensor, or a list of lists or of these; False for texts."""
-    if hasattr(queries, "ndim"):
-        return True
-    first = queries[0] if isinstance(queries, list | tuple) and queries else None
-    return isinstance(first, list | tuple) or hasattr(first, "ndim")
+    def answer(self, request: SearchRequest) -> Hits:
+        """The hits of each query of a request."""
+        return answer(request, self.find)

@@ -28,8 +28,8 @@ from starlette.routing import Route
 from slimdex.errors import SlimdexError
 from slimdex.system.progress import listening
 
-from ..collection import Collection
 from ..commands import Command
+from ..index import Index
 from .json_rpc import checked_messages, checked_stdio
 from .routes.bodies import Named
 from .routes.failures import first_line, unknown
@@ -116,9 +116,9 @@ def reporting(command: Command, context: Context[Any, Any]) -> Command:
         line = f"{stage}: {done:,} of {total:,}"
         anyio.from_thread.run(context.report_progress, reports, None, line)
 
-    def reported(collection: Collection) -> dict[str, Any]:
+    def reported(index: Index) -> dict[str, Any]:
         with listening(report):
-            return command(collection)
+            return command(index)
 
     return reported
 

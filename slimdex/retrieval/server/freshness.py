@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from slimdex.errors import SlimdexError
 from slimdex.retrieval import commands
 
-from ..collection import Collection
+from ..index import Index
 from ..sources.files.input_files import SETTLED_NS
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class Following:
         self._is_settled = False
         self._left: Manifest | None = None
 
-    def catch_up(self, collection: Collection) -> None:
+    def catch_up(self, index: Index) -> None:
         """Sync with the sources if they have changed; compact if most rows are deleted.
 
         Raises `InputError` as `Collection.sync`, and `InUseError` if others write for too long.
@@ -85,12 +85,12 @@ class Following:
             now = monotonic()
             seen = self._sources.opened().fingerprint()
             left = self._left
-            is_restored = left is not None and collection.index.snapshot.manifest.replaces(left)
+            is_restored = left is not None and index.snapshot.manifest.replaces(left)
             if seen != self._seen or is_restored:
                 self._seen = seen
                 self._since = now
                 self._is_settled = False
             if not self._is_settled:
-                commands.sync(collection, self._sources, compacts=True)
-                self._left = collection.index.snapshot.manifest
+                commands.sync(index, self._sources, compacts=True)
+                self._left = index.snapshot.manifest
                 self._is_settled = now - self._since > SETTLED_NS / 1e9

@@ -24,6 +24,8 @@ from slimdex.system.progress import listening
 
 from ..commands import Command
 from ..documents import Hit, id_text, json_of
+from ..index import Index
+from ..quality.info import facts as facts_of
 from ..search.excerpts import are_by_chance, quoted
 from ..search.options import SearchOptions, options_of
 from ..search.places import file_of
@@ -199,9 +201,11 @@ def _add_readers(server: AgentsServer, asked: Asked, places: Mapping[str, Path])
     @server.tool(annotations=READS)
     async def info(index: str = "") -> CallToolResult:
         """Describe an index: number of documents, and the columns that `where` may use."""
-        facts = await asked(
-            index, lambda found: found.info() | {"columns": column_facts(found.index.store)}
-        )
+
+        def described(opened: Index) -> dict[str, Any]:
+            return opened.read(facts_of) | {"columns": column_facts(opened.store)}
+
+        facts = await asked(index, described)
         spec = facts["encoder"]
         encoder = PureWindowsPath(spec.get("model") or spec["type"]).name
         own = {"name": facts["index"], "documents": facts["documents"], "encoder": encoder}

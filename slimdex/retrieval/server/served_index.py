@@ -1,4 +1,4 @@
-"""ServedIndex: one collection, with batched queries and sequential changes."""
+"""ServedIndex: one index, with batched queries and sequential changes."""
 
 from __future__ import annotations
 
@@ -20,12 +20,14 @@ from slimdex.errors import InputError, SlimdexError
 from slimdex.indexes.arrays import Matrix, batches
 from slimdex.system.progress import spent
 
-from ..collection import Collection
 from ..documents import Document, Hit
 from ..encoders.base import CountingEncoder, encode_queries
+from ..index import Index
 from ..ingest.added import Added
 from ..quality.refitting import add_documents_then_refit
-from ..search.request import SearchRequest, first_stage, joined, reranked
+from ..search.answer import related
+from ..search.random_baseline import chance_score
+from ..search.request import SearchRequest, answer, first_stage, joined, reranked
 from ..store.manifest import Manifest
 from ..store.snapshot import Snapshot
 from ..store.where.checks import within
@@ -53,7 +55,7 @@ class SearchAnswer:
 
 
 class ServedIndex:
-    """A collection, searched and changed by any number of concurrent callers.
+    """An index, searched and changed by any number of concurrent callers.
 
     Texts are encoded in batches and vectors searched in batches, each in a thread of its own, so
     that a batch is encoded while the one before is searched. Searches with a condition may take
@@ -63,13 +65,13 @@ class ServedIndex:
     def __init__(
         self,
         name: str,
-        collection: Collection,
+        index: Index,
         limits: Limits,
         metrics: Metrics,
         conditions: ThreadPoolExecutor,
     ) -> None:
         self.name = name
-        self.collection = collection
+        self.index = index
         self.limits = limits
         self._conditions = conditions
         self._filtered = 0
@@ -141,7 +143,7 @@ class ServedIndex:
     async def related(self, id: str, limit: int, where: str | None) -> list[Hit]:
         """Find the documents nearest to a document; raises errors as `search` does."""
         self._check_limit(limit)
-        return await self.read(lambda found: found.related(id, limit, where), where)
+        return await self.read(lambda index: index.read(related, id, limit, where), where)
 
     @asynccontextmanager
     async def _in_time(self) -> AsyncGenerator[None]:
@@ -203,7 +205,7 @@ class ServedIndex:
         """
         if request.condition is not None or not request.has_chance_score:
             return None
-        state = self.collection.index.snapshot.manifest
+        state = self.index.snapshot.manifest
         task = self._chance_task
         if task is None or self._chance_state is not state or (task.done() and task.exception()):
             self._chance_state = state
@@ -213,14 +215,14 @@ class ServedIndex:
         return await asyncio.shield(task)
 
     async def _compute_chance(self) -> float | None:
-        self._chance = await self.read(Collection.chance_score)
+        self._chance = await self.read(lambda index: index.read(chance_score, None))
         return self._chance
 
     async def tokens(self, texts: Sequence[str]) -> int:
         """Number of tokens that the encoder reads of texts; 0 if it can't count them."""
 
-        def count(collection: Collection) -> int:
-            encoder = collection.encoder
+        def count(index: Index) -> int:
+            encoder = index.encoder
             if not isinstance(encoder, CountingEncoder):
                 return 0
             most = getattr(encoder, "max_length", None) or sys.maxsize
@@ -236,38 +238,37 @@ class ServedIndex:
 
     async def load(self) -> None:
         """Load the encoder and the codes, before the first query needs them."""
-        collection = self.collection
-        if collection.index.is_empty:
+        if self.index.is_empty:
             return
-        if collection.index.can_encode:  # without a time limit: a large model may take longer
+        if self.index.can_encode:  # without a time limit: a large model may take longer
             await self._found(SearchRequest(texts=["slimdex"], limit=1))
         else:
-            await self.read(lambda collection: collection.index.read(Snapshot.loaded))
+            await self.read(lambda index: index.read(Snapshot.loaded))
 
-    async def can(self, function: Callable[[Collection], object]) -> bool:
-        """True if a function can read the collection."""
+    async def can(self, function: Callable[[Index], object]) -> bool:
+        """True if a function can read the index."""
         with suppress(SlimdexError, OSError):
             await self.read(function)
             return True
         return False
 
-    async def read(self, function: Callable[[Collection], T], where: str | None = None) -> T:
-        """Run a function that reads the collection, with a time limit if it has a condition."""
-        call = partial(function, self.collection)
+    async def read(self, function: Callable[[Index], T], where: str | None = None) -> T:
+        """Run a function that reads the index, with a time limit if it has a condition."""
+        call = partial(function, self.index)
         with self._used():
             if where is None:
                 return await asyncio.get_running_loop().run_in_executor(self._reader, call)
             async with self._in_time():
                 return await self._with_condition(call)
 
-    async def change(self, function: Callable[[Collection], T]) -> T:
-        """Run a function that changes the collection, after earlier changes.
+    async def change(self, function: Callable[[Index], T]) -> T:
+        """Run a function that changes the index, after earlier changes.
 
         It is completed even if the caller disconnects.
         """
         loop = asyncio.get_running_loop()
         with self._used():
-            running = loop.run_in_executor(self._writer, partial(function, self.collection))
+            running = loop.run_in_executor(self._writer, partial(function, self.index))
             result = await asyncio.shield(running)
             self._changes.inc()
             return result
@@ -283,13 +284,13 @@ class ServedIndex:
             return added
 
     async def close(self) -> None:
-        """Finish running work, refuse new work, and close the collection."""
+        """Finish running work, refuse new work, and close the index."""
         self._is_closing = True
         while self._users:
             await asyncio.sleep(0.01)
         for batcher in (self._queries, self._texts, self._searches, self._puts, self._rerankings):
             await batcher.close()
-        for ended in (self._writer.shutdown, self._reader.shutdown, self.collection.close):
+        for ended in (self._writer.shutdown, self._reader.shutdown, self.index.close):
             await asyncio.to_thread(ended)
 
     def _check_limit(self, limit: int) -> None:
@@ -313,18 +314,18 @@ class ServedIndex:
 
     def _encode_queries(self, queries: Sequence[Sequence[str]]) -> list[tuple[Matrix, int, float]]:
         start = perf_counter()
-        state = self.collection.index.state
-        encoder = self.collection.index.encoder_of(state)
+        state = self.index.state
+        encoder = self.index.encoder_of(state)
         vectors = encode_queries(encoder, [*chain.from_iterable(queries)])
         seconds = perf_counter() - start
         return [(rows, state.epoch, seconds) for rows in _parted(vectors, queries)]
 
     def _encode_texts(self, texts: Sequence[Sequence[str]]) -> list[Matrix]:
-        return _parted(self.collection.encoder.encode([*chain.from_iterable(texts)]), texts)
+        return _parted(self.index.encoder.encode([*chain.from_iterable(texts)]), texts)
 
     def _put(self, documents: Sequence[Document]) -> list[Added]:
         last = {document.id: document for document in documents}  # as if added one after another
-        return [add_documents_then_refit(self.collection.index, [*last.values()])] * len(documents)
+        return [add_documents_then_refit(self.index, [*last.values()])] * len(documents)
 
     def _search(self, requests: Sequence[SearchRequest]) -> list[SearchAnswer]:
         """Search, combining requests that differ only in their queries."""
@@ -334,7 +335,7 @@ class ServedIndex:
             alike[request.manner].append(request)
         for group in alike.values():
             with spent() as seconds:
-                hits = self.collection.answer(joined(group))
+                hits = answer(joined(group), self.index.find)
             for request, part in zip(group, _parted(hits, group), strict=True):
                 answers[id(request)] = SearchAnswer(part, seconds)
         return [answers[id(request)] for request in requests]

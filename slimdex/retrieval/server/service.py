@@ -24,9 +24,9 @@ from slimdex.system.atomic_files import ENDING, index_names, is_index, size
 from slimdex.system.locks import FileLock
 from slimdex.system.suggestions import did_you_mean
 
-from ..collection import Collection
 from ..commands import Command
 from ..encoders.base import AUTO, Encoder
+from ..index import Index, create_index
 from .limits import LimitError, Limits
 from .metrics import Metrics
 from .served_index import ServedIndex
@@ -59,7 +59,7 @@ class Service:
     is_ready: bool = False
     root: RootFolder | None = None  # in which callers may create and drop indexes
     reranker: CrossEncoder | None = None  # reorders hits of searches that ask for it
-    open_one: Callable[[Path], Collection] = Collection.open
+    open_one: Callable[[Path], Index] = Index.open
     _conditions: ThreadPoolExecutor = field(
         default_factory=lambda: ThreadPoolExecutor(CONDITIONS, thread_name_prefix="conditions")
     )
@@ -74,11 +74,11 @@ class Service:
         *,
         root: RootFolder | None = None,
         reranker: CrossEncoder | None = None,
-        open_one: Callable[[Path], Collection] = Collection.open,
+        open_one: Callable[[Path], Index] = Index.open,
     ) -> Service:
         """Open all indexes, including those in the root folder, or none.
 
-        `open_one` opens the collection of a folder. Raises `InputError` or `CorruptError` as
+        `open_one` opens the index of a folder. Raises `InputError` or `CorruptError` as
         `Collection.open` does.
         """
         own = {} if root is None else root.places
@@ -91,19 +91,17 @@ class Service:
         service = cls(limits or Limits(), allowed, root=root, reranker=reranker, open_one=open_one)
         with ExitStack() as undo:
             for name, place in (own | dict(places)).items():
-                collection = open_one(place)
-                undo.callback(collection.close)
-                service._serve(name, collection)
+                index = open_one(place)
+                undo.callback(index.close)
+                service._serve(name, index)
             undo.pop_all()
         return service
 
-    def _serve(self, name: str, collection: Collection) -> None:
-        self.indexes[name] = ServedIndex(
-            name, collection, self.limits, self.metrics, self._conditions
-        )
-        self.metrics.documents.labels(name).set_function(lambda: len(collection))
+    def _serve(self, name: str, index: Index) -> None:
+        self.indexes[name] = ServedIndex(name, index, self.limits, self.metrics, self._conditions)
+        self.metrics.documents.labels(name).set_function(lambda: len(index.snapshot))
         self.metrics.waiting.labels(name).set_function(lambda: self.indexes[name].waiting)
-        self.metrics.bytes.labels(name).set_function(lambda: size(collection.path))
+        self.metrics.bytes.labels(name).set_function(lambda: size(index.path))
         self.metrics.changes.labels(name)
 
     async def create(
@@ -131,20 +129,21 @@ class Service:
         Raises a 403 for any other index, and `InUseError` if another process uses it.
         """
         async with self._changing:
-            collection = self.named(name).collection
-            if self.root is None or collection.path.parent != self.root.path:
+            served = self.named(name)
+            path = served.index.path
+            if self.root is None or path.parent != self.root.path:
                 raise HTTPException(403, IN_ROOT)
-            documents = len(collection)
-            index = self.indexes.pop(name)
+            documents = len(served.index.snapshot)
+            del self.indexes[name]
             metrics = self.metrics
             for each in (metrics.documents, metrics.waiting, metrics.bytes, metrics.changes):
                 each.remove(name)
-            await index.close()
+            await served.close()
             try:
-                await asyncio.to_thread(self.root.drop, collection.path)
+                await asyncio.to_thread(self.root.drop, path)
             except BaseException:
-                if collection.path.exists():
-                    self._serve(name, await asyncio.to_thread(self.open_one, collection.path))
+                if path.exists():
+                    self._serve(name, await asyncio.to_thread(self.open_one, path))
                 raise
             return documents
 
@@ -170,7 +169,7 @@ class Service:
     def without_paths(self, message: str) -> str:
         """Replace folders of indexes by their names in a message."""
         for name, index in self.indexes.items():
-            message = message.replace(str(index.collection.path), name)
+            message = message.replace(str(index.index.path), name)
         return message if self.root is None else message.replace(f"{self.root.path}/", "")
 
     async def load(self) -> None:
@@ -242,7 +241,7 @@ class RootFolder:
 
     def create(
         self, name: str, settings: Mapping[str, Any], passages: str | int | None = AUTO
-    ) -> Collection:
+    ) -> Index:
         """Create an empty index.
 
         Raises `InputError` if the name or a setting is invalid, or the folder exists.
@@ -256,7 +255,7 @@ class RootFolder:
         if place.exists():
             raise InputError(f"index {name!r} exists; expected a new name")
         encoder = self._make_encoder()
-        return Collection.create(
+        return create_index(
             place,
             encoder,
             Settings().changed(settings, encoder.dim),

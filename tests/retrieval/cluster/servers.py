@@ -24,7 +24,7 @@ from slimdex.retrieval.cluster.milvus_server import Server
 from slimdex.retrieval.collection import Collection
 with Collection.open(sys.argv[1]) as collection, Server(sys.argv[2]) as server:
     with listening(lambda *said: print(*said, flush=True)):
-        push(collection, server)
+        push(collection.index, server)
 """
 STARTS_SECONDS = 60
 

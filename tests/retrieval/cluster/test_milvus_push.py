@@ -38,7 +38,7 @@ NAME = "notes_index"
 
 def pushed(index: Path, server: Server, name: str = NAME, **options: Any) -> PushResult:
     with Collection.open(index, ReadingEncoder()) as collection:
-        return push(collection, server, name, **options)
+        return push(collection.index, server, name, **options)
 
 
 def rows_there(server: Server, name: str = NAME) -> dict[int, dict[str, Any]]:
@@ -100,7 +100,7 @@ def test_later_pushes_send_what_has_changed(empty: Server, index: Path) -> None:
     assert pushed(index, empty) == replace(first, sent=0, is_new=False)
     with Collection.open(index, ReadingEncoder()) as collection:
         assert collection.compact() == 2
-        assert push(collection, empty, NAME) == replace(first, sent=0, is_new=False)
+        assert push(collection.index, empty, NAME) == replace(first, sent=0, is_new=False)
         collection.delete(["d1"])
         collection.add([document(2, "changed"), document(COUNT + 1)], refit="never")
         collection.add([replace(document(4), metadata={**document(4).metadata, "n": -4})])
@@ -194,7 +194,7 @@ def test_a_server_that_is_killed_while_pushed_to(
                     pytest.raises(InputError, match=f"^milvus {process.uri}: [^\n]+$"),
                     listening(fail),
                 ):
-                    push(collection, server, NAME)
+                    push(collection.index, server, NAME)
             process.start()
     with Server(process.uri) as server:
         try:

@@ -78,7 +78,7 @@ def test_answers_agree_on_real_sentences(
     own, asked = read
     with server_process(tmp_path / "own.db") as process:
         with Server(process.uri) as server:
-            push(own, server, "read")
+            push(own.index, server, "read")
         with MilvusCollection(process.uri, "read", own.encoder) as found:
             for hybrid in ("off", "auto", 0.1):
                 for where in (None, "n < 200"):
@@ -98,7 +98,7 @@ def own(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Colle
 
 @pytest.fixture(scope="module")
 def found(server: Server, own: Collection) -> Iterator[MilvusCollection]:
-    push(own, server, "notes")
+    push(own.index, server, "notes")
     with MilvusCollection(server.uri, "notes", ReadingEncoder()) as found:
         yield found
 
@@ -139,7 +139,7 @@ def test_without_rescoring_reduced_vectors_rank(server: Server, tmp_path: Path) 
     path = tmp_path / "codes.index"
     with Collection.create(path, WordEncoder(), Settings(k=24, kind="sq8", candidates=0)) as own:
         own.add([document(i) for i in range(100)])
-        push(own, server, "codes")
+        push(own.index, server, "codes")
         expected = own.search_many(QUERIES, 10, hybrid="off")
         with MilvusCollection(server.uri, "codes", WordEncoder()) as found:
             assert found.pushed.width == 24
@@ -154,10 +154,10 @@ def test_auto_is_the_choice_of_the_index(server: Server, own: Collection) -> Non
 
     for choice in ("0.5", "off"):
         keep_fusion(own.index, choice)
-        push(own, server, "tuned")
+        push(own.index, server, "tuned")
         assert ids("auto") == ids(choice)
     own.index_lexical(False)
-    first = push(own, server, "tuned")
+    first = push(own.index, server, "tuned")
     assert first.is_new
     assert WORDS not in next(server.every(first.collection, ["*"]))[0]
     assert ids("auto") == ids("off")
@@ -185,7 +185,7 @@ def test_a_text_that_is_too_long_loses_its_end(server: Server, tmp_path: Path) -
     with Collection.create(tmp_path / "long.index", WordEncoder(), Settings(2, kind="flat")) as own:
         own.add([Document("long", text, "", {"n": 5}), Document("b", "two"), Document("c", "six")])
         own.index_lexical()
-        done = push(own, server, "long")
+        done = push(own.index, server, "long")
     row = next(row for row in next(server.every(done.collection, ["*"])) if row["id"] == "long")
     assert 0.9 * LONGEST_TEXT < len(row[HIT].encode()) <= LONGEST_TEXT
     assert 0.9 * LONGEST_TEXT < len(row[WORDS]) <= LONGEST_TEXT

@@ -20,7 +20,6 @@ import pytest
 from slimdex.errors import InputError
 from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.settings import Settings
-from slimdex.retrieval.building import build
 from slimdex.retrieval.cluster import ray_workers
 from slimdex.retrieval.cluster.ray_workers import RayWorkers
 from slimdex.retrieval.collection import Collection
@@ -32,6 +31,7 @@ from slimdex.retrieval.store.manifest import Manifest
 from slimdex.system.atomic_files import is_index
 from slimdex.system.progress import listening
 from slimdex.system.workers import IN_THIS_PROCESS, PartError
+from tests.building import build
 from tests.chance import CHANCE, sweep
 from tests.encoders import ReadingEncoder
 

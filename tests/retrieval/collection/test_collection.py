@@ -12,13 +12,13 @@ from slimdex.indexes.arrays import normalize_rows
 from slimdex.indexes.reducers.linear import Whitening
 from slimdex.indexes.settings import Settings
 from slimdex.indexes.vectors.row_formats import center_of, packed
-from slimdex.retrieval.building import build
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.ingest.repairing import verify
 from slimdex.retrieval.quality.evaluation import nearest_of
 from slimdex.retrieval.sources.source import Sources
 from slimdex.system.atomic_files import OUR_FILES
+from tests.building import build
 from tests.conftest import Copies
 from tests.encoders import WordEncoder, failing
 from tests.slow import slow

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from slimdex.indexes.settings import Settings
-from slimdex.retrieval.building import add, build
 from slimdex.retrieval.encoders import models
 from slimdex.retrieval.encoders.models import other_languages
 from slimdex.retrieval.sources.source import Sources
+from tests.building import add, build
 from tests.encoders import WordEncoder
 
 GERMAN = [

@@ -18,10 +18,10 @@ from safetensors.torch import save_file
 from slimdex.command_line import app
 from slimdex.errors import InputError
 from slimdex.indexes.settings import Settings
-from slimdex.retrieval.building import add, build
 from slimdex.retrieval.encoders.model_folder import Prompts, check_model_folder, read_folder
 from slimdex.retrieval.encoders.transformer import TransformerEncoder, encoder_from_spec
 from slimdex.retrieval.sources.source import Sources
+from tests.building import add, build
 from tests.encoders import WIDTH, make_tiny_bert
 
 OUT = 20

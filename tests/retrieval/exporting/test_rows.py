@@ -17,12 +17,12 @@ import pytest
 
 from slimdex import Collection, GivenEncoder, Hit, Settings, export
 from slimdex.indexes.arrays import Matrix
-from slimdex.retrieval.building import build
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.base import encode_queries
 from slimdex.retrieval.exporting import selection
 from slimdex.retrieval.sources.source import Sources
 from slimdex.system.progress import listening
+from tests.building import build
 from tests.encoders import ReadingEncoder, WordEncoder
 from tests.indexes.codes.test_vector_index import limited_files
 

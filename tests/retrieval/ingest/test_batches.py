@@ -14,7 +14,6 @@ import pytest
 from slimdex.errors import InputError, InUseError
 from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.settings import Settings
-from slimdex.retrieval.building import build
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.ingest import batches, preparing
@@ -23,6 +22,7 @@ from slimdex.retrieval.ingest.adding import sync as sync_index
 from slimdex.retrieval.ingest.repairing import verify
 from slimdex.retrieval.sources.source import Sources
 from slimdex.system.progress import listening
+from tests.building import build
 from tests.encoders import WordEncoder, failing
 from tests.retrieval.word_documents import documents, forty
 

@@ -12,7 +12,6 @@ import pytest
 from slimdex.errors import InputError
 from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.settings import Settings
-from slimdex.retrieval.building import build
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.transformer import TransformerEncoder
@@ -20,6 +19,7 @@ from slimdex.retrieval.encoders.word_vectors.static_encoder import StaticEncoder
 from slimdex.retrieval.ingest import batches
 from slimdex.retrieval.sources.source import Sources
 from slimdex.system.workers import PartError, Workers
+from tests.building import build
 from tests.encoders import ReadingEncoder, WordEncoder
 from tests.system.through_pickle import ThroughPickle
 

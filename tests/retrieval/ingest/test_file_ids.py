@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 
 from slimdex.indexes.settings import Settings
-from slimdex.retrieval.building import add, build
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.ingest.added import Added
 from slimdex.retrieval.ingest.adding import sync
 from slimdex.retrieval.sources.source import Sources, read_pairs
+from tests.building import add, build
 from tests.encoders import WordEncoder, failing
 
 REPORT = "text,amount\n"

@@ -25,7 +25,6 @@ import pytest
 from slimdex.errors import InputError
 from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.settings import Settings
-from slimdex.retrieval.building import build
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.adapters import GivenEncoder
@@ -42,6 +41,7 @@ from slimdex.retrieval.store.snapshot import Snapshot
 from slimdex.retrieval.store.work_folder import work_folder
 from slimdex.system.append_only import sync_all
 from slimdex.system.atomic_files import MANIFEST
+from tests.building import build
 from tests.encoders import WordEncoder
 from tests.retrieval.word_documents import documents, forty
 
@@ -281,7 +281,7 @@ def test_files_of_one_name_that_two_add_at_once_get_ids_of_their_own(
     _write(two, 10, "beta")
 
     def add(collection: Collection, folder: Path) -> None:
-        from slimdex.retrieval.building import add
+        from tests.building import add
 
         if is_sync:
             collection.sync(str(folder))

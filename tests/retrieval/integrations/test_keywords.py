@@ -51,7 +51,7 @@ def methods(owner: type) -> Iterator[tuple[str, Any]]:
 
 def test_no_public_function_takes_any_keyword() -> None:
     functions = dict(public_functions())
-    assert {"BaseCollection.delete", "SlimdexVectorStore.delete", "export"} <= {*functions}
+    assert {"Collection.delete", "SlimdexVectorStore.delete", "export"} <= {*functions}
     any_keyword = inspect.Parameter.VAR_KEYWORD
     for name, function in functions.items():
         parameters = inspect.signature(function).parameters.values()

@@ -116,12 +116,12 @@ def test_a_missing_value_is_null_and_empty(collection: Collection) -> None:
 
 
 def test_no_user_sees_the_column_of_recorded_values(collection: Collection) -> None:
-    shown = commands.fetch(collection, "1")["metadata"]
+    shown = commands.fetch(collection.index, "1")["metadata"]
     assert shown == {"page": "iv"}
     assert RECORD not in collection.info()["columns"]
     assert RECORD not in [each["name"] for each in column_facts(collection.index.store)]
     request = SearchRequest(vectors=np.ones((1, 2), np.float32), limit=50)
-    answer = commands.search(collection, request, columns=["page"])
+    answer = commands.search(collection.index, request, columns=["page"])
     values = {hit.id: hit.metadata for hit in answer["hits"][0]}
     assert values["1"] == {"page": "iv"}
     assert not any(RECORD in each for each in values.values())
@@ -130,7 +130,7 @@ def test_no_user_sees_the_column_of_recorded_values(collection: Collection) -> N
             collection.get(where=where)
         assert f"{RECORD}," not in str(error.value)
     with pytest.raises(InputError, match="no such column"):
-        commands.search(collection, request, columns=[RECORD])
+        commands.search(collection.index, request, columns=[RECORD])
 
 
 @pytest.mark.parametrize(

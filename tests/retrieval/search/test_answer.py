@@ -59,7 +59,7 @@ def test_errors_are_raised_before_a_model_is_loaded(
     monkeypatch.setattr(collection.index, "encoder_of", not_loaded)
     for excerpts in (False, True):
         with pytest.raises(InputError, match=message):
-            commands.search(collection, request_, excerpts=excerpts)
+            commands.search(collection.index, request_, excerpts=excerpts)
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_the_way_down_to_faiss_is_short(
         assert len(collection.search("word3 cats", hybrid=hybrid)) == 10
     assert ways
     for functions in ways:
-        assert ("retrieval/search/request.py", "Searchable.search") in functions[:2]
+        assert ("retrieval/collection.py", "Collection.search") in functions[:2]
         assert functions[-1] == ("indexes/codes/faiss_index.py", "FaissIndex.search")
         assert len({*functions}) <= 9, functions
         assert len({file for file, _ in functions}) <= 6, functions

@@ -66,7 +66,7 @@ def test_passages_and_excerpts_have_lines_of_the_file(house: Collection) -> None
             check(shown, part.line, part.last_line)
             assert hit.text[part.start : part.end].split() == shown.split()
     request = SearchRequest(texts=QUERY, limit=100, group_by="passage")
-    answer = commands.search(house, request, excerpts=True)
+    answer = commands.search(house.index, request, excerpts=True)
     for hit, part in zip(answer["hits"][0], answer["excerpts"][0], strict=True):
         if hit.id == "house.md":
             check(part.text, part.line, part.last_line)
@@ -92,18 +92,18 @@ def test_lines_are_read_by_the_numbers_of_the_file(house: Collection) -> None:
     for hit in passages(house):
         assert hit.line is not None
         asked = [("house.md", hit.line, hit.last_line)]
-        (read,) = commands.read_lines(house, asked, 10_000)["documents"]
+        (read,) = commands.read_lines(house.index, asked, 10_000)["documents"]
         assert hit.text in read["text"]
         check(read["text"], read["line"], read["last_line"])
         assert house.get("house.md").text[read["start"] :].startswith(read["text"])
-    (whole,) = commands.read_lines(house, [("house.md", 1, None)], 100_000)["documents"]
+    (whole,) = commands.read_lines(house.index, [("house.md", 1, None)], 100_000)["documents"]
     assert whole["text"] == house.get("house.md").text
     assert (whole["line"], whole["last_line"], whole["lines"]) == (7, len(LINES), len(LINES))
-    (first,) = commands.read_lines(house, [("house.md", 9, None)], 100)["documents"]
+    (first,) = commands.read_lines(house.index, [("house.md", 9, None)], 100)["documents"]
     after = len(first["text"]) - len(first["text"].rstrip())
     check(first["text"], first["line"], first["last_line"] - after)
-    (none,) = commands.read_lines(house, [("house.md", 2, 3)], 100)["documents"]
+    (none,) = commands.read_lines(house.index, [("house.md", 2, 3)], 100)["documents"]
     assert (none["text"], none["line"], none["last_line"]) == ("", 2, 2)
     for wrong in (0, len(LINES) + 1):
         with pytest.raises(InputError, match=f"within its lines 1-{len(LINES)}"):
-            commands.read_lines(house, [("house.md", wrong, None)], 100)
+            commands.read_lines(house.index, [("house.md", wrong, None)], 100)

@@ -13,6 +13,7 @@ from typing import Any
 import httpx
 
 from slimdex.retrieval.collection import Collection
+from slimdex.retrieval.index import Index
 from slimdex.retrieval.server.access import Hosts, Tokens
 from slimdex.retrieval.server.app import application
 from slimdex.retrieval.server.limits import Limits
@@ -63,7 +64,7 @@ async def asking(
     reranker: Any = None,
 ) -> AsyncIterator[tuple[httpx.AsyncClient, Service]]:
     """A client of a service over these indexes, and the service; all is closed afterwards."""
-    opened = partial(Collection.open, encoder=encoder)
+    opened = partial(Index.open, encoder=encoder)
     own = None if root is None else RootFolder(root, WordEncoder, wait=0.1)
     service = Service.open(places, limits, folders, root=own, reranker=reranker, open_one=opened)
     app = application(service)

@@ -15,7 +15,7 @@ import psutil
 import pytest
 import uvicorn
 
-from slimdex.retrieval.collection import Collection
+from slimdex.retrieval.index import Index
 from slimdex.retrieval.server import middleware
 from slimdex.retrieval.server.access import Hosts, Right, Tokens
 from slimdex.retrieval.server.app import application
@@ -134,7 +134,7 @@ async def _served(
     path: Path, call: Callable[[int], Awaitable[bytes]], limits: Limits = LIMITS
 ) -> bytes:
     """The result of a function of the port of a service on a socket."""
-    opened = partial(Collection.open, encoder=WordEncoder())
+    opened = partial(Index.open, encoder=WordEncoder())
     service = Service.open({"notes": path}, limits, open_one=opened)
     tokens = Tokens({TOKEN: Right.WRITE})
     public = guarded(application(service), Hosts(), tokens, limits, service.metrics)

@@ -18,6 +18,7 @@ WORKERS = """
     from pathlib import Path
     import httpx
     from slimdex import Collection
+    from slimdex.retrieval.index import Index
     from slimdex.retrieval.server.access import Hosts
     from slimdex.retrieval.server.app import application
     from slimdex.retrieval.server.middleware import guarded
@@ -25,7 +26,7 @@ WORKERS = """
     from tests.encoders import WordEncoder
 
     def opened():
-        one = partial(Collection.open, encoder=WordEncoder())
+        one = partial(Index.open, encoder=WordEncoder())
         return Service.open({"notes": Path(sys.argv[1])}, open_one=one)
 
     async def served(service):
@@ -49,7 +50,7 @@ WORKERS = """
         print(os.waitstatus_to_exitcode(os.waitpid(forked, 0)[1]), flush=True)
 
     inherited = opened()
-    inherited.indexes["notes"].collection.search("cat", where="id = '1'")  # DuckDB runs by now
+    Collection(inherited.indexes["notes"].index).count("id = '1'")  # DuckDB runs
     worker(lambda: inherited)
     worker(opened)
     asyncio.run(served(inherited))

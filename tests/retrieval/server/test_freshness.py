@@ -65,22 +65,22 @@ def notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_sources_are_read_again_only_if_files_have_changed(notes: Path, tmp_path: Path) -> None:
     following = Following(AskedSources([str(notes)]))
     with Collection.create(tmp_path / "i", WordEncoder()) as collection:
-        following.catch_up(collection)
+        following.catch_up(collection.index)
         assert len(collection) == 1
         (notes / "a.md").write_text("the dog sat")
         (notes / "b.md").write_text("rain fell")
-        following.catch_up(collection)
+        following.catch_up(collection.index)
         assert [document.text for document in collection] == ["the dog sat", "rain fell"]
         (notes / "a.md").unlink()
-        following.catch_up(collection)
+        following.catch_up(collection.index)
         assert [document.id for document in collection] == ["b.md"]
-        following.catch_up(collection)
+        following.catch_up(collection.index)
         collection.add({"id": "own", "text": "snow fell"})
         collection.delete("b.md")
-        following.catch_up(collection)
+        following.catch_up(collection.index)
         assert [document.id for document in collection] == ["own"]
         (notes / "b.md").write_text("rain fell again")
-        following.catch_up(collection)
+        following.catch_up(collection.index)
         assert {document.id for document in collection} == {"own", "b.md"}
 
 
@@ -88,12 +88,12 @@ def test_sources_are_read_again_once_a_copy_was_restored(notes: Path, tmp_path: 
     path, copy = tmp_path / "i", tmp_path / "copy"
     following = Following(AskedSources([str(notes)]))
     with Collection.create(path, WordEncoder()) as collection:
-        following.catch_up(collection)
+        following.catch_up(collection.index)
         collection.copy_to(copy)
         (notes / "b.md").write_text("rain fell")
-        following.catch_up(collection)
+        following.catch_up(collection.index)
         path.rename(tmp_path / "old")
         copy.rename(path)
         assert [document.id for document in collection] == ["a.md"]
-        following.catch_up(collection)
+        following.catch_up(collection.index)
         assert [document.id for document in collection] == ["a.md", "b.md"]

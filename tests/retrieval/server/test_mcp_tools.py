@@ -422,7 +422,7 @@ async def test_a_change_ends_when_its_agent_cancels_it(tmp_path: Path) -> None:
     with Collection.create(tmp_path / "i", SlowEncoder()) as collection:
 
         async def change(_: str, command: Command, where: str | None) -> dict[str, Any]:
-            return await server.changes.run(partial(command, collection))
+            return await server.changes.run(partial(command, collection.index))
 
         server = agents_server(["i"], change, change)
         async with Client(server) as client:

@@ -19,7 +19,7 @@ async def test_queries_are_encoded_by_the_encoder_of_the_vectors(tmp_path: Path)
     new, path = WordEncoder(40), tmp_path / "notes.index"
     async with asking({"notes": made(path)}) as (_, service):
         index = service.indexes["notes"]
-        index.collection.index.encoders.give(new)
+        index.index.encoders.give(new)
         before = await index.search(REQUEST)
         with Collection.open(path, WordEncoder()) as other:
             assert other.reencode(new).finished

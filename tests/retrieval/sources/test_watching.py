@@ -18,13 +18,13 @@ from typing import IO, Any
 import pytest
 
 from slimdex.indexes.settings import Settings
-from slimdex.retrieval.building import build
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.encoders.word_vectors.static_encoder import StaticEncoder
 from slimdex.retrieval.ingest.repairing import verify
 from slimdex.retrieval.sources import watching
 from slimdex.retrieval.sources.source import Sources
 from tests import ctrl_c
+from tests.building import build
 from tests.chance import CHANCE, sweep
 from tests.conftest import Report
 

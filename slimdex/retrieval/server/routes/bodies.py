@@ -69,7 +69,7 @@ async def index_of(name: str, request: Request) -> ServedIndex:
     return service_of(request).named(name)
 
 
-Index = Annotated[ServedIndex, Depends(index_of)]
+Served = Annotated[ServedIndex, Depends(index_of)]
 
 
 class Json(Response):

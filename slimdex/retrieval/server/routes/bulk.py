@@ -26,9 +26,9 @@ from slimdex.system.atomic_files import temporary_parent
 from slimdex.system.json_text import received
 from slimdex.system.progress import listening
 
-from ...collection import Collection
 from ...commands import Command
 from ...documents import OWN_COLUMNS, id_text, json_of
+from ...index import Index
 from ...ingest.added import Added
 from ...ingest.adding import add_sources
 from ...ingest.source_ids import SourceIds
@@ -44,7 +44,7 @@ from ..limits import LimitError, Limits
 from ..middleware import needs, reads_by_line
 from ..served_index import ServedIndex
 from .answers import CHANGED, AddedBody, Responses, errors
-from .bodies import Index, JsonRoute, known_parameters, service_of
+from .bodies import JsonRoute, Served, known_parameters, service_of
 from .failures import explained
 
 JSON = "application/json"
@@ -102,7 +102,7 @@ Line = tuple[int, bytes]
     },
 )
 async def add(
-    index: Index, request: Request, refit: Literal["auto", "never", "always"] = "auto"
+    index: Served, request: Request, refit: Literal["auto", "never", "always"] = "auto"
 ) -> Response:
     """Add documents with an id, a text and optionally a title; other fields are metadata.
 
@@ -132,7 +132,7 @@ async def add(
         }
     },
 )
-async def upload(index: Index, file: str, request: Request, modified: Modified = None) -> Response:
+async def upload(index: Served, file: str, request: Request, modified: Modified = None) -> Response:
     """Add the documents of a file: a text, page, PDF, office file, mailbox, code or table.
 
     The file's name, perhaps with folders, is the id of its document, which replaces an earlier one.
@@ -250,9 +250,9 @@ async def _done(index: ServedIndex, command: Command) -> AsyncGenerator[dict[str
             line = {"stage": stage, "done": done, "total": total}
             loop.call_soon_threadsafe(reports.put_nowait, line)
 
-    def run(collection: Collection) -> dict[str, Any]:
+    def run(index: Index) -> dict[str, Any]:
         with listening(progress):
-            return command(collection)
+            return command(index)
 
     working = asyncio.ensure_future(index.change(run))
     working.add_done_callback(lambda _: reports.put_nowait(None))
@@ -313,11 +313,11 @@ def _last(found: Iterable[tuple[int, Any]], what: str) -> list[dict[str, Any]]:
     return [*documents.values()]
 
 
-def _add(collection: Collection, lines: Sequence[Line]) -> Added:
+def _add(index: Index, lines: Sequence[Line]) -> Added:
     values = ((number, received(line, f"line {number:,}")) for number, line in lines)
     documents = _last(values, "line")
     try:
-        return add_documents_then_refit(collection.index, documents)
+        return add_documents_then_refit(index, documents)
     except InputError as error:
         raise InputError(f"lines {lines[0][0]:,} to {lines[-1][0]:,}: {error}") from error
 
@@ -367,19 +367,18 @@ def _check(number: int, size: int, seconds: float, limits: Limits) -> None:
         )
 
 
-def add_file(collection: Collection, path: Path, name: str) -> dict[str, Any]:
+def add_file(index: Index, path: Path, name: str) -> dict[str, Any]:
     """Add the documents of a file, whose id is its `name`, the path by which its sender calls it.
 
     Returns the counts and notes of `Added`, and all "documents" of the index as "total". Raises
     `InputError` if the kind of file is unknown, or there is nothing to read in it.
     """
     sources = Sources([_opened(path, name)])
-    index = collection.index
     added = add_then_refit(
         index, "auto", lambda: add_sources(index, sources, lambda _: SourceIds())
     )
     added = replace(added, notes=[*sources.notes, *added.notes])
-    return asdict(added) | {"total": len(collection)}
+    return asdict(added) | {"total": len(index.snapshot)}
 
 
 def _opened(path: Path, name: str) -> Source:

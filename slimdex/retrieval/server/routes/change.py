@@ -17,9 +17,9 @@ from slimdex.retrieval import commands
 from slimdex.system.locks import is_on_share
 from slimdex.system.progress import listening
 
-from ...collection import Collection
 from ...commands import Command
 from ...documents import Document, check_columns
+from ...index import Index
 from ...sources.asked_sources import AskedSources
 from ..access import Right
 from ..middleware import needs
@@ -40,10 +40,10 @@ from .bodies import (
     CreateBody,
     DeleteBody,
     DocumentBody,
-    Index,
     Json,
     JsonRoute,
     ReduceBody,
+    Served,
     SyncBody,
     known_parameters,
     service_of,
@@ -60,24 +60,24 @@ routes = APIRouter(
 
 
 @routes.put("/indexes/{name}/documents/{id:path}", responses=answer(PutBody))
-async def put(index: Index, id: str, body: DocumentBody) -> Response:
+async def put(index: Served, id: str, body: DocumentBody) -> Response:
     """Add or replace the document of this id. It is durable when this is answered."""
     if not id.strip():
         raise InputError("an empty id; expected one")
     metadata = body.model_extra or {}
     check_columns(len(metadata), "the body")  # before others' documents wait for this one
     await index.put(Document(id, body.text, body.title, metadata))
-    return Json({"id": id, "documents": len(index.collection)})
+    return Json({"id": id, "documents": len(index.index.snapshot)})
 
 
 @routes.delete("/indexes/{name}/documents/{id:path}", responses=answer(DeletedBody))
-async def delete(index: Index, id: str) -> Response:
+async def delete(index: Served, id: str) -> Response:
     """Delete a document."""
     return await _deleted(index, [id])
 
 
 @routes.post("/indexes/{name}/delete", responses=answer(DeletedBody))
-async def delete_several(index: Index, body: DeleteBody) -> Response:
+async def delete_several(index: Served, body: DeleteBody) -> Response:
     """Delete documents by their ids, all or none, or by a condition."""
     return await _deleted(index, body.ids, body.where)
 
@@ -90,7 +90,7 @@ async def _deleted(
 
 
 @routes.post("/indexes/{name}/sync", responses=answer(SyncedBody))
-async def sync(index: Index, body: SyncBody, request: Request) -> Response:
+async def sync(index: Served, body: SyncBody, request: Request) -> Response:
     """Synchronise the index with files and folders of the server, like `slimdex sync`.
 
     Only files in folders that the service was started with (`--files`) are allowed.
@@ -125,13 +125,13 @@ def _check_places(sources: Sequence[str], folders: Sequence[Path]) -> None:
 
 
 @routes.post("/indexes/{name}/compact", responses=answer(CompactedBody))
-async def compact(index: Index) -> Response:
+async def compact(index: Served) -> Response:
     """Free disk space and memory of deleted and replaced documents."""
     return Json(await index.change(commands.compact))
 
 
 @routes.post("/indexes/{name}/reduce", responses=answer(ReducedBody))
-async def reduce(index: Index, body: ReduceBody) -> Response:
+async def reduce(index: Served, body: ReduceBody) -> Response:
     """Reduce the vectors again without encoding. Omitted settings are unchanged."""
     command = partial(commands.reduce, settings=_settings(body))
     facts = await index.change(partial(_with_notes, command))
@@ -160,7 +160,7 @@ def _settings(body: ReduceBody) -> dict[str, Any]:
     return settings
 
 
-def _with_notes(command: Command, collection: Collection) -> dict[str, Any]:
+def _with_notes(command: Command, index: Index) -> dict[str, Any]:
     notes = list[str]()
     with listening(note=notes.append):
-        return command(collection) | {"notes": notes}
+        return command(index) | {"notes": notes}

@@ -20,8 +20,8 @@ from slimdex.errors import InputError
 from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.search.reduced_index import reduced
 
-from ...collection import Collection
 from ...documents import OWN_COLUMNS
+from ...index import Index
 from ...store.where.conditions import And, Compare, Condition, Or, as_sql
 from ..limits import Limits
 from ..served_index import ServedIndex
@@ -34,7 +34,7 @@ from .answers import (
     answer,
     errors,
 )
-from .bodies import Index, Json, JsonRoute, Text, service_of
+from .bodies import Json, JsonRoute, Served, Text, service_of
 from .failures import unknown
 
 routes = APIRouter(
@@ -99,7 +99,7 @@ async def models(request: Request) -> Response:
 
 
 @routes.get("/models/{name}", responses=answer(ModelBody))
-async def model(index: Index) -> Response:
+async def model(index: Served) -> Response:
     """An index as an embedding model."""
     return Json(await _model(index))
 
@@ -127,9 +127,9 @@ async def embeddings(body: EmbeddingsBody, request: Request) -> Response:
     return Json({"object": "list", "model": index.name, "data": data, "usage": usage})
 
 
-def _cut(collection: Collection, vectors: Matrix, dimensions: int) -> Matrix:
-    state = collection.index.state
-    reducer = None if state.settings is None else collection.index.snapshot.index.reducer
+def _cut(index: Index, vectors: Matrix, dimensions: int) -> Matrix:
+    state = index.state
+    reducer = None if state.settings is None else index.snapshot.index.reducer
     kept = [] if reducer is None else [reducer.n_components]
     if reducer is None or dimensions not in kept:
         known = " or ".join(map(str, [state.dim, *kept]))
@@ -137,11 +137,11 @@ def _cut(collection: Collection, vectors: Matrix, dimensions: int) -> Matrix:
     return reduced(reducer, vectors)
 
 
-def where_of(asked: str | dict[str, Any] | None, collection: Collection) -> str | None:
-    """Render a filter for a collection; a condition in SQL stays as it is."""
+def where_of(asked: str | dict[str, Any] | None, index: Index) -> str | None:
+    """Render a filter for an index; a condition in SQL stays as it is."""
     if not isinstance(asked, dict):
         return asked
-    columns = collection.index.snapshot.columns
+    columns = index.snapshot.columns
     return as_sql(condition(asked, [*OWN_COLUMNS[1:4], *columns]), columns)
 
 

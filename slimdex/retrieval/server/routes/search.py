@@ -12,13 +12,14 @@ from fastapi.responses import Response
 from slimdex.errors import InputError
 from slimdex.indexes.arrays import as_matrix
 
-from ...collection import Collection
 from ...commands import listing
-from ...documents import Hit, document_json, hit_json
+from ...documents import Hit, document_json, hit_json, id_texts
+from ...quality.info import facts as facts_of
 from ...search.excerpts import quoted, word_places
 from ...search.options import Reranker, SearchOptions, options_of
 from ...search.request import SearchRequest
 from ...store.columns import column_facts
+from ...store.snapshot import Snapshot
 from ..access import Right
 from ..limits import Limits
 from ..middleware import RIGHT
@@ -34,11 +35,11 @@ from .answers import (
 )
 from .bodies import (
     FoundBody,
-    Index,
     Json,
     JsonRoute,
     RelatedBody,
     SearchBody,
+    Served,
     known_parameters,
     service_of,
 )
@@ -61,9 +62,9 @@ ONE_OF = "expected one of query, queries, vector and vectors"
 
 
 @routes.post("/indexes/{name}/search", responses=answer(FoundBody))
-async def search(index: Index, body: SearchBody, asked: Request) -> Response:
+async def search(index: Served, body: SearchBody, asked: Request) -> Response:
     """Search the documents closest in meaning to a query, or to each of several."""
-    where = where_of(body.where, index.collection)
+    where = where_of(body.where, index.index)
     request = _request(body, where, service_of(asked).reranker)
     found = await index.search(request)
     chance = await index.chance_score(request)
@@ -76,7 +77,7 @@ async def search(index: Index, body: SearchBody, asked: Request) -> Response:
                     for name, hits in zip(request.names, found.hits, strict=True)
                 ],
                 "chance_score": chance,
-                "unfinished": index.collection.index.snapshot.unfinished or None,
+                "unfinished": index.index.snapshot.unfinished or None,
                 "milliseconds": {name: round(1000 * s, 3) for name, s in found.seconds.items()},
             }
         )
@@ -128,16 +129,16 @@ async def indexes(request: Request) -> Response:
         "rerank": service.reranker is not None,
     }
     found = [
-        {"name": name, "documents": len(index.collection)}
+        {"name": name, "documents": len(index.index.snapshot)}
         for name, index in service.indexes.items()
     ]
     return Json({"indexes": found, "can": [what for what, is_so in able.items() if is_so]})
 
 
 @routes.get("/indexes/{name}", responses=answer(InfoBody))
-async def info(index: Index) -> Response:
+async def info(index: Served) -> Response:
     """Contents, settings and size of an index."""
-    facts = await index.read(Collection.info)
+    facts = await index.read(lambda opened: opened.read(facts_of))
     facts["path"] = index.name
     facts |= _without_folders({name: facts[name] for name in ("encoder", "next_encoder")})
     return Json(facts)
@@ -156,15 +157,15 @@ def _without_folders(spec: dict[str, Any]) -> dict[str, Any]:
 
 
 @routes.get("/indexes/{name}/columns", responses=answer(ColumnsBody))
-async def columns(index: Index) -> Response:
+async def columns(index: Served) -> Response:
     """Columns of the documents, with their values if few, or their range."""
-    facts = await index.read(lambda collection: column_facts(collection.index.store))
+    facts = await index.read(lambda opened: column_facts(opened.store))
     return Json({"columns": facts})
 
 
 @routes.get("/indexes/{name}/documents", responses=answer(DocumentsBody))
 async def documents(
-    index: Index,
+    index: Served,
     where: Condition = None,
     after: str | None = None,
     limit: Annotated[int, Query(ge=0, le=MOST_LISTED)] = 100,
@@ -178,12 +179,13 @@ async def documents(
 
 
 @routes.get("/indexes/{name}/related/{id:path}", responses=answer(RelatedBody))
-async def related(index: Index, id: str, where: Condition = None, limit: Limit = 10) -> Response:
+async def related(index: Served, id: str, where: Condition = None, limit: Limit = 10) -> Response:
     """Find the documents nearest in meaning to a document, best first, without itself."""
     return Json({"hits": [hit_json(hit) for hit in await index.related(id, limit, where)]})
 
 
 @routes.get("/indexes/{name}/documents/{id:path}", responses=answer(WholeDocumentBody))
-async def get(index: Index, id: str) -> Response:
+async def get(index: Served, id: str) -> Response:
     """A whole document."""
-    return Json(document_json(await index.read(lambda collection: collection.get(id))))
+    (document,) = await index.read(lambda opened: opened.read(Snapshot.of_ids, id_texts(id)))
+    return Json(document_json(document))

@@ -48,7 +48,7 @@ def sent(
     reports, collection = list[dict[str, Any]](), Collection.create(path, WordEncoder())
 
     async def send() -> SlimdexError | None:
-        index = ServedIndex("i", collection, limits, Metrics(), ThreadPoolExecutor())
+        index = ServedIndex("i", collection.index, limits, Metrics(), ThreadPoolExecutor())
         try:
             async for counts in commits(index, pieces(parts)):
                 reports.append(counts)

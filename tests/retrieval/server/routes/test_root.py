@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from slimdex.errors import InputError
-from slimdex.retrieval.collection import Collection
+from slimdex.retrieval.index import Index
 from slimdex.retrieval.server.access import Right, Tokens
 from slimdex.retrieval.server.limits import Limits
 from slimdex.retrieval.server.service import RootFolder, Service
@@ -145,4 +145,4 @@ def test_a_root_folder_is_checked_and_cleaned(root: Path, tmp_path: Path) -> Non
     with pytest.raises(InputError, match="no such folder"):
         Service.open({}, folders=[tmp_path / "nowhere"])
     with pytest.raises(InputError, match="a second index 'old'"):
-        Service.open({"old": tmp_path / "elsewhere"}, root=found, open_one=Collection.open)
+        Service.open({"old": tmp_path / "elsewhere"}, root=found, open_one=Index.open)

@@ -11,7 +11,6 @@ import pytest
 
 from slimdex.errors import InputError
 from slimdex.indexes.settings import Settings
-from slimdex.retrieval.building import build
 from slimdex.retrieval.sources.files.file_source import FileSource
 from slimdex.retrieval.sources.files.input_files import FileFormat
 from slimdex.retrieval.sources.files.limits import (
@@ -23,6 +22,7 @@ from slimdex.retrieval.sources.files.packed import zstd_library
 from slimdex.retrieval.sources.files.worker import Worker
 from slimdex.retrieval.sources.source import Sources, open_source
 from slimdex.retrieval.sources.tabular.columns import ColumnNames
+from tests.building import build
 
 from ....encoders import WordEncoder
 from .reading import read

@@ -13,12 +13,12 @@ import pytest
 
 from slimdex.errors import InputError
 from slimdex.indexes.settings import Settings
-from slimdex.retrieval.building import add, build
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.ingest.added import Added
 from slimdex.retrieval.sources.source import ColumnNames, Sources
 from slimdex.retrieval.sources.tabular.columns import checked_types
 from slimdex.retrieval.sources.tabular.tables import TableSource
+from tests.building import add, build
 from tests.encoders import WordEncoder
 
 

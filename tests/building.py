@@ -1,0 +1,20 @@
+"""Collections made of sources, as `slimdex build` and `slimdex add` make indexes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from slimdex.retrieval import building
+from slimdex.retrieval.collection import Collection
+from slimdex.retrieval.ingest.added import Added
+from slimdex.retrieval.sources.source import Sources
+
+
+def build(*arguments: Any, **options: Any) -> tuple[Collection, Added]:
+    """The collection that `building.build` makes, open."""
+    index, added = building.build(*arguments, **options)
+    return Collection(index), added
+
+
+def add(collection: Collection, sources: Sources) -> Added:
+    return building.add(collection.index, sources)
