@@ -33,11 +33,12 @@ class Ability(Enum):
 VECTORS, DOCUMENTS, CHANGES = Ability
 
 
-CANDIDATE_EFFORTS = (50, 100, 200, 300, 400, 800, 1600, 3200)
-GRAPH_EFFORTS = (16, 32, 64, 96, 128, 192, 256, 512)
-LIST_EFFORTS = (8, 16, 32, 64, 128, 256, 512, 1024)
+Efforts = tuple[int, ...]
+CANDIDATE_EFFORTS: Efforts = (50, 100, 200, 300, 400, 800, 1600, 3200)
+GRAPH_EFFORTS: Efforts = (16, 32, 64, 96, 128, 192, 256, 512)
+LIST_EFFORTS: Efforts = (8, 16, 32, 64, 128, 256, 512, 1024)
 """Efforts to measure, equally many for each kind: candidates, of graphs and of lists."""
-USUAL = (0,)
+USUAL: Efforts = (0,)
 """The library's own effort alone."""
 
 
@@ -73,9 +74,9 @@ class Engine:
 
     library = ""
     packages: tuple[str, ...] = ()
-    for_vectors: tuple[int, ...] = ()
-    for_documents: tuple[int, ...] = ()
-    for_changes: tuple[int, ...] = ()
+    for_vectors: Efforts = ()
+    for_documents: Efforts = ()
+    for_changes: Efforts = ()
     in_files = False
     callers = True
     processes = True
@@ -86,7 +87,7 @@ class Engine:
         self._library: Any = import_module(self.library) if self.library else None
 
     @classmethod
-    def efforts(cls, ability: Ability) -> tuple[int, ...]:
+    def efforts(cls, ability: Ability) -> Efforts:
         """Efforts to measure; empty if the library can't do it."""
         by_ability = (cls.for_vectors, cls.for_documents, cls.for_changes)
         return dict(zip(Ability, by_ability, strict=True))[ability]

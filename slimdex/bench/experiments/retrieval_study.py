@@ -48,6 +48,8 @@ DEFAULTS = Settings(gamma=0.25, kind="pq", candidates=RESCORED)
 """Defaults of an index of up to 60,000 documents when its rows were measured, but for gamma, which
 is 0 since; used for larger sets too so that rows compare."""
 UNCOMPRESSED = "float32"
+PLAIN = Settings(beta=0.0, gamma=0.0, reducer="identity")
+"""No reducer."""
 REDUCERS: dict[str, Settings] = {
     "slimdex": DEFAULTS,
     "PCA": Settings(beta=1.0, gamma=0.0),
@@ -254,23 +256,22 @@ def results_file(task: Task, experiment: str, folder: Path) -> ResultsFile:
 
 def uncompressed(dim: int) -> Method:
     """Exact float32 search, the reference for all methods."""
-    return _plain(UNCOMPRESSED, dim, "flat")
+    return _method(UNCOMPRESSED, PLAIN, dim, "flat")
 
 
 def grid(dim: int, rows: int, *, quick: bool = False) -> list[Method]:
     """Methods for `rows` vectors of `dim` dimensions, uncompressed first."""
-    usual = _usual(dim, rows)
-    half = part(dim, 2)
-    ways = [_reduced(*way, half, "pq", RESCORED) for way in (REDUCERS | OTHERS).items()]
-    found = [uncompressed(dim), *usual, *ways, *(() if quick else _more(dim))]
+    ways = (REDUCERS | OTHERS).items()
+    reduced = [_method(name, like, part(dim, 2), "pq", RESCORED) for name, like in ways]
+    found = [uncompressed(dim), *_usual(dim, rows), *reduced, *(() if quick else _more(dim))]
     return [*{repr(method): method for method in found}.values()]
 
 
 def _usual(dim: int, rows: int) -> Iterator[Method]:
     """Floats, scalar and binary quantisers without reduction; slimdex at 1/64 to 1/192."""
-    yield _plain("float16", dim, "fp16")
-    yield _plain("int8", dim, "sq8")
-    yield _plain("RaBitQ", dim, "rabitq", RESCORED)
+    yield _method("float16", PLAIN, dim, "fp16")
+    yield _method("int8", PLAIN, dim, "sq8")
+    yield _method("RaBitQ", PLAIN, dim, "rabitq", RESCORED)
     efforts = (0, *sorted({RESCORED, max(rows // 100, 10)}))  # 1% of the rows
     for of in (2, 3, 4, 6):
         settings = Settings(k=part(dim, of), gamma=DEFAULTS.gamma, kind="pq")
@@ -284,20 +285,20 @@ def _more(dim: int) -> Iterator[Method]:
     for share, of in CURVE:
         for name, settings in REDUCERS.items():
             if name != "rotation":  # it differs from PCA by the mean only
-                yield _reduced(name, settings, part(dim, of, share), "flat")
+                yield _method(name, settings, part(dim, of, share), "flat")
     for kind in ("rabitq", "sq4", "sq8", "fp16", "ivf-pq", "hnsw"):
-        yield _reduced("slimdex", DEFAULTS, half, kind, RESCORED)
+        yield _method("slimdex", DEFAULTS, half, kind, RESCORED)
     sizes = {8: ["sq8"], 16: ["sq4", f"PQ{half}x4fs"], 32: [f"PQ{half // 2}x4fs", f"PQ{half // 4}"]}
     for kind in (kind for kinds in sizes.values() for kind in kinds):
-        yield _reduced("slimdex", DEFAULTS, half, kind)
+        yield _method("slimdex", DEFAULTS, half, kind)
     for kind in ("sq8", "sq4"):  # 1/16, 1/32
-        yield _reduced("slimdex", DEFAULTS, quarter, kind)
-    yield _plain("int4", dim, "sq4")
+        yield _method("slimdex", DEFAULTS, quarter, kind)
+    yield _method("int4", PLAIN, dim, "sq4")
     for most in (half, quarter):  # 1/16, 1/32
-        yield _plain("PQ", dim, f"PQ{_divisor(dim, most)}x4fs")
+        yield _method("PQ", PLAIN, dim, f"PQ{_divisor(dim, most)}x4fs")
     for of in (16, 8):  # 1/64, 1/32
         groups = _divisor(dim, dim // of)
-        yield _plain("OPQ+PQ", dim, f"OPQ{groups},PQ{groups}", RESCORED)
+        yield _method("OPQ+PQ", PLAIN, dim, f"OPQ{groups},PQ{groups}", RESCORED)
 
 
 def part(dim: int, of: int, share: int = 1) -> int:
@@ -313,15 +314,7 @@ def _divisor(dim: int, most: int) -> int:
     return max(m for m in range(1, max(most, 1) + 1) if dim % m == 0)
 
 
-def _plain(name: str, dim: int, kind: str, rescored: int = 0) -> Method:
-    settings = Settings(dim, 0.0, 0.0, kind, rescored, "identity")
-    return Method(name, settings, _efforts(rescored))
-
-
-def _reduced(name: str, like: Settings, k: int, kind: str, rescored: int = 0) -> Method:
+def _method(name: str, like: Settings, k: int, kind: str, rescored: int = 0) -> Method:
+    """Make a method with some settings' reducer, by codes alone and, if asked, rescored."""
     settings = Settings(k, like.beta, like.gamma, kind, rescored, like.reducer)
-    return Method(name, settings, _efforts(rescored))
-
-
-def _efforts(rescored: int) -> tuple[int, ...]:
-    return (0, rescored) if rescored else (0,)
+    return Method(name, settings, (0, rescored) if rescored else (0,))

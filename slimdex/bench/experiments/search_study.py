@@ -122,8 +122,9 @@ def exact_rows(task: Task) -> Exact:
 
 def _columns(task: Task, exact: Exact, asked: _Asked) -> Row:
     """Measure the answers of a store to as many queries as it is asked."""
-    scores, rows = (each[: asked.queries] for each in exact)
-    judge = Judge(task.dataset.asking(asked.queries), scores, rows)
+    scores, rows = exact
+    asking = task.dataset.asking(asked.queries)
+    judge = Judge(asking, scores[: asked.queries], rows[: asked.queries])
     depth = depth_for(task.dataset, ANSWERS)
     answers = asked.process.remote.answers(depth, asked.queries)
     return judge.columns(*rows_of(answers, task.dataset, depth))

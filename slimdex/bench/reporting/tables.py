@@ -444,7 +444,9 @@ def _encoders_of(rows: Rows, last: str) -> list[str]:
     return [*dict.fromkeys(_without_precision(r["model"]) for r in rows if r["way"] == last)]
 
 
-def _by_encoder(marks: str, title: str, ways: dict[str, str], prepared: Any = list) -> Declared:
+def _by_encoder(
+    marks: str, title: str, ways: dict[str, str], prepared: Callable[[Rows], Rows] = list
+) -> Declared:
     """Table of a line for each set, with the differences of ways for each encoder.
 
     `ways` has the heads of their columns. The mean is of the sets that all encoders have, without
@@ -467,7 +469,7 @@ def _by_encoder(marks: str, title: str, ways: dict[str, str], prepared: Any = li
         models = _encoders_of(rows, last)
         shown = [own for own in sets if any((model, last) in sets[own] for model in models)]
         shown.sort(key=lambda own: own.endswith(IDENTIFIERS))
-        made = [{"set": own, "ways": sets[own]} for own in shown]
+        made: list[Row] = [{"set": own, "ways": sets[own]} for own in shown]
         compared = [
             sets[own]
             for own in shown
