@@ -7,14 +7,15 @@ queries. The search ends with a proof, or when no settings are left.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
 from slimdex.errors import InputError
+from slimdex.indexes.arrays import Rows
 from slimdex.indexes.bounds import betting_bound
 from slimdex.indexes.codes.faiss_index import FaissIndex
 from slimdex.indexes.codes.kinds import kind_named
@@ -29,8 +30,6 @@ from .recall_trials import ERROR, Pool, Ranks, Trials, recalls
 from .targets import Proving, Shares, Target, Tried, Tuning, name_of
 
 TIMED = 200
-NO_LIMIT = 1 << 62
-"""More candidates than any setting has."""
 
 CANDIDATES = (25, 35, 50, 70, 100, 140, 200, 280, 400, 560, 800, 1100, 1600, 2200, 3200)
 FEWEST_LIMIT = 200
@@ -43,7 +42,6 @@ _WIDE = (("sq4", (1 / 2, 1.0)), ("sq8", (1 / 2, 1.0)), ("fp16", (1.0,)), ("flat"
 Grid: TypeAlias = Sequence[tuple[str, Sequence[float]]]
 GRID: Grid = (_NARROW, *_WIDE)
 """Kind -> shares of the dimensions to try."""
-Proved: TypeAlias = tuple[Tried, Certificate]
 
 
 class SettingsGrid:
@@ -98,73 +96,120 @@ class SettingsGrid:
         return round(row * len(trials.vectors)) + 4 * k * trials.vectors.dim + self.rescorer.nbytes
 
 
-class SettingsSearch:
-    """One search for settings; the choosing and the proving queries are independent."""
+class Limit(NamedTuple):
+    """Largest value of an attribute of `Tried`, also as text."""
 
-    def __init__(
-        self,
-        trials: Trials,
-        target: Target,
-        choice: Choice,
-        grid: SettingsGrid,
-        choosing: Pool,
-        proving: Proving,
-    ) -> None:
-        self.trials = trials
-        self.target = target
-        self.choice = choice
-        self.grid = grid
-        self.choosing = choosing
-        self.proving = proving
-        self.counts = grid.counts
-        self.truth = trials.exact(choosing, grid.rescorer)
-        self.limits = list[tuple[str, float, str]]()  # attribute of `Tried`, its limit, and words
-        if target.ram is not None:
-            self.limits.append(("ram", target.ram, in_units(target.ram)))
-        if target.p99_ms is not None:
-            self.limits.append(("p99_ms", target.p99_ms, f"{target.p99_ms:g} ms"))
-        self.place = 0  # of the index that is tried, among those that the choosing queries promise
-        self.tried = list[Tried]()
-        self.reaching = list[Tried]()  # reach the target, but exceed a limit
-        self.too_many = dict[str, int]()  # kind -> candidates that exceed a limit
-        self.missed = dict[Settings, float]()  # screened -> agreement with the most candidates
-        self.needed = dict[Settings, int | None]()  # not proved -> queries that would prove it
+    attribute: str
+    most: float
+    text: str
+
+
+class Proof(NamedTuple):
+    """The chosen settings, and the certificate of their agreement."""
+
+    chosen: Tried
+    certificate: Certificate
+
+
+@dataclass(frozen=True)
+class Attempts:
+    """Everything that a search has tried so far.
+
+    Attributes
+    ----------
+    tried : settings that were measured and not proved, with their verdicts.
+    promising : number of indexes that the choosing queries found promising; they share the error.
+    missed : settings that were screened out -> agreement with the most candidates.
+    needed : settings that were not proved -> queries that would prove them, None for too many.
+    proof : the result, which ends the search.
+    """
+
+    tried: tuple[Tried, ...] = ()
+    promising: int = 0
+    missed: Mapping[Settings, float] = field(default_factory=dict)
+    needed: Mapping[Settings, int | None] = field(default_factory=dict)
+    proof: Proof | None = None
+
+    def with_tried(self, tried: Tried) -> Attempts:
+        """Add settings with their verdict."""
+        return replace(self, tried=(*self.tried, tried))
+
+
+@dataclass(frozen=True)
+class SettingsSearch:
+    """One search for settings; the choosing and the proving queries are independent.
+
+    Its steps take the attempts so far and return them with the next ones.
+    """
+
+    trials: Trials
+    target: Target
+    choice: Choice
+    grid: SettingsGrid
+    choosing: Pool
+    proving: Proving
 
     def run(self) -> Tuning:
         """Try settings, cheapest first, until one is proved."""
+        attempts = Attempts()
         ram = self.target.ram
         options = self.grid.options
         affordable = [o for o in options if ram is None or self.grid.least_ram(o) <= ram]
         for option in affordable:
-            if (proved := self._proved(option)) is not None:
-                return self._result(*proved)
-        self._measure_best_missed()
+            attempts = self._attempted(attempts, option)
+            if attempts.proof is not None:
+                return self._result(attempts)
+
+        # Name what comes nearest to the target, within its limits and beyond.
+        attempts = self._with_best_missed(attempts)
         for option in options[len(affordable) :]:
-            if self.reaching:
+            if self._reaching(attempts):
                 break
-            self._proved(option)  # measures it only: it exceeds the limit
-        return self._result(lacking=self._lacking())
+            attempts = self._attempted(attempts, option)  # measures it only: it exceeds the limit
+        return self._result(attempts)
 
-    def _proved(self, option: Settings) -> Proved | None:
+    @cached_property
+    def truth(self) -> Rows:
+        """Rows (q, 10) of the exact answers to the choosing queries."""
+        return self.trials.exact(self.choosing, self.grid.rescorer)
+
+    @cached_property
+    def limits(self) -> list[Limit]:
+        """Limits of the target."""
+        limits = list[Limit]()
+        if self.target.ram is not None:
+            limits.append(Limit("ram", self.target.ram, in_units(self.target.ram)))
+        if self.target.p99_ms is not None:
+            limits.append(Limit("p99_ms", self.target.p99_ms, f"{self.target.p99_ms:g} ms"))
+        return limits
+
+    def _attempted(self, attempts: Attempts, option: Settings) -> Attempts:
         """Build a promising setting and put it to the proof."""
+        # Screen it by a sample of the rows.
         ranks = self._screened(option)
-        least = self.proving.least_promising(ranks, self.counts, self.place + 1)
+        place = attempts.promising + 1
+        least = self.proving.least_promising(ranks, self.grid.counts, place)
         if least is None:
-            self.missed[option] = float(recalls(ranks, self.counts[-1]).mean())
-            return None
-        self.place += 1
-        if least >= self.too_many.get(option.kind, NO_LIMIT):
-            return None
-        index = self.trials.built(option)
-        ranks = self.trials.ranks(index, self.choosing, self.truth, self.counts[-1])
-        least = self.proving.least_promising(ranks, self.counts, self.place)
-        if least is None:
-            self._note_unproved(index, option)
-        elif not self._is_over(self._measured(index, replace(option, candidates=least))):
-            return self._put_to_proof(index, option, least)
-        return None
+            estimate = float(recalls(ranks, self.grid.counts[-1]).mean())
+            return replace(attempts, missed={**attempts.missed, option: estimate})
+        attempts = replace(attempts, promising=place)
+        if least not in self._allowed(attempts, option):
+            return attempts
 
-    def _put_to_proof(self, index: ReducedIndex, option: Settings, least: int) -> Proved | None:
+        # Choose its fewest candidates by all rows.
+        index = self.trials.built(option)
+        ranks = self.trials.ranks(index, self.choosing, self.truth, self.grid.counts[-1])
+        least = self.proving.least_promising(ranks, self.grid.counts, place)
+        if least is None:
+            return self._with_unproved(attempts, index, option)
+        tried = self._measured(index, replace(option, candidates=least))
+        if self._limit_of(tried) is not None:
+            return self._with_excessive(attempts, tried)
+        return self._put_to_proof(attempts, index, option, least)
+
+    def _put_to_proof(
+        self, attempts: Attempts, index: ReducedIndex, option: Settings, least: int
+    ) -> Attempts:
         """Prove the fewest candidates possible, with more queries while that is promising.
 
         `least` candidates are promising and within the limits.
@@ -172,79 +217,102 @@ class SettingsSearch:
         ranks: Ranks = np.empty((0, self.truth.shape[1]))
         while len(ranks) < len(self.proving) or self.proving.add_queries():
             ranks = self._more_ranks(index, ranks)
-            if (proved := self._by_fewest(index, option, ranks)) is not None:
-                return proved
-            if not (allowed := self._allowed(option)):
-                return None
-            if not self.proving.is_promising(recalls(ranks, allowed[-1]), self.place):
+            attempts = self._by_fewest(attempts, index, option, ranks)
+            allowed = self._allowed(attempts, option)
+            if attempts.proof is not None or not allowed:
+                return attempts
+            if not self.proving.is_promising(recalls(ranks, allowed[-1]), attempts.promising):
                 break
-        count = self.counts[-1] if self._allowed(option) == self.counts else least
-        self._note_unproved(index, replace(option, candidates=count), recalls(ranks, count))
-        return None
+        count = (
+            self.grid.counts[-1] if self._allowed(attempts, option) == self.grid.counts else least
+        )
+        settings = replace(option, candidates=count)
+        return self._with_unproved(attempts, index, settings, recalls(ranks, count))
 
-    def _by_fewest(self, index: ReducedIndex, option: Settings, ranks: Ranks) -> Proved | None:
-        """Proof of the fewest candidates that the queries so far prove, within the limits."""
-        fewest = self.proving.least_proved(ranks, self.counts, self.place)
+    def _by_fewest(
+        self, attempts: Attempts, index: ReducedIndex, option: Settings, ranks: Ranks
+    ) -> Attempts:
+        """Add a proof of the fewest candidates that the queries so far prove, within the limits."""
+        fewest = self.proving.least_proved(ranks, self.grid.counts, attempts.promising)
         if fewest is None:
-            return None
-        for count in [count for count in self._allowed(option) if count >= fewest]:
+            return attempts
+        for count in [count for count in self._allowed(attempts, option) if count >= fewest]:
             settings = replace(option, candidates=count)
             tried = self._measured(index, settings)
-            if self._is_over(tried):
-                return None
-            if (certificate := self._certificate(index, settings)) is not None:
-                return replace(
+            if self._limit_of(tried) is not None:
+                return self._with_excessive(attempts, tried)
+            certificate = self._certificate(index, settings, attempts.promising)
+            if certificate is not None:
+                chosen = replace(
                     tried,
                     estimate=certificate.estimate,
                     bound=certificate.bound,
                     queries=certificate.queries,
                     verdict="chosen",
-                ), certificate
-        return None
+                )
+                return replace(attempts, proof=Proof(chosen, certificate))
+        return attempts
 
-    def _allowed(self, option: Settings) -> list[int]:
-        """Numbers of candidates that are not known to exceed a limit."""
-        return [count for count in self.counts if count < self.too_many.get(option.kind, NO_LIMIT)]
+    def _allowed(self, attempts: Attempts, option: Settings) -> list[int]:
+        """Numbers of candidates below the last one of the same kind that exceeded a limit."""
+        excessive = [
+            tried.settings.candidates or 0
+            for tried in attempts.tried
+            if tried.settings.kind == option.kind and self._limit_of(tried) is not None
+        ]
+        return [count for count in self.grid.counts if not excessive or count < excessive[-1]]
 
     def _more_ranks(self, index: ReducedIndex, ranks: Ranks) -> Ranks:
         """Return the ranks of all proving queries; those of the first ones are known."""
         new = slice(len(ranks), None)
         pool = self.proving.pool
         assert pool is not None
-        found = self.trials.ranks(index, pool.part(new), self.proving.truth[new], self.counts[-1])
+        found = self.trials.ranks(
+            index, pool.part(new), self.proving.truth[new], self.grid.counts[-1]
+        )
         return np.concatenate([ranks, found])
 
     def _screened(self, option: Settings) -> Ranks:
         """Ranks by the codes of a sample of the rows."""
         kind = "pq" if option.kind == "ivf-pq" else option.kind  # lists miss a little more
         screened = replace(option, kind=kind)
-        return self.trials.screened(screened, self.choosing, self.truth, self.counts[-1])
+        return self.trials.screened(screened, self.choosing, self.truth, self.grid.counts[-1])
 
-    def _measure_best_missed(self) -> None:
+    def _with_best_missed(self, attempts: Attempts) -> Attempts:
         """Measure the best of the settings that were screened out, unless a better one was."""
-        if not self.missed:
-            return
-        best = max(self.missed, key=lambda option: self.missed[option])
-        if all(tried.estimate < self.missed[best] for tried in self._within()):
-            self._note_unproved(self.trials.built(best), best)
+        missed = attempts.missed
+        if not missed:
+            return attempts
+        best = max(missed, key=lambda option: missed[option])
+        if any(tried.estimate >= missed[best] for tried in self._within(attempts)):
+            return attempts
+        return self._with_unproved(attempts, self.trials.built(best), best)
 
-    def _note_unproved(
-        self, index: ReducedIndex, settings: Settings, shares: Shares | None = None
-    ) -> None:
+    def _with_unproved(
+        self,
+        attempts: Attempts,
+        index: ReducedIndex,
+        settings: Settings,
+        shares: Shares | None = None,
+    ) -> Attempts:
         """Measure settings that are not proved; `shares` are those of the proving queries."""
+        place = max(attempts.promising, 1)  # none may have been promising
         tried = self._measured(index, settings)
-        if self._is_over(tried):
-            return
+        if self._limit_of(tried) is not None:
+            return self._with_excessive(attempts, tried)
         if shares is not None:
-            bound = self.proving.bound(shares, self.place)
+            bound = self.proving.bound(shares, place)
             tried = replace(tried, estimate=float(shares.mean()), bound=bound, queries=len(shares))
-        verdict = f"below {self.target.agreement:g}"
-        if tried.estimate >= self.target.agreement:
-            verdict = "not proved"
-            if shares is None:
-                shares = self.trials.found(index, self.choosing, self.truth)[0]
-            self.needed[settings] = self.proving.needed(shares, self.place)
-        self.tried.append(replace(tried, verdict=verdict))
+        if tried.estimate < self.target.agreement:
+            return attempts.with_tried(replace(tried, verdict=f"below {self.target.agreement:g}"))
+        if shares is None:
+            shares = self.trials.found(index, self.choosing, self.truth)[0]
+        needed = {**attempts.needed, settings: self.proving.needed(shares, place)}
+        return replace(attempts, needed=needed).with_tried(replace(tried, verdict="not proved"))
+
+    def _with_excessive(self, attempts: Attempts, tried: Tried) -> Attempts:
+        """Add settings that exceed a limit."""
+        return attempts.with_tried(replace(tried, verdict=f"over {self._limit_of(tried)}"))
 
     def _measured(self, index: ReducedIndex, settings: Settings) -> Tried:
         index.asked_candidates = settings.candidates
@@ -260,32 +328,38 @@ class SettingsSearch:
             p99_ms=float(np.percentile(timed, 99)),
         )
 
-    def _over(self, tried: Tried) -> str | None:
+    def _limit_of(self, tried: Tried) -> str | None:
         """The limit that a setting exceeds, if any."""
-        found = (text for name, most, text in self.limits if getattr(tried, name) > most)
-        return next(found, None)
+        exceeded = (each.text for each in self.limits if getattr(tried, each.attribute) > each.most)
+        return next(exceeded, None)
 
-    def _is_over(self, tried: Tried) -> bool:
-        """True if a setting exceeds a limit, which is noted: more candidates do, too."""
-        if (limit := self._over(tried)) is None:
-            return False
-        self.tried.append(tried := replace(tried, verdict=f"over {limit}"))
-        if tried.estimate >= self.target.agreement:
-            self.reaching.append(tried)
-        self.too_many[tried.settings.kind] = tried.settings.candidates or 0
-        return True
+    def _excess(self, tried: Tried) -> float:
+        """The largest share of a limit that a setting takes."""
+        shares = (getattr(tried, each.attribute) / each.most for each in self.limits)
+        return float(max(shares))
 
-    def _within(self) -> list[Tried]:
-        return [tried for tried in self.tried if self._over(tried) is None]
+    def _within(self, attempts: Attempts) -> list[Tried]:
+        """Settings that exceed no limit."""
+        return [tried for tried in attempts.tried if self._limit_of(tried) is None]
 
-    def _certificate(self, index: ReducedIndex, settings: Settings) -> Certificate | None:
+    def _reaching(self, attempts: Attempts) -> list[Tried]:
+        """Settings that reach the target, but exceed a limit."""
+        return [
+            tried
+            for tried in attempts.tried
+            if self._limit_of(tried) is not None and tried.estimate >= self.target.agreement
+        ]
+
+    def _certificate(
+        self, index: ReducedIndex, settings: Settings, place: int
+    ) -> Certificate | None:
         """Certify the target by the search that users get, with all proving queries."""
         proving = self.proving
-        pool = self.proving.pool
+        pool = proving.pool
         assert pool is not None
         index.asked_candidates = settings.candidates
         shares, _ = self.trials.found(index, pool, proving.truth)
-        if (bound := proving.bound(shares, self.place)) < self.target.agreement:
+        if (bound := proving.bound(shares, place)) < self.target.agreement:
             return None
         return Certificate(
             settings=settings,
@@ -298,48 +372,42 @@ class SettingsSearch:
             target=self.target.agreement,
         )
 
-    def _result(
-        self,
-        chosen: Tried | None = None,
-        certificate: Certificate | None = None,
-        lacking: str | None = None,
-    ) -> Tuning:
-        tried = [*self.tried, chosen] if chosen else self.tried
-        rows = len(self.trials.live)
-        noun = self.trials.snapshot.noun
-        why = self.choice.why
-        return Tuning(
+    def _result(self, attempts: Attempts) -> Tuning:
+        result = Tuning(
             target=self.target,
-            rows=rows,
-            noun=noun,
-            metric=why,
-            tried=tried,
-            chosen=chosen,
-            certificate=certificate,
-            lacking=lacking,
+            rows=len(self.trials.live),
+            noun=self.trials.snapshot.noun,
+            metric=self.choice.why,
+            tried=[*attempts.tried],
+        )
+        proof = attempts.proof
+        if proof is None:
+            return replace(result, lacking=self._lacking(attempts))
+        return replace(
+            result,
+            tried=[*attempts.tried, proof.chosen],
+            chosen=proof.chosen,
+            certificate=proof.certificate,
         )
 
-    def _lacking(self) -> str:
+    def _lacking(self, attempts: Attempts) -> str:
         """Explain which target was missed, name the best setting, and say what would prove it."""
         target = self.target
-        said = f"an agreement of {self.target.agreement:g} is not proved"
+        said = f"an agreement of {target.agreement:g} is not proved"
         if self.limits:
-            said += f" within {' and '.join(text for _, _, text in self.limits)}"
-        if within := self._within():
+            said += f" within {' and '.join(limit.text for limit in self.limits)}"
+        if within := self._within(attempts):
             best = max(within, key=lambda tried: tried.estimate)
             said += (
                 f"; the best that was measured is {best.estimate:.4f}, at least {best.bound:.4f} "
                 f"by {best.queries:,} queries ({name_of(best.settings)})"
             )
-            if best.settings in self.needed:
-                count = self.needed[best.settings]
+            if best.settings in attempts.needed:
+                count = attempts.needed[best.settings]
                 more = f"about {count:,}" if count else "many more"
                 said += f"; {more} such queries would prove {target.agreement:g}"
-        if self.reaching:
-            near = min(
-                self.reaching,
-                key=lambda tried: max(getattr(tried, name) / most for name, most, _ in self.limits),
-            )
+        if reaching := self._reaching(attempts):
+            near = min(reaching, key=self._excess)
             said += (
                 f"; the nearest that reaches {target.agreement:g} takes {in_units(near.ram)} and "
                 f"{near.p99_ms:.2f} ms ({name_of(near.settings)})"

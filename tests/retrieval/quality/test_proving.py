@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import partial
 from math import sqrt
 from pathlib import Path
 
@@ -13,10 +14,10 @@ import pytest
 from slimdex import Collection, GivenEncoder
 from slimdex.indexes.search.reduced_index import ReducedIndex
 from slimdex.retrieval.quality import targets, tuning
-from slimdex.retrieval.quality.metric_choice import DEFAULT
-from slimdex.retrieval.quality.query_pools import document_pool
+from slimdex.retrieval.quality.metric_choice import DEFAULT, Choice
+from slimdex.retrieval.quality.query_pools import document_pool, document_queries
 from slimdex.retrieval.quality.recall_trials import Pool, Trials
-from slimdex.retrieval.quality.settings_search import SettingsGrid
+from slimdex.retrieval.quality.settings_search import SettingsGrid, SettingsSearch
 from slimdex.retrieval.quality.targets import Proving, Target, name_of
 
 DIM, DOCUMENTS = 16, 1000
@@ -62,6 +63,34 @@ def test_queries_are_added_where_the_first_ones_prove_too_little(
     assert found.chosen.queries == found.certificate.queries
     trials = Trials(collection.index.snapshot, collection.index.snapshot.moments(), tmp_path)
     assert agreement(collection, trials.built(found.chosen.settings), trials) >= 0.95
+
+
+def test_the_best_is_named_if_nothing_is_promising(
+    collection: Collection, tmp_path: Path, rng: np.random.Generator
+) -> None:
+    """The only settings reach the target, by too little for fifty queries to prove it."""
+    snapshot = collection.index.snapshot
+    trials = Trials(snapshot, snapshot.moments(), tmp_path)
+    grid = SettingsGrid(trials, DEFAULT, grid=[("pq", (1 / 4,))])
+    draw = document_queries(snapshot, None, rng)
+    exact = partial(trials.exact, rescorer=grid.rescorer)
+    choosing = draw(100)
+    index = trials.built(grid.options[0])
+    reached = float(trials.found(index, choosing, exact(choosing))[0].mean())
+    target = Target(agreement=reached - 0.01)
+    found = SettingsSearch(
+        trials=trials,
+        target=target,
+        choice=Choice(DEFAULT, "the default"),
+        grid=grid,
+        choosing=choosing,
+        proving=Proving(target.agreement, 50, draw, exact),
+    ).run()
+    assert found.chosen is None
+    (tried,) = found.tried
+    assert (tried.settings, tried.verdict) == (grid.options[0], "not proved")
+    assert tried.estimate == reached
+    assert "such queries would prove" in str(found.lacking)
 
 
 @pytest.mark.slow
