@@ -328,7 +328,7 @@ def weighed(task: Task) -> Weighed:
         for i, query in enumerate(judged):
             vector = vectors[i : i + 1]
             each = exact(query.text, vector)
-            scores = [each.cosines, _by_rule(each), *_by_weights(each)]
+            scores: list[NDArray[np.floating]] = [each.cosines, _by_rule(each), *_by_weights(each)]
             orders = [each.rows[each.order(own)] for own in scores]
             for metric, lengths in zip(metrics, norms, strict=True):
                 cosines = metric.probes(vector).scores(rows, lengths)

@@ -192,7 +192,8 @@ def _random_rotation(size: int, generator: torch.Generator) -> torch.Tensor:
     """Draw an orthogonal matrix (size, size)."""
     import torch
 
-    return torch.linalg.qr(torch.randn(size, size, generator=generator))[0]
+    rotation: torch.Tensor = torch.linalg.qr(torch.randn(size, size, generator=generator))[0]
+    return rotation
 
 
 def _error(rows: torch.Tensor, parameters: list[torch.Tensor]) -> torch.Tensor:

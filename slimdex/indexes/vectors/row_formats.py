@@ -88,7 +88,8 @@ def center_of(X: Matrix) -> NDArray[np.float32]:
     [2.0, 3.0]
     """
     mean = X.mean(axis=0).clip(-LARGEST_CENTER, LARGEST_CENTER)
-    return mean.astype(np.float16).astype(np.float32)
+    center: NDArray[np.float32] = mean.astype(np.float16).astype(np.float32)
+    return center
 
 
 def _blocks(dim: int) -> int:

@@ -66,10 +66,14 @@ def folders(found: set[str]) -> set[str]:
 def test_help_imports_no_more_than_click() -> None:
     found = modules("--help")
     assert libraries(found) <= HELP
-    own = {"indexes.codes", "retrieval.cli", "retrieval.search"}
+    own = {"indexes.codes", "retrieval.cli", "retrieval.encoders", "retrieval.search"}
     assert folders(found) == own
-    options = "slimdex.retrieval.search.options"  # of a search, without what answers it
-    assert [name for name in found if name.startswith("slimdex.retrieval.search.")] == [options]
+    # The options of a search without what answers it, and the names of poolings.
+    modules_of = ("slimdex.retrieval.search.", "slimdex.retrieval.encoders.")
+    assert {name for name in found if name.startswith(modules_of)} == {
+        "slimdex.retrieval.search.options",
+        "slimdex.retrieval.encoders.pooling",
+    }
     assert folders(modules("--version")) == {"retrieval.cli"}
 
 

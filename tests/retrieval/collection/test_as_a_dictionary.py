@@ -287,6 +287,7 @@ class CollectionMachine(RuleBasedStateMachine):
         q, x = ReadingEncoder(DIM, TOKENS).encode([query, text])
         if self.stored == "int8":
             center = center_from(self.collection.index.state.center, DIM)
+            assert center is not None
             (x,) = unpacked(packed(x[None] - center), DIM) + center
         else:
             x = x.astype(np.float16).astype(np.float32)

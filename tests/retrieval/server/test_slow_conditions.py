@@ -12,7 +12,7 @@ import pytest
 
 from slimdex.errors import SlimdexError
 from slimdex.retrieval import commands
-from slimdex.retrieval.collection import Collection
+from slimdex.retrieval.index import Index
 from slimdex.retrieval.search.request import SearchRequest
 from slimdex.retrieval.server.limits import Limits
 
@@ -40,14 +40,14 @@ async def test_a_slow_condition_delays_no_search_without_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     released = threading.Event()
-    answer = Collection.answer
+    find = Index.find
 
-    def slow(self: Collection, request: SearchRequest) -> Any:
+    def slow(self: Index, request: SearchRequest) -> Any:
         if request.where is not None:
             assert released.wait(60)
-        return answer(self, request)
+        return find(self, request)
 
-    monkeypatch.setattr(Collection, "answer", slow)
+    monkeypatch.setattr(Index, "find", slow)
     places = {"notes": made(tmp_path / "notes.index")}
     async with asking(places, limits=Limits(seconds=1)) as (client, _):
         body = {"query": "a cat", "where": "year > 1"}

@@ -288,9 +288,7 @@ async def commit(index: ServedIndex, body: Any, refit: str = "auto") -> dict[str
     if len(documents) < len(given):
         id, times = Counter(id_text(one["id"]) for one in given).most_common(1)[0]
         raise InputError(f"id {shortened(id)} occurs {times} times; expected each id once")
-    added = await index.change(
-        lambda found: add_documents_then_refit(found.index, documents, refit=refit)
-    )
+    added = await index.change(lambda it: add_documents_then_refit(it, documents, refit=refit))
     return _with(NO_COUNTS, added, len(given)) | {"notes": added.notes, "refitted": added.refitted}
 
 

@@ -99,7 +99,7 @@ async def _status(service: Service) -> str:
         return "loading"
     if not all([await index.can(lambda it: Manifest.committed(it.path)) for index in indexes]):
         return "recovering"
-    if not all([await index.can(lambda it: it.index.check_files()) for index in indexes]):
+    if not all([await index.can(lambda it: it.check_files()) for index in indexes]):
         return "damaged"
     is_busy = any(index.waiting >= index.limits.waiting for index in indexes)
     return "busy" if is_busy else READY

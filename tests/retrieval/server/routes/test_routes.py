@@ -14,6 +14,7 @@ from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import MOST_COLUMNS, Document, hit_json
 from slimdex.retrieval.server.access import Hosts, Right, Tokens
 from slimdex.retrieval.server.limits import Limits
+from slimdex.retrieval.server.routes import search
 from slimdex.retrieval.server.service import Service
 from tests.conftest import Copies
 from tests.encoders import WordEncoder
@@ -230,7 +231,7 @@ async def test_folders_of_models_are_not_told(
 ) -> None:
     spec = {"type": "static", "model": "/secret-place/words.txt"}
     facts = {"encoder": spec, "next_encoder": {"encoder": spec, "encoded": 1, "of": 3}}
-    monkeypatch.setattr(Collection, "info", lambda _: dict(facts))
+    monkeypatch.setattr(search, "facts_of", lambda _: dict(facts))
     async with asking(notes) as (client, _):
         info = (await client.get("/indexes/notes")).json()
     assert info["next_encoder"]["encoder"] == info["encoder"] == spec | {"model": "words.txt"}
@@ -493,7 +494,7 @@ async def test_an_internal_error_goes_to_the_log_alone(
     def broken(*_: object, **__: object) -> None:
         raise RuntimeError(f"at {notes['notes']}")
 
-    monkeypatch.setattr(Collection, "info", broken)
+    monkeypatch.setattr(search, "facts_of", broken)
 
     async with asking(notes) as (client, _):
         answer = await client.get("/indexes/notes")
