@@ -89,21 +89,12 @@ class VectorFile:
         self.rows += len(X)
         self._map = None
 
-    @classmethod
-    def preallocated(
-        cls,
-        path: Path,
-        dim: int,
-        rows: int,
-        dtype: DTypeLike = np.float16,
-        center: NDArray[np.float32] | None = None,
-    ) -> VectorFile:
-        """Create or extend a file to hold `rows` rows, of which new ones are to be overwritten."""
-        with path.open("ab") as file:
-            size = rows * cls(path, dim, 0, dtype).row_bytes
-            if file.tell() < size:
-                file.truncate(size)
-        return cls(path, dim, rows, dtype, center)
+    def preallocated(self, rows: int) -> VectorFile:
+        """Create or extend the file to hold `rows` rows; new ones are yet to be overwritten."""
+        with self.path.open("ab") as file:
+            if file.tell() < rows * self.row_bytes:
+                file.truncate(rows * self.row_bytes)
+        return VectorFile(self.path, self.dim, rows, self.dtype, self.center)
 
     def rows_of_block(self, block: int) -> range:
         """Rows that overlap a block; the first and last may extend into its neighbours."""

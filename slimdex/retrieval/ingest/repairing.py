@@ -10,13 +10,12 @@ import numpy as np
 from slimdex.errors import CorruptError, InputError
 from slimdex.indexes.codes.kinds import KINDS
 from slimdex.indexes.options import AUTO
-from slimdex.indexes.vectors.vector_file import STORED, VectorFile
 from slimdex.system.locks import WAIT
 
 from ..encoders.base import Encoder
 from ..index import Index
 from ..store.derived import restore_dictionary
-from ..store.state import CANT_REBUILD, center_from
+from ..store.state import CANT_REBUILD
 from ..store.verification import derived_faults, replacement_faults, segment_faults, vector_faults
 from ..store.work_folder import remove_left_work
 from . import writer
@@ -129,10 +128,7 @@ def _encode_blocks(index: Index, encoder: Encoder) -> None:
     """
     snapshot = index.snapshot
     state = snapshot.state
-    path = index.path / state.vectors
-    dtype = STORED[state.stored]
-    center = center_from(state.center, state.dim)
-    file = VectorFile.preallocated(path, state.dim, state.rows, dtype, center)
+    file = state.vector_file(index.path, 0).preallocated(state.rows)
     known = snapshot.manifest.checksums.of(state.vectors)
     lost = [block for block, digest in file.blocks() if known.get(block) != digest]
     did = reporting("encoding", sum(len(file.rows_of_block(block)) for block in lost))

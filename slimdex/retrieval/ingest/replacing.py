@@ -149,8 +149,8 @@ def _append(change: Change, vectors: Matrix, partly: PartlyRead) -> None:
     replacement = state.replacement
     assert replacement is not None
     first = replacement.rows
-    if not first and state.stored == "int8":
-        replacement = replace(replacement, center=center_text(vectors))
+    if not first:
+        replacement = replace(replacement, center=center_text(replacement.vectors, vectors))
     file = replacement.vector_file(change.path)
     before = file.nbytes
     file.append(vectors)

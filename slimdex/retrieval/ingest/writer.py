@@ -161,9 +161,10 @@ def _append_vectors(change: Change, prepared: Prepared) -> AppendedFile:
     """Append the vectors of new rows, and note which texts were read in part."""
     first = change.base.state.rows
     count = prepared.new.row_count
-    if not first and change.state.stored == "int8":
+    if not first:
         first_vectors = prepared.vectors_of(0, min(count, APPENDED_AT_ONCE))
-        change.state = replace(change.state, center=center_text(first_vectors))
+        center = center_text(change.state.vectors, first_vectors)
+        change.state = replace(change.state, center=center)
     vectors = change.vectors(first)
     appended = AppendedFile(vectors, vectors.nbytes)
     for part in batches(count, APPENDED_AT_ONCE):

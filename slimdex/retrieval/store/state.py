@@ -515,8 +515,10 @@ class State:
             raise ValueError(f"no file of {min(missing)}")
 
 
-def center_text(vectors: Matrix) -> str:
-    """The center of int8 vectors of which these (n, dim) are the first, for a `State`."""
+def center_text(file: str, vectors: Matrix) -> str:
+    """The center for a file of vectors of which these (n, dim) are the first; "" unless of int8."""
+    if stored_as(file) != "int8":
+        return ""
     return b64encode(center_of(vectors).astype("<f2").tobytes()).decode()
 
 
