@@ -91,6 +91,7 @@ function searchNow() {
 
 async function search() {
   clearTimeout(state.timer);
+  state.timer = 0;
   state.asked?.abort();
   const query = $("query").value.trim();
   const where = condition();
@@ -700,6 +701,7 @@ async function choose(name) {
     if (state.index !== name) return; // another was chosen meanwhile
     showFilters(columns, facts.documents);
     showFacts(facts);
+    if (state.timer) remember($("query").value.trim()); // typed just now, and not asked yet
     await recall();
   } catch (error) {
     $("facts").hidden = true;

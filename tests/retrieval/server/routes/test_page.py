@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
@@ -17,7 +19,7 @@ from tests.encoders import make_cross_encoder
 from ..running import Running, built, serving
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page, Route
+    from playwright.sync_api import Browser, Page, Request, Route
 
 pytestmark = pytest.mark.slow
 
@@ -102,10 +104,15 @@ def answered(page: Page) -> Iterator[None]:
 
 
 def typed(page: Page, query: str) -> list[str]:
-    """The names of the answers to what is typed."""
-    with answered(page):
+    """The names of the answers to what is typed, not to what was asked before."""
+    with page.expect_response(lambda answer: asks(answer.request, query)):
         page.get_by_label("Search", exact=True).fill(query)
+    page.wait_for_selector("#hits[aria-busy=false]", state="attached")
     return names(page)
+
+
+def asks(request: Request, query: str) -> bool:
+    return request.url.endswith("/search") and json.loads(request.post_data or "")["query"] == query
 
 
 def names(page: Page) -> list[str]:
@@ -266,6 +273,20 @@ def test_a_late_answer_leaves_the_focus_on_the_chosen_hit(page: Page) -> None:
     with answered(page):
         held[-1].continue_()
     assert page.evaluate("document.activeElement.textContent") == "Title 2"
+
+
+def test_an_index_that_comes_late_leaves_what_is_typed_meanwhile(page: Page) -> None:
+    page.clock.install()
+    held: list[Route] = []
+    page.route("**/columns", lambda route: held.append(route))
+    with page.expect_request("**/columns"):
+        page.get_by_label("Index", exact=True).select_option("more")
+    page.clock.pause_at(time.time() + 60)  # the pause after a letter does not end
+    field = page.get_by_label("Search", exact=True)
+    field.press_sequentially("rain fell")
+    with page.expect_response(lambda answer: asks(answer.request, "rain fell")):
+        held[-1].continue_()
+    assert field.input_value() == "rain fell"
 
 
 def test_a_document_is_opened_at_the_passage(page: Page) -> None:
