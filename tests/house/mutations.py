@@ -68,7 +68,7 @@ MUTATIONS = [
     ),
     Mutation("owners[kept] < 0 and owners[other] < 0", "owners[other] < 0", "retrieval/quality"),
     Mutation("hidden.float() * weights", "hidden.float()", "retrieval/encoders"),
-    Mutation("if found.shape[1] != self.dim:", "if False:", "retrieval/encoders/over_http"),
+    Mutation("if vectors.shape[1] != self.dim:", "if False:", "retrieval/encoders/over_http"),
     Mutation("data = runs.pop()[1] + data", "data = runs.pop()[1]", "retrieval/sources"),
     Mutation("return found.lastindex is None", "return True", "retrieval/sources"),
     Mutation("if casts > TEXT_CASTS:", "if casts > 99:", "retrieval/store"),
@@ -91,7 +91,9 @@ MUTATIONS = [
     ),
     Mutation('f"{hit.id}#{number}"', 'f"{hit.id}"', "retrieval/exporting"),
     Mutation(
-        "np.argsort(-np.bincount(found", "np.argsort(np.bincount(found", "retrieval/exporting"
+        "np.argsort(-np.bincount(cluster_of_place",
+        "np.argsort(np.bincount(cluster_of_place",
+        "retrieval/exporting",
     ),
 ]
 

@@ -82,7 +82,7 @@ class OnnxRuntime:
             self._session: Any = onnxruntime.InferenceSession(path)
         tokenizer = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
         config = json.loads((folder / "config.json").read_text())
-        longest = read_folder(folder, pooling_given=True).max_length or DEFAULT_LENGTH
+        longest = read_folder(folder, skip_pooling=True).max_length or DEFAULT_LENGTH
         length = min(longest, config["max_position_embeddings"])
         self._tokenizer = Tokenizer(tokenizer, pad_id=0, max_length=length)
 
