@@ -82,10 +82,10 @@ class Collection:
 
     def __init__(self, index: Index) -> None:
         if not isinstance(index, Index):
-            given = shortened_repr(index)
+            shown = shortened_repr(index)
             name = type(self).__name__
-            expected = f"{name}.open({given}), create or open_or_create"
-            raise InputError(f"{name}({given}); expected {expected}")
+            expected = f"{name}.open({shown}), create or open_or_create"
+            raise InputError(f"{name}({shown}); expected {expected}")
         self.index = index
 
     @classmethod
@@ -191,10 +191,10 @@ class Collection:
         """
         dtype = vector_dtype or "fp16"
         words = lexical is not False
-        kept: Any = {"vector_dtype": dtype, "passages": passages, "lexical": words}
+        options: Any = {"vector_dtype": dtype, "passages": passages, "lexical": words}
         if not Path(path).exists():
             with suppress(ExistsError):  # others have created it meanwhile
-                return cls.create(path, encoder, settings, **kept)
+                return cls.create(path, encoder, settings, **options)
 
         def check(state: State) -> None:
             state.check_same(path, settings, vector_dtype, passages, lexical)
@@ -348,8 +348,8 @@ class Collection:
     def __repr__(self) -> str:
         """Path, size and settings, for notebooks."""
         settings = self.index.state.settings
-        kept = f", k={settings.k}, kind={settings.kind!r}" if settings else ""
-        return f"Collection({str(self.path)!r}, {len(self):,} documents{kept})"
+        shown = f", k={settings.k}, kind={settings.kind!r}" if settings else ""
+        return f"Collection({str(self.path)!r}, {len(self):,} documents{shown})"
 
     def info(self) -> dict[str, Any]:
         """Report contents, settings and costs as JSON values."""
@@ -464,9 +464,9 @@ class Collection:
         from .sources.asked_sources import last_sources, named_sources
 
         if sources is None:
-            asked = last_sources(self.path, self.index.state.origins)
+            source_request = last_sources(self.path, self.index.state.origins)
         else:
-            asked = named_sources(
+            source_request = named_sources(
                 sources,
                 text,
                 id,
@@ -475,7 +475,7 @@ class Collection:
                 exclude=exclude,
                 generated=generated,
             )
-        done = sync_then_refit(self.index, asked, refit)
+        done = sync_then_refit(self.index, source_request, refit)
         self._log(done.notes)
         return counts(done, len(self))
 

@@ -61,7 +61,7 @@ Refit = Annotated[
 ]
 
 
-def _warned(ctx: click.Context, param: click.Parameter, trusted: bool) -> bool:
+def _warn(ctx: click.Context, param: click.Parameter, trusted: bool) -> bool:
     if trusted:
         console.note("code that comes with the model is run with your permissions")
     return trusted
@@ -69,7 +69,7 @@ def _warned(ctx: click.Context, param: click.Parameter, trusted: bool) -> bool:
 
 Trust = Annotated[
     bool,
-    {"callback": _warned},
+    {"callback": _warn},
     "Run Python code that comes with the model; only for authors you trust.",
 ]
 
@@ -177,7 +177,7 @@ class SourceOptions:
         bool, "Also read generated and minified files, lock files, dumps and folders of libraries."
     ] = False
 
-    def asked(self, vectors: str | None = None) -> AskedSources:
+    def collect(self, vectors: str | None = None) -> AskedSources:
         """Collect the sources of a command that adds documents.
 
         Raises `InputError` if there are none, or a column's type is invalid.

@@ -30,12 +30,12 @@ def overview() -> None:
     """Show the indexes of this folder and the default one; without any, what to do first."""
     default = default_index()
     names = sorted(filter(is_index, [".", *os.listdir()]))
-    found = [Path(name) for name in names]
-    if default is not None and default.absolute() not in [path.absolute() for path in found]:
-        found.append(default)
-    for path in found:
+    paths = [Path(name) for name in names]
+    if default is not None and default.absolute() not in [path.absolute() for path in paths]:
+        paths.append(default)
+    for path in paths:
         _show(path)
-    if not found:
+    if not paths:
         for line in FIRST_STEPS.split("\n"):
             console.line(line)
 
