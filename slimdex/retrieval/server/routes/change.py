@@ -73,16 +73,16 @@ async def put(index: Served, id: str, body: DocumentBody) -> Response:
 @routes.delete("/indexes/{name}/documents/{id:path}", responses=answer(DeletedBody))
 async def delete(index: Served, id: str) -> Response:
     """Delete a document."""
-    return await _deleted(index, [id])
+    return await _delete(index, [id])
 
 
 @routes.post("/indexes/{name}/delete", responses=answer(DeletedBody))
 async def delete_several(index: Served, body: DeleteBody) -> Response:
     """Delete documents by their ids, all or none, or by a condition."""
-    return await _deleted(index, body.ids, body.where)
+    return await _delete(index, body.ids, body.where)
 
 
-async def _deleted(
+async def _delete(
     index: ServedIndex, ids: Sequence[str | int] | None, where: str | None = None
 ) -> Response:
     counts = await index.change(partial(commands.delete, ids=ids, where=where))
