@@ -159,11 +159,11 @@ def distill(
 
 
 def _texts(corpus: list[str], text: str | None) -> Iterator[str]:
-    from ..sources.asked_sources import AskedSources
+    from ..sources.source_request import SourceRequest
 
     note_if_typed(corpus)
     with console.progress():
-        opened = AskedSources(corpus, text).opened()
+        opened = SourceRequest(corpus, text).opened()
     return (document.content for document in opened.documents())
 
 

@@ -14,7 +14,7 @@ from ..index import Index
 from ..ingest.added import Added
 from ..ingest.adding import add_documents, sync
 from ..ingest.fitting import refit as fit_again
-from ..sources.asked_sources import AskedSources, remember_sources
+from ..sources.source_request import SourceRequest, remember_sources
 from ..store.snapshot import Snapshot
 from .health import Drift, drift
 from .info import fit_advice, is_outgrown, kind_advice, refit_seconds
@@ -22,7 +22,7 @@ from .info import fit_advice, is_outgrown, kind_advice, refit_seconds
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from ..sources.given_vectors import GivenVectors
+    from ..sources.given_vectors import DocumentVectors
 
 REFIT = ("auto", "never", "always")
 """Actions of an addition on an outdated fit."""
@@ -52,14 +52,14 @@ def add_then_refit(index: Index, refit: str, add: Callable[[], Added]) -> Added:
 def add_documents_then_refit(
     index: Index,
     documents: Any,
-    vectors: GivenVectors | ArrayLike | None = None,
+    vectors: DocumentVectors | ArrayLike | None = None,
     refit: str = "auto",
 ) -> Added:
     """Add documents, as `Collection.add` does; the caller reports the notes."""
     return add_then_refit(index, refit, lambda: add_documents(index, documents, vectors))
 
 
-def sync_then_refit(index: Index, sources: AskedSources, refit: str) -> Added:
+def sync_then_refit(index: Index, sources: SourceRequest, refit: str) -> Added:
     """Sync with sources and remember them, as `Collection.sync` does; with the sources' notes."""
     notes = list[str]()
     began = time()

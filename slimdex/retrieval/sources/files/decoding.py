@@ -145,8 +145,8 @@ def declared_label(data: bytes) -> str | None:
     >>> declared_label(b'<?xml version="1.0" encoding="gb2312"?>'), declared_label(b"# A note")
     ('gb2312', None)
     """
-    found = DECLARED.match(data[:1024])
-    return next(filter(None, found.groups())).decode("latin-1") if found else None
+    declaration = DECLARED.match(data[:1024])
+    return next(filter(None, declaration.groups())).decode("latin-1") if declaration else None
 
 
 def is_utf_8(data: bytes) -> bool:
@@ -275,8 +275,8 @@ def _guessed(data: bytes, first: int) -> str:
             if SIGN_IN_WORD.search(str(match)):
                 break
             return NOT_WESTERN.get(best.language, WESTERN)
-    found: str = best.encoding
-    return found
+    encoding: str = best.encoding
+    return encoding
 
 
 def codec_of(label: str) -> str | None:
@@ -337,8 +337,8 @@ def _table(codec: str) -> str:
     """Characters of all bytes; what Windows leaves undefined are the controls of ISO 8859."""
     if codec == "x-user-defined":
         return "".join(chr(byte if byte < 0x80 else 0xF700 + byte) for byte in range(0x100))
-    found = (bytes([byte]).decode(codec, "replace") for byte in range(0x100))
-    table = [chr(i) if c == "\ufffd" and i < 0xA0 else c for i, c in enumerate(found)]
+    characters = (bytes([byte]).decode(codec, "replace") for byte in range(0x100))
+    table = [chr(i) if c == "\ufffd" and i < 0xA0 else c for i, c in enumerate(characters)]
     if codec == "cp1255":
         table[0xCA] = "\u05ba"
     return "".join(table)
@@ -378,14 +378,14 @@ def _missing(codec: str) -> Mapping[bytes, str]:
 
 def _vendor_rows() -> dict[bytes, str]:
     """Characters of NEC and IBM in EUC-JP, which Python has in Shift_JIS."""
-    found = {}
+    rows = {}
     for number in range(94 * 94):
         (row, cell), (lead, trail) = divmod(number, 94), divmod(number, 188)
         shifted = bytes([lead + (0x81 if lead < 31 else 0xC1), trail + 0x40 + (trail > 62)])
         text = shifted.decode("cp932", "replace")
         if "\ufffd" not in text:
-            found[bytes([row + 0xA1, cell + 0xA1])] = text
-    return found
+            rows[bytes([row + 0xA1, cell + 0xA1])] = text
+    return rows
 
 
 def _iso_2022_jp(data: bytes) -> str:

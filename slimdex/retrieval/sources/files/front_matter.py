@@ -54,16 +54,16 @@ def split(text: str) -> tuple[dict[str, Any], str]:
     {'version': '1.10', 'language': 'no', 'draft': True}
     """
     fence = FENCES.get(text[:3])
-    found = fence.match(text[:LARGEST]) if fence else None
-    if found is None or _depth(found[1]) > DEEPEST:
+    block = fence.match(text[:LARGEST]) if fence else None
+    if block is None or _depth(block[1]) > DEEPEST:
         return {}, text
     try:
         is_yaml = text[0] == "-"
-        values = _yaml(found[1]) if is_yaml else tomllib.loads(found[1], parse_float=_typed)
+        values = _yaml(block[1]) if is_yaml else tomllib.loads(block[1], parse_float=_typed)
         values = json.loads(json.dumps(values, default=_written, allow_nan=False))
     except (ValueError, TypeError, RecursionError):
         return {}, text
-    return (values, text[found.end() :]) if isinstance(values, dict) else ({}, text)
+    return (values, text[block.end() :]) if isinstance(values, dict) else ({}, text)
 
 
 def _depth(text: str) -> int:
@@ -87,16 +87,19 @@ def facts(values: Mapping[str, Any]) -> dict[str, Any]:
     ['a', 'b']
     """
     lowered = {str(key).lower(): value for key, value in reversed(list(values.items()))}
-    found: dict[str, Any] = {}
+    columns: dict[str, Any] = {}
     for column, keys in NAMES.items():
         if column == "tags":
             continue
         texts = (as_text(lowered.get(key, "")) for key in keys)
         if text := next(filter(None, texts), None):
-            found[column] = moment(text) if column == "date" else text
-    if own := next(filter(None, (tags(lowered.get(key, "")) for key in NAMES["tags"])), None):
-        found["tags"] = own
-    return found | {"front_matter": dict(values)} if values else found
+            columns[column] = moment(text) if column == "date" else text
+    lists_of_tags = (tags(lowered.get(key, "")) for key in NAMES["tags"])
+    if first_tags := next(filter(None, lists_of_tags), None):
+        columns["tags"] = first_tags
+    if values:
+        columns["front_matter"] = dict(values)
+    return columns
 
 
 def tags(value: Any) -> list[str]:
@@ -132,15 +135,15 @@ def moment(text: str) -> datetime | None:
     >>> moment("soon")
     """
     text = text.strip()
-    if found := re.match(r"D:(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?(.*)", text):
-        year, month, day, hour, minute, second, zone = found.groups()
+    if digits := re.match(r"D:(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?(.*)", text):
+        year, month, day, hour, minute, second, zone = digits.groups()
         zone = zone.replace("'", "").removesuffix("Z")
         text = f"{year}-{month or '01'}-{day or '01'}T{hour or '00'}:{minute or '00'}:"
         text += f"{second or '00'}{zone}"
     for read in (_of_yaml, parsedate_to_datetime):
         try:
-            found_ = read(text)
-            return found_.astimezone(UTC).replace(tzinfo=None) if found_.tzinfo else found_
+            date_ = read(text)
+            return date_.astimezone(UTC).replace(tzinfo=None) if date_.tzinfo else date_
         except (ValueError, TypeError, IndexError, OverflowError):
             continue
     return None

@@ -182,8 +182,9 @@ class Outline:
 
     def _begin(self) -> None:
         headings = tuple(heading.text for heading in self._stack)
-        own = self._stack[-1].anchor if self._stack else ""
-        anchor = own if self._anchor is None else self._anchor
+        anchor = self._anchor
+        if anchor is None:
+            anchor = self._stack[-1].anchor if self._stack else ""
         self._parts.append(Part(self._length, headings, self._page, anchor))
         self._lines.append([])
         self._begins = False

@@ -155,7 +155,7 @@ def main(module: str) -> None:
 
 def _answer(module: str, request: dict[str, Any], data: bytes) -> dict[str, Any]:
     try:
-        found: dict[str, Any] = import_module(module).answer(request, data)
+        answer: dict[str, Any] = import_module(module).answer(request, data)
     except UnreadableError as error:
         return {"error": str(error)}
     except MemoryError:
@@ -163,7 +163,7 @@ def _answer(module: str, request: dict[str, Any], data: bytes) -> dict[str, Any]
     except BaseException as error:  # a parser may raise anything; Rust's panics are no Exceptions
         first = next(iter(str(error).splitlines()), "")
         return {"error": f"broken: {type(error).__name__} {first[:100]}".strip()}
-    return found
+    return answer
 
 
 def _limit_memory() -> None:

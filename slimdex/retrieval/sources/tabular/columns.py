@@ -65,21 +65,21 @@ class ColumnNames:
     types: Mapping[str, str] = field(default_factory=dict)
 
 
-def kept_names(columns: Sequence[str], ours: Sequence[str] = OWN_COLUMNS) -> dict[str, str]:
+def stored_names(columns: Sequence[str], ours: Sequence[str] = OWN_COLUMNS) -> dict[str, str]:
     """Map the user's columns to unique names, with "_" appended where they clash with ours.
 
-    >>> kept_names(["year", "Vector"], ["id", "vector"])
+    >>> stored_names(["year", "Vector"], ["id", "vector"])
     {'year': 'year', 'Vector': 'Vector_'}
     """
     taken = {*ours, *(name.lower() for name in columns if name.lower() not in ours)}
-    kept = {}
+    names = {}
     for column in columns:
         name = column
         while column.lower() in ours and name.lower() in taken:
             name += "_"
-        kept[column] = name
+        names[column] = name
         taken.add(name.lower())
-    return kept
+    return names
 
 
 def usual_column(names: Sequence[str], usual: Sequence[str]) -> str | None:
@@ -93,8 +93,8 @@ def only_text_column(source: str, types: Mapping[str, str]) -> str:
     texts = [c for c, type_ in types.items() if type_ == "VARCHAR" and c.lower() not in ID_NAMES]
     if len(texts) == 1:
         return texts[0]
-    found = ", ".join(types)
-    raise InputError(f"{source}: which column is the text? Name one by text=NAME: {found}")
+    columns = ", ".join(types)
+    raise InputError(f"{source}: which column is the text? Name one by text=NAME: {columns}")
 
 
 def checked_types(words: Sequence[str]) -> dict[str, str]:
@@ -260,18 +260,17 @@ def _union(type_: Any) -> _Stored:
     """The type of all members, or JSON: a value has no tag in Python."""
     members = [(name, _of(child)) for name, child in type_.children[1:]]  # the first is the tag
     types = {member.type for _, member in members}
-    kept = next(iter(types)) if len(types) == 1 else "JSON"
+    stored_type = next(iter(types)) if len(types) == 1 else "JSON"
 
     def convert(value: str, depth: int) -> str:
         cases = []
         for name, member in members:
             sql = member.of(f"union_extract({value}, {literal(name)})", depth)
-            cases.append(
-                f"WHEN {literal(name)} THEN {sql if kept != 'JSON' else f'to_json({sql})'}"
-            )
+            sql = f"to_json({sql})" if stored_type == "JSON" else sql
+            cases.append(f"WHEN {literal(name)} THEN {sql}")
         return f"CASE union_tag({value}) {' '.join(cases)} END"
 
-    return _Stored(kept, convert)
+    return _Stored(stored_type, convert)
 
 
 def _unless_null(value: str, sql: str) -> str:

@@ -78,17 +78,17 @@ def table_file(spec: str) -> InputFile | None:
         path = Path(name)
     if path.suffix.lower() not in ENDINGS or not path.is_file():
         return None
-    found = path.stat()
+    status = path.stat()
     place = f"{path.resolve().as_posix()}#{table}"
-    facts = [place, found.st_size, found.st_mtime_ns]
+    facts = [place, status.st_size, status.st_mtime_ns]
     prefix = Path(os.path.normpath(spec)).as_posix()
     kind = ".csv" if path.suffix.lower() in WORKBOOKS else ".jsonl"
     file = InputFile(
         name=spec, path=temporary(), ending=kind, id_prefix=prefix, place=place, facts=facts
     )
-    file.changed_ns = max(found.st_mtime_ns, found.st_ctime_ns)
+    file.changed_ns = max(status.st_mtime_ns, status.st_ctime_ns)
     remove_later(file)
-    seconds = SECONDS * (1 + found.st_size / LARGEST_FILE)  # a view may be endless
+    seconds = SECONDS * (1 + status.st_size / LARGEST_FILE)  # a view may be endless
     try:
         with (
             TemporaryDirectory(prefix="slimdex-", dir=temporary_parent()) as folder,
@@ -236,8 +236,8 @@ def _unpack(path: Path, to: Path) -> None:
             if any(entry.flag_bits & ENCRYPTED for entry in entries) or _has_key(packed):
                 raise UnreadableError(f"encrypted; expected {_expected(path)}")
             for entry in entries:
-                with packed.open(entry) as file, copy.open(entry.filename, "w") as own:
-                    copyfileobj(file, own, PIECE)
+                with packed.open(entry) as file, copy.open(entry.filename, "w") as unpacked_file:
+                    copyfileobj(file, unpacked_file, PIECE)
     except BROKEN_ARCHIVE as error:
         with path.open("rb") as file:
             why = why_broken(file.read(LARGEST_WORKBOOK), error)
@@ -297,8 +297,8 @@ def unique_names(names: Iterable[object]) -> list[str]:
     """
     unique = list[str]()
     taken = set[str]()
-    for number, given in enumerate(names):
-        name = str(given) or f"column{number}"
+    for number, value in enumerate(names):
+        name = str(value) or f"column{number}"
         tried = chain([name], (f"{name}_{i}" for i in count(1)))
         unique.append(next(each for each in tried if each.lower() not in taken))
         taken.add(unique[-1].lower())

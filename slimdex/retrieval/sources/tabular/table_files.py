@@ -40,7 +40,7 @@ BLANK = f'{DELIMITERS}" \r\n'
 """Characters of a CSV file's line without values."""
 ESCAPE = re.compile(r"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(u[dD][89a-fA-F]..)|.)", re.DOTALL)
 """An escape in JSON; the group is half of a pair of surrogates, without the other half."""
-MOST_OWN_COLUMNS = 4
+ROLE_COLUMNS = 4
 """Columns that may be the id, the text, the title and the vectors."""
 ANSWER, TABLE = ".answer", "answer"
 """Ending of the result of a query, and the table in it."""
@@ -85,7 +85,7 @@ def check_keys(connection: duckdb.DuckDBPyConnection, file: InputFile) -> None:
         with suppress(duckdb.Error):  # reported when the file is read
             sql = f"SELECT sum(n), any_value(l) FILTER (WHERE n > 1) FROM ({counted})"
             ((count, alike),) = connection.execute(sql).fetchall()
-    if count is not None and count > MOST_COLUMNS + MOST_OWN_COLUMNS:
+    if count is not None and count > MOST_COLUMNS + ROLE_COLUMNS:
         check_columns(count, file.name)
     if alike:
         named = ", ".join(map(repr, sorted(alike)[:5]))
@@ -100,10 +100,10 @@ def describe_json(connection: duckdb.DuckDBPyConnection, file: InputFile) -> dic
     try:
         return describe(connection, read_json(file, {}, []))
     except duckdb.NotImplementedException:
-        found = connection.execute(
+        rows = connection.execute(
             f"SELECT json_group_structure(json)::VARCHAR FROM {json_objects(file)}"
         ).fetchall()
-        structure = json.loads(found[0][0])
+        structure = json.loads(rows[0][0])
         alike = [column for column, inner in structure.items() if _has_alike_keys(inner)]
         if not alike:
             raise
@@ -281,7 +281,7 @@ def _json_error(text: str, number: int) -> str | None:
         return f"line {number}: JSON {error}"
     except ValueError as error:  # a key twice, or an integer of thousands of digits
         return f"line {number}: {error}"
-    half = next((found for found in ESCAPE.finditer(text) if found[1]), None)
+    half = next((escape for escape in ESCAPE.finditer(text) if escape[1]), None)
     if half is None:
         return None
     place = number + text.count("\n", 0, half.start())

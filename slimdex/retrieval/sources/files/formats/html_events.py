@@ -164,10 +164,10 @@ def _with_ended_comment(text: str) -> str:
     return text[:last_end] + text[last_end:].replace("<!--", "<!---->")
 
 
-def _with_end(found: re.Match[str]) -> str:
+def _with_end(tag: re.Match[str]) -> str:
     """Give an empty element of XHTML the end tag that HTML requires."""
-    name = found[1].lower()
-    return found[0] if name in UNCOUNTED and name != "a" else f"<{name}{found[2]}></{name}>"
+    name = tag[1].lower()
+    return tag[0] if name in UNCOUNTED and name != "a" else f"<{name}{tag[2]}></{name}>"
 
 
 class _Unread:
@@ -213,23 +213,23 @@ class _Tags:
 
     def _read_tags(self) -> bool:
         """Read tags up to and including a verbatim element; return False at the end of the page."""
-        for found in TAG.finditer(self._text, self._next):
-            end, name, surplus, self_end = found.groups("")
+        for tag in TAG.finditer(self._text, self._next):
+            end, name, surplus, self_end = tag.groups("")
             name = name.lower()
             if surplus:
-                self._edits.append((*found.span(3), ""))
+                self._edits.append((*tag.span(3), ""))
             if name in VERBATIM and not end and not self._counts["svg"]:
-                self._next = self._skip_verbatim(name, found.end())
+                self._next = self._skip_verbatim(name, tag.end())
                 return True
             if name in UNCOUNTED:
                 if self._unread and name in STRUCTURE and not end:
-                    self._start_text(found.start())
+                    self._start_text(tag.start())
                 if name == "p":
                     self._paragraph = -1 if end else len(self._above)
             elif end:
-                self._end(name, found.start())
+                self._end(name, tag.start())
             elif name and not (self_end and self._counts["svg"]):
-                self._start(name, found)
+                self._start(name, tag)
         return False
 
     def _start(self, name: str, tag: re.Match[str]) -> None:
@@ -308,9 +308,9 @@ class _Tags:
         """Find the end tag of an element, or the next start tag of the same name."""
         if name == "script" and begin > self._last_script:
             return None
-        for found in VERBATIM_TAG.finditer(self._text, begin):
-            if found[2].lower() == name and (found[1] or name != "script"):
-                return found
+        for tag in VERBATIM_TAG.finditer(self._text, begin):
+            if tag[2].lower() == name and (tag[1] or name != "script"):
+                return tag
         return None
 
 

@@ -73,26 +73,26 @@ def _weight(regions: Iterable[_Region]) -> int:
 
 def _outermost(regions: Iterable[_Region]) -> list[_Region]:
     """Return the regions that no other region contains, in order."""
-    found = list[_Region]()
+    outermost = list[_Region]()
     last = -1
     for region in sorted(regions):
         if region.first > last:
-            found.append(region)
+            outermost.append(region)
             last = region.last
-    return found
+    return outermost
 
 
 def _lighter_half(regions: Iterable[_Region], weight: int) -> list[_Region]:
     """Outermost regions that have at most half of a page's weight, alone and together."""
     frame = _outermost(region for region in regions if 2 * region.weight <= weight)
     excess = 2 * _weight(frame) - weight
-    kept = set[_Region]()
+    content = set[_Region]()
     for region in sorted(frame, key=lambda region: region.weight, reverse=True):
         if excess <= 0:
             break
-        kept.add(region)
+        content.add(region)
         excess -= 2 * region.weight
-    return [region for region in frame if region not in kept]
+    return [region for region in frame if region not in content]
 
 
 def _weight_beside(frame: Sequence[_Region], regions: Iterable[_Region]) -> int:

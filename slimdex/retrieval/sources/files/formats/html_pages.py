@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ..decoding import codec_of, declared_label, decoded
 from ..front_matter import moment
@@ -57,9 +57,10 @@ def extract(events: Sequence[Event]) -> Extract:
     page = feed(outline, events, without_frame(events))
     heading = outline.first_heading
     title = heading if page.title.startswith(heading) and heading else page.title
-    found = {column: text for column, text in page.facts.items() if text}
-    date = {"date": moment(found["date"])} if "date" in found else {}
-    return Extract(title, outline.text, outline.parts, found | date)
+    facts: dict[str, Any] = {column: text for column, text in page.facts.items() if text}
+    if "date" in facts:
+        facts["date"] = moment(facts["date"])
+    return Extract(title, outline.text, outline.parts, facts)
 
 
 def text_of(text: str) -> str:
@@ -98,8 +99,8 @@ def feed(outline: Outline, events: Sequence[Event], shown: Shown = ALL) -> _Page
 
 def _label(data: bytes) -> str | None:
     """Charset label of a page, which is of ASCII up to the label."""
-    found = CHARSET.search(data[:4096])
-    label = found[1].decode() if found else declared_label(data)
+    declaration = CHARSET.search(data[:4096])
+    label = declaration[1].decode() if declaration else declared_label(data)
     codec = codec_of(label) if label else None
     if codec in ("utf-16-le", "utf-16-be"):
         return "utf-8"
@@ -273,13 +274,13 @@ class _Page:
             self.outline.leave(ENTRY + self._lists)
             self._lists -= 1
 
-    def _end_heading(self, level: int, own: str) -> None:
+    def _end_heading(self, level: int, id: str) -> None:
         """Begin a part; its anchor is the heading's, one inside it, or one just before."""
         before = self._marks[0] if self._marks else ""
         text = _lined(self._line.take())
         separator = self._separator
         self._clear()
-        self.outline.heading(level, text, own or self._permalink or before, separator)
+        self.outline.heading(level, text, id or self._permalink or before, separator)
 
     def _flush(self) -> None:
         text = self._line.take()

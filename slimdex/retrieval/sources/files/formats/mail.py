@@ -88,10 +88,9 @@ def read(data: bytes) -> Extract:
         if leaf.name:
             outline.add(f"Attached: {leaf.name}", "\n")
     author = NAME.sub(r"\1", _header(message, "From"))
-    found: dict[str, Any] = {"author": author, "date": None}
-    if date := _header(message, "Date"):
-        found["date"] = moment(date)
-    facts = {column: value for column, value in found.items() if value}
+    date = _header(message, "Date")
+    columns: dict[str, Any] = {"author": author, "date": moment(date) if date else None}
+    facts = {column: value for column, value in columns.items() if value}
     subject = _header(message, "Subject")
     return Extract(subject, outline.text or subject, outline.parts, facts)
 
@@ -126,7 +125,7 @@ def _header_text(text: str) -> str:
     >>> _header_text("=?gb2312?B?1uzpRg==?= =?utf-8*de?Q?=C3=A4_b?= c")
     '朱镕ä b c'
     """
-    return words(WORDS.sub(lambda found: _of_words(found[0]), text))
+    return words(WORDS.sub(lambda word: _of_words(word[0]), text))
 
 
 def _of_words(encoded: str) -> str:
@@ -145,11 +144,11 @@ def _of_words(encoded: str) -> str:
 
 def _file_name(part: Message) -> str:
     """Name of an attachment; "" if it has none."""
-    found = part.get_param("filename", None, "content-disposition") or part.get_param("name")
-    if isinstance(found, tuple):  # of RFC 2231
-        charset, _, value = found
+    name = part.get_param("filename", None, "content-disposition") or part.get_param("name")
+    if isinstance(name, tuple):  # of RFC 2231
+        charset, _, value = name
         return words(decoded(value.encode("latin-1", "replace"), label=charset))
-    return _header_text(found or "")
+    return _header_text(name or "")
 
 
 def _leaves(message: Message) -> Iterator[_Leaf]:

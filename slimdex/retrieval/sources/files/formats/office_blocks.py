@@ -189,7 +189,7 @@ def plain(text: str, font: str) -> str:
     """
     if not PRIVATE.search(text) or font.strip().lower() not in FONTS:
         return text
-    return PRIVATE.sub(lambda found: symbol(font, f"{ord(found[0]):X}"), text)
+    return PRIVATE.sub(lambda character: symbol(font, f"{ord(character[0]):X}"), text)
 
 
 class Formula:

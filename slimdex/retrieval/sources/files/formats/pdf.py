@@ -74,15 +74,15 @@ def _read(data: bytes) -> Extract:
 
 def _sections(document: Any) -> dict[int, list[tuple[int, str]]]:
     """Sections by page: page -> (level, title)."""
-    found: dict[int, list[tuple[int, str]]] = {}
+    sections: dict[int, list[tuple[int, str]]] = {}
     for number, bookmark in enumerate(document.get_toc(max_depth=8)):
         if number == MOST_ENTRIES:
             break
         target = bookmark.get_dest()
         index = target.get_index() if target is not None else None
         if index is not None and (title := words(bookmark.get_title())):
-            found.setdefault(index, []).append((bookmark.level + 1, title))
-    return found
+            sections.setdefault(index, []).append((bookmark.level + 1, title))
+    return sections
 
 
 def _text(page: Any) -> str:
@@ -145,10 +145,10 @@ def _add_page(outline: Outline, number: int, text: str, sections: list[tuple[int
     outline.part(anchor, number)
     for level, title in sections:
         sought = map(re.escape, title[:LONGEST_SOUGHT].split())
-        found = re.compile(r"\s+".join(sought), re.I).search(text, done)
-        if found is not None:
-            outline.add(text[done : found.start()], "\n")
-            done = found.start()
+        match = re.compile(r"\s+".join(sought), re.I).search(text, done)
+        if match is not None:
+            outline.add(text[done : match.start()], "\n")
+            done = match.start()
         outline.heading(level, title, anchor, visible=False)
     outline.add(text[done:], "\n\n" if done == 0 else "\n")
 
