@@ -538,11 +538,11 @@ class Collection:
         Raises `InputError` if there are no documents, if the queries have no labels and are too few
         to prove the target or, with `apply`, if nothing reaches it.
         """
-        from .quality.labels import Asked
+        from .quality.labels import UserQueries
         from .quality.targets import Target
         from .quality.tuning import tune
 
-        return tune(self.index, target or Target(), Asked.of(queries, labels), apply=apply)
+        return tune(self.index, target or Target(), UserQueries.of(queries, labels), apply=apply)
 
     def health(self, *, sample: int = 2000) -> dict[str, Any]:
         """Measure how far the documents are from those of the fit; see `health.health`.
@@ -582,10 +582,10 @@ class Collection:
 
         Raises `InputError` if there are too few documents.
         """
-        from .quality.labels import Asked
+        from .quality.labels import UserQueries
         from .quality.migration import migrate
 
-        return migrate(self.index, as_encoder(encoder), Asked.of(queries, labels), sample)
+        return migrate(self.index, as_encoder(encoder), UserQueries.of(queries, labels), sample)
 
     def reencode(
         self,

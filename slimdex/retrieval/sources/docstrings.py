@@ -36,7 +36,8 @@ class PythonSource:
     notes: Sequence[str] = ()
 
     def __init__(self, spec: str) -> None:
-        self.name = self.place = spec
+        self.name = spec
+        self.place = spec
         package = spec.removeprefix(PREFIX)
         library = Path(sysconfig.get_paths()["stdlib"])
         self._files = sorted(_package_files(package) if package else _files_below(library, ""))

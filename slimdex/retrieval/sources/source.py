@@ -152,7 +152,8 @@ class TextSource:
         self.origin = file
         self.notes = file.notes
         self.columns: Mapping[str, str] = {}
-        self._lines_read = self._characters_read = 0
+        self._lines_read = 0
+        self._characters_read = 0
 
     def fingerprint(self) -> str:
         """Digest of path, size and modification time."""
@@ -193,7 +194,8 @@ class TextSource:
 
     @cached_property
     def _size(self) -> tuple[int, int]:
-        count = characters = 0
+        count = 0
+        characters = 0
         with open_text(self.origin.path) as lines:
             for line in lines:
                 count += 1
@@ -281,7 +283,7 @@ class Sources:
             for batch in _batches(source, reading)
         )
         if isinstance(self.vectors, ArrayVectors):
-            return _checked(documents, self.vectors)
+            return _check_each_row(documents, self.vectors)
         return documents
 
     def read_share(self) -> ReadShare | None:
@@ -328,18 +330,20 @@ class Sources:
 
         Raises `IndexError` if there are fewer documents.
         """
-        places = (place for place, _ in self._placed(readings))
+        places = (place for place, _ in self._with_places(readings))
         place = next(islice(places, number, None), None)
         if place is None:
             raise IndexError(number)
-        return _located(*place)
+        return _location(*place)
 
     def place_of(self, id: str, readings: Sequence[Reading] = ()) -> str | None:
         """File and place of a document by its id; None if no source has it."""
-        places = (place for place, document in self._placed(readings) if document.id == id)
-        return next((_located(*place) for place in places), None)
+        places = (place for place, document in self._with_places(readings) if document.id == id)
+        return next((_location(*place) for place in places), None)
 
-    def _placed(self, readings: Sequence[Reading]) -> Iterator[tuple[tuple[Source, int], Document]]:
+    def _with_places(
+        self, readings: Sequence[Reading]
+    ) -> Iterator[tuple[tuple[Source, int], Document]]:
         """Read the documents again, each with its source and its number there from 1."""
         for source, reading in self._read_as(readings):
             documents = chain.from_iterable(_batches(source, reading))
@@ -347,7 +351,7 @@ class Sources:
                 yield (source, number), document
 
 
-def _located(source: Source, number: int) -> str:
+def _location(source: Source, number: int) -> str:
     return f"{source.name} (its document {number:,})"
 
 
@@ -386,7 +390,7 @@ def _each_file_once(opened: Sequence[Source]) -> list[Source]:
     return ordered
 
 
-def _checked(documents: Iterable[Document], vectors: ArrayVectors) -> Iterator[Document]:
+def _check_each_row(documents: Iterable[Document], vectors: ArrayVectors) -> Iterator[Document]:
     """Yield documents, checking where possible that each has its own row of the vectors."""
     for row, document in enumerate(documents):
         vectors.check_id(row, document.id)

@@ -53,6 +53,7 @@ class SourceRequest:
 
     def opened(self) -> Sources:
         """Open the sources and report their notes; raises `InputError` as `Sources.open` does."""
+        # What remembers and compares sources needs none of their readers.
         from .files.input_files import FileFormat
         from .source import Sources
         from .tabular.columns import ColumnNames, checked_types

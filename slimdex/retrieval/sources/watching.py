@@ -47,7 +47,7 @@ def _changes(folders: Sequence[Path], index: Path) -> Iterator[bool]:
         while True:
             sleep(TICK_MS / 1000)
             yield False
-    from watchfiles import watch
+    from watchfiles import watch  # an optional library
 
     def matters(_: object, path: str) -> bool:
         return counts(Path(path), folders, index)

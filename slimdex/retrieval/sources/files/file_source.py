@@ -226,7 +226,8 @@ class FileSource:
         self._unreadable.clear()
         self._noted = FileNotes()
         self.origins.clear()
-        self._known = self._files_read = 0
+        self._known = 0
+        self._files_read = 0
         is_empty = True
         with closing(self._documents(reading)) as documents:
             for batch in in_batches(documents, BATCH):
@@ -292,10 +293,11 @@ class FileSource:
     def _of_file(
         self, file: FileEntry, worker: Worker, reading: Reading, stamp: str
     ) -> Iterator[Document]:
-        with _opened(file.path) as stream:
+        with _open(file.path) as stream:
             # Kind of the file and, if it is compressed, of its content.
             head = stream.peek(HEAD)[:HEAD]
-            kind = inner = kind_of(file.relative, head)
+            kind = kind_of(file.relative, head)
+            inner = kind
             if kind == "packed":
                 head = unpacked_head(stream, HEAD)
                 inner = kind_of(file.relative, head)
@@ -312,7 +314,7 @@ class FileSource:
 
             # One document for any other file.
             data = _contents(file, stream, LARGEST_BOOK if inner in BOOKS else LARGEST_FILE)
-            if reason := self._unwritten(file, inner, head, data):
+            if reason := self._why_generated(file, inner, head, data):
                 self._noted.left_out.append((file.relative, reason))
                 return
             kind, extract = worker.read(file.relative, str(kind), data, self._encoding)
@@ -339,7 +341,7 @@ class FileSource:
         if extract.text and extract.scanned:
             self._noted.scanned.append((path, extract.scanned, extract.facts["pages"]))
 
-    def _unwritten(self, file: FileEntry, kind: str, head: bytes, data: bytes) -> str | None:
+    def _why_generated(self, file: FileEntry, kind: str, head: bytes, data: bytes) -> str | None:
         """Reason to leave out a file that nobody writes by hand; None to read it."""
         if self.is_alone or self._reads_generated or file.is_generated is False:
             return None
@@ -407,7 +409,7 @@ def in_batches(documents: Iterable[Document], most: int) -> Iterator[list[Docume
         yield batch
 
 
-def _opened(path: Path) -> Any:
+def _open(path: Path) -> Any:
     """Open a regular file, if it has not become a link or a pipe since the walk."""
     flags = (getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"))
     descriptor = os.open(path, os.O_RDONLY | sum(flags))
@@ -420,7 +422,7 @@ def _opened(path: Path) -> Any:
 def _is_whole(mailbox: Path) -> bool:
     """Return whether a mailbox can be read to its end; if not, it is read again next time."""
     try:
-        with _opened(mailbox) as box:
+        with _open(mailbox) as box:
             for _ in messages(opened(box)):
                 pass
     except (UnreadableError, OSError):
@@ -480,18 +482,21 @@ class FileNotes:
 
     def lines(self, hint: str = JSON_LISTS_ALL) -> list[str]:
         """Lines for the user; the hint follows names that are not all."""
+        # What is left out, by reason.
         counted = Counter(reason for _, reason in self.left_out if reason not in NAMED)
-        unwritten = [_counted(counted.pop(each), each) for each in REASONS if counted[each]]
+        unwritten = [_count_of(counted.pop(each), each) for each in REASONS if counted[each]]
         reasons = [f"{count:,} {reason}" for reason, count in sorted(counted.items()) if count]
         unsupported = [name for name, reason in self.left_out if reason == UNSUPPORTED]
         textless = [name for name, reason in self.left_out if reason == TEXTLESS]
-        links = _counted(len(self.outside), "link")
-        pages = _counted(sum(n for _, n, _ in self.scanned), "scanned page")
-        scans = f"{pages} of {_counted(len(self.scanned), 'file')}"
-        broken = _counted(sum(n for _, n in self.replaced), "place")
+
+        # Files that are named.
+        links = _count_of(len(self.outside), "link")
+        pages = _count_of(sum(n for _, n, _ in self.scanned), "scanned page")
+        scans = f"{pages} of {_count_of(len(self.scanned), 'file')}"
+        broken = _count_of(sum(n for _, n in self.replaced), "place")
         named = {
-            f"left out: {_counted(len(unsupported), f'{UNSUPPORTED} file')}": unsupported,
-            f"left out: {_counted(len(textless), 'file')} {TEXTLESS}": textless,
+            f"left out: {_count_of(len(unsupported), f'{UNSUPPORTED} file')}": unsupported,
+            f"left out: {_count_of(len(textless), 'file')} {TEXTLESS}": textless,
             f"left out: {links} out of the folder (follow_links=True follows links)": self.outside,
             "not UTF-8, encoding guessed (set it with encoding=latin-1 or another)": self.guessed,
             f"{broken} can't be decoded, each read as U+FFFD": [
@@ -500,22 +505,23 @@ class FileNotes:
             f"left out: {scans}, without text until `ocrmypdf --skip-text` adds it": [
                 f"{name} ({n:,} of {all:,})" for name, n, all in self.scanned
             ],
-            f"{_counted(len(self.unread), 'file')} could not be read": [
+            f"{_count_of(len(self.unread), 'file')} could not be read": [
                 f"{name} ({reason})" for name, reason in self.unread
             ],
         }
+
+        # A line each.
         lines = [f"left out: {', '.join(reasons)}"] if reasons else []
         if unwritten:
             lines.append(f"left out: {', '.join(unwritten)} (generated=True reads them)")
         if self.without_grammar:
-            files = _counted(len(self.without_grammar), "file")
+            files = _count_of(len(self.without_grammar), "file")
             lines.append(
                 f"{files} of code cut by keywords, which misses some functions: "
                 f"`{install_command('code')}` brings the grammars of their languages"
             )
-        return lines + [
-            f"{of}: {_first_names(names, hint)}" for of, names in named.items() if names
-        ]
+        lines += [f"{of}: {_first_names(names, hint)}" for of, names in named.items() if names]
+        return lines
 
     def as_json(self) -> list[dict[str, str]]:
         """All noted files: "path" and "note"."""
@@ -531,7 +537,7 @@ class FileNotes:
         return [{"path": name, "note": note} for name, note in sorted(noted)]
 
 
-def _counted(number: int, noun: str) -> str:
+def _count_of(number: int, noun: str) -> str:
     return f"{number:,} {noun}" + "s" * (number != 1)
 
 

@@ -37,9 +37,11 @@ FENCES = {
     "---": re.compile(r"---[ \t]*\n(.*?)^(?:---|\.\.\.)[ \t]*$\n?", re.S | re.M),
     "+++": re.compile(r"\+\+\+[ \t]*\n(.*?)^\+\+\+[ \t]*$\n?", re.S | re.M),
 }
-LARGEST, DEEPEST = 1 << 16, 100
-"""Limits of front matter in characters, and of brackets within brackets or a key's parts: PyYAML
-and tomllib take time in proportion to the square of these."""
+LARGEST = 1 << 16
+"""Limit of front matter in characters. PyYAML and tomllib take time in proportion to the square
+of this and the next limit."""
+DEEPEST = 100
+"""Limit of brackets within brackets, and of the parts of a key."""
 BRACKET = re.compile(r"[\[\]{}]")
 TYPED = re.compile(r"true|false|null|-?\d[\d.eE+-]*")
 """Plain values that may have a type in JSON."""
@@ -59,8 +61,8 @@ def split(text: str) -> tuple[dict[str, Any], str]:
         return {}, text
     try:
         is_yaml = text[0] == "-"
-        values = _yaml(block[1]) if is_yaml else tomllib.loads(block[1], parse_float=_typed)
-        values = json.loads(json.dumps(values, default=_written, allow_nan=False))
+        values = _yaml(block[1]) if is_yaml else tomllib.loads(block[1], parse_float=_as_typed)
+        values = json.loads(json.dumps(values, default=_as_written, allow_nan=False))
     except (ValueError, TypeError, RecursionError):
         return {}, text
     return (values, text[block.end() :]) if isinstance(values, dict) else ({}, text)
@@ -72,7 +74,8 @@ def _depth(text: str) -> int:
     >>> _depth("a: [[1, 2], {b: c}]"), _depth("a.b.c = 1.5")
     (2, 2)
     """
-    depth = deepest = 0
+    depth = 0
+    deepest = 0
     for sign in BRACKET.findall(text):
         depth = depth + 1 if sign in "[{" else max(depth - 1, 0)
         deepest = max(deepest, depth)
@@ -156,7 +159,7 @@ def _of_yaml(text: str) -> datetime:
 
 
 def _yaml(text: str) -> Any:
-    import yaml
+    import yaml  # few files need it
 
     try:
         # Nested aliases: a few lines can expand to gigabytes.
@@ -169,16 +172,16 @@ def _yaml(text: str) -> Any:
 
 @cache
 def _loader() -> Any:
-    """Class of a YAML loader without the types of YAML 1.1, by which `no` is a boolean."""
-    import yaml
+    """Class of a YAML loader without the types of YAML 1.1, in which `no` is a boolean."""
+    import yaml  # few files need it
 
     loader: Any = type("Loader", (yaml.SafeLoader,), {"yaml_implicit_resolvers": {}})
     loader.add_implicit_resolver("!typed", re.compile(f"(?:{TYPED.pattern})$"), None)
-    loader.add_constructor("!typed", lambda loader, node: _typed(loader.construct_scalar(node)))
+    loader.add_constructor("!typed", lambda loader, node: _as_typed(loader.construct_scalar(node)))
     return loader
 
 
-def _typed(text: str) -> Any:
+def _as_typed(text: str) -> Any:
     """Value of a text in JSON, if JSON writes it in the same way; else the text."""
     try:
         value = json.loads(text) if TYPED.fullmatch(text) else text
@@ -187,5 +190,5 @@ def _typed(text: str) -> Any:
     return value if json.dumps(value) == text else text
 
 
-def _written(value: Any) -> str:
+def _as_written(value: Any) -> str:
     return value.isoformat() if isinstance(value, date | datetime) else str(value)

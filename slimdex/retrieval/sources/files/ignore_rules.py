@@ -200,7 +200,8 @@ def _without_spaces(line: bytes) -> bytes:
     >>> _without_spaces(rb"a\   "), _without_spaces(b"a b  ")
     (b'a\\ ', b'a b')
     """
-    end = at = 0
+    end = 0
+    at = 0
     while at < len(line):
         is_space = line[at : at + 1] == b" "
         at += 2 if line[at : at + 1] == b"\\" else 1

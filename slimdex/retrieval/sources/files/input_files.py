@@ -230,14 +230,14 @@ def _standard_input(file_format: FileFormat) -> InputFile:
     if file_format.format:
         file.ending = ending_of(file.path, file_format)
     else:
-        file.ending = _guessed(_beginning(file.path))
+        file.ending = _guess_ending(_beginning(file.path))
     if file_format.format is None:
         kind = file.ending.removeprefix(".")
         file.notes.append(f"read as {kind}, by its first bytes; format=NAME overrides this")
     return file
 
 
-def _guessed(head: bytes) -> str:
+def _guess_ending(head: bytes) -> str:
     """Guess the kind of a file from its first bytes: Parquet, JSON objects, or lines."""
     if head.startswith(b"PAR1"):
         return ".parquet"

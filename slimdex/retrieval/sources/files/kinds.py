@@ -122,7 +122,7 @@ def _by_content(head: bytes) -> str:
 
 
 def left_out_as(name: str, head: bytes) -> str:
-    r"""Reason for which a file with this name and these first bytes is of no kind.
+    r"""Reason why a file with this name and these first bytes has no kind.
 
     >>> left_out_as("a.md", b""), left_out_as("a.doc", b"\xd0"), left_out_as("a.png", b"\x89")
     ('empty', 'unsupported', 'binary')

@@ -76,8 +76,10 @@ class Outline:
         self._anchor: str | None = None
         self._begins = True
         self._top = ""
-        self._lines, self._line = list[list[tuple[int, int]]](), 1
-        """Lines of each part, and the line in which the text ends if that follows from them."""
+        self._lines = list[list[tuple[int, int]]]()
+        """Lines of each part."""
+        self._line = 1
+        """Line in which the text ends, if that follows from the lines of the parts."""
 
     @property
     def text(self) -> str:

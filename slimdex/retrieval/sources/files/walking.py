@@ -171,7 +171,7 @@ class _Walker:
             return attribute_rules(folder, self._follows)
 
         generated = Rules.around(self._real, load)
-        # Who names a folder of generated files wants to read it.
+        # A folder that is named itself is read, even if all its files are generated.
         is_for_all = generated.decision(ANY_NAME)
         return _Rules(ignored, Rules([], load) if is_for_all else generated)
 

@@ -56,7 +56,7 @@ class Worker:
 
     def ask(self, request: dict[str, Any], data: bytes = b"") -> dict[str, Any]:
         """Return the module's answer; raises `UnreadableError` if it fails or exceeds a limit."""
-        process = self._started()
+        process = self._start()
         head = json.dumps({**request, "bytes": len(data), "seconds": self._seconds}).encode()
         timer = Timer(self._seconds, process.kill)
         timer.daemon = True
@@ -91,7 +91,7 @@ class Worker:
                     pipe.close()
         process.wait()
 
-    def _started(self) -> subprocess.Popen[bytes]:
+    def _start(self) -> subprocess.Popen[bytes]:
         if self._process is None:
             self._process = subprocess.Popen(
                 [sys.executable, "-c", PROGRAM.format(__name__), self._module, *sys.path],

@@ -84,6 +84,8 @@ def _agree_with(index_type: str, table: TableSource, name: str) -> list[str]:
     if table.is_empty(name):
         table.keep_as(name, index_type)
         return []
+
+    # Numbers written as another type of number.
     are_numbers = [NUMBERS.fullmatch(type_) is not None for type_ in (index_type, inferred)]
     for number in (index_type, inferred) if all(are_numbers) else ():
         if table.misfit(name, number, zeros=True) is None:
@@ -94,10 +96,13 @@ def _agree_with(index_type: str, table: TableSource, name: str) -> list[str]:
                 f"{table.name}: column {name!r} holds {index_type}: stored as numbers, not as "
                 "written"
             ]
+
+    # Text that can all be read as the index's type.
     misfit = table.misfit(name, index_type, zeros=are_numbers[0])
     if misfit is None:
         table.keep_as(name, index_type)
         return []
+
     which = f"{table.name}, row {misfit[0]}: {shortened(misfit[1], 40)} in column {name!r}"
     which += f" is not {index_type}"
     raise InputError(

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import chain
 from typing import Any, NamedTuple
 
 from slimdex.errors import InputError
@@ -106,7 +107,8 @@ def checked_types(words: Sequence[str]) -> dict[str, str]:
     {'a': 'INTEGER', 'b': 'DECIMAL(9,2)'}
     """
     types = {}
-    for pair in (pair for word in words for pair in re.split(r",(?![^()]{0,200}\))", word)):
+    pairs = chain.from_iterable(re.split(r",(?![^()]{0,200}\))", word) for word in words)
+    for pair in pairs:
         name, equals, type_ = pair.strip().rpartition("=")
         if not equals or not name or not re.fullmatch(r"[\w\s(),\[\]]+", type_):
             raise InputError(f"types={pair!r}; expected COLUMN=TYPE, as in year=BIGINT")
@@ -127,7 +129,7 @@ def storable(type_: str) -> str:
     >>> storable("TIMESTAMPTZ[]"), storable("MAP(VARCHAR, INTEGER)"), storable("DECIMAL(9, 2)")
     ('TIMESTAMP[]', 'JSON', 'DECIMAL(9,2)')
     """
-    return _stored(type_).type
+    return _storage_of(type_).type
 
 
 def stored_value(value: str, type_: str) -> str:
@@ -136,7 +138,7 @@ def stored_value(value: str, type_: str) -> str:
     >>> stored_value("seen", "TIMESTAMPTZ[]")
     "list_transform(seen, lambda x0: timezone('UTC', x0))"
     """
-    return _stored(type_).of(value, 0)
+    return _storage_of(type_).of(value, 0)
 
 
 def has_zone(type_: str) -> bool:
@@ -167,7 +169,7 @@ class _Stored(NamedTuple):
 
 
 @lru_cache(4096)
-def _stored(type_: str) -> _Stored:
+def _storage_of(type_: str) -> _Stored:
     with connected() as scratch:
         stored = _of(scratch.sqltype(type_))
         return stored._replace(type=str(scratch.sqltype(stored.type)))

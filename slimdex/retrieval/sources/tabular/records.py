@@ -72,13 +72,13 @@ def as_documents(records: Any) -> Records:
     # What DuckDB reads.
     if type(records).__module__.partition(".")[0] == "duckdb" and hasattr(records, "project"):
         read, columns, zoned = _selection(records)
-        with _refused(records):
+        with _reading(records):
             rows = records.project(read).fetchall()
         return Records(_documents([rows], columns), [columns], zoned)
     if hasattr(records, "__arrow_c_stream__"):
         import_module("duckdb")  # the package adds relations to the connections of its extension
         connection = connected()
-        with _refused(records):
+        with _reading(records):
             read, columns, zoned = _selection(connection.from_arrow(records))
             connection.register("given", records)
             cursor = connection.execute(f"SELECT {read} FROM given")
@@ -93,7 +93,7 @@ def as_documents(records: Any) -> Records:
 
 
 @contextmanager
-def _refused(records: Any) -> Iterator[None]:
+def _reading(records: Any) -> Iterator[None]:
     """Raise `InputError` if DuckDB can't read an object."""
     try:
         yield
@@ -109,7 +109,7 @@ def _refused(records: Any) -> Iterator[None]:
 def _parts(cursor: duckdb.DuckDBPyConnection, records: Any) -> Iterator[Sequence[Any]]:
     """Rows of a query, some at a time."""
     while True:
-        with _refused(records):
+        with _reading(records):
             rows = cursor.fetchmany(BATCH)
         if not rows:
             return
@@ -136,7 +136,8 @@ def _document(item: Any, zoned: set[str]) -> Document:
 def _is_zoned(value: Any) -> bool:
     if isinstance(value, datetime | time):
         return value.tzinfo is not None
-    waiting, seen = [value], set[int]()  # a list may contain itself
+    waiting = [value]
+    seen = set[int]()  # a list may contain itself
     while waiting:
         item = waiting.pop()
         if isinstance(item, datetime | time):

@@ -212,7 +212,7 @@ def header(path: Path) -> list[str]:
         with open_text(path) as lines:
             for _ in range(skipped):
                 lines.readline(LARGEST_OBJECT)
-            return next(csv.reader(_bounded(lines), delimiter=delimiter), [])
+            return next(csv.reader(_bounded_lines(lines), delimiter=delimiter), [])
     except (csv.Error, *UNREADABLE):
         return []
 
@@ -297,15 +297,15 @@ def _broken_record(path: Path) -> str | None:
     try:
         skipped, delimiter = layout(path)
         with open_text(path, newline="") as lines:
-            records = csv.reader(_bounded(lines), delimiter=delimiter, strict=True)
+            records = csv.reader(_bounded_lines(lines), delimiter=delimiter, strict=True)
             for _ in range(skipped):
                 next(records)
-            return _uneven(records)
+            return _uneven_record(records)
     finally:
         csv.field_size_limit(largest)
 
 
-def _bounded(lines: IO[str]) -> Iterator[str]:
+def _bounded_lines(lines: IO[str]) -> Iterator[str]:
     """Yield lines; raises `csv.Error` for one that is too long, before it is read whole."""
     for line in iter(partial(lines.readline, LARGEST_OBJECT + 1), ""):
         if len(line) > LARGEST_OBJECT:
@@ -313,7 +313,7 @@ def _bounded(lines: IO[str]) -> Iterator[str]:
         yield line
 
 
-def _uneven(records: Any) -> str | None:
+def _uneven_record(records: Any) -> str | None:
     width = None
     while True:
         line = records.line_num + 1

@@ -88,7 +88,8 @@ class TableSource:
         self.is_typed = self._reader in TYPED
         self.is_json = self._reader is read_json
         self._connection = connected()
-        self._rows_read = self._characters_read = 0
+        self._rows_read = 0
+        self._characters_read = 0
         self._inferred = self._describe()
         self._types = self._inferred
 
@@ -147,15 +148,15 @@ class TableSource:
 
     def fingerprint(self) -> str:
         """Digest of path, size, modification time and chosen columns."""
-        return self._file.fingerprint(*self._chosen)
+        return self._file.fingerprint(*self._choices)
 
     @property
     def stamp(self) -> str:
         """Stamp of the same facts as the fingerprint."""
-        return self._file.stamp(*self._chosen)
+        return self._file.stamp(*self._choices)
 
     @property
-    def _chosen(self) -> list[Any]:
+    def _choices(self) -> list[Any]:
         """User's choices about columns."""
         chosen: list[Any] = [self._text, self._id, self._title]
         return [*chosen, *([self._requested] if self._requested else [])]
@@ -287,11 +288,11 @@ class TableSource:
 
     def _describe(self) -> dict[str, str]:
         check_keys(self._connection, self._file)
-        types = self._described()
+        types = self._describe_file()
         if list(types) == ["json"] and types["json"] != "VARCHAR":  # so it names other values
             if not self._has_rows({}):
                 return {}
-            raise self._refused("expected JSON objects with fields, found none")
+            raise self._refusal("expected JSON objects with fields, found none")
         if self.is_json:
             return narrowed(self._connection, self._file, types)
         return self._with_names_or_values(types) if self._reader is read_csv else types
@@ -313,7 +314,7 @@ class TableSource:
         empty = {column for column, count in zip(unnamed, counts, strict=True) if not count}
         return {column: type_ for column, type_ in types.items() if column not in empty}
 
-    def _described(self) -> dict[str, str]:
+    def _describe_file(self) -> dict[str, str]:
         """Types of the columns, if necessary in a copy with uniform line endings."""
         try:
             if self.is_json:
@@ -321,12 +322,12 @@ class TableSource:
             return describe(self._connection, self._reader(self._file, {}, []))
         except duckdb.Error as error:
             if self._reader is not read_csv or not has_mixed_line_endings(self._file.path):
-                raise self._explained(error) from error
+                raise self._explain(error) from error
         self._file.unify_line_endings()
         try:
             return describe(self._connection, self._reader(self._file, {}, []))
         except duckdb.Error as error:
-            raise self._explained(error) from error
+            raise self._explain(error) from error
 
     def _requested_types(self, types: Mapping[str, str]) -> dict[str, str]:
         for column in (self._text, self._id, self._title):
@@ -430,19 +431,19 @@ class TableSource:
         try:
             return self._connection.execute(sql)
         except duckdb.Error as error:
-            raise self._explained(error) from error
+            raise self._explain(error) from error
 
     def _fetch(self, cursor: duckdb.DuckDBPyConnection) -> list[Any]:
         try:
             return cursor.fetchmany(BATCH)
         except duckdb.Error as error:
-            raise self._explained(error) from error
+            raise self._explain(error) from error
 
-    def _explained(self, error: duckdb.Error) -> InputError:
+    def _explain(self, error: duckdb.Error) -> InputError:
         reason = " ".join(str(error).split("\n\n")[0].splitlines()[:2])
-        return self._refused(PLACE.sub("", reason))
+        return self._refusal(PLACE.sub("", reason))
 
-    def _refused(self, reason: str) -> InputError:
+    def _refusal(self, reason: str) -> InputError:
         """The error for a file, with the line if it is found; the reason if not."""
         try:
             broken = None if self.is_typed else first_error(self._file)

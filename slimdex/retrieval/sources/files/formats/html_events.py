@@ -90,7 +90,7 @@ def _events(text: str, *, is_fragment: bool) -> list[Event]:
 
     try:
         parser = LexborHTMLParser(
-            _prepared(text),
+            _prepare(text),
             is_fragment=is_fragment,
             fragment_tag="template",
             options=LexborDocumentOptions.WO_EVENTS,
@@ -148,7 +148,7 @@ def _local(attribute: str) -> str:
     return f"epub:{name}" if namespace.endswith("/ops") else name
 
 
-def _prepared(text: str) -> str:
+def _prepare(text: str) -> str:
     """Prepare a page for the parser: without frames, with bounded depth, and with end tags."""
     text = REMOVED.sub("", text.encode("utf-8", "replace").decode())
     # The parser would begin the body with the content of a `noscript` in the head.
@@ -195,7 +195,8 @@ class _Tags:
         self._above = list[str]()
         self._counts = defaultdict[str, int](int)
         self._unread = list[_Unread]()
-        self._formatting = self._next = 0
+        self._formatting = 0
+        self._next = 0
         self._paragraph = -1  # depth of the last open one
         self._last_script = text.lower().rfind("</script")
 
@@ -321,6 +322,7 @@ def _events_of(first: LexborNode | None) -> list[Event]:
     plain = dict[str, Start]()  # elements without attributes are most
     node = first
     while node is not None:
+        # The node's event.
         inner: LexborNode | None = None
         if node.is_text_node:
             events.append(node.text_content or "")
@@ -333,6 +335,8 @@ def _events_of(first: LexborNode | None) -> list[Event]:
             inner = node.first_child
             if inner is None:
                 events.append(None)
+
+        # The next node: inside this one, or after it or one around it.
         if inner is not None:
             above.append(node)
         else:

@@ -23,7 +23,8 @@ NAMES = frozenset([
     "noprint", "footer", "respond", "comment-respond", "sharedaddy",
 ])  # fmt: skip
 """Classes and ids of elements of the frame."""
-LINK_WEIGHT, TEXT_WEIGHT = 1, 8
+LINK_WEIGHT = 1
+TEXT_WEIGHT = 8
 """Weights of a character: a frame consists of links and buttons, and a text has few."""
 NOTICE = re.compile(r"java ?script", re.I)
 LONGEST_NOTICE = 400
@@ -123,7 +124,8 @@ class _Scales:
         """Weigh all text that browsers show."""
         above = list[Start]()
         begun = list[tuple[int, str, int]]()
-        links = unseen = 0
+        links = 0
+        unseen = 0
         for number, event in enumerate(events):
             if isinstance(event, str):
                 if not (unseen or event.isspace()):

@@ -98,7 +98,7 @@ def feed(outline: Outline, events: Sequence[Event], shown: Shown = ALL) -> _Page
 
 
 def _label(data: bytes) -> str | None:
-    """Charset label of a page, which is of ASCII up to the label."""
+    """Charset label of a page, which is ASCII up to the label."""
     declaration = CHARSET.search(data[:4096])
     label = declaration[1].decode() if declaration else declared_label(data)
     codec = codec_of(label) if label else None
@@ -130,14 +130,19 @@ class _Page:
         self.facts: dict[str, str] = {}
         self._left_out, self._alone = shown
         self._open = list[_Open]()
-        self._unseen = self._wanted = self._pre = self._lists = self._cells = 0
+        self._unseen = 0
+        self._wanted = 0
+        self._pre = 0
+        self._lists = 0
+        self._cells = 0
         self._line = Line()
         self._separator = "\n\n"
         self._marks: list[str] = []
         self._permalink = ""
         self._marked = 0
         self._numbers: list[int | None] = []
-        self._is_title = self._is_first_row = False
+        self._is_title = False
+        self._is_first_row = False
 
     def start(self, number: int, tag: str, attributes: Attributes) -> None:
         """Begin the element of an event's number."""
@@ -209,6 +214,7 @@ class _Page:
             self._line.start(script)
 
     def _start_block(self, tag: str) -> None:
+        # Begin a line, except in a cell or after a bullet.
         in_cell = self._cells > 0 and tag in ("p", "div")
         # A bullet is the first piece of its line; a cell's line may have thousands.
         pieces = self._line.pieces
@@ -222,6 +228,8 @@ class _Page:
         if tag in LINES:
             self._separator = "\n\n" if tag == "tr" and self._is_first_row else "\n"
             self._is_first_row = False
+
+        # What the element means for those inside it.
         if tag == "pre":
             self._pre += 1
         elif tag == "table":
@@ -277,7 +285,7 @@ class _Page:
     def _end_heading(self, level: int, id: str) -> None:
         """Begin a part; its anchor is the heading's, one inside it, or one just before."""
         before = self._marks[0] if self._marks else ""
-        text = _lined(self._line.take())
+        text = _strip_lines(self._line.take())
         separator = self._separator
         self._clear()
         self.outline.heading(level, text, id or self._permalink or before, separator)
@@ -285,7 +293,7 @@ class _Page:
     def _flush(self) -> None:
         text = self._line.take()
         if not self._pre:
-            text = _lined(text)
+            text = _strip_lines(text)
         if text.strip() and text.strip() not in self._bullet():
             self.outline.add(text, self._separator)
             self._clear()
@@ -303,7 +311,7 @@ def _is_superscript(attributes: Attributes) -> bool:
     return kind is not None and not NOTE_REFERENCES.isdisjoint(kind.split())
 
 
-def _lined(text: str) -> str:
+def _strip_lines(text: str) -> str:
     """Strip spaces around lines and around tabs between cells."""
     text = BLANKS.sub(" ", text)
     if "\n" in text:

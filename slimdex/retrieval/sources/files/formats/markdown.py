@@ -112,7 +112,7 @@ def feed(
     `taken` are earlier anchors, to number duplicates; `line` is the line of the file in which the
     text begins, if these are to be kept.
     """
-    from markdown_it import MarkdownIt
+    from markdown_it import MarkdownIt  # an optional library
 
     parser = MarkdownIt("commonmark").enable(["table", "strikethrough"])
     parser.use(attribute_lists).use(with_spans).use(footnotes)
@@ -135,7 +135,8 @@ class _Reader:
         self._first_line = line
         self._numbers: list[int | None] = []
         self._bullet = ""
-        self._heading = self._rows = 0
+        self._heading = 0
+        self._rows = 0
         self._anchor = ""
         self._cells: list[str] | None = None
         self._row: Lines = ()
@@ -168,7 +169,8 @@ class _Reader:
             elif kind == "table_open":
                 self._rows = 0
             elif kind == "tr_open":
-                self._cells, self._row = [], self._lines([(0, 0)], token)
+                self._cells = []
+                self._row = self._lines([(0, 0)], token)
             elif kind == "tr_close":
                 cells = self._cells or []
                 self._cells = None
@@ -265,7 +267,7 @@ class _Inline:
         self._line.append(piece)
 
     def _begin_line(self, breaks: int) -> None:
-        """Note that the next character follows so many line breaks of the block."""
+        """Note how many line breaks of the block come before the next character."""
         self._breaks = breaks
         self.lines.append((self._line.length, self._line_numbers[breaks]))
 
@@ -306,7 +308,7 @@ def _without_tags(text: str) -> str:
 
 
 def attribute_lists(parser: MarkdownIt) -> None:
-    """Add rules to a parser, by which lists are no text, and the ids of headings are attributes.
+    """Add rules to a parser: attribute lists are no text, and give headings their ids.
 
     >>> from markdown_it import MarkdownIt
     >>> MarkdownIt().use(attribute_lists).render("# The set {1, 2} { #set .wide }")
@@ -323,7 +325,7 @@ def footnotes(parser: MarkdownIt) -> None:
     >>> MarkdownIt().use(footnotes).render("[^1]: Ibid.")
     '<p>[^1]: Ibid.</p>\\n'
     """
-    from markdown_it.rules_block import reference
+    from markdown_it.rules_block import reference  # an optional library
 
     def rule(state: StateBlock, first: int, last: int, silent: bool) -> bool:
         start = state.bMarks[first] + state.tShift[first]
@@ -363,13 +365,13 @@ def _of_blocks(state: StateCore) -> None:
     label = ""
     for before, token in pairwise(state.tokens):
         if before.type == "heading_open":
-            token.content, id = _shortened(token.content)
+            token.content, id = _without_lists(token.content)
             heading = before
             if id or label:
                 heading.attrSet("id", id or label)
             label = ""
         elif token.type == "inline" and before.type in ("td_open", "th_open"):
-            token.content, _ = _shortened(token.content)
+            token.content, _ = _without_lists(token.content)
         elif token.type == "inline":
             above = heading if heading and _is_below(token, heading) else None
             token.content, id, line_numbers = _without_lines(token.content)
@@ -383,16 +385,16 @@ def _of_blocks(state: StateCore) -> None:
 
 
 def _is_below(token: Token, heading: Token) -> bool:
-    """Return whether a list is of the heading directly above it, as in kramdown."""
+    """Return whether a list belongs to the heading directly above it, as in kramdown."""
     ends = heading.map or [0, -1]
     begins = token.map or [-2, 0]
     return token.content.startswith("{:") and bool(ends[1] == begins[0])
 
 
-def _shortened(text: str) -> tuple[str, str]:
+def _without_lists(text: str) -> tuple[str, str]:
     """Remove lists from the end of a text; return it with the last id.
 
-    >>> _shortened("Tea ## { #tea .hot }"), _shortened("A code, `{ #x }`")
+    >>> _without_lists("Tea ## { #tea .hot }"), _without_lists("A code, `{ #x }`")
     (('Tea', 'tea'), ('A code, `{ #x }`', ''))
     """
     id = ""

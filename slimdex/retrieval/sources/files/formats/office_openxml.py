@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterable, Mapping
+from itertools import chain
 from typing import NamedTuple
 
 from ..decoding import decoded
@@ -238,7 +239,8 @@ class _DrawingText(Blocks):
         if name == "t":
             self._says = True
         elif name in ("r", "fld"):
-            self._font = self._script = ""
+            self._font = ""
+            self._script = ""
         elif name == "vertAlign" and not self._unseen:
             self._script = RAISED.get(attribute(attributes, "val"), "")
         elif name == "rPr":
@@ -322,7 +324,9 @@ class _WordText(_DrawingText):
         super().__init__(outline, embedded)
         self._levels = levels
         self._paragraphs = list[tuple[int, str]]()
-        self._entries, self._chosen = list[str](), 0  # of a drop-down list
+        # Of a drop-down list.
+        self._entries = list[str]()
+        self._chosen = 0
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
         super().start(tag, attributes)
@@ -371,7 +375,8 @@ def read_pptx(data: bytes) -> Extract:
     if not listed or listed[-1].name != "presentation":
         raise UnreadableError("not a PPTX file")
     parts = {each.id: each.part for each in _relations(archive, main)}
-    ids = [id for e in listed if e.name == "sldId" for id in _references(e.attributes)]
+    references = [_references(each.attributes) for each in listed if each.name == "sldId"]
+    ids = chain.from_iterable(references)
     slides = [parts[id] for id in ids if id in parts]
     outline = Outline(LARGEST_PACKED_TEXT)
     for number, name in enumerate(slides, start=1):

@@ -40,7 +40,7 @@ def read(data: bytes) -> Extract:
 
 
 def _read(data: bytes) -> Extract:
-    import pypdfium2
+    import pypdfium2  # an optional library
 
     try:
         document = pypdfium2.PdfDocument(data)
@@ -57,7 +57,7 @@ def _read(data: bytes) -> Extract:
         page = document[index]
         text = _text(page)
         scanned += not text.strip() and _has_picture(page)
-        text = "\n".join(filter(None, [text.rstrip(), *_added(document, page)]))
+        text = "\n".join(filter(None, [text.rstrip(), *_remarks(document, page)]))
         _add_page(outline, index + 1, text, sections.get(index, []))
         page.close()
     about = document.get_metadata_dict()
@@ -94,9 +94,9 @@ def _text(page: Any) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-def _added(document: Any, page: Any) -> Iterator[str]:
+def _remarks(document: Any, page: Any) -> Iterator[str]:
     """Values of a page's form fields, and remarks on it."""
-    from pypdfium2 import raw
+    from pypdfium2 import raw  # an optional library
 
     form = document.formenv
     others = (raw.FPDF_ANNOT_LINK, raw.FPDF_ANNOT_POPUP)
@@ -121,7 +121,7 @@ def _added(document: Any, page: Any) -> Iterator[str]:
 
 def _wide_text(read: Callable[[Any, int], int]) -> str:
     """Text of a function of PDFium that fills a buffer with UTF-16, and returns its size."""
-    from pypdfium2 import raw
+    from pypdfium2 import raw  # an optional library
 
     size = read(None, 0)
     buffer = ctypes.create_string_buffer(size)
@@ -131,7 +131,7 @@ def _wide_text(read: Callable[[Any, int], int]) -> str:
 
 def _has_picture(page: Any) -> bool:
     """Return whether a page shows a picture; a page without one may be blank on purpose."""
-    from pypdfium2.raw import FPDF_PAGEOBJ_IMAGE
+    from pypdfium2.raw import FPDF_PAGEOBJ_IMAGE  # an optional library
 
     # Programs put a scan on the page or into a form; deeper nesting may be endless.
     pictures = page.get_objects(filter=[FPDF_PAGEOBJ_IMAGE], max_depth=3)
@@ -165,7 +165,7 @@ def pdf_memory() -> Iterator[None]:
     except OSError:  # not Linux
         yield
         return
-    import resource
+    import resource  # Windows lacks it
 
     if resource.getrlimit(resource.RLIMIT_AS)[0] != MEMORY:
         yield

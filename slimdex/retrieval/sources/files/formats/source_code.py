@@ -274,12 +274,12 @@ def _grammar(ending: str) -> tuple[Language, Query] | None:
     except ModuleNotFoundError:
         return None
     language = Language(getattr(grammar, LOADERS.get(ending, "language"))())
-    return language, Query(language, "\n".join(f"{query} @it" for query in _known(language)))
+    return language, Query(language, "\n".join(f"{query} @it" for query in _queries_for(language)))
 
 
-def _known(language: Language) -> Iterator[str]:
+def _queries_for(language: Language) -> Iterator[str]:
     """Queries for nodes that a grammar has."""
-    from tree_sitter import Query, QueryError
+    from tree_sitter import Query, QueryError  # an optional library
 
     for query in QUERIES:
         if all(

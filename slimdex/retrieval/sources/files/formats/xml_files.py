@@ -54,7 +54,7 @@ def read(data: bytes) -> Extract:
 
 def root(data: bytes) -> str:
     """Tag of the first element; "" for an empty file."""
-    from lxml import etree
+    from lxml import etree  # an optional library
 
     if not data.strip():
         return ""
@@ -191,7 +191,7 @@ class _Xml(NamedTuple):
 
     def parse(self, target: Any) -> None:
         """Parse it to events of a target, without expanding entities."""
-        from lxml import etree
+        from lxml import etree  # an optional library
 
         if not self.data.strip():
             return
