@@ -240,13 +240,13 @@ def test_own_rows_do_not_add_candidates(words: Index, tmp_path: Path) -> None:
     """Recall is that of single searches for ten, which leave out the documents asked for."""
     snapshot = words.snapshot.opened()
     data, pool = questions_of(Subject(words, "words", BUILD), snapshot, 40)
-    assert pool.own.shape[1] > 0
+    assert pool.held_out.shape[1] > 0
     study = Study(snapshot, data, pool, tmp_path)
     settings = Settings(4, kind="pq", beta=0.0, gamma=0.0)
     (point,) = study.points(settings, [10])
     index = study.trials.built(replace(settings, candidates=10))
     truth = study.trials.exact(pool, Rescorer.fit(study.trials.moments, 0.0, 0.0))
-    agreed, _ = study.trials.found(index, pool, truth)
+    agreed, _ = study.trials.measure(index, pool, truth)
     assert (point["candidates"], point["recall@10"]) == (10, pytest.approx(agreed.mean()))
 
 
