@@ -67,14 +67,14 @@ MUTATIONS = [
         "retrieval/quality",
     ),
     Mutation("owners[owner] < 0 and owners[other] < 0", "owners[other] < 0", "retrieval/quality"),
-    Mutation("hidden.float() * weights", "hidden.float()", "retrieval/encoders"),
+    Mutation("states.float() * weights", "states.float()", "retrieval/encoders"),
     Mutation("if vectors.shape[1] != self.dim:", "if False:", "retrieval/encoders/over_http"),
     Mutation("data = runs.pop()[1] + data", "data = runs.pop()[1]", "retrieval/sources"),
     Mutation("return match.lastindex is None", "return True", "retrieval/sources"),
     Mutation("if casts > TEXT_CASTS:", "if casts > 99:", "retrieval/store"),
     Mutation(
-        "line = 1 + document.text.count(",
-        "line = document.text.count(",
+        "return line + text.count(",
+        "return line + 1 + text.count(",
         "retrieval/search retrieval/collection",
     ),
     Mutation(
