@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from .quality.migration import Migration
     from .quality.near_duplicates import DuplicateGroup
     from .quality.targets import Target, Tuning
-    from .sources.given_vectors import GivenVectors
+    from .sources.given_vectors import DocumentVectors
 
 LOG = logging.getLogger("slimdex")
 
@@ -386,7 +386,7 @@ class Collection:
         self,
         documents: Any,
         *,
-        vectors: GivenVectors | ArrayLike | None = None,
+        vectors: DocumentVectors | ArrayLike | None = None,
         refit: str = "auto",
     ) -> Added:
         """Add documents, or one; each replaces the document of the same id.
@@ -461,12 +461,12 @@ class Collection:
         """
         from .ingest.adding import counts
         from .quality.refitting import sync_then_refit
-        from .sources.asked_sources import last_sources, named_sources
+        from .sources.source_request import as_source_request, last_sources
 
         if sources is None:
             asked = last_sources(self.path, self.index.state.origins)
         else:
-            asked = named_sources(
+            asked = as_source_request(
                 sources,
                 text,
                 id,
@@ -538,11 +538,11 @@ class Collection:
         Raises `InputError` if there are no documents, if the queries have no labels and are too few
         to prove the target or, with `apply`, if nothing reaches it.
         """
-        from .quality.labels import Asked
+        from .quality.labels import UserQueries
         from .quality.targets import Target
         from .quality.tuning import tune
 
-        return tune(self.index, target or Target(), Asked.of(queries, labels), apply=apply)
+        return tune(self.index, target or Target(), UserQueries.of(queries, labels), apply=apply)
 
     def health(self, *, sample: int = 2000) -> dict[str, Any]:
         """Measure how far the documents are from those of the fit; see `health.health`.
@@ -582,10 +582,10 @@ class Collection:
 
         Raises `InputError` if there are too few documents.
         """
-        from .quality.labels import Asked
+        from .quality.labels import UserQueries
         from .quality.migration import migrate
 
-        return migrate(self.index, as_encoder(encoder), Asked.of(queries, labels), sample)
+        return migrate(self.index, as_encoder(encoder), UserQueries.of(queries, labels), sample)
 
     def reencode(
         self,
@@ -632,7 +632,7 @@ class Collection:
         """
         from .store.verification import copy_index
 
-        return copy_index(self.path, Path(path).absolute()).state.version
+        return copy_index(self.index.snapshot.path, Path(path).absolute()).state.version
 
     def move_model(self, model: str) -> None:
         """Record another folder, or hub id, of the encoder's model.

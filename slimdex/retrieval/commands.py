@@ -39,7 +39,7 @@ from .store.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from .ingest.added import Added
-    from .sources.asked_sources import AskedSources
+    from .sources.source_request import SourceRequest
 
 LISTED_AT_ONCE = 10
 LISTED_CHARACTERS = 4 << 20
@@ -51,7 +51,7 @@ ID_DIGITS = 16
 Command = Callable[[Index], dict[str, Any]]
 
 
-def add(index: Index, sources: AskedSources, refit: str) -> dict[str, Any]:
+def add(index: Index, sources: SourceRequest, refit: str) -> dict[str, Any]:
     """Add the documents of sources; returns `Collection.info` after that, with "added"."""
     from slimdex.retrieval import building
 
@@ -112,7 +112,7 @@ def _put_document(
 
 def sync(
     index: Index,
-    sources: AskedSources | None = None,
+    sources: SourceRequest | None = None,
     refit: str = "auto",
     *,
     compacts: bool = False,
@@ -126,7 +126,7 @@ def sync(
     from .ingest.adding import counts
     from .ingest.adding import sync as sync_index
     from .quality.refitting import add_then_refit
-    from .sources.asked_sources import last_sources
+    from .sources.source_request import last_sources
 
     opened = (sources or last_sources(index.path, index.state.origins)).opened()
     added = add_then_refit(index, refit, lambda: sync_index(index, opened))

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from slimdex.indexes.settings import Settings
 
-    from .sources.given_vectors import GivenVectors
+    from .sources.given_vectors import DocumentVectors
 
 SENT_BYTES = 4 << 20
 """Bytes of documents that are sent, and committed, together."""
@@ -225,7 +225,7 @@ class RemoteCollection(Searchable):
         self,
         documents: Any,
         *,
-        vectors: GivenVectors | ArrayLike | None = None,
+        vectors: DocumentVectors | ArrayLike | None = None,
         refit: str = "auto",
     ) -> Added:
         """Add documents, or one; each replaces the document of the same id: see `Collection.add`.

@@ -116,7 +116,7 @@ def _judged(task: Task) -> list[Judged]:
 
 
 def _without_own(query: Judged, order: Rows) -> list[int]:
-    return [row for row in order.tolist() if row != query.own]
+    return [row for row in order.tolist() if row != query.self_row]
 
 
 def _row(task: Row, what: str, way: str, values: PerQuery, base: PerQuery) -> Row:

@@ -50,8 +50,8 @@ from slimdex.retrieval.quality.evaluation import (
 )
 from slimdex.retrieval.quality.labels import Qrels, read_qrels
 from slimdex.retrieval.quality.metric_choice import CELLS, Cell
-from slimdex.retrieval.quality.query_pools import ASKED, document_pool, encoded
-from slimdex.retrieval.quality.recall_trials import NEAREST, Pool, Trials, answers, without_own
+from slimdex.retrieval.quality.query_pools import FROM_USER, document_pool, encoded
+from slimdex.retrieval.quality.recall_trials import NEAREST, Pool, Trials, answers, without_held_out
 from slimdex.retrieval.quality.settings_search import Grid, SettingsGrid
 from slimdex.retrieval.search.answer import IndexRows, nearest
 from slimdex.retrieval.search.request import SearchRequest
@@ -181,7 +181,7 @@ def questions_of(subject: Subject, snapshot: Snapshot, sample: int) -> tuple[Dat
         judged, ids = labelled(index, queries, qrels)
         names = [id for id, _ in judged]
         texts = [text for _, text in judged]
-        pool = Pool.asked(ASKED, encoded(index.encoder, texts))
+        pool = Pool.of_queries(FROM_USER, encoded(index.encoder, texts))
         about = f"{len(judged):,} {subject.asked}"
     else:
         rng = np.random.default_rng(0)
@@ -189,7 +189,7 @@ def questions_of(subject: Subject, snapshot: Snapshot, sample: int) -> tuple[Dat
         ids = index.store.ids_by_row(snapshot.state.rows)
         names = [str(i) for i in range(len(pool))]
         texts = []
-        made_of = (row[row >= 0] for row in snapshot.document_rows.documents(pool.own))
+        made_of = (row[row >= 0] for row in snapshot.document_rows.documents(pool.held_out))
         each = zip(names, made_of, strict=True)
         qrels = {name: {ids[row]: 1 for row in own} for name, own in each}
         about = f"{len(pool):,} queries: {pool.name}; {MADE_OF}"
@@ -254,11 +254,11 @@ class Study:
         rows.append(self.trials.vectors.take(live))
         graph = Hnswlib()
         seconds = graph.build(rows, self._folder)["index_s"]
-        depth = min(NEAREST + pool.own.shape[1], len(live))
+        depth = min(NEAREST + pool.held_out.shape[1], len(live))
         for effort in EFFORTS:
             graph.set_effort(effort)
             found = live[graph.search(pool.vectors, depth)[1]]
-            found = without_own(found, pool.own)[:, :NEAREST]
+            found = without_held_out(found, pool.held_out)[:, :NEAREST]
             k = min(NEAREST, depth)
             calls = [partial(graph.search, query[None], k) for query in pool.vectors]
             yield {
@@ -301,18 +301,18 @@ class Study:
         """Rows (q, 10) that an index finds for the queries, without their own."""
         pool = self.pool
         hidden = self.trials.hidden
-        depth = NEAREST + pool.own.shape[1]
+        depth = NEAREST + pool.held_out.shape[1]
         if 0 < index.candidates < depth:  # a search for more rows would rescore more candidates
             return answers(index, pool, hidden)[0]
         _, found = index.search(pool.vectors, depth, None, hidden, index.candidates)
-        return without_own(found, pool.own)[:, :NEAREST]
+        return without_held_out(found, pool.held_out)[:, :NEAREST]
 
     def _seconds(self, index: ReducedIndex) -> list[float]:
         """Time single searches on one thread, as many as fit in `TIMED_S`, at least `FEWEST`.
 
         The first `FEWEST` are searched once before, to warm up.
         """
-        asked = Pool.asked(ASKED, self.pool.vectors)
+        asked = Pool.of_queries(FROM_USER, self.pool.vectors)
         with one_thread():
             _, seconds = answers(index, asked.part(slice(FEWEST)), self.trials.hidden)
             count = max(int(TIMED_S / float(np.median(seconds))), FEWEST)

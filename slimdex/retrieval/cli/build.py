@@ -70,7 +70,7 @@ def build(
     from ..commands import with_addition
     from ..encoders.adapters import GivenEncoder
     from ..encoders.models import FAST_MODEL
-    from ..sources.asked_sources import remember_sources
+    from ..sources.source_request import remember_sources
 
     if fast and (encoder != EncoderOptions() or vectors is not None):
         raise InputError("build: --fast beside another encoder or vectors; expected one of them")

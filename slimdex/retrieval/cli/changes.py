@@ -31,7 +31,7 @@ from .options import (
 
 if TYPE_CHECKING:
     from ..index import Index
-    from ..sources.asked_sources import AskedSources
+    from ..sources.source_request import SourceRequest
     from ..store.manifest import Manifest
 
 SHOWN = 100
@@ -163,7 +163,7 @@ def sync(
     """Bring an index up to date with its sources: add what is new, replace what has changed,
     delete what is gone. Documents of other sources stay. Without sources: with those of the last
     sync, or else of the build."""
-    from ..sources.asked_sources import last_sources
+    from ..sources.source_request import last_sources
 
     with cluster.started() as workers:
         opened = open_index(index, opening, writing, workers)
@@ -182,7 +182,7 @@ def sync(
 class _Synced:
     """An index that is kept in sync with its sources."""
 
-    sources: AskedSources
+    sources: SourceRequest
     path: Path
     index: Index
     refit: str
@@ -194,7 +194,7 @@ class _Synced:
         """Sync and report."""
         from slimdex.retrieval import commands
 
-        from ..sources.asked_sources import remember_sources
+        from ..sources.source_request import remember_sources
 
         notes = list[str]()
         began = time()

@@ -65,7 +65,7 @@ def index_of(path: str | Path) -> Path | None:
 
 def _is_built_from(index: Path, folder: Path) -> bool:
     """Return whether a folder is a source of an index's build or last sync."""
-    from ..sources.asked_sources import last_sources
+    from ..sources.source_request import last_sources
     from ..store.manifest import Manifest
 
     with suppress(OSError, SlimdexError):

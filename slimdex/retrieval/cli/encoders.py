@@ -159,11 +159,11 @@ def distill(
 
 
 def _texts(corpus: list[str], text: str | None) -> Iterator[str]:
-    from ..sources.asked_sources import AskedSources
+    from ..sources.source_request import SourceRequest
 
     note_if_typed(corpus)
     with console.progress():
-        opened = AskedSources(corpus, text).opened()
+        opened = SourceRequest(corpus, text).opened()
     return (document.content for document in opened.documents())
 
 
@@ -216,14 +216,14 @@ def _compare(
     qrels: Path | None,
     sample: int | None,
 ) -> Answer:
-    from ..quality.labels import Asked, read_qrels
+    from ..quality.labels import UserQueries, read_qrels
     from ..quality.migration import migrate as compare
     from ..sources.source import read_pairs
 
     labels = read_qrels(qrels) if qrels else None
     asked = read_pairs(str(queries)) if queries else None
     with console.progress():
-        found = compare(opened, encoder.opened(), Asked.of(asked, labels), sample)
+        found = compare(opened, encoder.opened(), UserQueries.of(asked, labels), sample)
     return Answer(found.as_dict(), partial(_show_migration, found))
 
 

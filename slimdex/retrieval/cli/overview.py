@@ -44,7 +44,7 @@ def _show(path: Path) -> None:
     """Print how many documents an index has, how fresh they are, and how to search it."""
     from slimdex.system.atomic_files import MANIFEST
 
-    from ..sources.asked_sources import have_changed, last_sources
+    from ..sources.source_request import have_changed, last_sources
     from ..store.manifest import Manifest
 
     console.line(str(path), style="bold")

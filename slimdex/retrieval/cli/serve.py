@@ -195,9 +195,9 @@ def _serve_agents(
 
     from ..server.freshness import Following, Freshness
     from ..server.mcp_tools import agents_server
-    from ..sources.asked_sources import AskedSources
+    from ..sources.source_request import SourceRequest
 
-    sources = {name: AskedSources(specs) for name, specs in followed.items()}
+    sources = {name: SourceRequest(specs) for name, specs in followed.items()}
 
     def kept_fresh(name: str) -> Freshness:
         catch_up = partial(Following(sources[name]).catch_up, opened[name])

@@ -228,7 +228,7 @@ def tune(
     writing: WriteOptions,
 ) -> Answer:
     """Find the settings of least memory that agree with exact search, and prove that they do."""
-    from ..quality.labels import Asked, read_qrels
+    from ..quality.labels import UserQueries, read_qrels
     from ..quality.tuning import tune as tune_index
     from ..sources.source import read_pairs
 
@@ -239,7 +239,7 @@ def tune(
     asked = read_pairs(str(queries)) if queries else None
     opened = open_index(index, opening, writing)
     with console.progress():
-        tuning = tune_index(opened, wanted, Asked.of(asked, labels), apply=apply)
+        tuning = tune_index(opened, wanted, UserQueries.of(asked, labels), apply=apply)
 
     def show() -> None:
         _show_tuning(tuning)

@@ -37,7 +37,7 @@ from ..quality.evaluation import DEPTH, deep, nearest_of, ranked
 from ..quality.query_pools import encoded
 from ..search.answer import nearest_documents
 from ..search.request import SearchRequest
-from ..sources.given_vectors import as_given, check_vectors
+from ..sources.given_vectors import as_vectors, check_vectors
 
 Answers = dict[str, dict[str, float]]
 """Query id -> document id -> score, mteb's format of answers."""
@@ -165,7 +165,7 @@ class SlimdexIndex(_OneCorpus):
 
     def add_documents(self, embeddings: Any, idxs: Sequence[str]) -> None:
         """Add vectors (n, d), an array or a tensor, of the documents with these ids."""
-        given = as_given(_on_cpu(embeddings))
+        given = as_vectors(_on_cpu(embeddings))
         if len(given) != len(idxs):
             raise InputError(f"{len(given)} vectors for {len(idxs)} ids; expected equal numbers")
         if self._collection is not None and given.dim != self._dim:

@@ -30,7 +30,7 @@ from ..search.excerpts import are_by_chance, quoted
 from ..search.options import SearchOptions, options_of
 from ..search.places import file_of
 from ..search.request import SearchRequest
-from ..sources.asked_sources import AskedSources
+from ..sources.source_request import SourceRequest
 from ..store.columns import column_facts
 from .agents_server import AgentsServer, Argument, is_blank, reporting
 from .limits import Limits
@@ -94,7 +94,7 @@ def agents_server(
     read: Do,
     change: Do | None = None,
     *,
-    followed: Mapping[str, AskedSources] | None = None,
+    followed: Mapping[str, SourceRequest] | None = None,
     places: Mapping[str, Path] | None = None,
 ) -> AgentsServer:
     """Create a server with tools over indexes.
@@ -213,7 +213,7 @@ def _add_readers(server: AgentsServer, asked: Asked, places: Mapping[str, Path])
 
 
 def _add_writers(
-    server: AgentsServer, names: Collection[str], change: Do, followed: Mapping[str, AskedSources]
+    server: AgentsServer, names: Collection[str], change: Do, followed: Mapping[str, SourceRequest]
 ) -> None:
     asked = partial(_asked, names, change)
 

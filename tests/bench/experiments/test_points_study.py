@@ -251,12 +251,12 @@ def test_own_rows_do_not_add_candidates(words: Index, tmp_path: Path) -> None:
     snapshot = words.snapshot.opened()
     study = Study(Subject(words, "words", BUILD), snapshot, 40, tmp_path)
     pool = study.pool
-    assert pool.own.shape[1] > 0
+    assert pool.held_out.shape[1] > 0
     settings = Settings(4, kind="pq", beta=0.0, gamma=0.0)
     (point,) = study.measure("settings", [settings], [10])
     index = study.trials.built(replace(settings, candidates=10))
     truth = study.trials.exact(pool, Rescorer.fit(study.trials.moments, 0.0, 0.0))
-    agreed, _ = study.trials.found(index, pool, truth)
+    agreed, _ = study.trials.measure(index, pool, truth)
     assert (point["candidates"], point["recall@10"]) == (10, pytest.approx(agreed.mean()))
 
 

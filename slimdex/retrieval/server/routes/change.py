@@ -20,7 +20,7 @@ from slimdex.system.progress import listening
 from ...commands import Command
 from ...documents import Document, check_columns
 from ...index import Index
-from ...sources.asked_sources import AskedSources
+from ...sources.source_request import SourceRequest
 from ..access import Right
 from ..middleware import needs
 from ..served_index import ServedIndex
@@ -98,7 +98,7 @@ async def sync(index: Served, body: SyncBody, request: Request) -> Response:
     folders = service_of(request).folders
     _check_places(body.sources, folders)
     options = body.model_dump(exclude={"sources", "refit"}, exclude_none=True)
-    sources = AskedSources(body.sources, **options)
+    sources = SourceRequest(body.sources, **options)
     command = partial(commands.sync, sources=sources, refit=body.refit)
     return Json(await index.change(partial(_with_notes, command)))
 
