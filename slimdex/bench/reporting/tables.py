@@ -13,11 +13,10 @@ from typing import Any
 from slimdex.retrieval.encoders.models import DEFAULT_MODEL, FAST_MODEL
 
 from ..datasets import IDENTIFIERS
-from ..engines.registry import finds_in_files
+from ..engines.registry import SLIMDEX, finds_in_files
 from ..experiments.similarity_study import SEVEN
 from ..rows import Row
 from .choices import (
-    SLIMDEX,
     by_size,
     default_row,
     fastest_at,
@@ -197,9 +196,7 @@ def _defaults(rows: Rows) -> list[Row]:
 
 def _stores(rows: Rows) -> list[Row]:
     """Fastest row of each store, of those on one processor with the most of them."""
-    groups = grouped(measured(rows), *BY_TASK, "processor").values()
-    own = max(groups, key=lambda each: len({row["method"] for row in each}), default=[])
-    return fastest_at(own, by="p50_ms_total_one")
+    return fastest_at(most_compared(rows, "processor"), by="p50_ms_total_one")
 
 
 def _stores_note(rows: Rows) -> str:
