@@ -632,7 +632,7 @@ class Collection:
         """
         from .store.verification import copy_index
 
-        return copy_index(self.path, Path(path).absolute()).state.version
+        return copy_index(self.index.snapshot.path, Path(path).absolute()).state.version
 
     def move_model(self, model: str) -> None:
         """Record another folder, or hub id, of the encoder's model.

@@ -156,7 +156,11 @@ class Index:
 
     @property
     def snapshot(self) -> Snapshot:
-        """The newest commit of any process; while the disk fails, the one before."""
+        """The newest commit of any process; while the disk fails, the one before.
+
+        Raises `InputError` if this is closed, or a fork's.
+        """
+        self._engine.ensure_open()
         with suppress(OSError, CorruptError):
             self._follow()
         return self._newest

@@ -91,6 +91,12 @@ def test_values_that_can_not_be_kept_name_their_document(
     assert "\n" not in str(raised.value)
 
 
+@pytest.mark.parametrize("value", [object(), b"x", {1}, 1j, Path("x"), bytearray(b"x")])
+def test_a_column_of_text_refuses_what_is_no_text(tmp_path: Path, value: object) -> None:
+    with pytest.raises(InputError, match=f"metadata of {type(value).__name__}"):
+        kept(tmp_path, {"v": "text"}, {"v": value})
+
+
 def test_intervals_and_dates_as_text_start_one_database(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

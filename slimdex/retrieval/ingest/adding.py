@@ -204,7 +204,7 @@ def _placed(
         return replace(added, moved=moved), texts
     if len(gone):
         writer.commit_deletion(change, gone, undo)
-    else:
+    elif change.is_needed:
         change.commit(undo=undo)
     unchanged = len(comparison.unchanged)
     return Added(deleted=len(gone), unchanged=unchanged, moved=moved), Texts()

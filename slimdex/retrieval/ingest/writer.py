@@ -185,18 +185,24 @@ def keep_certificate(index: Index, certificate: Certificate) -> None:
 def index_lexical(index: Index, wanted: bool) -> None:
     """Index the words of all documents, or drop that index, and with it the choice of `auto`.
 
-    The index is made before the turn, and starts over if others renumber the rows meanwhile.
+    Changes nothing if that is so already. The index is made before the turn, and starts over if
+    others renumber the rows meanwhile.
     """
-    while wanted:
+    while wanted and index.state.words is None:
         with work_folder(index.path) as folder:
             snapshot = index.opened()
             words = new_words(snapshot, folder / "words")
             with index.change() as change:
+                if change.state.words is not None:
+                    return
                 if change.base.manifest.keeps_rows_of(snapshot.manifest):
                     _commit_words(change, words)
                     return
+    if wanted:
+        return
     with index.change() as change:
-        change.commit(replace(change.next_state(), words=None, words_rows=None, hybrid=None))
+        if change.state.words is not None:
+            change.commit(replace(change.next_state(), words=None, words_rows=None, hybrid=None))
 
 
 def drop_deleted_words(index: Index) -> None:

@@ -83,6 +83,13 @@ class Change:
         self._thread = ThreadPoolExecutor(1)
         self._written = list[Future[None]]()
 
+    @property
+    def is_needed(self) -> bool:
+        """False if state, columns and origins are as before, and no documents are new."""
+        base = self.base
+        is_same = self.state == base.state and self.columns == base.columns
+        return not is_same or bool(self.origins) or len(self.new) > 0
+
     def next_state(self) -> State:
         """The state to commit next, with a new generation."""
         return replace(self.state, generation=self.state.generation + 1)

@@ -38,6 +38,8 @@ MOMENT_STEPS = {"timestamp_s": 1_000_000, "timestamp_ms": 1000}
 """Microseconds per tick of the coarser timestamp types."""
 FINER = {"DATE": "TIMESTAMP", "TIMESTAMP_": "TIMESTAMP", "DECIMAL": f"DECIMAL({DIGITS}, 10)"}
 """Prefix of a type's name -> a type of higher precision."""
+PRINTED = (str, int, float, date, time, timedelta, Decimal, UUID)
+"""Python types of which a column of text holds what `str` makes of them."""
 Fit = Callable[[Any], Any]
 
 
@@ -267,8 +269,8 @@ def _is(type_: type | tuple[type, ...], value: Any) -> Any:
 
 
 def _text(value: Any) -> str:
-    if isinstance(value, list | dict):
-        return _json(value)
+    if not isinstance(value, PRINTED):
+        return _json(value)  # an error, unless it is a list or a dict
     check_unicode(value, "metadata")
     return str(value).lower() if isinstance(value, bool) else str(value)  # as DuckDB does
 

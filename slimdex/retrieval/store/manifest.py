@@ -217,18 +217,21 @@ class Manifest:
         Parameters
         ----------
         undo : "alone"; "with the last" change; or "never", nor the changes before it. A commit that
-            changes neither documents nor files is undone with the last change, and one that
-            replaces the vectors, or prepares that, never.
+            changes neither documents nor files is undone with the last change, as one that gives
+            up the replacement of the vectors; one that replaces them, or prepares that, never.
         is_moved : True if documents are deleted or come back.
         """
         old = self.state
         files = {r: f for r, f in state.files.items() if r != "before"}
-        if undo == "never" or _vectors(old) != _vectors(state):
+        is_preparing = state.replacement not in (None, old.replacement)
+        has_other_vectors = (state.vectors, state.dim) != (old.vectors, old.dim)
+        if undo == "never" or is_preparing or has_other_vectors:
             return replace(state, files=files, kept=[])
         if undo == "with the last" or not (is_moved or _contents(old) != _contents(state)):
             return state
         state = replace(state, generation=max(state.generation, old.generation + 1))
-        used = replace(old, files={r: f for r, f in old.files.items() if r != "before"}, lines=None)
+        files_of_old = {r: f for r, f in old.files.items() if r != "before"}
+        used = replace(old, files=files_of_old, lines=None, replacement=None)
         name = state.new_name("before")
         before = publish(folder / name, replace(self, checksums=Checksums(), commits="").write)
         kept = [] if old.settings is None else sorted(used.used_names)
@@ -353,11 +356,6 @@ def _in_file(
     if len(changed) and not is_ordered:
         raise ValueError(f"changed rows; expected some before {row_file.rows}, in order")
     return row_file, row_sets
-
-
-def _vectors(state: State) -> tuple[Any, ...]:
-    """The encoder's vectors, and those that will replace them."""
-    return state.vectors, state.dim, state.replacement
 
 
 def _contents(state: State) -> tuple[Any, ...]:

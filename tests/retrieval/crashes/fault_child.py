@@ -113,8 +113,8 @@ def undo(documents: list[Document]) -> Change:
     return Change(lambda c: c.undo(), model)
 
 
-def index_lexical() -> Change:
-    return Change(lambda c: c.index_lexical(), lambda m: None)
+def index_lexical(wanted: bool) -> Change:
+    return Change(lambda c: c.index_lexical(wanted), lambda m: None)
 
 
 def reencode() -> Change:
@@ -132,7 +132,11 @@ OPERATIONS: dict[str, list[list[Change]]] = {
         [put(SMALL), REDUCE, undo([*BASE, *LAST, *SMALL])],
     ],
     INT8: [[put(BASE), ADD], [DELETE, compact()]],
-    "words": [[put(SMALL), ADD], [DELETE, index_lexical(), compact()], [put(LAST)]],
+    "words": [
+        [put(SMALL), ADD],
+        [DELETE, index_lexical(False), index_lexical(True), compact()],
+        [put(LAST)],
+    ],
     "session": [
         [in_step(MORE, ["7", "12"]), remove(["5", "40"]), put(BASE[:8])],
         [put(SMALL), REDUCE, DELETE, compact()],

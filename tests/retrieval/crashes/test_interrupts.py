@@ -87,6 +87,16 @@ def test_a_closed_collection_says_so(collection: Collection) -> None:
         next(documents)
     with pytest.raises(InputError, match="was closed; expected an open collection"):
         collection.search_many("parse a date")
+    answers: list[Callable[[], object]] = [
+        collection.count,
+        collection.info,
+        lambda: collection.version,
+        lambda: len(collection),
+        lambda: collection.copy_to(f"{collection.path}.copy"),
+    ]
+    for answer in answers:
+        with pytest.raises(InputError, match="was closed; expected an open collection"):
+            answer()
     for change in CHANGES.values():
         with pytest.raises(InputError, match="was closed; expected an open collection"):
             change(collection)

@@ -242,6 +242,24 @@ def test_undoing_before_the_end(old: Collection) -> None:
     assert old.index.state.replacement is None
 
 
+def test_giving_up_a_migration_leaves_the_last_change_to_undo(old: Collection) -> None:
+    before = found(old)
+    old.reencode(WordEncoder(NEW), minutes=0)
+    old.add(documents(100, 130))
+    old.delete(["3", "90"])
+    old.undo_migration()
+    assert len([*old.path.glob("vectors-*")]) == 1
+    assert old.undo().restored == 2
+    assert old.undo().removed == 2
+    old.delete([str(i) for i in range(100, 130)])
+    old.undo()
+    old.undo()
+    assert "3" not in old
+    old.add([document for document in documents() if document["id"] in {"3", "90"}])
+    assert found(old) == before
+    assert old.verify() == []
+
+
 def test_damaged_new_vectors_are_dropped(old: Collection) -> None:
     old.reencode(WordEncoder(NEW), minutes=0)
     replaced, path = old.index.state.replacement, old.path

@@ -146,6 +146,19 @@ def test_undo_and_redo_restore_everything(name: str, path: Path) -> None:
     assert verify(path) == []
 
 
+@pytest.mark.parametrize("is_on", [True, False])
+def test_words_that_are_as_wanted_leave_the_last_change_to_undo(is_on: bool, path: Path) -> None:
+    with opened(path) as collection:
+        collection.index_lexical(is_on)
+        before = without_added(seen(collection))
+        collection.add(MORE)
+        version = collection.version
+        collection.index_lexical(is_on)
+        assert collection.version == version
+        collection.undo()
+        assert without_added(seen(collection)) == before
+
+
 def test_an_addition_in_windows_is_one_change(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(encoding, "WINDOW_TEXTS", 8)
     monkeypatch.setattr("slimdex.retrieval.ingest.preparing.MOST_FEW", 8)

@@ -136,14 +136,14 @@ def work(shared: Shared, name: str) -> None:
 
 
 def change(collection: Collection, chance: float, name: str, ledger: Ledger) -> None:
-    """Replace the group; now and then also compact, or index words."""
+    """Replace the group; now and then also compact."""
     number = ledger.last("begun") + 1
     ledger.note("begun", number)
     with ledger.timed("done", number):
         collection.add([document(name, i, number) for i in range(GROUP)])
     if chance < 0.05:
         with ledger.timed("kept"):
-            collection.compact() if chance < 0.03 else collection.index_lexical()
+            collection.compact()
 
 
 class Killing:
