@@ -204,10 +204,11 @@ def _added_texts(
     """Id and text of each row from `start` on, with those of new documents."""
     stop = snapshot.state.rows
     yield from rows_with_text(snapshot.store, start, stop, deleted)
+    count = new.row_count
     for number, named in enumerate(new.named_contents(), 1):
         yield named
-        if number % READ_AT_ONCE == 0 or number == new.row_count:
-            progress("indexing words", number, new.row_count)
+        if number % READ_AT_ONCE == 0 or number == count:
+            progress("indexing words", number, count)
 
 
 def has_words_of_many_deleted(snapshot: Snapshot) -> bool:

@@ -205,9 +205,9 @@ class Manifest:
     def with_row_file(self, folder: Path) -> Manifest:
         """With a new file of all its rows, which is durable, under a name of its generation."""
         state = self.state
-        row_file = RowFile.write(folder / state.new_name(ROWS), state.rows, self.row_sets)
-        files = {**state.files, ROWS: row_file.record}
-        return replace(self, state=replace(state, files=files), row_file=row_file)
+        record = RowFile.write(folder / state.new_name(ROWS), state.rows, self.row_sets)
+        state = replace(state, files=state.files | {ROWS: record})
+        return replace(self, state=state, row_file=RowFile(record, state.rows))
 
     def remembered_by(
         self, state: State, folder: Path, undo: Undo, is_moved: bool = False

@@ -102,14 +102,14 @@ class RowFile:
         later = rows - self.rows
         return later > max(LEAST_LATER, rows // LATER_SHARE) or len(self.changed) > MOST_CHANGED
 
-    @classmethod
-    def write(cls, path: Path, rows: int, sets: RowSets) -> RowFile:
+    @staticmethod
+    def write(path: Path, rows: int, sets: RowSets) -> FileRecord:
         """Write the sets of so many rows to a file, durably."""
         bits = sets.bits()
         lengths = dict(zip(SETS, map(len, bits), strict=True))
         header = json.dumps({"rows": rows, "bytes": lengths}).encode()
         data = b"".join([len(header).to_bytes(LENGTH, "little"), header, *bits])
-        return cls(publish(path, lambda new: new.write_bytes(data)), rows)
+        return publish(path, lambda new: new.write_bytes(data))
 
     @classmethod
     def read(cls, folder: Path, record: FileRecord, similar: RowSets) -> tuple[RowFile, RowSets]:

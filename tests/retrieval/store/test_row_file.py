@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
-from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,11 +18,12 @@ from slimdex.retrieval.documents import Document
 from slimdex.retrieval.ingest import writer
 from slimdex.retrieval.ingest.repairing import verify
 from slimdex.retrieval.store import row_file
-from slimdex.retrieval.store.manifest import DIGEST, Manifest
-from slimdex.retrieval.store.row_file import LENGTH, ROWS
+from slimdex.retrieval.store.manifest import Manifest
+from slimdex.retrieval.store.row_file import ROWS
 from slimdex.system.atomic_files import MANIFEST
 from tests.chance import CHANCE
 from tests.encoders import ReadingEncoder
+from tests.retrieval.forging import rewrite
 
 LONG = " ".join(f"Sentence {i} of a longer text." for i in range(12))
 
@@ -114,23 +114,18 @@ def test_every_reader_sees_the_rows_of_each_commit(path: Path, seed: int) -> Non
 
 
 def test_an_index_of_format_2_is_read_and_the_next_commit_writes_format_3(path: Path) -> None:
-    def header(data: bytes) -> dict[str, object]:
-        start = DIGEST + LENGTH
-        size = int.from_bytes(data[DIGEST:start], "little")
-        read: dict[str, object] = json.loads(data[start : start + size])
-        return read
+    headers = list[dict[str, Any]]()
+
+    def older(header: dict[str, Any]) -> dict[str, Any]:
+        headers.append(header)
+        return header | {"format": 2}
 
     with pytest.MonkeyPatch.context() as patch, Collection.create(path, ReadingEncoder()) as one:
         patch.setattr(row_file, "LEAST_LATER", 1000)
         patch.setattr(row_file, "MOST_CHANGED", 1000)
         one.add(documents(0, 20))
         one.delete(["3", "9"])
-    data = (path / MANIFEST).read_bytes()
-    older = header(data) | {"format": 2}
-    text = json.dumps(older).encode()
-    size = int.from_bytes(data[DIGEST : DIGEST + LENGTH], "little")
-    body = len(text).to_bytes(LENGTH, "little") + text + data[DIGEST + LENGTH + size :]
-    (path / MANIFEST).write_bytes(sha256(body).digest() + body)
+    rewrite(path, older)
     before = Manifest.read(path)
     assert ROWS not in before.state.files
     with Collection.open(path, ReadingEncoder()) as collection:
@@ -138,7 +133,8 @@ def test_an_index_of_format_2_is_read_and_the_next_commit_writes_format_3(path: 
         assert ids == {str(n) for n in range(20)} - {"3", "9"}
         assert collection.verify() == []
         collection.delete(["4"])
-        assert header((path / MANIFEST).read_bytes())["format"] == 3
+        rewrite(Path(shutil.copytree(path, path.with_name("copy"))), older)
+        assert [each["format"] for each in headers] == [3, 3]
         assert len(row_files(path)) == 1
         assert {each.id for each in collection} == ids - {"4"}
         collection.undo()
