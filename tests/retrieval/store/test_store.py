@@ -170,8 +170,9 @@ def test_two_documents_of_one_row(index: Index, columns: int) -> None:
     metadata = {f"c{i}": i for i in range(columns)}
     add(index, *(Document(f"id{i}", "one", metadata=metadata) for i in range(3)))
     assert index.store.read([2, 0])[2] == Document("id2", "one", metadata=metadata)
+    segment = index.path / index.state.segments[0].name
     index.close()  # DuckDB opens no file twice in a process, unless both only read it
-    with duckdb.connect(str(index.path / index.state.segments[0].name)) as stranger:
+    with duckdb.connect(str(segment)) as stranger:
         stranger.execute('UPDATE documents SET "row" = 1 WHERE "row" = 2')
         stranger.execute("CHECKPOINT")
     forge(index.path)
