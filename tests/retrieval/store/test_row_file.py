@@ -104,6 +104,11 @@ def test_every_reader_sees_the_rows_of_each_commit(path: Path, seed: int) -> Non
         assert len(names) > 1
         assert one.verify() == []
         assert len(row_files(path)) <= 2  # and that of the state before, for `undo`
+        copy = path.with_name("copy")
+        one.copy_to(copy)
+        assert row_files(copy) == row_files(path)
+        assert verify(copy) == []
+        assert_same(Manifest.read(copy), Manifest.read(path))
         one.compact()
         assert row_files(path) == []
         one.add(documents(900, 920))
