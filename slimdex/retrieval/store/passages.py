@@ -135,7 +135,7 @@ class DocumentRows:
         memory = self._memory or _Memory(np.stack([self.firsts, self.counts]))
         more = np.stack([later.firsts, later.counts])
         memory, columns = memory.appended(len(self.firsts), more)
-        return DocumentRows(*columns, memory)
+        return DocumentRows(columns[0], columns[1], memory)
 
     def replaced_from(self, row: int, later: DocumentRows) -> DocumentRows:
         """These documents, with other ones from a row on, which mostly begin with those there."""

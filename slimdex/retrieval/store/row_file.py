@@ -52,7 +52,7 @@ class RowSets:
     @property
     def last(self) -> int:
         """The last row of any set; -1 if they are empty."""
-        ends = [*self.deleted[-1:].tolist(), *self.textless[-1:].tolist()]
+        ends: list[int] = [*self.deleted[-1:].tolist(), *self.textless[-1:].tolist()]
         return max([self.documents.last, *ends])
 
     def bits(self, first: int = 0) -> list[bytes]:
