@@ -420,7 +420,7 @@ class Index:
     def _read_again(self) -> None:
         """Show what is committed."""
         current = mark(self.path)
-        manifest = Manifest.committed(self.path)
+        manifest = Manifest.committed(self.path, self._newest.manifest)
         if manifest != self._newest.manifest:
             self._show(manifest)
         self._mark = current

@@ -49,6 +49,7 @@ ENDINGS = {
     "segment": ("duckdb",),
     "readings": ("bin",),
     "origins": ("json",),
+    "rows": ("bin",),
 }
 """Role of a numbered file -> possible endings, the default first."""
 FOLDERS = ("tantivy",)

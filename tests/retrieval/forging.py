@@ -8,7 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from slimdex.retrieval.store.manifest import DIGEST, LENGTH
+from slimdex.retrieval.store.manifest import DIGEST
+from slimdex.retrieval.store.row_file import LENGTH
 from slimdex.system.atomic_files import MANIFEST, sha256
 
 

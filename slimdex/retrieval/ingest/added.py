@@ -42,17 +42,17 @@ class Texts:
     named: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, change: Change, rows: DocumentRows, stop: int) -> Texts:
-        """Count the documents that a change adds before row `stop`; `rows` has these."""
+    def of(cls, change: Change, rows: DocumentRows) -> Texts:
+        """Count the documents that a change adds; `rows` has these too."""
         first = change.base.state.rows
-        is_new = rows.firsts >= first
+        counts = rows.counts[np.searchsorted(rows.firsts, first) :]
         partly, tokens, read = change.readings.partly_read(rows, NO_ROWS, first)
         numbers = np.searchsorted(change.new.rows(first), partly[:NAMED]).tolist()
         return cls(
-            rows.number_before(stop) - rows.number_before(first),
-            int(is_new.sum()),
-            int(rows.counts[is_new].sum()),
-            int((change.textless() >= first).sum()),
+            len(change.new),
+            len(counts),
+            int(counts.sum()),
+            len(change.readings.textless(first)),
             len(partly),
             tokens,
             read,

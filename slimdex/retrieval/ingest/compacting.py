@@ -14,7 +14,7 @@ import numpy as np
 
 from slimdex.errors import CorruptError
 from slimdex.indexes.arrays import Rows, without
-from slimdex.indexes.search.reduced_index import NO_ROWS, ReducedIndex
+from slimdex.indexes.search.reduced_index import ReducedIndex
 from slimdex.indexes.vectors.vector_file import VectorFile
 from slimdex.system.atomic_files import publish
 from slimdex.system.progress import note
@@ -22,11 +22,12 @@ from slimdex.system.progress import note
 from ..index import Index
 from ..store.change import Change
 from ..store.derived import with_new_documents, with_new_words
-from ..store.index_files import with_moments
+from ..store.index_files import NOT_INDEX, with_moments
 from ..store.manifest import BlockFile, Checksums, Manifest
 from ..store.merging import compacted, is_numbered
 from ..store.passages import DocumentRows
 from ..store.readings import ReadingFile, Readings
+from ..store.row_file import RowSets
 from ..store.snapshot import Loaded, Snapshot
 from ..store.state import Segment, State
 from ..store.work_folder import work_folder
@@ -101,7 +102,7 @@ def _compacted(snapshot: Snapshot, folder: Path) -> Copies:
         vectors=vectors.path.name,
         rows=len(live),
         fit=old.fit and old.fit | {"rows": int(np.searchsorted(live, old.fit["rows"]))},
-        files={role: file for role, file in old.files.items() if role != "origins"},
+        files={role: file for role, file in old.files.items() if role not in NOT_INDEX},
     )
 
     # Documents, and how much of their texts was read.
@@ -118,13 +119,11 @@ def _compacted(snapshot: Snapshot, folder: Path) -> Copies:
     # Row sets.
     rows = snapshot.document_rows
     is_live = np.isin(rows.firsts, live)
-    manifest = Manifest(
-        state,
-        snapshot.columns,
-        NO_ROWS,
-        np.searchsorted(live, without(snapshot.manifest.textless, snapshot.deleted)),
-        DocumentRows(np.searchsorted(live, rows.firsts[is_live]), rows.counts[is_live]),
+    row_sets = RowSets(
+        textless=np.searchsorted(live, without(snapshot.manifest.textless, snapshot.deleted)),
+        documents=DocumentRows(np.searchsorted(live, rows.firsts[is_live]), rows.counts[is_live]),
     )
+    manifest = Manifest(state, snapshot.columns, row_sets)
     if old.settings is None:
         return _with_checksums(manifest, files), None
 

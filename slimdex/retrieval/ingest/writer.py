@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from slimdex.errors import CorruptError, InputError
-from slimdex.indexes.arrays import Rows, batches, without
+from slimdex.indexes.arrays import Rows, batches, merged, without
 from slimdex.indexes.codes.kinds import FLAT
 from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.settings import Settings
@@ -110,7 +110,7 @@ def add_prepared(
     state = replace(change.next_state(), rows=stop)
 
     # Words: the turn only takes them over if nobody has committed since they were indexed.
-    deleted = np.union1d(before.deleted, replaced)
+    deleted = merged(before.deleted, replaced)
     folder = None if old.words is None else change.path / old.words
     is_same = before.manifest == prepared.comparison.snapshot.manifest
     words = prepared.words if is_same else None
@@ -143,7 +143,7 @@ def add_prepared(
     else:
         state = fit(change.path, state, vectors, moments, settings)
         loaded, state, norms = _encoded(change, state)
-    texts = Texts.of(change, rows, stop)
+    texts = Texts.of(change, rows)
     files = [appended, *grown, *norms]
     change.commit(state, delete=replaced, grown=files, undo=undo, loaded=loaded)
     added = Added(
@@ -261,8 +261,8 @@ def _rebuild(change: Change, settings: Settings | None, fit_again: bool) -> None
         raise CorruptError(f"{path}: {base.state.rows} rows without settings")
     state = change.next_state()
     moments = change.moments_of(np.delete(np.arange(state.rows), base.deleted))
-    if fit_again or not _are_whole(base, {"origins"}):
-        state = replace(state, files={r: f for r, f in state.files.items() if r != "origins"})
+    new = {"rows"} if not fit_again and _are_whole(base, {"origins"}) else {"rows", "origins"}
+    state = replace(state, files={r: f for r, f in state.files.items() if r not in new})
     state = with_moments(change.path, state, moments)
     state, grown = with_new_documents(base.store, state, path)
     state = with_new_words(base, state, path)

@@ -75,6 +75,7 @@ class Change:
         self.new: NewDocuments = NO_DOCUMENTS
         self.readings = base.store.readings.begun()
         self.origins = dict[int, str | None]()
+        self._document_rows: DocumentRows | None = None  # with those of `new`
         self._publish = publish
         self._deleted = self._restored = NO_ROWS
         self._tails = dict[str, tuple[int, Blocks]]()
@@ -103,7 +104,9 @@ class Change:
         first = self.base.state.rows
         if stop is None or stop <= first:
             return known
-        return known.with_later(self.new.document_rows(first))
+        if self._document_rows is None:  # made once: a second time would copy all
+            self._document_rows = known.with_later(self.new.document_rows(first))
+        return self._document_rows
 
     def textless(self) -> Rows:
         """Rows of documents without text, in order, including new ones."""
@@ -211,10 +214,12 @@ class Change:
             deleted=self._deleted,
             restored=self._restored,
             textless=self.readings.textless(first) if len(self.new) else NO_ROWS,
-            document_rows=self.new.document_rows(first),
+            document_rows=self.document_rows(state.rows),
         )
         with suppress(OSError, SlimdexError):  # on a full disk: a later commit does it
             manifest = self._merged(manifest)
+        with suppress(OSError):  # as above
+            manifest = self._with_row_file(manifest)
         checksums = self._checksums.with_tails(self._tails, manifest.state.file_names)
         return replace(manifest, checksums=checksums)
 
@@ -285,6 +290,14 @@ class Change:
         path = self.path / state.new_name("segment")
         one = copied(store, path, segments[first].first, segments[-1].stop)
         return replace(manifest, state=replace(state, segments=[*segments[:first], one]))
+
+    def _with_row_file(self, manifest: Manifest) -> Manifest:
+        """The manifest with another file of its rows, if there is much that the last one lacks."""
+        state = manifest.state
+        if not manifest.row_file.is_outgrown(state.rows):
+            return manifest
+        state = replace(state, generation=self._next_generation(state))
+        return replace(manifest, state=state).with_row_file(self.path)
 
     def _tail(self, grown: AppendedFile) -> tuple[int, Blocks]:
         """The first of a file's new blocks, and all of them.

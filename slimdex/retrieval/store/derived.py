@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from slimdex.errors import CorruptError
-from slimdex.indexes.arrays import Rows, batches
+from slimdex.indexes.arrays import Rows, batches, from_row
 from slimdex.indexes.search.reduced_index import NO_ROWS
 from slimdex.system.progress import progress
 
@@ -204,10 +204,11 @@ def _added_texts(
     """Id and text of each row from `start` on, with those of new documents."""
     stop = snapshot.state.rows
     yield from rows_with_text(snapshot.store, start, stop, deleted)
+    count = new.row_count
     for number, named in enumerate(new.named_contents(), 1):
         yield named
-        if number % READ_AT_ONCE == 0 or number == new.row_count:
-            progress("indexing words", number, new.row_count)
+        if number % READ_AT_ONCE == 0 or number == count:
+            progress("indexing words", number, count)
 
 
 def has_words_of_many_deleted(snapshot: Snapshot) -> bool:
@@ -224,7 +225,7 @@ def _may_be_late(change: Change, words: Path, start: int, stop: int) -> bool:
     """True if the rows start .. stop may stay out of the lexical index: few, of short documents."""
     if stop - start > min(MOST_LATE, start // LATE_SHARE):
         return False
-    is_cut = (change.document_rows(stop).firsts >= start).any()
+    is_cut = change.document_rows(stop).last >= start
     if is_cut or change.new.longest_bytes > LONGEST_LATE:
         return False
     return not would_merge(words, start)
@@ -283,7 +284,7 @@ def rows_with_text(
 ) -> Iterator[tuple[str, str]]:
     """Id and text of each row, empty for `deleted` ones; if a text is cut, of its passages."""
     row = start
-    gone = set(deleted.tolist())
+    gone = set(from_row(deleted, start).tolist())
     for part in batches(stop, READ_AT_ONCE, start):
         for named in store.named_contents(part.start, part.stop, live=live):
             yield ("", "") if row in gone else named

@@ -24,6 +24,8 @@ from slimdex.system.workers import IN_THIS_PROCESS, Workers
 
 from .state import State
 
+NOT_INDEX = ("origins", "rows")
+"""Roles of files that an index of vectors does not need."""
 TAIL_ROWS = 8192
 """Rows that may be missing from the codes on disk before they are rewritten..."""
 TAIL_SHARE = 20
@@ -91,7 +93,7 @@ def load_index(folder: Path, state: State) -> ReducedIndex:
         unfitted = Identity(state.dim).fit_moments(Moments(state.dim))
         return ReducedIndex(unfitted, FaissIndex(FLAT, state.dim), state.vector_file(folder, 0))
     for role, record in state.files.items():
-        if role != "origins":  # which are of no concern here, and may have been replaced since
+        if role not in NOT_INDEX:  # which may have been replaced since
             record.check(folder)
     reducer = _reducer(folder, state)
     codes = FaissIndex.load(folder / state.files["codes"].name)

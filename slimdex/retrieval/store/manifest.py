@@ -20,21 +20,27 @@ from typing import Any, Literal, Protocol
 import numpy as np
 
 from slimdex.errors import CorruptError, InputError, SlimdexError, UnreadableError
-from slimdex.indexes.arrays import Rows, without
+from slimdex.indexes.arrays import Rows, merged, without
 from slimdex.system.atomic_files import MANIFEST, publish
-from slimdex.system.json_text import READABLE, parsed
 
 from .passages import DocumentRows
-from .state import FORMAT, State
+from .row_file import (
+    LENGTH,
+    NO_ROW_FILE,
+    NO_ROW_SETS,
+    ROWS,
+    SETS,
+    RowFile,
+    RowSets,
+    exchanged,
+    header_of,
+    sets_of,
+)
+from .state import FORMAT, OLDEST_FORMAT, State
 
 DIGEST = hashlib.sha256().digest_size
 HEX = 2 * DIGEST
 """Characters of a block's checksum."""
-LENGTH = 8
-"""Bytes of the length of the JSON, which follows the digest; sets of rows follow the JSON."""
-SETS = ("deleted", "textless", "continued")
-"""Sets of rows, a bit for each row, without the zero bytes at the end. The last one contains the
-rows of documents after each one's first."""
 COMMIT, MOST_COMMITS = 8, 512
 """Hexadecimal digits of a commit's random name, and the number of names that a manifest has: who
 has read an older commit reads all files again."""
@@ -96,16 +102,16 @@ class Manifest:
     Attributes
     ----------
     columns : the user's columns: name -> DuckDB type.
-    deleted, textless : rows of deleted documents, and of those without text, in order.
+    row_sets : of the documents.
+    row_file : the file that has most of these sets, if any: it is the one that the state names.
     commits : random names of this commit and those before it, oldest first. Numbers and names of
         files occur again once a folder is restored from a copy, and with other contents.
     """
 
     state: State
     columns: Mapping[str, str]
-    deleted: Rows
-    textless: Rows
-    document_rows: DocumentRows
+    row_sets: RowSets = NO_ROW_SETS
+    row_file: RowFile = NO_ROW_FILE
     checksums: Checksums = field(default_factory=Checksums)
     commits: str = ""
 
@@ -118,8 +124,22 @@ class Manifest:
     @classmethod
     def empty(cls, state: State) -> Manifest:
         """The manifest of an index without documents."""
-        none = np.zeros(0, dtype=np.int64)
-        return cls(state, {}, none, none, DocumentRows(none, none)).named()
+        return cls(state, {}).named()
+
+    @property
+    def deleted(self) -> Rows:
+        """Rows of deleted documents, in order."""
+        return self.row_sets.deleted
+
+    @property
+    def textless(self) -> Rows:
+        """Rows of documents without text, in order."""
+        return self.row_sets.textless
+
+    @property
+    def document_rows(self) -> DocumentRows:
+        """The documents of rows."""
+        return self.row_sets.documents
 
     def named(self, before: str = "") -> Manifest:
         """With a new random name, after those of the commits before."""
@@ -165,18 +185,29 @@ class Manifest:
     ) -> Manifest:
         """The manifest of the commit that follows.
 
-        It deletes some rows, and restores some that were deleted; `textless` and `document_rows`
-        are those of its new rows.
+        It deletes some rows, and restores some that were deleted; `textless` are those of its new
+        rows, and `document_rows` those of all.
         """
-        gone = np.union1d(self.deleted, deleted) if len(deleted) else self.deleted
+        row_file = self.row_file if ROWS in state.files else NO_ROW_FILE
+        row_sets = RowSets(
+            deleted=without(merged(self.deleted, deleted), restored),
+            textless=merged(self.textless, textless),
+            documents=document_rows,
+        )
         return Manifest(
             state=state,
             columns=columns,
-            deleted=without(gone, restored) if len(restored) else gone,
-            textless=np.append(self.textless, textless),
-            document_rows=self.document_rows.with_later(document_rows),
+            row_sets=row_sets,
+            row_file=row_file.with_changed(merged(deleted, restored)),
             checksums=self.checksums,
         ).named(self.commits)
+
+    def with_row_file(self, folder: Path) -> Manifest:
+        """With a new file of all its rows, which is durable, under a name of its generation."""
+        state = self.state
+        record = RowFile.write(folder / state.new_name(ROWS), state.rows, self.row_sets)
+        state = replace(state, files=state.files | {ROWS: record})
+        return replace(self, state=state, row_file=RowFile(record, state.rows))
 
     def remembered_by(
         self, state: State, folder: Path, undo: Undo, is_moved: bool = False
@@ -207,28 +238,31 @@ class Manifest:
         return replace(state, files=files | {"before": before}, kept=kept)
 
     @classmethod
-    def read(cls, folder: Path, name: str = MANIFEST) -> Manifest:
+    def read(cls, folder: Path, name: str = MANIFEST, before: Manifest | None = None) -> Manifest:
         """Read the file of an index's folder.
 
-        Raises `OSError` if it is missing, `CorruptError` if it is damaged, and `InputError` if its
-        format is newer.
+        What is as in `before`, which was read earlier, is not read again. Raises `OSError` if it
+        is missing, `CorruptError` if it is damaged, and `InputError` if its format is newer.
         """
         path = folder / name
         data = path.read_bytes()
         if hashlib.sha256(data[DIGEST:]).digest() != data[:DIGEST]:
             raise CorruptError(f"{path}: damaged; expected the checksum at its beginning")
         try:
-            return cls._parsed(memoryview(data)[DIGEST:], path)
+            return cls._parsed(memoryview(data)[DIGEST:], path, before)
         except SlimdexError:
             raise
+        except FileNotFoundError as error:  # its file of rows
+            if path.read_bytes() != data:  # others have committed, and removed that
+                return cls.read(folder, name, before)
+            raise CorruptError(f"{error.filename}: missing; restore it from a copy") from error
         except (KeyError, TypeError, AttributeError, ValueError) as error:  # not ours
             raise CorruptError(f"{path}: {' '.join(str(error).split())}") from error
 
     @classmethod
-    def _parsed(cls, data: memoryview, path: Path) -> Manifest:
-        start = LENGTH + int.from_bytes(data[:LENGTH], "little")
-        header = parsed(str(data[LENGTH:start], "utf-8"), READABLE)
-        if not isinstance(format_ := header["format"], int) or format_ < FORMAT:
+    def _parsed(cls, data: memoryview, path: Path, before: Manifest | None) -> Manifest:
+        header, start = header_of(data)
+        if not isinstance(format_ := header["format"], int) or format_ < OLDEST_FORMAT:
             raise ValueError(f"format {format_!r}; expected {FORMAT}")
         if format_ > FORMAT:
             raise InputError(
@@ -236,11 +270,12 @@ class Manifest:
             )
         state = State.from_json(header["state"])
         columns = header["columns"]
-        sets = dict[str, Rows]()
-        for name in SETS:
-            stop = start + header["bytes"][name]
-            sets[name] = _rows_of(data[start:stop], state.rows)
-            start = stop
+        bits = sets_of(header, data, start)
+        rest = np.frombuffer(data[start + sum(map(len, bits)) :], dtype="<i8")
+        row_file, row_sets = _in_file(path.parent, state, rest.astype(np.int64), before)
+        row_sets = row_sets.replaced_from(row_file.rows, bits)
+        if max(row_sets.last, row_file.rows - 1) >= state.rows:
+            raise ValueError(f"row {row_sets.last}; expected fewer than {state.rows}")
         checksums = header["checksums"]
         if not all(isinstance(type_, str) for type_ in columns.values()):
             raise ValueError("expected names of types")
@@ -254,20 +289,19 @@ class Manifest:
         if not COMMITS.fullmatch(commits := header.get("commits", "")):  # older versions have none
             raise ValueError("expected names of commits")
         return cls(
-            state,
-            columns,
-            sets["deleted"],
-            sets["textless"],
-            DocumentRows.of_continued(sets["continued"]),
-            Checksums(checksums),
-            commits,
+            state=state,
+            columns=columns,
+            row_sets=row_sets,
+            row_file=row_file,
+            checksums=Checksums(checksums),
+            commits=commits,
         )
 
     @classmethod
-    def committed(cls, folder: Path) -> Manifest:
+    def committed(cls, folder: Path, before: Manifest | None = None) -> Manifest:
         """Read the committed one; raises `UnreadableError` if it can't be read at the moment."""
         try:
-            return cls.read(folder)
+            return cls.read(folder, before=before)
         except OSError as error:
             raise UnreadableError(f"{folder / MANIFEST}: {error.strerror or error}") from error
 
@@ -283,19 +317,45 @@ class Manifest:
         path.write_bytes(hashlib.sha256(body).digest() + body)
 
     def _bytes(self) -> bytes:
-        row_sets = [self.deleted, self.textless, self.document_rows.continued()]
-        sets = [_bits_of(rows) for rows in row_sets]
+        bits = self.row_sets.bits(self.row_file.rows)
+        changed = self.row_file.changed.astype("<i8").tobytes()
         header = json.dumps(
             {
                 "format": FORMAT,
                 "state": self.state.to_json(),
                 "columns": dict(self.columns),
-                "bytes": {name: len(bits) for name, bits in zip(SETS, sets, strict=True)},
+                "bytes": dict(zip(SETS, map(len, bits), strict=True)),
                 "checksums": dict(self.checksums.digits),
                 "commits": self.commits,
             }
         ).encode()
-        return b"".join([len(header).to_bytes(LENGTH, "little"), header, *sets])
+        return b"".join([len(header).to_bytes(LENGTH, "little"), header, *bits, changed])
+
+
+def _in_file(
+    folder: Path, state: State, changed: Rows, before: Manifest | None
+) -> tuple[RowFile, RowSets]:
+    """The file of rows that a state names, and its sets with the rows that were changed since.
+
+    Also has later rows of `before`, a manifest that was read earlier.
+    """
+    record = state.files.get(ROWS)
+    known = RowSets(documents=before.document_rows) if before is not None else NO_ROW_SETS
+    if before is not None and before.row_file.record == record:
+        row_file = before.row_file
+        row_sets = before.row_sets.with_deleted(exchanged(row_file.changed, changed))
+        row_file = replace(row_file, changed=changed)
+    elif record is not None:
+        row_file, row_sets = RowFile.read(folder, record, known)
+        row_file = row_file.with_changed(changed)
+        row_sets = row_sets.with_deleted(changed)
+    else:
+        row_file = NO_ROW_FILE
+        row_sets = known
+    is_ordered = bool((np.diff(changed, prepend=-1, append=row_file.rows) > 0).all())
+    if len(changed) and not is_ordered:
+        raise ValueError(f"changed rows; expected some before {row_file.rows}, in order")
+    return row_file, row_sets
 
 
 def _contents(state: State) -> tuple[Any, ...]:
@@ -311,17 +371,3 @@ def mark(folder: Path) -> tuple[int, int, int] | None:
     except FileNotFoundError:
         return None
     return status.st_ino, status.st_mtime_ns, status.st_size
-
-
-def _bits_of(rows: Rows) -> bytes:
-    """A bit for each row up to the last of these, which are set; they are in order."""
-    bits = np.zeros(rows[-1] + 1 if len(rows) else 0, dtype=np.bool_)
-    bits[rows] = True
-    return np.packbits(bits, bitorder="little").tobytes()
-
-
-def _rows_of(bits: memoryview, stop: int) -> Rows:
-    rows: Rows = np.flatnonzero(np.unpackbits(np.frombuffer(bits, np.uint8), bitorder="little"))
-    if len(rows) and rows[-1] >= stop:
-        raise ValueError(f"row {rows[-1]}; expected fewer than {stop}")
-    return rows

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -21,27 +22,69 @@ from ..documents import Document, Lines, Part
 from ..passages import Passage
 
 
+class _Memory:
+    """Columns (2, n) that share memory with longer ones: each commit appends to those before it.
+
+    >>> one, columns = _Memory().appended(0, np.array([[1], [2]]))
+    >>> one.appended(1, np.array([[3], [4]]))[1].tolist(), columns.tolist()
+    ([[1, 3], [2, 4]], [[1], [2]])
+    """
+
+    def __init__(self, columns: Rows | None = None) -> None:
+        self._columns: Rows = np.zeros((2, 0), dtype=np.int64) if columns is None else columns
+        self._used = self._columns.shape[1]
+        self._lock = Lock()
+
+    def appended(self, count: int, more: Rows) -> tuple[_Memory, Rows]:
+        """Append columns to the first `count`; return the memory that has them, and all columns.
+
+        Columns that another change has appended to the same ones stay: then these are copied.
+        """
+        stop = count + more.shape[1]
+        with self._lock:
+            memory = self
+            if count != self._used or stop > self._columns.shape[1]:
+                memory = _Memory(np.empty((2, 2 * stop), dtype=np.int64))
+                memory._columns[:, :count] = self._columns[:, :count]
+            memory._columns[:, count:stop] = more
+            memory._used = stop
+        return memory, memory._columns[:, :stop]
+
+
 @dataclass(frozen=True)
 class DocumentRows:
     """First rows (m,) of the documents with several rows, in order, and how many each has (m,)."""
 
     firsts: Rows
     counts: Rows
+    _memory: _Memory | None = field(default=None, repr=False, compare=False)
 
     @classmethod
-    def of_continued(cls, rows: Rows) -> DocumentRows:
-        """Documents from all their rows but each one's first, in order.
+    def of_bits(cls, bits: bytes | memoryview, first: int = 0) -> DocumentRows:
+        """Documents from a bit for each row that continues the document of the row before.
 
-        Raises `ValueError` if these contain row 0.
+        The first bit is that of row `first`. Raises `ValueError` if that row continues a document.
         """
-        if len(rows) and rows[0] <= 0:
-            raise ValueError("row 0; expected it to begin a document")
-        starts = np.flatnonzero(np.diff(rows, prepend=-1) != 1)
-        return cls(rows[starts] - 1, np.diff(starts, append=len(rows)) + 1)
+        flags = np.unpackbits(np.frombuffer(bits, dtype=np.uint8), bitorder="little")
+        edges = np.flatnonzero(np.diff(flags, prepend=np.uint8(0), append=np.uint8(0)))
+        starts = edges[::2]
+        if len(starts) and not starts[0]:
+            raise ValueError(f"row {first}; expected it to begin a document")
+        return cls(first + starts - 1, edges[1::2] - starts + 1)
 
-    def continued(self) -> Rows:
-        """All rows of these documents but each one's first, in order."""
-        return np.delete(self.all_rows(self.firsts), np.cumsum(self.counts) - self.counts)
+    def bits(self, first: int = 0) -> bytes:
+        """A bit for each row from `first`, which begins a document, to `last`, as of `of_bits`."""
+        cut = np.searchsorted(self.firsts, first)
+        starts = self.firsts[cut:] - first
+        steps = np.zeros(max(self.last + 2 - first, 0), dtype=np.int8)
+        steps[starts + 1] = 1
+        steps[starts + self.counts[cut:]] = -1
+        return np.packbits(np.cumsum(steps, dtype=np.int8)[:-1], bitorder="little").tobytes()
+
+    @property
+    def last(self) -> int:
+        """The last row of these documents; -1 if there are none."""
+        return -1 if self.is_one_each else int(self.firsts[-1] + self.counts[-1] - 1)
 
     @property
     def is_one_each(self) -> bool:
@@ -78,17 +121,34 @@ class DocumentRows:
 
     def number(self, rows: Rows) -> int:
         """Number of documents that consist of these rows."""
-        return len(rows) - int((self.counts - 1)[np.isin(self.firsts, rows)].sum())
+        return 2 * len(rows) - int(self.counts_of(rows).sum())
 
     def number_before(self, row: int) -> int:
         """Number of documents in the rows 0 .. row, which is a document's first row or the end."""
-        return row - int((self.counts - 1)[self.firsts < row].sum())
+        cut = np.searchsorted(self.firsts, row)
+        return row + int(cut) - int(self.counts[:cut].sum())
 
     def with_later(self, later: DocumentRows) -> DocumentRows:
         """These documents, and later ones."""
-        return DocumentRows(
-            *map(np.append, (self.firsts, self.counts), (later.firsts, later.counts))
-        )
+        if later.is_one_each:
+            return self
+        memory = self._memory or _Memory(np.stack([self.firsts, self.counts]))
+        more = np.stack([later.firsts, later.counts])
+        memory, columns = memory.appended(len(self.firsts), more)
+        return DocumentRows(columns[0], columns[1], memory)
+
+    def replaced_from(self, row: int, later: DocumentRows) -> DocumentRows:
+        """These documents, with other ones from a row on, which mostly begin with those there."""
+        cut = int(np.searchsorted(self.firsts, row))
+        known = len(self.firsts) - cut
+        is_same = np.array_equal(self.firsts[cut:], later.firsts[:known])
+        if is_same and np.array_equal(self.counts[cut:], later.counts[:known]):
+            return self.with_later(DocumentRows(later.firsts[known:], later.counts[known:]))
+        return DocumentRows(self.firsts[:cut], self.counts[:cut]).with_later(later)
+
+
+NO_DOCUMENT_ROWS = DocumentRows(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
+"""Of documents that have one row each."""
 
 
 @dataclass(frozen=True)

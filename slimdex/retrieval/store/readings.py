@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slimdex.errors import CorruptError
-from slimdex.indexes.arrays import Rows
+from slimdex.indexes.arrays import Rows, contains
 from slimdex.system.append_only import appending, block_digests
 
 from .passages import DocumentRows
@@ -156,7 +156,7 @@ class Readings:
         """
         known = self._entries_from(first)
         known = known[(known[:, 1] > known[:, 2]) & (known[:, 2] >= 0)]
-        known = known[np.isin(known[:, 0], deleted, invert=True)]
+        known = known[~contains(deleted, known[:, 0])]
         documents = np.unique(rows.documents(known[:, 0])) if len(known) else known[:, 0]
         return documents, int(known[:, 1].sum()), int(known[:, 2].sum())
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import partial
 from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slimdex.errors import CorruptError
-from slimdex.indexes.arrays import Matrix, Rows, batches, union, without
+from slimdex.indexes.arrays import Matrix, Rows, batches, from_row, merged, without
 from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.search.reduced_index import ReducedIndex
 from slimdex.indexes.search.rescoring import Rescorer
@@ -35,6 +35,7 @@ from .manifest import Manifest
 from .passages import DocumentRows
 from .state import State
 from .unfinished import unfinished
+from .where.matches import Matches
 
 if TYPE_CHECKING:
     import pyarrow
@@ -42,8 +43,6 @@ if TYPE_CHECKING:
 READ_AT_ONCE = 1024
 MOST_CODE_FILES = 4096
 """Files of source code whose names and definitions are kept, some kilobytes each."""
-MOST_CONDITIONS = 8
-"""Conditions whose documents are kept, a bit for each row: a byte for each row together."""
 
 
 def fitted_files(state: State) -> tuple[Any, ...]:
@@ -61,7 +60,7 @@ def _words_key(manifest: Manifest) -> tuple[Any, ...]:
     """Key of the lexical index in memory: its folder, all rows, deleted rows that it lacks."""
     state = manifest.state
     deleted = manifest.deleted
-    return state.words, state.rows, deleted[deleted >= state.lexical_rows].tolist()
+    return state.words, state.rows, from_row(deleted, state.lexical_rows).tolist()
 
 
 @dataclass
@@ -104,6 +103,7 @@ class Snapshot:
     _loaded: Once[Loaded] = field(default_factory=Once)
     _words: Once[WordIndex] = field(default_factory=Once)
     _mean_rows: Once[NDArray[np.float32]] = field(default_factory=Once)
+    _matches: Matches = field(default_factory=Matches)
     _loading: RLock = field(default_factory=RLock)
 
     @classmethod
@@ -124,12 +124,14 @@ class Snapshot:
                 loaded = before.extended(self.path, old, new)
         has_same_words = _words_key(manifest) == _words_key(self.manifest)
         has_same_mean = _mean_files(new) == _mean_files(old)
+        has_same_values = new.epoch == old.epoch and manifest.columns == self.columns
         return Snapshot(
             manifest,
             self.store.followed_by(manifest),
             _loaded=Once(loaded),
             _words=self._words if has_same_words else Once(),
             _mean_rows=self._mean_rows if has_same_mean else Once(),
+            _matches=self._matches if has_same_values else Matches(),
         )
 
     @property
@@ -188,7 +190,7 @@ class Snapshot:
     @cached_property
     def hidden(self) -> Rows:
         """Rows that no search finds, in order: deleted, or without text."""
-        return union(self.deleted, self.manifest.textless)
+        return merged(self.deleted, self.manifest.textless)
 
     @property
     def searchable_count(self) -> int:
@@ -259,8 +261,9 @@ class Snapshot:
 
     def _late_texts(self) -> list[tuple[str, str]]:
         """Id and text of each row that the lexical index lacks, empty for deleted ones."""
-        rows = range(self.state.lexical_rows, self.state.rows)
-        deleted = {*self.deleted.tolist()}
+        start = self.state.lexical_rows
+        rows = range(start, self.state.rows)
+        deleted = {*from_row(self.deleted, start).tolist()}
         live = self.documents([row for row in rows if row not in deleted])
         return [(live[row].id, live[row].content) if row in live else ("", "") for row in rows]
 
@@ -418,24 +421,15 @@ class Snapshot:
     def documents_where(self, where: str) -> Rows:
         """First rows of the documents that match a condition, in order, including deleted ones.
 
-        Programs repeat conditions, and DuckDB takes as long for one as a search: those of the last
-        ones are kept, unless they read the clock.
+        Those of the last conditions are kept, unless they read the clock.
         """
         store = self.store
         total = self.state.rows
         if store.reads_clock(where):
             return store.rows_where(where, total)
-        return np.flatnonzero(np.unpackbits(self._bits_where(where), count=total).view(np.bool_))
+        find = partial(_rows_where, store, where)
+        return self._matches.rows(where, total, find)
 
-    @cached_property
-    def _bits_where(self) -> Callable[[str], NDArray[np.uint8]]:
-        store = self.store
-        total = self.state.rows
 
-        @lru_cache(MOST_CONDITIONS)
-        def found(where: str) -> NDArray[np.uint8]:
-            is_in = np.zeros(total, dtype=bool)
-            is_in[store.rows_where(where, total)] = True
-            return np.packbits(is_in)
-
-        return found
+def _rows_where(store: DocumentStore, where: str, start: int, stop: int) -> Rows:
+    return store.rows_where(where, stop, start)

@@ -37,8 +37,9 @@ from ..encoders.base import AUTO as ANY
 from ..encoders.base import Encoder, check_spec, passage_tokens
 from ..lexical.fusion import AUTO, OFF
 
-FORMAT = 2
-"""Version of the tables, the state and the folder's layout: see docs/file-format.md."""
+FORMAT, OLDEST_FORMAT = 3, 2
+"""Version of the tables, the state and the folder's layout, and the oldest one that is read: see
+docs/file-format.md."""
 
 LATER = ("center", "moments_deleted", "unfinished")
 """Fields that earlier development versions of the format lack."""

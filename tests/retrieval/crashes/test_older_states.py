@@ -32,8 +32,8 @@ def test_a_search_that_has_read_an_older_manifest_does_not_show_it(
 ) -> None:
     read, may_go, has_read = Manifest.committed, threading.Event(), threading.Event()
 
-    def slowly(folder: Path) -> Manifest:
-        manifest = read(folder)
+    def slowly(folder: Path, before: Manifest | None = None) -> Manifest:
+        manifest = read(folder, before)
         if threading.current_thread().name == "search":
             has_read.set()
             may_go.wait()

@@ -232,7 +232,7 @@ def test_what_a_failed_change_has_committed_is_seen(
     """Later, if the disk can't be read at first."""
     first, second = (document.id for document in docstrings[:2])
 
-    def unreadable(_folder: Path) -> None:
+    def unreadable(*_: Any) -> None:
         raise OSError("Input/output error")
 
     with monkeypatch.context() as patch:

@@ -17,6 +17,7 @@ from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.store.manifest import Checksums, Manifest
 from slimdex.retrieval.store.passages import DocumentRows
+from slimdex.retrieval.store.row_file import RowFile, RowSets
 from slimdex.retrieval.store.state import Segment, State
 from slimdex.system.atomic_files import MANIFEST
 from tests.chance import CHANCE
@@ -30,9 +31,8 @@ def manifest(
 ) -> Manifest:
     segments = [Segment("segment-000001.duckdb", 1, "", 0, rows)]
     state = State({"type": "given"}, 4, Settings(), rows=rows, segments=segments)
-    return Manifest(
-        state, {"n": "BIGINT"}, np.array(deleted, int), np.array(textless, int), documents
-    )
+    row_sets = RowSets(np.array(deleted, int), np.array(textless, int), documents)
+    return Manifest(state, {"n": "BIGINT"}, row_sets)
 
 
 def random_rows(seed: int, rows: int) -> DocumentRows:
@@ -83,7 +83,7 @@ def test_commits_are_compared_by_their_names(tmp_path: Path) -> None:
     assert Manifest.read(tmp_path) == one
     assert one != other
     assert one.named(one.commits) != one
-    assert replace(one, deleted=np.arange(20)) == one  # of which no more is looked at
+    assert replace(one, row_sets=RowSets(np.arange(20))) == one  # of which no more is looked at
 
 
 def test_damage_is_found(tmp_path: Path) -> None:
@@ -99,11 +99,15 @@ def test_damage_is_found(tmp_path: Path) -> None:
         with pytest.raises(CorruptError):
             Manifest.read(tmp_path)
         data[place] ^= 4
-    replace(written, deleted=np.array([20])).write(file)  # beyond the last row
+    replace(written, row_sets=RowSets(np.array([20]))).write(file)  # beyond the last row
     with pytest.raises(CorruptError, match="row 20; expected fewer than 20"):
         Manifest.read(tmp_path)
-    with pytest.raises(ValueError, match="row 0"):
-        DocumentRows.of_continued(np.array([0, 2]))
+    replace(written, row_file=RowFile(None, 20, np.array([3]))).write(file)  # without such a file
+    with pytest.raises(CorruptError, match="changed rows; expected some before 0"):
+        Manifest.read(tmp_path)
+    for first in (0, 7):
+        with pytest.raises(ValueError, match=f"row {first}; expected it to begin a document"):
+            DocumentRows.of_bits(bytes([5]), first)
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 4)), max_size=6))

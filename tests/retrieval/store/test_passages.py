@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from slimdex.retrieval.store.passages import DocumentRows
+from slimdex.retrieval.store.row_bits import bits_of, rows_of
 
 
 @given(st.lists(st.integers(1, 4), max_size=12), st.data())
@@ -27,3 +29,73 @@ def test_rows_and_documents(counts: list[int], data: st.DataObject) -> None:
     assert rows.number(np.array(expected, dtype=np.int64)) == len(chosen)
     for i, first in enumerate([*firsts, len(owner)]):
         assert rows.number_before(first) == i
+
+
+COUNTS = st.lists(st.integers(1, 12), max_size=6)
+
+
+def rows_from(first: int, counts: list[int]) -> DocumentRows:
+    """Documents of so many rows each, from row `first` on."""
+    firsts = [first + sum(counts[:i]) for i in range(len(counts))]
+    several = [(row, count) for row, count in zip(firsts, counts, strict=True) if count > 1]
+    table = np.array(several, dtype=np.int64).reshape(-1, 2)
+    return DocumentRows(table[:, 0], table[:, 1])
+
+
+@given(st.lists(COUNTS, max_size=5), COUNTS)
+def test_commits_append_documents_and_never_change_those_of_others(
+    commits: list[list[int]], other: list[int]
+) -> None:
+    """Also if a change failed that had appended to the same documents."""
+    every = list[int]()
+    states = [rows_from(0, [])]
+    for counts in commits:
+        states[-1].with_later(rows_from(sum(every), other))
+        states.append(states[-1].with_later(rows_from(sum(every), counts)))
+        every += counts
+    done = 0
+    for number, rows in enumerate(states):
+        expected = rows_from(0, every[:done])
+        assert rows.firsts.tolist() == expected.firsts.tolist()
+        assert rows.counts.tolist() == expected.counts.tolist()
+        assert rows.last == max([-1, *np.flatnonzero(flags_of(every[:done])).tolist()])
+        done += len(commits[number]) if number < len(commits) else 0
+
+
+def flags_of(counts: list[int]) -> NDArray[np.bool_]:
+    """Whether each row continues the document of the row before."""
+    return np.array([i > 0 for count in counts for i in range(count)], dtype=np.bool_)
+
+
+@given(COUNTS, COUNTS)
+def test_documents_of_bits(before: list[int], later: list[int]) -> None:
+    rows, first = rows_from(0, before + later), sum(before)
+    for start, counts in ((0, before + later), (first, later)):
+        flags = flags_of(counts)
+        bits = rows.bits(start)
+        assert bits == np.packbits(flags, bitorder="little").tobytes().rstrip(b"\0")
+        expected = rows_from(start, counts)
+        read = DocumentRows.of_bits(bits, start)
+        assert read.firsts.tolist() == expected.firsts.tolist()
+        assert read.counts.tolist() == expected.counts.tolist()
+
+
+@given(COUNTS, COUNTS, COUNTS)
+def test_documents_from_a_row_on_are_replaced(
+    before: list[int], known: list[int], later: list[int]
+) -> None:
+    """Whether the new ones begin with the known ones or not."""
+    first = sum(before)
+    for counts in (later, known + later, known[:-1], known):
+        replaced = rows_from(0, before + known).replaced_from(first, rows_from(first, counts))
+        assert replaced.firsts.tolist() == rows_from(0, before + counts).firsts.tolist()
+        assert replaced.counts.tolist() == rows_from(0, before + counts).counts.tolist()
+
+
+@given(st.sets(st.integers(0, 80)))
+def test_bits_of_rows(rows: set[int]) -> None:
+    bits = bits_of(np.array(sorted(rows), dtype=np.int64))
+    number = sum(1 << row for row in rows)
+    assert int.from_bytes(bits, "little") == number
+    assert len(bits) == (number.bit_length() + 7) // 8
+    assert rows_of(bits).tolist() == sorted(rows)
