@@ -45,12 +45,13 @@ def run(script: str, *arguments: Path | str) -> str:
         timeout=300,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )
+    print(done.stderr)  # where a process hung
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
 HELPERS = """
-    import multiprocessing, os, signal, sys, threading
+    import faulthandler, multiprocessing, os, signal, sys, threading, time
     import numpy as np
     from slimdex import Collection, InputError, InUseError, Settings
     from tests.encoders import WordEncoder
@@ -65,6 +66,7 @@ HELPERS = """
         "Exit code of a forked process that works, then ends as Python does."
         forked = os.fork()
         if not forked:
+            faulthandler.dump_traceback_later(30)
             signal.alarm(40)
             work()
             sys.exit(0)
@@ -184,7 +186,7 @@ AMID_WORK = """
         assert error_of(lambda: opened.search("bread")).endswith("open it again here")
         with Collection.open(sys.argv[1], WordEncoder()) as own:
             assert own.search("bread", limit=1, where="id < '4'")[0].id == "1"
-            own.add([{"id": f"c{os.getpid()}", "text": "stars"}])
+            own.add([{"id": f"c{time.monotonic_ns()}", "text": "stars"}])
 
     opened = Collection.open(sys.argv[1], WordEncoder())
     stopped = threading.Event()
