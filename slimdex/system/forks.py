@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import suppress
-from importlib import import_module
+from importlib import __import__ as python_import
+from threading import get_ident
+from types import FrameType
 from typing import Any, TypeVar
 from weakref import ref
 
@@ -18,6 +19,9 @@ OPENMP_LIBRARIES = {"faiss": "omp_set_num_threads", "torch": "set_num_threads"}
 
 OpenMP would wait forever for the missing threads, in FAISS's searches and torch's training.
 """
+
+IMPORT_FILE = python_import.__code__.co_filename
+"""The file that Python's import names as its own: it is frozen."""
 
 T = TypeVar("T")
 _FOREIGN: dict[int, ref[Any]] = {}
@@ -48,20 +52,24 @@ def _keep_forever(inherited: Any) -> None:
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(inherited))
 
 
-def wait_for_imports() -> None:
-    """Wait for modules that other threads import: a forked process would wait for them forever."""
-    seen = set[str]()  # those that stay are imported by this thread
-    while names := {*filter(_is_imported_now, [*sys.modules])} - seen:
-        for name in names:
-            with suppress(Exception):  # the other thread gets it, too
-                import_module(name)
-        seen |= names
+def others_import() -> bool:
+    """Return whether other threads import modules.
+
+    A forked process would wait forever for these modules.
+    """
+    return any(
+        thread != get_ident() and _is_importing(frame)
+        for thread, frame in sys._current_frames().items()  # noqa: SLF001, documented
+    )
 
 
-def _is_imported_now(name: str) -> bool:
-    """Return whether a thread is importing a module."""
-    spec = getattr(sys.modules.get(name), "__spec__", None)
-    return bool(getattr(spec, "_initializing", False))
+def _is_importing(frame: FrameType | None) -> bool:
+    """Return whether a function of Python's import is among a frame's callers."""
+    while frame is not None:
+        if frame.f_code.co_filename == IMPORT_FILE:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def use_one_thread() -> None:

@@ -14,17 +14,18 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from threading import Condition
+from time import monotonic, sleep
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from slimdex.system.forks import wait_for_imports
+from slimdex.system.forks import others_import
 
 LARGE = 1 << 28
 """Multiplications of a product that is worth all threads: about 10 ms of one thread."""
-FORK_SECONDS = 10.0
-"""Longest time that a fork waits for products."""
+FORK_SECONDS, POLL_SECONDS = 10.0, 0.001
+"""Longest time that a fork waits for products and imports, and the time between two looks."""
 
 
 class Products:
@@ -88,11 +89,17 @@ class Products:
                 library.set_num_threads(number)
 
     def before_fork(self) -> None:
-        """Wait until all products end, and let none begin."""
-        wait_for_imports()  # first: they may need products
-        self._changed.acquire()
-        self._forks += 1
-        self._changed.wait_for(lambda: not self._running, FORK_SECONDS)
+        """Wait until no other thread imports a module, and all products end; let none begin."""
+        end = monotonic() + FORK_SECONDS
+        while True:
+            while others_import() and monotonic() < end:  # first: an import may need products
+                sleep(POLL_SECONDS)
+            self._changed.acquire()
+            self._forks += 1
+            self._changed.wait_for(lambda: not self._running, max(end - monotonic(), 0))
+            if not others_import() or monotonic() >= end:  # none has begun meanwhile
+                return
+            self.after_fork()
 
     def after_fork(self) -> None:
         """Let products begin again."""

@@ -299,6 +299,40 @@ def test_a_fork_within_a_change_neither_commits_nor_ends_it(
     assert run(IN_A_CHANGE, path, action) == printed
 
 
+IMPORTING = """
+    from pathlib import Path
+    from slimdex.system.threads import threads_for
+
+    def multiply():
+        with threads_for(1):
+            multiplying.set()
+            time.sleep(1)
+
+    def load():
+        time.sleep(0.5)
+        import slow_module
+
+    def child():
+        import slow_module
+
+    folder = Path(sys.argv[1]).parent
+    (folder / "slow_module.py").write_text("import time; time.sleep(3)")
+    sys.path.insert(0, str(folder))
+    multiplying = threading.Event()
+    threads = [threading.Thread(target=work) for work in (multiply, load)]
+    for thread in threads:
+        thread.start()
+    multiplying.wait()
+    print(status(child))
+    for thread in threads:
+        thread.join()
+"""
+
+
+def test_a_fork_waits_for_imports_that_begin_while_it_waits_for_products(path: Path) -> None:
+    assert run(IMPORTING, path) == "0\n"
+
+
 @pytest.mark.parametrize("library", ["faiss", "torch"])
 def test_the_openmp_functions_exist(library: str) -> None:
     from importlib import import_module
