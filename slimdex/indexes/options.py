@@ -9,17 +9,17 @@ from typing import Any
 AUTO = "auto"
 """Kind chosen by the number of rows: see `kinds.by_size`."""
 
-REDUCERS = (
-    "whitening",
-    "pca",
-    "all-but-the-top",
-    "autoencoder",
-    "flow",
-    "identity",
-    "truncate",
-    "random",
-)
-"""Names of the reducers, in the order of help texts; `reducers.reducer` has their classes."""
+REDUCERS = {
+    "whitening": "linear.Whitening",
+    "pca": "linear.Pca",
+    "all-but-the-top": "linear.AllButTheTop",
+    "autoencoder": "autoencoder.TiedAutoencoder",
+    "flow": "flow.Flow",
+    "identity": "linear.Identity",
+    "truncate": "linear.Truncate",
+    "random": "linear.RandomProjection",
+}
+"""Name of a reducer -> its module and class in `reducers`; in the order of help texts."""
 CANDIDATES = 200
 """Default candidates of an index of at most `CANDIDATES_TO` rows; larger ones need more."""
 CANDIDATES_TO = 60_000

@@ -1,6 +1,6 @@
 """Reducer: maps rows (n, d) to rows (n, n_components).
 
-To add one, name its class in `CLASSES`, and the reducer in `options.REDUCERS`.
+To add one, name its class in `options.REDUCERS`.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from slimdex.errors import CorruptError, InputError
 from slimdex.system.progress import progress
 
 from ..arrays import Matrix, as_matrix, batches, sampled
+from ..options import REDUCERS
 from ..tensors import load_tensors
 from ..vectors.vector_file import VectorFile
 from .moments import Moments
@@ -30,17 +31,6 @@ MOST_ROWS = 131_072
 """Largest number of training rows; larger collections are sampled."""
 HELD_OUT = 0.05
 """Share of the rows held out for early stopping."""
-CLASSES = {
-    "whitening": "linear.Whitening",
-    "pca": "linear.Pca",
-    "all-but-the-top": "linear.AllButTheTop",
-    "autoencoder": "autoencoder.TiedAutoencoder",
-    "flow": "flow.Flow",
-    "identity": "linear.Identity",
-    "truncate": "linear.Truncate",
-    "random": "linear.RandomProjection",
-}
-"""Name of a reducer -> its module and class, imported at its first use."""
 
 
 class Reducer(ABC):
@@ -189,7 +179,7 @@ def reducer_class(name: str) -> type[Reducer]:
     >>> reducer_class("pca").__name__
     'Pca'
     """
-    module, _, class_name = CLASSES[name].partition(".")
+    module, _, class_name = REDUCERS[name].partition(".")
     reducer: type[Reducer] = getattr(import_module(f".{module}", __package__), class_name)
     return reducer
 
@@ -197,7 +187,7 @@ def reducer_class(name: str) -> type[Reducer]:
 def load_reducer(path: Path) -> Reducer:
     """Load a saved reducer; raise `CorruptError` if its class is unknown."""
     name, _, _ = load_tensors(path)
-    if name not in CLASSES:
-        expected = ", ".join(CLASSES)
+    if name not in REDUCERS:
+        expected = ", ".join(REDUCERS)
         raise CorruptError(f"{path}: holds {name!r}; expected one of {expected}")
     return reducer_class(name).load(path)

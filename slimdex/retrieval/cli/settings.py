@@ -25,6 +25,7 @@ BYTE_UNITS |= {f"{letter}b": 1000**i for i, letter in enumerate("kmgt", 1)}
 BYTE_UNITS |= {f"{letter}ib": 1024**i for i, letter in enumerate("kmgt", 1)}
 """Unit in lower case -> bytes."""
 DEFAULT_CHOICES = choices.Choices()
+REDUCER_NAMES = [*choices.REDUCERS]
 K = Annotated[
     int | None,
     "Dimensions to keep of each vector: fewer take less memory and are less accurate; "
@@ -68,8 +69,7 @@ class SettingsOptions:
     ] = choices.AUTO
     reducer: Annotated[
         str | None,
-        f"How dimensions are reduced: {', '.join(choices.REDUCERS[:-1])} or "
-        f"{choices.REDUCERS[-1]}.",
+        f"How dimensions are reduced: {', '.join(REDUCER_NAMES[:-1])} or {REDUCER_NAMES[-1]}.",
     ] = DEFAULT_CHOICES.reducer
 
     def changes(self) -> dict[str, Any]:
