@@ -99,9 +99,9 @@ class Usearch(Engine):
 
     def search(self, queries: Matrix, k: int) -> Results:
         self._index.expansion_search = max(self.effort, k)
-        found = self._index.search(normalize_rows(queries), k)
+        matches = self._index.search(normalize_rows(queries), k)
         shape = (len(queries), k)
-        return 1 - found.distances.reshape(shape), found.keys.reshape(shape).astype(np.int64)
+        return 1 - matches.distances.reshape(shape), matches.keys.reshape(shape).astype(np.int64)
 
 
 class UsearchInt8(Usearch):

@@ -164,7 +164,7 @@ def _rate(task: Task, contender: MethodContender, _: int) -> None:
     if footprint.ram_row is not None:
         contender.row["compression"] = 4 * task.vectors.dim / footprint.ram_row
     count = len(task.vectors)
-    contender.row["process_row_bytes"] = growth.own / count
+    contender.row["process_row_bytes"] = growth.private / count
     contender.row["mapped_row_bytes"] = growth.files / count
 
 

@@ -51,7 +51,7 @@ PACKAGES = {
     "Chroma": ("chromadb", "sentence-transformers"),
 }
 """Other libraries whose commands are timed, and the packages that these need."""
-WORDS, TOGETHER, ASKED = 8, 64, 20
+WORDS, TOGETHER, QUERIES = 8, 64, 20
 """Words of a query, queries of a search for many, and searches of a measurement."""
 LONGEST = 1800.0
 """Limit of a command in seconds."""
@@ -164,7 +164,7 @@ def measure_start(subject: Subject, extent: Extent, results: ResultsFile, about:
             "search": process.remote.search,
             f"search_many of {len(texts)}": process.remote.search_many,
             f"add {len(texts)}": process.remote.add,
-            SERVICE: partial(_requests, server, texts[:ASKED]),
+            SERVICE: partial(_requests, server, texts[:QUERIES]),
         }
         works = [*_commands(subject, extent.rounds), *_others(subject, extent.rounds)]
         works += [Work(name=name, row=subject.row(name), call=calls[name]) for name in calls]
@@ -250,7 +250,7 @@ class OpenIndex:
 
     def search(self) -> Spent:
         """Search for one text after the other."""
-        return _mean(self._collection.search, self._texts[:ASKED], process_time)
+        return _mean(self._collection.search, self._texts[:QUERIES], process_time)
 
     def search_many(self) -> Spent:
         """Search for many texts at once."""
@@ -343,9 +343,9 @@ def _memory(facts: Row, idle: Parts, loaded: Parts) -> Iterator[Row]:
         row = facts | {"what": "memory", "part": part}
         row["key"] = key_of(row)
         for name, parts in (("idle", idle), ("loaded", loaded)):
-            own = [parts.get(part, (0, 0))] if part in loaded else [*parts.values()]
-            row[f"{name}_bytes"] = sum(resident for resident, _ in own)
-            row[f"{name}_private_bytes"] = sum(private for _, private in own)
+            sizes = [parts.get(part, (0, 0))] if part in loaded else [*parts.values()]
+            row[f"{name}_bytes"] = sum(resident for resident, _ in sizes)
+            row[f"{name}_private_bytes"] = sum(private for _, private in sizes)
         yield row
 
 

@@ -185,8 +185,8 @@ def _quality(contender: StoreContender, task: Task, exact: Exact) -> None:
     columns = _columns(task, exact, contender)
     contender.row |= {n: value for n, value in columns.items() if not n.startswith("recall@100")}
     whole, grown = contender.process.remote.memory()
-    contender.row |= {"memory_bytes": whole.own, "memory_files_bytes": whole.files}
-    contender.row |= {"store_bytes": grown.own, "store_files_bytes": grown.files}
+    contender.row |= {"memory_bytes": whole.private, "memory_files_bytes": whole.files}
+    contender.row |= {"store_bytes": grown.private, "store_files_bytes": grown.files}
     contender.row |= contender.process.remote.codes()
     contender.row["queries"] = contender.queries
 

@@ -235,10 +235,10 @@ class _Ids:
     def are_known(self, ids: Sequence[str]) -> NDArray[np.bool_]:
         """Return for each id (n,) whether a batch contained it."""
         digests = np.array(digests_of(ids), dtype=DIGEST)
-        found = np.zeros(len(ids), dtype=np.bool_)
+        known_ids = np.zeros(len(ids), dtype=np.bool_)
         for known in self._batches:
-            found |= _places_of(digests, known)[1]
-        return found
+            known_ids |= _places_of(digests, known)[1]
+        return known_ids
 
 
 def _places_of(

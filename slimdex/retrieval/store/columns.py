@@ -166,10 +166,10 @@ def folder_counts(
             counts[folder[:end]] += count
     listed = list[str]()
     for level in sorted({folder.count("/") for folder in counts}):
-        own = [folder for folder in counts if folder.count("/") == level]
-        if listed and len(listed) + len(own) > most:
+        of_level = [folder for folder in counts if folder.count("/") == level]
+        if listed and len(listed) + len(of_level) > most:
             break
-        listed += nlargest(most, own, key=lambda folder: counts[folder])
+        listed += nlargest(most, of_level, key=lambda folder: counts[folder])
     return [(folder, counts[folder]) for folder in sorted(listed, key=lambda it: it.split("/"))]
 
 

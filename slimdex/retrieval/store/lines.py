@@ -319,10 +319,10 @@ class DocumentFile:
         lines, offsets = self._maps
         entries = np.frombuffer(offsets, dtype=ENTRIES)[documents]
         is_inside = entries["start"] < DICTIONARY
-        found = zip(documents[is_inside].tolist(), entries[is_inside].tolist(), strict=True)
+        words = zip(documents[is_inside].tolist(), entries[is_inside].tolist(), strict=True)
         return [
             row
-            for row, (start, length, crc) in found
+            for row, (start, length, crc) in words
             if zlib.crc32(lines[start : start + length]) != crc
         ]
 
@@ -384,9 +384,9 @@ def _shortened(line: bytes, length: int) -> bytes:
     >>> _shortened(line_of(["7", "", "Rain", None, None]), 21)
     b'["7","","Rain",null]\\n'
     """
-    kept = line[: length - len(END)]
+    head = line[: length - len(END)]
     rest = line[length - len(END) :]
-    return kept + END if rest.replace(NULL, b"") == END else line
+    return head + END if rest.replace(NULL, b"") == END else line
 
 
 class _Dictionary:

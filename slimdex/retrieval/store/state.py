@@ -348,11 +348,11 @@ class State:
         requested |= {"passages": passages or OFF} if passages != ANY else {}
         requested |= {"lexical": lexical} if lexical is not None else {}
         if other := [name for name, value in requested.items() if value != has[name]]:
-            given, existing = (
+            wanted, existing = (
                 ", ".join(f"{name}={values[name]!r}" for name in other)
                 for values in (requested, has)
             )
-            raise InputError(f"{given}: {path} has {existing}; expected the same, or none")
+            raise InputError(f"{wanted}: {path} has {existing}; expected the same, or none")
 
     @property
     def fusion(self) -> str:

@@ -82,7 +82,7 @@ def given(dataset: Dataset) -> Given:
 
 @pytest.fixture(scope="module")
 def measured(words: Index, given: Given) -> Measured:
-    return measure_settings(Subject(words, "words & more", BUILD, given=given), 0)
+    return measure_settings(Subject(words, "words & more", BUILD, labelled_queries=given), 0)
 
 
 def unit(X: NDArray[Any]) -> NDArray[np.float64]:
@@ -221,7 +221,7 @@ def test_the_search_that_users_get_is_measured_from_a_text(
 def test_a_graph_finds_what_exact_search_does(words: Index, given: Given, tmp_path: Path) -> None:
     pytest.importorskip("hnswlib", reason="hnswlib, of the extra peers, is not installed")
     snapshot = words.snapshot.opened()
-    subject = Subject(words, "words", BUILD, given=given)
+    subject = Subject(words, "words", BUILD, labelled_queries=given)
     points = [*Study(subject, snapshot, 0, tmp_path).graph()]
     assert [point["effort"] for point in points] == [10, 20, 40, 80, 160, 320, 640]
     assert points[-1]["recall@10"] > 0.99
@@ -277,8 +277,8 @@ def test_a_data_set_is_indexed_for_the_time_of_a_run(
     encoder = WordEncoder()
     for _ in range(2):
         with packaged(dataset, encoder) as subject:
-            assert subject.given is not None
-            queries, qrels = subject.given
+            assert subject.labelled_queries is not None
+            queries, qrels = subject.labelled_queries
             assert len(subject.index.snapshot) == 800
             assert (queries[0], qrels["q0"]) == (("q0", dataset.query_texts[0]), {"d0": 1})
             path = subject.index.path
