@@ -42,7 +42,8 @@ if TYPE_CHECKING:
     LocalEncoder = TransformerEncoder | StaticEncoder
     """An encoder whose speed and precision experiments can state."""
 
-SPLIT, SUBSET = "test", "default"
+SPLIT = "test"
+SUBSET = "default"
 """mteb's names for the part of BEIR's sets that has labels."""
 DOCSTRINGS = "docstrings"
 """Set available everywhere: first paragraphs of Python's docstrings are queries for the rest."""

@@ -159,7 +159,8 @@ def _checkout() -> dict[str, Any]:
         commit = git("rev-parse", "--short=12", "HEAD")
         changed = git("status", "--porcelain", "--", "*.py", "*.toml")
     except OSError:  # no git here
-        commit = changed = None
+        commit = None
+        changed = None
     return {"commit": commit, "clean": None if commit is None else not changed}
 
 

@@ -416,7 +416,8 @@ def _between_signs(text: str, start: int, end: int) -> int:
 
 def _filled(units: Sequence[_Unit], room: int) -> Iterator[tuple[int, int]]:
     """Units (first, stop) of each passage of a section, overlapping by a sentence."""
-    begin = first = 0
+    begin = 0
+    first = 0
     while first < len(units):
         stop = first
         total = sum(unit.tokens for unit in units[begin:first])

@@ -20,7 +20,8 @@ from slimdex.system.spare import cores
 from .engine import GRAPH_EFFORTS, LIST_EFFORTS, Engine, Footprint
 
 Results = tuple[Matrix, Rows]
-GRAPH_LINKS, GRAPH_EFFORT = 16, 200
+GRAPH_LINKS = 16
+GRAPH_EFFORT = 200
 """M and efConstruction of every HNSW graph, the same for all: hnswlib's defaults."""
 
 LISTS_PER_ROOT = 2

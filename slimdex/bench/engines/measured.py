@@ -24,7 +24,8 @@ from .engine import DOCUMENTS, Answer, Documents, Footprint, Place, Query, Secon
 from .processes import LONGEST_STEP, Subprocess
 from .registry import Method, database
 
-ENGINE_WARM_UP, WARM_UP = 10, 5
+ENGINE_WARM_UP = 10
+WARM_UP = 5
 """Queries to warm up an engine, or a store."""
 SAME = 0.9
 """Share of an answer's documents that one of many callers must also get: rounding may differ with

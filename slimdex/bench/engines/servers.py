@@ -41,7 +41,8 @@ done = function(summary, latency)
 end
 """
 """Script of wrk, in which the path of the bodies is filled in."""
-PATIENCE_S, TIMEOUT_S = 120.0, 60
+PATIENCE_S = 120.0
+TIMEOUT_S = 60
 """Seconds to wait for a server to start, and for an answer under load."""
 
 

@@ -35,7 +35,8 @@ from ..rows import ResultsFile, Row, key_of
 
 EVERY = "every"
 """Name of all repositories together in the rows."""
-FUSION, ALL = "fusion", "all"
+FUSION = "fusion"
+ALL = "all"
 """Ways: the order of the fusion, and all rules."""
 WAYS = {FUSION: (), ALL: RULES}
 WAYS |= {rule: (rule,) for rule in RULES}

@@ -49,9 +49,12 @@ NAMES = 1000
 MOST = 2000
 """Most queries that tune, and that judge."""
 TIMED = 200
-EXACT, EXACT_RULE = "float32", "float32 rule"
+EXACT = "float32"
+EXACT_RULE = "float32 rule"
 """Exact search of uncompressed vectors, and the same fused with BM25 by the default's rule."""
-MEANING, WORDS, RULE = "meaning", "words", "rule"
+MEANING = "meaning"
+WORDS = "words"
+RULE = "rule"
 """The index by meaning alone, BM25, and the default."""
 CODES = "rule codes"
 """The default, compared with `EXACT_RULE` instead of `EXACT`."""

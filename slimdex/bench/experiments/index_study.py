@@ -40,9 +40,13 @@ WARM_UP = 20
 FEWER = 100
 """Queries under a condition, whose exact answers take long, and with a cold disk: more of them
 would find pages that earlier ones have read."""
-ALL, COLD, CONDITION = "all documents", "cold disk", "condition"
+ALL = "all documents"
+COLD = "cold disk"
+CONDITION = "condition"
 """Ways of asking."""
-HITS, TEXT, TEXT_ALL = "hits", "text", "text_all"
+HITS = "hits"
+TEXT = "text"
+TEXT_ALL = "text_all"
 """Vector to documents, text to documents; the last on all threads, as a user gets it."""
 Calls = Mapping[str, tuple[Callable[[Any], object], Sequence[Any] | Matrix]]
 """Part -> a call, and a query for each time."""

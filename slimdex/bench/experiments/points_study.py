@@ -73,7 +73,8 @@ from .peers_study import exact_answers, measured, row_key
 SHARES = (1 / 8, 1 / 4, 1 / 2, 1.0)
 GRID: Grid = tuple((kind, SHARES) for kind in ("pq", "rabitq", "sq4", "sq8", "fp16", "flat"))
 """Kind -> shares of the dimensions to measure."""
-TIMED_S, FEWEST = 0.5, 20
+TIMED_S = 0.5
+FEWEST = 20
 """Seconds for which the searches of a setting are timed, and their least number."""
 SWEPT = (10, 20, 50, 100, 200, 400, 800, 1600, 3200)
 """Candidates at which recall and latency are measured."""
@@ -83,7 +84,8 @@ EFFORTS = (10, 20, 40, 80, 160, 320, 640)
 """Values of hnswlib's `ef`."""
 GRAPH_ROWS = 100_000
 """Largest number of rows to build a graph of, which takes about a millisecond a row."""
-ENOUGH, NEARLY = 0.99, 0.01
+ENOUGH = 0.99
+NEARLY = 0.01
 """Recall@10 of the settings to choose, and how far their nDCG@10 may be below the reference's."""
 MADE_OF = "each asks for the document that it was made of, which recall leaves out"
 DEFAULTS = Settings(gamma=0.25, kind="pq", candidates=CANDIDATES)

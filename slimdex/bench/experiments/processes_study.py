@@ -27,7 +27,8 @@ from ..engines.processes import Subprocess
 from ..engines.registry import database
 from ..rows import ResultsFile, Row, key_of
 
-WRITERS, SIZES = (1, 2, 4), (1, 100)
+WRITERS = (1, 2, 4)
+SIZES = (1, 100)
 """Processes that write, and documents of a commit."""
 CHECKED = 100
 """Acknowledged documents that are searched for at the end, the last of each process."""

@@ -51,7 +51,9 @@ PACKAGES = {
     "Chroma": ("chromadb", "sentence-transformers"),
 }
 """Other libraries whose commands are timed, and the packages that these need."""
-WORDS, TOGETHER, QUERIES = 8, 64, 20
+WORDS = 8
+TOGETHER = 64
+QUERIES = 20
 """Words of a query, queries of a search for many, and searches of a measurement."""
 LONGEST = 1800.0
 """Limit of a command in seconds."""

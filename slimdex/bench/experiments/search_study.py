@@ -30,9 +30,11 @@ from .peers_study import exact_answers
 
 ENOUGH = 0.99
 """Agreement with exact search of the effort to find."""
-QUERIES, ROUND_QUERIES = 500, 40
+QUERIES = 500
+ROUND_QUERIES = 40
 """Queries whose answers are judged, and queries in each round."""
-QUERIES_SECONDS, ROUND_SECONDS = 60.0, 4.0
+QUERIES_SECONDS = 60.0
+ROUND_SECONDS = 4.0
 """Limits for all queries and for a round; a slower store gets fewer queries, at least FEWEST."""
 FEWEST = 3
 ROUNDS = 8

@@ -33,12 +33,14 @@ if TYPE_CHECKING:
     from ..datasets import LocalEncoder
 
 TARGET = "target"
-MODEL_POOLING, CLS = "own", "cls"
+MODEL_POOLING = "own"
+CLS = "cls"
 """The model's own pooling with its further modules; and a mode that the papers do not whiten."""
 LAST = (-1,)
 FIRST_LAST = (1, -1)
 MODES = ("mean", CLS, WK)
-LANGUAGE, MAX_LENGTH = "english", 128
+LANGUAGE = "english"
+MAX_LENGTH = 128
 """Of the sets, and tokens to read of a sentence."""
 PROTOCOLS = ("", " mean", " wmean")
 """Suffixes of columns, for the correlation over all pairs of a set, its mean over subtasks, and its

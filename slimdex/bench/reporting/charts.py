@@ -22,7 +22,11 @@ METHODS = (
     *("RaBitQ", "PCA", "truncate", "random projection"),
 )
 """Methods that are compared by quality and memory."""
-WIDTH, LEFT, RIGHT, TOP, FOOT = 800.0, 70.0, 20.0, 34.0, 50.0
+WIDTH = 800.0
+LEFT = 70.0
+RIGHT = 20.0
+TOP = 34.0
+FOOT = 50.0
 """Width of a picture and margins of a panel, in pixels."""
 LEGEND = 165.0
 LEGEND_LINE = 19.0

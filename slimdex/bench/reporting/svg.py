@@ -14,7 +14,10 @@ from math import ceil, floor, log10
 
 WIDTH = 480.0
 HEIGHT = 340.0
-LEFT, RIGHT, TOP, BOTTOM = 60.0, 12.0, 14.0, 48.0
+LEFT = 60.0
+RIGHT = 12.0
+TOP = 14.0
+BOTTOM = 48.0
 """Margins of the plot, for axes."""
 SHAPES = (
     "M0-5a5 5 0 1 0 .01 0z",
@@ -26,7 +29,9 @@ SHAPES = (
     "M-5-5l10 10M-5 5l10-10",
 )
 """Outline of each series' points."""
-LETTER, LINE, DOT = 6.5, 14.0, 12.0
+LETTER = 6.5
+LINE = 14.0
+DOT = 12.0
 """Pixels of a label's letter and height, and of its point."""
 SIDES = {
     "right": ("left", 10, 0),

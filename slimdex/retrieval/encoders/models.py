@@ -37,18 +37,23 @@ HUB_FILES = ("*.json", "*.txt", "*.model", "*.safetensors")
 HUB_OTHERS = ("onnx/*", "openvino/*", "coreml/*", "flax/*")
 """Copies of the weights in formats of other programs."""
 _HUB_ID = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?", re.ASCII)
-ENGLISH, MANY = "English", "many"
-BEIR, MULTILINGUAL = "BEIR", "MTEB multilingual retrieval"
+ENGLISH = "English"
+MANY = "many"
+BEIR = "BEIR"
+MULTILINGUAL = "MTEB multilingual retrieval"
 """Measures: nDCG@10 times 100, averaged over 15 English sets or 18 multilingual ones."""
 _GTE = "https://huggingface.co/thenlper/gte-small"
-_MINI, _ARCTIC = "sentence-transformers", "Snowflake/snowflake-arctic-embed"
+_MINI = "sentence-transformers"
+_ARCTIC = "Snowflake/snowflake-arctic-embed"
 _ARCTIC_CARD = f"https://huggingface.co/{_ARCTIC}-l"
 _BGE_QUERY = "Represent this sentence for searching relevant passages: "
-_E5, _NONE = ("query: ", "passage: "), ("", "")
+_E5 = ("query: ", "passage: ")
+_NONE = ("", "")
 _APACHE = "Apache-2.0"
 FOR_OTHER_LANGUAGES = "multilingual-e5-small"
 """Model to advise for languages other than English: it needs no extra."""
-MUCH_LARGER, MUCH_BETTER = 2, 5.0
+MUCH_LARGER = 2
+MUCH_BETTER = 5.0
 """Times the parameters, and points of nDCG@10, of a model to advise instead of another."""
 CHARACTERS_READ = 1000
 """Characters of a text that are read."""

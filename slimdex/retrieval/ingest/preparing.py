@@ -37,7 +37,8 @@ from .encoding import encode_texts
 from .text_vectors import StoredTexts, TextVectors
 
 READ_AT_ONCE = 1024
-MOST_FEW, MOST_FEW_CHARACTERS = 1024, 1 << 20
+MOST_FEW = 1024
+MOST_FEW_CHARACTERS = 1 << 20
 """Most documents, and characters, whose words are indexed in the turn, which takes no time."""
 
 

@@ -39,7 +39,9 @@ from ..store.work_folder import work_folder
 from .added import Added, Texts
 from .preparing import Prepared
 
-MOST_UNCOUNTED, UNCOUNTED_SHARE, DELETED_SHARE = 1024, 64, 8
+MOST_UNCOUNTED = 1024
+UNCOUNTED_SHARE = 64
+DELETED_SHARE = 8
 """Most last rows that are missing from the file of moments, or one row in so many, if that is more;
 most deleted rows that are still in it, or one in so many of its rows, if that is less. Whoever
 needs the moments adds and subtracts these."""

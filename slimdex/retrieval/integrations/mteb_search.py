@@ -124,7 +124,8 @@ class _OneCorpus:
             self._collection.close()
         if self._removed is not None:
             self._removed()
-        self._collection = self._removed = None
+        self._collection = None
+        self._removed = None
 
 
 class SlimdexIndex(_OneCorpus):

@@ -19,7 +19,8 @@ TEXTS = ("JSON", "VARCHAR")
 """Types that hold any value as text."""
 LISTED_VALUES = 20
 """Largest number of distinct values that are listed."""
-FOLDER, LISTED_FOLDERS = "folder", 50
+FOLDER = "folder"
+LISTED_FOLDERS = 50
 """Column of the folders of files, and how many of them are listed."""
 LISTED_ITEMS = 50
 """Items of lists that are listed, the most frequent ones."""

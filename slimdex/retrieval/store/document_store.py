@@ -57,16 +57,20 @@ from .where.hints import hint, may_order_dates
 COLUMNS_AT_ONCE = 500
 """Columns per query: DuckDB holds 2,048 values of each in memory, several times."""
 IDS_AT_ONCE = 65_536
-MOST_RECENT, RECENT_SHARE = 4096, 64
+MOST_RECENT = 4096
+RECENT_SHARE = 64
 """Most hashes that are kept unsorted beside the sorted ones, or one in so many, if that is more."""
-MOST_FROM_LINES, MOST_BYTES = 4096, 1 << 26
+MOST_FROM_LINES = 4096
+MOST_BYTES = 1 << 26
 """Most documents that a change reads from the lines, and their bytes there: a query of more takes
 less time, and need not read their texts."""
-SAMPLES, SAMPLE_CHARACTERS = 100, 100
+SAMPLES = 100
+SAMPLE_CHARACTERS = 100
 """Values of a column that a hint is chosen by, and the characters of each."""
 BEGINNING = 300
 """Characters of the beginning of a text."""
-COMPARED, COMPARED_CHARACTERS = 100_000, 100
+COMPARED = 100_000
+COMPARED_CHARACTERS = 100
 """Most rows whose ids are compared with an unknown one, which takes some milliseconds; its most
 characters."""
 Hashed = NDArray[np.int64]

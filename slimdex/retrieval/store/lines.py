@@ -43,7 +43,8 @@ ENTRY = Struct("<QII")
 compressed line continues that of the dictionary. All rows of a document have the same entry."""
 ENTRIES = np.dtype([("start", "<u8"), ("length", "<u4"), ("crc", "<u4")])
 """The same, for arrays."""
-END, NULL = b"]\n", b",null"
+END = b"]\n"
+NULL = b",null"
 """End of a line, and a column without value that is not its first."""
 LONGEST_LINE = (1 << 32) - 1
 """Largest length in bytes that an entry can hold."""
@@ -477,7 +478,8 @@ def _fetch(mapped: mmap.mmap | bytes, spans: Iterable[tuple[int, int]]) -> None:
     """Ask the system to prefetch parts of a map, (start, length) each."""
     if not hasattr(mmap, "MADV_WILLNEED") or not isinstance(mapped, mmap.mmap):
         return
-    page = end = -1
+    page = -1
+    end = -1
     with suppress(OSError, ValueError, OverflowError):  # only advice
         for start, length in spans:
             first = start - start % mmap.PAGESIZE

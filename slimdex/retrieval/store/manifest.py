@@ -41,7 +41,8 @@ from .state import FORMAT, OLDEST_FORMAT, State
 DIGEST = hashlib.sha256().digest_size
 HEX = 2 * DIGEST
 """Characters of a block's checksum."""
-COMMIT, MOST_COMMITS = 8, 512
+COMMIT = 8
+MOST_COMMITS = 512
 """Hexadecimal digits of a commit's random name, and the number of names that a manifest has: who
 has read an older commit reads all files again."""
 COMMITS = re.compile(rf"([0-9a-f]{{{COMMIT}}})*")

@@ -43,7 +43,8 @@ TRAILING = "in_lines"
 GONE = '(SELECT unnest(?::BIGINT[]) AS "row")'
 CHANGED = '(SELECT unnest(?::BIGINT[]) AS "row", unnest(?::VARCHAR[]) AS slimdex_origin)'
 FEW_ROWS = 1024
-SMALL_BLOCKS, BLOCKS = 16_384, 65_536
+SMALL_BLOCKS = 16_384
+BLOCKS = 65_536
 """Bytes of a block in small segments, DuckDB's least, and in others: texts of a kilobyte and more
 take half as many bytes in these, and a document alone four times as many."""
 PLAIN_TYPES = {f"{type_}{ending}" for type_ in (*TYPES.values(), "JSON") for ending in ("", "[]")}

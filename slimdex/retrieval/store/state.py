@@ -37,7 +37,8 @@ from ..encoders.base import AUTO as ANY
 from ..encoders.base import Encoder, check_spec, passage_tokens
 from ..lexical.fusion import AUTO, OFF
 
-FORMAT, OLDEST_FORMAT = 3, 2
+FORMAT = 3
+OLDEST_FORMAT = 2
 """Version of the tables, the state and the folder's layout, and the oldest one that is read: see
 docs/file-format.md."""
 
