@@ -100,13 +100,13 @@ class Dataset:
             for id, text in judged
         ]
         return cls(
-            name,
-            [document.id for document in documents],
-            [document.content for document in documents],
-            [id for id, _ in judged],
-            [text for _, text in judged],
-            {id: dict(qrels[id]) for id, _ in judged},
-            np.array(self_rows, dtype=np.int64),
+            name=name,
+            ids=[document.id for document in documents],
+            texts=[document.content for document in documents],
+            query_ids=[id for id, _ in judged],
+            query_texts=[text for _, text in judged],
+            qrels={id: dict(qrels[id]) for id, _ in judged},
+            self_rows=np.array(self_rows, dtype=np.int64),
         )
 
     def asking(self, queries: int, order: Sequence[int] | None = None) -> Self:

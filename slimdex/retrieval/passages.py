@@ -431,7 +431,8 @@ def _filled(units: Sequence[_Unit], room: int) -> Iterator[tuple[int, int]]:
         if stop < len(units):
             stop = _best_end(units, begin, first, stop, room)
         yield begin, stop
-        begin = first = stop
+        first = stop
+        begin = stop
         if stop < len(units) and _is_overlap(units, stop - 1, room):
             begin = stop - 1
 

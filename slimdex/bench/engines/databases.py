@@ -252,7 +252,8 @@ class SqliteVec(Database):
     INSERT = "INSERT INTO vectors(rowid, embedding) VALUES (?, ?)"
 
     def open(self, place: Place) -> None:
-        self.place, self._of_thread = place, threading.local()  # a connection is one thread's
+        self.place = place
+        self._of_thread = threading.local()  # a connection is one thread's
         tables = [
             f"vectors USING vec0({self.COLUMNS.format(dim=place.dim)})",
             'documents("row" INTEGER PRIMARY KEY, id TEXT UNIQUE, text)',

@@ -195,7 +195,16 @@ def questions_of(subject: Subject, snapshot: Snapshot, sample: int) -> tuple[Dat
         each = zip(names, made_of, strict=True)
         qrels = {name: {ids[row]: 1 for row in answer_rows} for name, answer_rows in each}
         about = f"{len(pool):,} queries: {pool.name}; {MADE_OF}"
-    return Dataset(about, ids, (), names, texts, qrels, np.full(len(pool), -1)), pool
+    dataset = Dataset(
+        name=about,
+        ids=ids,
+        texts=(),
+        query_ids=names,
+        query_texts=texts,
+        qrels=qrels,
+        self_rows=np.full(len(pool), -1),
+    )
+    return dataset, pool
 
 
 class Study:

@@ -121,7 +121,14 @@ class Subject:
         file.write_text("".join(lines), encoding="utf-8")
         queries = [" ".join(text.split()[:WORDS]) for text in texts.values() if text.strip()]
         facts = {"model": Path(name).name, "documents": len(texts)}
-        return cls(path, folder, model, file, queries[:TOGETHER], facts)
+        return cls(
+            index=path,
+            folder=folder,
+            model=model,
+            documents=file,
+            texts=queries[:TOGETHER],
+            facts=facts,
+        )
 
     def row(self, name: str) -> Row:
         """Columns of a command or call that are known before it is measured."""

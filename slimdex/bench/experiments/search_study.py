@@ -97,7 +97,15 @@ def measure_search(
         contenders = list[StoreContender]()
         exact = exact_answers(task, depth_for(task.dataset, ANSWERS))
         for done, name in enumerate(names, start=1):
-            contenders.append(_built(task, name, open_encoder, place / str(done), exact, stack))
+            contender = _built(
+                task,
+                name,
+                open_encoder=open_encoder,
+                folder=place / str(done),
+                exact=exact,
+                stack=stack,
+            )
+            contenders.append(contender)
             progress("building", done, len(names))
         in_turns(contenders, _one_turn, "in turns", rounds)
     for store in contenders:

@@ -49,7 +49,8 @@ def _default(folder: Path) -> list[str]:
         [row["ndcg@10_delta"] for row in sets if row["way"] == way]
         for way in ("rule", "rule codes")
     )
-    search, quality = f"{BENCHMARKS}#from-a-text-to-its-documents", f"{BENCHMARKS}#quality"
+    search = f"{BENCHMARKS}#from-a-text-to-its-documents"
+    quality = f"{BENCHMARKS}#quality"
     return [
         f"- **[{row['code_bytes'] / row['rows']:.0f} bytes a vector]({search})** in memory; "
         f"float32 takes {4 * row['dim']:,}. Full vectors stay on disk.\n"

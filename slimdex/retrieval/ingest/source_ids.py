@@ -103,7 +103,14 @@ class SourceIds:
                 taken.add(prefix)
             readings.append(Reading(prefix, digest))
         notes = [*_notes(sources, readings), *notes]
-        return cls(readings, state.origins, origins, moved, parts, notes)
+        return cls(
+            readings=readings,
+            known_origins=state.origins,
+            origins=origins,
+            moved=moved,
+            parts=parts,
+            notes=notes,
+        )
 
 
 def _names(base: str, place: PurePath | None) -> Iterator[str]:

@@ -194,7 +194,7 @@ def with_words(
     if state.rows - rows <= READ_AT_ONCE:
         path = change.path / name
         few = [*added]
-        change.write_meanwhile(partial(write_extended, words, rows, path, few, terms))
+        change.write_meanwhile(partial(write_extended, words, rows, path, few, terms=terms))
     else:
         write_extended(words, rows, change.path / name, added, terms)
     return state

@@ -118,7 +118,8 @@ class IdHashes:
 
     def rows_of(self, ids: Sequence[str]) -> Rows:
         """Documents that may have one of these ids, in order: all that have one, also deleted."""
-        hashes, (older, rows) = np.unique(_hashes(ids)), self.older
+        hashes = np.unique(_hashes(ids))
+        older, rows = self.older
         starts, stops = (np.searchsorted(older, hashes, side) for side in ("left", "right"))
         spans = np.stack([starts, stops], axis=1)[starts < stops].tolist()
         matches = [rows[start:stop] for start, stop in spans]

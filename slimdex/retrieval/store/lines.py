@@ -235,7 +235,8 @@ class DocumentFile:
         self.lines = lines
         self.rows = rows
         self._folder = folder
-        self.files = self._documents, self._offsets = line_files(folder, lines, rows)
+        self._documents, self._offsets = line_files(folder, lines, rows)
+        self.files = (self._documents, self._offsets)
         for file in self.files:
             file.check()
 

@@ -282,7 +282,8 @@ def _date_formats(values: Sequence[str]) -> list[str]:
     widths = {(len(first) == 4, len(last) == 4) for first, _, _, last in parts}
     if len(parts) < len(values) or len(signs) > 1 or len(widths) > 1:
         return []
-    sign, (starts_with_year, ends_with_year) = signs.pop(), widths.pop()
+    sign = signs.pop()
+    starts_with_year, ends_with_year = widths.pop()
     if starts_with_year:
         return [f"%Y{sign}%m{sign}%d"]
     year = "%Y" if ends_with_year else "%y"
