@@ -27,7 +27,7 @@ NAMES = (
     *("hybrid", "weight", "code", "sts", "tables"),
 )
 """Order of the commands in `bench --help`: those that users need come first."""
-ASKED = 300
+SAMPLE = 300
 """Queries that the packaged set is searched for."""
 
 
@@ -61,7 +61,7 @@ def settings(
     *,
     queries: Annotated[Path | None, "Queries that have labels: any source with ids."] = None,
     qrels: Labels = None,
-    sample: Annotated[int, "Without labels: how many queries to make of the documents."] = ASKED,
+    sample: Annotated[int, "Without labels: how many queries to make of the documents."] = SAMPLE,
     out: Annotated[Path, "FILE", "The page of charts."] = Path("bench.html"),
     against: Annotated[
         Path | None, "FILE", "An earlier run's --json, to show beside this one."
@@ -74,7 +74,7 @@ def settings(
     from slimdex.retrieval.cli import console
 
     from .datasets import every_docstring
-    from .experiments.points_study import measure_settings, own_index, packaged
+    from .experiments.points_study import labelled_index, measure_settings, packaged
     from .machine import provenance
     from .reporting.settings_page import (
         MEANING,
@@ -99,9 +99,9 @@ def settings(
         raise InputError(f"{path}: no slimdex index there (`slimdex build SOURCE` makes one)")
     if path is None:
         console.note("no index: docstrings of Python are encoded and measured, in a minute or two")
-        subject = packaged(every_docstring(ASKED))
+        subject = packaged(every_docstring(SAMPLE))
     else:
-        subject = own_index(path, queries, qrels)
+        subject = labelled_index(path, queries, qrels)
     with console.progress(), subject as opened:
         measured = measure_settings(opened, sample)
     write_settings_page(out, measured, about, before)
@@ -328,9 +328,9 @@ def code(
     from .experiments.code_study import Repository, measure_code
     from .runner import run_alone
 
-    found = [Repository.read(named) for named in repositories]
+    sources = [Repository.read(named) for named in repositories]
     for model in models.split(","):
-        measure = partial(measure_code, found, model, partial(open_encoder, model))
+        measure = partial(measure_code, sources, model, partial(open_encoder, model))
         run_alone("code", out / f"code-{Path(model).name}.jsonl", ["tantivy", "openvino"], measure)
 
 

@@ -42,7 +42,8 @@ if TYPE_CHECKING:
     LocalEncoder = TransformerEncoder | StaticEncoder
     """An encoder whose speed and precision experiments can state."""
 
-SPLIT, SUBSET = "test", "default"
+SPLIT = "test"
+SUBSET = "default"
 """mteb's names for the part of BEIR's sets that has labels."""
 DOCSTRINGS = "docstrings"
 """Set available everywhere: first paragraphs of Python's docstrings are queries for the rest."""
@@ -66,7 +67,7 @@ class Dataset:
     ----------
     ids, texts : of the documents, in the order of their rows.
     query_ids, query_texts : of the queries that have labels.
-    own_rows : (queries,) row of the document that is the query itself, which does not count as an
+    self_rows : (queries,) row of the document that is the query itself, which does not count as an
         answer; -1 if there is none.
     """
 
@@ -76,7 +77,7 @@ class Dataset:
     query_ids: Sequence[str]
     query_texts: Sequence[str]
     qrels: Qrels
-    own_rows: Rows
+    self_rows: Rows
 
     @classmethod
     def of(
@@ -94,18 +95,18 @@ class Dataset:
                 "with a label; expected some of each"
             )
         rows = {document.id: row for row, document in enumerate(documents)}
-        own = [
+        self_rows = [
             rows[id] if id in rows and documents[rows[id]].text == text else -1
             for id, text in judged
         ]
         return cls(
-            name,
-            [document.id for document in documents],
-            [document.content for document in documents],
-            [id for id, _ in judged],
-            [text for _, text in judged],
-            {id: dict(qrels[id]) for id, _ in judged},
-            np.array(own, dtype=np.int64),
+            name=name,
+            ids=[document.id for document in documents],
+            texts=[document.content for document in documents],
+            query_ids=[id for id, _ in judged],
+            query_texts=[text for _, text in judged],
+            qrels={id: dict(qrels[id]) for id, _ in judged},
+            self_rows=np.array(self_rows, dtype=np.int64),
         )
 
     def asking(self, queries: int, order: Sequence[int] | None = None) -> Self:
@@ -115,7 +116,7 @@ class Dataset:
             self,
             query_ids=[self.query_ids[i] for i in chosen],
             query_texts=[self.query_texts[i] for i in chosen],
-            own_rows=self.own_rows[list(chosen)],
+            self_rows=self.self_rows[list(chosen)],
         )
 
     def measures(self, scores: Matrix, rows: Rows) -> dict[str, PerQuery]:
@@ -126,7 +127,7 @@ class Dataset:
         """Return a small part: some queries, their answers, and further documents."""
         asking = self.asking(QUICK_QUERIES)
         wanted = {id for query in asking.query_ids for id in self.qrels[query]}
-        wanted |= {self.ids[row] for row in asking.own_rows if row >= 0}
+        wanted |= {self.ids[row] for row in asking.self_rows if row >= 0}
         spare = [row for row, id in enumerate(self.ids) if id not in wanted]
         filled = set(spare[: max(QUICK_DOCUMENTS - len(wanted), 0)])
         rows = [row for row, id in enumerate(self.ids) if id in wanted or row in filled]
@@ -136,7 +137,7 @@ class Dataset:
             name=f"{self.name} (quick)",
             ids=[self.ids[row] for row in rows],
             texts=[self.texts[row] for row in rows],
-            own_rows=np.array([place[int(row)] for row in asking.own_rows]),
+            self_rows=np.array([place[int(row)] for row in asking.self_rows]),
         )
 
 
@@ -151,9 +152,9 @@ def load_dataset(name: str, data: Path | None) -> Dataset:
     if name.endswith(IDENTIFIERS):
         base = load_dataset(name.removesuffix(IDENTIFIERS), data)
         documents = [Document(*pair) for pair in zip(base.ids, base.texts, strict=True)]
-        asked = [*identifier_questions(documents)]
-        labels = {id: {answer: 1} for id, _, answer in asked}
-        return Dataset.of(name, documents, [(id, text) for id, text, _ in asked], labels)
+        questions = [*identifier_questions(documents)]
+        labels = {id: {answer: 1} for id, _, answer in questions}
+        return Dataset.of(name, documents, [(id, text) for id, text, _ in questions], labels)
     if name == DOCSTRINGS:
         return _docstrings()
     folder = (data or Path()) / name
@@ -211,17 +212,17 @@ def names_of(sets: str, data: Path | None) -> list[str]:
     """Parse names of sets separated by commas, or `all` in `data`."""
     if sets != "all":
         return sets.split(",")
-    found = sorted(path.parent.name for path in (data or Path()).glob("*/corpus.jsonl"))
-    if not found:
+    names = sorted(path.parent.name for path in (data or Path()).glob("*/corpus.jsonl"))
+    if not names:
         raise InputError(f"{data or Path()}: no sets in BEIR's layout; expected */corpus.jsonl")
-    return found
+    return names
 
 
 def every_docstring(queries: int) -> Dataset:
     """All docstrings of `slimdex demo`; first paragraphs, drawn at random, ask for their rest."""
-    found = _docstrings(every=True)
-    order = np.random.default_rng(0).permutation(len(found.query_ids))
-    return found.asking(queries, order.tolist())
+    dataset = _docstrings(every=True)
+    order = np.random.default_rng(0).permutation(len(dataset.query_ids))
+    return dataset.asking(queries, order.tolist())
 
 
 def _docstrings(*, every: bool = False) -> Dataset:
@@ -251,8 +252,8 @@ def open_local(
     """Open a model's encoder like `open_encoder`; raise `InputError` for one in a server."""
     if is_address(model):
         raise InputError(f"{model}: expected a model on this machine to measure")
-    found = open_encoder(model, pooling=pooling, max_length=max_length, precision=precision)
-    return cast("LocalEncoder", found)
+    encoder = open_encoder(model, pooling=pooling, max_length=max_length, precision=precision)
+    return cast("LocalEncoder", encoder)
 
 
 def encoded(
@@ -327,8 +328,8 @@ class Task:
         if encoder.precision != "fp32":
             model += f" ({encoder.precision})"
         vectors = encoded(encoder, dataset.texts, cache, "encoding documents")
-        asked = dataset.query_texts
-        queries = encoded(encoder, asked, cache, "encoding queries", queries=True)
+        texts = dataset.query_texts
+        queries = encoded(encoder, texts, cache, "encoding queries", queries=True)
         return cls(dataset, model, vectors, queries)
 
     def facts(self) -> dict[str, Any]:

@@ -39,11 +39,11 @@ class Resident:
 
     Attributes
     ----------
-    own : private ones, which only the process can free; all of them on systems other than Linux.
+    private : pages that only the process can free; all of them on systems other than Linux.
     files : pages of mapped files, which the system may drop and read again.
     """
 
-    own: int
+    private: int
     files: int
 
     @classmethod
@@ -58,13 +58,13 @@ class Resident:
         with suppress(OSError, AttributeError):  # other C libraries have no malloc_trim
             ctypes.CDLL("libc.so.6").malloc_trim(0)
         maps = psutil.Process().memory_maps()
-        own = sum(each.anonymous for each in maps)
+        anonymous = sum(each.anonymous for each in maps)
         files = sum(each.rss - each.anonymous for each in maps if each.path != str(ignored))
-        return cls(own, files)
+        return cls(anonymous, files)
 
     def since(self, before: Resident) -> Resident:
         """Growth since an earlier measurement."""
-        return Resident(self.own - before.own, self.files - before.files)
+        return Resident(self.private - before.private, self.files - before.files)
 
 
 def peak_memory() -> int:
@@ -108,8 +108,8 @@ def version_of(package: str) -> str | None:
 
 def not_installed(packages: Mapping[str, Sequence[str]]) -> dict[str, str]:
     """Map names to their missing packages, for names that lack some."""
-    absent = {name: [p for p in own if version_of(p) is None] for name, own in packages.items()}
-    return {name: " ".join(own) for name, own in absent.items() if own}
+    absent = {name: [p for p in names if version_of(p) is None] for name, names in packages.items()}
+    return {name: " ".join(names) for name, names in absent.items() if names}
 
 
 def limit_threads(threads: int | None) -> None:
@@ -159,7 +159,8 @@ def _checkout() -> dict[str, Any]:
         commit = git("rev-parse", "--short=12", "HEAD")
         changed = git("status", "--porcelain", "--", "*.py", "*.toml")
     except OSError:  # no git here
-        commit = changed = None
+        commit = None
+        changed = None
     return {"commit": commit, "clean": None if commit is None else not changed}
 
 
@@ -168,11 +169,11 @@ def memory_parts(process: psutil.Process, index: Path) -> dict[str, tuple[int, i
 
     Private bytes were written. The others are pages of files, which the system can evict.
     """
-    found = dict[str, tuple[int, int]]()
+    sizes = dict[str, tuple[int, int]]()
     for each in process.memory_maps() if sys.platform == "linux" else ():
-        resident, private = found.get(part := _part_of(each.path, index), (0, 0))
-        found[part] = resident + each.rss, private + each.private_dirty
-    return dict(sorted(found.items(), key=lambda item: -item[1][0]))
+        resident, private = sizes.get(part := _part_of(each.path, index), (0, 0))
+        sizes[part] = resident + each.rss, private + each.private_dirty
+    return dict(sorted(sizes.items(), key=lambda item: -item[1][0]))
 
 
 def _part_of(path: str, index: Path) -> str:
@@ -239,10 +240,10 @@ def join(folder: Path) -> None:
     (folder / "cgroup.procs").write_text(str(os.getpid()))
 
 
-def place_of_groups(own_groups: str) -> tuple[Path, str]:
+def place_of_groups(membership: str) -> tuple[Path, str]:
     r"""Return the folder of new groups, and the name of the file with a group's limit.
 
-    `own_groups` is the text of /proc/self/cgroup.
+    `membership` is the text of /proc/self/cgroup.
 
     >>> place_of_groups("4:memory:/a/b\n1:cpu:/\n0::/a\n")
     (PosixPath('/sys/fs/cgroup/memory/a/b'), 'memory.limit_in_bytes')
@@ -251,10 +252,10 @@ def place_of_groups(own_groups: str) -> tuple[Path, str]:
     >>> place_of_groups("0::/\n")
     (PosixPath('/sys/fs/cgroup'), 'memory.max')
     """
-    lines = (line.split(":", 2) for line in own_groups.splitlines())
+    lines = (line.split(":", 2) for line in membership.splitlines())
     groups = {controllers: path.lstrip("/") for _, controllers, path in lines}
     if "memory" in groups:  # version 1
         return MOUNTED / "memory" / groups["memory"], "memory.limit_in_bytes"
     # Version 2 allows no limited group inside one that has processes.
-    own = MOUNTED / groups.get("", "")
-    return (own.parent if groups.get("") else own), "memory.max"
+    group = MOUNTED / groups.get("", "")
+    return (group.parent if groups.get("") else group), "memory.max"

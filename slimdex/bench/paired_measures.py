@@ -33,24 +33,24 @@ class Judge:
     def __init__(self, dataset: Dataset, scores: Matrix, rows: Rows) -> None:
         self.depth = rows.shape[1]
         self._dataset = dataset
-        scores, self._exact_rows = self._without_own(scores, rows)
+        scores, self._exact_rows = self._without_self(scores, rows)
         self._exact = dataset.measures(scores, self._exact_rows)
 
     def columns(self, scores: Matrix, rows: Rows) -> dict[str, Any]:
         """Compute measures; for those by labels also the difference in points and its interval."""
-        scores, rows = self._without_own(scores, rows)
+        scores, rows = self._without_self(scores, rows)
         row = dict[str, Any]()
         for name, values in self._dataset.measures(scores, rows).items():
             row |= compared(name, 100 * values, 100 * self._exact[name])
         return row | with_interval(AGREEMENT, agreement(rows, self._exact_rows, 10))
 
-    def _without_own(self, scores: Matrix, rows: Rows) -> tuple[Matrix, Rows]:
-        return drop_rows(scores, rows, self._dataset.own_rows[:, None])
+    def _without_self(self, scores: Matrix, rows: Rows) -> tuple[Matrix, Rows]:
+        return drop_rows(scores, rows, self._dataset.self_rows[:, None])
 
 
 def depth_for(dataset: Dataset, depth: int = DEPTH) -> int:
     """Answers to request, so that `depth` are left without a query's own document."""
-    return min(depth + bool((dataset.own_rows >= 0).any()), len(dataset.ids))
+    return min(depth + bool((dataset.self_rows >= 0).any()), len(dataset.ids))
 
 
 def compared(name: str, values: PerQuery, base: PerQuery) -> dict[str, float]:

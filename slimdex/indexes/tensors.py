@@ -15,7 +15,8 @@ from safetensors.numpy import save
 from slimdex.errors import CorruptError
 from slimdex.system.json_text import parsed, written
 
-HEADER_LENGTH, ALIGNMENT = 8, 8
+HEADER_LENGTH = 8
+ALIGNMENT = 8
 """Bytes of the header's length field; alignment of the header."""
 Arrays = dict[str, NDArray[Any]]
 

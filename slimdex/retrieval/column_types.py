@@ -13,7 +13,7 @@ from slimdex.errors import InputError
 from slimdex.system.json_text import parsed
 from slimdex.system.unicode_text import check_unicode
 
-from .documents import OWN_COLUMNS, Document
+from .documents import BUILT_IN_COLUMNS, Document
 
 TYPES: dict[type, str] = {
     bool: "BOOLEAN",
@@ -49,10 +49,10 @@ def by_lower_name(document: Document) -> dict[str, tuple[str, Any]]:
     """
     out = dict[str, tuple[str, Any]]()
     for name, value in document.metadata.items():
-        if not isinstance(name, str) or not name or name.lower() in OWN_COLUMNS:
+        if not isinstance(name, str) or not name or name.lower() in BUILT_IN_COLUMNS:
             raise InputError(
                 f"document {document.id!r}: metadata {name!r}; expected a name other than "
-                f"{', '.join(OWN_COLUMNS)}"
+                f"{', '.join(BUILT_IN_COLUMNS)}"
             )
         check_unicode(name, f"document {document.id!r}, metadata")
         if name.lower() in out:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Id = str | int | UUID
 Several = list[str] | list[int] | list[Id] | tuple[Id, ...]
 
-OWN_COLUMNS = ("row", "id", "title", "text", "deleted", "slimdex_origin")
+BUILT_IN_COLUMNS = ("row", "id", "title", "text", "deleted", "slimdex_origin")
 """Columns of the documents table that are not the user's, whose names are reserved."""
 
 RECORD = "slimdex_metadata"

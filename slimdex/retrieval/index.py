@@ -317,7 +317,7 @@ class Index:
                 yield
                 return
             before = self._newest
-            with self._turn.held(max(end - monotonic(), 0)), self._own_turn():
+            with self._turn.held(max(end - monotonic(), 0)), self._turn_of_process():
                 yield
             del before  # only now: freeing it takes milliseconds
 
@@ -332,7 +332,7 @@ class Index:
             self._changing.release()
 
     @contextmanager
-    def _own_turn(self) -> Iterator[None]:
+    def _turn_of_process(self) -> Iterator[None]:
         """The turn of this process, at whose end a failure is looked into."""
         try:
             with self._following:

@@ -416,7 +416,8 @@ def _between_signs(text: str, start: int, end: int) -> int:
 
 def _filled(units: Sequence[_Unit], room: int) -> Iterator[tuple[int, int]]:
     """Units (first, stop) of each passage of a section, overlapping by a sentence."""
-    begin = first = 0
+    begin = 0
+    first = 0
     while first < len(units):
         stop = first
         total = sum(unit.tokens for unit in units[begin:first])
@@ -430,7 +431,8 @@ def _filled(units: Sequence[_Unit], room: int) -> Iterator[tuple[int, int]]:
         if stop < len(units):
             stop = _best_end(units, begin, first, stop, room)
         yield begin, stop
-        begin = first = stop
+        first = stop
+        begin = stop
         if stop < len(units) and _is_overlap(units, stop - 1, room):
             begin = stop - 1
 

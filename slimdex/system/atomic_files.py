@@ -64,7 +64,8 @@ MOST_NAMES = 2000
 """Names of a folder that are compared with a misspelt one."""
 LOCK_TRIES = 20
 """Attempts to lock a temporary file before another process removes it."""
-REPLACE_TRIES, REPLACE_SECONDS = 200, 0.01
+REPLACE_TRIES = 200
+REPLACE_SECONDS = 0.01
 """Attempts to replace a file on Windows, and the time between them."""
 FIXED = (MANIFEST, *NAMES)
 """Names that files of every index have or begin with."""

@@ -43,7 +43,8 @@ NETWORK = {
     *("s3fs", "sshfs", "vmhgfs-fuse"),
 }
 """Types of file systems that machines share; those of FUSE without "fuse."."""
-WINDOWS_SHARE, REMOTE_DRIVE = "\\\\", "remote"
+WINDOWS_SHARE = "\\\\"
+REMOTE_DRIVE = "remote"
 """Start of a path on another machine, and psutil's word for a drive of one, both on Windows."""
 
 

@@ -21,7 +21,8 @@ class SharedLock:
 
     def __init__(self) -> None:
         self._changed = Condition()
-        self._readers = self._waiting = 0
+        self._readers = 0
+        self._waiting = 0
         self._writing = False
 
     def shared(self) -> SharedLock:

@@ -35,7 +35,7 @@ def test_a_query_that_is_a_document_is_no_answer_to_itself() -> None:
     qrels = {"a": {"b": 1}, "b": {"c": 1}, "z": {"c": 1}}
     loaded = Dataset.of("s", documents, queries, qrels)
     assert loaded.query_ids == ["a", "b", "z"]
-    assert loaded.own_rows.tolist() == [0, -1, -1]
+    assert loaded.self_rows.tolist() == [0, -1, -1]
 
 
 @pytest.mark.slow
@@ -58,7 +58,7 @@ def test_a_quick_part_keeps_the_answers() -> None:
     known = set(quick.ids)
     for i, query in enumerate(quick.query_ids):
         assert known >= quick.qrels[query].keys()
-        assert quick.ids[quick.own_rows[i]] == query
+        assert quick.ids[quick.self_rows[i]] == query
 
 
 def test_encoded_once(tmp_path: Path) -> None:

@@ -57,9 +57,9 @@ def test_private_bytes_and_pages_of_files_are_apart_and_the_input_counts_as_neit
         without_input = Resident.now(path).since(before)
     assert len(written) == SIZE
     assert read.files == pytest.approx(SIZE, abs=SIZE // 4)
-    assert read.own == pytest.approx(0, abs=SIZE // 4)
-    assert both.own == pytest.approx(SIZE, abs=SIZE // 4)
-    assert without_input.own == pytest.approx(both.own, abs=SIZE // 4)
+    assert read.private == pytest.approx(0, abs=SIZE // 4)
+    assert both.private == pytest.approx(SIZE, abs=SIZE // 4)
+    assert without_input.private == pytest.approx(both.private, abs=SIZE // 4)
     assert both.files - without_input.files == SIZE
 
 

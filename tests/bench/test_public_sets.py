@@ -74,7 +74,7 @@ def test_a_task_of_mteb_is_the_set_in_its_folder(
         assert found.query_ids == ["a", "2"]
         assert found.query_texts == ["water from above", "snow"]
         assert found.qrels == {"a": {"1": 2, "3": 0}, "2": {"3": 1}}
-        assert found.own_rows.tolist() == [-1, 1]
+        assert found.self_rows.tolist() == [-1, 1]
 
 
 @pytest.mark.parametrize("name", ["NFCorpus", "FiQA2018", "SCIDOCS", "TRECCOVID"])

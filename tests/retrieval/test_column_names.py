@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from slimdex import Collection, Document, Settings, export
 from slimdex.retrieval import store
-from slimdex.retrieval.documents import OWN_COLUMNS
+from slimdex.retrieval.documents import BUILT_IN_COLUMNS
 from slimdex.retrieval.ingest.adding import sync
 from slimdex.retrieval.ingest.repairing import verify
 from slimdex.retrieval.sources import tabular
@@ -38,7 +38,7 @@ ODD = ["t", "c0", "documents", "rowid", 'a"b', "a'b", "a.b", "a b", "Äpfel", "-
 SQL = re.compile(r"\b(SELECT|FROM|WHERE|JOIN|UPDATE|INSERT|ALTER|CREATE|WITH|BIGINT)\b")
 PASSAGE = ["vector", "passage_id", "passage", "start", "end", "line", "headings", "anchor"]
 PASSAGE += ["last_line", "page"]
-NOT_METADATA = {*OWN_COLUMNS, *ID_NAMES, *TEXT_NAMES}
+NOT_METADATA = {*BUILT_IN_COLUMNS, *ID_NAMES, *TEXT_NAMES}
 
 
 @pytest.fixture(autouse=True)

@@ -74,12 +74,12 @@ class Chroma(Database):
             self.open(self.place)
 
     def fetch(self, query: Query, k: int) -> Answer:
-        found = self._collection.query(query_embeddings=query.vector[None], n_results=k)
-        return list(zip(found["ids"][0], found["documents"][0], strict=True))
+        answer = self._collection.query(query_embeddings=query.vector[None], n_results=k)
+        return list(zip(answer["ids"][0], answer["documents"][0], strict=True))
 
     def search(self, queries: Matrix, k: int) -> tuple[Matrix, Rows]:
-        found = self._collection.query(query_embeddings=queries, n_results=k, include=[])
-        return by_place(found["ids"], k)
+        answer = self._collection.query(query_embeddings=queries, n_results=k, include=[])
+        return by_place(answer["ids"], k)
 
     def ids(self) -> set[str]:
         return set(self._collection.get(include=[])["ids"])
@@ -129,9 +129,9 @@ class LanceDb(Database):
     def fetch(self, query: Query, k: int) -> Answer:
         columns = ["id"] if self.place.ability is VECTORS else ["id", "text"]
         # Without the distance, which orders the answers, LanceDB warns.
-        found = self._search(query, k).select([*columns, "_distance"]).to_arrow()
-        ids = found["id"].to_pylist()
-        texts = found["text"].to_pylist() if "text" in columns else [""] * len(ids)
+        table = self._search(query, k).select([*columns, "_distance"]).to_arrow()
+        ids = table["id"].to_pylist()
+        texts = table["text"].to_pylist() if "text" in columns else [""] * len(ids)
         return list(zip(ids, texts, strict=True))
 
     def ids(self) -> set[str]:
@@ -214,19 +214,21 @@ class QdrantEdge(Database):
 
     def fetch(self, query: Query, k: int) -> Answer:
         if self.place.ability is VECTORS:
-            return [(hit.id, "") for hit in self._found(query, k, with_payload=False)]
-        payloads = [hit.payload for hit in self._found(query, k, with_payload=True)]
+            return [(hit.id, "") for hit in self._points(query, k, with_payload=False)]
+        payloads = [hit.payload for hit in self._points(query, k, with_payload=True)]
         return [(payload["id"], payload["text"]) for payload in payloads]
 
-    def _found(self, query: Query, k: int, *, with_payload: bool) -> Any:
+    def _points(self, query: Query, k: int, *, with_payload: bool) -> Any:
         edge = self._library
         nearest = edge.Query.Nearest(query.vector.tolist())
         params: dict[str, Any] = {"hnsw_ef": max(self.effort, k)} if self.effort else {}
         if self.small:
             params["quantization"] = edge.QuantizationSearchParams(rescore=True, oversampling=2.0)
-        asked = edge.SearchParams(**params) if params else None
+        search_params = edge.SearchParams(**params) if params else None
         return self._shard.query(
-            edge.QueryRequest(limit=k, query=nearest, params=asked, with_payload=with_payload)
+            edge.QueryRequest(
+                limit=k, query=nearest, params=search_params, with_payload=with_payload
+            )
         )
 
 
@@ -250,7 +252,8 @@ class SqliteVec(Database):
     INSERT = "INSERT INTO vectors(rowid, embedding) VALUES (?, ?)"
 
     def open(self, place: Place) -> None:
-        self.place, self._own = place, threading.local()  # a connection is one thread's
+        self.place = place
+        self._of_thread = threading.local()  # a connection is one thread's
         tables = [
             f"vectors USING vec0({self.COLUMNS.format(dim=place.dim)})",
             'documents("row" INTEGER PRIMARY KEY, id TEXT UNIQUE, text)',
@@ -264,15 +267,15 @@ class SqliteVec(Database):
 
     @property
     def _connection(self) -> Any:
-        if not hasattr(self._own, "connection"):
+        if not hasattr(self._of_thread, "connection"):
             from sqlite_vec import loadable_path
 
             made = self._library.Connection(str(self.place.folder / "documents.db"))
             made.set_busy_timeout(BUSY_MS)
             made.enable_load_extension(True)
             made.load_extension(loadable_path())
-            self._own.connection = made
-        return self._own.connection
+            self._of_thread.connection = made
+        return self._of_thread.connection
 
     def add(self, parts: Iterable[Batch]) -> None:
         connection = self._connection
@@ -368,8 +371,8 @@ class Leann(Database):
         return self.ask(query.text, k)
 
     def ask(self, text: str, k: int) -> Answer:
-        asked = {"complexity": self.effort} if self.effort else {}
-        return [(hit.id, hit.text) for hit in self._searcher.search(text, top_k=k, **asked)]
+        options = {"complexity": self.effort} if self.effort else {}
+        return [(hit.id, hit.text) for hit in self._searcher.search(text, top_k=k, **options)]
 
     def _path(self, place: Place) -> str:
         return str(place.folder / "documents.leann")

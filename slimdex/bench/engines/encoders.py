@@ -57,8 +57,8 @@ class _SentenceTransformers:
         self._model = SentenceTransformer(model, **options)
 
     def encode(self, texts: Sequence[str]) -> Matrix:
-        found: Matrix = self._model.encode(list(texts), show_progress_bar=False)
-        return found
+        vectors: Matrix = self._model.encode(list(texts), show_progress_bar=False)
+        return vectors
 
 
 class OnnxRuntime:

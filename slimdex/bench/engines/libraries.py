@@ -20,7 +20,8 @@ from slimdex.system.spare import cores
 from .engine import GRAPH_EFFORTS, LIST_EFFORTS, Engine, Footprint
 
 Results = tuple[Matrix, Rows]
-GRAPH_LINKS, GRAPH_EFFORT = 16, 200
+GRAPH_LINKS = 16
+GRAPH_EFFORT = 200
 """M and efConstruction of every HNSW graph, the same for all: hnswlib's defaults."""
 
 LISTS_PER_ROOT = 2
@@ -99,9 +100,9 @@ class Usearch(Engine):
 
     def search(self, queries: Matrix, k: int) -> Results:
         self._index.expansion_search = max(self.effort, k)
-        found = self._index.search(normalize_rows(queries), k)
+        matches = self._index.search(normalize_rows(queries), k)
         shape = (len(queries), k)
-        return 1 - found.distances.reshape(shape), found.keys.reshape(shape).astype(np.int64)
+        return 1 - matches.distances.reshape(shape), matches.keys.reshape(shape).astype(np.int64)
 
 
 class UsearchInt8(Usearch):

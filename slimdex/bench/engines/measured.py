@@ -24,7 +24,8 @@ from .engine import DOCUMENTS, Answer, Documents, Footprint, Place, Query, Secon
 from .processes import LONGEST_STEP, Subprocess
 from .registry import Method, database
 
-ENGINE_WARM_UP, WARM_UP = 10, 5
+ENGINE_WARM_UP = 10
+WARM_UP = 5
 """Queries to warm up an engine, or a store."""
 SAME = 0.9
 """Share of an answer's documents that one of many callers must also get: rounding may differ with
@@ -167,10 +168,10 @@ class MeasuredStore:
         """Answer the first queries one after the other, on all threads."""
         limit_threads(None)
         texts = self._queries[:queries]
-        asked = map(Query, encode_queries(self._encoder, texts), texts)
-        found = [self._store.fetch(query, k) for query in asked]
-        self._alone[self._effort] = found
-        return found
+        encoded = map(Query, encode_queries(self._encoder, texts), texts)
+        hits = [self._store.fetch(query, k) for query in encoded]
+        self._alone[self._effort] = hits
+        return hits
 
     def times(self, k: int, start: int, stop: int, threads: int | None) -> Times:
         """Time the queries start .. stop one at a time: total, and encode, a part of it.
@@ -206,9 +207,9 @@ class MeasuredStore:
         with ThreadPoolExecutor(callers, initializer=limit_threads, initargs=(1,)) as pool:
             list(pool.map(ask, [places[0]] * callers))
             begin = perf_counter()
-            asked = list(pool.map(ask, places))
+            answers = list(pool.map(ask, places))
             seconds = perf_counter() - begin
-        return Crowd([took for took, _ in asked], seconds, sum(not same for _, same in asked))
+        return Crowd([took for took, _ in answers], seconds, sum(not same for _, same in answers))
 
     def codes(self) -> dict[str, int]:
         """Number of vectors and bytes of their codes in memory, if the store says so."""

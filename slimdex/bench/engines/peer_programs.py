@@ -62,8 +62,8 @@ class Chroma:
         """Open the collection and query it with the text."""
         client, encode = self._client(folder, model)
         collection = client.get_collection("documents", embedding_function=encode)
-        found = collection.query(query_texts=[query], n_results=LIMIT)
-        return list(found["ids"][0])
+        answer = collection.query(query_texts=[query], n_results=LIMIT)
+        return list(answer["ids"][0])
 
     def _client(self, folder: Path, model: str) -> tuple[Any, Any]:
         import chromadb

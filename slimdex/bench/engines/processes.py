@@ -110,9 +110,11 @@ def _serve(pipe: Connection, make: Callable[..., Any], arguments: tuple[Any, ...
         except Exception as error:  # a library that can't even be imported
             failure = _said(error)
         while True:
-            command, given, named = pipe.recv()
-            step = partial(getattr(made, command), *given, **named) if made is not None else None
-            pipe.send(_outcome(step) if step else (True, failure))
+            command, positional, keywords = pipe.recv()
+            if made is None:
+                pipe.send((True, failure))
+            else:
+                pipe.send(_outcome(partial(getattr(made, command), *positional, **keywords)))
 
 
 def _outcome(step: Callable[[], Any]) -> tuple[bool, Any]:
@@ -178,8 +180,8 @@ class Contender(Attempts, Generic[T]):
         """Columns, with percentiles of the seconds."""
         times = {
             f"{measure}_{part}": value
-            for part, found in self.seconds.items()
-            for measure, value in latency(found).items()
+            for part, seconds in self.seconds.items()
+            for measure, value in latency(seconds).items()
         }
         return super().measured() | (times if self.error is None else {})
 
@@ -202,6 +204,6 @@ def in_turns(
 
 def replace_rows(results: ResultsFile, contenders: Iterable[C], about: Row) -> list[str]:
     """Replace all rows by those of the contenders; returns a line for each failure."""
-    found = list(contenders)
-    results.replace([contender.measured() | about for contender in found])
-    return list(dict.fromkeys(f"{c.name} failed: {c.error}" for c in found if c.error))
+    measured = list(contenders)
+    results.replace([contender.measured() | about for contender in measured])
+    return list(dict.fromkeys(f"{c.name} failed: {c.error}" for c in measured if c.error))

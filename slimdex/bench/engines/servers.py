@@ -41,7 +41,8 @@ done = function(summary, latency)
 end
 """
 """Script of wrk, in which the path of the bodies is filled in."""
-PATIENCE_S, TIMEOUT_S = 120.0, 60
+PATIENCE_S = 120.0
+TIMEOUT_S = 60
 """Seconds to wait for a server to start, and for an answer under load."""
 
 
@@ -57,8 +58,8 @@ class Server:
         headers = {"Content-Type": "application/json"}
         request = urllib.request.Request(self.url, body.encode(), headers)
         with urllib.request.urlopen(request) as answer:
-            found: bytes = answer.read()
-        return found
+            content: bytes = answer.read()
+        return content
 
     def loaded(self, bodies: Sequence[str], callers: int, seconds: float) -> Row:
         """Have callers POST bodies in turn, each as soon as it has an answer.
@@ -80,14 +81,14 @@ class Server:
             done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             raise InputError(f"wrk: {done.stderr.strip() or done.stdout.strip()}")
-        found = json.loads(done.stdout.strip().splitlines()[-1])
-        if found["failed"]:
-            raise InputError(f"{self.url}: {found['failed']} requests failed; expected none")
+        summary = json.loads(done.stdout.strip().splitlines()[-1])
+        if summary["failed"]:
+            raise InputError(f"{self.url}: {summary['failed']} requests failed; expected none")
         return {
             "callers": callers,
-            "searches_per_s": found["requests"] / (found["us"] / 1e6),
-            "p50_ms": found["p50"] / 1000,
-            "p99_ms": found["p99"] / 1000,
+            "searches_per_s": summary["requests"] / (summary["us"] / 1e6),
+            "p50_ms": summary["p50"] / 1000,
+            "p99_ms": summary["p99"] / 1000,
             "memory_bytes": self.process.memory_info().rss,
         }
 

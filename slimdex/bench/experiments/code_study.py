@@ -35,13 +35,14 @@ from ..rows import ResultsFile, Row, key_of
 
 EVERY = "every"
 """Name of all repositories together in the rows."""
-FUSION, ALL = "fusion", "all"
+FUSION = "fusion"
+ALL = "all"
 """Ways: the order of the fusion, and all rules."""
 WAYS = {FUSION: (), ALL: RULES}
 WAYS |= {rule: (rule,) for rule in RULES}
 WAYS |= {f"without {rule}": tuple(r for r in RULES if r != rule) for rule in RULES}
 """Way -> rules that are applied."""
-FOUND = 10
+LIMIT = 10
 
 
 class Question(NamedTuple):
@@ -102,9 +103,9 @@ def measure_code(
                     "rows": state.rows,
                     "build_s": perf_counter() - start,
                 }
-                found = dict(_by_way(collection, repository.questions))
-        rows += _rows(facts, found)
-        for way, values in found.items():
+                ndcg_by_way = dict(_by_way(collection, repository.questions))
+        rows += _rows(facts, ndcg_by_way)
+        for way, values in ndcg_by_way.items():
             points.setdefault(way, []).append(values)
     together = {way: np.concatenate(values) for way, values in points.items()}
     rows += _rows({"set": EVERY}, together)
@@ -125,12 +126,12 @@ def _by_way(
         {row: 1 for row, id in ids.items() if any(_is_same(id, answer) for answer in each.answers)}
         for each in questions
     ]
-    asked = [question.text for question, of_it in zip(questions, labels, strict=True) if of_it]
+    texts = [question.text for question, of_it in zip(questions, labels, strict=True) if of_it]
     labels = [of_it for of_it in labels if of_it]
-    request = SearchRequest(texts=asked, limit=FOUND)
+    request = SearchRequest(texts=texts, limit=LIMIT)
     vectors = vectors_of(request, lambda: collection.index.encoder)
     searched = IndexRows.of(snapshot, request)
-    wholes = searched.whole(asked, vectors)
+    wholes = searched.whole(texts, vectors)
     for number, (way, rules) in enumerate(WAYS.items()):
         ranked = replace(searched, code=CodeRanking(snapshot, rules))
         _, rows, _ = nearest(ranked, request, vectors, wholes)
@@ -144,9 +145,9 @@ def _is_same(path: str, answer: str) -> bool:
     return f"/{path}".endswith(f"/{answer}") or f"/{answer}".endswith(f"/{path}")
 
 
-def _rows(facts: Row, found: dict[str, PerQuery]) -> Iterator[Row]:
+def _rows(facts: Row, ndcg_by_way: dict[str, PerQuery]) -> Iterator[Row]:
     """Yield a row for each way; the base of a single rule is the fusion, of others all rules."""
-    for way, values in found.items():
-        base = found[ALL if way.startswith("without") else FUSION]
+    for way, values in ndcg_by_way.items():
+        base = ndcg_by_way[ALL if way.startswith("without") else FUSION]
         quality = compared("ndcg@10", values, base)
         yield facts | {"way": way, "queries": len(values)} | quality

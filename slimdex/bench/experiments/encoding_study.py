@@ -20,7 +20,9 @@ from .similarity_study import Pairs, read_seven, spearman
 LIBRARIES = ("openvino", "sentence-transformers", "onnxruntime")
 """Packages whose versions the rows have."""
 ROUNDS = 4
-SHORT_TEXTS, LONG_TEXTS, SINGLE_TEXTS = 2000, 200, 50
+SHORT_TEXTS = 2000
+LONG_TEXTS = 200
+SINGLE_TEXTS = 50
 """Texts in a round: sentences, documents, and sentences encoded one at a time."""
 WARM_UP = 20
 

@@ -49,9 +49,12 @@ NAMES = 1000
 MOST = 2000
 """Most queries that tune, and that judge."""
 TIMED = 200
-EXACT, EXACT_RULE = "float32", "float32 rule"
+EXACT = "float32"
+EXACT_RULE = "float32 rule"
 """Exact search of uncompressed vectors, and the same fused with BM25 by the default's rule."""
-MEANING, WORDS, RULE = "meaning", "words", "rule"
+MEANING = "meaning"
+WORDS = "words"
+RULE = "rule"
 """The index by meaning alone, BM25, and the default."""
 CODES = "rule codes"
 """The default, compared with `EXACT_RULE` instead of `EXACT`."""
@@ -95,8 +98,8 @@ def exact_search(snapshot: Snapshot, rows: Matrix) -> Callable[[str, Matrix], Ca
     searched = IndexRows(snapshot, index, index.candidates_for(DEPTH))
 
     def of_query(text: str, query: Matrix) -> Candidates:
-        (found,) = candidates(searched, searched.whole([text], query), query, DEPTH)
-        return found
+        (candidate_rows,) = candidates(searched, searched.whole([text], query), query, DEPTH)
+        return candidate_rows
 
     return of_query
 
@@ -110,12 +113,12 @@ def _judged(task: Task) -> list[Judged]:
     data = task.dataset
     place = {id: row for row, id in enumerate(data.ids)}
     return [
-        Judged(text, {place[d]: r for d, r in data.qrels[id].items() if d in place}, int(own))
-        for id, text, own in zip(data.query_ids, data.query_texts, data.own_rows, strict=True)
+        Judged(text, {place[d]: r for d, r in data.qrels[id].items() if d in place}, int(self_row))
+        for id, text, self_row in zip(data.query_ids, data.query_texts, data.self_rows, strict=True)
     ]
 
 
-def _without_own(query: Judged, order: Rows) -> list[int]:
+def _without_self(query: Judged, order: Rows) -> list[int]:
     return [row for row in order.tolist() if row != query.self_row]
 
 
@@ -161,8 +164,8 @@ def measure_hybrid(
     tuning = questions.part(order[::2][:MOST])
     judging = questions.part(order[1::2][:MOST])
     start = perf_counter()
-    given = GivenEncoder(task.vectors.dim)
-    with indexed(task.dataset, task.vectors, given, lexical=False) as collection:
+    encoder_of_vectors = GivenEncoder(task.vectors.dim)
+    with indexed(task.dataset, task.vectors, encoder_of_vectors, lexical=False) as collection:
         built = perf_counter()
         collection.index_lexical()
         costs: Row = {"build_s": built - start, "words_s": perf_counter() - built}
@@ -201,7 +204,7 @@ def way_of(fusion: Fusion) -> str:
 def _rows(task: Task, snapshot: Snapshot, judging: Questions, chosen: str) -> Iterator[Row]:
     """Yield a row for each way, for the set's own queries, and for names if there are any."""
     ways = [EXACT, EXACT_RULE, MEANING, WORDS, *map(way_of, FUSIONS)]
-    found = np.empty((len(ways), 3, len(judging.judged)))
+    measures = np.empty((len(ways), 3, len(judging.judged)))
     exact = exact_search(snapshot, normalize_rows(_all_rows(task)))
 
     # Measure each query by each way.
@@ -211,19 +214,19 @@ def _rows(task: Task, snapshot: Snapshot, judging: Questions, chosen: str) -> It
         each = exact(query.text, vector)
         orders = [each.rows[each.order(each.cosines)], each.rows[each.order(_by_rule(each))]]
         for number, order in enumerate([*orders, near, words, *fused]):
-            found[number, :, i] = _measures(_without_own(query, order), query.labels)
+            measures[number, :, i] = _measures(_without_self(query, order), query.labels)
         progress("judging", i + 1, len(judging.judged))
-    by_way = dict(zip(ways, found, strict=True))
+    by_way = dict(zip(ways, measures, strict=True))
     by_way["auto"] = by_way[MEANING if chosen == "off" else chosen]
     by_way[CODES] = by_way[RULE]
 
     # A row for each way, with its difference from float32.
-    for what, asked in (("queries", ~judging.are_names), ("names", judging.are_names)):
-        if not asked.any():
+    for what, is_chosen in (("queries", ~judging.are_names), ("names", judging.are_names)):
+        if not is_chosen.any():
             continue
         for way in (EXACT, EXACT_RULE, MEANING, WORDS, *SHOWN, CODES, "auto"):
-            points, recall, first = by_way[way][:, asked]
-            base = by_way[EXACT_RULE if way == CODES else EXACT][0, asked]
+            points, recall, first = by_way[way][:, is_chosen]
+            base = by_way[EXACT_RULE if way == CODES else EXACT][0, is_chosen]
             yield _row(task.facts(), what, way, points, base) | {
                 "fusion": chosen if way == "auto" else way,
                 "recall@10": float(recall.mean()),
@@ -231,9 +234,9 @@ def _rows(task: Task, snapshot: Snapshot, judging: Questions, chosen: str) -> It
             }
 
 
-def _by_rule(found: Candidates) -> NDArray[np.float64]:
+def _by_rule(rows: Candidates) -> NDArray[np.float64]:
     """Scores (n,) by the default fusion."""
-    return Fusion(AUTO).scores(found)
+    return Fusion(AUTO).scores(rows)
 
 
 def _measures(documents: Sequence[int], labels: Mapping[int, int]) -> tuple[float, float, float]:
@@ -307,7 +310,7 @@ def weighed(task: Task) -> Weighed:
     norms = [metric.norms(rows) for metric in metrics]
     judged = _judged(task)
     vectors = task.queries.take(np.arange(len(judged)))
-    found = np.empty((len(judged), 2 + len(WEIGHTS) + len(GAMMAS)))
+    ndcgs = np.empty((len(judged), 2 + len(WEIGHTS) + len(GAMMAS)))
 
     # For each query, an order by meaning, by the rule, by each weight and by each gamma.
     with indexed(task.dataset, task.vectors, GivenEncoder(task.vectors.dim)) as collection:
@@ -316,24 +319,24 @@ def weighed(task: Task) -> Weighed:
             vector = vectors[i : i + 1]
             each = exact(query.text, vector)
             scores: list[NDArray[np.floating]] = [each.cosines, _by_rule(each), *_by_weights(each)]
-            orders = [each.rows[each.order(own)] for own in scores]
+            orders = [each.rows[each.order(score)] for score in scores]
             for metric, lengths in zip(metrics, norms, strict=True):
                 cosines = metric.probes(vector).scores(rows, lengths)
                 orders.append(best_of([(cosines, np.arange(len(rows)))], 1, DEPTH + 1)[1][0])
-            found[i] = [100 * ndcg(_without_own(query, own), query.labels) for own in orders]
+            ndcgs[i] = [100 * ndcg(_without_self(query, order), query.labels) for order in orders]
             progress("judging", i + 1, len(judged))
 
     # Take the columns apart again.
-    semantic, rule, *_ = found.T
-    by_weight = found[:, 2 : 2 + len(WEIGHTS)]
-    by_gamma = dict(zip(GAMMAS, found[:, 2 + len(WEIGHTS) :].T, strict=True))
+    semantic, rule, *_ = ndcgs.T
+    by_weight = ndcgs[:, 2 : 2 + len(WEIGHTS)]
+    by_gamma = dict(zip(GAMMAS, ndcgs[:, 2 + len(WEIGHTS) :].T, strict=True))
     return Weighed(task.facts(), semantic, rule, by_weight, by_gamma)
 
 
-def _by_weights(found: Candidates) -> Iterator[NDArray[np.float64]]:
+def _by_weights(rows: Candidates) -> Iterator[NDArray[np.float64]]:
     """Fused scores (n,) by each of `WEIGHTS`; rare words and names count as by default."""
-    default = _by_rule(found)
-    bonuses = word_bonuses(found.bm25, found.cosines, *found.whole)
+    default = _by_rule(rows)
+    bonuses = word_bonuses(rows.bm25, rows.cosines, *rows.whole)
     for weight in WEIGHTS:
         yield default + (weight / WEIGHT - 1) * bonuses
 
@@ -355,4 +358,4 @@ def weight_rows(each: Sequence[Weighed]) -> Iterator[list[Row]]:
         ways = {EXACT: one.semantic, RULE: one.rule, "left out": left_out}
         ways |= {f"weight {w:g}": one.by_weight[:, i] for i, w in enumerate(WEIGHTS)}
         ways |= {f"gamma {gamma}": values for gamma, values in one.by_gamma.items()}
-        yield [_row(one.task, "queries", way, own, one.semantic) for way, own in ways.items()]
+        yield [_row(one.task, "queries", way, ndcgs, one.semantic) for way, ndcgs in ways.items()]

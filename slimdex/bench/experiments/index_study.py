@@ -34,15 +34,19 @@ from ..paired_measures import AGREEMENT
 from ..rows import ResultsFile, Row, key_of
 
 QUERIES = 500
-KEPT = 0.6
+REMEMBERED = 0.6
 """Share of a document's words that a query has."""
 WARM_UP = 20
 FEWER = 100
 """Queries under a condition, whose exact answers take long, and with a cold disk: more of them
 would find pages that earlier ones have read."""
-ALL, COLD, CONDITION = "all documents", "cold disk", "condition"
+ALL = "all documents"
+COLD = "cold disk"
+CONDITION = "condition"
 """Ways of asking."""
-HITS, TEXT, TEXT_ALL = "hits", "text", "text_all"
+HITS = "hits"
+TEXT = "text"
+TEXT_ALL = "text_all"
 """Vector to documents, text to documents; the last on all threads, as a user gets it."""
 Calls = Mapping[str, tuple[Callable[[Any], object], Sequence[Any] | Matrix]]
 """Part -> a call, and a query for each time."""
@@ -137,10 +141,13 @@ def by_candidates(
     hidden = snapshot.hidden
     exact = exact_nearest_of(index, Pool.of_queries(FROM_USER, vectors), snapshot.searchable_rows())
     for count in [index.candidates if number is None else number for number in numbers]:
-        _, found = index.search(vectors, NEAREST, None, hidden, count)
+        _, nearest_rows = index.search(vectors, NEAREST, None, hidden, count)
         search = partial(collection.search, limit=NEAREST, candidates=count)
         calls: Calls = {HITS: (search, vectors), TEXT: (search, texts)}
-        known = {"candidates": count, AGREEMENT: float(agreement(found, exact, NEAREST).mean())}
+        known = {
+            "candidates": count,
+            AGREEMENT: float(agreement(nearest_rows, exact, NEAREST).mean()),
+        }
         on_all = _times({TEXT_ALL: calls[TEXT]}, collection.encoder, texts, threads=None)
         yield known | on_all | _times(calls, collection.encoder, texts)
 
@@ -152,11 +159,11 @@ def under_condition(
     index = collection.index.snapshot.index
     vectors = encoded(collection.encoder, texts)
     exact = exact_nearest_of(index, Pool.of_queries(FROM_USER, vectors), allowed)
-    _, found = index.search(vectors, NEAREST, allowed)
+    _, nearest_rows = index.search(vectors, NEAREST, allowed)
     search = partial(collection.search, limit=NEAREST, where=condition)
     return {
         "allowed_share": len(allowed) / collection.index.snapshot.searchable_count,
-        AGREEMENT: float(agreement(found, exact, NEAREST).mean()),
+        AGREEMENT: float(agreement(nearest_rows, exact, NEAREST).mean()),
     } | _times({HITS: (search, vectors)}, collection.encoder, texts)
 
 
@@ -212,12 +219,12 @@ def half_remembered(collection: Collection, count: int, rng: np.random.Generator
     if len(live) < NEAREST:
         raise InputError(f"{collection.path}: {len(live)} documents; expected {NEAREST} or more")
     rows = np.sort(rng.choice(live, min(count, len(live)), replace=False)).tolist()
-    found = collection.index.store.read(rows)
+    documents = collection.index.store.read(rows)
     texts = []
     for row in rows:
-        words = found[row].content.split()
-        kept = [word for word in words if rng.random() < KEPT]
-        texts.append(" ".join(kept or words))
+        words = documents[row].content.split()
+        remembered = [word for word in words if rng.random() < REMEMBERED]
+        texts.append(" ".join(remembered or words))
     return texts
 
 

@@ -35,13 +35,16 @@ from ..rows import ResultsFile, Row, key_of
 
 QUERIES = 1000
 """Most queries of a set beside peers, some of which take 30 ms for one."""
-ROUNDS, ROUND_QUERIES = 8, 40
+ROUNDS = 8
+ROUND_QUERIES = 40
 """Rounds of queries timed one at a time, and queries in each."""
-BUILDS, SHORT_BUILD = 3, 12.0
+BUILDS = 3
+SHORT_BUILD = 12.0
 """Builds of each method, and seconds above which there is only one."""
 BATCH_QUERIES = 500
 """Queries in one call for the throughput: some peers answer 30 per second."""
-CAPPED, CAPPED_ROUNDS = "capped", 2
+CAPPED = "capped"
+CAPPED_ROUNDS = 2
 """Suffix of the columns of times under a memory limit; number of rounds, since a query may read the
 whole index."""
 
@@ -164,7 +167,7 @@ def _rate(task: Task, contender: MethodContender, _: int) -> None:
     if footprint.ram_row is not None:
         contender.row["compression"] = 4 * task.vectors.dim / footprint.ram_row
     count = len(task.vectors)
-    contender.row["process_row_bytes"] = growth.own / count
+    contender.row["process_row_bytes"] = growth.private / count
     contender.row["mapped_row_bytes"] = growth.files / count
 
 

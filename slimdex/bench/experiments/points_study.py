@@ -63,7 +63,7 @@ from slimdex.system.threads import one_thread
 from slimdex.system.user_cache import cache_folder
 
 from ..datasets import Dataset, PerQuery, Task, indexed
-from ..datasets import encoded as kept_vectors
+from ..datasets import encoded as stored_vectors
 from ..engines.libraries import Hnswlib
 from ..engines.registry import Method, exact_settings, part, uncompressed
 from ..paired_measures import Judge, depth_for, with_interval
@@ -73,7 +73,8 @@ from .peers_study import exact_answers, measured, row_key
 SHARES = (1 / 8, 1 / 4, 1 / 2, 1.0)
 GRID: Grid = tuple((kind, SHARES) for kind in ("pq", "rabitq", "sq4", "sq8", "fp16", "flat"))
 """Kind -> shares of the dimensions to measure."""
-TIMED_S, FEWEST = 0.5, 20
+TIMED_S = 0.5
+FEWEST = 20
 """Seconds for which the searches of a setting are timed, and their least number."""
 SWEPT = (10, 20, 50, 100, 200, 400, 800, 1600, 3200)
 """Candidates at which recall and latency are measured."""
@@ -83,7 +84,8 @@ EFFORTS = (10, 20, 40, 80, 160, 320, 640)
 """Values of hnswlib's `ef`."""
 GRAPH_ROWS = 100_000
 """Largest number of rows to build a graph of, which takes about a millisecond a row."""
-ENOUGH, NEARLY = 0.99, 0.01
+ENOUGH = 0.99
+NEARLY = 0.01
 """Recall@10 of the settings to choose, and how far their nDCG@10 may be below the reference's."""
 MADE_OF = "each asks for the document that it was made of, which recall leaves out"
 DEFAULTS = Settings(gamma=0.25, kind="pq", candidates=CANDIDATES)
@@ -110,7 +112,7 @@ CURVE = ((1, 12), (1, 6), (1, 4), (1, 2), (2, 3))
 """k as shares of d."""
 Point = dict[str, Any]
 """Settings with their costs and quality."""
-Given = tuple[Sequence[tuple[str, str]], Qrels]
+LabelledQueries = tuple[Sequence[tuple[str, str]], Qrels]
 """Queries (id, text) and their labels."""
 
 
@@ -123,16 +125,16 @@ class Subject:
     name : of the page.
     build : words of a command that makes or changes the index, without settings.
     present : name of the index's own settings on the page.
-    given : queries with labels; None makes some of the documents.
-    asked : what these queries are.
+    labelled_queries : queries with labels; None makes some of the documents.
+    queries_are : what these queries are.
     """
 
     index: Index
     name: str
     build: Sequence[str]
     present: str = "now"
-    given: Given | None = None
-    asked: str = "queries with labels"
+    labelled_queries: LabelledQueries | None = None
+    queries_are: str = "queries with labels"
 
 
 @dataclass(frozen=True)
@@ -176,13 +178,13 @@ def questions_of(subject: Subject, snapshot: Snapshot, sample: int) -> tuple[Dat
     The set has ids by row, and no documents' texts. The pool has the rows that recall leaves out.
     """
     index = subject.index
-    if subject.given is not None:
-        queries, qrels = subject.given
+    if subject.labelled_queries is not None:
+        queries, qrels = subject.labelled_queries
         judged, ids = labelled(index, queries, qrels)
         names = [id for id, _ in judged]
         texts = [text for _, text in judged]
         pool = Pool.of_queries(FROM_USER, encoded(index.encoder, texts))
-        about = f"{len(judged):,} {subject.asked}"
+        about = f"{len(judged):,} {subject.queries_are}"
     else:
         rng = np.random.default_rng(0)
         pool = document_pool(snapshot.opened(), index.query_encoder, sample, rng)
@@ -191,9 +193,18 @@ def questions_of(subject: Subject, snapshot: Snapshot, sample: int) -> tuple[Dat
         texts = []
         made_of = (row[row >= 0] for row in snapshot.document_rows.documents(pool.held_out))
         each = zip(names, made_of, strict=True)
-        qrels = {name: {ids[row]: 1 for row in own} for name, own in each}
+        qrels = {name: {ids[row]: 1 for row in answer_rows} for name, answer_rows in each}
         about = f"{len(pool):,} queries: {pool.name}; {MADE_OF}"
-    return Dataset(about, ids, (), names, texts, qrels, np.full(len(pool), -1)), pool
+    dataset = Dataset(
+        name=about,
+        ids=ids,
+        texts=(),
+        query_ids=names,
+        query_texts=texts,
+        qrels=qrels,
+        self_rows=np.full(len(pool), -1),
+    )
+    return dataset, pool
 
 
 class Study:
@@ -257,15 +268,15 @@ class Study:
         depth = min(NEAREST + pool.held_out.shape[1], len(live))
         for effort in EFFORTS:
             graph.set_effort(effort)
-            found = live[graph.search(pool.vectors, depth)[1]]
-            found = without_held_out(found, pool.held_out)[:, :NEAREST]
+            matches = live[graph.search(pool.vectors, depth)[1]]
+            matches = without_held_out(matches, pool.held_out)[:, :NEAREST]
             k = min(NEAREST, depth)
             calls = [partial(graph.search, query[None], k) for query in pool.vectors]
             yield {
                 "effort": effort,
                 "bytes_per_vector": graph.row_bytes,
                 "build_s": seconds,
-                "recall@10": float(agreement(found, self._encoders, NEAREST).mean()),
+                "recall@10": float(agreement(matches, self._encoders, NEAREST).mean()),
                 **latency(seconds_on_one_thread(calls)),
             }
 
@@ -277,8 +288,8 @@ class Study:
 
     def _point(self, settings: Settings, index: ReducedIndex, *, timed: bool) -> Point:
         truth = self._truth((settings.beta, settings.gamma))
-        found = self._nearest(index)
-        recalls = agreement(found, truth, NEAREST)
+        matches = self._nearest(index)
+        recalls = agreement(matches, truth, NEAREST)
         labels = self._by_labels(index)
         self.ndcg[settings] = labels["ndcg@10"]
         reference = next(iter(self.ndcg.values()))
@@ -290,7 +301,7 @@ class Study:
             "memory_bytes": memory,
             "disk_bytes": memory + index.vectors.nbytes,
             **with_interval("recall@10", recalls),
-            "encoder_recall@10": float(agreement(found, self._encoders, NEAREST).mean()),
+            "encoder_recall@10": float(agreement(matches, self._encoders, NEAREST).mean()),
             "mrr@10": float(labels["mrr@10"].mean()),
             "ndcg@10": float(labels["ndcg@10"].mean()),
             **with_interval("ndcg@10_delta", labels["ndcg@10"] - reference),
@@ -304,19 +315,19 @@ class Study:
         depth = NEAREST + pool.held_out.shape[1]
         if 0 < index.candidates < depth:  # a search for more rows would rescore more candidates
             return answers(index, pool, hidden)[0]
-        _, found = index.search(pool.vectors, depth, None, hidden, index.candidates)
-        return without_held_out(found, pool.held_out)[:, :NEAREST]
+        _, matches = index.search(pool.vectors, depth, None, hidden, index.candidates)
+        return without_held_out(matches, pool.held_out)[:, :NEAREST]
 
     def _seconds(self, index: ReducedIndex) -> list[float]:
         """Time single searches on one thread, as many as fit in `TIMED_S`, at least `FEWEST`.
 
         The first `FEWEST` are searched once before, to warm up.
         """
-        asked = Pool.of_queries(FROM_USER, self.pool.vectors)
+        queries = Pool.of_queries(FROM_USER, self.pool.vectors)
         with one_thread():
-            _, seconds = answers(index, asked.part(slice(FEWEST)), self.trials.hidden)
+            _, seconds = answers(index, queries.part(slice(FEWEST)), self.trials.hidden)
             count = max(int(TIMED_S / float(np.median(seconds))), FEWEST)
-            _, seconds = answers(index, asked.part(slice(count)), self.trials.hidden)
+            _, seconds = answers(index, queries.part(slice(count)), self.trials.hidden)
         return seconds
 
     def _by_labels(self, index: ReducedIndex) -> dict[str, PerQuery]:
@@ -421,9 +432,9 @@ def measure_search(index: Index, study: Study, by_meaning: PerQuery) -> Point | 
     texts = study.data.query_texts
     if not texts:
         return None
-    asked = zip(texts, study.pool.vectors, strict=True)
-    found = [ranked(index, text, vector[None], NEAREST) for text, vector in asked]
-    ndcg = study.data.measures(*stacked(found, NEAREST))["ndcg@10"]
+    queries = zip(texts, study.pool.vectors, strict=True)
+    rankings = [ranked(index, text, vector[None], NEAREST) for text, vector in queries]
+    ndcg = study.data.measures(*stacked(rankings, NEAREST))["ndcg@10"]
     calls = [partial(encode_queries, index.encoder, [text]) for text in texts]
     return {
         "has_words": index.state.words is not None,
@@ -463,14 +474,16 @@ def command_of(point: Point, build: Sequence[str]) -> str:
 
 
 @contextmanager
-def own_index(path: Path, queries: Path | None, qrels: Path | None) -> Iterator[Subject]:
+def labelled_index(path: Path, queries: Path | None, qrels: Path | None) -> Iterator[Subject]:
     """Open an index, with the labelled queries of two files if there are any."""
-    given = None
+    labelled_queries = None
     if queries is not None and qrels is not None:
-        given = read_pairs(str(queries)), read_qrels(qrels)
+        labelled_queries = read_pairs(str(queries)), read_qrels(qrels)
     with Collection.open(path) as collection:
         build = ("slimdex", "reduce", str(path))
-        yield Subject(collection.index, path.absolute().name, build, given=given)
+        yield Subject(
+            collection.index, path.absolute().name, build, labelled_queries=labelled_queries
+        )
 
 
 @contextmanager
@@ -480,7 +493,7 @@ def packaged(dataset: Dataset, encoder: Encoder | None = None) -> Iterator[Subje
     The vectors are kept in the user's cache. The encoder is the default one, unless given.
     """
     encoder = encoder or TransformerEncoder()
-    vectors = kept_vectors(encoder, dataset.texts, cache_folder() / "bench")
+    vectors = stored_vectors(encoder, dataset.texts, cache_folder() / "bench")
     with indexed(dataset, vectors, encoder) as collection:
         queries = zip(dataset.query_ids, dataset.query_texts, strict=True)
         yield Subject(
@@ -488,8 +501,8 @@ def packaged(dataset: Dataset, encoder: Encoder | None = None) -> Iterator[Subje
             name="Docstrings of Python",
             build=("slimdex", "build", "python:"),
             present="default",
-            given=(list(queries), dataset.qrels),
-            asked="first paragraphs, each of which asks for the rest of its docstring",
+            labelled_queries=(list(queries), dataset.qrels),
+            queries_are="first paragraphs, each of which asks for the rest of its docstring",
         )
 
 
@@ -519,8 +532,8 @@ def grid(dim: int, rows: int, *, quick: bool = False) -> list[Method]:
     """Methods for `rows` vectors of `dim` dimensions, uncompressed first."""
     ways = (REDUCERS | OTHERS).items()
     reduced = [_method(name, like, part(dim, 2), "pq", CANDIDATES) for name, like in ways]
-    found = [uncompressed(dim), *_usual(dim, rows), *reduced, *(() if quick else _more(dim))]
-    return [*{repr(method): method for method in found}.values()]
+    methods = [uncompressed(dim), *_usual(dim, rows), *reduced, *(() if quick else _more(dim))]
+    return [*{repr(method): method for method in methods}.values()]
 
 
 def _usual(dim: int, rows: int) -> Iterator[Method]:

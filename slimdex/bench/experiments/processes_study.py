@@ -27,7 +27,8 @@ from ..engines.processes import Subprocess
 from ..engines.registry import database
 from ..rows import ResultsFile, Row, key_of
 
-WRITERS, SIZES = (1, 2, 4), (1, 100)
+WRITERS = (1, 2, 4)
+SIZES = (1, 100)
 """Processes that write, and documents of a commit."""
 CHECKED = 100
 """Acknowledged documents that are searched for at the end, the last of each process."""
@@ -49,8 +50,8 @@ def measure_processes(
     counted, and not tried again.
     """
     cases = [*product(SIZES, WRITERS, names)]
-    with TemporaryDirectory(prefix="slimdex-bench-") as given, ExitStack() as stack:
-        folder = Path(given)
+    with TemporaryDirectory(prefix="slimdex-bench-") as path, ExitStack() as stack:
+        folder = Path(path)
         groups = {
             name: [
                 stack.enter_context(Subprocess(Participant, name)).remote
@@ -93,14 +94,14 @@ def _written_and_searched(
     searched, written = at_once(seconds, facts["changed"], before=0)
 
     # What has been acknowledged must be there, and searches find it.
-    ids = {id for own in written for id in own.ids}
-    asked = [id for own in written for id in own.ids[-CHECKED // len(writing) :]]
+    ids = {id for calls in written for id in calls.ids}
+    last_ids = [id for calls in written for id in calls.ids[-CHECKED // len(writing) :]]
     looking.open(folder)
     ends = {
         "acknowledged": len(ids),
         "lost": len(ids - looking.ids()),
-        "unseen_share": searching.unseen(asked),
-        "unfound_share": looking.unseen(asked),
+        "unseen_share": searching.unseen(last_ids),
+        "unfound_share": looking.unseen(last_ids),
     }
     for each in processes:
         each.close()
@@ -108,12 +109,12 @@ def _written_and_searched(
 
 
 def _counts(searched: Calls, written: Sequence[Calls], seconds: float) -> Row:
-    commits = [each for own in written for each in own.seconds]
-    refusals = [each for own in (*written, searched) for each in own.refusals]
+    commits = [each for calls in written for each in calls.seconds]
+    refusals = [each for calls in (*written, searched) for each in calls.refusals]
     return {
         "seconds": seconds,
         "changes": len(commits),
-        "commits_per_s": sum(len(own.seconds) / own.elapsed for own in written),
+        "commits_per_s": sum(len(calls.seconds) / calls.elapsed for calls in written),
         **latency(searched.seconds or [seconds]),
         **{f"{name}_changes": ms for name, ms in latency(commits or [seconds]).items()},
         "searches": len(searched.seconds),
@@ -163,8 +164,8 @@ def documents(first: int, size: int) -> Batch:
 
 def vector(number: int) -> Matrix:
     """The vector of a document."""
-    found: Matrix = np.random.default_rng(number).standard_normal(DIM, dtype=np.float32)
-    return found
+    numbers: Matrix = np.random.default_rng(number).standard_normal(DIM, dtype=np.float32)
+    return numbers
 
 
 class Participant:
@@ -217,10 +218,10 @@ class Participant:
 
     def _finds(self, id: str) -> bool:
         try:
-            found = self._database.fetch(Query(vector(int(id))), LIMIT)
+            hits = self._database.fetch(Query(vector(int(id))), LIMIT)
         except Exception:
             return False
-        return id in dict(found)
+        return id in dict(hits)
 
     def ids(self) -> set[str]:
         """Ids of all documents."""

@@ -51,7 +51,9 @@ PACKAGES = {
     "Chroma": ("chromadb", "sentence-transformers"),
 }
 """Other libraries whose commands are timed, and the packages that these need."""
-WORDS, TOGETHER, ASKED = 8, 64, 20
+WORDS = 8
+TOGETHER = 64
+QUERIES = 20
 """Words of a query, queries of a search for many, and searches of a measurement."""
 LONGEST = 1800.0
 """Limit of a command in seconds."""
@@ -119,7 +121,14 @@ class Subject:
         file.write_text("".join(lines), encoding="utf-8")
         queries = [" ".join(text.split()[:WORDS]) for text in texts.values() if text.strip()]
         facts = {"model": Path(name).name, "documents": len(texts)}
-        return cls(path, folder, model, file, queries[:TOGETHER], facts)
+        return cls(
+            index=path,
+            folder=folder,
+            model=model,
+            documents=file,
+            texts=queries[:TOGETHER],
+            facts=facts,
+        )
 
     def row(self, name: str) -> Row:
         """Columns of a command or call that are known before it is measured."""
@@ -164,7 +173,7 @@ def measure_start(subject: Subject, extent: Extent, results: ResultsFile, about:
             "search": process.remote.search,
             f"search_many of {len(texts)}": process.remote.search_many,
             f"add {len(texts)}": process.remote.add,
-            SERVICE: partial(_requests, server, texts[:ASKED]),
+            SERVICE: partial(_requests, server, texts[:QUERIES]),
         }
         works = [*_commands(subject, extent.rounds), *_others(subject, extent.rounds)]
         works += [Work(name=name, row=subject.row(name), call=calls[name]) for name in calls]
@@ -250,7 +259,7 @@ class OpenIndex:
 
     def search(self) -> Spent:
         """Search for one text after the other."""
-        return _mean(self._collection.search, self._texts[:ASKED], process_time)
+        return _mean(self._collection.search, self._texts[:QUERIES], process_time)
 
     def search_many(self) -> Spent:
         """Search for many texts at once."""
@@ -343,9 +352,9 @@ def _memory(facts: Row, idle: Parts, loaded: Parts) -> Iterator[Row]:
         row = facts | {"what": "memory", "part": part}
         row["key"] = key_of(row)
         for name, parts in (("idle", idle), ("loaded", loaded)):
-            own = [parts.get(part, (0, 0))] if part in loaded else [*parts.values()]
-            row[f"{name}_bytes"] = sum(resident for resident, _ in own)
-            row[f"{name}_private_bytes"] = sum(private for _, private in own)
+            sizes = [parts.get(part, (0, 0))] if part in loaded else [*parts.values()]
+            row[f"{name}_bytes"] = sum(resident for resident, _ in sizes)
+            row[f"{name}_private_bytes"] = sum(private for _, private in sizes)
         yield row
 
 

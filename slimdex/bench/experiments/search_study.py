@@ -30,9 +30,11 @@ from .peers_study import exact_answers
 
 ENOUGH = 0.99
 """Agreement with exact search of the effort to find."""
-QUERIES, ROUND_QUERIES = 500, 40
+QUERIES = 500
+ROUND_QUERIES = 40
 """Queries whose answers are judged, and queries in each round."""
-QUERIES_SECONDS, ROUND_SECONDS = 60.0, 4.0
+QUERIES_SECONDS = 60.0
+ROUND_SECONDS = 4.0
 """Limits for all queries and for a round; a slower store gets fewer queries, at least FEWEST."""
 FEWEST = 3
 ROUNDS = 8
@@ -95,7 +97,15 @@ def measure_search(
         contenders = list[StoreContender]()
         exact = exact_answers(task, depth_for(task.dataset, ANSWERS))
         for done, name in enumerate(names, start=1):
-            contenders.append(_built(task, name, open_encoder, place / str(done), exact, stack))
+            contender = _built(
+                task,
+                name,
+                open_encoder=open_encoder,
+                folder=place / str(done),
+                exact=exact,
+                stack=stack,
+            )
+            contenders.append(contender)
             progress("building", done, len(names))
         in_turns(contenders, _one_turn, "in turns", rounds)
     for store in contenders:
@@ -185,8 +195,8 @@ def _quality(contender: StoreContender, task: Task, exact: Exact) -> None:
     columns = _columns(task, exact, contender)
     contender.row |= {n: value for n, value in columns.items() if not n.startswith("recall@100")}
     whole, grown = contender.process.remote.memory()
-    contender.row |= {"memory_bytes": whole.own, "memory_files_bytes": whole.files}
-    contender.row |= {"store_bytes": grown.own, "store_files_bytes": grown.files}
+    contender.row |= {"memory_bytes": whole.private, "memory_files_bytes": whole.files}
+    contender.row |= {"store_bytes": grown.private, "store_files_bytes": grown.files}
     contender.row |= contender.process.remote.codes()
     contender.row["queries"] = contender.queries
 

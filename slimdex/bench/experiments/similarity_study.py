@@ -33,12 +33,14 @@ if TYPE_CHECKING:
     from ..datasets import LocalEncoder
 
 TARGET = "target"
-OWN, CLS = "own", "cls"
+MODEL_POOLING = "own"
+CLS = "cls"
 """The model's own pooling with its further modules; and a mode that the papers do not whiten."""
 LAST = (-1,)
 FIRST_LAST = (1, -1)
 MODES = ("mean", CLS, WK)
-LANGUAGE, MAX_LENGTH = "english", 128
+LANGUAGE = "english"
+MAX_LENGTH = 128
 """Of the sets, and tokens to read of a sentence."""
 PROTOCOLS = ("", " mean", " wmean")
 """Suffixes of columns, for the correlation over all pairs of a set, its mean over subtasks, and its
@@ -84,7 +86,7 @@ class Way:
     def pooling(self) -> str:
         """Pooling as on the command line."""
         layers = ",".join(map(str, self.layers))
-        return self.mode if self.mode in (OWN, WK) else f"{self.mode}@{layers}"
+        return self.mode if self.mode in (MODEL_POOLING, WK) else f"{self.mode}@{layers}"
 
     def columns(self) -> Row:
         """Columns in a row of results."""
@@ -97,14 +99,14 @@ class Way:
 def ways_of(mode: str, width: int) -> list[list[Way]]:
     """Ways of each pooling in the papers' tables: some whitened, whole and cut, or rotated."""
     half, third = (max(round(width / of / 4) * 4, 4) for of in (2, 3))
-    poolings = (LAST,) if mode in (OWN, WK, CLS) else (LAST, FIRST_LAST)
-    found = []
+    poolings = (LAST,) if mode in (MODEL_POOLING, WK, CLS) else (LAST, FIRST_LAST)
+    groups = []
     for plain in (Way(mode, layers) for layers in poolings):
         fitted = replace(plain, fit=TARGET)
         white = replace(fitted, beta=1.0, gamma=1.0)
         whitened = [white, replace(fitted, k=half), replace(white, k=third)]
-        found.append([plain, *(() if mode in (WK, CLS) else whitened)])
-    return found
+        groups.append([plain, *(() if mode in (WK, CLS) else whitened)])
+    return groups
 
 
 def measure_model(model: str, sets: Sequence[Pairs], out: Path, about: Row) -> ResultsFile:
@@ -121,12 +123,13 @@ def measure_model(model: str, sets: Sequence[Pairs], out: Path, about: Row) -> R
         "sets": [pairs.name for pairs in sets],
     }
     results = ResultsFile(out / f"sts-{facts['model']}.jsonl")
-    groups = [way for mode in ([OWN] if static else MODES) for way in ways_of(mode, encoder.width)]
+    modes = [MODEL_POOLING] if static else MODES
+    groups = [ways for mode in modes for ways in ways_of(mode, encoder.width)]
     for done, ways in enumerate(groups, start=1):
         keys = {way: key_of(facts | way.columns()) for way in ways}
         missing = [way for way in ways if keys[way] not in results.rows]
         if missing:
-            pooling = None if ways[0].mode == OWN else ways[0].pooling
+            pooling = None if ways[0].mode == MODEL_POOLING else ways[0].pooling
             pooled = open_local(model, pooling=pooling, precision="fp32", max_length=length)
             vectors = _vectors(pooled, sets)
             for way, row in measured(missing, sets, vectors).items():
@@ -150,7 +153,7 @@ def measured(
 
     `vectors` maps texts to their vectors (n, width).
     """
-    found: dict[Way, Row] = {way: {} for way in ways}
+    rows: dict[Way, Row] = {way: {} for way in ways}
     for pairs in sets:
         sides = [vectors(pairs.first), vectors(pairs.second)]
         fitted_on = np.concatenate([*sides, *([vectors(pairs.others)] if pairs.others else [])])
@@ -158,13 +161,13 @@ def measured(
         for way in ways:
             first, second = (_turned(side, way, moments) for side in sides)
             for protocol, figure in correlations(pairs, first, second).items():
-                found[way][f"{pairs.name}{protocol}"] = figure
-    for row in found.values():
+                rows[way][f"{pairs.name}{protocol}"] = figure
+    for row in rows.values():
         for protocol in dict.fromkeys(p for pairs in sets for p in pairs.protocols):
             columns = [f"{p.name}{protocol}" for p in sets]
             figures = [row[c if c in row else p.name] for c, p in zip(columns, sets, strict=True)]
             row[f"average{protocol}"] = float(np.mean(figures))
-    return found
+    return rows
 
 
 def _turned(side: Matrix, way: Way, moments: Moments) -> NDArray[np.float32]:
@@ -225,14 +228,14 @@ def read_pairs(path: Path, name: str = "") -> Pairs:
 
 def read_seven(folder: Path) -> list[Pairs]:
     """Read the papers' seven sets from a folder of their files."""
-    found = []
+    sets = []
     for name, (judged, *fitted_too) in SEVEN.items():
         parts = [read_pairs(folder / file) for file in fitted_too]
         others = [sentence for p in parts for sentence in (*p.first, *p.second)]
         pairs = read_pairs(folder / judged, name)
         subtasks = pairs.subtasks if name.startswith("STS1") else ()
-        found.append(replace(pairs, subtasks=subtasks, others=others))
-    return found
+        sets.append(replace(pairs, subtasks=subtasks, others=others))
+    return sets
 
 
 def spearman(pairs: Pairs, vectors: Mapping[str, NDArray[np.float32]]) -> float:
@@ -255,9 +258,9 @@ def correlations(pairs: Pairs, first: Matrix, second: Matrix) -> dict[str, float
         return {"": of(slice(None))}
     subtasks = np.array(pairs.subtasks)
     masks = [subtasks == name for name in dict.fromkeys(pairs.subtasks)]
-    found = [of(mask) for mask in masks]
-    weighted = np.average(found, weights=[mask.sum() for mask in masks])
-    figures = of(slice(None)), float(np.mean(found)), float(weighted)
+    by_subtask = [of(mask) for mask in masks]
+    weighted = np.average(by_subtask, weights=[mask.sum() for mask in masks])
+    figures = of(slice(None)), float(np.mean(by_subtask)), float(weighted)
     return dict(zip(PROTOCOLS, figures, strict=True))
 
 

@@ -22,7 +22,11 @@ METHODS = (
     *("RaBitQ", "PCA", "truncate", "random projection"),
 )
 """Methods that are compared by quality and memory."""
-WIDTH, LEFT, RIGHT, TOP, FOOT = 800.0, 70.0, 20.0, 34.0, 50.0
+WIDTH = 800.0
+LEFT = 70.0
+RIGHT = 20.0
+TOP = 34.0
+FOOT = 50.0
 """Width of a picture and margins of a panel, in pixels."""
 LEGEND = 165.0
 LEGEND_LINE = 19.0
@@ -68,7 +72,7 @@ def pictures(retrieval: Sequence[Row], peers: Sequence[Row]) -> dict[str, str]:
         "peers": [panel for rows in by_task(peers).values() for panel in _peer_map(rows)],
         "quality": [*_quality(retrieval)],
     }
-    return {name: _picture(TITLES[name], own) for name, own in panels.items() if own}
+    return {name: _picture(TITLES[name], points) for name, points in panels.items() if points}
 
 
 def _picture(name: str, panels: Sequence[Panel]) -> str:
@@ -142,9 +146,9 @@ def _mean_by_method(rows: Sequence[Row], model: str) -> list[Row]:
     Only methods measured on all of them are included, distinguished by name, size, kind, k and
     effort; candidates that depend on the size of a set are left out.
     """
-    own = [row for row in rows if row["model"] == model]
-    sets = {row["set"] for row in own}
-    sized = [row for row in measured(own) if row.get("compression")]
+    of_model = [row for row in rows if row["model"] == model]
+    sets = {row["set"] for row in of_model}
+    sized = [row for row in measured(of_model) if row.get("compression")]
     groups = grouped(sized, "method", "k", "beta", "gamma", "kind", "effort")
     return [
         members[0] | {"ndcg@10_delta": fmean(row["ndcg@10_delta"] for row in members)}

@@ -34,15 +34,15 @@ def by_task(rows: Iterable[Row], *apart: str) -> dict[tuple[Any, ...], list[Row]
 def most_compared(rows: Iterable[Row], *apart: str) -> list[Row]:
     """Rows of the set and model, and of one value of `apart`, with the most methods."""
     each = by_task(rows, *apart).values()
-    return max(each, key=lambda own: len({row["method"] for row in own}), default=[])
+    return max(each, key=lambda of_task: len({row["method"] for row in of_task}), default=[])
 
 
 def _slimdex_row(rows: Sequence[Row], of: int, effort: Callable[[Row], int]) -> Row | None:
     """Row of slimdex by default except for k = d / of and its candidates."""
     usual = (SLIMDEX, DEFAULTS.beta, DEFAULTS.gamma, DEFAULTS.kind)
     for row in rows:
-        own = tuple(row.get(name) for name in ("method", "beta", "gamma", "kind"))
-        if own == usual and row["k"] == part(row["dim"], of) and row["effort"] == effort(row):
+        settings = tuple(row.get(name) for name in ("method", "beta", "gamma", "kind"))
+        if settings == usual and row["k"] == part(row["dim"], of) and row["effort"] == effort(row):
             return row
     return None
 
@@ -94,11 +94,11 @@ def front(
     >>> [row["bytes"] for row in front(made, "bytes", "recall")]
     [1, 3]
     """
-    found: list[Row] = []
+    best: list[Row] = []
     for row in sorted(rows, key=lambda r: (r[size], -r[quality])):
-        if not found or row[quality] > found[-1][quality]:
-            found.append(row)
-    return found
+        if not best or row[quality] > best[-1][quality]:
+            best.append(row)
+    return best
 
 
 def fastest_at(rows: Sequence[Row], least: float = FASTEST_AT, by: str = "p50_ms_one") -> list[Row]:
@@ -111,4 +111,4 @@ def fastest_at(rows: Sequence[Row], least: float = FASTEST_AT, by: str = "p50_ms
         return max(least - row["agreement@10"], 0.0), row[by]
 
     each = grouped(measured(rows), "method").values()
-    return sorted((min(own, key=rank) for own in each), key=lambda row: row[by])
+    return sorted((min(of_method, key=rank) for of_method in each), key=lambda row: row[by])

@@ -49,7 +49,8 @@ def _default(folder: Path) -> list[str]:
         [row["ndcg@10_delta"] for row in sets if row["way"] == way]
         for way in ("rule", "rule codes")
     )
-    search, quality = f"{BENCHMARKS}#from-a-text-to-its-documents", f"{BENCHMARKS}#quality"
+    search = f"{BENCHMARKS}#from-a-text-to-its-documents"
+    quality = f"{BENCHMARKS}#quality"
     return [
         f"- **[{row['code_bytes'] / row['rows']:.0f} bytes a vector]({search})** in memory; "
         f"float32 takes {4 * row['dim']:,}. Full vectors stay on disk.\n"
@@ -81,12 +82,12 @@ SECTIONS = {name: partial(_of_tables, tables) for name, tables in MARKS.items()}
 
 def marked(folder: Path) -> dict[Path, list[str]]:
     """README and pages of docs in a folder, with the sections they have marks for."""
-    found = dict[Path, list[str]]()
+    sections = dict[Path, list[str]]()
     for page in (folder / "README.md", *sorted((folder / "docs").rglob("*.md"))):
         text = page.read_text(encoding="utf-8") if page.is_file() else ""
         if names := [name for name in SECTIONS if _marks(name)[0] in text]:
-            found[page] = names
-    return found
+            sections[page] = names
+    return sections
 
 
 def sections_with_rows(folder: Path) -> list[str]:
@@ -109,9 +110,9 @@ def write_section(path: Path, name: str, text: str) -> bool:
     """
     begin, end = _marks(name)
     old = path.read_text(encoding="utf-8")
-    head, found, rest = old.partition(begin)
+    head, mark, rest = old.partition(begin)
     _, ended, tail = rest.partition(end)
-    if not found or not ended:
+    if not mark or not ended:
         raise InputError(f"{path}: expected {begin} and {end} around the results")
     new = head + text + tail
     if new != old:
@@ -138,8 +139,8 @@ def _measured_on(rows: Sequence[Row], libraries: Sequence[str]) -> str:
     """Distinct machines, versions and commits of some rows."""
 
     def of(row: Row) -> str:
-        found = {name: row["versions"].get(name) for name in libraries}
-        versions = ", ".join(f"{name} {number}" for name, number in found.items() if number)
+        numbers = {name: row["versions"].get(name) for name in libraries}
+        versions = ", ".join(f"{name} {number}" for name, number in numbers.items() if number)
         python = row["versions"]["python"]
         processor = _short_name(row["processor"], row.get("flags") or "")
         return f"{row['threads']} threads of {processor}, Python {python}, {versions}"
@@ -148,5 +149,5 @@ def _measured_on(rows: Sequence[Row], libraries: Sequence[str]) -> str:
     for row in rows:
         commit = f"`{row['commit'][:7]}`" if row.get("clean") else "code that no commit holds"
         commits.setdefault(of(row), {})[commit] = None
-    parts = (f"{machine}, at {', '.join(found)}" for machine, found in commits.items())
+    parts = (f"{machine}, at {', '.join(places)}" for machine, places in commits.items())
     return f"Measured on {'; and on '.join(parts)}."

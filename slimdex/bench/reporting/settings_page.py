@@ -108,7 +108,7 @@ def write_settings_page(
 
 def _html(table: Table, label: str) -> str:
     """Format a table of settings, whose first column says why they are marked."""
-    rows = [[first if first.shown else NOT_MEASURED, *own] for first, *own in table.rows]
+    rows = [[first if first.shown else NOT_MEASURED, *others] for first, *others in table.rows]
     return html_table(replace(table, heads=["settings", *table.heads[1:]], rows=rows), label)
 
 
@@ -175,9 +175,12 @@ def _in_short(measured: Measured) -> list[Point]:
     """Exact search, present and chosen settings, and the smallest sufficient ones of each kind."""
     shown = [measured.exact, measured.current, *filter(None, [measured.chosen])]
     for kind in SERIES:
-        own = [p for p in measured.kinds if p["kind"] == kind and p["candidates"] != 0]
-        enough = [p for p in own if p["recall@10"] >= ENOUGH]
-        shown += [min(enough, key=lambda p: float(p["bytes_per_vector"]))] if enough else own[-1:]
+        points = [p for p in measured.kinds if p["kind"] == kind and p["candidates"] != 0]
+        enough = [p for p in points if p["recall@10"] >= ENOUGH]
+        if enough:
+            shown.append(min(enough, key=lambda p: float(p["bytes_per_vector"])))
+        else:
+            shown += points[-1:]
     distinct = {id(point): point for point in shown}.values()
     return sorted(distinct, key=lambda p: -float(p["bytes_per_vector"]))
 
@@ -229,7 +232,7 @@ def _line(point: Point, measured: Measured) -> Point:
     """
     is_exact = point is measured.exact
     names = {measured.facts["present"]: measured.current, CHOSEN: measured.chosen}
-    marks = [name for name, own in names.items() if own is point]
+    marks = [name for name, marked in names.items() if marked is point]
     why = "float32, exact" if is_exact else ", ".join(marks)
     is_alone = point["candidates"] == 0 and not is_exact
     alone = ", codes alone" * is_alone
@@ -335,9 +338,9 @@ def _latency_chart(measured: Measured) -> str:
     swept = [(_series(p["kind"]), f"k={p['k']}", p, tooltip(p)) for p in measured.curves]
     swept += [(len(SERIES), GRAPH, point, _graph_tooltip(point)) for point in measured.graph]
     for series, name, point, about in swept:
-        own = lines.setdefault((series, name), [])
-        own.append((point["p50_ms"], point["recall@10"]))
-        drawn.append(svg.Point(*own[-1], series, "" if len(own) > 1 else name, about))
+        curve = lines.setdefault((series, name), [])
+        curve.append((point["p50_ms"], point["recall@10"]))
+        drawn.append(svg.Point(*curve[-1], series, "" if len(curve) > 1 else name, about))
     exact = measured.exact
     drawn.append(svg.Point(exact["p50_ms"], 1.0, _series("flat"), "float32, exact", tooltip(exact)))
     return svg.scatter(
@@ -345,7 +348,7 @@ def _latency_chart(measured: Measured) -> str:
         drawn,
         "median ms of a search",
         "recall@10",
-        lines=[svg.Line(f"s{series}", own) for (series, _), own in lines.items()],
+        lines=[svg.Line(f"s{series}", curve) for (series, _), curve in lines.items()],
         least_span=LEAST_SPAN["recall@10"],
     )
 
@@ -361,10 +364,10 @@ def _heat_map(
 
     # The best cell and the index's own have rings.
     name = measured.facts["present"]
-    own = (measured.current["gamma"], float(measured.current[column]))
+    current = (measured.current["gamma"], float(measured.current[column]))
     rings = {max(values, key=lambda cell: values[cell]): "best"}
-    if own in cells:
-        rings[own] = f"{name}, best" if own in rings else name
+    if current in cells:
+        rings[current] = f"{name}, best" if current in rings else name
 
     tooltips = {cell: tooltip(point) for cell, point in cells.items()}
     label = f"nDCG@10 by {column} and gamma"

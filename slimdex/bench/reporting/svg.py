@@ -14,7 +14,10 @@ from math import ceil, floor, log10
 
 WIDTH = 480.0
 HEIGHT = 340.0
-LEFT, RIGHT, TOP, BOTTOM = 60.0, 12.0, 14.0, 48.0
+LEFT = 60.0
+RIGHT = 12.0
+TOP = 14.0
+BOTTOM = 48.0
 """Margins of the plot, for axes."""
 SHAPES = (
     "M0-5a5 5 0 1 0 .01 0z",
@@ -26,7 +29,9 @@ SHAPES = (
     "M-5-5l10 10M-5 5l10-10",
 )
 """Outline of each series' points."""
-LETTER, LINE, DOT = 6.5, 14.0, 12.0
+LETTER = 6.5
+LINE = 14.0
+DOT = 12.0
 """Pixels of a label's letter and height, and of its point."""
 SIDES = {
     "right": ("left", 10, 0),
@@ -211,14 +216,14 @@ def _mark(point: Point, x: float, y: float, side: str | None) -> str:
 
 
 def _axes(x: Axis, y: Axis) -> list[str]:
-    found = _titles(x, y)
+    elements = _titles(x, y)
     for tick, name in y.labels.items():
-        found.append(f'<path class="grid" d="M{x.start} {y.at(tick):.1f}H{x.stop}"/>')
-        found.append(_left(x.start, y.at(tick), name))
+        elements.append(f'<path class="grid" d="M{x.start} {y.at(tick):.1f}H{x.stop}"/>')
+        elements.append(_left(x.start, y.at(tick), name))
     for tick, name in x.labels.items():
-        found.append(f'<path class="grid" d="M{x.at(tick):.1f} {y.stop}V{y.start}"/>')
-        found.append(_below(x.at(tick), y.start, name))
-    return found
+        elements.append(f'<path class="grid" d="M{x.at(tick):.1f} {y.stop}V{y.start}"/>')
+        elements.append(_below(x.at(tick), y.start, name))
+    return elements
 
 
 def _titles(x: Axis, y: Axis) -> list[str]:
@@ -258,15 +263,15 @@ def heat_map(
     lefts = {column: LEFT + i * width for i, column in enumerate(columns)}
     tops = {row: HEIGHT - BOTTOM - (i + 1) * height for i, row in enumerate(rows)}
     foot = HEIGHT - BOTTOM
-    found = _titles(Axis(titles[1], 0, 1, LEFT, WIDTH - RIGHT), Axis(titles[0], 0, 1, foot, TOP))
-    found += [_below(left + width / 2, foot, f"{column:g}") for column, left in lefts.items()]
-    found += [_left(LEFT, top + height / 2, f"{row:g}") for row, top in tops.items()]
+    elements = _titles(Axis(titles[1], 0, 1, LEFT, WIDTH - RIGHT), Axis(titles[0], 0, 1, foot, TOP))
+    elements += [_below(left + width / 2, foot, f"{column:g}") for column, left in lefts.items()]
+    elements += [_left(LEFT, top + height / 2, f"{row:g}") for row, top in tops.items()]
     for cell, value in values.items():
         shade = 0.05 + 0.5 * (value - low) / ((high - low) or 1.0)
         at = f"translate({lefts[cell[1]]:.1f} {tops[cell[0]]:.1f})"
         inside = _cell((width - 3, height - 3), f"{value:.3f}", shade, rings.get(cell, ""))
-        found.append(f'<g transform="{at}"><title>{escape(tooltips[cell])}</title>{inside}</g>')
-    return _drawing(name, found, (WIDTH, HEIGHT))
+        elements.append(f'<g transform="{at}"><title>{escape(tooltips[cell])}</title>{inside}</g>')
+    return _drawing(name, elements, (WIDTH, HEIGHT))
 
 
 def _cell(size: tuple[float, float], number: str, shade: float, ring: str) -> str:

@@ -151,10 +151,10 @@ def tabulated(title: str, note: str, columns: Sequence[Column], rows: Iterable[R
 
 def grouped(rows: Iterable[Row], *names: str) -> dict[tuple[Any, ...], list[Row]]:
     """Group rows by the values of columns, in the order of the rows."""
-    found: dict[tuple[Any, ...], list[Row]] = {}
+    groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
-        found.setdefault(tuple(row[name] for name in names), []).append(row)
-    return found
+        groups.setdefault(tuple(row[name] for name in names), []).append(row)
+    return groups
 
 
 def difference(row: Row) -> Cell:
@@ -174,8 +174,8 @@ def by_way(base: str) -> Callable[[Rows], list[Row]]:
 
     def lines(rows: Rows) -> list[Row]:
         groups = grouped(measured(rows), *BY_TASK).values()
-        ways = ({row["way"]: row for row in own} for own in groups)
-        return [own[base] | {"ways": own} for own in ways if base in own]
+        ways = ({row["way"]: row for row in group} for group in groups)
+        return [by_name[base] | {"ways": by_name} for by_name in ways if base in by_name]
 
     return lines
 
@@ -187,10 +187,10 @@ def of_way(way: Hashable, value: str | Callable[[Row], Any]) -> Callable[[Row], 
     """
 
     def cell(row: Row) -> Any:
-        found = row["ways"].get(way)
-        if found is None:
+        row_of_way = row["ways"].get(way)
+        if row_of_way is None:
             return NOT_MEASURED
-        return found.get(value, NOT_MEASURED) if isinstance(value, str) else value(found)
+        return row_of_way.get(value, NOT_MEASURED) if isinstance(value, str) else value(row_of_way)
 
     return cell
 

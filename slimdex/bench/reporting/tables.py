@@ -51,9 +51,9 @@ FAISS = ("faiss-cpu",)
 def _in_three_sizes(rows: Rows) -> list[Row]:
     """Row of float32 of each set, with those of slimdex at 1/64 and at 1/128."""
     lines = []
-    for own in grouped(measured(rows), "set").values():
-        exact = uncompressed_row(own)
-        ways = {"usual": default_row(own), "small": small_row(own)}
+    for of_set in grouped(measured(rows), "set").values():
+        exact = uncompressed_row(of_set)
+        ways = {"usual": default_row(of_set), "small": small_row(of_set)}
         if exact is not None and None not in ways.values():
             lines.append(exact | {"ways": ways})
     return lines
@@ -384,8 +384,8 @@ TANTIVY = ("tantivy", "numpy")
 
 def of_default_encoder(rows: Rows) -> list[Row]:
     """Rows of the default encoder; another's for sets that it was not measured on."""
-    own = [row for row in rows if _without_precision(row["model"]) == DEFAULT_MODEL]
-    models = {row["set"]: row["model"] for row in (*rows, *own)}
+    of_default = [row for row in rows if _without_precision(row["model"]) == DEFAULT_MODEL]
+    models = {row["set"]: row["model"] for row in (*rows, *of_default)}
     return [row for row in rows if row["model"] == models[row["set"]]]
 
 
@@ -464,19 +464,24 @@ def _by_encoder(
         for row in rows:
             sets.setdefault(row["set"], {})[_without_precision(row["model"]), row["way"]] = row
         models = _encoders_of(rows, last)
-        shown = [own for own in sets if any((model, last) in sets[own] for model in models)]
-        shown.sort(key=lambda own: own.endswith(IDENTIFIERS))
-        made: list[Row] = [{"set": own, "ways": sets[own]} for own in shown]
+        shown = [
+            set_name
+            for set_name in sets
+            if any((model, last) in sets[set_name] for model in models)
+        ]
+        shown.sort(key=lambda set_name: set_name.endswith(IDENTIFIERS))
+        made: list[Row] = [{"set": set_name, "ways": sets[set_name]} for set_name in shown]
         compared = [
-            sets[own]
-            for own in shown
-            if not own.endswith(IDENTIFIERS) and all((model, last) in sets[own] for model in models)
+            sets[set_name]
+            for set_name in shown
+            if not set_name.endswith(IDENTIFIERS)
+            and all((model, last) in sets[set_name] for model in models)
         ]
         if not compared:
             return made
         means = {
             (model, way): {
-                name: fmean(own[model, way][name] for own in compared)
+                name: fmean(rows_by_way[model, way][name] for rows_by_way in compared)
                 for name in ("ndcg@10", "ndcg@10_delta")
             }
             for model in models
@@ -588,9 +593,9 @@ def _with_plain(rows: Rows) -> list[Row]:
 def _by_reducer(rows: Rows) -> list[Row]:
     """First row of each model and pooling, without a reducer, and the rows of its reducers."""
     lines = []
-    for own in grouped(rows, "model", "pooling").values():
-        ways = {_reducer(row): row for row in _with_plain(own)}
-        plain = next(row for row in own if not row["fit"])
+    for of_pooling in grouped(rows, "model", "pooling").values():
+        ways = {_reducer(row): row for row in _with_plain(of_pooling)}
+        plain = next(row for row in of_pooling if not row["fit"])
         if "whitened" in ways:
             lines.append(plain | {"ways": ways})
     return lines
@@ -660,9 +665,9 @@ def _by_test(rows: Rows) -> list[Row]:
     """A line for each test of `make sweep`, with sums and maxima of its cases."""
     return [
         {"what": what}
-        | {name: sum(row.get(name, 0) for row in own) or None for name in COUNTS}
-        | {name: max(row.get(name, 0) for row in own) or None for name in LONGEST}
-        for (what,), own in grouped(rows, "what").items()
+        | {name: sum(row.get(name, 0) for row in runs) or None for name in COUNTS}
+        | {name: max(row.get(name, 0) for row in runs) or None for name in LONGEST}
+        for (what,), runs in grouped(rows, "what").items()
     ]
 
 
@@ -714,5 +719,5 @@ EXPERIMENTS = tuple(dict.fromkeys(table.experiment for table in TABLES))
 
 def tables_of(experiment: str, rows: Rows) -> list[Table]:
     """Make the tables of an experiment's rows."""
-    own = (table for table in TABLES if table.experiment == experiment)
-    return [table for declared in own for table in declared(rows)]
+    declarations = (table for table in TABLES if table.experiment == experiment)
+    return [table for declared in declarations for table in declared(rows)]

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 TOLERANCE = 1e-3
 """Relative drop of the held-out error that counts as an improvement."""
-SELU_SCALE, SELU_ALPHA = 1.0507009873554805, 1.6732632423543772
+SELU_SCALE = 1.0507009873554805
+SELU_ALPHA = 1.6732632423543772
 """Constants of SELU (Klambauer et al. 2017, eq. 2)."""
 
 

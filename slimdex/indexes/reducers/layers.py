@@ -15,7 +15,8 @@ from .autoencoder import TiedAutoencoder
 from .linear import Identity, Linear
 from .reducer import Reducer
 
-IDENTITY, SELU = "Identity", "SELU"
+IDENTITY = "Identity"
+SELU = "SELU"
 """Names of activations in torch.nn."""
 
 

@@ -207,7 +207,8 @@ class VectorFile:
     def _mapping(self) -> tuple[mmap.mmap | None, NDArray[np.generic]]:
         mapping = self._map  # another thread's append may clear it at any time
         if mapping is None:
-            mapping = self._map = self._mapped()
+            mapping = self._mapped()
+            self._map = mapping
         check_length(mapping[0], self.path)
         return mapping
 
@@ -259,7 +260,8 @@ class _Scratch(local):
         """Return buffers of at least `size` numbers, in `dtype` and in float32."""
         raw = self._raw.get(dtype)
         if raw is None or len(raw) < size:
-            raw = self._raw[dtype] = np.empty(size, dtype=dtype)
+            raw = np.empty(size, dtype=dtype)
+            self._raw[dtype] = raw
         if len(self._wide) < size:
             self._wide = np.empty(size, dtype=np.float32)
         return raw, self._wide

@@ -24,7 +24,8 @@ from .safe_text import visible
 
 LONGEST_ID = 1000
 """Limit of the characters shown of an id; some ids are a megabyte."""
-LISTED_QUERIES, QUERY_CHARACTERS = 3, 40
+LISTED_QUERIES = 3
+QUERY_CHARACTERS = 40
 """Limits of the queries named in a line, and of the characters of each."""
 
 

@@ -33,7 +33,8 @@ PIPE_WIDTH = 1 << 20
 """Width of a pipe or file: nothing is cut or wrapped."""
 LEAST_WIDTH = 10
 """Minimum width at which text is wrapped here instead of by the terminal."""
-FIRST_SECONDS, QUIET_SECONDS = 1, 10
+FIRST_SECONDS = 1
+QUIET_SECONDS = 10
 """Seconds before the first line of progress without a terminal, and between lines."""
 SHORT_SECONDS = 3
 """A stage that ends so soon needs no line."""

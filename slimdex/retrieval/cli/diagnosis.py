@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 
 DEVELOPER_EXTRAS = {"test", "peers", "bench"}
 """Extras that users do not need."""
-LEAST_FREE_MEMORY, LEAST_FREE_DISK = 500_000_000, 1_000_000_000
+LEAST_FREE_MEMORY = 500_000_000
+LEAST_FREE_DISK = 1_000_000_000
 """Bytes that should be free: for the default encoder, and for the weights and copies of models."""
 REQUIREMENT = re.compile(r"""([\w.-]+)(?:[^;]*;.*extra == ["']([\w-]+)["'])?""")
 """A requirement in a package's metadata: the name, and the extra that it belongs to."""

@@ -14,7 +14,8 @@ from slimdex.indexes.options import AUTO
 from .click_commands import Answer
 from .settings import K, NoLexical, Stored
 
-FEWEST_DOCUMENTS, MOST_DOCUMENTS = 1000, 10**13
+FEWEST_DOCUMENTS = 1000
+MOST_DOCUMENTS = 10**13
 """Limits of the documents of a plan."""
 STORED = ("fp16", "int8")
 PLANNED = (AUTO, PQ.name, IVF_PQ.name)
@@ -24,7 +25,8 @@ BYTES_PER_TOKEN = 4
 FLOAT32 = 4
 FLOAT64 = 8
 INT64 = 8
-SCALED_TOGETHER, SCALE = 32, 2
+SCALED_TOGETHER = 32
+SCALE = 2
 """Numbers of an int8 vector that share a scale, and the scale's bytes."""
 CODED_TOGETHER = 4
 """Dimensions that share a code of product quantisation."""
@@ -35,12 +37,15 @@ PADDED_TO = 32
 """Rows of FAISS's blocks of codes; the last block of a list is half full on average."""
 LIST_LENGTHS = 2 * INT64
 """Bytes of a list besides its rows and centre."""
-LINE, OFFSET = 11, 16
+LINE = 11
+OFFSET = 16
 """Bytes of JSON around a document's id, title and text, and of the offset of its line."""
-WORD_SHARE, WORD_BYTES = 4, 30
+WORD_SHARE = 4
+WORD_BYTES = 30
 """Bytes of text per byte of the lexical index, and its bytes for a document: about those of English
 texts."""
-EMPTY_SEGMENT, BLOCKS = 45_000, 1.05
+EMPTY_SEGMENT = 45_000
+BLOCKS = 1.05
 """Bytes of DuckDB's tables, however few documents they have, and those of blocks per byte."""
 
 UNITS = (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3))

@@ -62,12 +62,14 @@ from .milvus_server import (
     stored,
 )
 
-SENT_AT_ONCE, REMOVED_AT_ONCE = 256, 1000
+SENT_AT_ONCE = 256
+REMOVED_AT_ONCE = 1000
 """Rows per call: servers accept 64 MB, and the texts of a row may have 128 kB."""
 FORMAT = 4
 ROWS_AT_ONCE = 1024
 """Rows read and compared at a time."""
-PART_CHARACTERS, PARTS_AT_ONCE = 64_000, 100
+PART_CHARACTERS = 64_000
+PARTS_AT_ONCE = 100
 """Of the texts that a file is stored as, and how many are sent or read at a time."""
 RESCORER = "rescorer"
 REDUCER = "reducer"

@@ -311,7 +311,9 @@ class PushedRows:
     def _ask_server(
         self, name: str, queries: Sequence[Any], k: int, where: str, params: Mapping[str, Any]
     ) -> list[ScoredRows]:
-        answers = self.server.nearest(self.target, name, queries, k, where, params, [ID])
+        answers = self.server.nearest(
+            self.target, name, queries, limit=k, where=where, params=params, output=[ID]
+        )
         self.ids.update((hit.id, hit["entity"][ID]) for hits in answers for hit in hits)
         return [
             ScoredRows(

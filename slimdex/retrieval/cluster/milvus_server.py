@@ -32,7 +32,8 @@ LITE = "milvus_lite"
 """Prefix of the embedded server's version."""
 OLDEST = (2, 6)
 OLDEST_LITE = (3, 0)
-BOUNDED, STRONG = "Bounded", "Strong"
+BOUNDED = "Bounded"
+STRONG = "Strong"
 """Consistency: as of up to five seconds ago, at once; or as of now, within 0.2 s."""
 CONNECTION_FAILED = 2
 """Error code of the client."""
@@ -68,7 +69,8 @@ _KINDS = {
 """DuckDB's type -> Milvus' type. Dates and times are texts, which have their order."""
 _COLUMN = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,254}")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
-LISTS, PROBED = 1024, 768
+LISTS = 1024
+PROBED = 768
 """Lists of a segment's inverted file and those that a search reads. Milvus makes fewer lists, with
 39 rows each, in segments of less than 40,000 rows, so that small ones are read whole."""
 INDEX = {"nlist": LISTS, "refine": True, "refine_type": "FP16"}

@@ -32,7 +32,8 @@ QUEUED = 2
 """Parts per worker submitted to Ray, so that the next is ready when one ends."""
 ANSWERS_S = 10.0
 """Seconds that the head of a cluster may take to answer."""
-OBJECT_BYTES, OBJECT_BYTES_A_WORKER = 256 << 20, 64 << 20
+OBJECT_BYTES = 256 << 20
+OBJECT_BYTES_A_WORKER = 64 << 20
 """Memory for data exchanged between processes of this machine."""
 
 

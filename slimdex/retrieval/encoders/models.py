@@ -37,18 +37,23 @@ HUB_FILES = ("*.json", "*.txt", "*.model", "*.safetensors")
 HUB_OTHERS = ("onnx/*", "openvino/*", "coreml/*", "flax/*")
 """Copies of the weights in formats of other programs."""
 _HUB_ID = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?", re.ASCII)
-ENGLISH, MANY = "English", "many"
-BEIR, MULTILINGUAL = "BEIR", "MTEB multilingual retrieval"
+ENGLISH = "English"
+MANY = "many"
+BEIR = "BEIR"
+MULTILINGUAL = "MTEB multilingual retrieval"
 """Measures: nDCG@10 times 100, averaged over 15 English sets or 18 multilingual ones."""
 _GTE = "https://huggingface.co/thenlper/gte-small"
-_MINI, _ARCTIC = "sentence-transformers", "Snowflake/snowflake-arctic-embed"
+_MINI = "sentence-transformers"
+_ARCTIC = "Snowflake/snowflake-arctic-embed"
 _ARCTIC_CARD = f"https://huggingface.co/{_ARCTIC}-l"
 _BGE_QUERY = "Represent this sentence for searching relevant passages: "
-_E5, _NONE = ("query: ", "passage: "), ("", "")
+_E5 = ("query: ", "passage: ")
+_NONE = ("", "")
 _APACHE = "Apache-2.0"
 FOR_OTHER_LANGUAGES = "multilingual-e5-small"
 """Model to advise for languages other than English: it needs no extra."""
-MUCH_LARGER, MUCH_BETTER = 2, 5.0
+MUCH_LARGER = 2
+MUCH_BETTER = 5.0
 """Times the parameters, and points of nDCG@10, of a model to advise instead of another."""
 CHARACTERS_READ = 1000
 """Characters of a text that are read."""
@@ -93,14 +98,90 @@ class KnownModel:
 
 
 _MODELS = (
-    KnownModel(f"{_MINI}/all-MiniLM-L6-v2", _APACHE, 22, ENGLISH, 384, 256, _NONE, 41.95, _GTE),
-    KnownModel("intfloat/e5-small-v2", "MIT", 33, ENGLISH, 384, 512, _E5, 49.04, _GTE),
-    KnownModel("thenlper/gte-small", "MIT", 33, ENGLISH, 384, 512, _NONE, 49.46, _GTE),
-    KnownModel(f"{_ARCTIC}-xs", _APACHE, 22, ENGLISH, 384, 512, _NONE, 50.15, _ARCTIC_CARD),
-    KnownModel(f"{_ARCTIC}-s", _APACHE, 33, ENGLISH, 384, 512, _NONE, 51.98, _ARCTIC_CARD),
-    KnownModel("BAAI/bge-small-en-v1.5", "MIT", 33, ENGLISH, 384, 512, (_BGE_QUERY, "")),
-    KnownModel(f"{_ARCTIC}-m", _APACHE, 110, ENGLISH, 768, 512, _NONE, 54.90, _ARCTIC_CARD),
-    KnownModel("intfloat/multilingual-e5-small", "MIT", 118, MANY, 384, 512, _E5),
+    KnownModel(
+        hub_id=f"{_MINI}/all-MiniLM-L6-v2",
+        licence=_APACHE,
+        parameters=22,
+        languages=ENGLISH,
+        dimensions=384,
+        tokens=256,
+        prompts=_NONE,
+        score=41.95,
+        source=_GTE,
+    ),
+    KnownModel(
+        hub_id="intfloat/e5-small-v2",
+        licence="MIT",
+        parameters=33,
+        languages=ENGLISH,
+        dimensions=384,
+        tokens=512,
+        prompts=_E5,
+        score=49.04,
+        source=_GTE,
+    ),
+    KnownModel(
+        hub_id="thenlper/gte-small",
+        licence="MIT",
+        parameters=33,
+        languages=ENGLISH,
+        dimensions=384,
+        tokens=512,
+        prompts=_NONE,
+        score=49.46,
+        source=_GTE,
+    ),
+    KnownModel(
+        hub_id=f"{_ARCTIC}-xs",
+        licence=_APACHE,
+        parameters=22,
+        languages=ENGLISH,
+        dimensions=384,
+        tokens=512,
+        prompts=_NONE,
+        score=50.15,
+        source=_ARCTIC_CARD,
+    ),
+    KnownModel(
+        hub_id=f"{_ARCTIC}-s",
+        licence=_APACHE,
+        parameters=33,
+        languages=ENGLISH,
+        dimensions=384,
+        tokens=512,
+        prompts=_NONE,
+        score=51.98,
+        source=_ARCTIC_CARD,
+    ),
+    KnownModel(
+        hub_id="BAAI/bge-small-en-v1.5",
+        licence="MIT",
+        parameters=33,
+        languages=ENGLISH,
+        dimensions=384,
+        tokens=512,
+        prompts=(_BGE_QUERY, ""),
+    ),
+    KnownModel(
+        hub_id=f"{_ARCTIC}-m",
+        licence=_APACHE,
+        parameters=110,
+        languages=ENGLISH,
+        dimensions=768,
+        tokens=512,
+        prompts=_NONE,
+        score=54.90,
+        source=_ARCTIC_CARD,
+    ),
+    KnownModel(
+        hub_id="intfloat/multilingual-e5-small",
+        licence="MIT",
+        parameters=118,
+        languages=MANY,
+        dimensions=384,
+        tokens=512,
+        prompts=_E5,
+    ),
     KnownModel(
         hub_id="ibm-granite/granite-embedding-97m-multilingual-r2",
         licence=_APACHE,

@@ -21,7 +21,8 @@ WK = "wk"
 LEAST_LAYERS = 3
 """Two layers have one difference only, which has no variance."""
 WITHOUT_PROMPT = "without prompt"
-TEXT, PROMPT = 1, 2
+TEXT = 1
+PROMPT = 2
 """Mask values of tokens to pool, and of a prompt that is not pooled; 0 is padding."""
 
 

@@ -146,7 +146,8 @@ def groups(texts: Sequence[str]) -> Iterator[slice]:
     >>> [(part.start, part.stop) for part in groups(["a", "b" * GROUP_CHARACTERS, "c"])]
     [(0, 2), (2, 3)]
     """
-    start = characters = 0
+    start = 0
+    characters = 0
     for i, text in enumerate(texts):
         characters += len(text)
         if i + 1 - start >= GROUP_TEXTS or characters >= GROUP_CHARACTERS:

@@ -40,11 +40,13 @@ if TYPE_CHECKING:
 
 MOST_DOCUMENTS = 50_000
 """Documents on a map; of more, a random sample is shown."""
-CLUSTER_SIZE, MOST_CLUSTERS = 40, 36
+CLUSTER_SIZE = 40
+MOST_CLUSTERS = 36
 """There are sqrt(n / CLUSTER_SIZE) clusters, regions of the map."""
 STEPS = 9999
 """Steps of a coordinate."""
-EXCERPT, LONGEST_NAME = 160, 100
+EXCERPT = 160
+LONGEST_NAME = 100
 """Characters of a text and of a title or id that are shown."""
 FILES = Path(__file__).parent / "page"
 COLOURS = 9

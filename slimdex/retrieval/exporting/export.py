@@ -27,7 +27,8 @@ FILES = {
     "csv": row_files.write_csv,
 }
 """Name -> function that writes documents with vectors to a new file; it returns notes."""
-FAISS, MODEL = "faiss", "sentence-transformers"
+FAISS = "faiss"
+MODEL = "sentence-transformers"
 """Folders: one of documents with vectors; and one of the encoder and reducer, without documents."""
 FORMATS = (*FILES, FAISS, MODEL)
 

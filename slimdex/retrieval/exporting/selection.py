@@ -15,7 +15,9 @@ from ..documents import Hit
 from ..search.answer import hit_of
 from ..store.snapshot import Snapshot
 
-REDUCED, FULL = VECTORS = ("reduced", "full")
+REDUCED = "reduced"
+FULL = "full"
+VECTORS = (REDUCED, FULL)
 """Names of the vectors: reduced to k dimensions of unit length, or the encoder's as on disk."""
 ROWS_AT_ONCE = 8192
 """Rows in memory at a time, with their documents."""

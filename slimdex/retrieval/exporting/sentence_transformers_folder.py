@@ -55,7 +55,8 @@ class _Folder:
         if not isinstance(layer, Dense):
             self.add("Normalize")
             return
-        place, (out, width) = self.add("Dense"), layer.weight.shape
+        place = self.add("Dense")
+        out, width = layer.weight.shape
         bias = {} if layer.bias is None else {"linear.bias": layer.bias}
         _write_tensors(place / WEIGHTS, {"linear.weight": layer.weight} | bias)
         config = {

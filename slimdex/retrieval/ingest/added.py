@@ -49,14 +49,14 @@ class Texts:
         partly, tokens, read = change.readings.partly_read(rows, NO_ROWS, first)
         numbers = np.searchsorted(change.new.rows(first), partly[:NAMED]).tolist()
         return cls(
-            len(change.new),
-            len(counts),
-            int(counts.sum()),
-            len(change.readings.textless(first)),
-            len(partly),
-            tokens,
-            read,
-            tuple(change.new.documents[i].id for i in numbers),
+            documents=len(change.new),
+            cut=len(counts),
+            passages=int(counts.sum()),
+            empty=len(change.readings.textless(first)),
+            partly=len(partly),
+            tokens=tokens,
+            read=read,
+            named=tuple(change.new.documents[i].id for i in numbers),
         )
 
     def __add__(self, other: Texts) -> Texts:

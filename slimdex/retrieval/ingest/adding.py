@@ -33,7 +33,7 @@ from .addition import (
     ChangedOriginsError,
     DuplicateKeyError,
     NoDocumentsError,
-    check_given,
+    check_document_vectors,
 )
 from .batches import Batch, Batches
 from .encoding import ENCODING, EncodingError
@@ -53,9 +53,9 @@ def add_documents(
     """Add documents in any form that `Collection.add` takes; the caller reports the notes."""
     read = as_documents(documents)
     new = [index.snapshot.store.new_columns(types) for types in read.columns]
-    given = None if vectors is None else as_vectors(vectors)
+    document_vectors = None if vectors is None else as_vectors(vectors)
     counted = CountedDocuments(read.documents, documents)
-    return add(index, Addition(counted, new, given, read_share=counted.read_share))
+    return add(index, Addition(counted, new, document_vectors, read_share=counted.read_share))
 
 
 def add_sources(
@@ -137,7 +137,7 @@ def add(index: Index, addition: Addition) -> Added:
         raise InputError(f"{index.path}: built from given vectors; expected vectors for these")
     index.check_writable()  # before texts are encoded, which takes long
     if addition.vectors is not None:
-        check_given(addition.vectors, index.state.dim)
+        check_document_vectors(addition.vectors, index.state.dim)
     writer.drop_deleted_words(index)
     before = index.snapshot.columns
     added = Added()
@@ -341,10 +341,10 @@ def _gone_rows(sources: Sources, ids: SourceIds, store: DocumentStore, *, only_p
     for row, id, place in missing:
         for source, reading in read:
             new_id = ids.new_id(id, reading.prefix or "")
-            is_asked = new_id is not None or not only_parts
+            is_requested = new_id is not None or not only_parts
             if (
                 ids.moved.get(place, place) == reading.place
-                and is_asked
+                and is_requested
                 and _may_go(source, reading, new_id or id)
             ):
                 gone.append(row)

@@ -81,7 +81,7 @@ class Addition:
         return origins
 
 
-def check_given(vectors: DocumentVectors, dim: int) -> None:
+def check_document_vectors(vectors: DocumentVectors, dim: int) -> None:
     """Raise `InputError` unless vectors have `dim` dimensions and finite values."""
     if vectors.dim != dim:
         reduced = " (`slimdex export --vectors full` writes these)" * (vectors.dim < dim)

@@ -27,10 +27,12 @@ from .encoding import TEXT_CHARACTERS
 from .preparing import changed
 from .text_vectors import DIGEST, digests_of
 
-SECONDS, SECONDS_IN_PROCESSES = 10.0, 60.0
+SECONDS = 10.0
+SECONDS_IN_PROCESSES = 60.0
 """Target encoding time of a batch, in this process and in others, which receive the encoder again
 with each batch."""
-FIRST_CHARACTERS, FIRST_IN_PROCESSES = 1 << 17, 1 << 21
+FIRST_CHARACTERS = 1 << 17
+FIRST_IN_PROCESSES = 1 << 21
 """Characters of the first batch, before the encoder's speed is known."""
 MOST_CHARACTERS = 1 << 25
 MOST_DOCUMENTS = 1 << 15
@@ -38,7 +40,8 @@ LEAST_DOCUMENTS = 2
 """Fewest documents of a batch: some reducers need two vectors."""
 GROWTH = 8
 """Largest size of a batch, relative to the one before it."""
-READ_DOCUMENTS, READ_CHARACTERS = 256, 1 << 16
+READ_DOCUMENTS = 256
+READ_CHARACTERS = 1 << 16
 """Most documents, and characters, that are read and looked up at a time."""
 
 
@@ -235,10 +238,10 @@ class _Ids:
     def are_known(self, ids: Sequence[str]) -> NDArray[np.bool_]:
         """Return for each id (n,) whether a batch contained it."""
         digests = np.array(digests_of(ids), dtype=DIGEST)
-        found = np.zeros(len(ids), dtype=np.bool_)
+        known_ids = np.zeros(len(ids), dtype=np.bool_)
         for known in self._batches:
-            found |= _places_of(digests, known)[1]
-        return found
+            known_ids |= _places_of(digests, known)[1]
+        return known_ids
 
 
 def _places_of(

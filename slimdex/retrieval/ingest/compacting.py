@@ -178,6 +178,6 @@ def _compacted_replacement(
     file = state.replacement.vector_file(snapshot.path)
     snapshot.manifest.check(file)
     later = replace(state, generation=state.generation + 1)
-    kept = file.copy(folder / later.new_name("vectors"), live[live < len(file)])
-    made = replace(state.replacement, vectors=kept.path.name, rows=len(kept))
-    return replace(later, replacement=made), [kept]
+    live_file = file.copy(folder / later.new_name("vectors"), live[live < len(file)])
+    made = replace(state.replacement, vectors=live_file.path.name, rows=len(live_file))
+    return replace(later, replacement=made), [live_file]

@@ -37,7 +37,8 @@ from .encoding import encode_texts
 from .text_vectors import StoredTexts, TextVectors
 
 READ_AT_ONCE = 1024
-MOST_FEW, MOST_FEW_CHARACTERS = 1024, 1 << 20
+MOST_FEW = 1024
+MOST_FEW_CHARACTERS = 1 << 20
 """Most documents, and characters, whose words are indexed in the turn, which takes no time."""
 
 
@@ -62,7 +63,7 @@ class Comparison:
     unchanged: Sequence[Document]
     new: Sequence[Document]
     values: Sequence[ColumnValues]
-    given: DocumentVectors | None
+    vectors: DocumentVectors | None
     gone: Rows
     stored_texts: StoredTexts | None
 
@@ -107,13 +108,13 @@ class Prepared:
 
     def vectors_of(self, start: int, stop: int) -> Matrix:
         """Vectors of the new rows start .. stop, counted from 0."""
-        if self.comparison.given is not None:
-            return self.comparison.given.rows(start, stop)
+        if self.comparison.vectors is not None:
+            return self.comparison.vectors.rows(start, stop)
         return self.known.rows(self.new.texts[start:stop])
 
     def partly_read(self) -> PartlyRead:
         """New rows, counted from 0, whose texts the encoder read in part."""
-        has_vectors = self.comparison.given is not None
+        has_vectors = self.comparison.vectors is not None
         return {} if has_vectors else self.known.partly_read(self.new.texts)
 
 
@@ -138,7 +139,7 @@ def prepare(
     comparison = index.read(_compared, documents, addition)
     snapshot = comparison.snapshot
     state = snapshot.state
-    has_vectors = comparison.given is not None
+    has_vectors = comparison.vectors is not None
 
     # Cut, and make the lines.
     tokens = None if has_vectors else state.passages
@@ -200,16 +201,17 @@ def _compared(snapshot: Snapshot, documents: Sequence[Document], addition: Addit
     columns = NewColumns(store, addition.columns)
     values = columns.values_of(documents)
     is_new = _are_new(snapshot, documents, rows, columns.types, values)
-    given = addition.vectors
-    if given is not None:
-        _mark_other_vectors(snapshot, documents, rows, is_new, given)
-        given = given if all(is_new) else ChosenVectors(given, np.flatnonzero(is_new))
+    new_vectors = addition.vectors
+    if new_vectors is not None:
+        _mark_other_vectors(snapshot, documents, rows, is_new, new_vectors)
+        if not all(is_new):
+            new_vectors = ChosenVectors(new_vectors, np.flatnonzero(is_new))
     new = [*compress(documents, is_new)]
 
     # Which texts may have vectors already?
     gone = addition.missing(store) if addition.missing is not None else NO_ROWS
     stored_texts = None
-    if given is None:
+    if new_vectors is None:
         replaced = [rows[document.id] for document in new if document.id in rows]
         old = np.union1d(np.array(replaced, dtype=np.int64), gone)
         stored_texts = StoredTexts.of(store, old)
@@ -221,7 +223,7 @@ def _compared(snapshot: Snapshot, documents: Sequence[Document], addition: Addit
         unchanged=[*compress(documents, np.logical_not(is_new))],
         new=new,
         values=[column.chosen(is_new) for column in values],
-        given=given,
+        vectors=new_vectors,
         gone=gone,
         stored_texts=stored_texts,
     )
@@ -281,9 +283,9 @@ def _mark_other_vectors(
     for part in batches(len(same), READ_AT_ONCE):
         places = same[part]
         existing = np.array([rows[documents[i].id] for i in places.tolist()], dtype=np.int64)
-        given = ChosenVectors(vectors, places).rows(0, len(places))
+        new_vectors = ChosenVectors(vectors, places).rows(0, len(places))
         has_one_row = snapshot.document_rows.counts_of(existing) == 1
-        is_same = has_one_row & stored.holds(existing, given)
+        is_same = has_one_row & stored.holds(existing, new_vectors)
         for place in places[~is_same].tolist():
             is_new[place] = True
 
@@ -339,8 +341,8 @@ def changed(
     new = list[Document]()
     for part in batches(len(documents), READ_AT_ONCE):
         rows = [row_of[each.id] for each in documents[part] if each.id in row_of]
-        found = snapshot.store.stored(rows).values()
-        old = {each.id: (each.title, each.text, (*each.parts,)) for each in found}
+        stored = snapshot.store.stored(rows).values()
+        old = {each.id: (each.title, each.text, (*each.parts,)) for each in stored}
         new += [
             each
             for each in documents[part]

@@ -98,9 +98,9 @@ def _replaced(index: Index) -> list[str]:
         )
     remove_left_work(index.path)
     writer.rebuild(index, fit_again=True)
-    kept = {state.vectors, *([state.replacement.vectors] if state.replacement else [])}
-    kept |= {segment.name for segment in state.segments} | {state.readings or state.vectors}
-    names = sorted(state.file_names - kept)
+    used = {state.vectors, *([state.replacement.vectors] if state.replacement else [])}
+    used |= {segment.name for segment in state.segments} | {state.readings or state.vectors}
+    names = sorted(state.file_names - used)
     return [f"{index.path / name}: untrusted" for name in names]
 
 

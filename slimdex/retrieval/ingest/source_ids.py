@@ -103,16 +103,23 @@ class SourceIds:
                 taken.add(prefix)
             readings.append(Reading(prefix, digest))
         notes = [*_notes(sources, readings), *notes]
-        return cls(readings, state.origins, origins, moved, parts, notes)
+        return cls(
+            readings=readings,
+            known_origins=state.origins,
+            origins=origins,
+            moved=moved,
+            parts=parts,
+            notes=notes,
+        )
 
 
-def _names(given: str, place: PurePath | None) -> Iterator[str]:
+def _names(base: str, place: PurePath | None) -> Iterator[str]:
     """Candidate names: the one given, longer parts of a path without its root, numbered names."""
-    yield given
+    yield base
     parts = () if place is None else place.relative_to(place.anchor).parts
     longer = ("/".join(parts[-length:]) for length in range(1, len(parts) + 1))
-    yield from (name for name in longer if len(name) > len(given))
-    yield from (f"{given}~{number}" for number in count(2))
+    yield from (name for name in longer if len(name) > len(base))
+    yield from (f"{base}~{number}" for number in count(2))
 
 
 def _of_folder(
@@ -136,14 +143,14 @@ def _of_folder(
     # A new file.
     mark = place_digest(str(place))
     if source.is_alone:
-        (given,) = source.paths
+        (path,) = source.paths
         id = next(
             name
-            for name in _names(given, place)
+            for name in _names(path, place)
             if name not in origins and not store.is_of_others(name, mark)
         )
-        note = f"{source.name}: its id is {id}: {given} is another file's"
-        return Reading(id, mark), id, "" if id == given else note
+        note = f"{source.name}: its id is {id}: {path} is another file's"
+        return Reading(id, mark), id, "" if id == path else note
 
     # A folder that has moved.
     folders = {key: before for key, before in origins.items() if _is_folder(key)}
@@ -240,7 +247,9 @@ def _is_harmless(source: Source, prefix: str, store: DocumentStore) -> bool:
 def _has_all_values_of(new: Document, old: Document) -> bool:
     values = {name.lower(): value for name, value in new.metadata.items()}
     return (new.title, new.text) == (old.title, old.text) and all(
-        value is None or (given := values.get(name.lower())) == value or str(given) == str(value)
+        value is None
+        or (existing := values.get(name.lower())) == value
+        or str(existing) == str(value)
         for name, value in old.metadata.items()
     )
 

@@ -39,7 +39,9 @@ from ..store.work_folder import work_folder
 from .added import Added, Texts
 from .preparing import Prepared
 
-MOST_UNCOUNTED, UNCOUNTED_SHARE, DELETED_SHARE = 1024, 64, 8
+MOST_UNCOUNTED = 1024
+UNCOUNTED_SHARE = 64
+DELETED_SHARE = 8
 """Most last rows that are missing from the file of moments, or one row in so many, if that is more;
 most deleted rows that are still in it, or one in so many of its rows, if that is less. Whoever
 needs the moments adds and subtracts these."""
@@ -131,10 +133,10 @@ def add_prepared(
     if small is not None and _keeps_fit(before, replaced):
         state = small
     else:
-        kept = before.moments().subtract(change.moments_of(replaced))
-        moments = change.moments_from(old.rows, vectors).merge(kept)
+        remaining = before.moments().subtract(change.moments_of(replaced))
+        moments = change.moments_from(old.rows, vectors).merge(remaining)
         state = with_moments(change.path, state, moments)
-        settings, notes = _outgrown(old, moments, kept.n, is_part=is_part)
+        settings, notes = _outgrown(old, moments, remaining.n, is_part=is_part)
 
     # Lines and codes, or a new fit.
     state, grown = with_documents(change, state)
@@ -169,7 +171,7 @@ def _append_vectors(change: Change, prepared: Prepared) -> AppendedFile:
     appended = AppendedFile(vectors, vectors.nbytes)
     for part in batches(count, APPENDED_AT_ONCE):
         vectors.append(prepared.vectors_of(part.start, part.stop))
-        if prepared.comparison.given is not None:
+        if prepared.comparison.vectors is not None:
             progress(TAKING, part.stop, count)
     partly = prepared.partly_read()
     change.readings.put({first + row: read for row, read in partly.items()})
@@ -306,19 +308,19 @@ def _keeps_fit(before: Snapshot, replaced: Rows) -> bool:
 
 
 def _outgrown(
-    state: State, moments: Moments, kept: int, *, is_part: bool
+    state: State, moments: Moments, remaining: int, *, is_part: bool
 ) -> tuple[Settings | None, list[str]]:
     """Settings to refit with, or None; and notes, unless the index was a small one before.
 
     A refit is necessary at first, when a small corpus has grown, and when nothing that the reducer
-    was fitted on is left: no document is `kept`. The first batch of several is searched exactly,
-    since it may have too few rows to train the kind.
+    was fitted on is left: no document is `remaining`. The first batch of several is searched
+    exactly, since it may have too few rows to train the kind.
     """
     if state.settings is None:
         fitted, notes = state.requested.fitted(moments)
         return (replace(fitted, kind=FLAT.name), []) if is_part else (fitted, notes)
     was_small = not state.requested.matches(state.settings, state.dim)
-    if not kept and moments.n:
+    if not remaining and moments.n:
         fitted, notes = state.requested.fitted(moments)
         return fitted, [] if was_small else notes
     if not was_small or is_part:

@@ -17,12 +17,12 @@ from typing import Any
 from slimdex.errors import InputError
 
 from ..column_types import plain, restored, type_of
-from ..documents import OWN_COLUMNS, RECORD
+from ..documents import BUILT_IN_COLUMNS, RECORD
 from ..recorded_values import decoded, encoded
 from ..store.column_fit import MisfitError, as_stored
 from ..store.where.conditions import SIGNS, And, Compare, Condition, Not, Or
 
-_TAKEN = {name.lower() for name in (*OWN_COLUMNS, RECORD)}
+_TAKEN = {name.lower() for name in (*BUILT_IN_COLUMNS, RECORD)}
 _WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT")
 """Types of columns that the index widens for larger numbers."""
 Types = Mapping[str, str]

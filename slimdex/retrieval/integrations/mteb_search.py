@@ -124,7 +124,8 @@ class _OneCorpus:
             self._collection.close()
         if self._removed is not None:
             self._removed()
-        self._collection = self._removed = None
+        self._collection = None
+        self._removed = None
 
 
 class SlimdexIndex(_OneCorpus):
@@ -346,7 +347,7 @@ class SlimdexSearch(_OneCorpus):
         """
         self.clear()
         place = Place(task_metadata.name, hf_split, hf_subset)
-        self._collection = collection = Collection.create(
+        collection = Collection.create(
             (self._folder or self._temporary()) / f"{'-'.join(place)}.index",
             self.encoder,
             self.settings,
@@ -354,6 +355,7 @@ class SlimdexSearch(_OneCorpus):
             passages=self.passages,
             lexical=self.lexical,
         )
+        self._collection = collection
         if not len(corpus):
             return
         added = collection.add(_documents(corpus), refit="never")

@@ -30,7 +30,8 @@ from .tokens import UNSPACED, stemmer, words_in
 CODE = re.compile(r"\d|[_.:@+]")
 """A word is a code if it has a digit, or a sign that joins the parts of a name. Hyphens and slashes
 do not count: they also join words of prose."""
-SHORTEST, SHORTEST_NAME = 3, 6
+SHORTEST = 3
+SHORTEST_NAME = 6
 """Characters of the shortest rare word, and of the shortest name without a capital."""
 SHARE_OF_ROWS = 1 / 500
 """A code is rare if at most this share of all rows have it."""

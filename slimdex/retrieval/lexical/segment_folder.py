@@ -31,7 +31,8 @@ LITTLE_BYTES = 1 << 20
 """Free bytes below which a disk counts as full."""
 MAGIC = 1337
 """Last four bytes of tantivy's files, after the length of the footer."""
-LIST, THEIR_LIST = "segments.json", "meta.json"
+LIST = "segments.json"
+THEIR_LIST = "meta.json"
 """Our checksummed list of segments, and the name under which tantivy expects its own."""
 SPARE_BYTES = 1 << 26
 """Bytes of it left free."""

@@ -20,7 +20,8 @@ from functools import cache
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-LONGEST_TERM, LONGEST_NAME = 80, 500
+LONGEST_TERM = 80
+LONGEST_NAME = 500
 """Longest indexed word or name, in characters; queries contain no longer ones."""
 SHORTEST_MISSPELT = 5
 """Shortest name that is found despite a typing error; one edit turns a shorter one into another

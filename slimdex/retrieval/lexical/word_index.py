@@ -59,7 +59,8 @@ NAME = "name"
 """Fields of a document in tantivy."""
 STEMS = "stems"
 """Field of the text's words, and the name of its analyzer, which a writer registers."""
-COMMON, FEWEST_COMMON = 0.2, 100_000
+COMMON = 0.2
+FEWEST_COMMON = 100_000
 """Share and number of rows above which a word of a query is not searched. In small indexes all are:
 there it costs little, and a word that most texts of one subject share can matter."""
 BLANK = " "

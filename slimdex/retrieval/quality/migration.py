@@ -37,7 +37,9 @@ ENCODE = "encode again"
 SECONDS_AN_HOUR = 3600
 MOST_QUERIES = 500
 FEWEST_SAMPLED = 10
-MOST_SAMPLED, LEAST_SAMPLED, SAMPLED_SHARE = 10_000, 2_000, 0.05
+MOST_SAMPLED = 10_000
+LEAST_SAMPLED = 2_000
+SAMPLED_SHARE = 0.05
 """Default sample: 5% of the documents, but between these."""
 RANKED_ROWS = 100
 """Rows that are read to find ten documents of several passages."""

@@ -36,7 +36,8 @@ AXES = 128
 """Coordinates of a short row."""
 SAMPLED_ROWS = 4096
 """Rows that the axes are chosen by."""
-ROWS_TOGETHER, ROWS_AGAINST = 512, 8192
+ROWS_TOGETHER = 512
+ROWS_AGAINST = 8192
 """Rows compared at once with later ones, and the number of these."""
 ROUNDING = 1e-5
 """Error of products of unit rows in float32, with much to spare."""

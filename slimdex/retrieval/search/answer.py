@@ -40,7 +40,8 @@ from .code_ranking import CodeRanking
 from .options import PASSAGE
 from .request import Hits, SearchRequest
 
-FIRST, MORE = 4, 4
+FIRST = 4
+MORE = 4
 """Rows requested per document at first, and the factor of each repetition."""
 LONG = 500_000
 """Rows, times queries, at which lexical search is worth threads; tantivy releases Python's lock."""

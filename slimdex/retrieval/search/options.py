@@ -28,7 +28,9 @@ from slimdex.errors import InputError, shortened_repr
 if TYPE_CHECKING:
     from ..documents import Hit
 
-DOCUMENT, PASSAGE = GROUPS = ("document", "passage")
+DOCUMENT = "document"
+PASSAGE = "passage"
+GROUPS = (DOCUMENT, PASSAGE)
 """Units of hits."""
 SEVERAL = Sequence[str]
 """Type of options that can be repeated."""

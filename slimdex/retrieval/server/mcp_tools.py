@@ -47,9 +47,11 @@ Ask = Callable[..., Awaitable[dict[str, Any]]]
 Tool = Callable[..., Awaitable[CallToolResult]]
 QUOTED = 1200
 """Characters of a passage in an answer."""
-READ, READ_TOGETHER = 8000, 24_000
+READ = 8000
+READ_TOGETHER = 24_000
 """Characters of a document, and of several together, returned per call."""
-MOST_HITS, LONGEST_QUERY = 50, Limits.text
+MOST_HITS = 50
+LONGEST_QUERY = Limits.text
 """Largest limit of a search, and most characters of its query."""
 BY_CHANCE = "The best passage is no closer than a random document."
 FILE_FACTS = ("path", "folder", "modified", "kind", "language", "pages", "front_matter")

@@ -20,7 +20,8 @@ class Metrics:
     """Counters, gauges and histograms of one service; gauges are evaluated when read."""
 
     def __init__(self) -> None:
-        self._registry = registry = CollectorRegistry()
+        registry = CollectorRegistry()
+        self._registry = registry
         ProcessCollector(registry=registry)  # memory, time, open files
         self.requests = Counter(
             "slimdex_requests", "Requests that were answered.", REQUEST_LABELS, registry=registry

@@ -110,7 +110,8 @@ class AccessMiddleware:
                 if not reading.is_whole:
                     message["headers"] = [*message["headers"], (b"connection", b"close")]
             elif not reading.is_whole and not message.get("more_body", False):
-                message["more_body"] = reading.is_left = True
+                message["more_body"] = True
+                reading.is_left = True
             await send(message)
 
         try:

@@ -209,7 +209,8 @@ class ServedIndex:
         task = self._chance_task
         if task is None or self._chance_state is not state or (task.done() and task.exception()):
             self._chance_state = state
-            self._chance_task = task = asyncio.create_task(self._compute_chance())
+            task = asyncio.create_task(self._compute_chance())
+            self._chance_task = task
         if self._chance is not None and not task.done():
             return self._chance
         return await asyncio.shield(task)

@@ -21,9 +21,11 @@ from slimdex.system.json_text import parsed
 from .files.input_files import FileFormat, InputFile, ending_of, open_file, remove_later, temporary
 from .tabular.table_files import READERS
 
-ARRAY, ARCHIVE = ".npy", ".npz"
+ARRAY = ".npy"
+ARCHIVE = ".npz"
 """Endings of numpy's files: one array, and several by name."""
-IDS, VECTORS = "ids", "vectors"
+IDS = "ids"
+VECTORS = "vectors"
 """Names of the arrays in an archive: the documents' ids (optional) and vectors."""
 CHUNK = 16_384
 """Rows of a Parquet column per read."""

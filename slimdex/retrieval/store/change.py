@@ -77,7 +77,8 @@ class Change:
         self.origins = dict[int, str | None]()
         self._document_rows: DocumentRows | None = None  # with those of `new`
         self._publish = publish
-        self._deleted = self._restored = NO_ROWS
+        self._deleted = NO_ROWS
+        self._restored = NO_ROWS
         self._tails = dict[str, tuple[int, Blocks]]()
         self._checksums = base.manifest.checksums
         self._thread = ThreadPoolExecutor(1)

@@ -171,10 +171,10 @@ def _decimal(digits: int, fraction: int, value: Any) -> Decimal:
     if isinstance(value, str) and NUMBER.fullmatch(value):
         value = Decimal(value)
     number = Decimal(_is((int, Decimal), value))
-    kept = number.quantize(Decimal(1).scaleb(-fraction), context=Context(prec=digits))
-    if kept != number and digits < DIGITS:
+    rounded = number.quantize(Decimal(1).scaleb(-fraction), context=Context(prec=digits))
+    if rounded != number and digits < DIGITS:
         raise MisfitError
-    return kept
+    return rounded
 
 
 def _moment(step: int, value: Any) -> datetime:

@@ -19,7 +19,8 @@ TEXTS = ("JSON", "VARCHAR")
 """Types that hold any value as text."""
 LISTED_VALUES = 20
 """Largest number of distinct values that are listed."""
-FOLDER, LISTED_FOLDERS = "folder", 50
+FOLDER = "folder"
+LISTED_FOLDERS = 50
 """Column of the folders of files, and how many of them are listed."""
 LISTED_ITEMS = 50
 """Items of lists that are listed, the most frequent ones."""
@@ -166,10 +167,10 @@ def folder_counts(
             counts[folder[:end]] += count
     listed = list[str]()
     for level in sorted({folder.count("/") for folder in counts}):
-        own = [folder for folder in counts if folder.count("/") == level]
-        if listed and len(listed) + len(own) > most:
+        of_level = [folder for folder in counts if folder.count("/") == level]
+        if listed and len(listed) + len(of_level) > most:
             break
-        listed += nlargest(most, own, key=lambda folder: counts[folder])
+        listed += nlargest(most, of_level, key=lambda folder: counts[folder])
     return [(folder, counts[folder]) for folder in sorted(listed, key=lambda it: it.split("/"))]
 
 

@@ -37,9 +37,11 @@ from .new_documents import NO_DOCUMENTS, NewDocuments
 from .snapshot import Snapshot
 from .state import MOST_LATE, Lines, State
 
-READ_AT_ONCE, VALUES_AT_ONCE = 1024, 1 << 20
+READ_AT_ONCE = 1024
+VALUES_AT_ONCE = 1 << 20
 """Documents, and values of their columns, read from the segments at a time."""
-LATE_SHARE, LONGEST_LATE = 4, 1 << 14
+LATE_SHARE = 4
+LONGEST_LATE = 1 << 14
 """The lexical index may lack at most one row in so many, and texts of at most so many bytes."""
 MOST_DELETED = 0.2
 """Largest share of rows with words that are deleted before an addition."""
@@ -192,7 +194,7 @@ def with_words(
     if state.rows - rows <= READ_AT_ONCE:
         path = change.path / name
         few = [*added]
-        change.write_meanwhile(partial(write_extended, words, rows, path, few, terms))
+        change.write_meanwhile(partial(write_extended, words, rows, path, few, terms=terms))
     else:
         write_extended(words, rows, change.path / name, added, terms)
     return state

@@ -25,16 +25,16 @@ from slimdex.system.once import Once, cached_property
 from slimdex.system.suggestions import did_you_mean
 
 from ..column_types import restored
-from ..documents import OWN_COLUMNS, Document, content
+from ..documents import BUILT_IN_COLUMNS, Document, content
 from .engine import Engine, Session, disk_error, disk_errors, is_damage, one_line, refused
 from .lines import DICTIONARY, DocumentFile
 from .manifest import Manifest
 from .passages import Cut, DocumentRows, cut_of
 from .readings import ReadingFile, Readings
 from .segments import (
+    BARE_DOCUMENTS,
     CHANGED,
     GONE,
-    OWN,
     TRAILING,
     Origins,
     checked_type,
@@ -57,16 +57,20 @@ from .where.hints import hint, may_order_dates
 COLUMNS_AT_ONCE = 500
 """Columns per query: DuckDB holds 2,048 values of each in memory, several times."""
 IDS_AT_ONCE = 65_536
-MOST_RECENT, RECENT_SHARE = 4096, 64
+MOST_RECENT = 4096
+RECENT_SHARE = 64
 """Most hashes that are kept unsorted beside the sorted ones, or one in so many, if that is more."""
-MOST_FROM_LINES, MOST_BYTES = 4096, 1 << 26
+MOST_FROM_LINES = 4096
+MOST_BYTES = 1 << 26
 """Most documents that a change reads from the lines, and their bytes there: a query of more takes
 less time, and need not read their texts."""
-SAMPLES, SAMPLE_CHARACTERS = 100, 100
+SAMPLES = 100
+SAMPLE_CHARACTERS = 100
 """Values of a column that a hint is chosen by, and the characters of each."""
 BEGINNING = 300
 """Characters of the beginning of a text."""
-COMPARED, COMPARED_CHARACTERS = 100_000, 100
+COMPARED = 100_000
+COMPARED_CHARACTERS = 100
 """Most rows whose ids are compared with an unknown one, which takes some milliseconds; its most
 characters."""
 Hashed = NDArray[np.int64]
@@ -114,11 +118,12 @@ class IdHashes:
 
     def rows_of(self, ids: Sequence[str]) -> Rows:
         """Documents that may have one of these ids, in order: all that have one, also deleted."""
-        hashes, (older, rows) = np.unique(_hashes(ids)), self.older
+        hashes = np.unique(_hashes(ids))
+        older, rows = self.older
         starts, stops = (np.searchsorted(older, hashes, side) for side in ("left", "right"))
         spans = np.stack([starts, stops], axis=1)[starts < stops].tolist()
-        found = [rows[start:stop] for start, stop in spans]
-        return np.sort(np.concatenate([*found, self.recent[1, np.isin(self.recent[0], hashes)]]))
+        matches = [rows[start:stop] for start, stop in spans]
+        return np.sort(np.concatenate([*matches, self.recent[1, np.isin(self.recent[0], hashes)]]))
 
 
 @dataclass
@@ -287,7 +292,8 @@ class DocumentStore:
         names = [identifier(each.name) for each in self.segments]
         columns = session.columns(self.segments)
         tables: Tables = [
-            (f"{name}.main.documents", own) for name, own in zip(names, columns, strict=True)
+            (f"{name}.main.documents", definitions)
+            for name, definitions in zip(names, columns, strict=True)
         ]
         state = self.manifest.state
         if state.lines is not None and state.segment_rows < self.rows:
@@ -360,8 +366,8 @@ class DocumentStore:
 
     def _still_live(self, rows: Sequence[int] | Rows) -> set[int]:
         """Keep the documents that searches see."""
-        given = union(np.array(rows, dtype=np.int64))
-        return set(without(given[given < self.rows], self.manifest.deleted).tolist())
+        sorted_rows = union(np.array(rows, dtype=np.int64))
+        return set(without(sorted_rows[sorted_rows < self.rows], self.manifest.deleted).tolist())
 
     def document_file(self) -> DocumentFile | None:
         """The documents by row; None if only the segments have them in their current form."""
@@ -469,7 +475,7 @@ class DocumentStore:
         first = self._first_row(start)
         texts = list[str]()
         cuts = self.cuts_between(first, stop)
-        for row, _, passages in self._contents(OWN, BETWEEN, [first, stop], cuts):
+        for row, _, passages in self._contents(BARE_DOCUMENTS, BETWEEN, [first, stop], cuts):
             texts += passages[max(start - row, 0) : stop - row]
         return texts
 
@@ -480,7 +486,7 @@ class DocumentStore:
 
         If `live`, deleted documents are omitted.
         """
-        table = self.live('"row", id, title, text') if live else OWN
+        table = self.live('"row", id, title, text') if live else BARE_DOCUMENTS
         cuts = self.cuts_between(start, stop)
         for _, id, passages in self._contents(table, BETWEEN, [start, stop], cuts):
             yield from ((id, each) for each in passages)
@@ -492,8 +498,8 @@ class DocumentStore:
         rows = documents.tolist()
         if (contents := self._contents_in_lines(rows)) is not None:
             return contents
-        found = self._contents(OWN, AMONG, [rows], self.cuts_of(rows))
-        return [text for _, _, passages in found for text in passages]
+        passages_by_row = self._contents(BARE_DOCUMENTS, AMONG, [rows], self.cuts_of(rows))
+        return [text for _, _, passages in passages_by_row for text in passages]
 
     def _contents(
         self, table: str, where: str, values: list[Any], cuts: Mapping[int, Cut]
@@ -510,7 +516,7 @@ class DocumentStore:
     @property
     def _names(self) -> tuple[str, ...]:
         """Columns that a condition may name."""
-        return (*OWN_COLUMNS[1:4], *self.columns)
+        return (*BUILT_IN_COLUMNS[1:4], *self.columns)
 
     def rows_where(self, where: str, stop: int, start: int = 0) -> Rows:
         """Documents of rows start .. stop that satisfy a DuckDB expression, in order, including
@@ -558,8 +564,8 @@ class DocumentStore:
         """Documents with several rows among the rows start .. stop."""
         sql = f'SELECT "row", len(starts) AS count FROM passages WHERE count > 1 AND {BETWEEN}'
         with self.reading() as cursor:
-            found = cursor.execute(f'{sql} ORDER BY "row"', [start, stop]).fetchnumpy()
-        return DocumentRows(found["row"].astype(np.int64), found["count"].astype(np.int64))
+            table = cursor.execute(f'{sql} ORDER BY "row"', [start, stop]).fetchnumpy()
+        return DocumentRows(table["row"].astype(np.int64), table["count"].astype(np.int64))
 
     def _first_row(self, row: int) -> int:
         """First row of the document of a row."""
@@ -591,7 +597,7 @@ class DocumentStore:
     def ids_by_row(self, stop: int) -> list[str]:
         """Id of the document of each row 0 .. stop, including deleted documents."""
         rows = self.fetch(
-            f"""SELECT id, len(starts) FROM {OWN} LEFT JOIN passages USING ("row")
+            f"""SELECT id, len(starts) FROM {BARE_DOCUMENTS} LEFT JOIN passages USING ("row")
             WHERE "row" < ? ORDER BY "row" """,
             [stop],
         )
@@ -607,7 +613,7 @@ class DocumentStore:
 
     def _values_of(self, rows: Rows, values: str) -> list[tuple[Any, ...]]:
         return self.fetch(
-            f"""SELECT {values} FROM {OWN} WHERE "row" BETWEEN ? AND ?
+            f"""SELECT {values} FROM {BARE_DOCUMENTS} WHERE "row" BETWEEN ? AND ?
             AND "row" IN (SELECT unnest(?::BIGINT[])) ORDER BY "row" """,
             [int(rows[0]), int(rows[-1]), rows.tolist()],
         )
@@ -635,18 +641,18 @@ class DocumentStore:
             return ""
         live = self.live("id")
         name = f"/{id.lower()}"
-        if found := self.fetch(
+        if similar := self.fetch(
             f"""SELECT id FROM {live} WHERE suffix(lower(id), ?) OR contains('/' || lower(id), ?)
             ORDER BY len(id), id LIMIT 1""",
             [name, f"{name}."],
         ):
-            return f"; did you mean {shortened(found[0][0])}?"
-        found = self.fetch(
+            return f"; did you mean {shortened(similar[0][0])}?"
+        similar = self.fetch(
             f"""SELECT id FROM {live} WHERE abs(len(id) - ?) <= 2
             ORDER BY levenshtein(lower(id), lower(?)), id LIMIT 1""",
             [len(id), id],
         )
-        return did_you_mean(id, [near for (near,) in found])
+        return did_you_mean(id, [near for (near,) in similar])
 
     def known_ids(self, ids: Sequence[str]) -> dict[str, int]:
         """Map those ids that exist to their live rows."""
@@ -691,13 +697,13 @@ class DocumentStore:
                 wanted = set(ids)
                 return [(each.id, row) for row, each in read.items() if each.id in wanted]
         # A join with the new rows would read every text; a list of ids does not.
-        sql = f"""SELECT id, "row" FROM {OWN}
+        sql = f"""SELECT id, "row" FROM {BARE_DOCUMENTS}
             WHERE "row" >= ? AND "row" < ? AND id IN (SELECT unnest(?::VARCHAR[]))"""
-        found = list[tuple[str, int]]()
+        matches = list[tuple[str, int]]()
         for part in batches(len(ids), IDS_AT_ONCE):
-            found += self.fetch(sql, [start, self.rows, list(ids[part])])
-        live = self._still_live([row for _, row in found])
-        return [(id, row) for id, row in found if row in live]
+            matches += self.fetch(sql, [start, self.rows, list(ids[part])])
+        live = self._still_live([row for _, row in matches])
+        return [(id, row) for id, row in matches if row in live]
 
     def _known_hashes(self) -> IdHashes | None:
         """The hashes of all ids; None until the second addition of this process."""
@@ -712,7 +718,7 @@ class DocumentStore:
         return known
 
     def _hashed(self) -> IdHashes:
-        sql = f'SELECT id, "row" FROM {OWN} WHERE {BETWEEN}'
+        sql = f'SELECT id, "row" FROM {BARE_DOCUMENTS} WHERE {BETWEEN}'
         parts = [_hashed((), ())]
         for part in batches(self.rows, IDS_AT_ONCE):
             with self.reading() as cursor:  # arrays take a quarter of the time of tuples
@@ -803,11 +809,11 @@ class DocumentStore:
 
     def content_digests(self, rows: Rows) -> list[str]:
         """MD5 of the title, a line break and the text of documents, by their first rows."""
-        sql = f"SELECT md5(title || chr(10) || text) FROM {OWN} WHERE {AMONG}"
+        sql = f"SELECT md5(title || chr(10) || text) FROM {BARE_DOCUMENTS} WHERE {AMONG}"
         return [digest for (digest,) in self.fetch(sql, [rows.tolist()])]
 
     def rows_of_new_ids(self, start: int) -> Rows:
         """Documents from row `start` on whose ids no earlier live document has."""
         earlier = f"""SELECT id FROM {self.live('id, "row"')} WHERE "row" < ?"""
-        sql = f'SELECT "row" FROM {OWN} WHERE "row" >= ? AND id NOT IN ({earlier})'
+        sql = f'SELECT "row" FROM {BARE_DOCUMENTS} WHERE "row" >= ? AND id NOT IN ({earlier})'
         return np.array([row for (row,) in self.fetch(sql, [start, start])], dtype=np.int64)

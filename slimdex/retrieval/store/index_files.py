@@ -54,8 +54,8 @@ def fit(
         rescorer = Rescorer.fit(moments, settings.beta, settings.gamma)
         files["rescorer"] = publish(folder / state.new_name("rescorer"), rescorer.save)
     figures: dict[str, float] = {"documents": moments.n, "rows": state.rows}
-    if (kept := variance_kept(reducer, moments)) is not None:
-        figures["variance_kept"] = kept
+    if (share := variance_kept(reducer, moments)) is not None:
+        figures["variance_kept"] = share
     return replace(state, settings=settings, files=files, fit=figures, certificate=None)
 
 

@@ -43,7 +43,8 @@ ENTRY = Struct("<QII")
 compressed line continues that of the dictionary. All rows of a document have the same entry."""
 ENTRIES = np.dtype([("start", "<u8"), ("length", "<u4"), ("crc", "<u4")])
 """The same, for arrays."""
-END, NULL = b"]\n", b",null"
+END = b"]\n"
+NULL = b",null"
 """End of a line, and a column without value that is not its first."""
 LONGEST_LINE = (1 << 32) - 1
 """Largest length in bytes that an entry can hold."""
@@ -234,7 +235,8 @@ class DocumentFile:
         self.lines = lines
         self.rows = rows
         self._folder = folder
-        self.files = self._documents, self._offsets = line_files(folder, lines, rows)
+        self._documents, self._offsets = line_files(folder, lines, rows)
+        self.files = (self._documents, self._offsets)
         for file in self.files:
             file.check()
 
@@ -319,10 +321,10 @@ class DocumentFile:
         lines, offsets = self._maps
         entries = np.frombuffer(offsets, dtype=ENTRIES)[documents]
         is_inside = entries["start"] < DICTIONARY
-        found = zip(documents[is_inside].tolist(), entries[is_inside].tolist(), strict=True)
+        words = zip(documents[is_inside].tolist(), entries[is_inside].tolist(), strict=True)
         return [
             row
-            for row, (start, length, crc) in found
+            for row, (start, length, crc) in words
             if zlib.crc32(lines[start : start + length]) != crc
         ]
 
@@ -384,9 +386,9 @@ def _shortened(line: bytes, length: int) -> bytes:
     >>> _shortened(line_of(["7", "", "Rain", None, None]), 21)
     b'["7","","Rain",null]\\n'
     """
-    kept = line[: length - len(END)]
+    head = line[: length - len(END)]
     rest = line[length - len(END) :]
-    return kept + END if rest.replace(NULL, b"") == END else line
+    return head + END if rest.replace(NULL, b"") == END else line
 
 
 class _Dictionary:
@@ -477,7 +479,8 @@ def _fetch(mapped: mmap.mmap | bytes, spans: Iterable[tuple[int, int]]) -> None:
     """Ask the system to prefetch parts of a map, (start, length) each."""
     if not hasattr(mmap, "MADV_WILLNEED") or not isinstance(mapped, mmap.mmap):
         return
-    page = end = -1
+    page = -1
+    end = -1
     with suppress(OSError, ValueError, OverflowError):  # only advice
         for start, length in spans:
             first = start - start % mmap.PAGESIZE

@@ -41,7 +41,8 @@ from .state import FORMAT, OLDEST_FORMAT, State
 DIGEST = hashlib.sha256().digest_size
 HEX = 2 * DIGEST
 """Characters of a block's checksum."""
-COMMIT, MOST_COMMITS = 8, 512
+COMMIT = 8
+MOST_COMMITS = 512
 """Hexadecimal digits of a commit's random name, and the number of names that a manifest has: who
 has read an older commit reads all files again."""
 COMMITS = re.compile(rf"([0-9a-f]{{{COMMIT}}})*")
@@ -160,9 +161,9 @@ class Manifest:
 
     def replaces(self, other: Manifest) -> bool:
         """True if this was certainly not made from another commit: a copy was restored."""
-        own = self._name_of(other.state.version)
+        ours = self._name_of(other.state.version)
         its = other.commits[-COMMIT:]
-        return self.state.version < other.state.version or bool(own and its and own != its)
+        return self.state.version < other.state.version or bool(ours and its and ours != its)
 
     def keeps_rows_of(self, older: Manifest) -> bool:
         """True unless rows of an older commit have other numbers or vectors in this one."""
@@ -234,8 +235,8 @@ class Manifest:
         used = replace(old, files=files_of_old, lines=None, replacement=None)
         name = state.new_name("before")
         before = publish(folder / name, replace(self, checksums=Checksums(), commits="").write)
-        kept = [] if old.settings is None else sorted(used.used_names)
-        return replace(state, files=files | {"before": before}, kept=kept)
+        unused = [] if old.settings is None else sorted(used.used_names)
+        return replace(state, files=files | {"before": before}, kept=unused)
 
     @classmethod
     def read(cls, folder: Path, name: str = MANIFEST, before: Manifest | None = None) -> Manifest:

@@ -11,7 +11,7 @@ from slimdex.system.duckdb_library import duckdb, identifier
 
 from .document_store import DocumentStore
 from .engine import disk_error, disk_errors
-from .segments import OWN, attaching, published
+from .segments import BARE_DOCUMENTS, attaching, published
 from .state import Segment
 
 ALIKE = 8
@@ -20,7 +20,8 @@ three times each, and are in at most 22 segments."""
 NUMBERED = f"""(
     SELECT "row" AS old, count, (sum(count) OVER (ORDER BY "row") - count)::BIGINT AS new FROM (
         SELECT "row", coalesce(len(starts), 1) AS count
-        FROM {OWN} LEFT JOIN passages USING ("row") WHERE "row" IN (SELECT "row" FROM live)
+        FROM {BARE_DOCUMENTS} LEFT JOIN passages USING ("row")
+        WHERE "row" IN (SELECT "row" FROM live)
     )
 )"""
 """The live documents as `compact` renumbers them: old first row, number of rows, new first row."""
@@ -58,9 +59,9 @@ def compacted(store: DocumentStore, path: Path, stop: int) -> Segment:
     """Write the live documents, renumbered in order as rows 0 .. stop, to a segment."""
     live = f"""live AS {store.live('"row"')}"""
     numbered = f"numbered AS {NUMBERED}"
-    own = ["documents.id", "documents.title", "documents.text", "origins.slimdex_origin"]
+    built_in = ["documents.id", "documents.title", "documents.text", "origins.slimdex_origin"]
     users = [f"documents.{identifier(column)}" for column in store.columns]
-    selected = ", ".join(own + users)
+    selected = ", ".join(built_in + users)
     return _written(
         store,
         path,
@@ -76,7 +77,7 @@ def compacted(store: DocumentStore, path: Path, stop: int) -> Segment:
 def is_numbered(store: DocumentStore, stop: int) -> bool:
     """True if the rows 0 .. stop belong to one document each, and no document has others."""
     ((strays,),) = store.fetch(
-        f"""SELECT count(*) FROM passages LEFT JOIN {OWN} USING ("row")
+        f"""SELECT count(*) FROM passages LEFT JOIN {BARE_DOCUMENTS} USING ("row")
         WHERE id IS NULL OR len(starts) <> len(ends) OR len(starts) <> len(contexts)"""
     )
     ((first, gaps, last),) = store.fetch(
@@ -86,7 +87,7 @@ def is_numbered(store: DocumentStore, stop: int) -> bool:
             SELECT "row", count, lead("row", 1, "row" + count) OVER (ORDER BY "row") AS next
             FROM (
                 SELECT "row", coalesce(len(starts), 1) AS count
-                FROM {OWN} LEFT JOIN passages USING ("row")
+                FROM {BARE_DOCUMENTS} LEFT JOIN passages USING ("row")
             )
         )"""
     )

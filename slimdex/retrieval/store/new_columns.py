@@ -75,11 +75,11 @@ class NewColumns:
             self._ensure(types_of(metadata[part], self._settled))
             self._see(metadata[part])
         columns = [name for name in self.types if name.lower() in self._used]
-        given = {
+        values_by_name = {
             name: [values.get(name.lower(), ("", None))[1] for values in metadata]
             for name in columns
         }
-        stored = {name: self._stored(name, given[name], documents) for name in columns}
+        stored = {name: self._stored(name, values_by_name[name], documents) for name in columns}
         return [ColumnValues(name, self.types[name], stored[name]) for name in columns]
 
     def _declare(self, columns: Mapping[str, str]) -> None:

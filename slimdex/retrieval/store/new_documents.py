@@ -32,7 +32,7 @@ from .lines import (
 )
 from .new_columns import ColumnValues, returned_values
 from .passages import Cut, DocumentRows, parts_written
-from .segments import FEW_ROWS, TABLES, Values, attaching, own_columns, published, unnested
+from .segments import FEW_ROWS, TABLES, Values, attaching, built_in_columns, published, unnested
 from .state import Segment
 
 INSERTED_AT_ONCE = 1024
@@ -214,8 +214,10 @@ def new_segment(
         cursor.execute("BEGIN TRANSACTION")
         ending = PLAIN if stop - first < FEW_ROWS else ""
         for table in TABLES:
-            own = [(name, f"{type_}{ending}") for name, type_ in own_columns(table)]
-            _create(cursor, f"{database}.{table}", own + (users if table == "documents" else []))
+            built_in = [(name, f"{type_}{ending}") for name, type_ in built_in_columns(table)]
+            _create(
+                cursor, f"{database}.{table}", built_in + (users if table == "documents" else [])
+            )
         for table, _ in trailing:
             cursor.execute(f"INSERT INTO {database}.documents BY NAME FROM {table}")
         for part in batches(len(new), INSERTED_AT_ONCE):

@@ -29,7 +29,8 @@ LENGTH = 8
 """Bytes of the length of the JSON, which the sets follow."""
 SETS = ("deleted", "textless", "continued")
 """Sets of rows. The last one contains the rows of documents after each one's first."""
-LEAST_LATER, LATER_SHARE = 4096, 256
+LEAST_LATER = 4096
+LATER_SHARE = 256
 """Most rows after those of the file, or one row in so many, if that is more."""
 MOST_CHANGED = 1024
 """Most rows of the file that were deleted since, or have come back."""

@@ -33,7 +33,7 @@ TABLES = {
 
 `passages` has an entry for each document that is cut or has parts, by its first row.
 """
-OWN = '(SELECT "row", id, title, text FROM documents)'
+BARE_DOCUMENTS = '(SELECT "row", id, title, text FROM documents)'
 """The documents without the user's columns, whose names may be any word of our queries.
 
 Queries read `documents` itself only for those columns, and then without a join.
@@ -43,7 +43,8 @@ TRAILING = "in_lines"
 GONE = '(SELECT unnest(?::BIGINT[]) AS "row")'
 CHANGED = '(SELECT unnest(?::BIGINT[]) AS "row", unnest(?::VARCHAR[]) AS slimdex_origin)'
 FEW_ROWS = 1024
-SMALL_BLOCKS, BLOCKS = 16_384, 65_536
+SMALL_BLOCKS = 16_384
+BLOCKS = 65_536
 """Bytes of a block in small segments, DuckDB's least, and in others: texts of a kilobyte and more
 take half as many bytes in these, and a document alone four times as many."""
 PLAIN_TYPES = {f"{type_}{ending}" for type_ in (*TYPES.values(), "JSON") for ending in ("", "[]")}
@@ -85,24 +86,24 @@ def checked_columns(
     )
     for kind, file, name in connection.execute(each).fetchall():
         raise _foreign(files[file], f"it has a {kind}, {name!r}; expected plain tables")
-    found = _columns(connection, inside)
-    return {file: _checked(path, found.get(file, {})) for file, path in files.items()}
+    columns_by_file = _columns(connection, inside)
+    return {file: _checked(path, columns_by_file.get(file, {})) for file, path in files.items()}
 
 
 def _checked(path: Path, columns: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
     tables = _expected()
     if columns.keys() != tables.keys():
-        found = ", ".join(columns)
+        listed = ", ".join(columns)
         expected = ", ".join(tables)
-        raise _foreign(path, f"its tables are {found}; expected {expected}")
+        raise _foreign(path, f"its tables are {listed}; expected {expected}")
     for table, expected_columns in tables.items():
         missing = expected_columns.items() - columns[table].items()
         more = columns[table].keys() - expected_columns.keys() if table != "documents" else set()
         if missing or more:
             odd = min([*more, *(name for name, _ in missing)])
             raise _foreign(path, f"column {odd!r} of the table {table!r} was not made by slimdex")
-    own = tables["documents"]
-    return {name: type_ for name, type_ in columns["documents"].items() if name not in own}
+    built_in = tables["documents"]
+    return {name: type_ for name, type_ in columns["documents"].items() if name not in built_in}
 
 
 def _foreign(path: Path, why: str) -> CorruptError:
@@ -182,7 +183,7 @@ def views_of(
     passages = [f"FROM {name.removesuffix('documents')}passages" for name in names]
     return {
         "documents": _union(tables, columns),
-        "passages": " UNION ALL ".join(passages) or _empty(own_columns("passages")),
+        "passages": " UNION ALL ".join(passages) or _empty(built_in_columns("passages")),
         "origins": _origins(changed),
     }
 
@@ -201,7 +202,7 @@ def _union(tables: Sequence[tuple[str, Mapping[str, str]]], columns: Mapping[str
             missing.pop(column, None)
         replaced = f" REPLACE ({', '.join(cast)})" if cast else ""
         parts.append(f"SELECT *{replaced} FROM {name}")
-    if empty := [*([] if tables else own_columns("documents")), *missing.items()]:
+    if empty := [*([] if tables else built_in_columns("documents")), *missing.items()]:
         parts.append(_empty(empty))
     return " UNION ALL BY NAME ".join(parts)
 
@@ -212,7 +213,7 @@ def unnested(values: Values) -> tuple[str, list[Any]]:
     return f"SELECT {', '.join(columns)}", [[*column] for _, _, column in values]
 
 
-def own_columns(table: str) -> list[tuple[str, str]]:
+def built_in_columns(table: str) -> list[tuple[str, str]]:
     """Names and types of the columns that every file has."""
     columns = TABLES[table].replace('"', "").split(",")
     return [(name, type_) for name, type_ in map(str.split, columns)]

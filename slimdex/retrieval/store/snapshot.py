@@ -332,9 +332,9 @@ class Snapshot:
     def texts(self, rows: Rows) -> list[str]:
         """Title and text of the passage, or of the whole document, of each row."""
         firsts = self.document_rows.documents(rows).tolist()
-        found = self.documents(sorted({*firsts}))
+        documents = self.documents(sorted({*firsts}))
         return [
-            passage_content(found[first], row - first)
+            passage_content(documents[first], row - first)
             for first, row in zip(firsts, rows.tolist(), strict=True)
         ]
 

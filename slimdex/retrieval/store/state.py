@@ -37,7 +37,8 @@ from ..encoders.base import AUTO as ANY
 from ..encoders.base import Encoder, check_spec, passage_tokens
 from ..lexical.fusion import AUTO, OFF
 
-FORMAT, OLDEST_FORMAT = 3, 2
+FORMAT = 3
+OLDEST_FORMAT = 2
 """Version of the tables, the state and the folder's layout, and the oldest one that is read: see
 docs/file-format.md."""
 
@@ -348,11 +349,11 @@ class State:
         requested |= {"passages": passages or OFF} if passages != ANY else {}
         requested |= {"lexical": lexical} if lexical is not None else {}
         if other := [name for name, value in requested.items() if value != has[name]]:
-            given, existing = (
+            wanted, existing = (
                 ", ".join(f"{name}={values[name]!r}" for name in other)
                 for values in (requested, has)
             )
-            raise InputError(f"{given}: {path} has {existing}; expected the same, or none")
+            raise InputError(f"{wanted}: {path} has {existing}; expected the same, or none")
 
     @property
     def fusion(self) -> str:

@@ -61,8 +61,8 @@ def remove_left_work(index: Path) -> None:
                     stack.enter_context(FileLock(path, LOCK).held(0))
                 lock = _lock_of(path)
                 remove(path)
-                is_kept = lock is not None and lock == _lock_of(path)
-            if is_kept:
+                is_locked = lock is not None and lock == _lock_of(path)
+            if is_locked:
                 _remove_lock(path)
 
 

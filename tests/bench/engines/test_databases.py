@@ -75,7 +75,7 @@ def test_a_database_gives_back_the_nearest_texts(task: Task, name: str, tmp_path
     assert set(times) == {"total", "encode"}
     assert all(len(seconds) == 20 for seconds in times.values())
     assert min(times["total"]) > min(times["encode"]) > 0
-    assert 0 < grown.own < whole.own
+    assert 0 < grown.private < whole.private
     assert 0 < grown.files <= whole.files
 
 

@@ -36,7 +36,7 @@ def test_float32_in_a_worker_is_brute_force(task: Task) -> None:
     assert set(seconds) == {"fit_s", "index_s"}  # nothing is written
     assert all(value > 0 for value in seconds.values())
     assert told.ram_row == 4 * 48
-    assert grown.own >= 800 * 4 * 48  # it holds at least its rows
+    assert grown.private >= 800 * 4 * 48  # it holds at least its rows
     assert len(one) == 20
     assert 1e-6 < np.median(one) < 1
     assert rate > 10

@@ -22,7 +22,7 @@ from slimdex.bench.engines.registry import Method, uncompressed
 from slimdex.bench.experiments.points_study import (
     ENOUGH,
     GRID,
-    Given,
+    LabelledQueries,
     Measured,
     Study,
     Subject,
@@ -76,13 +76,13 @@ def words(dataset: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 
 @pytest.fixture(scope="module")
-def given(dataset: Dataset) -> Given:
+def given(dataset: Dataset) -> LabelledQueries:
     return list(zip(dataset.query_ids, dataset.query_texts, strict=True)), dataset.qrels
 
 
 @pytest.fixture(scope="module")
-def measured(words: Index, given: Given) -> Measured:
-    return measure_settings(Subject(words, "words & more", BUILD, given=given), 0)
+def measured(words: Index, given: LabelledQueries) -> Measured:
+    return measure_settings(Subject(words, "words & more", BUILD, labelled_queries=given), 0)
 
 
 def unit(X: NDArray[Any]) -> NDArray[np.float64]:
@@ -203,7 +203,7 @@ def test_the_best_metric_is_judged_by_queries_that_did_not_choose_it() -> None:
 
 
 def test_the_search_that_users_get_is_measured_from_a_text(
-    words: Index, measured: Measured, given: Given
+    words: Index, measured: Measured, given: LabelledQueries
 ) -> None:
     search = measured.search
     assert search is not None
@@ -218,10 +218,12 @@ def test_the_search_that_users_get_is_measured_from_a_text(
     assert search["p50_ms"] > 0
 
 
-def test_a_graph_finds_what_exact_search_does(words: Index, given: Given, tmp_path: Path) -> None:
+def test_a_graph_finds_what_exact_search_does(
+    words: Index, given: LabelledQueries, tmp_path: Path
+) -> None:
     pytest.importorskip("hnswlib", reason="hnswlib, of the extra peers, is not installed")
     snapshot = words.snapshot.opened()
-    subject = Subject(words, "words", BUILD, given=given)
+    subject = Subject(words, "words", BUILD, labelled_queries=given)
     points = [*Study(subject, snapshot, 0, tmp_path).graph()]
     assert [point["effort"] for point in points] == [10, 20, 40, 80, 160, 320, 640]
     assert points[-1]["recall@10"] > 0.99
@@ -277,8 +279,8 @@ def test_a_data_set_is_indexed_for_the_time_of_a_run(
     encoder = WordEncoder()
     for _ in range(2):
         with packaged(dataset, encoder) as subject:
-            assert subject.given is not None
-            queries, qrels = subject.given
+            assert subject.labelled_queries is not None
+            queries, qrels = subject.labelled_queries
             assert len(subject.index.snapshot) == 800
             assert (queries[0], qrels["q0"]) == (("q0", dataset.query_texts[0]), {"d0": 1})
             path = subject.index.path

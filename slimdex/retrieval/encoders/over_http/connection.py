@@ -44,7 +44,8 @@ _TOO_LONG = re.compile(
 )
 """Message of a server's error that a text is too long, which llama.cpp sends with status 500."""
 LOCAL = "localhost"
-KEY_VARIABLE, URL_VARIABLE = "OPENAI_API_KEY", "OPENAI_BASE_URL"
+KEY_VARIABLE = "OPENAI_API_KEY"
+URL_VARIABLE = "OPENAI_BASE_URL"
 """Environment of OpenAI's own clients, with the meaning that it has there."""
 OPENAI = "https://api.openai.com/v1"
 

@@ -30,7 +30,8 @@ from .connection import NEVER, Address, RefusedError, key_for, parse_address
 
 AT_ONCE = 4
 """Requests that run at the same time."""
-MOST_TEXTS, MOST_CHARACTERS = 32, 16_384
+MOST_TEXTS = 32
+MOST_CHARACTERS = 16_384
 """Size of a request; a text may be longer."""
 TOO_LARGE = (400, 413, 422)
 """Statuses that servers give to a request with too many texts, among others."""
@@ -250,7 +251,8 @@ def _batches(texts: Sequence[str]) -> Iterator[Sequence[str]]:
     >>> [len(part) for part in _batches(["a" * 9_000] * 3 + ["b"] * 40)]
     [1, 1, 32, 9]
     """
-    start = characters = 0
+    start = 0
+    characters = 0
     for stop, text in enumerate(texts):
         characters += len(text)
         if stop > start and (stop - start == MOST_TEXTS or characters > MOST_CHARACTERS):

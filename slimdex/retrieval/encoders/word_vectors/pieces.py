@@ -16,7 +16,8 @@ import numpy as np
 
 from slimdex.indexes.arrays import Rows
 
-MOST_PIECES, MOST_CHARACTERS = 1 << 18, 1 << 23
+MOST_PIECES = 1 << 18
+MOST_CHARACTERS = 1 << 23
 """Limits of the cache; beyond them it is cleared."""
 FEW = 16
 """Most texts that are tokenized one by one."""
@@ -140,7 +141,8 @@ class WordPieces:
     def _forget(self) -> None:
         self._number: dict[str, int] = {}
         self._counts: list[int] = []
-        self._characters = self._stored = 0
+        self._characters = 0
+        self._stored = 0
         self._ids, self._lengths, self._starts = (np.empty(0, dtype=np.int64) for _ in range(3))
 
     def _forget_if_many(self) -> None:

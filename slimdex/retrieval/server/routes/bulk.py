@@ -27,7 +27,7 @@ from slimdex.system.json_text import received
 from slimdex.system.progress import listening
 
 from ...commands import Command
-from ...documents import OWN_COLUMNS, id_text, json_of
+from ...documents import BUILT_IN_COLUMNS, id_text, json_of
 from ...index import Index
 from ...ingest.added import Added
 from ...ingest.adding import add_sources
@@ -53,7 +53,7 @@ STREAMED = ("application/x-ndjson", "application/jsonl", "application/ndjson")
 BYTES = "application/octet-stream"
 OFTEN_S = 0.1
 """Seconds between two reports of a stage."""
-RESERVED = sorted({*OWN_COLUMNS} - {"id", "title", "text"})
+RESERVED = sorted({*BUILT_IN_COLUMNS} - {"id", "title", "text"})
 DOCUMENT = {
     "type": "object",
     "required": ["id", "text"],

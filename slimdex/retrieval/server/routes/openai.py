@@ -20,7 +20,7 @@ from slimdex.errors import InputError
 from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.search.reduced_index import reduced
 
-from ...documents import OWN_COLUMNS
+from ...documents import BUILT_IN_COLUMNS
 from ...index import Index
 from ...store.where.conditions import And, Compare, Condition, Or, as_sql
 from ..limits import Limits
@@ -141,7 +141,7 @@ def where_of(filter: str | dict[str, Any] | None, index: Index) -> str | None:
     if not isinstance(filter, dict):
         return filter
     columns = index.snapshot.columns
-    return as_sql(condition(filter, [*OWN_COLUMNS[1:4], *columns]), columns)
+    return as_sql(condition(filter, [*BUILT_IN_COLUMNS[1:4], *columns]), columns)
 
 
 def condition(filter: Any, columns: Sequence[str], depth: int = 0) -> Condition:

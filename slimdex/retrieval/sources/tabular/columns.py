@@ -17,7 +17,7 @@ from slimdex.errors import InputError
 from slimdex.system.duckdb_library import connected, duckdb, identifier, literal
 
 from ...column_types import WRITTEN_DATE
-from ...documents import OWN_COLUMNS
+from ...documents import BUILT_IN_COLUMNS
 
 NUMBERS = re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|FLOAT|DOUBLE|DECIMAL.*")
 """DuckDB's numeric types."""
@@ -66,7 +66,7 @@ class ColumnNames:
     types: Mapping[str, str] = field(default_factory=dict)
 
 
-def stored_names(columns: Sequence[str], ours: Sequence[str] = OWN_COLUMNS) -> dict[str, str]:
+def stored_names(columns: Sequence[str], ours: Sequence[str] = BUILT_IN_COLUMNS) -> dict[str, str]:
     """Map the user's columns to unique names, with "_" appended where they clash with ours.
 
     >>> stored_names(["year", "Vector"], ["id", "vector"])

@@ -42,7 +42,8 @@ ESCAPE = re.compile(r"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(u[dD][89a-fA-F]..)|
 """An escape in JSON; the group is half of a pair of surrogates, without the other half."""
 ROLE_COLUMNS = 4
 """Columns that may be the id, the text, the title and the vectors."""
-ANSWER, TABLE = ".answer", "answer"
+ANSWER = ".answer"
+TABLE = "answer"
 """Ending of the result of a query, and the table in it."""
 MOST_KEYS = 1_000_000
 """Keys of a JSON file that are counted at most."""

@@ -287,7 +287,9 @@ def _check_tree(root: dict[str, Any], names: frozenset[str]) -> bool:
     """
     waiting: list[tuple[Any, int, bool]] = [(root, 0, False)]
     clock = False
-    built_from = mentions = calls = 0
+    built_from = 0
+    mentions = 0
+    calls = 0
     while waiting:
         value, casts, building = waiting.pop()
         if isinstance(value, list):

@@ -19,7 +19,7 @@ from uuid import UUID
 from slimdex.errors import InputError, shortened_repr
 from slimdex.system.duckdb_library import identifier, literal
 
-from ...documents import OWN_COLUMNS
+from ...documents import BUILT_IN_COLUMNS
 from .operands import JsonOperand, Operand, as_moment, scalar_operand
 
 SIGNS = ("=", "<", "<=", ">", ">=")
@@ -32,7 +32,7 @@ OPERATORS = {
 }
 """Operator -> SQL. Others are "IS NULL", "IS EMPTY" (no value, or an empty text or list) and "HAS"
 (an item of a list, or a part of a text)."""
-TEXT_COLUMNS = dict.fromkeys(OWN_COLUMNS[1:4], "VARCHAR")
+TEXT_COLUMNS = dict.fromkeys(BUILT_IN_COLUMNS[1:4], "VARCHAR")
 """The columns that every index has: name -> DuckDB type."""
 EXACT = 1 << 53
 """Whole numbers from here on are not all in DOUBLE."""

@@ -115,13 +115,13 @@ def hint(tree: Mapping[str, Any], types: Mapping[str, str], samples: Samples) ->
     """
     by_lower = {name.lower(): (name, type_) for name, type_ in types.items()}
     for node in _nodes(tree):
-        found = _comparison(node)
+        comparison = _comparison(node)
         name, type_ = by_lower.get(_column_of(node).lower(), ("", ""))
-        if found is None or not name:
+        if comparison is None or not name:
             continue
-        said = _said(found, type_, partial(samples, name))
+        said = _said(comparison, type_, partial(samples, name))
         if said:
-            return f"{found.column} {said}"
+            return f"{comparison.column} {said}"
     return ""
 
 
@@ -184,72 +184,76 @@ def _comparison(node: Mapping[str, Any]) -> Comparison | None:
     return Comparison(column, sign, [each["text"] for each in constants], "STRING" in kinds)
 
 
-def _said(found: Comparison, type_: str, samples: Callable[[], Sequence[str]]) -> str:
+def _said(comparison: Comparison, type_: str, samples: Callable[[], Sequence[str]]) -> str:
     """Return what a column holds and what to write; "" if the constants are of its kind."""
     if type_.endswith("[]"):
-        return f"is a list: write {_of_list(found, type_)}"
+        return f"is a list: write {_of_list(comparison, type_)}"
     if type_ == "DATE" or type_.startswith("TIMESTAMP"):
-        written = _of_date(found, samples)
+        written = _of_date(comparison, samples)
         return f"is a date: write {written}" if written else ""
-    if type_ == "TIME" and not all(re.match(r"\d\d?:\d\d", each) for each in found.constants):
+    if type_ == "TIME" and not all(re.match(r"\d\d?:\d\d", each) for each in comparison.constants):
         return "is a time of day: write '18:30' or the like in quotes"
     if type_ == "VARCHAR":
-        return _of_written_date(found, samples) if found.are_texts else _of_text(found, samples())
-    if NUMBERS.fullmatch(type_) and found.are_texts:
-        return _of_number(found, samples)
-    if type_ == "BOOLEAN" and not {each.lower() for each in found.constants} <= TRUTHS:
-        return f"is true or false: write {found.column} or NOT {found.column}"
+        return (
+            _of_written_date(comparison, samples)
+            if comparison.are_texts
+            else _of_text(comparison, samples())
+        )
+    if NUMBERS.fullmatch(type_) and comparison.are_texts:
+        return _of_number(comparison, samples)
+    if type_ == "BOOLEAN" and not {each.lower() for each in comparison.constants} <= TRUTHS:
+        return f"is true or false: write {comparison.column} or NOT {comparison.column}"
     if type_ == "JSON":
-        value = f"{found.column}->>'$.NAME'"
-        value = value if found.are_texts else f"TRY_CAST({value} AS DOUBLE)"
-        return f"is JSON: write the NAME of a value in it, ({found.of(value)})"
+        value = f"{comparison.column}->>'$.NAME'"
+        value = value if comparison.are_texts else f"TRY_CAST({value} AS DOUBLE)"
+        return f"is JSON: write the NAME of a value in it, ({comparison.of(value)})"
     return ""
 
 
-def _of_list(found: Comparison, type_: str) -> str:
+def _of_list(comparison: Comparison, type_: str) -> str:
     """Return a comparison with the items of a list."""
-    column = found.column
-    items = [*map(found.written, found.constants)]
-    if found.is_pattern:
-        return found.of(f"array_to_string({column}, ' ')")
+    column = comparison.column
+    items = [*map(comparison.written, comparison.constants)]
+    if comparison.is_pattern:
+        return comparison.of(f"array_to_string({column}, ' ')")
     if type_ == "VARCHAR[]":
-        items = [*map(literal, found.constants)]
+        items = [*map(literal, comparison.constants)]
     elif NUMBERS.fullmatch(type_.removesuffix("[]")):
-        items = _numbers(found.constants)
-    if found.sign in ("<", "<="):
-        return found.of(f"list_min({column})", items)
-    if found.sign in (">", ">=", "BETWEEN", "NOT BETWEEN"):
-        return found.of(f"list_max({column})", items)
-    negated = "NOT " if found.sign in ("<>", "NOT IN") else ""
-    if found.is_list:
+        items = _numbers(comparison.constants)
+    if comparison.sign in ("<", "<="):
+        return comparison.of(f"list_min({column})", items)
+    if comparison.sign in (">", ">=", "BETWEEN", "NOT BETWEEN"):
+        return comparison.of(f"list_max({column})", items)
+    negated = "NOT " if comparison.sign in ("<>", "NOT IN") else ""
+    if comparison.is_list:
         return f"{negated}list_has_any({column}, [{', '.join(items)}])"
     return f"{negated}list_contains({column}, {items[0]})"
 
 
-def _of_date(found: Comparison, samples: Callable[[], Sequence[str]]) -> str:
+def _of_date(comparison: Comparison, samples: Callable[[], Sequence[str]]) -> str:
     """Return a comparison with a date; "" if the constants are dates."""
-    column = found.column
-    bare = [each.rstrip("%-") if found.is_pattern else each for each in found.constants]
+    column = comparison.column
+    bare = [each.rstrip("%-") if comparison.is_pattern else each for each in comparison.constants]
     if all(re.fullmatch(r"\d{4}", each) for each in bare):
-        sign = re.sub("I?LIKE", "=", found.sign).replace("NOT =", "<>")
+        sign = re.sub("I?LIKE", "=", comparison.sign).replace("NOT =", "<>")
         return Comparison(column, sign, bare, False).of(f"year({column})")
-    if found.is_pattern:
-        return found.of(f"CAST({column} AS VARCHAR)")
+    if comparison.is_pattern:
+        return comparison.of(f"CAST({column} AS VARCHAR)")
     if all(re.fullmatch(r"\d{4}-\d\d", each) for each in bare):
-        return found.of(f"strftime({column}, '%Y-%m')")
+        return comparison.of(f"strftime({column}, '%Y-%m')")
     days = [re.sub(r"^(\d{4})(\d\d)(\d\d)$", r"\1-\2-\3", each) for each in bare]
     are_days = all(re.match(r"\d{4}-\d\d?-\d\d?", each) for each in days)
-    if are_days and found.are_texts:
+    if are_days and comparison.are_texts:
         return ""
     if not are_days:
         example = next(iter(samples()), "2024-12-31")[:10]
         days = [example for _ in days]
-    return found.of(column, [literal(day) for day in days])
+    return comparison.of(column, [literal(day) for day in days])
 
 
-def _of_written_date(found: Comparison, samples: Callable[[], Sequence[str]]) -> str:
+def _of_written_date(comparison: Comparison, samples: Callable[[], Sequence[str]]) -> str:
     """Explain how to compare dates that are stored as text; "" for other comparisons."""
-    if found.sign not in ORDERS or not all(map(DATE.fullmatch, found.constants)):
+    if comparison.sign not in ORDERS or not all(map(DATE.fullmatch, comparison.constants)):
         return ""
     values = [value.strip() for value in samples() if value.strip()]
     if not values or not all(re.fullmatch(WRITTEN_DATE, value) for value in values):
@@ -257,11 +261,11 @@ def _of_written_date(found: Comparison, samples: Callable[[], Sequence[str]]) ->
     said = f"is text, such as {literal(values[0])}, which would be compared letter by letter"
     formats = _date_formats(values)
     if not formats:
-        return f"{said}: read it with try_strptime({found.column}, FORMAT)"
-    are_dates = all(re.match(r"\d{4}-\d\d?-\d", each) for each in found.constants)
-    days = found.constants if are_dates else ["2024-12-31"] * len(found.constants)
-    date = f"regexp_extract({found.column}, '[0-9./-]+')"
-    written = found.of(f"try_strptime({date}, {literal(formats[0])})", [*map(literal, days)])
+        return f"{said}: read it with try_strptime({comparison.column}, FORMAT)"
+    are_dates = all(re.match(r"\d{4}-\d\d?-\d", each) for each in comparison.constants)
+    days = comparison.constants if are_dates else ["2024-12-31"] * len(comparison.constants)
+    date = f"regexp_extract({comparison.column}, '[0-9./-]+')"
+    written = comparison.of(f"try_strptime({date}, {literal(formats[0])})", [*map(literal, days)])
     other = f" (or {formats[1]} if days come first)" if formats[1:] else ""
     return f"{said}: write {written}{other}"
 
@@ -272,13 +276,14 @@ def _date_formats(values: Sequence[str]) -> list[str]:
     >>> _date_formats(["5/28/2016", "1/7/2016 23:41"]), _date_formats(["1/2/16", "7/2/16"])
     (['%m/%d/%Y'], ['%m/%d/%y', '%d/%m/%y'])
     """
-    found = [PARTS.match(value) for value in values]
-    parts = [match.groups() for match in found if match]
+    matches = [PARTS.match(value) for value in values]
+    parts = [match.groups() for match in matches if match]
     signs = {sign for _, sign, _, _ in parts}
     widths = {(len(first) == 4, len(last) == 4) for first, _, _, last in parts}
     if len(parts) < len(values) or len(signs) > 1 or len(widths) > 1:
         return []
-    sign, (starts_with_year, ends_with_year) = signs.pop(), widths.pop()
+    sign = signs.pop()
+    starts_with_year, ends_with_year = widths.pop()
     if starts_with_year:
         return [f"%Y{sign}%m{sign}%d"]
     year = "%Y" if ends_with_year else "%y"
@@ -288,16 +293,16 @@ def _date_formats(values: Sequence[str]) -> list[str]:
     return [sign.join([*order, year]) for order in orders]
 
 
-def _of_text(found: Comparison, samples: Sequence[str]) -> str:
+def _of_text(comparison: Comparison, samples: Sequence[str]) -> str:
     """Say what texts a column holds, and how to compare them, or the numbers in them."""
-    in_quotes = found.of(found.column, [literal(each) for each in found.constants])
+    in_quotes = comparison.of(comparison.column, [literal(each) for each in comparison.constants])
     number = next((each for each in samples if re.search("[0-9]", each)), None)
     shown = f", such as {literal((number or next(iter(samples), ''))[:40])}" if samples else ""
-    is_equality = found.is_list or found.sign in ("=", "<>")
+    is_equality = comparison.is_list or comparison.sign in ("=", "<>")
     are_codes = bool(samples) and all(each.isdecimal() for each in samples)
-    if number is None or found.is_pattern or (is_equality and are_codes):
+    if number is None or comparison.is_pattern or (is_equality and are_codes):
         return f"is text{shown}: write {in_quotes}"
-    return f"is text{shown}: write {found.of(_number_in(found.column, samples))}"
+    return f"is text{shown}: write {comparison.of(_number_in(comparison.column, samples))}"
 
 
 def _number_in(column: str, samples: Sequence[str]) -> str:
@@ -314,15 +319,15 @@ def _number_in(column: str, samples: Sequence[str]) -> str:
     return f"TRY_CAST(regexp_extract({text}, '-?[0-9.]+') AS DOUBLE)"
 
 
-def _of_number(found: Comparison, samples: Callable[[], Sequence[str]]) -> str:
+def _of_number(comparison: Comparison, samples: Callable[[], Sequence[str]]) -> str:
     """Say how to compare a number with what the quotes hold; "" if these are numbers."""
-    if found.is_pattern:
-        return f"is a number: write {found.of(f'CAST({found.column} AS VARCHAR)')}"
+    if comparison.is_pattern:
+        return f"is a number: write {comparison.of(f'CAST({comparison.column} AS VARCHAR)')}"
     with suppress(ValueError):
-        _ = [float(each) for each in found.constants]
+        _ = [float(each) for each in comparison.constants]
         return ""
-    numbers = _numbers(found.constants, next(iter(samples()), EXAMPLE))
-    return f"is a number: write {found.of(found.column, numbers)}"
+    numbers = _numbers(comparison.constants, next(iter(samples()), EXAMPLE))
+    return f"is a number: write {comparison.of(comparison.column, numbers)}"
 
 
 def _numbers(constants: Sequence[str], example: str = EXAMPLE) -> list[str]:
@@ -331,5 +336,5 @@ def _numbers(constants: Sequence[str], example: str = EXAMPLE) -> list[str]:
     >>> _numbers(["$1,200", "many"])
     ['1200', '7']
     """
-    found = [NUMBER.search(each.replace(",", "")) for each in constants]
-    return [each[0] if each else example for each in found]
+    matches = [NUMBER.search(each.replace(",", "")) for each in constants]
+    return [each[0] if each else example for each in matches]

@@ -49,7 +49,8 @@ self-closing tag, as in SVG."""
 REMOVED = re.compile(r"</?(?:frameset|frame|noframes|plaintext)\b[^<>]*+>", re.I)
 """Tags to remove: around the text for browsers without frames, and the start of `plaintext`."""
 NOSCRIPT = re.compile("<noscript", re.I)
-XHTML, HEAD = "/1999/xhtml", 4096
+XHTML = "/1999/xhtml"
+HEAD = 4096
 """End of XHTML's namespace, and the number of characters in which a page has it."""
 EMPTY = re.compile(r"<([a-z][a-z0-9]*+)((?:[^<>/]|/(?!>))*+)/>", re.I)
 """An element that ends in its first tag, as only XML has it."""
