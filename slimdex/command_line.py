@@ -41,8 +41,8 @@ PLACES = {
 """Commands on indexes in the order of `slimdex --help`, and their functions in `retrieval.cli`."""
 
 
-def _print_version(ctx: click.Context, param: click.Parameter, asked: bool) -> None:
-    if asked:
+def _print_version(ctx: click.Context, param: click.Parameter, is_requested: bool) -> None:
+    if is_requested:
         from importlib.metadata import version
 
         print(f"slimdex {version('slimdex')}")

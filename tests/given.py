@@ -43,3 +43,17 @@ def give(folder: Path) -> None:
     }
     for name, written in texts.items():
         (folder / name).write_text(written)
+    give_set(folder / "my-notes")
+
+
+def give_set(folder: Path) -> None:
+    """Write labelled queries and their documents, in BEIR's layout."""
+    (folder / "qrels").mkdir(parents=True)
+    texts = {
+        "corpus.jsonl": {"1": "The boiler was serviced.", "2": "A plum cake with cinnamon."},
+        "queries.jsonl": {"a": "who repaired the heating", "b": "something sweet"},
+    }
+    for name, by_id in texts.items():
+        rows = [json.dumps({"_id": id, "text": text}) + "\n" for id, text in by_id.items()]
+        (folder / name).write_text("".join(rows))
+    (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\na\t1\t1\nb\t2\t1\n")

@@ -6,7 +6,7 @@ from collections import Counter
 from statistics import fmean
 from typing import Any
 
-from slimdex.bench.reporting.choices import default_row, of_task, tasks
+from slimdex.bench.reporting.choices import by_task, default_row
 from slimdex.bench.reporting.tables import of_default_encoder
 from slimdex.bench.rows import FOLDER, Row, read_rows
 from slimdex.indexes.options import CANDIDATES, REDUCERS
@@ -29,8 +29,7 @@ def by_default_encoder(**where: Any) -> list[Row]:
 
 
 def test_the_default_index_is_nowhere_surely_worse_than_the_uncompressed_search() -> None:
-    measured = rows("retrieval")
-    found = [default_row(of_task(measured, task)) for task in tasks(measured)]
+    found = [default_row(own) for own in by_task(rows("retrieval")).values()]
     assert len(found) >= 5
     for row in found:
         assert row is not None

@@ -117,7 +117,7 @@ def test_a_wheel_is_one_small_package(archives: Path) -> None:
     assert {name.split("/")[0].partition("-")[0] for name in names} == {"slimdex"}
     assert {path.as_posix() for path in FILES} <= names
     pages = {"retrieval/server/page/index.html", "bench/reporting/page.html"}
-    pages |= {"bench/engines/load.lua", "py.typed", "__init__.pyi"}
+    pages |= {"py.typed", "__init__.pyi"}
     assert {f"slimdex/{name}" for name in pages} <= names
     assert not [name for name in names if name.endswith(".jsonl")]
 

@@ -31,8 +31,8 @@ SEARCHES = (
     "slimdex search what has to be repaired on the vehicle -n 1",
 )
 PROMPT = "\x1b[2m$\x1b[0m"
-COLUMNS, CHARACTER, LINE = 80, 8.43, 20
-"""Columns of the terminal; width of a character and height of a line, in pixels."""
+COLUMNS, CHARACTER, LINE = 64, 8.43, 20
+"""Columns of the terminal, for a phone; a character's width and a line's height, in pixels."""
 MARGIN, BAR = 18, 34
 """Space around the text, and height of the window's bar, in pixels."""
 FONTS = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace"
@@ -117,8 +117,8 @@ def svg(text: str, mode: str, title: str) -> str:
     dots = "".join(f'<circle cx="{MARGIN + 18 * i}" cy="17" r="5.5"/>' for i in range(3))
     bar = f"M1 {BAR}V9.5a8.5 8.5 0 0 1 8.5-8.5h{width - 19}a8.5 8.5 0 0 1 8.5 8.5V{BAR}z"
     return f"""\
-<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img"
- xml:space="preserve">
+<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}"
+ viewBox="0 0 {width} {height}" role="img" xml:space="preserve">
 <title>{escape(title)}</title>
 <style>
 text {{ font: 14px {FONTS}; fill: {colour["ink"]}; white-space: pre }}

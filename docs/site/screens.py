@@ -112,16 +112,22 @@ def take(browser: Browser, address: str, name: str, folder: Path) -> None:
     context.close()
 
 
+CHARTS = {"memory": "Recall against memory", "metrics": "Beta and gamma"}
+"""Name of a picture -> heading of the chart of `slimdex bench` that it shows."""
+
+
 def take_charts(browser: Browser, folder: Path) -> None:
-    """Take the charts of `slimdex bench`, in the light and the dark mode."""
+    """Take charts of `slimdex bench` as a phone shows them, in the light and the dark mode."""
     subprocess.run([*SLIMDEX, "bench", INDEX], cwd=folder, check=True)
     for scheme in ("light", "dark"):
-        page = browser.new_page(viewport={"width": 1280, "height": 980}, color_scheme=scheme)
-        page.goto((folder / "bench.html").as_uri())
-        page.get_by_role("heading", name="Recall against memory", exact=True).evaluate(
-            "heading => window.scrollTo(0, heading.getBoundingClientRect().top - 20)"
+        page = browser.new_page(
+            viewport={"width": 440, "height": 900}, device_scale_factor=2, color_scheme=scheme
         )
-        page.screenshot(path=DOCS / "pictures" / f"charts-{scheme}.png")
+        page.goto((folder / "bench.html").as_uri())
+        for name, heading in CHARTS.items():
+            head = page.get_by_role("heading", name=heading, exact=True)
+            chart = page.locator("figure", has=head)
+            chart.screenshot(path=DOCS / "pictures" / f"{name}-{scheme}.png")
 
 
 def main() -> None:

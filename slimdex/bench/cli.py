@@ -74,7 +74,7 @@ def settings(
     from slimdex.retrieval.cli import console
 
     from .datasets import every_docstring
-    from .experiments.settings_study import measure_settings, own_index, packaged
+    from .experiments.points_study import measure_settings, own_index, packaged
     from .machine import provenance
     from .reporting.settings_page import (
         MEANING,
@@ -124,7 +124,7 @@ def settings(
 
 def retrieval(options: SetOptions) -> None:
     """Measure quality, memory and time of every method on sets; existing rows are kept."""
-    from .experiments.retrieval_study import measure_grid
+    from .experiments.points_study import measure_grid
     from .runner import run
 
     def measure(job: Job) -> None:
@@ -174,7 +174,7 @@ def peers(
     """Measure slimdex and vector databases and libraries in turns; requires the extra `peers`."""
     from .engines.engine import VECTORS
     from .engines.registry import packages_of
-    from .experiments.retrieval_study import QUERIES, contenders, measure_peers
+    from .experiments.peers_study import QUERIES, contenders, measure_peers
     from .runner import installed, possible_cap, run
 
     names = installed("--only", only, VECTORS)
@@ -206,6 +206,7 @@ def running(
     from .engines.engine import CHANGES
     from .engines.registry import packages_of
     from .experiments import running_study as study
+    from .experiments.processes_study import measure_processes
     from .runner import installed, run_alone
 
     parts = chosen("--only", only, ["start", "processes", "serve"])
@@ -214,7 +215,7 @@ def running(
     packages += packages_of(stores)
     extent = study.QUICK if quick else study.Extent()
     if "processes" in parts:
-        measure = partial(study.measure_processes, stores, extent)
+        measure = partial(measure_processes, stores, extent.stored, extent.seconds)
         run_alone("processes", out / "processes-random.jsonl", packages, measure)
     measures = {"start": study.measure_start, "serve": study.measure_serve}
     if not measures.keys() & {*parts}:

@@ -7,23 +7,28 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from slimdex.errors import InputError
-from slimdex.indexes.arrays import Rows, batches
+from slimdex.indexes.arrays import Matrix, Rows, batches
 from slimdex.indexes.vectors.vector_file import VectorFile
+from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.base import Encoder, encode_queries, is_address
 from slimdex.retrieval.encoders.opening import open_encoder
-from slimdex.retrieval.quality.labels import Qrels, read_qrels
+from slimdex.retrieval.quality.labels import Qrels, per_query, read_qrels
 from slimdex.retrieval.sources.source import open_source, read_pairs
+from slimdex.system.atomic_files import temporary_parent
 from slimdex.system.extras import install_command
 from slimdex.system.locks import FileLock
 from slimdex.system.progress import progress
@@ -49,6 +54,8 @@ SHORTEST_REST = 80
 """Minimum number of characters in the rest of a docstring."""
 WRITTEN_AT_ONCE = 1024
 """Texts encoded between two writes: at most this many are encoded again after a crash."""
+PerQuery = NDArray[np.float64]
+"""A measure of each query (q,)."""
 
 
 @dataclass(frozen=True)
@@ -101,31 +108,35 @@ class Dataset:
             np.array(own, dtype=np.int64),
         )
 
-    def asking(self, queries: int) -> Self:
-        """Return the same documents with the first `queries` queries."""
+    def asking(self, queries: int, order: Sequence[int] | None = None) -> Self:
+        """Return the same documents with the first `queries` queries, of an order if given."""
+        chosen = (range(len(self.query_ids)) if order is None else order)[:queries]
         return replace(
             self,
-            query_ids=self.query_ids[:queries],
-            query_texts=self.query_texts[:queries],
-            own_rows=self.own_rows[:queries],
+            query_ids=[self.query_ids[i] for i in chosen],
+            query_texts=[self.query_texts[i] for i in chosen],
+            own_rows=self.own_rows[list(chosen)],
         )
+
+    def measures(self, scores: Matrix, rows: Rows) -> dict[str, PerQuery]:
+        """Compute `per_query` measures of answers (queries, depth), best first."""
+        return per_query(scores, rows, self.query_ids, self.ids, self.qrels)
 
     def quick(self) -> Self:
         """Return a small part: some queries, their answers, and further documents."""
-        wanted = {id for query in self.query_ids[:QUICK_QUERIES] for id in self.qrels[query]}
-        wanted |= {self.ids[row] for row in self.own_rows[:QUICK_QUERIES] if row >= 0}
+        asking = self.asking(QUICK_QUERIES)
+        wanted = {id for query in asking.query_ids for id in self.qrels[query]}
+        wanted |= {self.ids[row] for row in asking.own_rows if row >= 0}
         spare = [row for row, id in enumerate(self.ids) if id not in wanted]
         filled = set(spare[: max(QUICK_DOCUMENTS - len(wanted), 0)])
         rows = [row for row, id in enumerate(self.ids) if id in wanted or row in filled]
         place = {row: i for i, row in enumerate(rows)} | {-1: -1}
         return replace(
-            self,
+            asking,
             name=f"{self.name} (quick)",
             ids=[self.ids[row] for row in rows],
             texts=[self.texts[row] for row in rows],
-            query_ids=self.query_ids[:QUICK_QUERIES],
-            query_texts=self.query_texts[:QUICK_QUERIES],
-            own_rows=np.array([place[int(row)] for row in self.own_rows[:QUICK_QUERIES]]),
+            own_rows=np.array([place[int(row)] for row in asking.own_rows]),
         )
 
 
@@ -209,13 +220,8 @@ def names_of(sets: str, data: Path | None) -> list[str]:
 def every_docstring(queries: int) -> Dataset:
     """All docstrings of `slimdex demo`; first paragraphs, drawn at random, ask for their rest."""
     found = _docstrings(every=True)
-    order = np.random.default_rng(0).permutation(len(found.query_ids))[:queries].tolist()
-    return replace(
-        found,
-        query_ids=[found.query_ids[i] for i in order],
-        query_texts=[found.query_texts[i] for i in order],
-        own_rows=found.own_rows[order],
-    )
+    order = np.random.default_rng(0).permutation(len(found.query_ids))
+    return found.asking(queries, order.tolist())
 
 
 def _docstrings(*, every: bool = False) -> Dataset:
@@ -273,6 +279,19 @@ def encoded(
             file.append(encode(texts[part]))
             progress(stage, part.stop, len(texts))
     return file
+
+
+@contextmanager
+def indexed(
+    dataset: Dataset, vectors: VectorFile, encoder: Encoder, *, lexical: bool = True
+) -> Iterator[Collection]:
+    """Index the documents of a set by their vectors in a temporary folder, without passages."""
+    with TemporaryDirectory(prefix="slimdex-bench-", dir=temporary_parent()) as folder:
+        path = Path(folder) / "set.index"
+        with Collection.create(path, encoder, passages="off", lexical=lexical) as collection:
+            rows = vectors.take(np.arange(len(vectors)))
+            collection.add(map(Document, dataset.ids, dataset.texts), vectors=rows)
+            yield collection
 
 
 def content_key(encoder: Encoder, texts: Sequence[str], *, queries: bool = False) -> str:

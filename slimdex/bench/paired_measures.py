@@ -9,48 +9,43 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import bootstrap
 
 from slimdex.indexes.arrays import Matrix, Rows
 from slimdex.indexes.ranking import agreement
 from slimdex.retrieval.quality.evaluation import DEPTH, drop_rows
-from slimdex.retrieval.quality.labels import per_query
 
-from .datasets import Dataset
+from .datasets import Dataset, PerQuery
 
 RESAMPLES = 1000
 CONFIDENCE = 0.95
+ANSWERS = 10
+"""Answers of a timed query."""
 AGREEMENT = "agreement@10"
-PerQuery = NDArray[np.float64]
-"""A measure of each query (q,)."""
 
 
 class Judge:
     """Measures answers to a data set against those of the uncompressed search.
 
-    `scores` and `rows` are those of the exact search, (queries, depth), as deep as `self.depth`.
+    `scores` and `rows` are those of the exact search, (queries, depth).
     """
 
     def __init__(self, dataset: Dataset, scores: Matrix, rows: Rows) -> None:
+        self.depth = rows.shape[1]
         self._dataset = dataset
         scores, self._exact_rows = self._without_own(scores, rows)
-        self._exact = self._per_query(scores, self._exact_rows)
+        self._exact = dataset.measures(scores, self._exact_rows)
 
     def columns(self, scores: Matrix, rows: Rows) -> dict[str, Any]:
         """Compute measures; for those by labels also the difference in points and its interval."""
         scores, rows = self._without_own(scores, rows)
         row = dict[str, Any]()
-        for name, values in self._per_query(scores, rows).items():
+        for name, values in self._dataset.measures(scores, rows).items():
             row |= compared(name, 100 * values, 100 * self._exact[name])
         return row | with_interval(AGREEMENT, agreement(rows, self._exact_rows, 10))
 
     def _without_own(self, scores: Matrix, rows: Rows) -> tuple[Matrix, Rows]:
         return drop_rows(scores, rows, self._dataset.own_rows[:, None])
-
-    def _per_query(self, scores: Matrix, rows: Rows) -> dict[str, PerQuery]:
-        data = self._dataset
-        return per_query(scores, rows, data.query_ids, data.ids, data.qrels)
 
 
 def depth_for(dataset: Dataset, depth: int = DEPTH) -> int:

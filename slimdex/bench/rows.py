@@ -62,7 +62,7 @@ COLUMNS: dict[str, tuple[tuple[type, ...], str]] = {
     "fit_s|index_s|build_s|write_s|load_s": (NUMBER, "seconds to fit, code, both, write, load"),
     "words_s": (NUMBER, "seconds to index the words"),
     "seconds": (NUMBER, "seconds of a run"),
-    "builds": ((int,), "of which build_s is the least"),
+    "builds": ((int,), "of which build_s is the median"),
     r"(p50|p95|p99|batch)_ms(_\w+)?": (
         NUMBER,
         "milliseconds of a query or text: percentiles, in a batch, of a part, on one thread or all",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -15,9 +16,7 @@ from slimdex.system.extras import install_command
 
 from .datasets import Task, load_dataset, names_of, open_local
 from .engines.engine import Ability
-from .engines.registry import missing
-from .engines.registry import names_of as names_of_libraries
-from .experiments.retrieval_study import results_file
+from .engines.registry import libraries_for, missing
 from .machine import MemoryGroup, provenance
 from .options import CACHE, SetOptions, chosen
 from .reporting.tables import tables_of
@@ -78,6 +77,12 @@ def jobs(
             yield Job(task, encoder, again, results_file(task, name, options.out), about)
 
 
+def results_file(task: Task, experiment: str, folder: Path) -> ResultsFile:
+    """Return the file of rows of an experiment, set and model."""
+    name = re.sub(r"[^\w.]+", "-", f"{experiment}-{task.dataset.name}-{task.model}").strip("-")
+    return ResultsFile(folder / f"{name}.jsonl")
+
+
 def run(
     name: str,
     measure: Callable[[Job], Sequence[str] | None],
@@ -131,7 +136,7 @@ def tell(results: ResultsFile, experiment: str) -> None:
 
 def installed(option: str, words: str, ability: Ability) -> list[str]:
     """Parse names of libraries with an ability; notes those that are not installed."""
-    names = chosen(option, words, names_of_libraries(ability))
+    names = chosen(option, words, libraries_for(ability))
     absent = missing(names)
     if absent:
         console.note(f"not installed: {', '.join(absent)}; {install_command('peers')}")

@@ -71,8 +71,8 @@ def build(
     if path.exists():
         if not is_index(path):
             raise InputError(f"{path} exists and is no slimdex index; expected a new folder")
-        with closing(Index.open(path, wait=wait)) as found:
-            _check_unfinished(found)  # before a model is loaded, which takes seconds
+        with closing(Index.open(path, wait=wait)) as unfinished:
+            _check_unfinished(unfinished)  # before a model is loaded, which takes seconds
         encoder = make_encoder()
         index = Index.open(path, encoder, wait=wait, shared_filesystem=shared_filesystem)
         with _closed_on_error(index):
@@ -81,7 +81,7 @@ def build(
             if (stopped := index.state.unfinished) is not None:
                 note(f"resumed after {stopped.documents:,} documents, which are in")
             added = add(index, sources, withdraws=False)
-            notes = _kept(index, encoder, vector_dtype, passages)
+            notes = _notes_on_differences(index, encoder, vector_dtype, passages)
             return index, replace(added, notes=[*notes, *added.notes])
     index = create_index(
         path,
@@ -160,15 +160,15 @@ def _similarity_notes(encoder: Encoder | None) -> list[str]:
     ]
 
 
-def _kept(
+def _notes_on_differences(
     index: Index, encoder: Encoder, vector_dtype: str, passages: str | int | None
 ) -> list[str]:
     """Notes on what an unfinished build keeps, although something else is requested now."""
     state = index.state
     notes = list[str]()
-    asked, own = (each.spec().get("precision") for each in (encoder, index.encoder))
-    if asked != own:
-        notes.append(f"encoded in {own} like the documents before, not in {asked}")
+    requested, precision = (each.spec().get("precision") for each in (encoder, index.encoder))
+    if requested != precision:
+        notes.append(f"encoded in {precision} like the documents before, not in {requested}")
     if vector_dtype != state.stored:
         notes.append(f"stored as {state.stored} like the vectors before, not as {vector_dtype}")
     if passage_tokens(passages, index.encoder) != (length := state.passages):

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from .quality.migration import Migration
     from .quality.near_duplicates import DuplicateGroup
     from .quality.targets import Target, Tuning
-    from .sources.given_vectors import GivenVectors
+    from .sources.given_vectors import DocumentVectors
 
 LOG = logging.getLogger("slimdex")
 
@@ -82,10 +82,10 @@ class Collection:
 
     def __init__(self, index: Index) -> None:
         if not isinstance(index, Index):
-            given = shortened_repr(index)
+            shown = shortened_repr(index)
             name = type(self).__name__
-            expected = f"{name}.open({given}), create or open_or_create"
-            raise InputError(f"{name}({given}); expected {expected}")
+            expected = f"{name}.open({shown}), create or open_or_create"
+            raise InputError(f"{name}({shown}); expected {expected}")
         self.index = index
 
     @classmethod
@@ -191,10 +191,10 @@ class Collection:
         """
         dtype = vector_dtype or "fp16"
         words = lexical is not False
-        kept: Any = {"vector_dtype": dtype, "passages": passages, "lexical": words}
+        options: Any = {"vector_dtype": dtype, "passages": passages, "lexical": words}
         if not Path(path).exists():
             with suppress(ExistsError):  # others have created it meanwhile
-                return cls.create(path, encoder, settings, **kept)
+                return cls.create(path, encoder, settings, **options)
 
         def check(state: State) -> None:
             state.check_same(path, settings, vector_dtype, passages, lexical)
@@ -348,8 +348,8 @@ class Collection:
     def __repr__(self) -> str:
         """Path, size and settings, for notebooks."""
         settings = self.index.state.settings
-        kept = f", k={settings.k}, kind={settings.kind!r}" if settings else ""
-        return f"Collection({str(self.path)!r}, {len(self):,} documents{kept})"
+        shown = f", k={settings.k}, kind={settings.kind!r}" if settings else ""
+        return f"Collection({str(self.path)!r}, {len(self):,} documents{shown})"
 
     def info(self) -> dict[str, Any]:
         """Report contents, settings and costs as JSON values."""
@@ -386,7 +386,7 @@ class Collection:
         self,
         documents: Any,
         *,
-        vectors: GivenVectors | ArrayLike | None = None,
+        vectors: DocumentVectors | ArrayLike | None = None,
         refit: str = "auto",
     ) -> Added:
         """Add documents, or one; each replaces the document of the same id.
@@ -461,12 +461,12 @@ class Collection:
         """
         from .ingest.adding import counts
         from .quality.refitting import sync_then_refit
-        from .sources.asked_sources import last_sources, named_sources
+        from .sources.source_request import as_source_request, last_sources
 
         if sources is None:
-            asked = last_sources(self.path, self.index.state.origins)
+            source_request = last_sources(self.path, self.index.state.origins)
         else:
-            asked = named_sources(
+            source_request = as_source_request(
                 sources,
                 text,
                 id,
@@ -475,7 +475,7 @@ class Collection:
                 exclude=exclude,
                 generated=generated,
             )
-        done = sync_then_refit(self.index, asked, refit)
+        done = sync_then_refit(self.index, source_request, refit)
         self._log(done.notes)
         return counts(done, len(self))
 
@@ -538,11 +538,11 @@ class Collection:
         Raises `InputError` if there are no documents, if the queries have no labels and are too few
         to prove the target or, with `apply`, if nothing reaches it.
         """
-        from .quality.labels import Asked
+        from .quality.labels import UserQueries
         from .quality.targets import Target
         from .quality.tuning import tune
 
-        return tune(self.index, target or Target(), Asked.of(queries, labels), apply=apply)
+        return tune(self.index, target or Target(), UserQueries.of(queries, labels), apply=apply)
 
     def health(self, *, sample: int = 2000) -> dict[str, Any]:
         """Measure how far the documents are from those of the fit; see `health.health`.
@@ -582,10 +582,10 @@ class Collection:
 
         Raises `InputError` if there are too few documents.
         """
-        from .quality.labels import Asked
+        from .quality.labels import UserQueries
         from .quality.migration import migrate
 
-        return migrate(self.index, as_encoder(encoder), Asked.of(queries, labels), sample)
+        return migrate(self.index, as_encoder(encoder), UserQueries.of(queries, labels), sample)
 
     def reencode(
         self,

@@ -39,7 +39,7 @@ from .store.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from .ingest.added import Added
-    from .sources.asked_sources import AskedSources
+    from .sources.source_request import SourceRequest
 
 LISTED_AT_ONCE = 10
 LISTED_CHARACTERS = 4 << 20
@@ -51,7 +51,7 @@ ID_DIGITS = 16
 Command = Callable[[Index], dict[str, Any]]
 
 
-def add(index: Index, sources: AskedSources, refit: str) -> dict[str, Any]:
+def add(index: Index, sources: SourceRequest, refit: str) -> dict[str, Any]:
     """Add the documents of sources; returns `Collection.info` after that, with "added"."""
     from slimdex.retrieval import building
 
@@ -85,7 +85,7 @@ def put(index: Index, documents: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """
     from .quality.refitting import add_documents_then_refit
 
-    new = [_put_document(**given) for given in documents]
+    new = [_put_document(**each) for each in documents]
     added = add_documents_then_refit(index, [*{each.id: each for each in new}.values()])
     return {
         "ids": [each.id for each in new],
@@ -112,7 +112,7 @@ def _put_document(
 
 def sync(
     index: Index,
-    sources: AskedSources | None = None,
+    sources: SourceRequest | None = None,
     refit: str = "auto",
     *,
     compacts: bool = False,
@@ -126,7 +126,7 @@ def sync(
     from .ingest.adding import counts
     from .ingest.adding import sync as sync_index
     from .quality.refitting import add_then_refit
-    from .sources.asked_sources import last_sources
+    from .sources.source_request import last_sources
 
     opened = (sources or last_sources(index.path, index.state.origins)).opened()
     added = add_then_refit(index, refit, lambda: sync_index(index, opened))
@@ -232,17 +232,17 @@ def search(
         encoder = index.encoder_of(state)
         vectors = encode_queries(encoder, request.texts)
         encoded = replace(request, vectors=vectors, epoch=state.epoch)
-        found = answer(encoded, index.find)
-        texts = nearest_passages(encoder, request.texts, vectors, found)
+        hits_of_queries = answer(encoded, index.find)
+        texts = nearest_passages(encoder, request.texts, vectors, hits_of_queries)
     else:
-        found = answer(request, index.find)
+        hits_of_queries = answer(request, index.find)
         if excerpts:
-            texts = [[beginning(hit) for hit in hits] for hits in found]
+            texts = [[beginning(hit) for hit in hits] for hits in hits_of_queries]
     chance = None
     if request.has_chance_score:
         chance = index.read(chance_score, request.condition)
     return {
-        "hits": [_shown(hits) for hits in found],
+        "hits": [_shown(hits) for hits in hits_of_queries],
         "excerpts": texts,
         "chance_score": chance,
         "columns": names,
@@ -250,7 +250,7 @@ def search(
     }
 
 
-def chosen_columns(asked: Sequence[str], known: Sequence[str]) -> list[str]:
+def chosen_columns(requested: Sequence[str], known: Sequence[str]) -> list[str]:
     """Columns to show, each a name or several separated by commas.
 
     Raises `InputError` if there is no such column.
@@ -260,7 +260,7 @@ def chosen_columns(asked: Sequence[str], known: Sequence[str]) -> list[str]:
     """
     by_lower = {name.lower(): name for name in known}
     names = []
-    for word in asked:
+    for word in requested:
         names += [word] if word.lower() in by_lower else [n.strip() for n in word.split(",")]
     if unknown := [name for name in names if name.lower() not in by_lower]:
         there = ", ".join(known) or "none: this index has no columns"
@@ -275,22 +275,23 @@ def fetch(index: Index, id: str) -> dict[str, Any]:
 
 
 def read_lines(
-    index: Index, asked: Sequence[tuple[str, int, int | None]], longest: int
+    index: Index, ranges: Sequence[tuple[str, int, int | None]], longest: int
 ) -> dict[str, Any]:
-    """Read lines of documents, in the order asked for, at most `longest` characters of each.
+    """Read ranges of lines, at most `longest` characters of each.
 
-    Each is a document, named as by `fetch`, and the numbers of its first and last line, from 1;
+    A range is a document, named as by `fetch`, and the numbers of its first and last line, from 1;
     None is the document's end. They are lines of its file, or of its text if these are not known.
-    Of more than `longest` characters, the first lines are returned; or, if the first line is
-    longer, its beginning.
+    Of a range with more than `longest` characters, the first lines are returned; or, if the first
+    line is longer, its beginning.
 
     Raises `InputError` if there are no such lines.
     """
-    found = index.read(Snapshot.of_ids, [_id_of(index, id) for id, _, _ in asked])
-    pairs = zip(asked, found, strict=True)
-    return {
-        "documents": [_lines(each, first, last, longest) for (_, first, last), each in pairs],
-    }
+    documents = index.read(Snapshot.of_ids, [_id_of(index, id) for id, _, _ in ranges])
+    parts = [
+        _lines(document, first, last, longest)
+        for document, (_, first, last) in zip(documents, ranges, strict=True)
+    ]
+    return {"documents": parts}
 
 
 def _lines(document: Document, first: int, last: int | None, longest: int) -> dict[str, Any]:
@@ -298,8 +299,8 @@ def _lines(document: Document, first: int, last: int | None, longest: int) -> di
     starts = line_starts(document.text, document.lines)
     total = starts[-1][1]
     if not 1 <= first <= total or (last is not None and last < first):
-        asked = f"lines {first}-{'' if last is None else last} of {document.id!r}"
-        raise InputError(f"{asked}; expected FIRST-LAST, within its lines 1-{total}")
+        shown = f"lines {first}-{'' if last is None else last} of {document.id!r}"
+        raise InputError(f"{shown}; expected FIRST-LAST, within its lines 1-{total}")
     begin, stop = _between(starts, first, last)
     start = starts[begin][0]
     # The break before the next line is not part of this one.
@@ -340,8 +341,8 @@ def related(index: Index, id: str, limit: int = 10, where: str | None = None) ->
 
     Returns its "id" and the `Hit`s in "hits".
     """
-    found = _id_of(index, id)
-    return {"id": found, "hits": _shown(index.read(related_to, found, limit, where))}
+    document_id = _id_of(index, id)
+    return {"id": document_id, "hits": _shown(index.read(related_to, document_id, limit, where))}
 
 
 def _shown(hits: Sequence[Hit]) -> list[Hit]:
@@ -357,8 +358,8 @@ def _id_of(index: Index, id: str) -> str:
     from .store.where.conditions import Compare, as_sql
 
     condition = as_sql(Compare("path", "=", id), columns)
-    found = index.read(Snapshot.of_condition, condition, slice(2))
-    return found[0].id if len(found) == 1 else id
+    documents = index.read(Snapshot.of_condition, condition, slice(2))
+    return documents[0].id if len(documents) == 1 else id
 
 
 def listing(
@@ -383,12 +384,12 @@ def _page(snapshot: Snapshot, where: str | None, after: str | None, limit: int) 
     count = len(rows)
     if after is not None:
         rows = rows[rows > snapshot.row_of(after)]
-    found = list[Document]()
+    documents = list[Document]()
     for part in batches(min(limit, len(rows)), LISTED_AT_ONCE):
         numbers = rows[:limit][part].tolist()
         read = snapshot.documents(numbers)
-        found += [read[row] for row in numbers]
-        if sum(len(document.text) for document in found) >= LISTED_CHARACTERS:
+        documents += [read[row] for row in numbers]
+        if sum(len(document.text) for document in documents) >= LISTED_CHARACTERS:
             break
-    documents = [document_json(document) for document in found]
-    return {"documents": documents, "count": count, "more": len(found) < len(rows)}
+    values = [document_json(document) for document in documents]
+    return {"documents": values, "count": count, "more": len(documents) < len(rows)}

@@ -203,7 +203,7 @@ def line_starts(text: str, lines: Lines) -> list[tuple[int, int]]:
     >>> line_starts("Tea\n\nBoil water. Wait.", [(0, 4), (17, 7)])
     [(0, 4), (4, 5), (5, 6), (17, 7)]
     """
-    breaks = {found.end() for found in re.finditer("\n", text)}
+    breaks = {match.end() for match in re.finditer("\n", text)}
     known = dict(lines)
     starts = list[tuple[int, int]]()
     line = 0

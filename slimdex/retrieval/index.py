@@ -31,7 +31,7 @@ from slimdex.system.locks import WAIT, FileLock, check_local, check_wait
 from slimdex.system.unicode_text import check_unicode
 from slimdex.system.workers import IN_THIS_PROCESS, Workers
 
-from .encoders.adapters import GIVEN, as_encoder
+from .encoders.adapters import VECTORS_ONLY, as_encoder
 from .encoders.base import AUTO, Encoder
 from .encoders.opening import Encoders, default_encoder, weights_faults
 from .lexical.word_index import WordIndex
@@ -183,7 +183,7 @@ class Index:
     @property
     def has_encoder(self) -> bool:
         """True if the index was built with an encoder, not from given vectors."""
-        return self.state.encoder.get("type") != GIVEN
+        return self.state.encoder.get("type") != VECTORS_ONLY
 
     @property
     def can_encode(self) -> bool:

@@ -354,17 +354,17 @@ class _Cut:
     def _smaller(self, units: Sequence[_Unit], room: int, level: int) -> list[_Unit]:
         """Divide at a level the units that do not fit; repeat this only for characters."""
         while True:
-            kept = list[_Unit | None]()
+            pieces = list[_Unit | None]()
             waiting = list[tuple[int, int, int]]()
             for unit in units:
                 if unit.tokens <= room or unit.end - unit.start < 2:
-                    kept.append(unit)
+                    pieces.append(unit)
                     continue
                 spans = list(self._split(unit.start, unit.end, unit.ending, level))
-                kept += [None] * len(spans)
+                pieces += [None] * len(spans)
                 waiting += spans
             counted = iter(self._counted(waiting, room))
-            units = [next(counted) if unit is None else unit for unit in kept]
+            units = [next(counted) if unit is None else unit for unit in pieces]
             if level != LETTER or all(u.tokens <= room or u.end - u.start < 2 for u in units):
                 return units
 

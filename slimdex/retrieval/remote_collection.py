@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from slimdex.indexes.settings import Settings
 
-    from .sources.given_vectors import GivenVectors
+    from .sources.given_vectors import DocumentVectors
 
 SENT_BYTES = 4 << 20
 """Bytes of documents that are sent, and committed, together."""
@@ -95,9 +95,9 @@ class RemoteCollection(Searchable):
             raise InputError(f"url with a password, query or fragment; expected {URL_FORM}")
         if timeout <= 0:
             raise InputError(f"timeout={timeout:g}; expected more than 0 seconds")
-        found = cls(JsonServer(url.rstrip("/"), token, timeout))
-        found._listing(limit=0)
-        return found
+        collection = cls(JsonServer(url.rstrip("/"), token, timeout))
+        collection._listing(limit=0)
+        return collection
 
     def close(self) -> None:
         """Do nothing: connections end with the object."""
@@ -125,15 +125,15 @@ class RemoteCollection(Searchable):
         """Search, without reranking."""
         if not len(request):
             return []
-        found = self._ask("/search", body_of(request))
-        return [[hit_from_json(hit) for hit in one["hits"]] for one in found["queries"]]
+        answer = self._ask("/search", body_of(request))
+        return [[hit_from_json(hit) for hit in one["hits"]] for one in answer["queries"]]
 
     def related(self, id: Id, limit: int = 10, where: str | None = None) -> list[Hit]:
         """Find the documents nearest in meaning to a document: see `Collection.related`."""
         id = id_text(id)
-        given = _parameters({"limit": limit, "where": where})
-        found = self._ask(f"/related/{quote(id, safe='')}?{given}")
-        return [hit_from_json(hit) for hit in found["hits"]]
+        parameters = _parameters({"limit": limit, "where": where})
+        answer = self._ask(f"/related/{quote(id, safe='')}?{parameters}")
+        return [hit_from_json(hit) for hit in answer["hits"]]
 
     @overload
     def get(self, ids: Id, *, vectors: bool = False) -> Document: ...
@@ -205,17 +205,17 @@ class RemoteCollection(Searchable):
         after = None
         more = True
         while more:
-            found = self._listing(where, after, size or PAGE)
-            yield from map(_document, found["documents"])
-            more = found["more"]
-            after = found["documents"][-1]["id"] if more else None
+            listing = self._listing(where, after, size or PAGE)
+            yield from map(_document, listing["documents"])
+            more = listing["more"]
+            after = listing["documents"][-1]["id"] if more else None
 
     def _listing(
         self, where: str | None = None, after: str | None = None, limit: int = PAGE
     ) -> Mapping[str, Any]:
-        given = _parameters({"where": where, "after": after, "limit": limit})
-        found: Mapping[str, Any] = self._ask(f"/documents?{given}")
-        return found
+        parameters = _parameters({"where": where, "after": after, "limit": limit})
+        listing: Mapping[str, Any] = self._ask(f"/documents?{parameters}")
+        return listing
 
     def info(self) -> dict[str, Any]:
         """Report contents, settings and costs as JSON values; "path" is the index's name."""
@@ -225,7 +225,7 @@ class RemoteCollection(Searchable):
         self,
         documents: Any,
         *,
-        vectors: GivenVectors | ArrayLike | None = None,
+        vectors: DocumentVectors | ArrayLike | None = None,
         refit: str = "auto",
     ) -> Added:
         """Add documents, or one; each replaces the document of the same id: see `Collection.add`.
@@ -235,9 +235,9 @@ class RemoteCollection(Searchable):
         """
         if vectors is not None:
             raise InputError("vectors for a service; expected none, since it encodes the texts")
-        given = _checked(as_documents(documents).documents)
+        checked = _checked(as_documents(documents).documents)
         path = f"/documents?{urlencode({'refit': refit})}"
-        answers = [self._ask(path, part) for part in _parts(given)]
+        answers = [self._ask(path, part) for part in _parts(checked)]
         counts = ("documents", "replaced", "unchanged", "encoded")
         totals = {name: sum(answer[name] for answer in answers) for name in counts}
         notes = [note for answer in answers for note in answer["notes"]]
@@ -260,9 +260,9 @@ class RemoteCollection(Searchable):
 
     def reduce(self, settings: Settings) -> list[str]:
         """Reduce the vectors with other settings, without encoding; returns notes for the user."""
-        given = as_settings(settings).as_dict().items()
-        asked = {name: value for name, value in given if value is not None}
-        return list(self._ask("/reduce", {"candidates": "auto", **asked})["notes"])
+        all_settings = as_settings(settings).as_dict().items()
+        chosen = {name: value for name, value in all_settings if value is not None}
+        return list(self._ask("/reduce", {"candidates": "auto", **chosen})["notes"])
 
 
 def body_of(request: SearchRequest) -> dict[str, Any]:
@@ -290,11 +290,11 @@ def _check_no_vectors(vectors: bool) -> None:
         raise InputError("vectors=True of a service; expected False, since it sends none")
 
 
-def _parameters(asked: Mapping[str, Any]) -> str:
+def _parameters(values: Mapping[str, Any]) -> str:
     """Encode the values that are given, for a URL; raises `InputError` for half a character."""
-    given = {name: value for name, value in asked.items() if value is not None}
-    check_unicode(given, "asked")
-    return urlencode(given)
+    present = {name: value for name, value in values.items() if value is not None}
+    check_unicode(present, "asked")
+    return urlencode(present)
 
 
 def _checked(documents: Any) -> Iterator[Document]:

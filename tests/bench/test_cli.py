@@ -15,9 +15,9 @@ from slimdex.bench import runner
 from slimdex.bench.cli import app
 from slimdex.bench.datasets import load_dataset
 from slimdex.bench.engines.measured import MeasuredEngine
-from slimdex.bench.engines.registry import Method
-from slimdex.bench.experiments import retrieval_study, search_study, similarity_study
-from slimdex.bench.experiments.retrieval_study import DEFAULTS, part, uncompressed
+from slimdex.bench.engines.registry import Method, part, uncompressed
+from slimdex.bench.experiments import peers_study, points_study, search_study, similarity_study
+from slimdex.bench.experiments.points_study import DEFAULTS
 from slimdex.bench.experiments.similarity_study import SEVEN
 from slimdex.bench.rows import FOLDER
 
@@ -59,12 +59,12 @@ def test_a_quick_run_from_encoding_to_the_page(
     tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It needs no data: the set is Python's docstrings."""
-    monkeypatch.setattr(retrieval_study, "grid", few)
+    monkeypatch.setattr(points_study, "grid", few)
     peers = [uncompressed(32), Method.of_peer("FAISS HNSW")]
-    monkeypatch.setattr(retrieval_study, "contenders", lambda *_: peers)
+    monkeypatch.setattr(peers_study, "contenders", lambda *_: peers)
     for name in ("ROUNDS", "BUILDS"):
-        monkeypatch.setattr(retrieval_study, name, 1)
-    monkeypatch.setattr(retrieval_study, "engine_process", partial(Here, MeasuredEngine))
+        monkeypatch.setattr(peers_study, name, 1)
+    monkeypatch.setattr(peers_study, "engine_process", partial(Here, MeasuredEngine))
     monkeypatch.setattr(search_study, "QUICK_ROUNDS", 1)
     for name, count in (("DOCUMENTS", 300), ("QUERIES", 60)):
         monkeypatch.setattr(f"slimdex.bench.datasets.QUICK_{name}", count)

@@ -62,19 +62,19 @@ MUTATIONS = [
     Mutation("if _is_at(path, file):", "if True:", "system/test_locks.py"),
     Mutation("source.may_go(id, ", "bool(", "retrieval/test_syncing.py retrieval/ingest"),
     Mutation(
-        "return ndcg(found, labels), 1 / first, *recalls",
-        "return ndcg(found, labels), first, *recalls",
+        "return ndcg(ids, labels), 1 / first, *recalls",
+        "return ndcg(ids, labels), first, *recalls",
         "retrieval/quality",
     ),
-    Mutation("owners[kept] < 0 and owners[other] < 0", "owners[other] < 0", "retrieval/quality"),
-    Mutation("hidden.float() * weights", "hidden.float()", "retrieval/encoders"),
-    Mutation("if found.shape[1] != self.dim:", "if False:", "retrieval/encoders/over_http"),
+    Mutation("owners[owner] < 0 and owners[other] < 0", "owners[other] < 0", "retrieval/quality"),
+    Mutation("states.float() * weights", "states.float()", "retrieval/encoders"),
+    Mutation("if vectors.shape[1] != self.dim:", "if False:", "retrieval/encoders/over_http"),
     Mutation("data = runs.pop()[1] + data", "data = runs.pop()[1]", "retrieval/sources"),
-    Mutation("return found.lastindex is None", "return True", "retrieval/sources"),
+    Mutation("return match.lastindex is None", "return True", "retrieval/sources"),
     Mutation("if casts > TEXT_CASTS:", "if casts > 99:", "retrieval/store"),
     Mutation(
-        "line = 1 + document.text.count(",
-        "line = document.text.count(",
+        "return line + text.count(",
+        "return line + 1 + text.count(",
         "retrieval/search retrieval/collection",
     ),
     Mutation(
@@ -91,7 +91,9 @@ MUTATIONS = [
     ),
     Mutation('f"{hit.id}#{number}"', 'f"{hit.id}"', "retrieval/exporting"),
     Mutation(
-        "np.argsort(-np.bincount(found", "np.argsort(np.bincount(found", "retrieval/exporting"
+        "np.argsort(-np.bincount(cluster_of_place",
+        "np.argsort(np.bincount(cluster_of_place",
+        "retrieval/exporting",
     ),
 ]
 

@@ -10,15 +10,11 @@ import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from slimdex.indexes.arrays import Matrix, Rows, batches
-from slimdex.indexes.vectors.vector_file import VectorFile
-from slimdex.retrieval.encoders.base import encode_queries
-from slimdex.system.atomic_files import size
 
 from .engine import (
     CANDIDATE_EFFORTS,
@@ -29,9 +25,8 @@ from .engine import (
     VECTORS,
     Answer,
     Batch,
+    Database,
     Documents,
-    Engine,
-    Footprint,
     Place,
     Query,
     by_place,
@@ -40,62 +35,6 @@ from .libraries import GRAPH_EFFORT, GRAPH_LINKS, RESCORED
 
 BUSY_MS = 5000
 """Time that SQLite waits for other processes: the default of Python's `sqlite3`."""
-
-
-class Database(Engine):
-    """Base of databases: each says how it opens a place, adds documents and finds them."""
-
-    in_files = True
-    place: Place
-
-    def open(self, place: Place) -> None:
-        """Open a place; create what it lacks."""
-        raise NotImplementedError
-
-    def add(self, parts: Iterable[Batch]) -> None:
-        """Add all parts in one commit; raises if the library refuses them."""
-        raise NotImplementedError
-
-    def finish(self) -> None:
-        """Index the first documents, unless the library did so when they were added."""
-
-    def close(self) -> None:
-        """Close the place, if the library can."""
-
-    def fetch(self, query: Query, k: int) -> Answer:
-        """Find the k best documents; of vectors alone, ids are rows and texts empty."""
-        raise NotImplementedError
-
-    def ask(self, text: str, k: int) -> Answer:
-        """Find the ids and texts for a text, which is encoded."""
-        assert self.place.encoder is not None
-        return self.fetch(Query(encode_queries(self.place.encoder, [text])[0], text), k)
-
-    def ids(self) -> set[str]:
-        """Return the ids of all documents."""
-        raise NotImplementedError
-
-    def codes(self) -> dict[str, int]:
-        """Number of vectors (`rows`) and bytes of their codes in memory, if the library says so."""
-        return {}
-
-    def write(self, documents: Documents, place: Place) -> None:
-        """Write all documents to an empty place, as a process that ends afterwards."""
-        self.open(place)
-        self.add(documents.parts())
-        self.finish()
-        self.close()
-
-    def _build(self, vectors: VectorFile, folder: Path) -> None:
-        self.open(Place(folder, vectors.dim, VECTORS))
-        self.add(Documents(vectors).parts())
-        self.finish()
-
-    def search(self, queries: Matrix, k: int) -> tuple[Matrix, Rows]:
-        return by_place([[id for id, _ in self.fetch(Query(query), k)] for query in queries], k)
-
-    def footprint(self) -> Footprint:
-        return Footprint(disk_row=size(self.folder) / self.rows)
 
 
 class Chroma(Database):

@@ -14,6 +14,7 @@ from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from time import perf_counter
 from typing import Any, Protocol
 
 import numpy as np
@@ -25,6 +26,8 @@ from slimdex.retrieval.encoders.tokens import DEFAULT_LENGTH, Tokenizer
 from slimdex.system.extras import install_command
 
 from ..datasets import open_local
+from ..machine import peak_memory
+from ..rows import Row
 
 BATCH = 32
 """Texts in a batch, as in sentence-transformers."""
@@ -82,7 +85,7 @@ class OnnxRuntime:
             self._session: Any = onnxruntime.InferenceSession(path)
         tokenizer = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
         config = json.loads((folder / "config.json").read_text())
-        longest = read_folder(folder, pooling_given=True).max_length or DEFAULT_LENGTH
+        longest = read_folder(folder, skip_pooling=True).max_length or DEFAULT_LENGTH
         length = min(longest, config["max_position_embeddings"])
         self._tokenizer = Tokenizer(tokenizer, pad_id=0, max_length=length)
 
@@ -169,3 +172,31 @@ def missing_contenders(model: str) -> dict[str, str]:
         elif has_word_vectors and name not in FOR_WORD_VECTORS:
             missing[name] = "runs no word vectors"
     return missing
+
+
+class EncoderProcess:
+    """An encoder in its process, which imports no more than this file: its memory is measured."""
+
+    def __init__(self, make: Callable[[str], Encodes], model: str) -> None:
+        start = perf_counter()
+        self._encoder = make(model)
+        self._load_s = perf_counter() - start
+
+    def encode(self, texts: Sequence[str]) -> Matrix:
+        """Encode texts to vectors (n, dim)."""
+        return self._encoder.encode(texts)
+
+    def seconds(self, texts: Sequence[str]) -> float:
+        """Time the encoding of all texts."""
+        start = perf_counter()
+        self._encoder.encode(texts)
+        return perf_counter() - start
+
+    def seconds_each(self, texts: Sequence[str]) -> list[float]:
+        """Time texts one at a time."""
+        return [self.seconds([text]) for text in texts]
+
+    def facts(self) -> Row:
+        """Seconds to load, the encoder in use, and the peak memory of the process."""
+        runtime = getattr(self._encoder, "runtime", None)
+        return {"load_s": self._load_s, "peak_bytes": peak_memory(), "runtime": runtime}

@@ -1,8 +1,8 @@
-"""Engines: libraries that find vectors or documents, and what a study can ask of one."""
+"""Engines: libraries that find vectors, those that also keep documents, and what studies ask."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from importlib import import_module
@@ -14,7 +14,8 @@ import numpy as np
 
 from slimdex.indexes.arrays import Matrix, Rows, batches
 from slimdex.indexes.vectors.vector_file import VectorFile
-from slimdex.retrieval.encoders.base import Encoder
+from slimdex.retrieval.encoders.base import Encoder, encode_queries
+from slimdex.system.atomic_files import size
 
 Seconds = dict[str, float]
 """Stage -> seconds."""
@@ -89,8 +90,8 @@ class Engine:
     @classmethod
     def efforts(cls, ability: Ability) -> Efforts:
         """Efforts to measure; empty if the library can't do it."""
-        by_ability = (cls.for_vectors, cls.for_documents, cls.for_changes)
-        return dict(zip(Ability, by_ability, strict=True))[ability]
+        each = {VECTORS: cls.for_vectors, DOCUMENTS: cls.for_documents, CHANGES: cls.for_changes}
+        return each[ability]
 
     def build(self, vectors: VectorFile, folder: Path) -> Seconds:
         """Index all vectors; files may be kept in `folder`."""
@@ -165,6 +166,64 @@ class Documents:
         for part, chunk in zip(batches(len(self.vectors)), self.vectors.scan(), strict=True):
             texts = None if self.texts is None else self.texts[part]
             yield Batch(range(part.start, part.stop), ids[part], texts, chunk)
+
+
+class Database(Engine):
+    """Base of databases: each says how it opens a place, adds documents and finds them."""
+
+    in_files = True
+    place: Place
+
+    def open(self, place: Place) -> None:
+        """Open a place; create what it lacks."""
+        raise NotImplementedError
+
+    def add(self, parts: Iterable[Batch]) -> None:
+        """Add all parts in one commit; raises if the library refuses them."""
+        raise NotImplementedError
+
+    def finish(self) -> None:
+        """Index the first documents, unless the library did so when they were added."""
+
+    def close(self) -> None:
+        """Close the place, if the library can."""
+
+    def fetch(self, query: Query, k: int) -> Answer:
+        """Find the k best documents; of vectors alone, ids are rows and texts empty."""
+        raise NotImplementedError
+
+    def ask(self, text: str, k: int) -> Answer:
+        """Find the ids and texts for a text, which is encoded."""
+        assert self.place.encoder is not None
+        return self.fetch(Query(encode_queries(self.place.encoder, [text])[0], text), k)
+
+    def ids(self) -> set[str]:
+        """Return the ids of all documents."""
+        raise NotImplementedError
+
+    def codes(self) -> dict[str, int]:
+        """Number of vectors (`rows`) and bytes of their codes in memory, if the library says so."""
+        return {}
+
+    def write(self, documents: Documents, place: Place) -> None:
+        """Write all documents to an empty place, as a process that ends afterwards."""
+        self.open(place)
+        self.add(documents.parts())
+        self.finish()
+        self.close()
+
+    def _build(self, vectors: VectorFile, folder: Path) -> None:
+        self.open(Place(folder, vectors.dim, VECTORS))
+        self.add(Documents(vectors).parts())
+        self.finish()
+
+    def search(self, queries: Matrix, k: int) -> tuple[Matrix, Rows]:
+        """Find the rows for one query after the other, as `Engine.search`."""
+        return by_place([[id for id, _ in self.fetch(Query(query), k)] for query in queries], k)
+
+    def footprint(self) -> Footprint:
+        """Bytes of the folder."""
+        return Footprint(disk_row=size(self.folder) / self.rows)
 
 
 def by_place(answers: Sequence[Sequence[int | str]], k: int) -> tuple[Matrix, Rows]:

@@ -1,4 +1,7 @@
-"""Engines of vectors and of documents in processes of their own, built, searched and timed."""
+"""Engines of vectors and of documents in processes of their own, built, searched and timed.
+
+Each process imports this file, which imports as little as possible: scipy alone takes 80 MB.
+"""
 
 from __future__ import annotations
 

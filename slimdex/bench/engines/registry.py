@@ -10,11 +10,12 @@ from slimdex.indexes.settings import Settings
 
 from ..machine import not_installed
 from . import databases, libraries
-from .engine import USUAL, Ability, Engine
+from .engine import USUAL, Ability, Database, Engine
 from .slimdex_engine import Slimdex, SlimdexByVectors, SlimdexEngine
 
 SLIMDEX = "slimdex"
 """Name of slimdex as it is by default."""
+UNCOMPRESSED = "float32"
 LIBRARIES: dict[str, type[Engine]] = {
     SLIMDEX: Slimdex,
     f"{SLIMDEX} by vectors": SlimdexByVectors,
@@ -39,14 +40,14 @@ LIBRARIES: dict[str, type[Engine]] = {
 """Libraries by name; those that find documents are a `Database`."""
 
 
-def database(name: str) -> databases.Database:
+def database(name: str) -> Database:
     """Create a library that finds documents, with nothing open."""
     made = LIBRARIES[name]()
-    assert isinstance(made, databases.Database)
+    assert isinstance(made, Database)
     return made
 
 
-def names_of(ability: Ability) -> list[str]:
+def libraries_for(ability: Ability) -> list[str]:
     """Names of the libraries that can do what is asked."""
     return [name for name, library in LIBRARIES.items() if library.efforts(ability)]
 
@@ -99,3 +100,22 @@ class Method:
         if self.settings is not None:
             row |= self.settings.as_dict() | {"candidates": effort}
         return row
+
+
+def uncompressed(dim: int) -> Method:
+    """Exact float32 search, the reference for all methods."""
+    return Method(UNCOMPRESSED, exact_settings(dim), (0,))
+
+
+def exact_settings(dim: int) -> Settings:
+    """Settings of an exact search by the encoder's cosines."""
+    return Settings(k=dim, beta=0.0, gamma=0.0, kind="flat", candidates=0, reducer="identity")
+
+
+def part(dim: int, of: int, share: int = 1) -> int:
+    """Return the fraction share/of of the dimensions, as a multiple of 4, which `pq` requires.
+
+    >>> part(384, 2), part(384, 3, share=2), part(312, 8)
+    (192, 256, 36)
+    """
+    return max(dim * share // of // 4 * 4, 4)

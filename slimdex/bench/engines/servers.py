@@ -22,8 +22,25 @@ from slimdex.errors import InputError
 
 from ..rows import Row
 
-SCRIPT = Path(__file__).with_name("load.lua")
-"""For wrk; its place of bodies is filled in."""
+SCRIPT = r"""
+local bodies, asked = {}, 0
+for line in io.lines("BODIES") do bodies[#bodies + 1] = line end
+wrk.method = "POST"
+wrk.headers["Content-Type"] = "application/json"
+request = function()
+  asked = asked + 1
+  return wrk.format(nil, nil, nil, bodies[(asked - 1) % #bodies + 1])
+end
+done = function(summary, latency)
+  local failed = summary.errors
+  io.write(string.format(
+    '\n{"requests": %d, "us": %d, "failed": %d, "p50": %d, "p99": %d}\n',
+    summary.requests, summary.duration,
+    failed.connect + failed.read + failed.write + failed.status + failed.timeout,
+    latency:percentile(50), latency:percentile(99)))
+end
+"""
+"""Script of wrk, in which the path of the bodies is filled in."""
 PATIENCE_S, TIMEOUT_S = 120.0, 60
 """Seconds to wait for a server to start, and for an answer under load."""
 
@@ -56,7 +73,7 @@ class Server:
             lines = Path(folder) / "bodies"
             lines.write_text("".join(body + "\n" for body in bodies))
             script = Path(folder) / "script.lua"
-            script.write_text(SCRIPT.read_text("utf-8").replace("BODIES", str(lines)))
+            script.write_text(SCRIPT.replace("BODIES", str(lines)))
             command = ["wrk", "--threads", "1", "--connections", str(callers)]
             command += ["--duration", f"{ceil(seconds)}s", "--timeout", f"{TIMEOUT_S}s"]
             command += ["--script", str(script), self.url]

@@ -22,12 +22,12 @@ from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.adapters import GivenEncoder
 from slimdex.retrieval.search.request import SearchRequest
 
-from .databases import Database
 from .engine import (
     CANDIDATE_EFFORTS,
     USUAL,
     Answer,
     Batch,
+    Database,
     Documents,
     Engine,
     Footprint,
@@ -156,11 +156,6 @@ class SlimdexEngine(Engine):
             )
             self._index.extend()
         return seconds
-
-    @property
-    def index(self) -> ReducedIndex:
-        """The index that was built."""
-        return self._index
 
     def set_effort(self, effort: int) -> None:
         self._index.asked_candidates = effort

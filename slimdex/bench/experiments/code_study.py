@@ -29,7 +29,8 @@ from slimdex.retrieval.search.request import SearchRequest
 from slimdex.retrieval.sources.source import Sources
 from slimdex.system.progress import progress
 
-from ..paired_measures import PerQuery, compared
+from ..datasets import PerQuery
+from ..paired_measures import compared
 from ..rows import ResultsFile, Row, key_of
 
 EVERY = "every"

@@ -6,18 +6,14 @@ All encoders get the same texts in turns, round after round.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from time import perf_counter
-
-from slimdex.indexes.arrays import Matrix
 
 from ..datasets import DOCSTRINGS, load_dataset, open_local
-from ..engines.encoders import CONTENDERS, Encodes, missing_contenders
+from ..engines.encoders import CONTENDERS, EncoderProcess, missing_contenders
 from ..engines.processes import Contender, Subprocess, in_turns, replace_rows
-from ..machine import peak_memory
 from ..rows import ResultsFile, Row, key_of
 from .similarity_study import Pairs, read_seven, spearman
 
@@ -55,31 +51,6 @@ class Texts:
         return cls(f"STS, {documents.name}", short, documents.texts[:LONG_TEXTS], sts)
 
 
-class _Process:
-    """An encoder in its process."""
-
-    def __init__(self, make: Callable[[str], Encodes], model: str) -> None:
-        start = perf_counter()
-        self._encoder = make(model)
-        self._load_s = perf_counter() - start
-
-    def encode(self, texts: Sequence[str]) -> Matrix:
-        return self._encoder.encode(texts)
-
-    def seconds(self, texts: Sequence[str]) -> float:
-        start = perf_counter()
-        self._encoder.encode(texts)
-        return perf_counter() - start
-
-    def seconds_each(self, texts: Sequence[str]) -> list[float]:
-        return [self.seconds([text]) for text in texts]
-
-    def facts(self) -> Row:
-        """Seconds to load, the encoder in use, and the peak memory of the process."""
-        runtime = getattr(self._encoder, "runtime", None)
-        return {"load_s": self._load_s, "peak_bytes": peak_memory(), "runtime": runtime}
-
-
 def measure_encoders(
     model: str, folder: Path, texts: Texts, results: ResultsFile, about: Row
 ) -> list[str]:
@@ -91,30 +62,30 @@ def measure_encoders(
     tokens = {size: reference.count_tokens(getattr(texts, size)) for size in ("short", "long")}
     missing = missing_contenders(model)
     with ExitStack() as stack:
-        asked = list[Contender[_Process]]()
+        contenders = list[Contender[EncoderProcess]]()
         for name, (make, _) in CONTENDERS.items():
             if name in missing:
                 continue
             row: Row = {"model": Path(model).name, "texts": texts.name, "encoder": name}
-            process = stack.enter_context(Subprocess(_Process, make, str(folder)))
+            process = stack.enter_context(Subprocess(EncoderProcess, make, str(folder)))
             row |= {"key": key_of(row)}
-            asked.append(Contender(name=name, row=row, process=process))
+            contenders.append(Contender(name=name, row=row, process=process))
 
-        def encode(contender: Contender[_Process], turn: int) -> None:
+        def encode(contender: Contender[EncoderProcess], turn: int) -> None:
             _one_round(contender, texts, turn)
 
-        in_turns(asked, encode, "in turns", ROUNDS + 1)  # the first round is to warm up
+        in_turns(contenders, encode, "in turns", ROUNDS + 1)  # the first round is to warm up
 
-        def finish(contender: Contender[_Process], _: int) -> None:
+        def finish(contender: Contender[EncoderProcess], _: int) -> None:
             contender.row |= _speed(contender, tokens, texts) | contender.process.remote.facts()
             contender.row |= _quality(contender.process.remote, texts)
             contender.row["peak_bytes"] = contender.process.remote.facts()["peak_bytes"]
 
-        in_turns(asked, finish, "quality")
-    return replace_rows(results, asked, about)
+        in_turns(contenders, finish, "quality")
+    return replace_rows(results, contenders, about)
 
 
-def _one_round(contender: Contender[_Process], texts: Texts, turn: int) -> None:
+def _one_round(contender: Contender[EncoderProcess], texts: Texts, turn: int) -> None:
     single = texts.short[turn * SINGLE_TEXTS : (turn + 1) * SINGLE_TEXTS]
     few = texts.short[:WARM_UP]
     short, long = (texts.short, texts.long) if turn else (few, texts.long[:WARM_UP])
@@ -128,7 +99,7 @@ def _one_round(contender: Contender[_Process], texts: Texts, turn: int) -> None:
         contender.seconds[part] += seconds
 
 
-def _speed(contender: Contender[_Process], tokens: dict[str, int], texts: Texts) -> Row:
+def _speed(contender: Contender[EncoderProcess], tokens: dict[str, int], texts: Texts) -> Row:
     """Texts and tokens per second: medians of the rounds."""
     row: Row = {}
     for size in ("short", "long"):
@@ -140,7 +111,7 @@ def _speed(contender: Contender[_Process], tokens: dict[str, int], texts: Texts)
     return row
 
 
-def _quality(process: _Process, texts: Texts) -> Row:
+def _quality(process: EncoderProcess, texts: Texts) -> Row:
     row: Row = {}
     for pairs in texts.sts:
         sentences = pairs.sentences

@@ -12,11 +12,9 @@ same vectors, compared with other values of gamma, show what whitening gains.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from time import perf_counter
 
 import numpy as np
@@ -28,7 +26,6 @@ from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.search.reduced_index import NO_ROWS, ReducedIndex
 from slimdex.indexes.search.rescoring import Rescorer
 from slimdex.retrieval.collection import Collection
-from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.adapters import GivenEncoder
 from slimdex.retrieval.encoders.base import Encoder
 from slimdex.retrieval.lexical.fusion import AUTO, OFF, Candidates, Fusion, fusion_of
@@ -42,9 +39,9 @@ from slimdex.retrieval.store.snapshot import Snapshot
 from slimdex.system.atomic_files import size
 from slimdex.system.progress import progress
 
-from ..datasets import Task, encoded
+from ..datasets import PerQuery, Task, encoded, indexed
 from ..machine import mapped_memory
-from ..paired_measures import PerQuery, compared
+from ..paired_measures import compared
 from ..rows import ResultsFile, Row, key_of
 
 NAMES = 1000
@@ -104,18 +101,6 @@ def exact_search(snapshot: Snapshot, rows: Matrix) -> Callable[[str, Matrix], Ca
     return of_query
 
 
-@contextmanager
-def _indexed(task: Task, vectors: Matrix, *, lexical: bool) -> Iterator[tuple[Collection, float]]:
-    """Index a set with its vectors (n, d) in a temporary folder; also yield the seconds."""
-    with TemporaryDirectory(prefix="slimdex-bench-") as folder:
-        encoder = GivenEncoder(task.vectors.dim)
-        with Collection.create(Path(folder) / "x.index", encoder, lexical=lexical) as collection:
-            documents = [*map(Document, task.dataset.ids, task.dataset.texts)]
-            start = perf_counter()
-            collection.add(documents, vectors=vectors)
-            yield collection, perf_counter() - start
-
-
 def _all_rows(task: Task) -> Matrix:
     return task.vectors.take(np.arange(len(task.vectors)))
 
@@ -131,7 +116,7 @@ def _judged(task: Task) -> list[Judged]:
 
 
 def _without_own(query: Judged, order: Rows) -> list[int]:
-    return [row for row in order.tolist() if row != query.own]
+    return [row for row in order.tolist() if row != query.self_row]
 
 
 def _row(task: Row, what: str, way: str, values: PerQuery, base: PerQuery) -> Row:
@@ -175,10 +160,12 @@ def measure_hybrid(
     order = np.random.default_rng(0).permutation(len(questions.judged))
     tuning = questions.part(order[::2][:MOST])
     judging = questions.part(order[1::2][:MOST])
-    with _indexed(task, _all_rows(task), lexical=False) as (collection, seconds):
-        start = perf_counter()
+    start = perf_counter()
+    given = GivenEncoder(task.vectors.dim)
+    with indexed(task.dataset, task.vectors, given, lexical=False) as collection:
+        built = perf_counter()
         collection.index_lexical()
-        costs: Row = {"build_s": seconds, "words_s": perf_counter() - start}
+        costs: Row = {"build_s": built - start, "words_s": perf_counter() - built}
         snapshot = collection.index.snapshot
         choice = by_labels(snapshot, tuning.vectors, tuning.judged)
         costs |= _costs(collection, snapshot, judging)
@@ -323,7 +310,7 @@ def weighed(task: Task) -> Weighed:
     found = np.empty((len(judged), 2 + len(WEIGHTS) + len(GAMMAS)))
 
     # For each query, an order by meaning, by the rule, by each weight and by each gamma.
-    with _indexed(task, rows, lexical=True) as (collection, _):
+    with indexed(task.dataset, task.vectors, GivenEncoder(task.vectors.dim)) as collection:
         exact = exact_search(collection.index.snapshot, rows)
         for i, query in enumerate(judged):
             vector = vectors[i : i + 1]

@@ -25,7 +25,7 @@ from slimdex.indexes.ranking import agreement
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.encoders.base import Encoder, encode_queries
 from slimdex.retrieval.quality.evaluation import latency
-from slimdex.retrieval.quality.query_pools import ASKED, encoded
+from slimdex.retrieval.quality.query_pools import FROM_USER, encoded
 from slimdex.retrieval.quality.recall_trials import NEAREST, Pool, exact_nearest_of
 from slimdex.system.progress import progress
 
@@ -135,7 +135,7 @@ def by_candidates(
     index = snapshot.index
     vectors = encoded(collection.encoder, texts)
     hidden = snapshot.hidden
-    exact = exact_nearest_of(index, Pool.asked(ASKED, vectors), snapshot.searchable_rows())
+    exact = exact_nearest_of(index, Pool.of_queries(FROM_USER, vectors), snapshot.searchable_rows())
     for count in [index.candidates if number is None else number for number in numbers]:
         _, found = index.search(vectors, NEAREST, None, hidden, count)
         search = partial(collection.search, limit=NEAREST, candidates=count)
@@ -151,7 +151,7 @@ def under_condition(
     """Measure searches by meaning among the rows that a condition allows."""
     index = collection.index.snapshot.index
     vectors = encoded(collection.encoder, texts)
-    exact = exact_nearest_of(index, Pool.asked(ASKED, vectors), allowed)
+    exact = exact_nearest_of(index, Pool.of_queries(FROM_USER, vectors), allowed)
     _, found = index.search(vectors, NEAREST, allowed)
     search = partial(collection.search, limit=NEAREST, where=condition)
     return {

@@ -1,8 +1,8 @@
-"""`slimdex bench running`: new processes, commits and a service, beside other libraries.
+"""`slimdex bench running`: new processes and a service, beside other libraries.
 
-Three parts. *start*: commands in new processes, and calls of an open index, alone and beside a busy
-process on each processor, which leaves work about half of their time. *processes*: some add
-documents to one store while another searches it. *serve*: a service under load, and its memory.
+Two parts. *start*: commands in new processes, and calls of an open index, alone and beside a busy
+process on each processor, which leaves work about half of their time. *serve*: a service under
+load, and its memory. A third one, *processes*, is in `processes_study`.
 """
 
 from __future__ import annotations
@@ -13,11 +13,10 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import count, product
+from itertools import count
 from os import cpu_count, environ
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -32,13 +31,11 @@ from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.base import encode_queries
 from slimdex.retrieval.encoders.opening import model_place, open_encoder
-from slimdex.retrieval.quality.evaluation import latency
 from slimdex.retrieval.sources.source import open_source
 from slimdex.system.progress import progress
 
 from ..engines import peer_programs
 from ..engines.engine import DOCUMENTS, Documents, Place
-from ..engines.participants import DIM, Calls, Participant
 from ..engines.processes import Attempts, Subprocess, WorkerError, in_turns, replace_rows
 from ..engines.registry import database, missing
 from ..engines.servers import Server, chroma_served, served
@@ -58,10 +55,6 @@ WORDS, TOGETHER, ASKED = 8, 64, 20
 """Words of a query, queries of a search for many, and searches of a measurement."""
 LONGEST = 1800.0
 """Limit of a command in seconds."""
-WRITERS, SIZES = (1, 2, 4), (1, 100)
-"""Processes that write, and documents of a commit."""
-CHECKED = 100
-"""Acknowledged documents that are searched for at the end, the last of each process."""
 CALLERS = (1, 8, 64)
 """Numbers of concurrent callers."""
 Spent = tuple[float, float]
@@ -75,7 +68,7 @@ class Extent:
     Attributes
     ----------
     documents : of the docstrings; None: all.
-    stored : documents of a store before processes add others.
+    stored : documents of a store before processes add others; see `processes_study`.
     rounds : of commands and calls.
     seconds : of processes that write, and of a load.
     """
@@ -302,87 +295,6 @@ def busy_processors() -> Iterator[None]:
         for process in processes:
             process.kill()
             process.wait()
-
-
-def measure_processes(
-    names: Sequence[str], extent: Extent, results: ResultsFile, about: Row
-) -> None:
-    """Write a row for each size of commits, number of writers and store, the stores in turns.
-
-    A refused addition is counted, and not tried again.
-    """
-    cases = [*product(SIZES, WRITERS, names)]
-    with TemporaryDirectory(prefix="slimdex-bench-") as given, ExitStack() as stack:
-        folder = Path(given)
-        groups = {
-            name: [
-                stack.enter_context(Subprocess(Participant, name)).remote
-                for _ in range(2 + max(WRITERS))
-            ]
-            for name in names
-        }
-        for name in names:
-            groups[name][0].fill(folder / name, extent.stored)
-        for done, (size, writers, name) in enumerate(cases, start=1):
-            # Chroma remembers paths, so each case has one of its own.
-            copy = Path(shutil.copytree(folder / name, folder / f"{name} {done}"))
-            facts: Row = {"what": "processes", "method": name, "rows": extent.stored, "dim": DIM}
-            facts |= {"processes": writers, "changed": size}
-            columns = _written_and_searched(copy, groups[name][: 2 + writers], size, extent)
-            results.append({"key": key_of(facts)} | facts | columns | about)
-            shutil.rmtree(copy)
-            progress("measuring", done, len(cases))
-
-
-def _written_and_searched(
-    folder: Path, processes: Sequence[Participant], size: int, extent: Extent
-) -> Row:
-    """Have a process search and others write; then look in a process that has not been open."""
-    searching, looking, *writing = processes
-    for each in (searching, *writing):
-        each.open(folder)
-    firsts = [extent.stored + i * 10**7 for i in range(1, 1 + len(writing))]
-
-    def at_once(seconds: float, size: int, before: int) -> tuple[Calls, list[Calls]]:
-        with ThreadPoolExecutor(1 + len(writing)) as pool:
-            search = pool.submit(searching.search, seconds)
-            writes = [
-                pool.submit(each.write, first - before, size, seconds)
-                for each, first in zip(writing, firsts, strict=True)
-            ]
-            return search.result(), [write.result() for write in writes]
-
-    at_once(0, 1, before=1)  # what the first calls load is not timed
-    searched, written = at_once(extent.seconds, size, before=0)
-
-    # What has been acknowledged must be there, and searches find it.
-    ids = {id for own in written for id in own.ids}
-    asked = [id for own in written for id in own.ids[-CHECKED // len(writing) :]]
-    looking.open(folder)
-    ends = {
-        "acknowledged": len(ids),
-        "lost": len(ids - looking.ids()),
-        "unseen_share": searching.unseen(asked),
-        "unfound_share": looking.unseen(asked),
-    }
-    for each in processes:
-        each.close()
-    return _counts(searched, written, extent.seconds) | ends
-
-
-def _counts(searched: Calls, written: Sequence[Calls], seconds: float) -> Row:
-    commits = [each for own in written for each in own.seconds]
-    refusals = [each for own in (*written, searched) for each in own.refusals]
-    return {
-        "seconds": seconds,
-        "changes": len(commits),
-        "commits_per_s": sum(len(own.seconds) / own.elapsed for own in written),
-        **latency(searched.seconds or [seconds]),
-        **{f"{name}_changes": ms for name, ms in latency(commits or [seconds]).items()},
-        "searches": len(searched.seconds),
-        "refused": len(refusals),
-        "refusal": refusals[0] if refusals else None,
-    }
 
 
 def measure_serve(subject: Subject, extent: Extent, results: ResultsFile, about: Row) -> None:

@@ -14,8 +14,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from slimdex.indexes.arrays import Matrix, Rows, batches, normalize_rows
-from slimdex.indexes.ranking import best_of
+from slimdex.indexes.arrays import Matrix, Rows
 from slimdex.retrieval.encoders.base import Encoder
 from slimdex.system.atomic_files import size
 from slimdex.system.progress import progress
@@ -25,9 +24,9 @@ from ..engines.engine import Answer, Documents, by_place
 from ..engines.measured import MeasuredStore, store_process
 from ..engines.processes import Contender, Subprocess, WorkerError, in_turns, replace_rows
 from ..engines.registry import LIBRARIES
-from ..paired_measures import AGREEMENT, Judge, depth_for
+from ..paired_measures import AGREEMENT, ANSWERS, Judge, depth_for
 from ..rows import ResultsFile, Row, key_of
-from .retrieval_study import ANSWERS
+from .peers_study import exact_answers
 
 ENOUGH = 0.99
 """Agreement with exact search of the effort to find."""
@@ -45,7 +44,7 @@ THREADS = {"one": 1, "all": None}
 
 
 @dataclass(kw_only=True)
-class _Asked(Contender[MeasuredStore]):
+class StoreContender(Contender[MeasuredStore]):
     """A store at one effort, in a separate process unless only one may have the store open.
 
     Attributes
@@ -93,40 +92,29 @@ def measure_search(
     folder.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
         place = Path(stack.enter_context(TemporaryDirectory(dir=folder)))
-        asked = list[_Asked]()
-        exact = exact_rows(task)
+        contenders = list[StoreContender]()
+        exact = exact_answers(task, depth_for(task.dataset, ANSWERS))
         for done, name in enumerate(names, start=1):
-            asked.append(_built(task, name, open_encoder, place / str(done), exact, stack))
+            contenders.append(_built(task, name, open_encoder, place / str(done), exact, stack))
             progress("building", done, len(names))
-        in_turns(asked, _one_turn, "in turns", rounds)
-    for store in asked:
+        in_turns(contenders, _one_turn, "in turns", rounds)
+    for store in contenders:
         facts = task.facts() | {"method": store.name, "effort": store.effort}
         store.row = {"key": key_of(facts | {"with": sorted(names)})} | facts | store.row
-    return replace_rows(results, asked, about)
+    return replace_rows(results, contenders, about)
 
 
 Exact = tuple[Matrix, Rows]
 """Cosines and rows (queries, depth) of exact search over the float32 vectors."""
 
 
-def exact_rows(task: Task) -> Exact:
-    """Search the float32 vectors exactly."""
-    queries = normalize_rows(task.queries.take(np.arange(len(task.queries))))
-    chunks = zip(batches(len(task.vectors)), task.vectors.scan(), strict=True)
-    parts = (
-        (queries @ normalize_rows(chunk).T, np.arange(part.start, part.stop))
-        for part, chunk in chunks
-    )
-    return best_of(parts, len(queries), depth_for(task.dataset, ANSWERS))
-
-
-def _columns(task: Task, exact: Exact, asked: _Asked) -> Row:
+def _columns(task: Task, exact: Exact, contender: StoreContender) -> Row:
     """Measure the answers of a store to as many queries as it is asked."""
     scores, rows = exact
-    asking = task.dataset.asking(asked.queries)
-    judge = Judge(asking, scores[: asked.queries], rows[: asked.queries])
+    asking = task.dataset.asking(contender.queries)
+    judge = Judge(asking, scores[: contender.queries], rows[: contender.queries])
     depth = depth_for(task.dataset, ANSWERS)
-    answers = asked.process.remote.answers(depth, asked.queries)
+    answers = contender.process.remote.answers(depth, contender.queries)
     return judge.columns(*rows_of(answers, task.dataset, depth))
 
 
@@ -137,33 +125,33 @@ def _built(
     folder: Path,
     exact: Exact,
     stack: ExitStack,
-) -> _Asked:
+) -> StoreContender:
     """Build a store, and open it with the least effort that finds enough."""
     folder.mkdir()
     store = LIBRARIES[name]
     efforts = store.for_documents
     texts = task.dataset.query_texts
     with store_process(name, open_encoder, folder, texts, LONGEST_BUILD) as builder:
-        asked = _Asked(name=name, row={}, process=builder, effort=efforts[0])
+        contender = StoreContender(name=name, row={}, process=builder, effort=efforts[0])
         try:
-            asked.row["build_s"] = builder.remote.build(documents_of(task))
+            contender.row["build_s"] = builder.remote.build(documents_of(task))
         except WorkerError as error:
-            asked.error = str(error)
-            return asked
-    asked.row["disk_row_bytes"] = size(folder) / len(task.vectors)
+            contender.error = str(error)
+            return contender
+    contender.row["disk_row_bytes"] = size(folder) / len(task.vectors)
 
     def started() -> Subprocess[MeasuredStore]:
         return stack.enter_context(store_process(name, open_encoder, folder, texts))
 
-    asked.process = started()
-    asked.attempt(lambda: _fit_to_its_speed(asked, task))
-    asked.attempt(lambda: _find_effort(asked, efforts, task, exact))
-    if store.processes and asked.effort != efforts[0]:
+    contender.process = started()
+    contender.attempt(lambda: _fit_to_its_speed(contender, task))
+    contender.attempt(lambda: _find_effort(contender, efforts, task, exact))
+    if store.processes and contender.effort != efforts[0]:
         # The memory of other efforts is not counted.
-        asked.process.close()
-        asked.process = started()
-    asked.attempt(lambda: _quality(asked, task, exact))
-    return asked
+        contender.process.close()
+        contender.process = started()
+    contender.attempt(lambda: _quality(contender, task, exact))
+    return contender
 
 
 def documents_of(task: Task) -> Documents:
@@ -171,34 +159,36 @@ def documents_of(task: Task) -> Documents:
     return Documents(task.vectors.reopened(), task.dataset.ids, task.dataset.texts)
 
 
-def _fit_to_its_speed(asked: _Asked, task: Task) -> None:
+def _fit_to_its_speed(contender: StoreContender, task: Task) -> None:
     """Choose the number of queries: an exact scan of a million rows takes a second for each."""
     count = len(task.queries)
-    few = asked.process.remote.times(ANSWERS, 0, min(FEWEST, count), None)
+    few = contender.process.remote.times(ANSWERS, 0, min(FEWEST, count), None)
     each = max(float(np.median(few["total"])), 1e-6)
-    asked.queries = min(max(int(QUERIES_SECONDS / each), FEWEST), QUERIES, count)
+    contender.queries = min(max(int(QUERIES_SECONDS / each), FEWEST), QUERIES, count)
     in_round = min(max(int(ROUND_SECONDS / each), FEWEST), ROUND_QUERIES)
-    asked.in_round = min(in_round, max(asked.queries // ROUNDS, 1))
+    contender.in_round = min(in_round, max(contender.queries // ROUNDS, 1))
 
 
-def _find_effort(asked: _Asked, efforts: Sequence[int], task: Task, exact: Exact) -> None:
+def _find_effort(
+    contender: StoreContender, efforts: Sequence[int], task: Task, exact: Exact
+) -> None:
     """Find the first effort that finds enough, or the last."""
     for effort in efforts:
-        asked.effort = effort
-        asked.prepare()
-        if _columns(task, exact, asked)[AGREEMENT] >= ENOUGH:
+        contender.effort = effort
+        contender.prepare()
+        if _columns(task, exact, contender)[AGREEMENT] >= ENOUGH:
             return
 
 
-def _quality(asked: _Asked, task: Task, exact: Exact) -> None:
+def _quality(contender: StoreContender, task: Task, exact: Exact) -> None:
     """Measure agreement with exact search, quality by labels, and the memory of the process."""
-    columns = _columns(task, exact, asked)
-    asked.row |= {n: value for n, value in columns.items() if not n.startswith("recall@100")}
-    whole, grown = asked.process.remote.memory()
-    asked.row |= {"memory_bytes": whole.own, "memory_files_bytes": whole.files}
-    asked.row |= {"store_bytes": grown.own, "store_files_bytes": grown.files}
-    asked.row |= asked.process.remote.codes()
-    asked.row["queries"] = asked.queries
+    columns = _columns(task, exact, contender)
+    contender.row |= {n: value for n, value in columns.items() if not n.startswith("recall@100")}
+    whole, grown = contender.process.remote.memory()
+    contender.row |= {"memory_bytes": whole.own, "memory_files_bytes": whole.files}
+    contender.row |= {"store_bytes": grown.own, "store_files_bytes": grown.files}
+    contender.row |= contender.process.remote.codes()
+    contender.row["queries"] = contender.queries
 
 
 def rows_of(answers: Sequence[Answer], dataset: Dataset, depth: int) -> tuple[Matrix, Rows]:
@@ -214,17 +204,17 @@ def rows_of(answers: Sequence[Answer], dataset: Dataset, depth: int) -> tuple[Ma
     return by_place([[row_of[id] for id, _ in answer] for answer in answers], depth)
 
 
-def _one_turn(asked: _Asked, turn: int) -> None:
+def _one_turn(contender: StoreContender, turn: int) -> None:
     """Search a few queries by one caller, on one thread and on all, and by many callers."""
-    remote = asked.process.remote
-    start = turn * asked.in_round % asked.queries
-    stop = min(start + asked.in_round, asked.queries)
+    remote = contender.process.remote
+    start = turn * contender.in_round % contender.queries
+    stop = min(start + contender.in_round, contender.queries)
     for name, threads in THREADS.items():
         for part, seconds in remote.times(ANSWERS, start, stop, threads).items():
-            asked.seconds[f"{part}_{name}"] += seconds
-    if LIBRARIES[asked.name].callers:
-        several = [place % asked.queries for place in range(start, max(stop, start + CALLERS))]
+            contender.seconds[f"{part}_{name}"] += seconds
+    if LIBRARIES[contender.name].callers:
+        several = [place % contender.queries for place in range(start, max(stop, start + CALLERS))]
         crowd = remote.crowd(ANSWERS, several, CALLERS)
-        asked.seconds["callers_one"] += crowd.times
-        asked.crowds.append(crowd.seconds)
-        asked.row["faults"] = asked.row.get("faults", 0) + crowd.faults
+        contender.seconds["callers_one"] += crowd.times
+        contender.crowds.append(crowd.seconds)
+        contender.row["faults"] = contender.row.get("faults", 0) + crowd.faults

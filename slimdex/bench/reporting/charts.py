@@ -6,13 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from math import ceil
 from statistics import fmean
-from typing import Any
 
-from ..experiments.retrieval_study import UNCOMPRESSED
+from ..engines.registry import SLIMDEX, UNCOMPRESSED
 from ..rows import Row
-from .choices import FASTEST_AT, SLIMDEX, fastest_at, front, of_task, tasks
+from .choices import FASTEST_AT, by_task, fastest_at, front
 from .svg import Axis, Line, Point, plotted
-from .table import grouped
+from .table import grouped, measured
 
 CODES_ONLY = "codes only"
 RESCORED = "rescored"
@@ -66,7 +65,7 @@ Panel = tuple[str, Sequence[str], float]
 def pictures(retrieval: Sequence[Row], peers: Sequence[Row]) -> dict[str, str]:
     """Name of the picture -> SVG, for the existing rows."""
     panels = {
-        "peers": [panel for task in tasks(peers) for panel in _peer_map(of_task(peers, task))],
+        "peers": [panel for rows in by_task(peers).values() for panel in _peer_map(rows)],
         "quality": [*_quality(retrieval)],
     }
     return {name: _picture(TITLES[name], own) for name, own in panels.items() if own}
@@ -91,7 +90,7 @@ def _picture(name: str, panels: Sequence[Panel]) -> str:
 
 def _quality(rows: Sequence[Row]) -> Iterator[Panel]:
     """nDCG@10 against compression, averaged over the sets of the model with the most sets."""
-    models = [model for _, model in tasks(rows)]
+    models = [model for _, model in by_task(rows)]
     if not models:
         return
     model = max(models, key=models.count)
@@ -145,11 +144,8 @@ def _mean_by_method(rows: Sequence[Row], model: str) -> list[Row]:
     """
     own = [row for row in rows if row["model"] == model]
     sets = {row["set"] for row in own}
-    groups: dict[Any, list[Row]] = {}
-    for row in own:
-        if "error" not in row and row.get("compression"):
-            key = [row.get(n) for n in ("method", "k", "beta", "gamma", "kind", "effort")]
-            groups.setdefault(tuple(key), []).append(row)
+    sized = [row for row in measured(own) if row.get("compression")]
+    groups = grouped(sized, "method", "k", "beta", "gamma", "kind", "effort")
     return [
         members[0] | {"ndcg@10_delta": fmean(row["ndcg@10_delta"] for row in members)}
         for members in groups.values()

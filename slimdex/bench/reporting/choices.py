@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from slimdex.indexes.options import CANDIDATES
 
-from ..experiments.retrieval_study import DEFAULTS, UNCOMPRESSED, part
+from ..engines.registry import SLIMDEX, UNCOMPRESSED, part
+from ..experiments.points_study import DEFAULTS
 from ..rows import Row
-from .table import grouped
+from .table import BY_TASK, grouped, measured
 
-SLIMDEX = "slimdex"
 FASTEST_AT = 0.99
 """Agreement with exact search at which approximate indexes are compared."""
 
@@ -20,19 +21,19 @@ def by_size(rows: Iterable[Row]) -> list[Row]:
     return sorted(rows, key=lambda row: (row["model"], row["documents"], row["set"]))
 
 
-def tasks(rows: Iterable[Row]) -> list[tuple[str, str]]:
-    """List (set, model) of the rows, by model, then by size."""
-    return [*dict.fromkeys((row["set"], row["model"]) for row in by_size(rows))]
+def by_task(rows: Iterable[Row], *apart: str) -> dict[tuple[Any, ...], list[Row]]:
+    """Rows without an error of each set and model, by model, then by size; also `apart` by others.
+
+    >>> made = [{"set": name, "model": "m", "documents": n} for name, n in (("b", 9), ("a", 5))]
+    >>> [*by_task(made)]
+    [('a', 'm'), ('b', 'm')]
+    """
+    return grouped(by_size(measured(rows)), *BY_TASK, *apart)
 
 
-def of_task(rows: Iterable[Row], task: tuple[str, str]) -> list[Row]:
-    """Rows of a set and model that were measured without an error."""
-    return [r for r in rows if (r["set"], r["model"]) == task and "error" not in r]
-
-
-def most_compared(rows: Sequence[Row]) -> list[Row]:
-    """Rows of the set and model with the most methods."""
-    each = [of_task(rows, task) for task in tasks(rows)]
+def most_compared(rows: Iterable[Row], *apart: str) -> list[Row]:
+    """Rows of the set and model, and of one value of `apart`, with the most methods."""
+    each = by_task(rows, *apart).values()
     return max(each, key=lambda own: len({row["method"] for row in own}), default=[])
 
 
@@ -109,5 +110,5 @@ def fastest_at(rows: Sequence[Row], least: float = FASTEST_AT, by: str = "p50_ms
     def rank(row: Row) -> tuple[float, float]:
         return max(least - row["agreement@10"], 0.0), row[by]
 
-    each = grouped([row for row in rows if "error" not in row], "method").values()
+    each = grouped(measured(rows), "method").values()
     return sorted((min(own, key=rank) for own in each), key=lambda row: row[by])

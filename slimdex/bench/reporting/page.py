@@ -61,6 +61,11 @@ def with_code(line: str) -> str:
     return "".join(f"<code>{part}</code>" if i % 2 else part for i, part in enumerate(parts))
 
 
+def soft(text: str) -> str:
+    """Format a paragraph of small print."""
+    return f'<p class="soft">{escape(text)}</p>'
+
+
 def write_report(out: Path, rows: Measured) -> list[Path]:
     """Write `index.html`, and an SVG for each picture, into a folder; returns their paths."""
     paths = write_pictures(out, rows)
@@ -73,12 +78,12 @@ def write_report(out: Path, rows: Measured) -> list[Path]:
     for table in _tables(rows):
         anchor = re.sub(r"\W+", "-", table.title.lower()).strip("-")
         anchor += f"-{len(parts)}" if anchor in parts else ""
-        note = f'<p class="soft">{escape(table.note)}</p>' if table.note else ""
+        note = soft(table.note) if table.note else ""
         parts[anchor] = escape(table.title), note + html_table(table, table.title)
     contents = "".join(f'<li><a href="#{a}">{title}</a></li>' for a, (title, _) in parts.items())
     sections = (f'<h2 id="{a}">{title}</h2>\n{part}' for a, (title, part) in parts.items())
     body = (
-        f'<p class="soft">{LEAD}</p>\n<nav aria-label="Contents"><h2>Contents</h2>'
+        f'{soft(LEAD)}\n<nav aria-label="Contents"><h2>Contents</h2>'
         f"<ul>{contents}</ul></nav>\n" + "\n".join(sections)
     )
     page = out / "index.html"

@@ -11,10 +11,10 @@ from typing import Any
 
 from slimdex.errors import InputError
 
-from ..experiments.settings_study import ENOUGH, GRID, NEARLY, Measured, Point
+from ..experiments.points_study import ENOUGH, GRID, NEARLY, Measured, Point
 from . import svg
 from .choices import front
-from .page import html_table, with_code, write_page
+from .page import html_table, soft, with_code, write_page
 from .table import NOT_MEASURED, Cell, Column, Table, columns_named, tabulated
 
 SERIES = [kind for kind, _ in GRID]
@@ -88,20 +88,20 @@ def write_settings_page(
     parts = [
         f"<p>{escape(lead)}</p>",
         f'<div class="verdict">{verdicts}</div>',
-        _soft(f"Measured by {facts['queries_are']}."),
+        soft(f"Measured by {facts['queries_are']}."),
         "<h2>In short</h2>",
         _html(summary(measured), "In short"),
-        _soft(MEANING),
+        soft(MEANING),
     ]
     if against:
-        parts += ["<h2>Beside an earlier run</h2>", _soft(earlier(against))]
+        parts += ["<h2>Beside an earlier run</h2>", soft(earlier(against))]
         parts.append(_html(beside(measured, against), "Beside an earlier run"))
     parts += [
         f'<div class="charts">{"".join(_charts(measured))}</div>',
         f"<details><summary>All {len(points)} points</summary>",
         _html(tabulated("", "", EVERY, points), "All points"),
         "</details>",
-        _soft(machine_line(about)),
+        soft(machine_line(about)),
     ]
     write_page(path, f"{facts['name']}: quality against memory", "\n".join(parts))
 
@@ -110,10 +110,6 @@ def _html(table: Table, label: str) -> str:
     """Format a table of settings, whose first column says why they are marked."""
     rows = [[first if first.shown else NOT_MEASURED, *own] for first, *own in table.rows]
     return html_table(replace(table, heads=["settings", *table.heads[1:]], rows=rows), label)
-
-
-def _soft(text: str) -> str:
-    return f'<p class="soft">{escape(text)}</p>'
 
 
 def all_points(measured: Measured) -> list[Point]:
@@ -293,10 +289,11 @@ def _charts(measured: Measured) -> Iterator[str]:
     # Charts of what was measured only sometimes.
     if measured.curves:
         graph = " hnswlib searches a graph of the float32 vectors, with ef from 10 to 640."
+        counts = [point["candidates"] for point in measured.curves]
         yield _figure(
             "Recall against latency",
-            "Along each curve, 10 to 3,200 candidates are rescored. The time to encode a query is "
-            f"not included.{graph * bool(measured.graph)}",
+            f"Along each curve, {min(counts):,} to {max(counts):,} candidates are rescored. The "
+            f"time to encode a query is not included.{graph * bool(measured.graph)}",
             _key(measured.curves, measured.graph) + _latency_chart(measured),
         )
     if measured.metrics:

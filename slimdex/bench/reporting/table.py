@@ -77,7 +77,7 @@ class Column:
         return Cell(format(value, self.form), float(value))
 
 
-def measured(rows: Rows) -> list[Row]:
+def measured(rows: Iterable[Row]) -> list[Row]:
     """Rows without an error."""
     return [row for row in rows if "error" not in row]
 

@@ -13,11 +13,10 @@ from typing import Any
 from slimdex.retrieval.encoders.models import DEFAULT_MODEL, FAST_MODEL
 
 from ..datasets import IDENTIFIERS
-from ..engines.registry import finds_in_files
+from ..engines.registry import SLIMDEX, finds_in_files
 from ..experiments.similarity_study import SEVEN
 from ..rows import Row
 from .choices import (
-    SLIMDEX,
     by_size,
     default_row,
     fastest_at,
@@ -197,9 +196,7 @@ def _defaults(rows: Rows) -> list[Row]:
 
 def _stores(rows: Rows) -> list[Row]:
     """Fastest row of each store, of those on one processor with the most of them."""
-    groups = grouped(measured(rows), *BY_TASK, "processor").values()
-    own = max(groups, key=lambda each: len({row["method"] for row in each}), default=[])
-    return fastest_at(own, by="p50_ms_total_one")
+    return fastest_at(most_compared(rows, "processor"), by="p50_ms_total_one")
 
 
 def _stores_note(rows: Rows) -> str:
@@ -656,7 +653,7 @@ COUNTS = {
     "searches": "searches",
     "changes": "changes",
 }
-LONGEST = {"longest_search_s": "longest search, s", "longest_change_s": "longest change, s"}
+LONGEST = {"longest_search_s": "longest search", "longest_change_s": "longest change"}
 
 
 def _by_test(rows: Rows) -> list[Row]:
@@ -669,13 +666,19 @@ def _by_test(rows: Rows) -> list[Row]:
     ]
 
 
+def _tried(row: Row) -> str:
+    """What a test counted and timed: most tests count two or three of these things."""
+    counts = [f"{row[name]:,d} {things}" for name, things in COUNTS.items() if row[name]]
+    times = [f"{what} {row[name]:.1f} s" for name, what in LONGEST.items() if row[name]]
+    return ", ".join([*counts, *times])
+
+
 sweep = Declared(
     experiment="sweep",
     title="Sweep",
     columns=(
         Column("test", lambda row: row["what"].removeprefix("test_").replace("_", " ")),
-        *(Column(head, name, ",d") for name, head in COUNTS.items()),
-        *(Column(head, name, ".1f") for name, head in LONGEST.items()),
+        Column("tried", _tried),
     ),
     lines=_by_test,
     marks="sweep",

@@ -47,31 +47,31 @@ def show_hits(
     line(on_one_line(query), style="bold")
     if not hits:
         line("  nothing found")
-    asked = query if is_text else ""
-    excerpts = excerpts or [nearest_by_words(asked, hit) for hit in hits]
+    words = query if is_text else ""
+    excerpts = excerpts or [nearest_by_words(words, hit) for hit in hits]
     for hit, excerpt in zip(hits, excerpts, strict=True):
         score = Text(f"{hit.score:6.3f}  ", style="cyan")
         file = file_of(hit.metadata.get("path"))
-        hanging(score, _named(hit, file, excerpt))
-        body = _with_words(excerpt.text, asked)
+        hanging(score, _heading(hit, file, excerpt))
+        body = _with_words(excerpt.text, words)
         shown = (_place(hit, file, excerpt), _columns(hit, columns), body)
         for part in filter(None, shown):
             hanging(Text(" " * len(score)), part)
 
 
 def as_json(
-    names: Sequence[str], ids: Sequence[str] | None, found: Sequence[Sequence[Hit]]
+    names: Sequence[str], ids: Sequence[str] | None, hits_of_queries: Sequence[Sequence[Hit]]
 ) -> list[dict[str, Any]]:
     """Convert the hits of all queries for JSON; queries from a file have ids."""
-    known = [{"id": id} for id in ids] if ids else [{} for _ in found]
+    known = [{"id": id} for id in ids] if ids else [{} for _ in hits_of_queries]
     return [
         {**id, "query": name, "hits": [*map(hit_json, hits)]}
-        for id, name, hits in zip(known, names, found, strict=True)
+        for id, name, hits in zip(known, names, hits_of_queries, strict=True)
     ]
 
 
 def by_chance(
-    names: Sequence[str], found: Sequence[Sequence[Hit]], score: float | None
+    names: Sequence[str], hits_of_queries: Sequence[Sequence[Hit]], score: float | None
 ) -> list[str]:
     """Return a line if the hits of a query are no nearer than a random document would be.
 
@@ -89,7 +89,7 @@ def by_chance(
         return []
     best = {
         name: max(hit.score for hit in hits)
-        for name, hits in zip(names, found, strict=True)
+        for name, hits in zip(names, hits_of_queries, strict=True)
         if hits and are_by_chance(hits, score, name)
     }
     far = list(best)
@@ -105,7 +105,7 @@ def by_chance(
     return [f"{said} (they reach {score:.3f}) for {some}{more}"]
 
 
-def _named(hit: Hit, file: Path | None, excerpt: Excerpt) -> Text:
+def _heading(hit: Hit, file: Path | None, excerpt: Excerpt) -> Text:
     """Return a hit's id, its title if that differs, and how it was found if not by its meaning."""
     named = Text(visible(shortened(hit.id, LONGEST_ID)), style="green")
     if file is not None and _is_named_by(hit.id, file):

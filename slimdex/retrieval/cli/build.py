@@ -70,18 +70,20 @@ def build(
     from ..commands import with_addition
     from ..encoders.adapters import GivenEncoder
     from ..encoders.models import FAST_MODEL
-    from ..sources.asked_sources import remember_sources
+    from ..sources.source_request import remember_sources
 
     if fast and (encoder != EncoderOptions() or vectors is not None):
         raise InputError("build: --fast beside another encoder or vectors; expected one of them")
     wanted = settings.settings()
     aim = _target_beside(wanted, target)
+
+    # Where to build the index, and from which sources.
     path = out or new_index()
     offer(path.absolute())
-    asked = sources.asked(vectors)
+    source_request = sources.collect(vectors)
     began = time()
     with console.progress():
-        opened = asked.opened()
+        opened = source_request.opened()
 
     if encoder == EncoderOptions() and vectors is None and not fast and _is_repository(opened):
         console.note("mostly source code: --fast encodes it in a fraction of the time")
@@ -89,9 +91,11 @@ def build(
     def make_encoder() -> Encoder:
         if fast:
             return replace(encoder, model=FAST_MODEL).opened()
-        given = opened.vectors if encoder.model is None else None
-        return encoder.opened() if given is None else GivenEncoder(given.dim)
+        if encoder.model is None and opened.vectors is not None:
+            return GivenEncoder(opened.vectors.dim)
+        return encoder.opened()
 
+    # Build it.
     say_when_stopped(lambda: _stopped_message(path))
     with cluster.started() as workers, console.progress():
         index, added = build_index(
@@ -106,7 +110,7 @@ def build(
             workers=workers,
             shared_filesystem=writing.shared_filesystem,
         )
-    remember_sources(index.path, asked, index.state.origins, began)
+    remember_sources(index.path, source_request, index.state.origins, began)
     with closing(index), console.progress():
         notes = choose_settings(index, aim, keep_metric=settings.has_metric)
         added.notes.extend(notes)

@@ -31,7 +31,7 @@ from .options import (
 
 if TYPE_CHECKING:
     from ..index import Index
-    from ..sources.asked_sources import AskedSources
+    from ..sources.source_request import SourceRequest
     from ..store.manifest import Manifest
 
 SHOWN = 100
@@ -54,8 +54,8 @@ def add(
     from slimdex.retrieval import commands
 
     with cluster.started() as workers, console.progress():
-        asked = sources.asked(vectors)
-        facts = commands.add(open_index(index, opening, writing, workers), asked, refit)
+        source_request = sources.collect(vectors)
+        facts = commands.add(open_index(index, opening, writing, workers), source_request, refit)
     return Answer(facts, console.index_line(facts))
 
 
@@ -163,15 +163,15 @@ def sync(
     """Bring an index up to date with its sources: add what is new, replace what has changed,
     delete what is gone. Documents of other sources stay. Without sources: with those of the last
     sync, or else of the build."""
-    from ..sources.asked_sources import last_sources
+    from ..sources.source_request import last_sources
 
     with cluster.started() as workers:
         opened = open_index(index, opening, writing, workers)
         if sources == SourceOptions():
-            asked = last_sources(opened.path, opened.state.origins)
+            source_request = last_sources(opened.path, opened.state.origins)
         else:
-            asked = sources.asked()
-        synced = _Synced(asked, index, opened, refit, as_json)
+            source_request = sources.collect()
+        synced = _Synced(source_request, index, opened, refit, as_json)
         if watch:
             synced.watch()
         else:
@@ -182,7 +182,7 @@ def sync(
 class _Synced:
     """An index that is kept in sync with its sources."""
 
-    sources: AskedSources
+    sources: SourceRequest
     path: Path
     index: Index
     refit: str
@@ -194,21 +194,22 @@ class _Synced:
         """Sync and report."""
         from slimdex.retrieval import commands
 
-        from ..sources.asked_sources import remember_sources
+        from ..sources.source_request import remember_sources
 
         notes = list[str]()
         began = time()
         with console.progress(notes.append):
-            found = commands.sync(self.index, self.sources, self.refit, compacts=watched)
+            counts = commands.sync(self.index, self.sources, self.refit, compacts=watched)
         remember_sources(self.index.path, self.sources, self.index.state.origins, began)
         self.left = self.index.snapshot.manifest
-        if (gone := found.pop("gone")) > found["documents"]:
+        gone = counts.pop("gone")
+        if gone > counts["documents"]:
             notes.append(_still_there(self.path, gone))
         for line in notes:
             if line not in self.said:
                 console.note(line)
         self.said = set(notes)
-        self._report(found)
+        self._report(counts)
 
     def watch(self) -> None:
         """Sync whenever files have changed, or the index was restored; try again after errors."""
@@ -254,10 +255,10 @@ class _Synced:
         now = self.index.snapshot.manifest
         return self.left is not None and now.replaces(self.left)
 
-    def _report(self, found: dict[str, Any]) -> None:
+    def _report(self, counts: dict[str, Any]) -> None:
         if self.as_json:
-            print(json.dumps(found), flush=True)
+            print(json.dumps(counts), flush=True)
             return
-        counts = ", ".join(f"{found[name]:,} {name}" for name in [*found][:5])
-        texts = "text" if found["encoded"] == 1 else "texts"
-        console.line(f"{counts}; {found['encoded']:,} {texts} encoded")
+        summary = ", ".join(f"{counts[name]:,} {name}" for name in [*counts][:5])
+        texts = "text" if counts["encoded"] == 1 else "texts"
+        console.line(f"{summary}; {counts['encoded']:,} {texts} encoded")

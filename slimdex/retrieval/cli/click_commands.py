@@ -66,8 +66,8 @@ class IndexArgument(click.Argument):
 
     def type_cast_value(self, ctx: click.Context, value: Any) -> Any:
         """Return the index of a folder in place of the folder."""
-        found = super().type_cast_value(ctx, value)
-        return (index_of(found) or found) if isinstance(found, Path) else found
+        argument = super().type_cast_value(ctx, value)
+        return (index_of(argument) or argument) if isinstance(argument, Path) else argument
 
 
 class IndexCommand(click.Command):
@@ -170,13 +170,13 @@ class Commands(click.Group):
         """Import a command; None if the name is unknown."""
         if cmd_name not in self.places:
             return None
-        return _imported(cmd_name, self.places[cmd_name])
+        return _import(cmd_name, self.places[cmd_name])
 
 
 @cache
-def _imported(name: str, place: str) -> click.Command:
-    found = _function(place)
-    return found if isinstance(found, click.Command) else command_of(found, name)
+def _import(name: str, place: str) -> click.Command:
+    command = _function(place)
+    return command if isinstance(command, click.Command) else command_of(command, name)
 
 
 def _run_alone(place: str, **options: Any) -> None:
@@ -207,22 +207,23 @@ def command_of(function: Callable[..., Answer | None], name: str) -> click.Comma
         group = parameter.annotation
         default = parameter.default
         if is_dataclass(group):
-            given = {} if default is Parameter.empty else vars(default)
-            params += (made := list(_of_fields(group, given)))
-            groups[parameter.name] = group, [each.name for each in made if each.name]
+            defaults = {} if default is Parameter.empty else vars(default)
+            options = list(_of_fields(group, defaults))
+            params += options
+            groups[parameter.name] = group, [each.name for each in options if each.name]
         else:
-            params.append(_declared(parameter.name, group, default))
+            params.append(_declare(parameter.name, group, default))
 
     is_answer = signature.return_annotation is Answer
     if is_answer:
-        params.append(_declared("as_json", Json, False))
+        params.append(_declare("as_json", Json, False))
 
     @wraps(function)
-    def called(**given: Any) -> None:
-        as_json = is_answer and given.pop("as_json")
+    def called(**arguments: Any) -> None:
+        as_json = is_answer and arguments.pop("as_json")
         for group_name, (group, names) in groups.items():
-            given[group_name] = group(**{field: given.pop(field) for field in names})
-        if (answer := function(**given)) is not None:
+            arguments[group_name] = group(**{field: arguments.pop(field) for field in names})
+        if (answer := function(**arguments)) is not None:
             answer.show(as_json)
 
     help = inspect.getdoc(function) or ""
@@ -239,7 +240,7 @@ def command_of(function: Callable[..., Answer | None], name: str) -> click.Comma
     )
 
 
-def _of_fields(group: Any, given: Mapping[str, Any]) -> Iterator[click.Parameter]:
+def _of_fields(group: Any, defaults: Mapping[str, Any]) -> Iterator[click.Parameter]:
     hints = get_type_hints(group, include_extras=True)
     for field in fields(group):
         default = Parameter.empty if field.default is MISSING else field.default
@@ -248,10 +249,10 @@ def _of_fields(group: Any, given: Mapping[str, Any]) -> Iterator[click.Parameter
             value = option.value or "|".join(option.choices)
             repeated = " Can be repeated." * (get_origin(hint) is Sequence)
             hint = Annotated[hint, *option.flags, *[value] * bool(value), option.help + repeated]
-        yield _declared(field.name, hint, given.get(field.name, default))
+        yield _declare(field.name, hint, defaults.get(field.name, default))
 
 
-def _declared(name: str, annotation: Any, default: Any) -> click.Parameter:
+def _declare(name: str, annotation: Any, default: Any) -> click.Parameter:
     kind, *words = get_args(annotation)
     is_required = default is Parameter.empty
     kind, is_list = _value_type(kind)

@@ -62,8 +62,8 @@ def line(text: str, style: str = "") -> None:
     from rich.style import Style
 
     shown = "\t".join(map(visible, text.split("\t")))
-    own = Segment(shown, Style.parse(style))  # rich makes a `Text`'s tabs spaces
-    terminal().print(Segments([own, Segment.line()]), soft_wrap=True)
+    segment = Segment(shown, Style.parse(style))  # rich makes a `Text`'s tabs spaces
+    terminal().print(Segments([segment, Segment.line()]), soft_wrap=True)
 
 
 def prose(text: str) -> None:
@@ -79,7 +79,8 @@ def hanging(lead: Text, body: Text) -> None:
 
     out = terminal()
     lines: Iterable[Text] = [body]
-    if out.is_terminal and (width := out.width - lead.cell_len) >= LEAST_WIDTH:
+    width = out.width - lead.cell_len
+    if out.is_terminal and width >= LEAST_WIDTH:
         lines = body.wrap(out, width)
     for text in lines:
         text.rstrip()
@@ -168,8 +169,8 @@ def typed(command: str, *words: str | Path) -> str:
 
 def search_command(path: Path) -> str:
     """Return the command that searches an index, which is not named if it is the default."""
-    own = default_index()
-    is_default = own is not None and own.absolute() == path.absolute()
+    default = default_index()
+    is_default = default is not None and default.absolute() == path.absolute()
     return typed("search", *([] if is_default else [from_here(path)]), "your question")
 
 

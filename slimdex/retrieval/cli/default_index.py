@@ -21,10 +21,10 @@ def default_index() -> Path | None:
 
     Raises `InputError` if the variable names a folder that is no index.
     """
-    if given := os.environ.get(INDEX_VARIABLE):
-        if not is_index(given):
-            raise InputError(f"{INDEX_VARIABLE}={given}: no slimdex index there; expected one")
-        return Path(given)
+    if folder := os.environ.get(INDEX_VARIABLE):
+        if not is_index(folder):
+            raise InputError(f"{INDEX_VARIABLE}={folder}: no slimdex index there; expected one")
+        return Path(folder)
     if is_index(INDEX_FOLDER):
         return Path(INDEX_FOLDER)
     places = (above / INDEX_FOLDER for above in Path.cwd().parents)
@@ -65,7 +65,7 @@ def index_of(path: str | Path) -> Path | None:
 
 def _is_built_from(index: Path, folder: Path) -> bool:
     """Return whether a folder is a source of an index's build or last sync."""
-    from ..sources.asked_sources import last_sources
+    from ..sources.source_request import last_sources
     from ..store.manifest import Manifest
 
     with suppress(OSError, SlimdexError):

@@ -60,10 +60,10 @@ def _library_findings() -> Iterator[Finding]:
         if (parts := REQUIREMENT.match(line)) and parts[1] != "slimdex":
             packages.setdefault(parts[2] or "", []).append(parts[1])
     missing = [name for name in packages[""] if _version(name) is None]
-    found = [f"{name} {_version(name)}" for name in packages.pop("") if name not in missing]
+    installed = [f"{name} {_version(name)}" for name in packages.pop("") if name not in missing]
     remedy = f"{sys.executable} -m pip install {' '.join(missing)}" if missing else None
     lacks = f"; missing: {', '.join(missing)}" if missing else ""
-    yield Finding("libraries", ", ".join(found) + lacks, remedy)
+    yield Finding("libraries", ", ".join(installed) + lacks, remedy)
     for extra, names in packages.items():
         if extra not in DEVELOPER_EXTRAS:
             yield Finding(f"extra {extra}", _extra(extra, names))
@@ -105,10 +105,10 @@ def _memory() -> Iterator[Finding]:
         return  # among the missing libraries
     import psutil
 
-    found = psutil.virtual_memory()
-    is_short = found.available < LEAST_FREE_MEMORY
+    memory = psutil.virtual_memory()
+    is_short = memory.available < LEAST_FREE_MEMORY
     remedy = "close other programs, or use word vectors (`slimdex distill`)" if is_short else None
-    said = f"{in_units(found.available)} of {in_units(found.total)} are free"
+    said = f"{in_units(memory.available)} of {in_units(memory.total)} are free"
     yield Finding("memory", said, remedy)
 
 

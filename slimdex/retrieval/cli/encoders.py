@@ -159,11 +159,11 @@ def distill(
 
 
 def _texts(corpus: list[str], text: str | None) -> Iterator[str]:
-    from ..sources.asked_sources import AskedSources
+    from ..sources.source_request import SourceRequest
 
     note_if_typed(corpus)
     with console.progress():
-        opened = AskedSources(corpus, text).opened()
+        opened = SourceRequest(corpus, text).opened()
     return (document.content for document in opened.documents())
 
 
@@ -216,15 +216,15 @@ def _compare(
     qrels: Path | None,
     sample: int | None,
 ) -> Answer:
-    from ..quality.labels import Asked, read_qrels
+    from ..quality.labels import UserQueries, read_qrels
     from ..quality.migration import migrate as compare
     from ..sources.source import read_pairs
 
     labels = read_qrels(qrels) if qrels else None
-    asked = read_pairs(str(queries)) if queries else None
+    pairs = read_pairs(str(queries)) if queries else None
     with console.progress():
-        found = compare(opened, encoder.opened(), Asked.of(asked, labels), sample)
-    return Answer(found.as_dict(), partial(_show_migration, found))
+        migration = compare(opened, encoder.opened(), UserQueries.of(pairs, labels), sample)
+    return Answer(migration.as_dict(), partial(_show_migration, migration))
 
 
 def _encode_again(
@@ -234,16 +234,16 @@ def _encode_again(
 
     with console.progress():
         made = next_encoder(opened) if encoder.model is None else encoder.opened()
-        found = replace_vectors(opened, made, None if minutes is None else 60 * minutes)
-    for text in found.notes:
+        replaced = replace_vectors(opened, made, None if minutes is None else 60 * minutes)
+    for text in replaced.notes:
         console.note(text)
     text = f"{index} has the new encoder and its vectors"
-    if not found.finished:
-        text = f"{found.rows:,} of {found.total:,} encoded again; --continue goes on"
-    return Answer(asdict(found), text)
+    if not replaced.finished:
+        text = f"{replaced.rows:,} of {replaced.total:,} encoded again; --continue goes on"
+    return Answer(asdict(replaced), text)
 
 
-def _show_migration(found: Migration) -> None:
+def _show_migration(migration: Migration) -> None:
     """Print a row for each option, then the advice and its reason."""
     rows = [
         (
@@ -254,13 +254,13 @@ def _show_migration(found: Migration) -> None:
             "" if option.gain_bound is None else f"{100 * option.gain_bound:+.1f}",
             f"{option.hours:.2f}",
         )
-        for option in found.options
+        for option in migration.options
     ]
     console.show_table(["option", "nDCG@10", "at least", "gain", "gain at least", "hours"], rows)
     console.line("")
     console.line(
-        f"by {found.queries:,} queries ({found.pool}) among {found.searched:,} documents that both "
-        f"encoded; 95% confidence"
+        f"by {migration.queries:,} queries ({migration.pool}) among {migration.searched:,} "
+        "documents that both encoded; 95% confidence"
     )
-    console.line(f"advice: {found.advice}: {found.why}")
+    console.line(f"advice: {migration.advice}: {migration.why}")
     console.line("--continue encodes all documents again")

@@ -86,7 +86,7 @@ def in_options(line: str) -> str:
     """
     for argument, option in PYTHON_ARGUMENTS.items():
         line = line.replace(argument, option)
-    return SOURCE_ARGUMENTS.sub(lambda found: f"--{found[found.lastindex or 0]} ", line)
+    return SOURCE_ARGUMENTS.sub(lambda match: f"--{match[match.lastindex or 0]} ", line)
 
 
 def explained(error: BaseException) -> str | None:

@@ -41,10 +41,10 @@ def export(
         done = export_index(opened, out, to, vectors=vectors, where=where)
     for text in done.notes:
         console.note(text)
-    return Answer(asdict(done), _described(done))
+    return Answer(asdict(done), _describe(done))
 
 
-def _described(done: Exported) -> str:
+def _describe(done: Exported) -> str:
     """Describe in one line what was written."""
     if done.rows is None:
         return f"a model of {done.vectors} vectors of {done.dim} dimensions in {done.path}"

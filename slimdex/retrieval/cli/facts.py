@@ -96,11 +96,11 @@ def evaluate(
 
     if by_itself != (labels.queries is None) or by_itself != (labels.qrels is None):
         raise InputError("eval: expected either --queries and --qrels, or --self")
-    given = labels.read()
+    queries_and_labels = labels.read()
     opened = open_index(index, opening)
     with console.progress():
-        if given:
-            report = measure(opened, *given, drop_self=labels.drop_self)
+        if queries_and_labels:
+            report = measure(opened, *queries_and_labels, drop_self=labels.drop_self)
         else:
             report = evaluate_self(opened, sample=labels.sample)
     return Answer(report, partial(show_evaluation, report))
@@ -153,13 +153,13 @@ def health_lines(report: Mapping[str, Any], noun: str = "documents") -> dict[str
 
     `noun` is what it counts: documents, or passages if texts are cut.
     """
-    kept = report["variance_kept"]
+    variance = report["variance_kept"]
     error = report["code_error"]
     agreed = report["agreement"]
     since = report["rows_since_fit"]
     lines = {
         noun: f"{report['rows']:,}, of which {since:,} came after the fit",
-        "variance kept": _now_and_then(kept["now"], kept["at_fit"]),
+        "variance kept": _now_and_then(variance["now"], variance["at_fit"]),
         "code error": _now_and_then(error["old_rows"], error["at_fit"]),
         f"of new {noun}": _figure(error["new_rows"]),
         "agreement@10": (
@@ -172,8 +172,8 @@ def health_lines(report: Mapping[str, Any], noun: str = "documents") -> dict[str
     # Leave out what is not known, and add what is.
     if not since:
         del lines[f"of new {noun}"]
-    if kept.get("refitted") is not None:
-        lines["variance kept"] += f"; {kept['refitted']:.3f} by a new fit"
+    if variance.get("refitted") is not None:
+        lines["variance kept"] += f"; {variance['refitted']:.3f} by a new fit"
     if report["certified"] is not None:
         lines["certified"] = f"{report['certified']:.4g}, {CERTIFICATE_STATES[report['verdict']]}"
     if (refit := report["refit"]) is not None:

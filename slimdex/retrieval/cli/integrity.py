@@ -90,18 +90,18 @@ def doctor(
         from slimdex.system.atomic_files import no_index
 
         raise InputError(no_index(index))
-    found = [*installation_findings(), *_of_index(index)]
-    remedies = [each for each in found if each.remedy is not None]
+    findings = [*installation_findings(), *_of_index(index)]
+    remedies = [each for each in findings if each.remedy is not None]
 
     def show() -> None:
-        console.show_pairs({each.name: each.value for each in found})
+        console.show_pairs({each.name: each.value for each in findings})
         console.line("")
         for each in remedies:
             console.line(f"{each.name}: {each.remedy}", style="bold")
         if not remedies:
             console.line("all well")
 
-    facts = {"well": not remedies, "findings": [asdict(each) for each in found]}
+    facts = {"well": not remedies, "findings": [asdict(each) for each in findings]}
     return Answer(facts, show, NEEDS_REMEDY if remedies else 0)
 
 

@@ -21,7 +21,7 @@ from .default_index import INDEX_FOLDER, INDEX_VARIABLE
 
 if TYPE_CHECKING:
     from ..index import Index
-    from ..sources.asked_sources import AskedSources
+    from ..sources.source_request import SourceRequest
 
 DEFAULT_INDEX = f"default: {INDEX_VARIABLE}, or the nearest {INDEX_FOLDER} here or above."
 Dir = Annotated[Path, Argument("DIR", f"The index's folder; {DEFAULT_INDEX}", is_index=True)]
@@ -61,7 +61,7 @@ Refit = Annotated[
 ]
 
 
-def _warned(ctx: click.Context, param: click.Parameter, trusted: bool) -> bool:
+def _warn(ctx: click.Context, param: click.Parameter, trusted: bool) -> bool:
     if trusted:
         console.note("code that comes with the model is run with your permissions")
     return trusted
@@ -69,7 +69,7 @@ def _warned(ctx: click.Context, param: click.Parameter, trusted: bool) -> bool:
 
 Trust = Annotated[
     bool,
-    {"callback": _warned},
+    {"callback": _warn},
     "Run Python code that comes with the model; only for authors you trust.",
 ]
 
@@ -177,12 +177,12 @@ class SourceOptions:
         bool, "Also read generated and minified files, lock files, dumps and folders of libraries."
     ] = False
 
-    def asked(self, vectors: str | None = None) -> AskedSources:
+    def collect(self, vectors: str | None = None) -> SourceRequest:
         """Collect the sources of a command that adds documents.
 
         Raises `InputError` if there are none, or a column's type is invalid.
         """
-        from ..sources.asked_sources import AskedSources
+        from ..sources.source_request import SourceRequest
         from ..sources.tabular.columns import checked_types
 
         types = self.types or []
@@ -192,7 +192,7 @@ class SourceOptions:
             raise InputError("no sources; expected a file, a folder, -, python: or --sql")
         note_if_typed(specs)
         columns = (self.text, self.id, self.title)
-        return AskedSources(
+        return SourceRequest(
             specs,
             *columns,
             types=types,

@@ -30,12 +30,12 @@ def overview() -> None:
     """Show the indexes of this folder and the default one; without any, what to do first."""
     default = default_index()
     names = sorted(filter(is_index, [".", *os.listdir()]))
-    found = [Path(name) for name in names]
-    if default is not None and default.absolute() not in [path.absolute() for path in found]:
-        found.append(default)
-    for path in found:
+    paths = [Path(name) for name in names]
+    if default is not None and default.absolute() not in [path.absolute() for path in paths]:
+        paths.append(default)
+    for path in paths:
         _show(path)
-    if not found:
+    if not paths:
         for line in FIRST_STEPS.split("\n"):
             console.line(line)
 
@@ -44,7 +44,7 @@ def _show(path: Path) -> None:
     """Print how many documents an index has, how fresh they are, and how to search it."""
     from slimdex.system.atomic_files import MANIFEST
 
-    from ..sources.asked_sources import have_changed, last_sources
+    from ..sources.source_request import have_changed, last_sources
     from ..store.manifest import Manifest
 
     console.line(str(path), style="bold")

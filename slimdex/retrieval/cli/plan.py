@@ -26,8 +26,11 @@ FLOAT64 = 8
 INT64 = 8
 SCALED_TOGETHER, SCALE = 32, 2
 """Numbers of an int8 vector that share a scale, and the scale's bytes."""
-CENTROIDS, CODED_TOGETHER, CODE_BITS = 16, 4, 4
-"""Product quantisation: centroids of a codebook, dimensions that share one, bits of a code."""
+CODED_TOGETHER = 4
+"""Dimensions that share a code of product quantisation."""
+CODE_BITS = 4
+CENTROIDS = 1 << CODE_BITS
+"""Centroids of a codebook."""
 PADDED_TO = 32
 """Rows of FAISS's blocks of codes; the last block of a list is half full on average."""
 LIST_LENGTHS = 2 * INT64
@@ -91,7 +94,7 @@ class Workload:
         return round(self.documents)
 
     @property
-    def kept(self) -> int:
+    def reduced_dim(self) -> int:
         """Reduced dimensions."""
         return KINDS[self.resolved_kind].dimensions(self.dim) if self.k is None else self.k
 
@@ -131,7 +134,7 @@ class Workload:
         return {
             "documents": self.count,
             "dim": self.dim,
-            "k": self.kept,
+            "k": self.reduced_dim,
             "kind": self.resolved_kind,
             "lists": self.lists,
             "stored": self.vector_dtype,
@@ -173,15 +176,15 @@ class Workload:
     def _codes(self) -> float:
         """Bytes of codes with the padding of each list, codebooks, and ids, centres and lengths of
         lists."""
-        code = math.ceil(self.kept / CODED_TOGETHER * CODE_BITS / 8)
-        codebooks = CENTROIDS * FLOAT32 * self.kept
+        code = math.ceil(self.reduced_dim / CODED_TOGETHER * CODE_BITS / 8)
+        codebooks = CENTROIDS * FLOAT32 * self.reduced_dim
         padded = code * (self.count + PADDED_TO / 2 * max(self.lists, 1))
         ids = INT64 * self.count if self.lists else 0
-        return padded + codebooks + ids + self.lists * (FLOAT32 * self.kept + LIST_LENGTHS)
+        return padded + codebooks + ids + self.lists * (FLOAT32 * self.reduced_dim + LIST_LENGTHS)
 
     @property
     def _reducer(self) -> float:
-        return FLOAT32 * (self.kept + 1) * self.dim
+        return FLOAT32 * (self.reduced_dim + 1) * self.dim
 
     @property
     def _metric(self) -> float:
@@ -203,7 +206,7 @@ def _show(workload: Workload) -> None:
     from slimdex.retrieval.cli import console
 
     lists = f" ({workload.lists:,} lists)" if workload.lists else ""
-    kind = f"{workload.resolved_kind}{lists}, k={workload.kept} of {workload.dim}"
+    kind = f"{workload.resolved_kind}{lists}, k={workload.reduced_dim} of {workload.dim}"
     console.line(f"{workload.count:,} documents: {kind}")
     console.show_pairs(_figures(workload))
     for line in _left_out(workload):
@@ -211,10 +214,15 @@ def _show(workload: Workload) -> None:
 
 
 def _figures(planned: Workload) -> dict[str, str]:
-    found = {"index in memory": size_text(planned.memory), "index on disk": size_text(planned.disk)}
-    found |= {f"  {name}": size_text(size) for name, size in planned.files.items()}
-    hours = planned.hours
-    return found if hours is None else found | {"encoding": f"{_digits(hours)} h"}
+    figures = {
+        "index in memory": size_text(planned.memory),
+        "index on disk": size_text(planned.disk),
+    }
+    for name, size in planned.files.items():
+        figures[f"  {name}"] = size_text(size)
+    if planned.hours is not None:
+        figures["encoding"] = f"{_digits(planned.hours)} h"
+    return figures
 
 
 def _left_out(planned: Workload) -> list[str]:

@@ -25,7 +25,7 @@ def visible(text: str) -> str:
     >>> visible("naïve 日本 👩‍🚀")
     'naïve 日本 👩‍🚀'
     """
-    return DECEIVING.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    return DECEIVING.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 def json_escaped(text: str) -> str:
@@ -34,7 +34,7 @@ def json_escaped(text: str) -> str:
     >>> print(json_escaped('{"a": "\u202e\x9b\U000e0041é"}'))
     {"a": "\u202e\u009b\udb40\udc41é"}
     """
-    return DECEIVING.sub(lambda found: _units(found[0]), text)
+    return DECEIVING.sub(lambda match: _units(match[0]), text)
 
 
 def _units(character: str) -> str:

@@ -58,10 +58,10 @@ class QueryOptions:
             "--queries": self.queries,
             "--query-vector": self.query_vector,
         }
-        given = [name for name, value in ways.items() if value]
-        if len(given) != 1:
-            asked = " and ".join(given) or "no query"
-            raise InputError(f"search: {asked}; expected one of {', '.join(ways)}")
+        ways_used = [name for name, value in ways.items() if value]
+        if len(ways_used) != 1:
+            named = " and ".join(ways_used) or "no query"
+            raise InputError(f"search: {named}; expected one of {', '.join(ways)}")
         if self.query_vector:
             from ..sources.given_vectors import read_query_vectors
 
@@ -86,8 +86,8 @@ def request_for(
     from ..search.request import SearchRequest
 
     globs = [glob.replace(sep, "/") for glob in options.glob]  # as paths are stored
-    given = vars(options) | {"glob": globs, "rerank": None}
-    request = SearchRequest(texts=queries.texts, vectors=queries.vectors, **given)
+    fields = vars(options) | {"glob": globs, "rerank": None}
+    request = SearchRequest(texts=queries.texts, vectors=queries.vectors, **fields)
     if options.rerank is None:
         return request
     from ..search.reranking import CrossEncoder
@@ -113,8 +113,8 @@ def search(
     from ..encoders.runtimes.quick_runtime import quick_start
     from . import answers
 
-    given = queries.read()
-    request = request_for(given, options, trust_remote_code=opening.trust_remote_code)
+    content = queries.read()
+    request = request_for(content, options, trust_remote_code=opening.trust_remote_code)
     with quick_start(), console.progress():
         answer = commands.search(
             open_index(index, opening),
@@ -126,7 +126,7 @@ def search(
         console.note(answer["unfinished"])
     hits = answer["hits"]
     if as_json:
-        by_query = answers.as_json(request.names, given.ids, hits)
+        by_query = answers.as_json(request.names, content.ids, hits)
         console.print_json({"queries": by_query, "chance_score": answer["chance_score"]})
         return
     texts = answer["excerpts"] or [None] * len(hits)
@@ -150,12 +150,12 @@ def related(
     from ..documents import hit_json
     from .answers import show_hits
 
-    found = commands.related(open_index(index), id, limit, where)
+    answer = commands.related(open_index(index), id, limit, where)
 
     def show() -> None:
-        show_hits(found["id"], found["hits"], is_text=False)
+        show_hits(answer["id"], answer["hits"], is_text=False)
 
-    return Answer(found | {"hits": [*map(hit_json, found["hits"])]}, show)
+    return Answer(answer | {"hits": [*map(hit_json, answer["hits"])]}, show)
 
 
 def open_document(

@@ -71,8 +71,8 @@ class RootOptions:
 
     def default_indexes(self) -> list[str]:
         """The default index, if there is one, in place of a folder."""
-        found = default_index() if self.root is None else None
-        return [] if found is None else [str(found)]
+        default = default_index() if self.root is None else None
+        return [] if default is None else [str(default)]
 
     def opened(self, writing: WriteOptions) -> RootFolder | None:
         """Open the folder; the encoder is loaded for the first new index."""
@@ -114,13 +114,13 @@ def serve(
     listening = listen.checked()
     places = _places(indexes or root.default_indexes())
     open_one = partial(Index.open, wait=writing.wait, shared_filesystem=writing.shared_filesystem)
-    own = root.opened(writing)
-    if not places and own is None:
+    root_folder = root.opened(writing)
+    if not places and root_folder is None:
         raise InputError(f"serve: no index given; expected {EXPECTED_INDEX}, or --root")
     service = Service.open(
         places,
         folders=files or [],
-        root=own,
+        root=root_folder,
         reranker=None if rerank is None else CrossEncoder(rerank),
         open_one=open_one,
     )
@@ -155,7 +155,7 @@ def mcp(
     if write or sync:
         for index in opened.values():
             index.check_writable()
-    followed = _followed(sync or [], [*places])
+    followed = _parse_followed(sync or [], [*places])
     _serve_agents(opened, followed, write=write, port=port if http else None)
 
 
@@ -166,7 +166,7 @@ def _places(words: Sequence[str]) -> dict[str, Path]:
     return {name: index_of(path) or path for name, path in named_places(words).items()}
 
 
-def _followed(words: Sequence[str], names: Sequence[str]) -> dict[str, list[str]]:
+def _parse_followed(words: Sequence[str], names: Sequence[str]) -> dict[str, list[str]]:
     """Return the sources that each index follows, as absolute paths.
 
     Raises `InputError` if a word is not SOURCE or NAME=SOURCE, or there is no such file or folder.
@@ -195,23 +195,23 @@ def _serve_agents(
 
     from ..server.freshness import Following, Freshness
     from ..server.mcp_tools import agents_server
-    from ..sources.asked_sources import AskedSources
+    from ..sources.source_request import SourceRequest
 
-    sources = {name: AskedSources(specs) for name, specs in followed.items()}
+    sources = {name: SourceRequest(specs) for name, specs in followed.items()}
 
-    def kept_fresh(name: str) -> Freshness:
+    def freshness_of(name: str) -> Freshness:
         catch_up = partial(Following(sources[name]).catch_up, opened[name])
         return Freshness(lambda: server.changes.run(catch_up))
 
-    fresh = {name: kept_fresh(name) for name in sources}
+    fresh = {name: freshness_of(name) for name in sources}
 
     async def change(name: str, command: Command, where: str | None) -> dict[str, Any]:
         return await server.changes.run(partial(command, opened[name]))
 
     async def read(name: str, command: Command, where: str | None) -> dict[str, Any]:
         remark = await fresh[name].remark() if name in fresh else ""
-        found = await anyio.to_thread.run_sync(command, opened[name])
-        return found | {"remark": remark}
+        facts = await anyio.to_thread.run_sync(command, opened[name])
+        return facts | {"remark": remark}
 
     places = {name: index.path for name, index in opened.items()}
     server = agents_server(

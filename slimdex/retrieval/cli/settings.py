@@ -78,10 +78,10 @@ class SettingsOptions:
         >>> UNCHANGED.changes(), SettingsOptions(8).changes()["candidates"]
         ({}, None)
         """
-        given = {name: value for name, value in asdict(self).items() if value is not None}
-        if "candidates" in given:
-            given["candidates"] = parsed_candidates(given["candidates"])
-        return given
+        settings = {name: value for name, value in asdict(self).items() if value is not None}
+        if "candidates" in settings:
+            settings["candidates"] = parsed_candidates(settings["candidates"])
+        return settings
 
     @property
     def has_metric(self) -> bool:
@@ -132,21 +132,21 @@ def parsed_candidates(text: str) -> int | None:
         raise InputError(f"candidates={text!r}; expected auto or a whole number") from error
 
 
-def parsed_size(text: str) -> int:
+def parse_size(text: str) -> int:
     """Parse the number of bytes of --ram; raises `InputError` if it is invalid or less than 1.
 
-    >>> parsed_size("200MB"), parsed_size("1.5 GiB"), parsed_size("4096")
+    >>> parse_size("200MB"), parse_size("1.5 GiB"), parse_size("4096")
     (200000000, 1610612736, 4096)
-    >>> parsed_size("many")
+    >>> parse_size("many")
     Traceback (most recent call last):
     ...
     slimdex.errors.InputError: --ram 'many'; expected bytes, such as 200MB or 1.5GiB
     """
-    found = re.fullmatch(r"\s*([0-9]{1,18}(?:\.[0-9]{1,9})?)\s*+([a-zA-Z]*)\s*", text)
-    unit = BYTE_UNITS.get(found[2].lower()) if found else None
-    if found is None or unit is None or round(float(found[1]) * unit) < 1:
+    match = re.fullmatch(r"\s*([0-9]{1,18}(?:\.[0-9]{1,9})?)\s*+([a-zA-Z]*)\s*", text)
+    unit = BYTE_UNITS.get(match[2].lower()) if match else None
+    if match is None or unit is None or round(float(match[1]) * unit) < 1:
         raise InputError(f"--ram {text!r}; expected bytes, such as 200MB or 1.5GiB")
-    return round(float(found[1]) * unit)
+    return round(float(match[1]) * unit)
 
 
 @dataclass(frozen=True)
@@ -172,7 +172,7 @@ class TargetOptions:
 
         return Target(
             Target.agreement if self.agreement is None else self.agreement,
-            None if self.ram is None else parsed_size(self.ram),
+            None if self.ram is None else parse_size(self.ram),
             self.p99_ms,
         ).checked()
 
@@ -228,7 +228,7 @@ def tune(
     writing: WriteOptions,
 ) -> Answer:
     """Find the settings of least memory that agree with exact search, and prove that they do."""
-    from ..quality.labels import Asked, read_qrels
+    from ..quality.labels import UserQueries, read_qrels
     from ..quality.tuning import tune as tune_index
     from ..sources.source import read_pairs
 
@@ -236,10 +236,10 @@ def tune(
         raise InputError("tune: --qrels without --queries; expected both")
     wanted = target.target()
     labels = read_qrels(qrels) if qrels else None
-    asked = read_pairs(str(queries)) if queries else None
+    pairs = read_pairs(str(queries)) if queries else None
     opened = open_index(index, opening, writing)
     with console.progress():
-        tuning = tune_index(opened, wanted, Asked.of(asked, labels), apply=apply)
+        tuning = tune_index(opened, wanted, UserQueries.of(pairs, labels), apply=apply)
 
     def show() -> None:
         _show_tuning(tuning)

@@ -227,7 +227,7 @@ class Pushed:
             server.put(name, rows[few])
 
     @classmethod
-    def kept(cls, server: Server, target: str) -> tuple[Self, bytes]:
+    def read(cls, server: Server, target: str) -> tuple[Self, bytes]:
         """Read what `keep` has written; raises `CorruptError` if it is incomplete or damaged."""
         name = model_of(target)
         try:
@@ -400,11 +400,11 @@ def _hit_text(hit: Hit) -> str:
         hit = replace(hit, text=hit.text[:-excess])
 
 
-def hit_from(entity: Mapping[str, Any], score: float, found_by: str) -> Hit:
+def hit_from(entity: Mapping[str, Any], score: float, finder: str) -> Hit:
     """Parse a hit from its pushed text; raises `CorruptError` if the text is invalid."""
     try:
         (values,) = values_of(entity[HIT].encode())
-        return hit_from_json(values | {"score": score, "found_by": found_by})
+        return hit_from_json(values | {"score": score, "found_by": finder})
     except (TypeError, ValueError) as error:
         raise CorruptError(f"milvus: row {entity[KEY]}: {error}") from error
 

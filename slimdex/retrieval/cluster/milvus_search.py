@@ -22,7 +22,7 @@ from slimdex.system.suggestions import with_suggestions
 from ..encoders.adapters import as_encoder
 from ..encoders.base import Encoder
 from ..encoders.opening import encoder_from_spec
-from ..lexical.fusion import FOUND_BY, Candidates, Fusion, Whole
+from ..lexical.fusion import FINDERS, Candidates, Fusion, Whole
 from ..lexical.rare_words import RareWords
 from ..lexical.tokens import stems_of
 from ..lexical.weighting import WORDED
@@ -47,7 +47,7 @@ from .milvus_server import (
     is_ours,
 )
 
-NOTHING_FOUND = ScoredRows(np.empty(0, np.float32), np.empty(0, np.int64))
+NO_ROWS = ScoredRows(np.empty(0, np.float32), np.empty(0, np.int64))
 
 
 @with_suggestions
@@ -105,7 +105,7 @@ class MilvusCollection(Searchable):
                 f"milvus {self.server.uri}: no index {self._alias!r}; expected one that "
                 "`slimdex push` has made"
             )
-        self.pushed, file = Pushed.kept(self.server, self.target)
+        self.pushed, file = Pushed.read(self.server, self.target)
         self._counts = dict[str, int]()
         self._ranking = ranking(self.pushed.ranked_by, file)
         self.server.load(self.target)
@@ -194,14 +194,14 @@ class PushedRows:
     ids: dict[int, str] = field(default_factory=dict)  # key -> id, of rows found
 
     def best(self, queries: int, k: int) -> BestRows:
-        """Return empty results, for the k best documents of so many queries."""
+        """Empty results for this number of queries, k documents each."""
         return BestRows(queries, k, self._documents, MOST_HITS)
 
     def search(self, queries: Matrix, k: int) -> tuple[Matrix, Rows]:
         """Scores and keys (q, k or fewer) of the nearest to queries (q, d)."""
         near = self._near(queries, k, self.where)
-        each = [(found.scores[None], found.rows[None]) for found in near]
-        return stacked(each, max(len(found.rows) for found in near))
+        each = [(each_query.scores[None], each_query.rows[None]) for each_query in near]
+        return stacked(each, max(len(each_query.rows) for each_query in near))
 
     def whole(self, texts: Sequence[str], queries: Matrix) -> list[Whole]:
         """Best rows of the whole collection for queries as texts and as vectors (q, d)."""
@@ -221,14 +221,14 @@ class PushedRows:
         return [
             self._near(query[None], len(keys), _among(keys.tolist(), self.where))[0]
             if len(keys)
-            else NOTHING_FOUND
+            else NO_ROWS
             for query, keys in zip(queries, rows, strict=True)
         ]
 
-    def fused(self, text: str, found: Candidates) -> NDArray[np.float64]:
+    def fused(self, text: str, candidates: Candidates) -> NDArray[np.float64]:
         """Scores (n,) that order the keys found for a query."""
         assert self.fusion is not None
-        return self.fusion.scores(found)
+        return self.fusion.scores(candidates)
 
     def _documents(self, keys: Rows) -> Rows:
         """Numbers of the documents of keys found before, in any shape; -1 for -1."""
@@ -239,12 +239,12 @@ class PushedRows:
     def hits(self, request: SearchRequest, queries: Matrix) -> Hits:
         """Hits of each query (q, d) of a request, best first."""
         wholes = self.whole(request.texts or (), queries) if self.fusion else []
-        scores, keys, found_by = nearest(self, request, queries, wholes)
+        scores, keys, finders = nearest(self, request, queries, wholes)
         entities = self._entities(keys)
-        each = (array.tolist() for array in (scores, keys, found_by))
+        each = (array.tolist() for array in (scores, keys, finders))
         return [
             [
-                hit_from(entities[key], min(score, 1.0), FOUND_BY[how])
+                hit_from(entities[key], min(score, 1.0), FINDERS[how])
                 for score, key, how in zip(*of_query, strict=True)
                 if key in entities  # others are padding, or were deleted meanwhile
             ]
@@ -254,11 +254,11 @@ class PushedRows:
     def _entities(self, keys: Rows) -> dict[int, dict[str, Any]]:
         """Map keys, in any shape, to their rows with hits."""
         known = np.unique(keys[keys >= 0]).tolist()
-        found = dict[int, dict[str, Any]]()
+        entities = dict[int, dict[str, Any]]()
         for few in batches(len(known), READ_AT_ONCE):
             rows = self.server.rows(self.target, _among(known[few]), [KEY, HIT])
-            found.update((row[KEY], row) for row in rows)
-        return found
+            entities.update((row[KEY], row) for row in rows)
+        return entities
 
     def _near(self, queries: Matrix, k: int, where: str = "") -> list[ScoredRows]:
         """The k nearest rows to each query (q, d)."""
@@ -267,22 +267,22 @@ class PushedRows:
         params = {"nprobe": LISTS if where else PROBED, "refine_k": max(self.depth / k, 1.0)}
         dtype = "float32" if self.server.is_lite else "float16"
         vectors = list(queries.astype(dtype))
-        return self._found(VECTOR, vectors, k, where, params)
+        return self._ask_server(VECTOR, vectors, k, where, params)
 
     def _worded(self, texts: Sequence[str]) -> list[ScoredRows]:
         """The `WORDED` best rows for each text by BM25."""
         counts = [*map(self._counts, texts)]
         idfs = [idfs_of(each, self.total) for each in counts]
-        asked = [" ".join(map(word_form, each)) for each in idfs if each]
-        answers = iter(self._found(BM25, asked, WORDED, "", {}) if asked else ())
-        worded = [next(answers) if each else NOTHING_FOUND for each in idfs]
+        queries = [" ".join(map(word_form, each)) for each in idfs if each]
+        answers = iter(self._ask_server(BM25, queries, WORDED, "", {}) if queries else ())
+        worded = [next(answers) if each else NO_ROWS for each in idfs]
         out = []
-        for text, own_counts, own_idfs, found in zip(texts, counts, idfs, worded, strict=True):
-            rare = RareWords.of(text, own_counts, own_idfs, self.total)
-            scores = np.abs(found.scores)  # the embedded server's are negative
-            bonuses = self._rare(rare, found.rows, scores)
-            ideal = sum(own_idfs.values())
-            out.append(ScoredRows(scores, found.rows, ideal=ideal, rare=bonuses))
+        for text, text_counts, text_idfs, best in zip(texts, counts, idfs, worded, strict=True):
+            rare = RareWords.of(text, text_counts, text_idfs, self.total)
+            scores = np.abs(best.scores)  # the embedded server's are negative
+            bonuses = self._rare(rare, best.rows, scores)
+            ideal = sum(text_idfs.values())
+            out.append(ScoredRows(scores, best.rows, ideal=ideal, rare=bonuses))
         return out
 
     def _counts(self, text: str) -> dict[str, int]:
@@ -302,13 +302,13 @@ class PushedRows:
         self, words: RareWords, keys: Rows, scores: NDArray[np.float32]
     ) -> NDArray[np.float64]:
         """Bonuses of the rare words of rows (n,) by their keys, with these scores by BM25."""
-        own = np.zeros(len(keys))
+        idf_sums = np.zeros(len(keys))
         for word, idf in words.idfs.items():
             having = self.server.rows(self.target, self._having(word), [KEY])
-            own[np.isin(keys, [row[KEY] for row in having])] += idf
-        return words.bonuses(own, scores) if words.idfs else own
+            idf_sums[np.isin(keys, [row[KEY] for row in having])] += idf
+        return words.bonuses(idf_sums, scores) if words.idfs else idf_sums
 
-    def _found(
+    def _ask_server(
         self, name: str, queries: Sequence[Any], k: int, where: str, params: Mapping[str, Any]
     ) -> list[ScoredRows]:
         answers = self.server.nearest(self.target, name, queries, k, where, params, [ID])

@@ -250,8 +250,8 @@ class Server:
 
     def rows(self, name: str, where: str, fields: Sequence[str]) -> list[dict[str, Any]]:
         """Rows that match a condition, at most `MOST_HITS`."""
-        found = self._ask("query", name, filter=where, output_fields=[*fields], limit=MOST_HITS)
-        return [dict(row) for row in found]
+        matches = self._ask("query", name, filter=where, output_fields=[*fields], limit=MOST_HITS)
+        return [dict(row) for row in matches]
 
     def every(
         self, name: str, fields: Sequence[str], at_once: int = READ_AT_ONCE
@@ -261,10 +261,10 @@ class Server:
         try:
             while True:
                 with self.answering():
-                    found = iterator.next()
-                if not found:
+                    batch = iterator.next()
+                if not batch:
                     return
-                yield [dict(row) for row in found]
+                yield [dict(row) for row in batch]
         finally:
             iterator.close()
 
@@ -284,7 +284,7 @@ class Server:
         output: Sequence[str],
     ) -> list[Any]:
         """For each query, a vector or a text, the rows that match and have the largest scores."""
-        found = self._ask(
+        hits = self._ask(
             "search",
             name,
             data=list(queries),
@@ -295,7 +295,7 @@ class Server:
             search_params={"params": dict(params)},
             consistency_level=self.consistency,
         )
-        return [*found]
+        return [*hits]
 
     def settle(self, name: str, fields: Sequence[str]) -> None:
         """Wait until all rows are written and indexed, without a time limit."""

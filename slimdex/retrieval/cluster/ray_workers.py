@@ -144,8 +144,8 @@ def _start(ray: Any, address: str, workers: int | None) -> str:
         return str(context.address_info["session_dir"])
     try:
         # Ray would wait for minutes.
-        if found := re.search(r"(?<![\w.-])([\w.-]+):(\d+)$", address):
-            socket.create_connection((found[1], int(found[2])), ANSWERS_S).close()
+        if host_and_port := re.search(r"(?<![\w.-])([\w.-]+):(\d+)$", address):
+            socket.create_connection((host_and_port[1], int(host_and_port[2])), ANSWERS_S).close()
         ray.init(address=address, **quiet)
     except (OSError, ValueError, RuntimeError) as error:
         raise InputError(

@@ -15,11 +15,11 @@ from slimdex.system.suggestions import with_suggestions
 
 from .base import Encoder, checked_encoder
 
-GIVEN = "given"
+VECTORS_ONLY = "given"
 """Encoder type of an index without an encoder."""
 
 
-def as_encoder(given: Any) -> Encoder:
+def as_encoder(encoder: Any) -> Encoder:
     """Wrap a caller's encoder: one of ours, of sentence-transformers, or a function.
 
     Raises `InputError` if it is none of these.
@@ -28,12 +28,13 @@ def as_encoder(given: Any) -> Encoder:
     >>> lengths.dim, lengths.encode(["four"]).tolist()
     (2, [[4.0, 1.0]])
     """
-    if not isinstance(given, type):
-        if all(hasattr(given, name) for name in ("encode_query", "state_dict", "max_seq_length")):
-            return SentenceTransformersEncoder(given)
-        if callable(given) and not hasattr(given, "encode"):
-            return CallableEncoder(given)
-    return checked_encoder(given)
+    if isinstance(encoder, type):
+        return checked_encoder(encoder)
+    if all(hasattr(encoder, name) for name in ("encode_query", "state_dict", "max_seq_length")):
+        return SentenceTransformersEncoder(encoder)
+    if callable(encoder) and not hasattr(encoder, "encode"):
+        return CallableEncoder(encoder)
+    return checked_encoder(encoder)
 
 
 class CallableEncoder:
@@ -55,13 +56,13 @@ class CallableEncoder:
 
     def encode(self, texts: Sequence[str]) -> Matrix:
         """Vectors (n, dim), in the order of the texts."""
-        found = as_matrix(self._function(list(texts)), name=f"encoder {self._name}")
-        if len(found) != len(texts):
+        vectors = as_matrix(self._function(list(texts)), name=f"encoder {self._name}")
+        if len(vectors) != len(texts):
             raise InputError(
-                f"encoder {self._name}: {len(found)} vectors for {len(texts)} texts; expected one "
-                "per text"
+                f"encoder {self._name}: {len(vectors)} vectors for {len(texts)} texts; "
+                "expected one per text"
             )
-        return found
+        return vectors
 
     def spec(self) -> dict[str, Any]:
         """Return the function's module and name."""
@@ -104,10 +105,10 @@ class SentenceTransformersEncoder:
                 f"tokenizer {type(self._model.tokenizer).__name__}; expected one that counts tokens"
             )
         prompt = self._document_prompt
-        found = self._model.tokenizer(
+        encodings = self._model.tokenizer(
             [prompt + text for text in texts], truncation=False, verbose=False
         )
-        return [len(ids) for ids in found["input_ids"]]
+        return [len(ids) for ids in encodings["input_ids"]]
 
     @property
     def _document_prompt(self) -> str:
@@ -147,7 +148,7 @@ class GivenEncoder:
 
     def spec(self) -> dict[str, Any]:
         """Return the dimensions, the only known property."""
-        return {"type": GIVEN, "dim": self.dim}
+        return {"type": VECTORS_ONLY, "dim": self.dim}
 
 
 def plain_spec(spec: dict[str, Any]) -> dict[str, Any]:

@@ -178,9 +178,10 @@ def is_same_encoder(spec: dict[str, Any], other: dict[str, Any]) -> bool:
     whose vectors have the same fingerprint.
     """
     if "fingerprint" in spec and "fingerprint" in other:
-        own = ("max_length", "fingerprint")  # a server's limit may change, its rounding too
-        like = fingerprint_cosine(spec["fingerprint"], other["fingerprint"])
-        return like >= SAME_COSINE and _without(spec, PLACE + own) == _without(other, PLACE + own)
+        cosine = fingerprint_cosine(spec["fingerprint"], other["fingerprint"])
+        # A server's limit may change, and how it rounds.
+        ignored = (*PLACE, "max_length", "fingerprint")
+        return cosine >= SAME_COSINE and _without(spec, ignored) == _without(other, ignored)
     if "sha256" in spec and "sha256" in other:
         return _without(spec, PLACE + PRECISION) == _without(other, PLACE + PRECISION)
     return spec == other
@@ -191,20 +192,21 @@ def _without(spec: dict[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
 
 
 def check_unchanged(encoder: Encoder, spec: dict[str, Any], *keys: str) -> None:
-    """Raise `InputError` if an encoder differs from an index's, given by its spec, in a key."""
-    found = encoder.spec()
+    """Raise `InputError` if an encoder's spec differs from that of an index in one of the keys."""
+    loaded = encoder.spec()
     for key in keys:
-        if spec.get(key) is not None and found.get(key) != spec[key]:
+        expected = spec.get(key)
+        if expected is not None and loaded.get(key) != expected:
             raise InputError(
-                f"model {found['model']!r} has {key} {found.get(key)}; the index was built with "
-                f"{spec[key]}"
+                f"model {loaded['model']!r} has {key} {loaded.get(key)}; the index was built with "
+                f"{expected}"
             )
 
 
 def fingerprint(vectors: Matrix) -> str:
     """Write the first dimensions of normalised vectors (n, d) as float16 in base64."""
-    kept = normalize_rows(vectors)[:, :FINGERPRINT_DIMENSIONS]
-    return b64encode(kept.astype("<f2").tobytes()).decode()
+    beginnings = normalize_rows(vectors)[:, :FINGERPRINT_DIMENSIONS]
+    return b64encode(beginnings.astype("<f2").tobytes()).decode()
 
 
 def fingerprint_cosine(one: str, other: str) -> float:

@@ -72,7 +72,7 @@ def distill(
         vectors = StaticEncoder(model).vectors
         if dim is not None:
             known = np.arange(len(vectors.vectors)) != vectors.dropped
-            vectors = replace(vectors, vectors=_reduced(vectors.vectors, dim, known))
+            vectors = replace(vectors, vectors=_reduce(vectors.vectors, dim, known))
             vectors = replace(vectors, known_sha256=None)
     else:
         vectors = _of_transformer(
@@ -95,7 +95,9 @@ def _of_transformer(encoder: TransformerEncoder, dim: int | None) -> StaticVecto
             f"model {encoder.spec()['model']!r}: its tokenizer is written in Python; expected one "
             "of the library tokenizers"
         )
-    _checked(dim, encoder.dim)  # check before a minute of work
+    _check_dim(dim, encoder.dim)  # check before a minute of work
+
+    # Encode each token alone, between the special tokens that surround a text.
     before, after = _around(encoder.tokenizer)
     definition, ids, known = _vocabulary(encoder.tokenizer, lower_case=encoder.folder.lower_case)
     rows = np.zeros((len(ids), encoder.dim), dtype=np.float32)
@@ -104,11 +106,13 @@ def _of_transformer(encoder: TransformerEncoder, dim: int | None) -> StaticVecto
         tokens = [[*before, ids[i], *after] for i in chosen[part].tolist()]
         rows[chosen[part]] = encoder.encode_ids(tokens)
         progress("distilling", part.stop, len(chosen))
+
+    # Weight the tokens by their frequencies.
     tokenizer = Tokenizer.from_str(definition)
     p = np.zeros(len(ids))
     p[known] = zipf(len(chosen))
     return StaticVectors(
-        _reduced(rows, min(DIMENSIONS, encoder.dim) if dim is None else dim, known),
+        _reduce(rows, min(DIMENSIONS, encoder.dim) if dim is None else dim, known),
         tokenizer,
         weights=np.where(known, sif_weights(p, MODEL2VEC_A), 0).astype(np.float32),
         dropped=unknown_id(tokenizer),
@@ -119,11 +123,12 @@ def _of_transformer(encoder: TransformerEncoder, dim: int | None) -> StaticVecto
 
 def _around(tokenizer: Any) -> tuple[list[int], list[int]]:
     """Special tokens before and after the tokens of a text."""
-    found = tokenizer.encode("a")
-    own = [i for i, special in enumerate(found.special_tokens_mask) if not special]
-    if not own:
-        return found.ids, []
-    return found.ids[: own[0]], found.ids[own[-1] + 1 :]
+    encoding = tokenizer.encode("a")
+    ids = encoding.ids
+    positions = [i for i, special in enumerate(encoding.special_tokens_mask) if not special]
+    if not positions:
+        return ids, []
+    return ids[: positions[0]], ids[positions[-1] + 1 :]
 
 
 def _vocabulary(tokenizer: Any, *, lower_case: bool) -> tuple[str, list[int], Any]:
@@ -155,13 +160,13 @@ def _vocabulary(tokenizer: Any, *, lower_case: bool) -> tuple[str, list[int], An
     return definition, ids, np.array([id in plain for id in ids])
 
 
-def _reduced(rows: Matrix, dim: int, known: Any) -> Matrix:
+def _reduce(rows: Matrix, dim: int, known: Any) -> Matrix:
     """Principal components (n, dim) of rows, fitted on the known ones; the others are zero.
 
     With all dimensions, rows are only centred: their axes stay those of the model, so that vectors
     which were distilled on different machines are comparable.
     """
-    _checked(dim, rows.shape[1])
+    _check_dim(dim, rows.shape[1])
     out = np.zeros((len(rows), dim), dtype=np.float32)
     if dim == rows.shape[1]:
         out[known] = rows[known] - rows[known].mean(axis=0, dtype=np.float64)
@@ -171,6 +176,6 @@ def _reduced(rows: Matrix, dim: int, known: Any) -> Matrix:
     return out
 
 
-def _checked(dim: int | None, width: int) -> None:
+def _check_dim(dim: int | None, width: int) -> None:
     if dim is not None and dim > width:
         raise InputError(f"dim={dim}; expected 1 to the model's {width}")

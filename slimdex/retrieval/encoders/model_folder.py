@@ -129,17 +129,18 @@ class SentenceFolder:
         return self.similarity == COSINE or Normalize() in self.head
 
 
-def read_folder(folder: Path, *, pooling_given: bool = False) -> SentenceFolder:
-    """Read a model's folder.
+def read_folder(folder: Path, *, skip_pooling: bool = False) -> SentenceFolder:
+    """Read a model's folder, without its pooling and head if `skip_pooling`.
 
-    With `pooling_given`, the folder's pooling and head are not read. Raises `InputError` if
-    a file is malformed, or the folder has an unsupported module.
+    Raises `InputError` if a file is malformed, or the folder has an unsupported module.
     """
     modules = read_json(folder / MODULES, list) if (folder / MODULES).is_file() else []
     kinds = [_kind(module, folder) for module in modules]
     transformer = folder
     if kinds and kinds[0] == "Transformer":
         transformer = _inside(folder, modules[0])
+
+    # Settings of the transformer, and of the folder.
     limits: dict[str, Any] = {}
     for path in sorted(transformer.glob("sentence_*_config.json")):  # older names contain the model
         limits |= read_json(path)
@@ -153,8 +154,10 @@ def read_folder(folder: Path, *, pooling_given: bool = False) -> SentenceFolder:
         lower_case=bool(limits.get("do_lower_case")),
         similarity=str(_settings(folder).get("similarity_fn_name") or COSINE),
     )
-    if not modules or pooling_given:
+    if not modules or skip_pooling:
         return plain
+
+    # Pooling, and the modules after it.
     if kinds[:2] != ["Transformer", "Pooling"]:
         raise InputError(
             f"{folder / MODULES}: begins with {', '.join(kinds[:2])}; expected Transformer, "
@@ -162,9 +165,9 @@ def read_folder(folder: Path, *, pooling_given: bool = False) -> SentenceFolder:
         )
     pooling = _inside(folder, modules[1]) / "config.json"
     head: list[HeadPart] = [_head(module, folder) for module in modules[2:]]
-    kept = read_dimensions(folder)
-    if kept is not None:
-        head.append(Truncate(kept))
+    dimensions = read_dimensions(folder)
+    if dimensions is not None:
+        head.append(Truncate(dimensions))
     return replace(plain, pooling=_pooling(pooling), head=tuple(head))
 
 
@@ -230,10 +233,10 @@ def read_dimensions(folder: Path) -> int | None:
 
     Raises `InputError` if the number is malformed.
     """
-    kept = _settings(folder).get("truncate_dim")
-    if kept is not None and (type(kept) is not int or kept < 1):
-        raise InputError(f"{folder / SETTINGS}: truncate_dim {kept!r}; expected 1 or more")
-    return kept
+    dimensions = _settings(folder).get("truncate_dim")
+    if dimensions is not None and (type(dimensions) is not int or dimensions < 1):
+        raise InputError(f"{folder / SETTINGS}: truncate_dim {dimensions!r}; expected 1 or more")
+    return dimensions
 
 
 def _settings(folder: Path) -> Mapping[str, Any]:
@@ -255,9 +258,9 @@ def _inside(folder: Path, module: Mapping[str, Any]) -> Path:
     """Folder of a module, which must be inside the model's folder."""
     path = str(module.get("path", ""))
     # Looking for a place on another computer would reveal this one to it.
-    is_own = "\0" not in path and not Path(path).anchor
-    place = (folder / path).resolve() if is_own else folder
-    if not is_own or not place.is_relative_to(folder.resolve()):
+    is_relative = "\0" not in path and not Path(path).anchor
+    place = (folder / path).resolve() if is_relative else folder
+    if not is_relative or not place.is_relative_to(folder.resolve()):
         raise InputError(
             f"{folder / MODULES}: path {module['path']!r}; expected a path inside the folder"
         )
@@ -291,12 +294,12 @@ def check_model_folder(folder: Path) -> None:
 def read_json(path: Path, expected: type = dict) -> Any:
     """Read a JSON file of an expected type; raise `InputError` for anything else."""
     try:
-        found = parsed(path.read_text(encoding="utf-8"))
+        content = parsed(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: {error}; expected JSON") from error
-    if not isinstance(found, expected):
-        raise InputError(f"{path}: {type(found).__name__}; expected a JSON {expected.__name__}")
-    return found
+    if not isinstance(content, expected):
+        raise InputError(f"{path}: {type(content).__name__}; expected a JSON {expected.__name__}")
+    return content
 
 
 def _check_index(path: Path) -> None:

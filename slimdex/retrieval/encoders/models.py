@@ -102,12 +102,28 @@ _MODELS = (
     KnownModel(f"{_ARCTIC}-m", _APACHE, 110, ENGLISH, 768, 512, _NONE, 54.90, _ARCTIC_CARD),
     KnownModel("intfloat/multilingual-e5-small", "MIT", 118, MANY, 384, 512, _E5),
     KnownModel(
-        *("ibm-granite/granite-embedding-97m-multilingual-r2", _APACHE, 97, MANY, 384, 32_768),
-        *(_NONE, 60.3, "https://arxiv.org/abs/2605.13521", MULTILINGUAL, True),
+        hub_id="ibm-granite/granite-embedding-97m-multilingual-r2",
+        licence=_APACHE,
+        parameters=97,
+        languages=MANY,
+        dimensions=384,
+        tokens=32_768,
+        score=60.3,
+        source="https://arxiv.org/abs/2605.13521",
+        measure=MULTILINGUAL,
+        needs_torch=True,
     ),
     KnownModel(
-        *("Qwen/Qwen3-Embedding-0.6B", _APACHE, 596, MANY, 1024, 32_768),
-        *(_NONE, 64.65, "https://codesota.com/tasks/text-embeddings", MULTILINGUAL, True),
+        hub_id="Qwen/Qwen3-Embedding-0.6B",
+        licence=_APACHE,
+        parameters=596,
+        languages=MANY,
+        dimensions=1024,
+        tokens=32_768,
+        score=64.65,
+        source="https://codesota.com/tasks/text-embeddings",
+        measure=MULTILINGUAL,
+        needs_torch=True,
     ),
 )
 KNOWN = {model.name: model for model in _MODELS}
@@ -120,8 +136,8 @@ def known_model(name: str) -> KnownModel | None:
     >>> known_model("intfloat/e5-small-v2") is known_model("e5-small-v2")
     True
     """
-    found = KNOWN.get(name.rpartition("/")[2])
-    return found if found is not None and name in (found.name, found.hub_id) else None
+    model = KNOWN.get(name.rpartition("/")[2])
+    return model if model is not None and name in (model.name, model.hub_id) else None
 
 
 def named_like(name: str) -> KnownModel | None:
@@ -159,8 +175,8 @@ def better_model(model: KnownModel) -> KnownModel | None:
 
 def known_prompts(name: str) -> tuple[str, str]:
     """Return the prompts of a known model for queries and documents, else none."""
-    found = known_model(name)
-    return ("", "") if found is None else found.prompts
+    model = known_model(name)
+    return ("", "") if model is None else model.prompts
 
 
 @dataclass(frozen=True)
@@ -217,18 +233,21 @@ def find_model(name: str, *, with_code: bool = False) -> ModelFiles:
         return ModelFiles(str(folder), folder)
     short = name.removeprefix("sentence-transformers/")
     packaged = PACKAGED.get(short)
-    if packaged and (folder_or_none := _package_folder(packaged)):
-        return _checked(short, packaged, folder_or_none)
+    if packaged is not None:
+        installed = _package_folder(packaged)
+        if installed is not None:
+            return _check_weights(short, packaged, installed)
     if not is_hub_id(name):
         raise InputError(f"model {name!r}: no such folder")
-    if packaged is None and (known := known_model(name)) is not None:
+    known = known_model(name)
+    if packaged is None and known is not None:
         name = known.hub_id
     try:
         folder = _from_hub(name, packaged.hub_id if packaged else name, with_code)
     except InputError:
         if packaged is None:
             raise
-        return _checked(short, packaged, _from_index(packaged))
+        return _check_weights(short, packaged, _from_index(packaged))
     return ModelFiles(name, folder, revision=folder.name)
 
 
@@ -241,11 +260,11 @@ def is_hub_id(name: str) -> bool:
     return _HUB_ID.fullmatch(name) is not None
 
 
-def _checked(name: str, packaged: PackagedModel, folder: Path) -> ModelFiles:
-    found = weights_sha256(folder)
-    if found != packaged.sha256:
+def _check_weights(name: str, packaged: PackagedModel, folder: Path) -> ModelFiles:
+    sha256 = weights_sha256(folder)
+    if sha256 != packaged.sha256:
         raise CorruptError(
-            f"{folder}/model.safetensors has SHA-256 {found}; expected {packaged.sha256}"
+            f"{folder}/model.safetensors has SHA-256 {sha256}; expected {packaged.sha256}"
         )
     return ModelFiles(name, folder)
 
@@ -256,8 +275,10 @@ def weights_sha256(folder: Path) -> str:
     Raises `InputError` if there are no safetensors; pickled weights could run code.
     """
     check_model_folder(folder)
-    found = [known_sha256(file) for file in weight_files(folder)]
-    return found[0] if len(found) == 1 else hashlib.sha256("".join(found).encode()).hexdigest()
+    digests = [known_sha256(file) for file in weight_files(folder)]
+    if len(digests) == 1:
+        return digests[0]
+    return hashlib.sha256("".join(digests).encode()).hexdigest()
 
 
 def _from_hub(name: str, hub_id: str, with_code: bool) -> Path:
@@ -369,13 +390,12 @@ def other_languages(texts: Sequence[str]) -> tuple[float, str]:
     >>> other_languages(["Сегодня идёт дождь.", "It rains on the roof.", "12"])
     (0.5, 'Cyrillic script')
     """
-    found = [
-        language for text in texts if (language := _language(text[:CHARACTERS_READ])) is not None
-    ]
-    others = Counter(language for language in found if language)
+    of_texts = [_language(text[:CHARACTERS_READ]) for text in texts]
+    languages = [language for language in of_texts if language is not None]
+    others = Counter(language for language in languages if language)
     if not others:
         return 0.0, ""
-    return others.total() / len(found), others.most_common(1)[0][0]
+    return others.total() / len(languages), others.most_common(1)[0][0]
 
 
 def _language(text: str) -> str | None:
@@ -394,5 +414,6 @@ def _language(text: str) -> str | None:
     from py3langid import rank
 
     ranked: list[tuple[str, float]] = rank(text)
-    (language, likelihood), scores = ranked[0], dict(ranked)
-    return f"language {language!r}" if likelihood - scores["en"] >= LEAST_DIFFERENCE else ""
+    language, likelihood = ranked[0]
+    difference = likelihood - dict(ranked)["en"]
+    return f"language {language!r}" if difference >= LEAST_DIFFERENCE else ""

@@ -12,7 +12,7 @@ from typing import Any
 
 from slimdex.errors import EncoderError, InputError, SlimdexError
 
-from .adapters import GIVEN, GivenEncoder, as_encoder, plain_spec
+from .adapters import VECTORS_ONLY, GivenEncoder, as_encoder, plain_spec
 from .base import (
     PLACE,
     Encoder,
@@ -66,6 +66,8 @@ def open_encoder(
     Raises `InputError` if the model is not found, or an option does not apply to its kind.
     """
     prompts = {"query_prompt": query_prompt, "document_prompt": document_prompt}
+
+    # A model in a server. Each kind of encoder is imported only if it is the one to open.
     if is_address(model):
         from .over_http.connection import key_for, parse_address
         from .over_http.http_encoder import HttpEncoder
@@ -76,6 +78,8 @@ def open_encoder(
         return HttpEncoder(
             model, dimensions=dimensions, max_length=max_length, api_key=key, **prompts
         )
+
+    # Word vectors.
     key_file = None if api_key_file is None else str(api_key_file)
     _check_none(model, "a model on this machine", dimensions=dimensions, api_key_file=key_file)
     if is_static(model):
@@ -90,6 +94,8 @@ def open_encoder(
 
         _check_none(model, "weighted word vectors", pooling=pooling, **prompts)
         return FastEncoder()
+
+    # A transformer.
     from .transformer import TransformerEncoder
 
     return TransformerEncoder(
@@ -125,7 +131,7 @@ def default_encoder() -> Encoder:
 
 def is_loadable(spec: dict[str, Any]) -> bool:
     """Return whether an encoder can be opened from its spec; a function can't."""
-    return spec.get("type") in (GIVEN, "static", "transformer", "http")
+    return spec.get("type") in (VECTORS_ONLY, "static", "transformer", "http")
 
 
 def encoder_from_spec(
@@ -147,8 +153,10 @@ def encoder_from_spec(
             f"this index was built with {spec!r}: pass that encoder to open(), or vectors in "
             "place of texts"
         )
-    if spec["type"] == GIVEN:
+    if spec["type"] == VECTORS_ONLY:
         return GivenEncoder(spec["dim"])
+
+    # A model in a server, or else on this machine. Each kind of encoder is imported when needed.
     if spec["type"] == "http":
         from .over_http.http_encoder import http_from_spec
 
@@ -176,11 +184,11 @@ def encoder_from_spec(
 
 
 class Encoders:
-    """Encoders of an index's states, by their specs: given by a caller, or loaded on first use.
+    """Encoders of an index's states, by their specs: passed by the caller, or loaded on first use.
 
     Parameters
     ----------
-    given : one that a caller has.
+    encoder : passed by the caller.
     moved : a spec, and the folder, hub id or URL where that encoder's model is now. Other specs are
         loaded from where they were: another process may change the encoder.
     trust_remote_code, api_key_file : options of `Collection.open`.
@@ -188,13 +196,13 @@ class Encoders:
 
     def __init__(
         self,
-        given: Encoder | None = None,
+        encoder: Encoder | None = None,
         *,
         moved: tuple[dict[str, Any], str] | None = None,
         trust_remote_code: bool = False,
         api_key_file: str | Path | None = None,
     ) -> None:
-        self._given = [] if given is None else [given]
+        self._caller_encoders = [] if encoder is None else [encoder]
         self._moved = moved
         self._trusted = trust_remote_code
         self._key_file = api_key_file
@@ -211,46 +219,50 @@ class Encoders:
         trust_remote_code: bool = False,
         api_key_file: str | Path | None = None,
     ) -> Encoders:
-        """The encoders of an index, given its encoder's spec; for options see `Collection.open`.
+        """The encoders of an index with the encoder of this spec; options as in `Collection.open`.
 
         Raises `InputError` if `encoder` is another one.
         """
         _check_named(model)
-        made = None if encoder is None else as_encoder(encoder)
-        if made is not None:
-            if not is_same_encoder(given := plain_spec(made.spec()), spec):
-                raise InputError(f"encoder {given}; this index was built with {spec}")
-            made = as_recorded(made, spec)
+        adapted = None
+        if encoder is not None:
+            adapted = as_encoder(encoder)
+            requested = plain_spec(adapted.spec())
+            if not is_same_encoder(requested, spec):
+                raise InputError(f"encoder {requested}; this index was built with {spec}")
+            adapted = as_recorded(adapted, spec)
         return cls(
-            made,
+            adapted,
             moved=None if model is None else (spec, model),
             trust_remote_code=trust_remote_code,
             api_key_file=api_key_file,
         )
 
     def of(self, spec: dict[str, Any]) -> Encoder:
-        """The encoder of a spec; the last one is kept."""
+        """The encoder of a spec; the last one stays in memory."""
         with self._loading:
             if self._last is None or self._last[0] != spec:
                 self._last = spec, self.opened(spec)
             return self._last[1]
 
     def opened(self, spec: dict[str, Any]) -> Encoder:
-        """The encoder of a spec: one that a caller gave, or else loaded from where it is."""
-        for given in self._given:
-            if is_same_encoder(plain_spec(given.spec()), spec):
-                return given
+        """The encoder of a spec: the caller's, or else loaded from its model's place."""
+        for encoder in self._caller_encoders:
+            if is_same_encoder(plain_spec(encoder.spec()), spec):
+                return encoder
         is_moved = self._moved is not None and is_same_encoder(spec, self._moved[0])
-        return self._loaded(spec, self._moved[1] if self._moved and is_moved else None)
+        return self._load(spec, self._moved[1] if self._moved and is_moved else None)
 
     def can_open(self, spec: dict[str, Any]) -> bool:
         """Return whether texts can be encoded: False for given vectors, and without a function."""
-        return spec.get("type") != GIVEN and (bool(self._given) or is_loadable(spec))
+        if spec.get("type") == VECTORS_ONLY:
+            return False
+        return bool(self._caller_encoders) or is_loadable(spec)
 
     def give(self, encoder: Encoder) -> None:
         """Use an encoder of the caller for the state whose spec it has."""
         with self._loading:
-            self._given.append(encoder)
+            self._caller_encoders.append(encoder)
 
     def move(self, spec: dict[str, Any], model: str) -> dict[str, Any]:
         """Load the encoder of a spec from another place; returns the spec with that place.
@@ -258,14 +270,14 @@ class Encoders:
         Raises `InputError` if its weights are others.
         """
         _check_named(model)
-        moved = self._loaded(spec, model)
+        moved = self._load(spec, model)
         with self._loading:
-            self._given = [moved]
+            self._caller_encoders = [moved]
             self._last = None
             self._moved = None
         return spec | {key: value for key, value in moved.spec().items() if key in PLACE}
 
-    def _loaded(self, spec: dict[str, Any], model: str | None) -> Encoder:
+    def _load(self, spec: dict[str, Any], model: str | None) -> Encoder:
         try:
             return encoder_from_spec(
                 spec, model=model, trust_remote_code=self._trusted, api_key_file=self._key_file
@@ -280,10 +292,12 @@ class Encoders:
 def weights_faults(spec: dict[str, Any]) -> list[str]:
     """Read the weights of an index's transformer in full; a line if they have changed.
 
-    A model that is not on this machine is no fault of the index.
+    A model that is missing on this machine is not a fault of the index.
     """
     if spec.get("type") != "transformer" or spec.get("trust_remote_code"):
         return []
+
+    # Only this check needs these modules, which take time to import.
     from slimdex.system.user_cache import read_in_full
 
     from .model_folder import read_folder
@@ -298,12 +312,12 @@ def weights_faults(spec: dict[str, Any]) -> list[str]:
             return []
         with read_in_full():
             files = find_model(model)
-            folder = read_folder(files.folder, pooling_given="head" not in spec)
+            folder = read_folder(files.folder, skip_pooling="head" not in spec)
             pooling = parse_pooling(spec["pooling"])
-            found = NetworkLoader(files, folder, pooling, trusted=False).sha256
+            sha256 = NetworkLoader(files, folder, pooling, trusted=False).sha256
     except SlimdexError as error:
         return [str(error)]
     expected = spec["sha256"]
-    if found == expected:
+    if sha256 == expected:
         return []
-    return [f"model {model!r} has sha256 {found}; the index was built with {expected}"]
+    return [f"model {model!r} has sha256 {sha256}; the index was built with {expected}"]

@@ -156,12 +156,14 @@ def parse_pooling(text: str) -> Pooling:
     """
     kind = text.strip().removesuffix(WITHOUT_PROMPT)
     with_prompt = kind == text.strip()
-    found = re.fullmatch(r"([\w+]+)(?:@(-?\d+(?:,-?\d+)*))?", kind.strip())
-    if found is None or not (found[1] in MODES or set(found[1].split("+")) <= set(PLAIN_MODES)):
+    match = re.fullmatch(r"([\w+]+)(?:@(-?\d+(?:,-?\d+)*))?", kind.strip())
+    if match is None or not (match[1] in MODES or set(match[1].split("+")) <= set(PLAIN_MODES)):
         raise InputError(f"pooling {text!r}; expected {MODE_NAMES}, with layers as in 'mean@1,-1'")
-    named = found[2] or ("" if found[1] == WK else "-1")
-    layers = tuple(int(layer) for layer in named.split(",") if layer)
-    pooling = Pooling(found[1], layers, with_prompt)
+    mode = match[1]
+    default_layers = "" if mode == WK else "-1"
+    numbers = match[2] or default_layers
+    layers = tuple(int(number) for number in numbers.split(",") if number)
+    pooling = Pooling(mode, layers, with_prompt)
     if pooling.mode == POOLER and pooling.needs_all_layers:
         raise InputError(f"pooling {text!r}; expected 'pooler' without layers")
     if pooling.mode in (POOLER, WK) and not with_prompt:

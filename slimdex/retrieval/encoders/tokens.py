@@ -65,8 +65,8 @@ class Tokenizer:
         if prefix or self._lower_case:
             texts = [prefix + (text.lower() if self._lower_case else text) for text in texts]
         if not self._is_fast:
-            found = self._tokenizer(list(texts), truncation=True, max_length=self.max_length)
-            for text, ids in zip(texts, found["input_ids"], strict=True):
+            encoded = self._tokenizer(list(texts), truncation=True, max_length=self.max_length)
+            for text, ids in zip(texts, encoded["input_ids"], strict=True):
                 is_full = len(ids) >= self.max_length
                 yield ids or [self.pad_id], self._length(text) if is_full else len(ids)
             return
@@ -101,8 +101,8 @@ class Tokenizer:
             ids = encoding.ids
             ends_special = encoding.special_tokens_mask[-1:] == [1]
         else:
-            found = self._tokenizer(prompt, truncation=True, max_length=self.max_length)
-            ids = found["input_ids"]
+            encoded = self._tokenizer(prompt, truncation=True, max_length=self.max_length)
+            ids = encoded["input_ids"]
             ends_special = ids[-1] in self._tokenizer.all_special_ids
         return len(ids) - int(ends_special)
 
@@ -186,11 +186,16 @@ def token_batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
         start += size
 
 
-def checked_length(given: int | None, own: int | None, longest: int) -> int:
-    """Maximum length: as given, or the folder's or 256, within the model's limit."""
-    length = min(own or DEFAULT_LENGTH, longest) if given is None else given
+def checked_length(requested: int | None, default: int | None, longest: int) -> int:
+    """Maximum length in tokens: the requested one, else `default` or 256 within the model's limit.
+
+    Raises `InputError` if the requested one is beyond the limit.
+    """
+    length = min(default or DEFAULT_LENGTH, longest) if requested is None else requested
     if not SHORTEST_LENGTH <= length <= longest:
-        raise InputError(f"max_length={given}; expected {SHORTEST_LENGTH} to the model's {longest}")
+        raise InputError(
+            f"max_length={requested}; expected {SHORTEST_LENGTH} to the model's {longest}"
+        )
     return length
 
 

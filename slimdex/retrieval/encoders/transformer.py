@@ -77,18 +77,18 @@ class TransformerEncoder:
     ) -> None:
         if precision not in PRECISIONS:
             raise InputError(f"precision={precision!r}; expected {', '.join(PRECISIONS)}")
-        given = None if pooling is None else parse_pooling(pooling)
+        chosen = None if pooling is None else parse_pooling(pooling)
         self._files = find_model(model, with_code=trust_remote_code)
-        self.folder = read_folder(self._files.folder, pooling_given=given is not None)
-        self.pooling = given or parse_pooling(self.folder.pooling)
+        self.folder = read_folder(self._files.folder, skip_pooling=chosen is not None)
+        self.pooling = chosen or parse_pooling(self.folder.pooling)
         self._loader = NetworkLoader(
             self._files, self.folder, self.pooling, trusted=trust_remote_code
         )
         self._trusted = trust_remote_code
-        own = self.folder.prompts
-        if own == Prompts():
-            own = Prompts(*known_prompts(self._files.name))
-        self.prompts = own.replaced(query_prompt, document_prompt)
+        prompts = self.folder.prompts
+        if prompts == Prompts():
+            prompts = Prompts(*known_prompts(self._files.name))
+        self.prompts = prompts.replaced(query_prompt, document_prompt)
         self._runtime, facts, tokenizer = self._loader.load(precision)
         self.dim = facts.dim
         self.width = facts.width
@@ -139,8 +139,8 @@ class TransformerEncoder:
         """Count the tokens of each document, with special ones and prompt, without truncation."""
         counts = list[int]()
         for group in groups(texts):
-            found = self._tokenizer.ids_and_lengths(texts[group], self.prompts.document)
-            counts += [length for _, length in found]
+            ids_and_lengths = self._tokenizer.ids_and_lengths(texts[group], self.prompts.document)
+            counts += [length for _, length in ids_and_lengths]
         return counts
 
     def spec(self) -> dict[str, Any]:
@@ -206,7 +206,9 @@ class TransformerEncoder:
         """Encode token ids, including special ones, to vectors (n, dim)."""
         out = np.empty((len(ids), self.dim), dtype=np.float32)
         rows = list(token_batches([len(one) for one in ids], self.batch_tokens))
-        for vectors, batch in zip(self._runtime.run(self._padded(ids, rows)), rows, strict=True):
+        for vectors, batch in zip(
+            self._runtime.run(self._pad_batches(ids, rows)), rows, strict=True
+        ):
             out[batch] = vectors
         return out
 
@@ -223,32 +225,34 @@ class TransformerEncoder:
     def _one(self, text: str, prompt: str = "") -> Matrix:
         """Encode one text, without batching or sorting."""
         ids = self._tokenizer.ids([text], prompt)
-        (vector,) = self._runtime.run([self._tokenizer.padded(ids, self._not_pooled(prompt))])
+        (vector,) = self._runtime.run(
+            [self._tokenizer.padded(ids, self._prompt_tokens_to_skip(prompt))]
+        )
         return vector
 
     def _run(
         self, texts: Sequence[str], prompt: str, out: Matrix, lengths: Lengths | None = None
     ) -> Matrix:
         """Fill `out` (n, dim) with the vectors of texts."""
-        not_pooled = self._not_pooled(prompt)
+        not_pooled = self._prompt_tokens_to_skip(prompt)
         for group in groups(texts):
-            found = list(self._tokenizer.ids_and_lengths(texts[group], prompt))
-            ids = [one for one, _ in found]
+            ids_and_lengths = list(self._tokenizer.ids_and_lengths(texts[group], prompt))
+            ids = [one for one, _ in ids_and_lengths]
             if lengths is not None:
-                lengths[group] = [(length, len(one)) for one, length in found]
+                lengths[group] = [(length, len(one)) for one, length in ids_and_lengths]
             rows = list(token_batches([len(one) for one in ids], self.batch_tokens))
-            outputs = self._runtime.run(self._padded(ids, rows, not_pooled))
+            outputs = self._runtime.run(self._pad_batches(ids, rows, not_pooled))
             for vectors, batch in zip(outputs, rows, strict=True):
                 out[group.start + np.array(batch)] = vectors
         return out
 
-    def _padded(
+    def _pad_batches(
         self, ids: Sequence[list[int]], rows: Sequence[list[int]], not_pooled: int = 0
     ) -> Iterator[Batch]:
         for batch in rows:
             yield self._tokenizer.padded([ids[i] for i in batch], not_pooled)
 
-    def _not_pooled(self, prompt: str) -> int:
+    def _prompt_tokens_to_skip(self, prompt: str) -> int:
         """Number of tokens of the prompt that are not pooled."""
         return 0 if self.pooling.with_prompt else self._tokenizer.prompt_length(prompt)
 

@@ -108,8 +108,8 @@ def _write(snapshot: Snapshot, where: str | None, new: Path, path: Path) -> Docu
     count = max(min(round((len(X) / CLUSTER_SIZE) ** 0.5), MOST_CLUSTERS), 1)
     clusters = regions_of(places, count)
     progress("placing documents", len(firsts), len(firsts))
-    found = snapshot.documents(firsts.tolist())
-    documents = [found[row] for row in firsts.tolist()]
+    by_row = snapshot.documents(firsts.tolist())
+    documents = [by_row[row] for row in firsts.tolist()]
     names = names_of_clusters((document.content for document in documents), clusters)
     data = _data(documents, places, clusters, names) | {"total": len(total)}
     new.write_text(_page(index_name(snapshot.path), data), encoding="utf-8")
@@ -180,8 +180,8 @@ def colourings(rows: Sequence[Mapping[str, Any]]) -> list[Colouring]:
     [('kind', ['a'], [0, 0, 0, 0])]
     """
     names = dict.fromkeys(name for row in rows for name in row)
-    found = (_colouring(name, [row.get(name) for row in rows]) for name in names)
-    return [each for each in found if each is not None][:MOST_COLUMNS]
+    candidates = (_colouring(name, [row.get(name) for row in rows]) for name in names)
+    return [each for each in candidates if each is not None][:MOST_COLUMNS]
 
 
 def _colouring(name: str, values: Sequence[Any]) -> Colouring | None:
@@ -217,8 +217,8 @@ def _in_ranges(name: str, values: Sequence[Any], ordered: Sequence[Any]) -> Colo
     ]
     labels = []
     for i, low in enumerate(starts):
-        own = [value for value, code in zip(values, codes, strict=True) if code == i]
-        high = max(own)
+        in_range = [value for value, code in zip(values, codes, strict=True) if code == i]
+        high = max(in_range)
         labels.append(str(low) if low == high else f"{low} – {high}")
     return _labelled(name, labels, codes, ordered=True)
 

@@ -69,9 +69,9 @@ def regions_of(places: Matrix, count: int) -> Rows:
 
     Clusters of the vectors themselves would lie scattered over the map.
     """
-    found = clusters(places, count, SEED)
-    order = np.argsort(-np.bincount(found, minlength=count), kind="stable")
-    regions: Rows = np.argsort(order)[found]
+    cluster_of_place = clusters(places, count, SEED)
+    order = np.argsort(-np.bincount(cluster_of_place, minlength=count), kind="stable")
+    regions: Rows = np.argsort(order)[cluster_of_place]
     return regions
 
 
@@ -82,10 +82,10 @@ def _pairs(X: Matrix, neighbours: int) -> Rows:
     """
     index = FaissIndex(FLAT, X.shape[1])
     index.add(X)
-    _, found = index.search(X, neighbours + 1)
+    _, neighbour_rows = index.search(X, neighbours + 1)
     rows = np.arange(len(X))
-    order = np.argsort(found == rows[:, None], axis=1, kind="stable")[:, :neighbours]
-    nearest = np.take_along_axis(found, order, axis=1)
+    order = np.argsort(neighbour_rows == rows[:, None], axis=1, kind="stable")[:, :neighbours]
+    nearest = np.take_along_axis(neighbour_rows, order, axis=1)
     return np.stack([np.repeat(rows, neighbours), nearest.ravel()], axis=1).astype(np.int32)
 
 
@@ -98,8 +98,8 @@ def names_of_clusters(texts: Iterable[str], clusters: Rows) -> list[str]:
     """
     counts = [Counter[str]() for _ in range(int(clusters.max(initial=-1)) + 1)]
     for text, cluster in zip(texts, clusters.tolist(), strict=True):
-        own = dict.fromkeys(words_of(text[:READ_CHARACTERS]))
-        counts[cluster].update(word for word in own if _TERM.fullmatch(word))
+        text_words = dict.fromkeys(words_of(text[:READ_CHARACTERS]))
+        counts[cluster].update(word for word in text_words if _TERM.fullmatch(word))
     words = [*dict.fromkeys(word for each in counts for word in each)]
     stems = dict(zip(words, stemmer().analyze(" ".join(words)), strict=True))
     return [_joined(ranked, counts[i], stems) for i, ranked in enumerate(_ranked(counts, stems))]
@@ -107,21 +107,22 @@ def names_of_clusters(texts: Iterable[str], clusters: Rows) -> list[str]:
 
 def _ranked(counts: Sequence[Counter[str]], stems: dict[str, str]) -> list[list[str]]:
     """Stems of each cluster, the heaviest first."""
-    own = [Counter[str]() for _ in counts]
-    for terms, each in zip(own, counts, strict=True):
+    stems_of_clusters = [Counter[str]() for _ in counts]
+    for terms, each in zip(stems_of_clusters, counts, strict=True):
         for word, count in each.items():
             terms[stems[word]] += count
-    total = sum(own, Counter[str]())
+    total = sum(stems_of_clusters, Counter[str]())
     every = max(total.total(), 1)
-    mean = every / max(len(own), 1)
+    mean = every / max(len(stems_of_clusters), 1)
     ranked = []
-    for terms in own:
+    for terms in stems_of_clusters:
         size = max(terms.total(), 1)
         weights = {}
         for term, count in terms.items():
             weight = np.log(max(1 + (mean - total[term] + 0.5) / (total[term] + 0.5), 1))
             lift = count / size * every / total[term]
-            weights[term] = (lift >= DISTINCT or len(own) == 1, count / size * weight, count)
+            is_distinct = lift >= DISTINCT or len(stems_of_clusters) == 1
+            weights[term] = (is_distinct, count / size * weight, count)
         ranked.append(sorted(weights, key=lambda term: weights[term], reverse=True))
     return ranked
 

@@ -17,7 +17,7 @@ from slimdex.system.extras import require
 from slimdex.system.progress import progress
 
 from ..documents import Hit, json_of
-from ..sources.tabular.columns import kept_names
+from ..sources.tabular.columns import stored_names
 from .selection import Selection
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def write_csv(selection: Selection, path: Path) -> list[str]:
 def _names(selection: Selection) -> dict[str, str]:
     """The user's columns -> their names in the file."""
     ours = [*_fields(Hit("", 0.0, ""), 0, is_cut=selection.is_cut), VECTOR]
-    return kept_names([*selection.snapshot.columns], ours)
+    return stored_names([*selection.snapshot.columns], ours)
 
 
 def _notes(names: dict[str, str]) -> list[str]:

@@ -75,14 +75,14 @@ class Selection:
     def ids(self, rows: Rows) -> list[str]:
         """Document ids of some rows, one per row."""
         firsts, place = np.unique(self.firsts(rows), return_inverse=True)
-        found = self.snapshot.store.ids_of(firsts)
-        return [found[i] for i in place.tolist()]
+        id_of_document = self.snapshot.store.ids_of(firsts)
+        return [id_of_document[i] for i in place.tolist()]
 
     def hits(self, rows: Rows) -> list[Hit]:
         """Documents and passages of some rows, without scores."""
         firsts = self.firsts(rows)
-        found = self.snapshot.documents(np.unique(firsts).tolist())
+        documents = self.snapshot.documents(np.unique(firsts).tolist())
         return [
-            hit_of(found[first], row - first, 0.0)
+            hit_of(documents[first], row - first, 0.0)
             for row, first in zip(rows.tolist(), firsts.tolist(), strict=True)
         ]

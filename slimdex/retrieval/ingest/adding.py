@@ -18,7 +18,7 @@ from slimdex.indexes.arrays import Rows
 from slimdex.system.progress import note, progress_within
 
 from ..index import Index
-from ..sources.given_vectors import GivenVectors, as_given
+from ..sources.given_vectors import DocumentVectors, as_vectors
 from ..sources.read_share import CountedDocuments, ReadShare
 from ..sources.tabular.records import as_documents
 from ..store.change import Change
@@ -48,12 +48,12 @@ if TYPE_CHECKING:
 
 
 def add_documents(
-    index: Index, documents: Any, vectors: GivenVectors | ArrayLike | None = None
+    index: Index, documents: Any, vectors: DocumentVectors | ArrayLike | None = None
 ) -> Added:
     """Add documents in any form that `Collection.add` takes; the caller reports the notes."""
     read = as_documents(documents)
     new = [index.snapshot.store.new_columns(types) for types in read.columns]
-    given = None if vectors is None else as_given(vectors)
+    given = None if vectors is None else as_vectors(vectors)
     counted = CountedDocuments(read.documents, documents)
     return add(index, Addition(counted, new, given, read_share=counted.read_share))
 

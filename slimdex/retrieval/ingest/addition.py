@@ -10,7 +10,7 @@ from slimdex.indexes.arrays import Rows
 from slimdex.system.unicode_text import check_unicode
 
 from ..documents import Document, check_columns, id_text
-from ..sources.given_vectors import GivenVectors, check_vectors
+from ..sources.given_vectors import DocumentVectors, check_vectors
 from ..sources.read_share import ReadShare
 from ..store.document_store import DocumentStore
 from ..store.passages import part_fault
@@ -51,7 +51,7 @@ class Addition:
 
     documents: Iterable[Document]
     columns: Sequence[Mapping[str, str]] = ()  # of each source, name -> DuckDB type; or by values
-    vectors: GivenVectors | None = None  # one for each document; by default the encoder's
+    vectors: DocumentVectors | None = None  # one for each document; by default the encoder's
     known_origins: Mapping[str, str] = field(default_factory=dict)  # see `SourceIds`
     origins: Mapping[str, str] = field(default_factory=dict)
     moved: Mapping[str, str] = field(default_factory=dict)
@@ -81,7 +81,7 @@ class Addition:
         return origins
 
 
-def check_given(vectors: GivenVectors, dim: int) -> None:
+def check_given(vectors: DocumentVectors, dim: int) -> None:
     """Raise `InputError` unless vectors have `dim` dimensions and finite values."""
     if vectors.dim != dim:
         reduced = " (`slimdex export --vectors full` writes these)" * (vectors.dim < dim)

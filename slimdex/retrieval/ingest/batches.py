@@ -18,7 +18,7 @@ from slimdex.system.workers import IN_THIS_PROCESS
 
 from ..documents import Document
 from ..index import Index
-from ..sources.given_vectors import ChosenVectors, GivenVectors
+from ..sources.given_vectors import ChosenVectors, DocumentVectors
 from ..sources.read_share import ReadShare
 from ..store.document_store import DocumentStore
 from ..store.snapshot import Snapshot
@@ -53,7 +53,7 @@ class Batch:
     """
 
     documents: Sequence[Document]
-    vectors: GivenVectors | None = None
+    vectors: DocumentVectors | None = None
     first: int = 0
     stop: int = 0
     characters: int = 0
@@ -74,7 +74,7 @@ class Batches:
     """
 
     def __init__(
-        self, index: Index, documents: Iterable[Document], vectors: GivenVectors | None = None
+        self, index: Index, documents: Iterable[Document], vectors: DocumentVectors | None = None
     ) -> None:
         self._index = index
         self._documents = documents

@@ -22,7 +22,7 @@ from slimdex.indexes.search.reduced_index import NO_ROWS
 from ..documents import Document
 from ..index import Index
 from ..lexical.tokens import TERMS, Terms
-from ..sources.given_vectors import ChosenVectors, GivenVectors
+from ..sources.given_vectors import ChosenVectors, DocumentVectors
 from ..store.derived import write_words
 from ..store.lines import UnwritableError, line_of
 from ..store.new_columns import ColumnValues, NewColumns, returned_values
@@ -62,7 +62,7 @@ class Comparison:
     unchanged: Sequence[Document]
     new: Sequence[Document]
     values: Sequence[ColumnValues]
-    given: GivenVectors | None
+    given: DocumentVectors | None
     gone: Rows
     stored_texts: StoredTexts | None
 
@@ -273,7 +273,7 @@ def _mark_other_vectors(
     documents: Sequence[Document],
     rows: Mapping[str, int],
     is_new: list[bool],
-    vectors: GivenVectors,
+    vectors: DocumentVectors,
 ) -> None:
     """Mark also those documents whose given vector is not the stored one."""
     stored = snapshot.vectors()

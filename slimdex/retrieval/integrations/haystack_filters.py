@@ -37,7 +37,7 @@ def condition(filters: Mapping[str, Any], columns: Types) -> Condition:
     if operator is None:
         raise FilterError(f"{filters!r:.200}: no operator; expected one")
     if "field" in filters:
-        return _compared(filters, str(operator), columns)
+        return _comparison(filters, str(operator), columns)
     if not filters.get("conditions"):
         raise FilterError(f"{filters!r:.200}: no conditions; expected some")
     parts = tuple(condition(part, columns) for part in filters["conditions"])
@@ -48,7 +48,7 @@ def condition(filters: Mapping[str, Any], columns: Types) -> Condition:
     return And(parts) if operator == "AND" else Not(And(parts))
 
 
-def _compared(filters: Mapping[str, Any], operator: str, columns: Types) -> Condition:
+def _comparison(filters: Mapping[str, Any], operator: str, columns: Types) -> Condition:
     if "value" not in filters or operator not in OPERATORS:
         raise FilterError(f"{filters!r:.200}; expected a value, and one of {', '.join(OPERATORS)}")
     field = str(filters["field"])
@@ -56,18 +56,18 @@ def _compared(filters: Mapping[str, Any], operator: str, columns: Types) -> Cond
     if field in OTHERS:
         raise FilterError(f"field {field!r}; expected id, content, or meta and a name")
     if operator in ORDERED:
-        value = _ordered(operator, value)
+        value = _as_moment(operator, value)
     elif OPERATORS[operator] == "IN" and not isinstance(value, list):
         raise FilterError(f"{operator} {value!r:.100}; expected a list")
-    found: Condition = NEVER
+    comparison: Condition = NEVER
     if field in COLUMNS and (operator not in ORDERED or value is not None):
-        found = _of_column(COLUMNS[field], OPERATORS[operator], value)
+        comparison = _of_column(COLUMNS[field], OPERATORS[operator], value)
     elif operator not in ORDERED or value is not None:
-        found = _of_metadata(field.removeprefix(META), OPERATORS[operator], value, columns)
-    return Not(found) if operator in NEGATED else found
+        comparison = _of_metadata(field.removeprefix(META), OPERATORS[operator], value, columns)
+    return Not(comparison) if operator in NEGATED else comparison
 
 
-def _ordered(operator: str, value: Any) -> Any:
+def _as_moment(operator: str, value: Any) -> Any:
     """The value, with texts as moments; raises `FilterError` if it has no order."""
     if value is None or not isinstance(value, list | str):
         return value
@@ -85,13 +85,13 @@ def _of_column(column: str, operator: str, value: Any) -> Condition:
 
 
 def _of_metadata(name: str, operator: str, value: Any, columns: Types) -> Condition:
-    found = compared(name, operator, value, columns)
+    comparison = compared(name, operator, value, columns)
     if operator not in ("=", "IN"):
-        return found
+        return comparison
     # Texts that state the same moment are equal.
     moments = map(_moment, value if operator == "IN" else [value])
     same = [compared(name, "=", moment, columns) for moment in moments if moment is not None]
-    return Or((found, *same)) if same else found
+    return Or((comparison, *same)) if same else comparison
 
 
 def _moment(value: Any) -> datetime | None:

@@ -17,7 +17,7 @@ from haystack.document_stores.types import DuplicatePolicy
 from haystack.errors import FilterError
 
 from ..collection import Collection
-from ..documents import Document as OwnDocument
+from ..documents import Document as SlimdexDocument
 from ..documents import Hit
 from ..encoders.adapters import GivenEncoder
 from ..encoders.opening import open_encoder
@@ -41,7 +41,7 @@ class SlimdexDocumentStore:
     """
 
     def __init__(self, path: str, model: str | None = None, dim: int | None = None) -> None:
-        self._asked = {"path": path, "model": model, "dim": dim}
+        self._init_parameters = {"path": path, "model": model, "dim": dim}
         if Path(path).exists():
             self.collection = Collection.open(path)
         elif dim is not None:
@@ -53,7 +53,7 @@ class SlimdexDocumentStore:
 
     def to_dict(self) -> dict[str, Any]:
         """Serialise for a pipeline's file."""
-        return dict(default_to_dict(self, **self._asked))
+        return dict(default_to_dict(self, **self._init_parameters))
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
@@ -90,11 +90,11 @@ class SlimdexDocumentStore:
                 new[document.id] = document
         if new:
             rows = as_columns([d.meta for d in new.values()], self._columns)
-            own = [
-                OwnDocument(d.id, d.content or "", metadata=row)
+            converted = [
+                SlimdexDocument(d.id, d.content or "", metadata=row)
                 for d, row in zip(new.values(), rows, strict=True)
             ]
-            self.collection.add(own, vectors=self._vectors([*new.values()]))
+            self.collection.add(converted, vectors=self._vectors([*new.values()]))
         return len(new)
 
     def delete_documents(self, document_ids: list[str]) -> None:
@@ -111,7 +111,7 @@ class SlimdexDocumentStore:
 
         Raises `FilterError` if there are no filters.
         """
-        return self.collection.delete(where=self._required(filters))
+        return self.collection.delete(where=self._require_filter(filters))
 
     def update_by_filter(self, filters: dict[str, Any], meta: dict[str, Any]) -> int:
         """Give the documents that match filters these metadata, beside others that they have.
@@ -119,12 +119,12 @@ class SlimdexDocumentStore:
         Returns their number. Raises `FilterError` if there are no filters.
         """
         has_encoder = self.collection.index.has_encoder
-        found = self.collection.get(where=self._required(filters), vectors=not has_encoder)
-        if not found:
+        matches = self.collection.get(where=self._require_filter(filters), vectors=not has_encoder)
+        if not matches:
             return 0
-        rows = as_columns([as_metadata(d.metadata) | meta for d in found], self._columns)
-        changed = [replace(d, metadata=row) for d, row in zip(found, rows, strict=True)]
-        vectors = None if has_encoder else np.stack([_only_vector(d) for d in found])
+        rows = as_columns([as_metadata(d.metadata) | meta for d in matches], self._columns)
+        changed = [replace(d, metadata=row) for d, row in zip(matches, rows, strict=True)]
+        vectors = None if has_encoder else np.stack([_only_vector(d) for d in matches])
         self.collection.add(changed, vectors=vectors)
         return len(changed)
 
@@ -180,9 +180,9 @@ class SlimdexDocumentStore:
         """
         values = _distinct(self._metadata(filters), metadata_field.removeprefix(META)).values()
         term = (search_term or "").lower()
-        found = [value for value in values if term in str(value).lower()]
-        found.sort(key=lambda value: (str(value), type(value).__name__))
-        return found[from_ : from_ + size], len(found)
+        matches = [value for value in values if term in str(value).lower()]
+        matches.sort(key=lambda value: (str(value), type(value).__name__))
+        return matches[from_ : from_ + size], len(matches)
 
     def search(
         self,
@@ -263,7 +263,12 @@ class SlimdexDocumentStore:
     ) -> tuple[list[Any], int]:
         """`get_metadata_field_unique_values` in a thread."""
         return await to_thread(
-            self.get_metadata_field_unique_values, metadata_field, search_term, from_, size, filters
+            self.get_metadata_field_unique_values,
+            metadata_field,
+            search_term=search_term,
+            from_=from_,
+            size=size,
+            filters=filters,
         )
 
     def _vectors(self, documents: list[Document]) -> Any:
@@ -278,7 +283,7 @@ class SlimdexDocumentStore:
     def _where(self, filters: dict[str, Any] | None) -> str | None:
         return None if not filters else filter_sql(filters, self._columns)
 
-    def _required(self, filters: dict[str, Any]) -> str:
+    def _require_filter(self, filters: dict[str, Any]) -> str:
         where = self._where(filters)
         if where is None:
             raise FilterError("no filters; expected some: delete_all_documents deletes all")
@@ -294,7 +299,7 @@ class SlimdexDocumentStore:
         return self.collection.index.snapshot.columns
 
 
-def _only_vector(document: OwnDocument) -> Any:
+def _only_vector(document: SlimdexDocument) -> Any:
     assert document.vectors is not None
     return document.vectors[0]
 
@@ -305,9 +310,9 @@ def _distinct(metadata: Iterable[Mapping[str, Any]], name: str) -> dict[str, Any
     return {json.dumps(encoded(value), sort_keys=True): value for value in values}
 
 
-def _document(found: Hit | OwnDocument, score: float | None = None) -> Document:
-    meta = as_metadata(found.metadata)
-    return Document(id=found.id, content=found.text or None, meta=meta, score=score)
+def _document(hit: Hit | SlimdexDocument, score: float | None = None) -> Document:
+    meta = as_metadata(hit.metadata)
+    return Document(id=hit.id, content=hit.text or None, meta=meta, score=score)
 
 
 @component

@@ -22,7 +22,7 @@ from slimdex.indexes.settings import Settings
 from slimdex.system.suggestions import check_choice
 
 from ..collection import Collection
-from ..documents import Document as OwnDocument
+from ..documents import Document as SlimdexDocument
 from ..documents import Hit, id_text
 from ..encoders.base import encode_queries
 from ..search.request import SearchRequest
@@ -59,8 +59,8 @@ class EmbeddingsEncoder:
 
     def encode_queries(self, texts: Sequence[str]) -> Matrix:
         """Encode queries to vectors (n, dim)."""
-        found = [self.embeddings.embed_query(text) for text in texts]
-        return np.array(found, dtype=np.float32)
+        vectors = [self.embeddings.embed_query(text) for text in texts]
+        return np.array(vectors, dtype=np.float32)
 
     def spec(self) -> dict[str, Any]:
         """Class of the embeddings, and the model they report."""
@@ -140,17 +140,17 @@ class SlimdexVectorStore(VectorStore):
     ) -> list[str]:
         """Add texts, replacing those of the same ids; return the ids."""
         texts = list(texts)
-        given = list(ids) if ids is not None else [None] * len(texts)
+        requested_ids = list(ids) if ids is not None else [None] * len(texts)
         rows = metadatas if metadatas is not None else [{} for _ in texts]
-        if not len(texts) == len(given) == len(rows):
+        if not len(texts) == len(requested_ids) == len(rows):
             raise InputError(
-                f"{len(texts)} texts, {len(given)} ids, {len(rows)} metadata; expected "
+                f"{len(texts)} texts, {len(requested_ids)} ids, {len(rows)} metadata; expected "
                 "equal numbers"
             )
-        names = [str(uuid4()) if id in (None, "") else id_text(id) for id in given]
+        names = [str(uuid4()) if id in (None, "") else id_text(id) for id in requested_ids]
         columns = as_columns(rows, self._columns)
         documents = {
-            id: OwnDocument(id, text, metadata=row)
+            id: SlimdexDocument(id, text, metadata=row)
             for id, text, row in zip(names, texts, columns, strict=True)
         }
         if documents:
@@ -343,10 +343,10 @@ def _comparison(name: str, operator: str, value: Any, columns: Mapping[str, str]
     if operator == EXISTS:
         is_missing = compared(name, "IS NULL", None, columns)
         return Not(is_missing) if value else is_missing
-    found = compared(name, OPERATORS[operator], value, columns)
-    return Not(found) if operator in NEGATED else found
+    comparison = compared(name, OPERATORS[operator], value, columns)
+    return Not(comparison) if operator in NEGATED else comparison
 
 
-def _document(found: Hit | OwnDocument) -> Document:
-    metadata = as_metadata(found.metadata)
-    return Document(id=found.id, page_content=found.text, metadata=metadata)
+def _document(hit: Hit | SlimdexDocument) -> Document:
+    metadata = as_metadata(hit.metadata)
+    return Document(id=hit.id, page_content=hit.text, metadata=metadata)

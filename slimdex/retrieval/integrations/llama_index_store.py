@@ -57,7 +57,7 @@ TEXTS = (FilterOperator.TEXT_MATCH, FilterOperator.TEXT_MATCH_INSENSITIVE)
 LISTS = (FilterOperator.IN, FilterOperator.NIN, FilterOperator.ANY, FilterOperator.ALL)
 """Operators whose values are lists."""
 SOURCE = "ref_doc_id"
-OWN = ("_node_content", "_node_type", "document_id", "doc_id", SOURCE)
+NODE_KEYS = ("_node_content", "_node_type", "document_id", "doc_id", SOURCE)
 """Columns beside the metadata."""
 MODES = ("default", "hybrid", "text_search", "sparse", "mmr")
 """Supported modes of a query."""
@@ -168,8 +168,8 @@ class SlimdexVectorStore(BasePydanticVectorStore):
         """Nodes by ids, by filters, or by both."""
         if self._collection is None:
             return []
-        found = self._collection.get(where=self._where(node_ids, filters) or "true")
-        return [_node(one.text, one.metadata) for one in found]
+        documents = self._collection.get(where=self._where(node_ids, filters) or "true")
+        return [_node(one.text, one.metadata) for one in documents]
 
     async def aget_nodes(
         self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None
@@ -279,7 +279,7 @@ def condition(filters: MetadataFilters, columns: Mapping[str, str]) -> Condition
     if not filters.filters:
         raise InputError("filters without any filter; expected at least one")
     parts = tuple(
-        condition(one, columns) if isinstance(one, MetadataFilters) else _compared(one, columns)
+        condition(one, columns) if isinstance(one, MetadataFilters) else _comparison(one, columns)
         for one in filters.filters
     )
     if filters.condition == FilterCondition.NOT:
@@ -287,7 +287,7 @@ def condition(filters: MetadataFilters, columns: Mapping[str, str]) -> Condition
     return Or(parts) if filters.condition == FilterCondition.OR else And(parts)
 
 
-def _compared(one: MetadataFilter, columns: Mapping[str, str]) -> Condition:
+def _comparison(one: MetadataFilter, columns: Mapping[str, str]) -> Condition:
     operator = one.operator
     value = one.value
     expected = "a text" if operator in TEXTS else "a list" if operator in LISTS else ""
@@ -300,10 +300,10 @@ def _compared(one: MetadataFilter, columns: Mapping[str, str]) -> Condition:
     if operator in (FilterOperator.ANY, FilterOperator.ALL):
         return _among(one, columns)
     if value is None and operator != FilterOperator.IS_EMPTY:
-        found: Condition = NEVER
+        comparison: Condition = NEVER
     else:
-        found = compared(one.key, OPERATORS[operator], value, columns, nested=False)
-    return Not(found) if operator in NEGATED else found
+        comparison = compared(one.key, OPERATORS[operator], value, columns, nested=False)
+    return Not(comparison) if operator in NEGATED else comparison
 
 
 def _among(one: MetadataFilter, columns: Mapping[str, str]) -> Condition:
@@ -317,14 +317,14 @@ def _among(one: MetadataFilter, columns: Mapping[str, str]) -> Condition:
 def _metadata(node: BaseNode) -> dict[str, Any]:
     """The metadata of a node, and its other facts as LlamaIndex writes them."""
     written = node_to_metadata_dict(node, remove_text=True, flat_metadata=False)
-    return {**node.metadata, **{name: written[name] for name in OWN}}
+    return {**node.metadata, **{name: written[name] for name in NODE_KEYS}}
 
 
 def _node(text: str, columns: Any) -> BaseNode:
     metadata = as_metadata(columns)
     node = metadata_dict_to_node(metadata)
     node.set_content(text)
-    for name in node.metadata.keys() & metadata.keys() - {*OWN}:
+    for name in node.metadata.keys() & metadata.keys() - {*NODE_KEYS}:
         node.metadata[name] = metadata[name]  # LlamaIndex writes dates as texts
     return node
 

@@ -89,7 +89,7 @@ def _as_columns(row: Mapping[str, Any], types: Types, columns: Types) -> dict[st
         stored = None
         if value is not None and name in types:
             out[name] = _storable(value, types[name], name in columns)
-            stored = _as_returned(out[name], types[name])
+            stored = _round_trip(out[name], types[name])
         if not _is_same(stored, value) or value is None:
             record[name_of(name)] = encoded(value)
     return out | ({RECORD: record} if record else {})
@@ -109,7 +109,7 @@ def _storable(value: Any, type_: str, is_column: bool) -> Any:
     return value if is_column or is_same_kind or type_ == "JSON" else None
 
 
-def _as_returned(value: Any, type_: str) -> Any:
+def _round_trip(value: Any, type_: str) -> Any:
     """The value that comes back from a column of this type."""
     (returned,) = restored({"": type_}, [as_stored(value, type_)]).values()
     return returned

@@ -37,7 +37,7 @@ from ..quality.evaluation import DEPTH, deep, nearest_of, ranked
 from ..quality.query_pools import encoded
 from ..search.answer import nearest_documents
 from ..search.request import SearchRequest
-from ..sources.given_vectors import as_given, check_vectors
+from ..sources.given_vectors import as_vectors, check_vectors
 
 Answers = dict[str, dict[str, float]]
 """Query id -> document id -> score, mteb's format of answers."""
@@ -165,27 +165,27 @@ class SlimdexIndex(_OneCorpus):
 
     def add_documents(self, embeddings: Any, idxs: Sequence[str]) -> None:
         """Add vectors (n, d), an array or a tensor, of the documents with these ids."""
-        given = as_given(_on_cpu(embeddings))
-        if len(given) != len(idxs):
-            raise InputError(f"{len(given)} vectors for {len(idxs)} ids; expected equal numbers")
-        if self._collection is not None and given.dim != self._dim:
+        vectors = as_vectors(_on_cpu(embeddings))
+        if len(vectors) != len(idxs):
+            raise InputError(f"{len(vectors)} vectors for {len(idxs)} ids; expected equal numbers")
+        if self._collection is not None and vectors.dim != self._dim:
             raise InputError(
-                f"vectors of {given.dim} dimensions; expected {self._dim}, as those before"
+                f"vectors of {vectors.dim} dimensions; expected {self._dim}, as those before"
             )
-        check_vectors(given)
+        check_vectors(vectors)
         if self._collection is None:
-            self._dim = given.dim
+            self._dim = vectors.dim
             self.sizes = None
-            self._sample = given.rows(0, min(COMPARED, len(given)))
+            self._sample = vectors.rows(0, min(COMPARED, len(vectors)))
             self._collection = Collection.create(
                 self._temporary(self._parent) / "vectors.index",
-                GivenEncoder(given.dim),
+                GivenEncoder(vectors.dim),
                 self.settings,
                 vector_dtype=self.vector_dtype,
                 passages=OFF,
                 lexical=False,
             )
-        self._new.append(given.rows(0, len(given)))
+        self._new.append(vectors.rows(0, len(vectors)))
 
     def search(
         self,
@@ -208,8 +208,8 @@ class SlimdexIndex(_OneCorpus):
             return [[] for _ in queries], [[] for _ in queries]
         queries = as_matrix(queries, dim=self._dim, name="queries", largest=LARGEST)
         _check_similarity(similarity_fn, queries[:COMPARED], self._sample)
-        found = _answers(collection, [(None, query) for query in queries[:, None]], top_k)
-        return [scores for scores, _ in found], [rows for _, rows in found]
+        answers = _answers(collection, [(None, query) for query in queries[:, None]], top_k)
+        return [scores for scores, _ in answers], [rows for _, rows in answers]
 
     def build(self) -> Collection | None:
         """Return the collection of the added vectors, fitted on all of them; None without any."""
@@ -319,7 +319,7 @@ class SlimdexSearch(_OneCorpus):
         self.vector_dtype = vector_dtype
         self.passages = passages
         self.lexical = lexical
-        self._kept = None if folder is None else Path(folder)
+        self._folder = None if folder is None else Path(folder)
         base = meta or meta_of(self.encoder)
         tokens = passage_tokens(passages, self.encoder)
         more: dict[str, Any] = {"passages": OFF if tokens is None else tokens, "lexical": lexical}
@@ -347,7 +347,7 @@ class SlimdexSearch(_OneCorpus):
         self.clear()
         place = Place(task_metadata.name, hf_split, hf_subset)
         self._collection = collection = Collection.create(
-            (self._kept or self._temporary()) / f"{'-'.join(place)}.index",
+            (self._folder or self._temporary()) / f"{'-'.join(place)}.index",
             self.encoder,
             self.settings,
             vector_dtype=self.vector_dtype,
@@ -384,17 +384,17 @@ class SlimdexSearch(_OneCorpus):
             raise InputError("search: no corpus; expected `index` before, for each search")
         collection = self._collection
         names = [str(id) for id in queries["id"]]
-        found: Answers = {name: {} for name in names}
+        answers: Answers = {name: {} for name in names}
         if len(collection) and names:
             texts = _texts(queries)
-            asked = list(zip(texts, encoded(self.encoder, texts)[:, None], strict=True))
+            pairs = list(zip(texts, encoded(self.encoder, texts)[:, None], strict=True))
             ids = collection.index.store.ids_by_row(collection.index.state.rows)
             more = not set(ids).isdisjoint(names)  # `evaluate` asks for one more, to drop
-            answers = _answers(collection, asked, top_k, more)
-            for name, (scores, rows) in zip(names, answers, strict=True):
-                found[name] = {ids[row]: score for row, score in zip(rows, scores, strict=True)}
+            rankings = _answers(collection, pairs, top_k, more)
+            for name, (scores, rows) in zip(names, rankings, strict=True):
+                answers[name] = {ids[row]: score for row, score in zip(rows, scores, strict=True)}
         self.clear()
-        return found
+        return answers
 
 
 def as_experiment(
@@ -405,13 +405,13 @@ def as_experiment(
     Raises `InputError` if the model is already such an experiment.
     """
     before = dict(meta.experiment_kwargs or {})
-    own = {"index": "slimdex", **settings.as_dict(), "stored": stored, **(more or {})}
-    if taken := sorted(before.keys() & own.keys()):
+    experiment = {"index": "slimdex", **settings.as_dict(), "stored": stored, **(more or {})}
+    if taken := sorted(before.keys() & experiment.keys()):
         raise InputError(
             f"model {meta.name}: its experiment has {', '.join(taken)} already; expected a model "
             "that is not compressed"
         )
-    named = {name: CHOSEN if value is None else value for name, value in own.items()}
+    named = {name: CHOSEN if value is None else value for name, value in experiment.items()}
     return meta.model_copy(update={"experiment_kwargs": {**before, **named}})
 
 
@@ -423,14 +423,14 @@ def meta_of(encoder: Encoder) -> ModelMeta:
     known = MODEL_REGISTRY.get(model)
     name = model if "/" in model and is_hub_id(model) else f"local/{Path(model).name}"
     digest = str(spec.get("sha256", ""))[:16]
-    own = {
+    facts = {
         "name": name,
         "revision": spec.get("revision") or digest or "no_revision_available",
         "embed_dim": encoder.dim,
         "max_tokens": spec.get("max_length"),
         "similarity_fn_name": ScoringFunction.COSINE,
     }
-    return ModelMeta.create_empty(own) if known is None else known.model_copy(update=own)
+    return ModelMeta.create_empty(facts) if known is None else known.model_copy(update=facts)
 
 
 def _documents(corpus: Any) -> Iterator[Document]:
@@ -443,19 +443,19 @@ def _documents(corpus: Any) -> Iterator[Document]:
 
 def _texts(queries: Any) -> list[str]:
     """Texts of queries followed by their instructions, as mteb's own models receive them."""
-    found = []
+    texts = []
     for row in queries:
         if not isinstance(row.get("text"), str):
             raise InputError(
                 f"query {row.get('id')!r} is not text; expected a text, not a conversation"
             )
         instruction = row.get("instruction")
-        found.append(f"{row['text']} {instruction}" if instruction is not None else row["text"])
-    return found
+        texts.append(f"{row['text']} {instruction}" if instruction is not None else row["text"])
+    return texts
 
 
 def _answers(
-    collection: Collection, asked: Sequence[tuple[str | None, Matrix]], top_k: int, more: int = 0
+    collection: Collection, pairs: Sequence[tuple[str | None, Matrix]], top_k: int, more: int = 0
 ) -> list[Ranked]:
     """Answer texts, or None, with their vectors (1, d), by default searches.
 
@@ -468,7 +468,7 @@ def _answers(
         return collection.index.read(nearest_documents, request)
 
     answers = []
-    for text, vector in asked:
+    for text, vector in pairs:
         search = partial(nearest_of, collection.index, vector)
         if text is not None:
             search = partial(ranked, collection.index, text, vector)
@@ -495,12 +495,12 @@ def _check_similarity(similarity: Similarity, queries: Matrix, documents: Matrix
     documents = documents[documents.any(axis=1)]
     if not len(documents) or not len(queries):
         return
-    given = np.asarray(_on_cpu(similarity(queries, documents)), dtype=np.float64)
+    similarities = np.asarray(_on_cpu(similarity(queries, documents)), dtype=np.float64)
     cosines = normalize_rows(queries) @ normalize_rows(documents).T
-    least = 1e-4 * float(np.ptp(given))
-    for own, cosine in zip(given, cosines, strict=True):
+    least = 1e-4 * float(np.ptp(similarities))
+    for of_query, cosine in zip(similarities, cosines, strict=True):
         is_nearer = cosine[:, None] - cosine[None] > GAP
-        if (is_nearer & (own[:, None] < own[None] - least)).any():
+        if (is_nearer & (of_query[:, None] < of_query[None] - least)).any():
             raise InputError(
                 "similarity: the model's ranks these vectors differently from their cosine; "
                 "expected a model that compares by cosine, or vectors of unit length"

@@ -77,6 +77,6 @@ def folder_task(
         eval_langs=[language],
         main_score="ndcg_at_10",
     )
-    own = {"metadata": metadata, "source": source, "ignore_identical_ids": drop_self}
-    task: FolderTask = type("FolderTask", (FolderTask,), own)()
+    attributes = {"metadata": metadata, "source": source, "ignore_identical_ids": drop_self}
+    task: FolderTask = type("FolderTask", (FolderTask,), attributes)()
     return task

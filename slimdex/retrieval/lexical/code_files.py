@@ -169,11 +169,11 @@ def _definitions(document: Document) -> dict[str, list[Definition]]:
     for name, start in _constants(document.text):
         starts.setdefault((name,), start)
 
-    found = defaultdict[str, list[Definition]](list)
+    by_last_name = defaultdict[str, list[Definition]](list)
     ends = [end for _, end in document.passages[:-1]]
     for path, start in starts.items():
-        found[path[-1].lower()].append(Definition(path, start, bisect_right(ends, start)))
-    return dict(found)
+        by_last_name[path[-1].lower()].append(Definition(path, start, bisect_right(ends, start)))
+    return dict(by_last_name)
 
 
 def _constants(text: str) -> Iterator[tuple[str, int]]:

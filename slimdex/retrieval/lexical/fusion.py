@@ -33,8 +33,8 @@ RRF = "rrf"
 AUTO: Final = "auto"
 RRF_K = 60
 """Constant of reciprocal rank fusion, by Cormack et al."""
-FOUND_BY = ("meaning", "words", "both", "name")
-"""Ways to find a row, in the results of a search by their places."""
+FINDERS = ("meaning", "words", "both", "name")
+"""Searches that can find a row: the values of `Hit.found_by`."""
 MEANING = 0
 WORDS = 1
 NAME = 3
@@ -91,21 +91,32 @@ class Candidates(NamedTuple):
         near : rows found by semantic search, and their cosines.
         others : the other rows of `whole` that may be found, and their cosines.
         """
-        order = np.argsort(rows := np.concatenate([near.rows, others.rows]))
-        rows, bm25 = rows[order], np.zeros(len(rows), dtype=np.float32)
+        rows = np.concatenate([near.rows, others.rows])
+        order = np.argsort(rows)
+        rows = rows[order]
+
+        # BM25 of the rows that lexical search returns, except those that a filter leaves out.
         words = whole.words
-        may_be_found = contains(rows, words.rows)
-        places = np.searchsorted(rows, words.rows[may_be_found])
-        bm25[places] = words.scores[may_be_found]
+        is_candidate = contains(rows, words.rows)
+        places = np.searchsorted(rows, words.rows[is_candidate])
+        bm25 = np.zeros(len(rows), dtype=np.float32)
+        bm25[places] = words.scores[is_candidate]
         rare = np.zeros(len(rows))
         if len(words.rare):
-            rare[places] = words.rare[may_be_found]
-        is_named = contains(np.sort(words.named), rows)
-        cosines = np.concatenate([near.scores, others.scores])[order]
-        return cls(rows, cosines, bm25, rare, order < len(near.rows), is_named, whole)
+            rare[places] = words.rare[is_candidate]
 
-    def found_by(self, rows: Rows) -> NDArray[np.int64]:
-        """Places in `FOUND_BY` of the first rows (k,), padded with -1.
+        return cls(
+            rows=rows,
+            cosines=np.concatenate([near.scores, others.scores])[order],
+            bm25=bm25,
+            rare=rare,
+            is_near=order < len(near.rows),
+            is_named=contains(np.sort(words.named), rows),
+            whole=whole,
+        )
+
+    def finders(self, rows: Rows) -> NDArray[np.int64]:
+        """Places in `FINDERS` of the first rows (k,), padded with -1.
 
         Meaning finds the rows whose cosines are above 0 and among the best `NEAREST` of the whole
         collection, so that a limit or filter changes nothing.

@@ -32,8 +32,11 @@ CODE = re.compile(r"\d|[_.:@+]")
 do not count: they also join words of prose."""
 SHORTEST, SHORTEST_NAME = 3, 6
 """Characters of the shortest rare word, and of the shortest name without a capital."""
-FEWEST_ROWS, SHARE_OF_ROWS, MOST_ROWS = 3, 1 / 500, 50
-"""A code is rare if at most this share of all rows have it, within the limits."""
+SHARE_OF_ROWS = 1 / 500
+"""A code is rare if at most this share of all rows have it."""
+FEWEST_ROWS = 3
+MOST_ROWS = 50
+"""Limits of the rows that may have a rare code."""
 FACTOR = 16.0
 """A code or name that is the whole query exceeds all other bonuses."""
 
@@ -84,16 +87,18 @@ class RareWords(NamedTuple):
                 rare[term] = matched[term]
         return cls(rare, sum(matched[term] for term in words))
 
-    def bonuses(self, own: NDArray[np.float64], bm25: NDArray[np.float32]) -> NDArray[np.float64]:
+    def bonuses(
+        self, idf_sums: NDArray[np.float64], bm25: NDArray[np.float32]
+    ) -> NDArray[np.float64]:
         """Bonuses of rows (n,) if the nearest row's cosine is 0.
 
         Parameters
         ----------
-        own : (n,), sum of the idfs of the rare words that each row has.
+        idf_sums : (n,), sum of the idfs of the rare words that each row has.
         bm25 : (n,), of the rows; above 0.
         """
-        rival = float(bm25[own == 0].max(initial=0.0))
-        return FACTOR * own / self.whole * own / (own + rival)
+        rival = float(bm25[idf_sums == 0].max(initial=0.0))
+        return FACTOR * idf_sums / self.whole * idf_sums / (idf_sums + rival)
 
 
 def _rarest_terms(text: str, idfs: Mapping[str, float]) -> dict[str, bool]:

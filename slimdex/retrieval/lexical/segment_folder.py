@@ -36,8 +36,12 @@ LIST, THEIR_LIST = "segments.json", "meta.json"
 SPARE_BYTES = 1 << 26
 """Bytes of it left free."""
 COPIED_AT_ONCE = 1 << 20
-PREFIX, OWNER, NEW_S = "slimdex-words-", "owner", 60
-"""Names of temporary folders and of the lock in them; seconds for which one is used unlocked."""
+PREFIX = "slimdex-words-"
+"""Beginning of the names of temporary folders."""
+OWNER = "owner"
+"""Name of the lock in a temporary folder."""
+NEW_S = 60
+"""Seconds after which a temporary folder that is not locked may be deleted."""
 NO_LINK = (errno.EPERM, errno.ENOTSUP, errno.EMLINK, errno.EXDEV, errno.EINVAL)
 """Errors of systems and disks without links; the last is Windows'."""
 REMOVALS = 10
@@ -71,7 +75,7 @@ def short_lived_folder(path: Path) -> Iterator[Path]:
 
 
 def has_memory(nbytes: int) -> bool:
-    """True if there is a folder in memory that has room for so many bytes."""
+    """True if this machine has a folder in memory with room for `nbytes`."""
     try:
         return (
             os.access(MEMORY_FOLDER, os.W_OK)
@@ -115,14 +119,14 @@ def publish(work: Path, path: Path, durable: Collection[str] = ()) -> None:
         if name not in durable and work.parent != path.parent:
             copy(path / name, work / name)
             new.append(path / name)
-        elif not link_or_copy(path / name, _linked(work / name)) or name not in durable:
+        elif not link_or_copy(path / name, _link_target(work / name)) or name not in durable:
             new.append(path / name)
     ours = json.dumps({"crc": zlib.crc32(theirs.encode()), "list": theirs})
     (path / LIST).write_text(ours)
     sync_all([*new, path])
 
 
-def _linked(path: Path) -> Path:
+def _link_target(path: Path) -> Path:
     """The file that a link of `symlink_or_copy` leads to, or the file itself."""
     try:
         return Path(os.readlink(path))  # `resolve` takes five times as long
@@ -132,10 +136,10 @@ def _linked(path: Path) -> Path:
 
 def link_files(path: Path, folder: Path, link: Callable[[Path, Path], object]) -> None:
     """Link an index's files into another folder and write tantivy's list there."""
-    own_list = read_list(path)
-    for name in segment_files(own_list, path):
+    segment_list = read_list(path)
+    for name in segment_files(segment_list, path):
         link(folder / name, path / name)
-    (folder / THEIR_LIST).write_text(json.dumps(own_list))
+    (folder / THEIR_LIST).write_text(json.dumps(segment_list))
 
 
 def link_or_copy(new: Path, old: Path) -> bool:
@@ -172,18 +176,18 @@ def read_list(path: Path) -> dict[str, Any]:
         ours = parsed((path / LIST).read_text(), READABLE)
         if zlib.crc32(ours["list"].encode()) != ours["crc"]:
             raise ValueError("wrong checksum")
-        own_list: dict[str, Any] = parsed(ours["list"], READABLE)
-        for each in own_list["segments"]:
+        segment_list: dict[str, Any] = parsed(ours["list"], READABLE)
+        for each in segment_list["segments"]:
             if type(each["segment_id"]) is not str or type(each["max_doc"]) is not int:
                 raise TypeError("expected segments with names and numbers of rows")
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise CorruptError(f"{path / LIST}: missing or damaged ({error})") from error
-    return own_list
+    return segment_list
 
 
-def segment_files(own_list: dict[str, Any], path: Path) -> list[str]:
+def segment_files(segment_list: dict[str, Any], path: Path) -> list[str]:
     """Names of the files of an index; raise `CorruptError` if one is missing."""
-    stems = [segment["segment_id"].replace("-", "") for segment in own_list["segments"]]
+    stems = [segment["segment_id"].replace("-", "") for segment in segment_list["segments"]]
     names = sorted(file.name for file in path.iterdir() if file.stem in stems)
     expected = {f"{stem}.{ending}" for stem in stems for ending in ENDINGS}
     if missing := expected - {*names}:

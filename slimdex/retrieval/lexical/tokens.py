@@ -60,14 +60,14 @@ _UNDECOMPOSED = dict(
 _ACCENTS = frozenset((*range(10, 37), *range(200, 241)))
 """Combining classes of the points of Semitic scripts, and of marks above, below and on letters;
 vowel signs and tones of other scripts have other ones."""
-_OWN_LETTERS = "йїўѓќ"
+_INSEPARABLE = "йїўѓќ"
 """Letters whose mark nobody leaves out."""
 
 
 def _without_accents(letter: str) -> str:
-    signs = letter if letter in _OWN_LETTERS else unicodedata.normalize("NFD", letter)
-    kept = (sign for sign in signs if unicodedata.combining(sign) not in _ACCENTS)
-    bare = "".join(_UNDECOMPOSED.get(sign.lower(), sign) for sign in kept)
+    signs = letter if letter in _INSEPARABLE else unicodedata.normalize("NFD", letter)
+    remaining = (sign for sign in signs if unicodedata.combining(sign) not in _ACCENTS)
+    bare = "".join(_UNDECOMPOSED.get(sign.lower(), sign) for sign in remaining)
     return unicodedata.normalize("NFC", bare)
 
 
@@ -103,7 +103,7 @@ def words_in(text: str) -> str:
     """
     text = _normal(text)
     words = _words(text)
-    return " ".join(words if text.isascii() else [*words, *_unaccented(words)])
+    return " ".join(words if text.isascii() else [*words, *_bare_forms(words)])
 
 
 def _words(text: str) -> list[str]:
@@ -137,10 +137,10 @@ def _names_in(run: str) -> list[str]:
     return names
 
 
-def _unaccented(words: Iterable[str]) -> list[str]:
+def _bare_forms(words: Iterable[str]) -> list[str]:
     """Words with accents, without them.
 
-    >>> _unaccented(["ein", "café", "über", "cafe"])
+    >>> _bare_forms(["ein", "café", "über", "cafe"])
     ['cafe', 'uber']
     """
     others = [word for word in words if not word.isascii()]
@@ -181,7 +181,7 @@ def id_terms(id: str) -> tuple[list[str], str]:
     (['docs/usage', 'usage'], 'docs usage docs/usage')
     """
     words = name_words(id)
-    return names_of(id), " ".join([*words, *_unaccented(words)])
+    return names_of(id), " ".join([*words, *_bare_forms(words)])
 
 
 class Terms(NamedTuple):
@@ -207,9 +207,9 @@ def names_of(id: str) -> list[str]:
     >>> names_of("docs/My Usage.md"), names_of("os.path"), names_of("10"), names_of("Café")
     (['docs/my usage.md', 'my usage.md'], ['os.path'], [], ['café', 'cafe'])
     """
-    whole = " ".join(_folded(id).split())
+    whole = " ".join(_fold(id).split())
     names = [whole, whole.rstrip("/").rpartition("/")[2]]
-    forms = dict.fromkeys([*names, *_unaccented(names)])
+    forms = dict.fromkeys([*names, *_bare_forms(names)])
     return [form for form in forms if _HAS_LETTER.search(form) and len(form) <= LONGEST_NAME]
 
 
@@ -219,7 +219,8 @@ def name_words(id: str) -> list[str]:
     >>> name_words("docs/My Usage.md"), name_words("libssl-dev"), name_words("10")
     (['docs', 'my', 'docs/my', 'usage', 'md', 'usage.md'], ['libssl', 'dev', 'libssl-dev'], [])
     """
-    if not _HAS_LETTER.search(name := _normal(id)) or _UUID.fullmatch(name):
+    name = _normal(id)
+    if not _HAS_LETTER.search(name) or _UUID.fullmatch(name):
         return []
     return [word for word in words_of(id) if len(word) > 1 or word.isdigit()]
 
@@ -230,7 +231,7 @@ def name_forms(query: str) -> list[str]:
     >>> name_forms(" os.path.join() "), name_forms("C++"), name_forms("My  usage.md")
     (['os.path.join()', 'os.path.join'], ['c++', 'c'], ['my usage.md'])
     """
-    whole = " ".join(_folded(query).split())
+    whole = " ".join(_fold(query).split())
     forms = dict.fromkeys([whole, _EDGE.sub("", whole)])
     return [form for form in forms if form and len(form) <= LONGEST_NAME]
 
@@ -243,12 +244,12 @@ def misspelt_form(query: str) -> str | None:
     >>> misspelt_form("Libsl-dev?"), misspelt_form("E4031"), misspelt_form("heat pump")
     ('libsl-dev', None, None)
     """
-    form = _EDGE.sub("", _folded(query).strip())
+    form = _EDGE.sub("", _fold(query).strip())
     is_name = SHORTEST_MISSPELT <= len(form) <= LONGEST_TERM and " " not in form
     return form if is_name and not _HAS_DIGIT.search(form) else None
 
 
-def _folded(text: str) -> str:
+def _fold(text: str) -> str:
     return _lower(_normal(text))
 
 

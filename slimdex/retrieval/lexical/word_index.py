@@ -43,8 +43,9 @@ from .segment_folder import (
 )
 from .tokens import TERMS, Terms, misspelt_form, name_forms, stemmer, stems_of
 
-MERGED, MERGED_ROWS = 8, 10_000
-"""Segments that tantivy merges once there are so many of at most so many rows."""
+MERGED = 8
+MERGED_ROWS = 10_000
+"""tantivy merges segments once `MERGED` of them have at most `MERGED_ROWS` rows each."""
 FEW = 1024
 """Most documents that are added in a folder in memory."""
 HEAP_BYTES = 50_000_000
@@ -53,8 +54,11 @@ MOST_WORDS = 1024
 """Largest number of words used of a query; tantivy itself has no limit."""
 MANUAL = "manual"
 """Reload policy without a background thread."""
-ROW, NAME, STEMS = "row", "name", "stems"
-"""Fields; the last is also the name of its analyzer, which a writer registers."""
+ROW = "row"
+NAME = "name"
+"""Fields of a document in tantivy."""
+STEMS = "stems"
+"""Field of the text's words, and the name of its analyzer, which a writer registers."""
 COMMON, FEWEST_COMMON = 0.2, 100_000
 """Share and number of rows above which a word of a query is not searched. In small indexes all are:
 there it costs little, and a word that most texts of one subject share can matter."""
@@ -188,27 +192,38 @@ class WordIndex:
             return ScoredRows(np.empty(0, np.float32), np.empty(0, np.int64))
         self.check_files()
         k = min(k, len(self))  # tantivy allocates memory for as many as it is asked for
+
+        # Weights of the words, and rows whose name is the query.
         counts = {word: self._count(STEMS, word) for word in words}
         idfs = idfs_of(counts, len(self))
         names = self._names(text)
         named = np.concatenate(
-            [np.empty(0, np.int64), *(self._searched(name, MOST_NAMED).rows for name in names)]
+            [np.empty(0, np.int64), *(self._best_rows(name, MOST_NAMED).rows for name in names)]
         )
+
+        # Ask for more rows until k of them are not hidden.
         query = self._query(idfs, names if len(named) else [])
         ask = k
         while True:
-            hits = self._searched(query, ask)
-            kept = np.ones(len(hits.rows), dtype=bool)
+            hits = self._best_rows(query, ask)
+            is_visible = np.ones(len(hits.rows), dtype=bool)
             if hidden is not None:
-                kept &= ~contains(hidden, hits.rows)
-            if kept.sum() >= k or len(hits.rows) < ask:
-                best = hits.rows[kept][:k]
-                named = best[contains(np.sort(named), best)]
-                scores = hits.scores[kept][:k]
-                ideal = sum(idfs.values())
-                rare = self._rare(RareWords.of(text, counts, idfs, len(self)), best, scores)
-                return ScoredRows(scores, best, named, ideal, rare)
+                is_visible &= ~contains(hidden, hits.rows)
+            has_all = len(hits.rows) < ask
+            if has_all or is_visible.sum() >= k:
+                break
             ask = min(8 * ask, len(self) + 1)
+
+        best = hits.rows[is_visible][:k]
+        scores = hits.scores[is_visible][:k]
+        rare = self._rare(RareWords.of(text, counts, idfs, len(self)), best, scores)
+        return ScoredRows(
+            scores=scores,
+            rows=best,
+            named=best[contains(np.sort(named), best)],
+            ideal=sum(idfs.values()),
+            rare=rare,
+        )
 
     def _rare(
         self, words: RareWords, rows: Rows, scores: NDArray[np.float32]
@@ -224,9 +239,9 @@ class WordIndex:
             for word, idf in words.idfs.items()
         ]
         most = sum(self._count(STEMS, word) for word in words.idfs)
-        found = self._searched(query.boolean_query(terms), most)
-        own = dict(zip(found.rows.tolist(), found.scores.tolist(), strict=True))
-        return words.bonuses(np.array([own.get(row, 0.0) for row in rows.tolist()]), scores)
+        matches = self._best_rows(query.boolean_query(terms), most)
+        idf_sums = dict(zip(matches.rows.tolist(), matches.scores.tolist(), strict=True))
+        return words.bonuses(np.array([idf_sums.get(row, 0.0) for row in rows.tolist()]), scores)
 
     def faults(self, rows: int) -> list[str]:
         """List faults, one per line, reading every byte.
@@ -246,7 +261,7 @@ class WordIndex:
         """List a fault unless each row occurs once; an untrusted index may hold anything."""
         every = _tantivy().Query.all_query()
         try:
-            indexed = self._searched(every, max(len(self), 1)).rows
+            indexed = self._best_rows(every, max(len(self), 1)).rows
         except CorruptError as error:
             return [str(error)]
         is_each = np.array_equal(np.sort(indexed), np.arange(len(self)))
@@ -275,7 +290,7 @@ class WordIndex:
         with tantivy_errors(self.path):
             return int(self._searcher.doc_freq(field, term))
 
-    def _searched(self, query: Any, k: int) -> ScoredRows:
+    def _best_rows(self, query: Any, k: int) -> ScoredRows:
         with tantivy_errors(self.path):
             hits = self._searcher.search(query, k, count=False).hits
             rows = self._searcher.fast_field_values(ROW, [place for _, place in hits])

@@ -36,7 +36,7 @@ from ..store.state import SENTENCE
 from .info import memory, word_bytes
 from .labels import Qrels, per_query, with_labels
 from .query_pools import document_pool, encoded
-from .recall_trials import ERROR, is_own, without_own
+from .recall_trials import ERROR, is_held_out, without_held_out
 
 SEARCHED = 200
 """Maximum number of queries that measure times up to the documents."""
@@ -62,8 +62,11 @@ TIMES = "Times: of one query at a time on one thread, after three to warm up."
 FUSED = "Column default: as `slimdex search` answers; column index: by meaning alone."
 Ranking = Callable[[int], tuple[Matrix, Rows]]
 """Number of results -> scores and rows (1, k) for one query, best first, padded with -inf, -1."""
-NEAREST, DEPTH = LIMITS = (10, 100)
-"""Numbers of results that are measured: for agreement and most measures, and for recall@100."""
+NEAREST = 10
+"""Results that count for agreement and most measures."""
+DEPTH = 100
+"""Results that count for recall@100."""
+LIMITS = (NEAREST, DEPTH)
 STEP = 1e-6
 """Difference of score between the last result of a search and the first that a deeper one adds."""
 QUERIES_TOGETHER = 256
@@ -103,17 +106,18 @@ def evaluate(
     judged, ids = labelled(index, queries, qrels)
     known = {id: row for row, id in enumerate(ids)}
     names = [id for id, _ in judged]
-    own = np.array([known.get(id, -1) if drop_self else -1 for id in names])
-    own = index.snapshot.document_rows.documents(own)
+    self_rows = np.array([known.get(id, -1) if drop_self else -1 for id in names])
+    held_out = index.snapshot.document_rows.documents(self_rows)[:, None]
     texts = [text for _, text in judged]
     vectors = encoded(index.encoder, texts)
-    report, answers, _ = _side_by_side(index, texts, vectors, own[:, None], DEPTH)
+    report, answers, _ = _side_by_side(index, texts, vectors, held_out, DEPTH)
     if index.state.words is not None:
         searches = [
             partial(ranked, index, text, vector[None])
             for text, vector in zip(texts, vectors, strict=True)
         ]
-        fused = _without_own(_deep_results(searches, DEPTH, int((own >= 0).any())), own[:, None])
+        more = int((held_out >= 0).any())
+        fused = _without_rows(_deep_results(searches, DEPTH, more), held_out)
         answers = {"default": fused} | answers
         report = {"default": _fused_report(index, fused, texts, report["index"])} | report
     for side, results in answers.items():
@@ -144,8 +148,8 @@ def evaluate_self(index: Index, *, sample: int = 500) -> dict[str, Any]:
     _check_not_empty(index)
     pool = document_pool(index.opened(), index.query_encoder, sample, np.random.default_rng(0))
     texts = list(pool.texts)[: len(pool)] or None
-    own = _own_documents(index.snapshot.document_rows, pool.own)
-    report, agreed = _side_by_side(index, texts, pool.vectors, own, NEAREST)[::2]
+    held_out = _held_out_documents(index.snapshot.document_rows, pool.held_out)
+    report, agreed = _side_by_side(index, texts, pool.vectors, held_out, NEAREST)[::2]
     report["proved"] = {
         "estimate": float(agreed.mean()),
         "bound": betting_bound(agreed, ERROR),
@@ -177,18 +181,18 @@ def explained(report: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def drop_rows(scores: Matrix, rows: Rows, own: Rows) -> tuple[Matrix, Rows]:
-    """Answers (q, depth) without each query's own rows (q, w), all cut to depth - w.
+def drop_rows(scores: Matrix, rows: Rows, held_out: Rows) -> tuple[Matrix, Rows]:
+    """Answers (q, depth) without each query's held-out rows (q, w), all cut to depth - w.
 
-    Columns of `own` that are -1 for all queries do not count.
+    Columns of `held_out` that are -1 for all queries do not count.
 
     >>> scores, rows = np.array([[3.0, 2, 1], [3, 2, 1]]), np.array([[5, 6, 7], [5, 6, 7]])
     >>> drop_rows(scores, rows, np.array([[6], [-1]]))[1].tolist()
     [[5, 7], [5, 6]]
     """
-    own = own[:, (own >= 0).any(axis=0)]
-    order = np.argsort(is_own(rows, own), axis=1, kind="stable")
-    order = order[:, : rows.shape[1] - own.shape[1]]
+    held_out = held_out[:, (held_out >= 0).any(axis=0)]
+    order = np.argsort(is_held_out(rows, held_out), axis=1, kind="stable")
+    order = order[:, : rows.shape[1] - held_out.shape[1]]
     return np.take_along_axis(scores, order, axis=1), np.take_along_axis(rows, order, axis=1)
 
 
@@ -210,13 +214,13 @@ def deep(
     values = list[float]()
     rows = list[int]()
     for ranking, count in searches:
-        scores, found = ranking(count)
-        is_new = (found[0] >= 0) & ~np.isin(found[0], rows)
+        scores, answer = ranking(count)
+        is_new = (answer[0] >= 0) & ~np.isin(answer[0], rows)
         added = scores[0][is_new].astype(np.float64)
         if values and len(added):
             added += min(0.0, values[-1] - STEP - float(added[0]))
         values = values + added.tolist()
-        rows = rows + found[0][is_new].tolist()
+        rows = rows + answer[0][is_new].tolist()
     last = searches[-1][1]
     return values[:last], rows[:last]
 
@@ -271,8 +275,8 @@ def times_to_documents(
     requests = [replace(request, hybrid=hybrid) for request in requests]
     calls = [partial(index.read, find, request, index.encoder_of) for request in requests]
     start = "vector" if is_vector else "text"
-    found = latency(seconds_on_one_thread(calls))
-    return {f"{start}_to_documents_{name}": ms for name, ms in found.items()}
+    percentiles = latency(seconds_on_one_thread(calls))
+    return {f"{start}_to_documents_{name}": ms for name, ms in percentiles.items()}
 
 
 def seconds_of(calls: Sequence[Callable[[], object]]) -> list[float]:
@@ -294,31 +298,40 @@ def seconds_on_one_thread(calls: Sequence[Callable[[], object]]) -> list[float]:
 
 
 def _side_by_side(
-    index: Index, texts: Sequence[str] | None, vectors: Matrix, own: Rows, depth: int
+    index: Index, texts: Sequence[str] | None, vectors: Matrix, held_out: Rows, depth: int
 ) -> tuple[dict[str, Any], dict[str, Results], NDArray[np.float64]]:
-    """Report the measures without labels; also return both sides' answers without own rows (q, w),
-    and the agreement in the index's own metric by query."""
-    own = own[:, (own >= 0).any(axis=0)]
-    dropping = own.shape[1]
+    """Report the measures without labels.
+
+    Also returns the answers of both sides, without the rows held out of each query's (q, w), and
+    the agreement of each query in the index's own metric.
+    """
+    held_out = held_out[:, (held_out >= 0).any(axis=0)]
+    dropping = held_out.shape[1]
+
+    # Exact search over the encoder's vectors.
     exact_search = ExactSearch(index)
-    searches = [partial(nearest_of, index, vector[None]) for vector in vectors]
     count = depth + dropping
     calls = [partial(exact_search, vector[None], count) for vector in vectors]
     seconds = seconds_on_one_thread(calls)
-    exact = _without_own(Results(*exact_search(vectors, count), seconds), own)
-    found = _without_own(_deep_results(searches, depth, dropping), own)
-    own_rows = _own_metric_rows(index, vectors, NEAREST + dropping)
-    agreed = agreement(found.rows, without_own(own_rows, own), NEAREST)
+    exact = _without_rows(Results(*exact_search(vectors, count), seconds), held_out)
+
+    # The index.
+    searches = [partial(nearest_of, index, vector[None]) for vector in vectors]
+    answers = _without_rows(_deep_results(searches, depth, dropping), held_out)
+
+    # Agreement of the index with exact search in its own metric, and in the encoder's.
+    metric_rows = _rows_by_metric(index, vectors, NEAREST + dropping)
+    agreed = agreement(answers.rows, without_held_out(metric_rows, held_out), NEAREST)
     measures = {
         "agreement@10": float(agreed.mean()),
-        "encoder_agreement@10": float(agreement(found.rows, exact.rows, NEAREST).mean()),
+        "encoder_agreement@10": float(agreement(answers.rows, exact.rows, NEAREST).mean()),
     }
     times = times_to_documents(index, vectors, OFF) | times_to_documents(index, texts, OFF)
     report = {
         "queries": len(vectors),
         "documents": len(index.snapshot),
         "own_metric": _metric_name(index),
-        "index": measures | latency(found.seconds) | times | index.read(memory),
+        "index": measures | latency(answers.seconds) | times | index.read(memory),
         "exact": {
             **dict.fromkeys(measures),
             **latency(exact.seconds),
@@ -326,32 +339,32 @@ def _side_by_side(
             **exact_search.memory(),
         },
     }
-    return report, {"index": found, "exact": exact}, agreed
+    return report, {"index": answers, "exact": exact}, agreed
 
 
 def _deep_results(searches: Sequence[Ranking], depth: int, more: int) -> Results:
     """Answers (q, depth + more) of searches for each number of results; times of the first."""
-    found = [deep(search, depth + more, more) for search in searches]
-    each = [(np.array([s], np.float32), np.array([r], np.int64)) for s, r in found]
+    lists = [deep(search, depth + more, more) for search in searches]
+    each = [(np.array([s], np.float32), np.array([r], np.int64)) for s, r in lists]
     width = max((rows.shape[1] for _, rows in each), default=0)
     calls = [partial(search, min(NEAREST, depth) + more) for search in searches]
     seconds = seconds_on_one_thread(calls)
     return Results(*stacked(each, width), seconds)
 
 
-def _without_own(results: Results, own: Rows) -> Results:
-    """Remove each query's own rows (q, w) from its answers."""
-    return Results(*drop_rows(results.scores, results.rows, own), results.seconds)
+def _without_rows(results: Results, held_out: Rows) -> Results:
+    """Remove the rows held out of each query's answers (q, w)."""
+    return Results(*drop_rows(results.scores, results.rows, held_out), results.seconds)
 
 
-def _own_documents(rows: DocumentRows, own: Rows) -> Rows:
+def _held_out_documents(rows: DocumentRows, held_out: Rows) -> Rows:
     """Distinct documents (q, w) of rows (q, n), padded with -1."""
-    if rows.is_one_each or not own.shape[1]:
-        return own
-    documents = rows.documents(own)
+    if rows.is_one_each or not held_out.shape[1]:
+        return held_out
+    documents = rows.documents(held_out)
     is_first = best_of_documents(documents)
     most = int(is_first.sum(axis=1).max(initial=0))
-    return first_allowed(np.zeros(own.shape, np.float32), documents, is_first, most)[1]
+    return first_allowed(np.zeros(held_out.shape, np.float32), documents, is_first, most)[1]
 
 
 def _check_not_empty(index: Index) -> None:
@@ -379,8 +392,8 @@ class ExactSearch:
         return best_documents(self._nearest, queries, k, self._rows, len(self._live))
 
     def _nearest(self, queries: Matrix, k: int) -> tuple[Matrix, Rows]:
-        scores, found = self._index.search(normalize_rows(queries), k)
-        return scores, np.where(found >= 0, self._live[found], -1)
+        scores, positions = self._index.search(normalize_rows(queries), k)
+        return scores, np.where(positions >= 0, self._live[positions], -1)
 
     def memory(self) -> dict[str, float]:
         """Memory in bytes, in the form of `memory` for an index."""
@@ -392,7 +405,7 @@ class ExactSearch:
         }
 
 
-def _own_metric_rows(index: Index, queries: Matrix, k: int) -> Rows:
+def _rows_by_metric(index: Index, queries: Matrix, k: int) -> Rows:
     """Documents' first rows (q, k) by exact search in the index's metric.
 
     The index differs from it only by compression. Its metric is the cosine after whitening at full

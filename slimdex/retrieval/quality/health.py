@@ -31,7 +31,7 @@ from ..index import Index
 from ..store.index_files import sampled_error
 from ..store.snapshot import Snapshot
 from ..store.state import Certificate, State
-from .query_pools import ASKED, document_pool
+from .query_pools import FROM_USER, document_pool
 from .recall_trials import ERROR, NEAREST, Pool, answers, built, exact_nearest_of
 
 GAIN = 0.005
@@ -62,7 +62,8 @@ class Drift:
         """True if the fit may impair answers."""
         if not self.since:
             return False
-        missed = grew = False
+        missed = False
+        grew = False
         if self.variance_best is not None and self.variance_now is not None:
             missed = self.variance_best - self.variance_now > VARIANCE_MISSED
         if self.error_then is not None and self.error_new is not None:
@@ -100,7 +101,7 @@ class Measured:
 
     shares: NDArray[np.float64]
     truth: Rows
-    found: Rows
+    answers: Rows
 
     @property
     def estimate(self) -> float:
@@ -116,8 +117,9 @@ class Measured:
 def measured(index: ReducedIndex, pool: Pool, hidden: Rows) -> Measured:
     """Agreement of an index on a pool of queries, each with its own documents held out."""
     live = without(np.arange(len(index)), hidden)
-    truth, (found, _) = exact_nearest_of(index, pool, live), answers(index, pool, hidden)
-    return Measured(agreement(found, truth, NEAREST), truth, found)
+    truth = exact_nearest_of(index, pool, live)
+    rows, _ = answers(index, pool, hidden)
+    return Measured(agreement(rows, truth, NEAREST), truth, rows)
 
 
 def verdict(certificate: Certificate, now: Measured) -> str:
@@ -167,17 +169,22 @@ def _report(snapshot: Snapshot, index: Index, sample: int) -> dict[str, Any]:
     vectors = snapshot.index
     hidden = snapshot.hidden
     moments = snapshot.moments()
+
+    # Drift since the fit.
     figures = drift(state, vectors, moments, hidden)
     certificate = state.certificate
     if certificate is not None and certificate.settings != state.settings:
         certificate = None
+
+    # Agreement now, and after another fit.
     pool = document_pool(snapshot, index.query_encoder, sample, np.random.default_rng(0))
     now = measured(vectors, pool, hidden)
     refitted = None
     if figures.since and isinstance(vectors.reducer, Linear):
-        refitted = _refitted(snapshot, moments, pool, now)
+        refitted = _measure_refit(snapshot, moments, pool, now)
+
     # Queries that were given can't be made again, so nothing can be compared with theirs.
-    is_comparable = certificate is not None and certificate.pool != ASKED
+    is_comparable = certificate is not None and certificate.pool != FROM_USER
     report = {
         "rows": figures.rows,
         "rows_since_fit": figures.since,
@@ -206,7 +213,7 @@ def _report(snapshot: Snapshot, index: Index, sample: int) -> dict[str, Any]:
     return report | {"advice": _advice(index.path, figures, report)}
 
 
-def _refitted(
+def _measure_refit(
     snapshot: Snapshot, moments: Moments, pool: Pool, now: Measured
 ) -> dict[str, Any] | None:
     """Agreement and time of a new fit; None if impossible."""
@@ -224,7 +231,7 @@ def _refitted(
             "estimate": then.estimate,
             "bound": then.bound,
             "seconds": seconds,
-            "found_of_its_order": float(agreement(now.found, then.truth, NEAREST).mean()),
+            "found_of_its_order": float(agreement(now.answers, then.truth, NEAREST).mean()),
         }
 
 

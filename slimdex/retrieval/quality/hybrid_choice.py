@@ -19,14 +19,14 @@ from ..lexical.fusion import AUTO, OFF, Fusion
 from ..search.answer import IndexRows, candidates
 from ..store.snapshot import Snapshot
 from .cross_fitting import HALVES_ERROR, best_option, cross_fitted, gain_bound
-from .labels import Asked, Judged, labelled_queries, ndcg
+from .labels import Judged, UserQueries, labelled_queries, ndcg
 from .metric_choice import FEWEST_LABELLED
 from .query_pools import encoded
 
 WEIGHTS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 FUSIONS = (Fusion(AUTO), *map(Fusion, WEIGHTS), Fusion(None))
 DEPTH = 10
-MOST_ASKED = 2000
+MOST_LABELLED = 2000
 """Largest number of labelled queries to use."""
 
 
@@ -38,13 +38,20 @@ class HybridChoice:
     why: str
 
 
-def chosen_fusion(index: Index, snapshot: Snapshot, asked: Asked | None) -> HybridChoice | None:
+def chosen_fusion(
+    index: Index, snapshot: Snapshot, user_queries: UserQueries | None
+) -> HybridChoice | None:
     """Choose the fusion with lexical search by labelled queries; None if impossible."""
     encoder = index.query_encoder
-    if asked is None or not asked.labels or encoder is None or snapshot.state.words is None:
+    if (
+        user_queries is None
+        or not user_queries.labels
+        or encoder is None
+        or snapshot.state.words is None
+    ):
         return None
-    labelled = labelled_queries(snapshot, asked)
-    order = np.random.default_rng(0).permutation(len(labelled))[:MOST_ASKED]
+    labelled = labelled_queries(snapshot, user_queries)
+    order = np.random.default_rng(0).permutation(len(labelled))[:MOST_LABELLED]
     judged = [labelled[i] for i in order]
     vectors = encoded(encoder, [query.text for query in judged])
     return by_labels(snapshot, vectors, judged)
@@ -79,21 +86,21 @@ def by_labels(snapshot: Snapshot, vectors: Matrix, judged: Sequence[Judged]) -> 
 def fused_ndcg(snapshot: Snapshot, query: Matrix, judged: Judged) -> list[float]:
     """nDCG@10 of an encoded query (1, d), by semantic search alone and by each of `FUSIONS`."""
     near, _, fused = fused_orders(snapshot, query, judged.text)
-    found = []
+    values = []
     for order in (near, *fused):
         documents = dict.fromkeys(snapshot.document_rows.documents(order).tolist())
-        found.append(ndcg([d for d in documents if d != judged.own], judged.labels))
-    return found
+        values.append(ndcg([d for d in documents if d != judged.self_row], judged.labels))
+    return values
 
 
 def fused_orders(snapshot: Snapshot, query: Matrix, text: str) -> tuple[Rows, Rows, list[Rows]]:
     """Rows of an encoded query (1, d) by semantic search, lexical search, and each of `FUSIONS`."""
     index = snapshot.index
     rows = IndexRows(snapshot, index, index.candidates_for(DEPTH))
-    (found,) = candidates(rows, rows.whole([text], query), query, DEPTH)
-    near = found.order(found.cosines)
-    words = found.order(found.bm25)
-    fused = [found.rows[found.order(fusion.scores(found))] for fusion in FUSIONS]
-    near = near[found.is_near[near]]
-    words = words[found.bm25[words] > 0]
-    return found.rows[near], found.rows[words], fused
+    (scored,) = candidates(rows, rows.whole([text], query), query, DEPTH)
+    near = scored.order(scored.cosines)
+    near = near[scored.is_near[near]]
+    lexical = scored.order(scored.bm25)
+    lexical = lexical[scored.bm25[lexical] > 0]
+    fused = [scored.rows[scored.order(fusion.scores(scored))] for fusion in FUSIONS]
+    return scored.rows[near], scored.rows[lexical], fused

@@ -51,7 +51,7 @@ def read_qrels(path: str | Path) -> dict[str, dict[str, int]]:
 
 
 @dataclass(frozen=True)
-class Asked:
+class UserQueries:
     """Queries (id, text), with or without labels: query id -> document id -> relevance."""
 
     queries: Sequence[tuple[str, str]]
@@ -62,15 +62,18 @@ class Asked:
         cls,
         queries: Sequence[str] | Sequence[tuple[str, str]] | None,
         labels: Mapping[Any, Mapping[Any, int]] | None,
-    ) -> Asked | None:
+    ) -> UserQueries | None:
         """Queries as `Collection.tune` takes them; None without any."""
         if queries is None:
             if labels is not None:
                 raise InputError("labels without queries; expected both")
             return None
         pairs = [(q, q) if isinstance(q, str) else (str(q[0]), str(q[1])) for q in queries]
-        each = {str(query): own for query, own in (labels or {}).items()}
-        return cls(pairs, {q: {id_text(id): r for id, r in own.items()} for q, own in each.items()})
+        qrels = {
+            str(query): {id_text(id): relevance for id, relevance in labels_of_query.items()}
+            for query, labels_of_query in (labels or {}).items()
+        }
+        return cls(pairs, qrels)
 
 
 @dataclass(frozen=True)
@@ -78,13 +81,13 @@ class Judged:
     """A query with labels: first row of a document -> relevance.
 
     Documents that are not in the index have negative numbers instead of rows; they count as not
-    found.
-    `own` is the first row of the document that is the query itself, which is no answer.
+    found. `self_row` is the first row of the document that is the query itself, which is no answer;
+    -1 if there is none.
     """
 
     text: str
     labels: Mapping[int, int]
-    own: int = -1
+    self_row: int = -1
 
 
 def with_labels(
@@ -104,30 +107,31 @@ def with_labels(
     return judged
 
 
-def labelled_queries(snapshot: Snapshot, asked: Asked) -> list[Judged]:
+def labelled_queries(snapshot: Snapshot, user_queries: UserQueries) -> list[Judged]:
     """Return the queries that have labels; raises `InputError` as `with_labels` does."""
-    assert asked.labels is not None
+    assert user_queries.labels is not None
     ids = snapshot.store.ids_by_row(snapshot.state.rows)
     gone = set(snapshot.hidden.tolist())
     # The first passage represents a document that is cut.
     rows = {id: row for row, id in reversed([*enumerate(ids)]) if row not in gone}
     out = []
-    for id, text in with_labels(asked.queries, asked.labels, rows):
+    for id, text in with_labels(user_queries.queries, user_queries.labels, rows):
         labels = {}
-        for missing, (document, relevance) in enumerate(asked.labels[id].items(), start=1):
+        for missing, (document, relevance) in enumerate(user_queries.labels[id].items(), start=1):
             labels[rows.get(document, -missing)] = relevance
-        own = rows.get(id, -1)
-        out.append(Judged(text, labels, -1 if own in labels else own))
+        self_row = rows.get(id, -1)
+        # A query that is labelled as its own answer may be found.
+        out.append(Judged(text, labels, -1 if self_row in labels else self_row))
     return out
 
 
-def ndcg(found: Sequence[Id], labels: Mapping[Id, int]) -> float:
+def ndcg(ids: Sequence[Id], labels: Mapping[Id, int]) -> float:
     """nDCG@10 of documents, best first (Järvelin and Kekäläinen 2002).
 
     >>> round(ndcg([1, 0, 2], {0: 1, 2: 2}), 4)
     0.6199
     """
-    gains = [max(labels.get(id, 0), 0) for id in found[:10]]
+    gains = [max(labels.get(id, 0), 0) for id in ids[:10]]
     ideal = sorted((max(gain, 0) for gain in labels.values()), reverse=True)[:10]
     best = sum(gain / log2(place + 2) for place, gain in enumerate(ideal))
     return sum(gain / log2(place + 2) for place, gain in enumerate(gains)) / best if best else 0.0
@@ -149,19 +153,19 @@ def per_query(
         for score, row in zip(s, r, strict=True):
             if row >= 0:
                 best.setdefault(ids[row], score)
-        found = sorted(best, key=lambda id: (best[id], id), reverse=True)
-        for name, value in zip(names, _measures(found, qrels[query]), strict=True):
+        ranked_ids = sorted(best, key=lambda id: (best[id], id), reverse=True)
+        for name, value in zip(names, _measures(ranked_ids, qrels[query]), strict=True):
             out[name][i] = value
     return out
 
 
-def _measures(found: Sequence[str], labels: Mapping[str, int]) -> tuple[float, ...]:
+def _measures(ids: Sequence[str], labels: Mapping[str, int]) -> tuple[float, ...]:
     """nDCG@10, MRR@10, recall@10 and recall@100 of one query.
 
     >>> _measures(["b", "a", "c"], {"a": 1, "d": 1, "c": 0})[1:]
     (0.5, 0.5, 0.5)
     """
     relevant = {id for id, relevance in labels.items() if relevance > 0}
-    first = next((place for place, id in enumerate(found[:10], 1) if id in relevant), np.inf)
-    recalls = [len(relevant.intersection(found[:k])) / max(len(relevant), 1) for k in (10, 100)]
-    return ndcg(found, labels), 1 / first, *recalls
+    first = next((place for place, id in enumerate(ids[:10], 1) if id in relevant), np.inf)
+    recalls = [len(relevant.intersection(ids[:k])) / max(len(relevant), 1) for k in (10, 100)]
+    return ndcg(ids, labels), 1 / first, *recalls

@@ -29,7 +29,7 @@ from ..encoders.base import Encoder
 from ..index import Index
 from ..store.snapshot import Snapshot
 from .cross_fitting import HALVES_ERROR, best_option, cross_fitted, gain_bound
-from .labels import Asked, Judged, labelled_queries, ndcg
+from .labels import Judged, UserQueries, labelled_queries, ndcg
 from .query_pools import encoded
 from .recall_trials import ERROR
 
@@ -90,14 +90,14 @@ class Comparison:
         return float(self.best.mean()) / default if default else np.inf
 
     def bound(self, times: float = 1.0) -> float:
-        """Lower bound of the mean gain over so many times the default."""
+        """Lower bound of the mean gain over `times` the default's measure."""
         return gain_bound(self.best - times * self.default, self.error)
 
 
 def chosen_metric(
     index: Index,
     snapshot: Snapshot,
-    asked: Asked | None = None,
+    user_queries: UserQueries | None = None,
     rng: np.random.Generator | None = None,
 ) -> Choice:
     """Choose (beta, gamma): by enough labels, otherwise the default for all but raw encoders."""
@@ -105,21 +105,21 @@ def chosen_metric(
     encoder = index.query_encoder
     live = snapshot.searchable_rows()
     sample = np.sort(rng.choice(live, min(len(live), COMPARED_ON), replace=False))
-    if asked is not None and asked.labels and encoder is not None:
-        judged = labelled_queries(snapshot, asked)
+    if user_queries is not None and user_queries.labels and encoder is not None:
+        judged = labelled_queries(snapshot, user_queries)
         if len(judged) >= FEWEST_LABELLED:
             order = rng.permutation(len(judged)).tolist()
-            return _chosen_by_labels(snapshot, encoder, sample, [judged[i] for i in order])
-    kept = f"{_name(DEFAULT)}, the default"
+            return _choose_by_labels(snapshot, encoder, sample, [judged[i] for i in order])
+    default = f"{_name(DEFAULT)}, the default"
     if encoder is None:
-        return Choice(DEFAULT, f"{kept}: given vectors have no texts to compare metrics with")
+        return Choice(DEFAULT, f"{default}: given vectors have no texts to compare metrics with")
     cosine = mean_cosine(snapshot.index.vectors, live, rng)
     if cosine <= HIGH_COSINE:
-        return Choice(DEFAULT, f"{kept}: the encoder is tuned (mean cosine {cosine:.2f})")
-    return _chosen_by_keywords(snapshot, encoder, sample, rng)
+        return Choice(DEFAULT, f"{default}: the encoder is tuned (mean cosine {cosine:.2f})")
+    return _choose_by_keywords(snapshot, encoder, sample, rng)
 
 
-def _chosen_by_keywords(
+def _choose_by_keywords(
     snapshot: Snapshot, encoder: Encoder, sample: Rows, rng: np.random.Generator
 ) -> Choice:
     words = keywords(snapshot.texts(sample))
@@ -127,39 +127,46 @@ def _chosen_by_keywords(
     targets = np.array([target for target in targets.tolist() if words[target]], dtype=np.int64)
     queries = encoded(encoder, [words[target] for target in targets.tolist()])
     vectors = snapshot.index.vectors.take(sample)
-    found = by_keywords(snapshot.moments(), vectors, queries, targets)
+    comparison = by_keywords(snapshot.moments(), vectors, queries, targets)
 
-    finds = f"documents' own keywords find them {found.times:.1f} times as well"
-    if found.bound(LEAST_TIMES) > 0:
-        return Choice(found.cell, f"{_name(found.cell)}: the encoder is raw ({finds})")
-    kept = f"{_name(DEFAULT)}, the default"
-    if found.gain < LEAST_GAIN or found.bound() <= 0:
-        return Choice(DEFAULT, f"{kept}: no other is clearly better")
+    finds = f"documents' own keywords find them {comparison.times:.1f} times as well"
+    if comparison.bound(LEAST_TIMES) > 0:
+        return Choice(comparison.cell, f"{_name(comparison.cell)}: the encoder is raw ({finds})")
+    default = f"{_name(DEFAULT)}, the default"
+    if comparison.gain < LEAST_GAIN or comparison.bound() <= 0:
+        return Choice(DEFAULT, f"{default}: no other is clearly better")
     return Choice(
         DEFAULT,
-        f"{kept}: {finds} by {_name(found.cell)}, which does not prove that answers gain",
-        f"advice: {_name(found.cell)} may suit this encoder ({finds}); `slimdex tune` with "
+        f"{default}: {finds} by {_name(comparison.cell)}, which does not prove that answers gain",
+        f"advice: {_name(comparison.cell)} may suit this encoder ({finds}); `slimdex tune` with "
         f"{FEWEST_LABELLED} labelled queries can tell",
     )
 
 
-def _chosen_by_labels(
+def _choose_by_labels(
     snapshot: Snapshot, encoder: Encoder, sample: Rows, judged: Sequence[Judged]
 ) -> Choice:
     wanted = np.array([row for query in judged for row in query.labels if row >= 0], np.int64)
-    own = np.array([query.own for query in judged])
-    rows = np.union1d(sample, np.union1d(wanted, own[own >= 0]))
-    place = {row: i for i, row in enumerate(rows.tolist())}
-    found = by_labels(
-        snapshot.moments(),
-        snapshot.index.vectors.take(rows),
-        encoded(encoder, [query.text for query in judged]),
-        [{place.get(row, row): relevance for row, relevance in q.labels.items()} for q in judged],
-        np.array([place.get(row, -1) for row in own.tolist()]),
+    self_rows = np.array([query.self_row for query in judged])
+    rows = np.union1d(sample, np.union1d(wanted, self_rows[self_rows >= 0]))
+
+    # Labels by the position of a row in the sample; of documents not in the index, they stay.
+    position = {row: i for i, row in enumerate(rows.tolist())}
+    labels = [
+        {position.get(row, row): relevance for row, relevance in query.labels.items()}
+        for query in judged
+    ]
+    comparison = by_labels(
+        moments=snapshot.moments(),
+        X=snapshot.index.vectors.take(rows),
+        queries=encoded(encoder, [query.text for query in judged]),
+        labels=labels,
+        self_rows=np.array([position.get(row, -1) for row in self_rows.tolist()]),
     )
     by = f"{len(judged):,} queries with labels"
-    if found.cell != DEFAULT and found.bound() > 0:
-        return Choice(found.cell, f"{_name(found.cell)}: {by} gain {100 * found.gain:.1f} nDCG@10")
+    cell = comparison.cell
+    if cell != DEFAULT and comparison.bound() > 0:
+        return Choice(cell, f"{_name(cell)}: {by} gain {100 * comparison.gain:.1f} nDCG@10")
     return Choice(DEFAULT, f"{_name(DEFAULT)}, the default: {by} show no clear gain")
 
 
@@ -185,9 +192,9 @@ def keywords(texts: Sequence[str]) -> list[str]:
     frequency = Counter(word for each in words for word in set(each))
     out = []
     for each in words:
-        own = list(dict.fromkeys(each))
-        rarest = sorted(own, key=lambda word: frequency[word])[:KEYWORDS]
-        out.append(" ".join(word for word in own if word in rarest))
+        distinct = list(dict.fromkeys(each))
+        rarest = sorted(distinct, key=lambda word: frequency[word])[:KEYWORDS]
+        out.append(" ".join(word for word in distinct if word in rarest))
     return out
 
 
@@ -199,10 +206,10 @@ def by_keywords(moments: Moments, X: Matrix, queries: Matrix, targets: Rows) -> 
     """
 
     def reciprocal_ranks(scores: Matrix) -> NDArray[np.float64]:
-        own = np.take_along_axis(scores, targets[:, None], axis=1)
-        return np.asarray(1 / (1 + (scores > own).sum(axis=1)))
+        target_scores = np.take_along_axis(scores, targets[:, None], axis=1)
+        return np.asarray(1 / (1 + (scores > target_scores).sum(axis=1)))
 
-    measured = _measured(moments, X, queries, reciprocal_ranks)
+    measured = _measure_cells(moments, X, queries, reciprocal_ranks)
     best = best_option(measured)
     return Comparison(
         cell=_DEFAULT_FIRST[best],
@@ -213,23 +220,28 @@ def by_keywords(moments: Moments, X: Matrix, queries: Matrix, targets: Rows) -> 
 
 
 def by_labels(
-    moments: Moments, X: Matrix, queries: Matrix, labels: Sequence[Mapping[int, int]], own: Rows
+    moments: Moments,
+    X: Matrix,
+    queries: Matrix,
+    labels: Sequence[Mapping[int, int]],
+    self_rows: Rows,
 ) -> Comparison:
     """Compare cells by nDCG@10; bounds are one-sided.
 
     Each half of the queries, which are in random order, is measured in the cell that is best for
     the other half: see `cross_fitting`.
 
-    Labels are row of `X` -> relevance, for each query; `own` (q,) is the row of `X` that is the
-    query itself, -1 for none.
+    Labels are row of `X` -> relevance, for each query; `self_rows` (q,) are the rows of `X` that
+    are the queries themselves, -1 for none.
     """
 
     def ndcgs(scores: Matrix) -> NDArray[np.float64]:
-        scores[np.flatnonzero(own >= 0), own[own >= 0]] = -np.inf
-        _, found = top_k(scores, np.arange(len(X)), 10)
-        return np.array([ndcg(*each) for each in zip(found.tolist(), labels, strict=True)])
+        has_self = self_rows >= 0
+        scores[np.flatnonzero(has_self), self_rows[has_self]] = -np.inf
+        _, rows = top_k(scores, np.arange(len(X)), 10)
+        return np.array([ndcg(*each) for each in zip(rows.tolist(), labels, strict=True)])
 
-    measured = _measured(moments, X, queries, ndcgs)
+    measured = _measure_cells(moments, X, queries, ndcgs)
     return Comparison(
         cell=_DEFAULT_FIRST[best_option(measured)],
         best=cross_fitted(measured),
@@ -238,7 +250,7 @@ def by_labels(
     )
 
 
-def _measured(
+def _measure_cells(
     moments: Moments,
     X: Matrix,
     queries: Matrix,

@@ -28,7 +28,7 @@ from ..index import Index
 from ..ingest.encoding import encoded as encoded_documents
 from ..ingest.encoding import reporting
 from ..store.snapshot import Snapshot
-from .labels import Asked, Judged, labelled_queries, ndcg
+from .labels import Judged, UserQueries, labelled_queries, ndcg
 from .query_pools import dropped, encoded
 from .recall_trials import ERROR
 
@@ -76,25 +76,36 @@ class Migration:
         return asdict(self) | {"error": ERROR}
 
 
-def migrate(index: Index, encoder: Encoder, asked: Asked | None, count: int | None) -> Migration:
-    """Compare another encoder with the index's own; see `Collection.migrate`."""
-    return index.read(_compared, index, encoder, asked, count)
-
-
-def _compared(
-    snapshot: Snapshot, index: Index, encoder: Encoder, asked: Asked | None, count: int | None
+def migrate(
+    index: Index, encoder: Encoder, user_queries: UserQueries | None, count: int | None
 ) -> Migration:
-    sample = Sample.drawn(snapshot.opened(), asked, count)
+    """Compare another encoder with the index's own; see `Collection.migrate`."""
+    return index.read(_compare, index, encoder, user_queries, count)
+
+
+def _compare(
+    snapshot: Snapshot,
+    index: Index,
+    encoder: Encoder,
+    user_queries: UserQueries | None,
+    count: int | None,
+) -> Migration:
+    sample = Sample.drawn(snapshot.opened(), user_queries, count)
     texts = [query.text for query in sample.queries]
+
+    # The new encoder.
     vectors, seconds = sample.encoded(snapshot, encoder)
     new = sample.judged(snapshot, encoded(encoder, texts), vectors, Moments.of_rows(vectors))
     hours = seconds * len(snapshot.searchable_rows()) / SECONDS_AN_HOUR
+
+    # The present one, if it can be loaded.
     options = list[Option]()
     gain = None
     gain_bound = None
     advice = ENCODE
     why = "the index has no encoder that can be loaded"
-    if (present := _own_encoder(index)) is not None:
+    present = _current_encoder(index)
+    if present is not None:
         vectors = snapshot.index.vectors.take(sample.searched)
         old = sample.judged(snapshot, encoded(present, texts), vectors, snapshot.moments())
         gain = float((new - old).mean())
@@ -105,12 +116,12 @@ def _compared(
         if gain_bound > 0:
             advice = ENCODE
             why = f"gains at least {100 * gain_bound:.1f} nDCG@10 over staying"
-    bound = betting_bound(new, ERROR)
+
     options.append(
         Option(
             name=ENCODE,
             estimate=float(new.mean()),
-            bound=bound,
+            bound=betting_bound(new, ERROR),
             gain=gain,
             gain_bound=gain_bound,
             hours=hours,
@@ -126,7 +137,7 @@ def _compared(
     )
 
 
-def _own_encoder(index: Index) -> Encoder | None:
+def _current_encoder(index: Index) -> Encoder | None:
     """The index's own encoder; None, with a note, if it can't be loaded."""
     try:
         return index.query_encoder
@@ -154,7 +165,9 @@ class Sample:
     pool: str
 
     @classmethod
-    def drawn(cls, snapshot: Snapshot, asked: Asked | None, count: int | None) -> Sample:
+    def drawn(
+        cls, snapshot: Snapshot, user_queries: UserQueries | None, count: int | None
+    ) -> Sample:
         """Draw queries, and `count` rows, by default 5%, besides those that they ask for.
 
         Raises `InputError` if there are too few documents, or none has a label.
@@ -168,9 +181,11 @@ class Sample:
                 f"a sample of {most:,} of {len(live):,} {snapshot.noun}; expected "
                 f"{FEWEST_SAMPLED} or more"
             )
-        if asked is not None and asked.labels:
+
+        # The queries.
+        if user_queries is not None and user_queries.labels:
             pool = LABELLED
-            queries = labelled_queries(snapshot, asked)
+            queries = labelled_queries(snapshot, user_queries)
             order = rng.permutation(len(queries))[:MOST_QUERIES]
             queries = [queries[i] for i in order.tolist()]
         else:
@@ -180,6 +195,8 @@ class Sample:
             firsts = snapshot.document_rows.documents(rows).tolist()
             pairs = zip(snapshot.texts(rows), firsts, strict=True)
             queries = [Judged(dropped(text, rng), {row: 1}) for text, row in pairs if text.strip()]
+
+        # The documents that they ask for, and others.
         labelled = [row for query in queries for row in query.labels if row >= 0]
         wanted = np.unique(np.array(labelled, np.int64))
         wanted = np.intersect1d(snapshot.document_rows.all_rows(wanted), live)
@@ -211,6 +228,6 @@ class Sample:
         for i, probe in enumerate(rescorer.probes(queries).each()):
             query = self.queries[i]
             rows = top_k(probe.scores(documents, norms), firsts, RANKED_ROWS)[1][0].tolist()
-            ranked = [first for first in dict.fromkeys(rows) if first != query.own]
+            ranked = [first for first in dict.fromkeys(rows) if first != query.self_row]
             out[i] = ndcg(ranked, query.labels)
         return out

@@ -75,20 +75,20 @@ def near_duplicates(snapshot: Snapshot, min_score: float = 0.95) -> list[Duplica
 
     Raises `InputError` unless ``0 < min_score <= 1``.
     """
-    rows, owners, scores = _joined(snapshot, min_score)
+    rows, owners, scores = _join_all(snapshot, min_score)
     joined = np.flatnonzero(owners >= 0)
     if not len(joined):
         return []
     named = np.union1d(joined, owners[joined])
     beginnings = dict(zip(named.tolist(), snapshot.store.beginnings(rows[named]), strict=True))
     groups: dict[int, DuplicateGroup] = {}
-    for other, kept in zip(joined.tolist(), owners[joined].tolist(), strict=True):
-        id, text = beginnings[kept]
-        group = groups.setdefault(kept, DuplicateGroup(id, [], {id: text}))
+    for other, owner in zip(joined.tolist(), owners[joined].tolist(), strict=True):
+        id, text = beginnings[owner]
+        group = groups.setdefault(owner, DuplicateGroup(id, [], {id: text}))
         id, text = beginnings[other]
         group.others.append(NearDuplicate(id, round(float(scores[other]), 6)))
         group.texts[id] = text
-    return [groups[kept] for kept in sorted(groups)]
+    return [groups[owner] for owner in sorted(groups)]
 
 
 def delete_near_duplicates(index: Index, min_score: float = 0.95) -> list[DuplicateGroup]:
@@ -112,7 +112,7 @@ def delete_near_duplicates(index: Index, min_score: float = 0.95) -> list[Duplic
                 return groups
 
 
-def _joined(snapshot: Snapshot, min_score: float) -> tuple[Rows, Rows, NDArray[np.float32]]:
+def _join_all(snapshot: Snapshot, min_score: float) -> tuple[Rows, Rows, NDArray[np.float32]]:
     """First rows of the documents (m,), the document that each joins or -1, and their score."""
     if not 0 < min_score <= 1:
         raise InputError(f"min_score={min_score:g}; expected more than 0, and 1 at most")
@@ -123,21 +123,22 @@ def _joined(snapshot: Snapshot, min_score: float) -> tuple[Rows, Rows, NDArray[n
     for low, high in compared.parts(0, ROWS_TOGETHER):
         free = low + np.flatnonzero(owners[low:high] < 0)
         _join(compared.pairs(free, free), owners, scores)
-        kept = free[owners[free] < 0]
+        owning = free[owners[free] < 0]
         for start, stop in compared.parts(high, ROWS_AGAINST):
             later = start + np.flatnonzero(owners[start:stop] < 0)
-            _join(compared.pairs(kept, later), owners, scores)
+            _join(compared.pairs(owning, later), owners, scores)
         progress("comparing documents", high, count)
     return compared.firsts, owners, scores
 
 
 def _join(pairs: Pairs, owners: Rows, scores: NDArray[np.float32]) -> None:
-    """Let documents join the first kept ones, in place."""
+    """Let documents join the first ones that join none, in place."""
     for each in np.lexsort((pairs.second, pairs.first)).tolist():
-        kept = pairs.first[each]
+        owner = pairs.first[each]
         other = pairs.second[each]
-        if owners[kept] < 0 and owners[other] < 0:
-            owners[other], scores[other] = kept, pairs.scores[each]
+        if owners[owner] < 0 and owners[other] < 0:
+            owners[other] = owner
+            scores[other] = pairs.scores[each]
 
 
 class Comparison:
@@ -207,12 +208,13 @@ class Comparison:
         """Pairs of documents, from those of all their passages."""
         total = len(self.firsts)
         pairs = self._document[left] * total + self._document[right]
-        kept, lowest = self._covered(left, pairs, scores, pairs // total)
-        also, others = self._covered(right, pairs, scores, pairs % total)
-        both, i, j = np.intersect1d(kept, also, assume_unique=True, return_indices=True)
-        return Pairs(both // total, both % total, np.minimum(lowest[i], others[j]))
+        of_left, left_scores = self._covering_pairs(left, pairs, scores, pairs // total)
+        of_right, right_scores = self._covering_pairs(right, pairs, scores, pairs % total)
+        both, i, j = np.intersect1d(of_left, of_right, assume_unique=True, return_indices=True)
+        lowest = np.minimum(left_scores[i], right_scores[j])
+        return Pairs(both // total, both % total, lowest)
 
-    def _covered(
+    def _covering_pairs(
         self, places: Rows, pairs: Rows, scores: NDArray[np.float32], owners: Rows
     ) -> tuple[Rows, NDArray[np.float32]]:
         """Pairs in which all rows of one document have a match, and the lowest best score."""
@@ -223,10 +225,10 @@ class Comparison:
         is_best[1:] = np.diff(sorted_pairs) != 0
         is_best[1:] |= np.diff(sorted_places) != 0
         best = order[is_best]
-        found, first, counts = np.unique(pairs[best], return_index=True, return_counts=True)
+        distinct, first, counts = np.unique(pairs[best], return_index=True, return_counts=True)
         whole = counts == self._counts[owners[best][first]]
         lowest = np.minimum.reduceat(scores[best], first) if len(best) else scores[best]
-        return found[whole], lowest[whole]
+        return distinct[whole], lowest[whole]
 
 
 def short_rows(vectors: VectorFile, rows: Rows) -> Matrix:

@@ -30,7 +30,7 @@ from ..store.passages import DocumentRows
 from ..store.snapshot import Snapshot
 from .recall_trials import Pool
 
-ASKED = "queries that were given"
+FROM_USER = "queries that were given"
 CLOZE = "half of the words of a sentence, its document left out of the answers"
 MIXED = "words of two documents at a time, averaged, both left out"
 VECTORS = "vectors of two documents at a time, averaged, both left out"
@@ -73,37 +73,35 @@ def document_queries(snapshot: Snapshot, encoder: Encoder | None, rng: np.random
         raise InputError(f"{snapshot.path}: {count_live} documents; at least 3 are needed")
     if encoder is None:
         take = snapshot.index.vectors.take
-        return lambda count: _averaged(
+        return lambda count: _average_pairs(
             name=VECTORS, snapshot=snapshot, live=live, count=count, rng=rng, vectors=take
         )
     live = _of_short_documents(snapshot, live)
 
     def mixed(count: int) -> Pool:
-        asked = list[str]()
+        queries = list[str]()
 
         def words(rows: Rows) -> Matrix:
-            asked.extend(dropped(text, rng) for text in snapshot.texts(rows))
-            return encoded(encoder, asked)
+            queries.extend(dropped(text, rng) for text in snapshot.texts(rows))
+            return encoded(encoder, queries)
 
-        return replace(
-            _averaged(
-                name=MIXED, snapshot=snapshot, live=live, count=count, rng=rng, vectors=words
-            ),
-            texts=asked,
+        pool = _average_pairs(
+            name=MIXED, snapshot=snapshot, live=live, count=count, rng=rng, vectors=words
         )
+        return replace(pool, texts=queries)
 
     def cloze(count: int) -> Pool:
-        own = list[int]()
-        asked = list[str]()
-        while len(own) < count:  # at least one in two has several sentences
+        made_of = list[int]()
+        queries = list[str]()
+        while len(made_of) < count:  # at least one in two has several sentences
             rows = rng.choice(live, count)
             for row, text in zip(rows.tolist(), snapshot.texts(rows), strict=True):
                 if len(sentences(text)) > 1:
-                    own.append(row)
-                    asked.append(dropped(text, rng))
-        made_of = np.array(own[:count], dtype=np.int64)[:, None]
-        held_out = rows_of_documents(snapshot.document_rows, made_of)
-        return Pool(CLOZE, encoded(encoder, asked[:count]), held_out, asked[:count])
+                    made_of.append(row)
+                    queries.append(dropped(text, rng))
+        rows = np.array(made_of[:count], dtype=np.int64)[:, None]
+        held_out = rows_of_documents(snapshot.document_rows, rows)
+        return Pool(CLOZE, encoded(encoder, queries[:count]), held_out, queries[:count])
 
     probed = snapshot.texts(rng.choice(live, PROBED))
     have_several = sum(len(sentences(text)) > 1 for text in probed) >= PROBED / 2
@@ -118,11 +116,12 @@ def rows_of_documents(rows: DocumentRows, made_of: Rows) -> Rows:
     """
     if rows.is_one_each:
         return made_of
-    each = [rows.all_rows(np.unique(rows.documents(own))) for own in made_of]
-    out: Rows = np.full((len(each), max(map(len, each), default=0)), -1, dtype=np.int64)
-    for own, found in zip(out, each, strict=True):
-        own[: len(found)] = found
-    return out
+    by_query = [rows.all_rows(np.unique(rows.documents(each))) for each in made_of]
+    width = max(map(len, by_query), default=0)
+    padded: Rows = np.full((len(by_query), width), -1, dtype=np.int64)
+    for line, document_rows in zip(padded, by_query, strict=True):
+        line[: len(document_rows)] = document_rows
+    return padded
 
 
 def _of_short_documents(snapshot: Snapshot, live: Rows) -> Rows:
@@ -150,10 +149,11 @@ def dropped(text: str, rng: np.random.Generator) -> str:
     >>> len(dropped("a b c d e f g h", np.random.default_rng(0)).split()) in range(1, 9)
     True
     """
-    found = sentences(text)
-    words = (str(rng.choice(found)) if found else text).split()
-    kept = [word for word in words if rng.random() >= DROPPED]
-    return " ".join(kept or words[:1])
+    choices = sentences(text)
+    sentence = str(rng.choice(choices)) if choices else text
+    words = sentence.split()
+    remaining = [word for word in words if rng.random() >= DROPPED]
+    return " ".join(remaining or words[:1])
 
 
 def encoded(encoder: Encoder, texts: Sequence[str]) -> Matrix:
@@ -165,7 +165,7 @@ def encoded(encoder: Encoder, texts: Sequence[str]) -> Matrix:
     return np.concatenate(parts)
 
 
-def _averaged(
+def _average_pairs(
     name: str,
     snapshot: Snapshot,
     live: Rows,
@@ -176,6 +176,6 @@ def _averaged(
     """Queries between pairs of different rows."""
     first = rng.integers(len(live), size=count)
     second = (first + rng.integers(1, len(live), size=count)) % len(live)
-    own = np.stack([live[first], live[second]], axis=1)
-    unit = normalize_rows(vectors(own.ravel())).reshape(count, 2, -1)
-    return Pool(name, unit.mean(axis=1), rows_of_documents(snapshot.document_rows, own))
+    pairs = np.stack([live[first], live[second]], axis=1)
+    unit = normalize_rows(vectors(pairs.ravel())).reshape(count, 2, -1)
+    return Pool(name, unit.mean(axis=1), rows_of_documents(snapshot.document_rows, pairs))

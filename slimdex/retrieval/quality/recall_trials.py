@@ -50,11 +50,11 @@ class Pool:
 
     name: str  # description of the queries
     vectors: Matrix  # (q, d)
-    own: Rows  # (q, w), rows of the documents that each was made of, held out, padded with -1
+    held_out: Rows  # (q, w), rows of the documents that each was made of, padded with -1
     texts: Sequence[str] = ()  # one per query, or more, if any
 
     @classmethod
-    def asked(cls, name: str, vectors: Matrix) -> Pool:
+    def of_queries(cls, name: str, vectors: Matrix) -> Pool:
         """Queries not made from documents."""
         return cls(name, vectors, np.empty((len(vectors), 0), dtype=np.int64))
 
@@ -63,17 +63,17 @@ class Pool:
 
     def part(self, chosen: slice) -> Pool:
         """A slice of the queries, without their texts."""
-        return Pool(self.name, self.vectors[chosen], self.own[chosen])
+        return Pool(self.name, self.vectors[chosen], self.held_out[chosen])
 
     def joined(self, other: Pool) -> Pool:
         """These queries and others of their kind, without their texts."""
-        width = max(self.own.shape[1], other.own.shape[1])
-        own = [
+        width = max(self.held_out.shape[1], other.held_out.shape[1])
+        padded = [
             np.pad(each, ((0, 0), (0, width - each.shape[1])), constant_values=-1)
-            for each in (self.own, other.own)
+            for each in (self.held_out, other.held_out)
         ]
         vectors = np.concatenate([self.vectors, other.vectors])
-        return Pool(self.name, vectors, np.concatenate(own))
+        return Pool(self.name, vectors, np.concatenate(padded))
 
 
 def recalls(ranks: Ranks, count: int) -> NDArray[np.float64]:
@@ -84,9 +84,9 @@ def recalls(ranks: Ranks, count: int) -> NDArray[np.float64]:
     >>> recalls(np.array([[0.0, 3.0, np.inf, np.nan]]), 3).tolist()
     [0.3333333333333333]
     """
-    there = ~np.isnan(ranks)
-    found = (ranks < count) & there
-    shares: NDArray[np.float64] = found.sum(axis=1) / np.maximum(there.sum(axis=1), 1)
+    exists = ~np.isnan(ranks)
+    matches = (ranks < count) & exists
+    shares: NDArray[np.float64] = matches.sum(axis=1) / np.maximum(exists.sum(axis=1), 1)
     return shares
 
 
@@ -115,24 +115,28 @@ class Trials:
         The settings have a k, and a kind that searches all its codes. `truth` is of `exact`; ranks
         from `most` on are infinite.
         """
-        sample, vectors = self._sampled(truth)
+        sample, vectors = self._sample_with(truth)
+
+        # Codes of the sample.
         reducer = settings.fit_reducer(self.vectors, self.moments)
         codes = trained(kind_named(settings.kind), reducer, self.vectors)
         for part in batches(len(sample)):
             codes.add(reduced(reducer, vectors[part]))
+
+        # Their order for each query; each row of the sample stands for `weight` rows.
         weight = len(self.live) / min(SCREENED_ROWS, len(self.live))
         slack = SLACK if weight > 1 else 0
-        count = min(ceil(most / weight) + slack + pool.own.shape[1], len(sample))
-        _, found = codes.search(reduced(reducer, pool.vectors), count)
-        found = np.where(found >= 0, sample[found], -1)
+        count = min(ceil(most / weight) + slack + pool.held_out.shape[1], len(sample))
+        _, positions = codes.search(reduced(reducer, pool.vectors), count)
+        rows = np.where(positions >= 0, sample[positions], -1)
         if weight == 1:
-            return ranks_of(found, truth, pool.own, most)
+            return ranks_of(rows, truth, pool.held_out, most)
         return ranks_of(
-            found=found,
+            rows=rows,
             truth=truth,
-            own=pool.own,
+            held_out=pool.held_out,
             most=most,
-            drawn=contains(self._drawn(), found),
+            drawn=contains(self._drawn(), rows),
             weight=weight,
         )
 
@@ -143,11 +147,11 @@ class Trials:
 
     def ranks(self, index: ReducedIndex, pool: Pool, truth: Rows, most: int) -> Ranks:
         """Ranks by all codes of an index."""
-        count = min(most + pool.own.shape[1], len(self.live))
-        _, found = index.search(pool.vectors, count, exclude=self.hidden, candidates=0)
-        return ranks_of(found, truth, pool.own, most)
+        count = min(most + pool.held_out.shape[1], len(self.live))
+        _, rows = index.search(pool.vectors, count, exclude=self.hidden, candidates=0)
+        return ranks_of(rows, truth, pool.held_out, most)
 
-    def found(
+    def measure(
         self, index: ReducedIndex, pool: Pool, truth: Rows
     ) -> tuple[NDArray[np.float64], list[float]]:
         """Agreement of each query by the search that users get, and the seconds of each."""
@@ -157,7 +161,7 @@ class Trials:
     def _drawn(self) -> Rows:
         return self.live[sampled(len(self.live), SCREENED_ROWS, seed=0)]
 
-    def _sampled(self, truth: Rows) -> tuple[Rows, Matrix]:
+    def _sample_with(self, truth: Rows) -> tuple[Rows, Matrix]:
         """The sample and all true neighbours, with their vectors."""
         if self._sample is None or not np.isin(truth[truth >= 0], self._sample[0]).all():
             rows = np.union1d(self._drawn(), truth[truth >= 0])
@@ -183,10 +187,11 @@ def built(vectors: VectorFile, settings: Settings, moments: Moments, norms: Path
 
 
 def exact_nearest(vectors: VectorFile, rescorer: Rescorer, pool: Pool, rows: Rows) -> Rows:
-    """Rows (q, 10) of the nearest of some rows in a metric, without own ones, padded with -1.
+    """Rows (q, 10) of the nearest of some rows in a metric, padded with -1.
 
-    With the shift b of a probe a, its score ``(a . x - b) / |x|`` is the product of (a, -b) and
-    (x, 1) / |x|, which FAISS computes in blocks.
+    The rows that are held out of each query's answers are left out. With the shift b of a probe a,
+    its score ``(a . x - b) / |x|`` is the product of (a, -b) and (x, 1) / |x|, which FAISS computes
+    in blocks.
     """
     probes = rescorer.probes(pool.vectors)
     shifts = np.zeros(len(pool), np.float32) if probes.shifts is None else probes.shifts
@@ -197,7 +202,7 @@ def exact_nearest(vectors: VectorFile, rescorer: Rescorer, pool: Pool, rows: Row
         wide = np.hstack([X, np.ones_like(norms)])
         return np.divide(wide, norms, out=np.zeros_like(wide), where=norms > 0)
 
-    return _nearest(vectors, widened, queries, pool.own, rows)
+    return _nearest(vectors, widened, queries, pool.held_out, rows)
 
 
 def exact_nearest_of(index: ReducedIndex, pool: Pool, rows: Rows) -> Rows:
@@ -208,42 +213,46 @@ def exact_nearest_of(index: ReducedIndex, pool: Pool, rows: Rows) -> Rows:
     if index.metric is not None:
         return exact_nearest(index.vectors, index.metric.rescorer, pool, rows)
     shorten = partial(reduced, index.reducer)
-    return _nearest(index.vectors, shorten, shorten(pool.vectors), pool.own, rows)
+    return _nearest(index.vectors, shorten, shorten(pool.vectors), pool.held_out, rows)
 
 
 def _nearest(
     vectors: VectorFile,
     transform: Callable[[Matrix], Matrix],
     queries: Matrix,
-    own: Rows,
+    held_out: Rows,
     rows: Rows,
 ) -> Rows:
-    """Rows (q, 10) with the largest products of transformed vectors and queries, without own."""
-    count = NEAREST + own.shape[1]
+    """Rows (q, 10) with the largest products of transformed vectors and queries.
+
+    Rows held out of a query's answers (q, w) are left out.
+    """
+    count = NEAREST + held_out.shape[1]
 
     def chunks() -> Iterator[tuple[Matrix, Rows]]:
         for part in batches(len(rows), ROWS_TOGETHER):
             index = FaissIndex(FLAT, queries.shape[1])
             for piece in batches(part.stop, start=part.start):
                 index.add(transform(vectors.take(rows[piece])))
-            scores, found = index.search(queries, count)
+            scores, positions = index.search(queries, count)
             progress("searching exactly", part.stop, len(rows))
-            yield scores, np.where(found >= 0, rows[part][found], -1)
+            yield scores, np.where(positions >= 0, rows[part][positions], -1)
 
-    return without_own(best_of_each(chunks(), len(queries), count), own)[:, :NEAREST]
+    best = best_of_each(chunks(), len(queries), count)
+    return without_held_out(best, held_out)[:, :NEAREST]
 
 
 def answers(index: ReducedIndex, pool: Pool, hidden: Rows = NO_ROWS) -> tuple[Rows, list[float]]:
     """Rows (q, 10) by the search that users get, padded with -1, and the seconds of each query."""
-    found: Rows = np.full((len(pool), NEAREST), -1, dtype=np.int64)
+    nearest: Rows = np.full((len(pool), NEAREST), -1, dtype=np.int64)
     seconds = []
-    for i, (query, own) in enumerate(zip(pool.vectors, pool.own, strict=True)):
-        excluded = np.union1d(hidden, own[own >= 0])
+    for i, (query, held_out) in enumerate(zip(pool.vectors, pool.held_out, strict=True)):
+        excluded = np.union1d(hidden, held_out[held_out >= 0])
         start = perf_counter()
         _, rows = index.search(query[None], NEAREST, exclude=excluded)
         seconds.append(perf_counter() - start)
-        found[i, : rows.shape[1]] = rows[0]
-    return found, seconds
+        nearest[i, : rows.shape[1]] = rows[0]
+    return nearest, seconds
 
 
 def best_of_each(chunks: Iterator[tuple[Matrix, Rows]], queries: int, k: int) -> Rows:
@@ -259,57 +268,62 @@ def best_of_each(chunks: Iterator[tuple[Matrix, Rows]], queries: int, k: int) ->
     return rows
 
 
-def without_own(rows: Rows, own: Rows) -> Rows:
-    """Remove each query's own rows from answers (q, n), keeping the order, padded with -1.
+def without_held_out(rows: Rows, held_out: Rows) -> Rows:
+    """Remove each query's held-out rows from answers (q, n), keeping the order, padded with -1.
 
-    >>> without_own(np.array([[4, 5, 6], [7, 8, 9]]), np.array([[5, 4], [-1, 9]])).tolist()
+    >>> without_held_out(np.array([[4, 5, 6], [7, 8, 9]]), np.array([[5, 4], [-1, 9]])).tolist()
     [[6, -1, -1], [7, 8, -1]]
     """
-    if not own.shape[1]:
+    if not held_out.shape[1]:
         return rows
-    gone = is_own(rows, own)
+    gone = is_held_out(rows, held_out)
     order = np.argsort(gone, axis=1, kind="stable")
-    kept: Rows = np.take_along_axis(np.where(gone, -1, rows), order, axis=1)
-    return kept
+    remaining: Rows = np.take_along_axis(np.where(gone, -1, rows), order, axis=1)
+    return remaining
 
 
-def is_own(rows: Rows, own: Rows) -> NDArray[np.bool_]:
-    """Mark answers (q, n) that are each query's own rows (q, w).
+def is_held_out(rows: Rows, held_out: Rows) -> NDArray[np.bool_]:
+    """Mark answers (q, n) that are held out of each query's answers (q, w).
 
-    >>> is_own(np.array([[4, 5, -1], [7, 8, 9]]), np.array([[5, -1], [-1, 9]])).tolist()
+    >>> is_held_out(np.array([[4, 5, -1], [7, 8, 9]]), np.array([[5, -1], [-1, 9]])).tolist()
     [[False, True, False], [False, False, True]]
     """
-    each = [np.isin(r, o[o >= 0]) for r, o in zip(rows, own, strict=True)]
+    each = [np.isin(r, out[out >= 0]) for r, out in zip(rows, held_out, strict=True)]
     return np.array(each, dtype=np.bool_).reshape(rows.shape)
 
 
 def ranks_of(
-    found: Rows,
+    rows: Rows,
     truth: Rows,
-    own: Rows,
+    held_out: Rows,
     most: int,
     drawn: NDArray[np.bool_] | None = None,
     weight: float = 1.0,
 ) -> Ranks:
-    """Ranks of each query's true neighbours (q, 10) among the rows (q, n) found, best first.
+    """Ranks of each query's true neighbours (q, 10) among the rows (q, n) of a search, best first.
 
-    Each query's `own` rows are ignored. Rows of a sample, `drawn` (q, n), stand for `weight` rows
-    each; others count once, and only if they are the query's neighbours.
+    Rows that are held out of a query's answers (q, w) are ignored. Rows of a sample, `drawn`
+    (q, n), stand for `weight` rows each; others count once, and only if they are the query's
+    neighbours.
 
-    >>> found, truth = np.array([[9, 4, 7, 5]]), np.array([[4, 5, 6]])
-    >>> ranks_of(found, truth, np.array([[9]]), 100).tolist()
+    >>> rows = np.array([[9, 4, 7, 5]])
+    >>> ranks_of(rows, truth=np.array([[4, 5, 6]]), held_out=np.array([[9]]), most=100).tolist()
     [[0.0, 2.0, inf]]
     """
     out = np.full(truth.shape, np.inf)
-    for i, (rows, wanted) in enumerate(zip(found, truth, strict=True)):
-        same = (rows == wanted[:, None]) & (wanted >= 0)[:, None]  # (10, n)
-        gone = is_own(rows[None], own[i : i + 1])[0]
-        counts = np.full(len(rows), weight) if drawn is None else np.where(drawn[i], weight, 0.0)
+    gone = is_held_out(rows, held_out)
+    for i, (ranked, wanted) in enumerate(zip(rows, truth, strict=True)):
+        same = (ranked == wanted[:, None]) & (wanted >= 0)[:, None]  # (10, n)
+
+        # How many rows each ranked row stands for.
+        counts = np.full(len(ranked), weight) if drawn is None else np.where(drawn[i], weight, 0.0)
         counts[same.any(axis=0)] = 1.0
-        counts[(rows < 0) | gone] = 0.0
+        counts[(ranked < 0) | gone[i]] = 0.0
+
+        # A neighbour's rank is the number of rows before it.
         before = np.cumsum(counts) - counts
-        there = same.any(axis=1)
-        out[i, there] = before[same.argmax(axis=1)[there]]
+        is_ranked = same.any(axis=1)
+        out[i, is_ranked] = before[same.argmax(axis=1)[is_ranked]]
     out[out >= most] = np.inf
     out[truth < 0] = np.nan
     return out

@@ -14,7 +14,7 @@ from ..index import Index
 from ..ingest.added import Added
 from ..ingest.adding import add_documents, sync
 from ..ingest.fitting import refit as fit_again
-from ..sources.asked_sources import AskedSources, remember_sources
+from ..sources.source_request import SourceRequest, remember_sources
 from ..store.snapshot import Snapshot
 from .health import Drift, drift
 from .info import fit_advice, is_outgrown, kind_advice, refit_seconds
@@ -22,7 +22,7 @@ from .info import fit_advice, is_outgrown, kind_advice, refit_seconds
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from ..sources.given_vectors import GivenVectors
+    from ..sources.given_vectors import DocumentVectors
 
 REFIT = ("auto", "never", "always")
 """Actions of an addition on an outdated fit."""
@@ -52,14 +52,14 @@ def add_then_refit(index: Index, refit: str, add: Callable[[], Added]) -> Added:
 def add_documents_then_refit(
     index: Index,
     documents: Any,
-    vectors: GivenVectors | ArrayLike | None = None,
+    vectors: DocumentVectors | ArrayLike | None = None,
     refit: str = "auto",
 ) -> Added:
     """Add documents, as `Collection.add` does; the caller reports the notes."""
     return add_then_refit(index, refit, lambda: add_documents(index, documents, vectors))
 
 
-def sync_then_refit(index: Index, sources: AskedSources, refit: str) -> Added:
+def sync_then_refit(index: Index, sources: SourceRequest, refit: str) -> Added:
     """Sync with sources and remember them, as `Collection.sync` does; with the sources' notes."""
     notes = list[str]()
     began = time()
@@ -73,14 +73,14 @@ def sync_then_refit(index: Index, sources: AskedSources, refit: str) -> Added:
 def after_addition(
     index: Index, before: int, seconds: float, refit: str = "auto"
 ) -> tuple[list[str], bool]:
-    """Refit an index that an addition has outgrown, or advise it; notes, and True if it did.
+    """Refit an index that an addition has outgrown, or advise it.
 
-    The addition is already committed; a refit is another commit. Drift takes a quarter of the time
-    of an addition of a thousand documents: it is measured whenever there are twice, four times,
-    eight times ... as many as were fitted.
+    Returns notes, and whether it was refitted. The addition is already committed; a refit is
+    another commit. Measuring the drift takes a quarter of the time of adding a thousand documents,
+    so it is measured only when the rows reach twice, four times, eight times ... those of the fit.
 
-    A search could find `before` rows before the addition, which took so many seconds: "auto" refits
-    only if that takes less than `WORTH` times as long.
+    `before` is the number of searchable rows before the addition, and `seconds` the time that the
+    addition took: "auto" refits only if that takes less than `WORTH` times as long.
     """
     snapshot = index.snapshot
     if snapshot.state.fit["rows"] == snapshot.state.rows:  # the addition was a fit
@@ -99,11 +99,11 @@ def after_addition(
     takes = refit_seconds(snapshot.index)
     is_quick = takes is not None and takes < WORTH * seconds
     if refit == "always" or (refit == "auto" and figures.is_large and is_quick):
-        return _refitted(index, figures), True
+        return _refit_now(index, figures), True
     return [*(fit_advice(snapshot) if figures.is_large else []), *notes], False
 
 
-def _refitted(index: Index, figures: Drift) -> list[str]:
+def _refit_now(index: Index, figures: Drift) -> list[str]:
     was_proved = index.state.certificate is not None
     start = perf_counter()
     notes = fit_again(index, index.state.requested, "with the last")

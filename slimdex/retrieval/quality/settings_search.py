@@ -34,7 +34,8 @@ TIMED = 200
 CANDIDATES = (25, 35, 50, 70, 100, 140, 200, 280, 400, 560, 800, 1100, 1600, 2200, 3200)
 FEWEST_LIMIT = 200
 ONE_ROW_IN = 20
-"""Limit of candidates, beyond 200: one row in so many, above which codes hardly select."""
+"""At most one row in this many is a candidate, or `FEWEST_LIMIT` rows if that is more: with more
+candidates, codes hardly select."""
 LISTS_ROWS = 100_000
 """Rows from which inverted lists are tried if time is limited."""
 _NARROW = ("pq", (1 / 16, 1 / 12, 1 / 8, 1 / 6, 1 / 4, 1 / 3, 1 / 2, 2 / 3, 1.0))
@@ -64,7 +65,8 @@ class SettingsGrid:
     @cached_property
     def options(self) -> list[Settings]:
         """All possible settings with the most candidates, those of fewest bytes first."""
-        trials, (beta, gamma) = self.trials, self.cell
+        trials = self.trials
+        beta, gamma = self.cell
         options = dict[Settings, int]()
         grid = [*self._grid, *([("ivf-pq", _NARROW[1][4:])] if self._with_lists else [])]
         for name, shares in grid:
@@ -156,7 +158,7 @@ class SettingsSearch:
         options = self.grid.options
         affordable = [o for o in options if ram is None or self.grid.least_ram(o) <= ram]
         for option in affordable:
-            attempts = self._attempted(attempts, option)
+            attempts = self._attempt(attempts, option)
             if attempts.proof is not None:
                 return self._result(attempts)
 
@@ -165,7 +167,7 @@ class SettingsSearch:
         for option in options[len(affordable) :]:
             if self._reaching(attempts):
                 break
-            attempts = self._attempted(attempts, option)  # measures it only: it exceeds the limit
+            attempts = self._attempt(attempts, option)  # measures it only: it exceeds the limit
         return self._result(attempts)
 
     @cached_property
@@ -183,17 +185,17 @@ class SettingsSearch:
             limits.append(Limit("p99_ms", self.target.p99_ms, f"{self.target.p99_ms:g} ms"))
         return limits
 
-    def _attempted(self, attempts: Attempts, option: Settings) -> Attempts:
+    def _attempt(self, attempts: Attempts, option: Settings) -> Attempts:
         """Build a promising setting and put it to the proof."""
         # Screen it by a sample of the rows.
-        ranks = self._screened(option)
+        ranks = self._screen(option)
         place = attempts.promising + 1
         least = self.proving.least_promising(ranks, self.grid.counts, place)
         if least is None:
             estimate = float(recalls(ranks, self.grid.counts[-1]).mean())
             return replace(attempts, missed={**attempts.missed, option: estimate})
         attempts = replace(attempts, promising=place)
-        if least not in self._allowed(attempts, option):
+        if least not in self._allowed_counts(attempts, option):
             return attempts
 
         # Choose its fewest candidates by all rows.
@@ -202,7 +204,7 @@ class SettingsSearch:
         least = self.proving.least_promising(ranks, self.grid.counts, place)
         if least is None:
             return self._with_unproved(attempts, index, option)
-        tried = self._measured(index, replace(option, candidates=least))
+        tried = self._measure(index, replace(option, candidates=least))
         if self._limit_of(tried) is not None:
             return self._with_excessive(attempts, tried)
         return self._put_to_proof(attempts, index, option, least)
@@ -218,13 +220,15 @@ class SettingsSearch:
         while len(ranks) < len(self.proving) or self.proving.add_queries():
             ranks = self._more_ranks(index, ranks)
             attempts = self._by_fewest(attempts, index, option, ranks)
-            allowed = self._allowed(attempts, option)
+            allowed = self._allowed_counts(attempts, option)
             if attempts.proof is not None or not allowed:
                 return attempts
             if not self.proving.is_promising(recalls(ranks, allowed[-1]), attempts.promising):
                 break
         count = (
-            self.grid.counts[-1] if self._allowed(attempts, option) == self.grid.counts else least
+            self.grid.counts[-1]
+            if self._allowed_counts(attempts, option) == self.grid.counts
+            else least
         )
         settings = replace(option, candidates=count)
         return self._with_unproved(attempts, index, settings, recalls(ranks, count))
@@ -236,9 +240,9 @@ class SettingsSearch:
         fewest = self.proving.least_proved(ranks, self.grid.counts, attempts.promising)
         if fewest is None:
             return attempts
-        for count in [count for count in self._allowed(attempts, option) if count >= fewest]:
+        for count in [count for count in self._allowed_counts(attempts, option) if count >= fewest]:
             settings = replace(option, candidates=count)
-            tried = self._measured(index, settings)
+            tried = self._measure(index, settings)
             if self._limit_of(tried) is not None:
                 return self._with_excessive(attempts, tried)
             certificate = self._certificate(index, settings, attempts.promising)
@@ -253,7 +257,7 @@ class SettingsSearch:
                 return replace(attempts, proof=Proof(chosen, certificate))
         return attempts
 
-    def _allowed(self, attempts: Attempts, option: Settings) -> list[int]:
+    def _allowed_counts(self, attempts: Attempts, option: Settings) -> list[int]:
         """Numbers of candidates below the last one of the same kind that exceeded a limit."""
         excessive = [
             tried.settings.candidates or 0
@@ -267,12 +271,12 @@ class SettingsSearch:
         new = slice(len(ranks), None)
         pool = self.proving.pool
         assert pool is not None
-        found = self.trials.ranks(
+        more = self.trials.ranks(
             index, pool.part(new), self.proving.truth[new], self.grid.counts[-1]
         )
-        return np.concatenate([ranks, found])
+        return np.concatenate([ranks, more])
 
-    def _screened(self, option: Settings) -> Ranks:
+    def _screen(self, option: Settings) -> Ranks:
         """Ranks by the codes of a sample of the rows."""
         kind = "pq" if option.kind == "ivf-pq" else option.kind  # lists miss a little more
         screened = replace(option, kind=kind)
@@ -297,7 +301,7 @@ class SettingsSearch:
     ) -> Attempts:
         """Measure settings that are not proved; `shares` are those of the proving queries."""
         place = max(attempts.promising, 1)  # none may have been promising
-        tried = self._measured(index, settings)
+        tried = self._measure(index, settings)
         if self._limit_of(tried) is not None:
             return self._with_excessive(attempts, tried)
         if shares is not None:
@@ -306,7 +310,7 @@ class SettingsSearch:
         if tried.estimate < self.target.agreement:
             return attempts.with_tried(replace(tried, verdict=f"below {self.target.agreement:g}"))
         if shares is None:
-            shares = self.trials.found(index, self.choosing, self.truth)[0]
+            shares = self.trials.measure(index, self.choosing, self.truth)[0]
         needed = {**attempts.needed, settings: self.proving.needed(shares, place)}
         return replace(attempts, needed=needed).with_tried(replace(tried, verdict="not proved"))
 
@@ -314,9 +318,9 @@ class SettingsSearch:
         """Add settings that exceed a limit."""
         return attempts.with_tried(replace(tried, verdict=f"over {self._limit_of(tried)}"))
 
-    def _measured(self, index: ReducedIndex, settings: Settings) -> Tried:
+    def _measure(self, index: ReducedIndex, settings: Settings) -> Tried:
         index.asked_candidates = settings.candidates
-        shares, seconds = self.trials.found(index, self.choosing, self.truth)
+        shares, seconds = self.trials.measure(index, self.choosing, self.truth)
         timed = np.array(seconds[-TIMED:]) * 1e3
         return Tried(
             settings=settings,
@@ -358,7 +362,7 @@ class SettingsSearch:
         pool = proving.pool
         assert pool is not None
         index.asked_candidates = settings.candidates
-        shares, _ = self.trials.found(index, pool, proving.truth)
+        shares, _ = self.trials.measure(index, pool, proving.truth)
         if (bound := proving.bound(shares, place)) < self.target.agreement:
             return None
         return Certificate(

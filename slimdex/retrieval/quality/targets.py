@@ -184,9 +184,9 @@ def name_of(settings: Settings) -> str:
 
 
 class Proving:
-    """Queries for proofs of an agreement, none at first; so many as are `available` can be drawn.
+    """Queries that prove an agreement: none at first, and at most `available` in the end.
 
-    `exact` finds the rows (q, 10) that are nearest to queries.
+    `draw` makes more of them. `exact` finds the rows (q, 10) that are nearest to queries.
     """
 
     def __init__(

@@ -25,9 +25,9 @@ from ..ingest.fitting import refit
 from ..store.snapshot import Snapshot
 from . import targets
 from .hybrid_choice import chosen_fusion
-from .labels import Asked
+from .labels import UserQueries
 from .metric_choice import chosen_metric
-from .query_pools import ASKED, Draw, document_queries, encoded
+from .query_pools import FROM_USER, Draw, document_queries, encoded
 from .recall_trials import Pool, Trials
 from .settings_search import SettingsGrid, SettingsSearch
 from .targets import Proving, Target, Tuning, provable, shown_down
@@ -39,7 +39,7 @@ FEWEST_A_DIMENSION = 1.5
 
 
 def tune(
-    index: Index, target: Target, asked: Asked | None = None, *, apply: bool = False
+    index: Index, target: Target, user_queries: UserQueries | None = None, *, apply: bool = False
 ) -> Tuning:
     """Find settings for a target and, with `apply`, use them; see `Collection.tune`.
 
@@ -49,28 +49,30 @@ def tune(
 
     if apply:
         index.check_writable()  # before the search, which takes minutes
-    found = index.read(lambda snapshot: _searched(index, snapshot, target, asked))
+    tuning = index.read(lambda snapshot: _search(index, snapshot, target, user_queries))
     if not apply:
-        return _with_fusion(index, found, asked)
-    if found.chosen is None or found.certificate is None:
-        raise InputError(found.lacking or "nothing reaches the target")
-    if found.chosen.settings != index.state.settings:
-        refit(index, found.chosen.settings)
-    writer.keep_certificate(index, found.certificate)
-    found = _with_fusion(index, found, asked)
-    if found.words and found.hybrid != index.state.hybrid:
-        writer.keep_fusion(index, found.hybrid)
-    return replace(found, applied=True)
+        return _with_fusion(index, tuning, user_queries)
+    if tuning.chosen is None or tuning.certificate is None:
+        raise InputError(tuning.lacking or "nothing reaches the target")
+    if tuning.chosen.settings != index.state.settings:
+        refit(index, tuning.chosen.settings)
+    writer.keep_certificate(index, tuning.certificate)
+    tuning = _with_fusion(index, tuning, user_queries)
+    if tuning.words and tuning.hybrid != index.state.hybrid:
+        writer.keep_fusion(index, tuning.hybrid)
+    return replace(tuning, applied=True)
 
 
-def _searched(index: Index, snapshot: Snapshot, target: Target, asked: Asked | None) -> Tuning:
-    """Try settings on a snapshot, which stays as it is and readable."""
+def _search(
+    index: Index, snapshot: Snapshot, target: Target, user_queries: UserQueries | None
+) -> Tuning:
+    """Try settings on a snapshot, which stays unchanged and readable."""
     snapshot.opened()
     if not len(snapshot):
         raise InputError(f"{index.path} holds no documents; expected some to tune by")
-    if asked is not None and not index.can_encode:
+    if user_queries is not None and not index.can_encode:
         raise InputError("this index has no encoder at hand; expected no text queries")
-    few = _too_few(target, asked)
+    why_few = _too_few(target, user_queries)
     count = snapshot.searchable_count
     dim = snapshot.index.vectors.dim
     if count < FEWEST_A_DIMENSION * dim:
@@ -80,47 +82,54 @@ def _searched(index: Index, snapshot: Snapshot, target: Target, asked: Asked | N
         )
     rng = np.random.default_rng(0)
     with TemporaryDirectory(prefix="slimdex-tune-", dir=temporary_parent()) as folder:
+        # Queries: some choose, the others prove.
         trials = Trials(snapshot, snapshot.moments(), Path(folder))
-        draw, available = _queries(index, snapshot, None if few else asked, rng)
+        draw, available = _queries(index, snapshot, None if why_few else user_queries, rng)
         proving = _proving(available)
         choosing = draw(available - proving)
-        choice = chosen_metric(index, snapshot, asked, rng)
+
+        # The metric, and the exact search in it.
+        choice = chosen_metric(index, snapshot, user_queries, rng)
         grid = SettingsGrid(trials, choice.cell, with_lists=target.p99_ms is not None)
         exact = partial(trials.exact, rescorer=grid.rescorer)
         proofs = Proving(target.agreement, proving, draw, exact)
-        return replace(
-            SettingsSearch(
-                trials=trials,
-                target=target,
-                choice=choice,
-                grid=grid,
-                choosing=choosing,
-                proving=proofs,
-            ).run(),
-            asked=few,
+
+        # The settings.
+        search = SettingsSearch(
+            trials=trials,
+            target=target,
+            choice=choice,
+            grid=grid,
+            choosing=choosing,
+            proving=proofs,
         )
+        return replace(search.run(), asked=why_few)
 
 
-def _with_fusion(index: Index, found: Tuning, asked: Asked | None) -> Tuning:
+def _with_fusion(index: Index, tuning: Tuning, user_queries: UserQueries | None) -> Tuning:
     """Add how `auto` is to fuse, if labelled queries show it."""
-    choice = index.read(lambda snapshot: chosen_fusion(index, snapshot, asked))
+    choice = index.read(lambda snapshot: chosen_fusion(index, snapshot, user_queries))
     if choice is None:
-        return found
-    return replace(found, words=choice.why, hybrid=choice.hybrid or index.state.hybrid)
+        return tuning
+    return replace(tuning, words=choice.why, hybrid=choice.hybrid or index.state.hybrid)
 
 
 def _queries(
-    index: Index, snapshot: Snapshot, asked: Asked | None, rng: np.random.Generator
+    index: Index, snapshot: Snapshot, user_queries: UserQueries | None, rng: np.random.Generator
 ) -> tuple[Draw, int]:
     """Return a function that draws the next queries, and the number of queries."""
     encoder = index.query_encoder
-    if asked is None:
+    if user_queries is None:
         draw = document_queries(snapshot, encoder, rng)
         return draw, CHOOSING + targets.most_made()
     assert encoder is not None
-    texts = [asked.queries[i][1] for i in rng.permutation(len(asked.queries))]
+    texts = [user_queries.queries[i][1] for i in rng.permutation(len(user_queries.queries))]
     rest = iter(texts)
-    return lambda count: Pool.asked(ASKED, encoded(encoder, [*islice(rest, count)])), len(texts)
+
+    def draw_next(count: int) -> Pool:
+        return Pool.of_queries(FROM_USER, encoded(encoder, [*islice(rest, count)]))
+
+    return draw_next, len(texts)
 
 
 def _proving(count: int) -> int:
@@ -128,7 +137,7 @@ def _proving(count: int) -> int:
     return count - min(max(count // 4, 1), CHOOSING)
 
 
-def _too_few(target: Target, asked: Asked | None) -> str | None:
+def _too_few(target: Target, user_queries: UserQueries | None) -> str | None:
     """Reason why given queries can't prove a target, whatever they find; None if they can.
 
     With labels they choose the metric and the fusion, which requires no proof.
@@ -136,17 +145,19 @@ def _too_few(target: Target, asked: Asked | None) -> str | None:
     Raises `InputError` if they have no labels, or no queries can prove the target.
     """
     target.checked()
-    if asked is None:
+    if user_queries is None:
         return None
-    proving = _proving(len(asked.queries))
+    proving = _proving(len(user_queries.queries))
     if (most := provable(proving)) >= target.agreement:
         return None
-    said = f"{proving:,} of {len(asked.queries):,} queries prove {shown_down(most)} at most"
-    if not asked.labels:
+    reason = (
+        f"{proving:,} of {len(user_queries.queries):,} queries prove {shown_down(most)} at most"
+    )
+    if not user_queries.labels:
         raise InputError(
-            f"agreement={target.agreement:g}: {said}; expected more queries, or a lower agreement"
+            f"agreement={target.agreement:g}: {reason}; expected more queries, or a lower agreement"
         )
     return (
-        f"labels choose the metric and the fusion; {said}, so queries made of the documents choose "
-        f"k and candidates and prove {target.agreement:g}"
+        f"labels choose the metric and the fusion; {reason}, so queries made of the documents "
+        f"choose k and candidates and prove {target.agreement:g}"
     )

@@ -29,7 +29,7 @@ from slimdex.system.spare import in_parallel
 
 from ..documents import Document, Hit, line_at
 from ..encoders.base import Encoder, encode_queries
-from ..lexical.fusion import AUTO, FOUND_BY, MEANING, Candidates, Fusion, Whole, fusion_of
+from ..lexical.fusion import AUTO, FINDERS, MEANING, Candidates, Fusion, Whole, fusion_of
 from ..lexical.weighting import WORDED
 from ..lexical.word_index import ScoredRows
 from ..passages import headings_of, part_at
@@ -63,8 +63,8 @@ def find(
     rows = rows_for(snapshot, request)
     vectors = vectors_of(request, lambda: encoder_of(state), state.epoch)
     wholes = rows.whole(texts, vectors) if rows.fusion else []
-    scores, best, found_by = nearest(rows, request, vectors, wholes)
-    return hits(snapshot, scores, best, found_by, rows.definitions(texts, best))
+    scores, best, finders = nearest(rows, request, vectors, wholes)
+    return hits(snapshot, scores, best, finders, rows.definitions(texts, best))
 
 
 def rows_for(snapshot: Snapshot, request: SearchRequest) -> IndexRows:
@@ -86,14 +86,15 @@ def related(snapshot: Snapshot, id: str, limit: int = 10, where: str | None = No
     Raises `InputError` if the id is unknown, the document has no text, or as a search does.
     """
     SearchRequest(texts=id, limit=limit)  # checks the limit
-    own = snapshot.document_rows.all_rows(np.array([snapshot.row_of(id)]))
-    own = own[~np.isin(own, snapshot.hidden)]
-    if not len(own):
+    passage_rows = snapshot.document_rows.all_rows(np.array([snapshot.row_of(id)]))
+    passage_rows = passage_rows[~np.isin(passage_rows, snapshot.hidden)]
+    if not len(passage_rows):
         raise InputError(f"document {id!r} has no text; expected one with text")
-    mean = normalize_rows(snapshot.index.vectors.take(own)).mean(axis=0, keepdims=True)
+    mean = normalize_rows(snapshot.index.vectors.take(passage_rows)).mean(axis=0, keepdims=True)
     request = SearchRequest(vectors=mean, limit=limit + 1, where=where)
-    (found,) = hits(snapshot, *nearest(IndexRows.of(snapshot, request), request, mean))
-    return [hit for hit in found if hit.id != id][:limit]
+    rows = IndexRows.of(snapshot, request)
+    (nearest_hits,) = hits(snapshot, *nearest(rows, request, mean))
+    return [hit for hit in nearest_hits if hit.id != id][:limit]
 
 
 def nearest_documents(snapshot: Snapshot, request: SearchRequest) -> tuple[Matrix, Rows]:
@@ -104,8 +105,8 @@ def nearest_documents(snapshot: Snapshot, request: SearchRequest) -> tuple[Matri
     rows = IndexRows.of(snapshot, request)
     vectors = request.query_vectors
     wholes = rows.whole(request.texts or (), vectors) if rows.fusion else []
-    scores, found, _ = nearest(rows, request, vectors, wholes)
-    return scores, snapshot.document_rows.documents(found)
+    scores, passage_rows, _ = nearest(rows, request, vectors, wholes)
+    return scores, snapshot.document_rows.documents(passage_rows)
 
 
 def vectors_of(
@@ -115,8 +116,8 @@ def vectors_of(
 
     Raises `InputError` if the encoder returns another number of vectors.
     """
-    is_given = request.vectors is not None and request.epoch in (None, epoch)
-    if is_given or request.texts is None:
+    has_vectors = request.vectors is not None and request.epoch in (None, epoch)
+    if has_vectors or request.texts is None:
         return request.query_vectors
     return replace(request, vectors=encode_queries(encoder(), request.texts)).query_vectors
 
@@ -143,7 +144,7 @@ class SearchedRows(Protocol):
         """Fusion of both searches; None searches by meaning alone."""
 
     def best(self, queries: int, k: int) -> BestRows:
-        """Return empty results, for the k best documents of so many queries."""
+        """Empty results for this number of queries, k documents each."""
 
     @property
     def search(self) -> Callable[[Matrix, int], tuple[Matrix, Rows]]:
@@ -158,14 +159,14 @@ class SearchedRows(Protocol):
     def scored(self, queries: Matrix, rows: Sequence[Rows]) -> list[ScoredRows]:
         """For each query, those of its sorted rows (n,) that it may find, and their cosines."""
 
-    def fused(self, text: str, found: Candidates) -> NDArray[np.float64]:
+    def fused(self, text: str, candidates: Candidates) -> NDArray[np.float64]:
         """Scores (n,) that order the rows found for a query by either search."""
 
 
 def nearest(
     rows: SearchedRows, request: SearchRequest, vectors: Matrix, wholes: Sequence[Whole] = ()
 ) -> tuple[Matrix, Rows, Rows]:
-    """Cosines, rows, and places in `FOUND_BY` (q, k or fewer) for queries (q, dim), best first.
+    """Cosines, rows, and places in `FINDERS` (q, k or fewer) for queries (q, dim), best first.
 
     Each row is the best of its document; grouped by passage, a document may have several. The
     cosines are padded with -inf, and the rows with -1. A fusion requires the `wholes` of queries.
@@ -181,15 +182,16 @@ def nearest(
             best.add(*rows.search(queries, best.ask))
         else:
             left = best.left.tolist()
-            found = candidates(rows, [wholes[i] for i in left], queries, best.ask)
-            joined.update(zip(left, found, strict=True))
+            per_query = candidates(rows, [wholes[i] for i in left], queries, best.ask)
+            joined.update(zip(left, per_query, strict=True))
             texts = request.texts or ()
-            fused = [rows.fused(texts[i], each) for i, each in zip(left, found, strict=True)]
-            best.add(*in_order(found, fused, best.ask))
-    found_by = np.full(best.rows.shape, MEANING)
+            fused = [rows.fused(texts[i], each) for i, each in zip(left, per_query, strict=True)]
+            best.add(*in_order(per_query, fused, best.ask))
+
+    finders = np.full(best.rows.shape, MEANING)
     for i, each in joined.items():
-        found_by[i] = each.found_by(best.rows[i])
-    return best.scores, best.rows, found_by
+        finders[i] = each.finders(best.rows[i])
+    return best.scores, best.rows, finders
 
 
 def candidates(
@@ -202,22 +204,23 @@ def candidates(
     return [Candidates.joined(*parts) for parts in each]
 
 
-def _others(whole: Whole, found: ScoredRows) -> Rows:
-    """Rows of the whole collection by either search that were not found, sorted."""
-    near = () if found is whole.near else (whole.near.rows,)
-    return without(union(whole.words.rows, *near), np.sort(found.rows))
+def _others(whole: Whole, near: ScoredRows) -> Rows:
+    """The best rows of the whole collection by either search that are not in `near`, sorted."""
+    best = [whole.words.rows]
+    if near is not whole.near:
+        best.append(whole.near.rows)
+    return without(union(*best), np.sort(near.rows))
 
 
 def in_order(
-    found: Sequence[Candidates], fused: Sequence[NDArray[np.float64]], k: int
+    per_query: Sequence[Candidates], fused: Sequence[NDArray[np.float64]], k: int
 ) -> tuple[Matrix, Rows]:
     """Cosines and rows (q, k or fewer) of each query's candidates, by their fused scores (n,)."""
-    best = [each.order(scores, k) for each, scores in zip(found, fused, strict=True)]
-    each = [
-        (candidates.cosines[None, first], candidates.rows[None, first])
-        for candidates, first in zip(found, best, strict=True)
-    ]
-    return stacked(each, max(map(len, best), default=0))
+    ranked = list[tuple[Matrix, Rows]]()
+    for each, scores in zip(per_query, fused, strict=True):
+        best = each.order(scores, k)
+        ranked.append((each.cosines[None, best], each.rows[None, best]))
+    return stacked(ranked, max((rows.shape[1] for _, rows in ranked), default=0))
 
 
 class BestRows:
@@ -314,26 +317,38 @@ class IndexRows:
         """
         index = snapshot.index
         state = snapshot.state
+
+        # Fusion with lexical search, if the index has one.
         path = snapshot.path
         builds = f"expected one (`slimdex lexical {path}` builds it)"
         lacking = "" if state.words else f"{path} has no lexical index; {builds}"
         fusion = fusion_for(request, state.fusion, lacking)
         if fusion is not None:
             _ = snapshot.words  # raises an error if damaged
-        code = CodeRanking.of(snapshot) if fusion is not None else None
+
+        # Rows that the filter allows.
+        where = request.condition
         allowed = None
-        rescored = request.candidates
-        if rescored is None:
-            rescored = index.candidates_for(request.limit)
-        if (where := request.condition) is not None:
+        if where is not None:
             snapshot.opened()  # a filter may wait, while others remove files
             with stage("filter"):
                 documents = snapshot.documents_where(where)
                 allowed = snapshot.document_rows.all_rows(documents)
-        return cls(snapshot, index, rescored, allowed, fusion, code)
+
+        rescored = request.candidates
+        if rescored is None:
+            rescored = index.candidates_for(request.limit)
+        return cls(
+            snapshot=snapshot,
+            index=index,
+            rescored=rescored,
+            allowed=allowed,
+            fusion=fusion,
+            code=CodeRanking.of(snapshot) if fusion is not None else None,
+        )
 
     def best(self, queries: int, k: int) -> BestRows:
-        """Return empty results, for the k best documents of so many queries."""
+        """Empty results for this number of queries, k documents each."""
         rows = self.snapshot.document_rows
         if rows.is_one_each:
             return BestRows(queries, k)
@@ -369,7 +384,7 @@ class IndexRows:
                 worded = searches() or list(map(search, texts))
         total = len(words) - len(hidden)
         means = self.snapshot.mean_cosines(queries).tolist()
-        each = zip(_found(*near), worded, means, strict=True)
+        each = zip(_rankings(*near), worded, means, strict=True)
         return [Whole(*parts, total) for parts in each]
 
     def near(self, wholes: Sequence[Whole], queries: Matrix, k: int) -> list[ScoredRows]:
@@ -377,7 +392,7 @@ class IndexRows:
         if self.allowed is None and self.rescored == self._usual and k <= self.rescored:
             return [whole.near for whole in wholes]
         # With a filter, rows without words keep the order of meaning: k of them are enough.
-        return _found(*self.search(queries, max(k, self._least)))
+        return _rankings(*self.search(queries, max(k, self._least)))
 
     def scored(self, queries: Matrix, rows: Sequence[Rows]) -> list[ScoredRows]:
         """For each query, those of its sorted rows (n,) that are allowed, and their cosines."""
@@ -386,35 +401,41 @@ class IndexRows:
         metric = self.index.metric if self.rescored else None
         with stage("rescore"):
             if metric is None:
-                each = enumerate(rows)
-                return [ScoredRows(self._of_codes(queries[i : i + 1], own), own) for i, own in each]
+                return [
+                    ScoredRows(self._of_codes(queries[i : i + 1], of_query), of_query)
+                    for i, of_query in enumerate(rows)
+                ]
             probes = zip(metric.probes(queries).each(), rows, strict=True)
-            return [ScoredRows(metric.scores(probe, own)[0], own) for probe, own in probes]
+            return [
+                ScoredRows(metric.scores(probe, of_query)[0], of_query)
+                for probe, of_query in probes
+            ]
 
-    def fused(self, text: str, found: Candidates) -> NDArray[np.float64]:
+    def fused(self, text: str, candidates: Candidates) -> NDArray[np.float64]:
         """Scores (n,) that order the rows found for a query, ranked as code if they are that."""
         assert self.fusion is not None
-        scores = self.fusion.scores(found)
+        scores = self.fusion.scores(candidates)
         if self.code is None:
             return scores
-        unrelated = found.whole.mean if self.fusion.weight == AUTO else 0.0
-        return self.code.scores(text, found, scores, unrelated)
+        unrelated = candidates.whole.mean if self.fusion.weight == AUTO else 0.0
+        return self.code.scores(text, candidates, scores, unrelated)
 
     def definitions(self, texts: Sequence[str], rows: Rows) -> list[dict[int, int]]:
         """For each query, row -> where a definition that it asks for begins in the text."""
         if self.code is None:
             return []
         each = zip(texts, rows, strict=True)
-        return [self.code.definitions(text, own[own >= 0]) for text, own in each]
+        return [self.code.definitions(text, of_query[of_query >= 0]) for text, of_query in each]
 
     def _of_codes(self, query: Matrix, rows: Rows) -> NDArray[np.float32]:
-        (scores,), (found,) = self.index.search(query, len(rows), rows, candidates=0)
+        (scores,), (nearest_rows,) = self.index.search(query, len(rows), rows, candidates=0)
         cosines = np.full(len(rows), LEAST, dtype=np.float32)
-        cosines[np.searchsorted(rows, found[found >= 0])] = scores[found >= 0]
+        is_row = nearest_rows >= 0  # others are padding
+        cosines[np.searchsorted(rows, nearest_rows[is_row])] = scores[is_row]
         return cosines
 
 
-def _found(scores: Matrix, rows: Rows) -> list[ScoredRows]:
+def _rankings(scores: Matrix, rows: Rows) -> list[ScoredRows]:
     return [ScoredRows(s[r >= 0], r[r >= 0]) for s, r in zip(scores, rows, strict=True)]
 
 
@@ -422,10 +443,10 @@ def hits(
     snapshot: Snapshot,
     scores: Matrix,
     rows: Rows,
-    found_by: Rows,
+    finders: Rows,
     definitions: Sequence[Mapping[int, int]] = (),
 ) -> Hits:
-    """Hits of what `nearest` has found: the documents of rows, and their passages.
+    """Read the documents of the rows that `nearest` returns, and make their hits.
 
     `definitions` are those of `IndexRows.definitions`, if there are any.
     """
@@ -434,10 +455,10 @@ def hits(
     with stage("fetch"):
         documents = snapshot.documents(first_rows)
     scores = np.minimum(scores, 1)  # no cosine is greater, however it was rounded
-    each = (array.tolist() for array in (scores, rows, firsts, found_by))
+    each = (array.tolist() for array in (scores, rows, firsts, finders))
     return [
         [
-            hit_of(documents[first], row - first, score, FOUND_BY[how], starts.get(row))
+            hit_of(documents[first], row - first, score, FINDERS[how], starts.get(row))
             for score, row, first, how in zip(*query_rows, strict=True)
             if row >= 0
         ]
@@ -451,13 +472,13 @@ def hit_of(
     document: Document,
     number: int,
     score: float,
-    found_by: str = "meaning",
+    finder: str = "meaning",
     definition: int | None = None,
 ) -> Hit:
-    """The hit of a document found by one of its passages, counted from 0.
+    """The hit of one passage of a document; passages are numbered from 0.
 
-    `definition` is where a definition that was asked for begins, which its line, headings and
-    anchor are those of.
+    `definition` is where a definition that the query asks for begins: then the hit's line, headings
+    and anchor are those of the definition.
 
     Raises `CorruptError` if the passage does not exist.
     """
@@ -470,12 +491,15 @@ def hit_of(
     place = start if definition is None else definition
     part = part_at(document.parts, place) if document.parts else None
     headings = headings_of(document.parts, start, end)
+
+    # Numbers of lines, for documents that have them.
     lines = document.lines
     line = None
     last_line = None
     if document.has_lines:
         line = line_at(document.text, lines, place)
         last_line = line_at(document.text, lines, max(start, end - 1))
+
     return Hit(
         id=document.id,
         score=score,
@@ -489,6 +513,6 @@ def hit_of(
         page=part.page if part else None,
         headings=headings if definition is None or part is None else tuple(part.headings),
         anchor=part.anchor if part else "",
-        found_by=found_by,
+        found_by=finder,
         lines=[(offset - start, line) for offset, line in lines if start < offset < end],
     )

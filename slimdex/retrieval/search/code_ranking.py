@@ -5,7 +5,7 @@ it, tests and texts about it often share more words with the question. So the sc
 above that of an unrelated one is multiplied by factors of its file:
 
 - a test or an example counts half, unless the query asks for one;
-- so does what is no code, such as a README, unless the query asks for one;
+- so does a file that is not code, such as a README, unless the query asks for one;
 - a file's name in the query counts up to half more: the square of the share of its words;
 - several good passages of a file: each one adds to the best half as much as the one before.
 
@@ -37,7 +37,7 @@ TESTS, TEXTS, DEFINITIONS, FILE_NAMES, PASSAGES = RULES = (
     *("tests", "texts", "definitions", "file names", "passages"),
 )
 ASIDE = 0.5
-"""Factor of a test, an example, or what is no code."""
+"""Factor of a test, an example, or a file that is not code."""
 NAMED = 0.5
 """Most that the words of a file's name add to its scores, as a share of these."""
 DEFINES = 10.0
@@ -53,7 +53,7 @@ TEXT_WORDS = frozenset([
     "installation", "installing", "licence", "license", "makefile", "markdown", "readme",
     "tutorial",
 ])  # fmt: skip
-"""Words of queries for what is no code."""
+"""Words of queries for files that are not code."""
 LONGEST_NAMED = 1000
 """Characters of a query in which names are looked for; the time grows with their square."""
 _NAME = r"(?<![\w$.:#>])[^\W\d][\w$]*+(?:(?:\.|::?|#|->)[^\W\d][\w$]*+)*+"
@@ -78,12 +78,12 @@ def names_in(query: str) -> list[tuple[str, ...]]:
     ([('Engine',)], [('größe',)])
     """
     if one := _ONE_NAME.fullmatch(query):
-        found = [one[1]]
+        names = [one[1]]
     else:
-        found = ["".join(names) for names in _QUOTED.findall(query)]
-        found += _DEFINED.findall(query) + _CAPITALISED.findall(query)
-        found += [name for name in re.findall(_NAME, query) if _HAS_STRUCTURE.search(name)]
-    paths = dict.fromkeys(tuple(parts_of_name(name)) for name in found)
+        names = ["".join(groups) for groups in _QUOTED.findall(query)]
+        names += _DEFINED.findall(query) + _CAPITALISED.findall(query)
+        names += [name for name in re.findall(_NAME, query) if _HAS_STRUCTURE.search(name)]
+    paths = dict.fromkeys(tuple(parts_of_name(name)) for name in names)
     return [path for path in paths if len(path) == 1 or f".{path[-1].lower()}" not in CODE]
 
 
@@ -105,45 +105,46 @@ class CodeRanking:
         return cls(snapshot) if snapshot.is_mostly_code else None
 
     def scores(
-        self, query: str, found: Candidates, fused: NDArray[np.float64], unrelated: float
+        self, query: str, candidates: Candidates, fused: NDArray[np.float64], unrelated: float
     ) -> NDArray[np.float64]:
-        """Scores (n,) of the rows found for a query, from fused ones (n,).
+        """Scores (n,) of the candidates of a query, from their fused scores (n,).
 
         `unrelated` is the fused score of a row that has nothing to do with the query.
         """
         documents, place = np.unique(
-            self.snapshot.document_rows.documents(found.rows), return_inverse=True
+            self.snapshot.document_rows.documents(candidates.rows), return_inverse=True
         )
         files = self.snapshot.code_files(documents.tolist())
         above = fused - unrelated
-        asked = _Query.of(query, self.rules)
+        question = _Query.of(query, self.rules)
 
         # Rows that only a filtered search finds are no evidence, nor are names, of infinite score.
-        in_whole = contains(union(found.whole.near.rows, found.whole.words.rows), found.rows)
+        whole = candidates.whole
+        in_whole = contains(union(whole.near.rows, whole.words.rows), candidates.rows)
         counted = np.where(in_whole & np.isfinite(above), above, 0)
-        factors = np.array([asked.factor(file) for file in files])
+        factors = np.array([question.factor(file) for file in files])
         if PASSAGES in self.rules:
             factors *= _evidence(counted, place, len(documents))
         ranked = np.where(above > 0, unrelated + above * factors[place], fused)
 
         out = ranked.copy()
         for file, first in zip(files, documents.tolist(), strict=True):
-            for definition, weight in asked.defined_in(file):
-                row = found.rows == first + definition.passage
-                own = np.maximum(ranked[row] - unrelated, 0)
-                gain = DEFINES if asked.is_for_definition else own
+            for definition, weight in question.definitions_in(file):
+                row = candidates.rows == first + definition.passage
+                score = np.maximum(ranked[row] - unrelated, 0)
+                gain = DEFINES if question.is_for_definition else score
                 out[row] = np.maximum(out[row], ranked[row] + weight * gain)
         return out
 
     def definitions(self, query: str, rows: Rows) -> dict[int, int]:
         """Row -> where its best definition of a name in the query begins, if it has one."""
-        asked = _Query.of(query, self.rules)
-        if not asked.names:
+        question = _Query.of(query, self.rules)
+        if not question.names:
             return {}
         firsts = self.snapshot.document_rows.documents(rows).tolist()
         best = dict[int, tuple[float, int]]()
         for file, first in zip(self.snapshot.code_files(firsts), firsts, strict=True):
-            for definition, weight in asked.defined_in(file):
+            for definition, weight in question.definitions_in(file):
                 row = first + definition.passage
                 best[row] = max(best.get(row, (0.0, 0)), (weight, -definition.start))
         return {row: -start for row, (_, start) in best.items()}
@@ -171,7 +172,7 @@ class _Query:
     Attributes
     ----------
     stems : of the words that files' names may have.
-    asks_for_tests, asks_for_texts : whether tests, and what is no code, are not put aside.
+    asks_for_tests, asks_for_texts : whether tests, and files that are not code, count in full.
     is_for_definition : whether it is a name, or asks where one is defined.
     """
 
@@ -202,7 +203,7 @@ class _Query:
             factor *= ASIDE
         return factor
 
-    def defined_in(self, file: CodeFile) -> Iterator[tuple[Definition, float]]:
+    def definitions_in(self, file: CodeFile) -> Iterator[tuple[Definition, float]]:
         """Yield definitions of the query's names in a file, and how well each fits, 0 to 1."""
         for name in self.names:
             for definition in file.definitions.get(name[-1].lower(), ()):

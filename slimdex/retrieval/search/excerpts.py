@@ -83,7 +83,7 @@ class _Text:
 
     @classmethod
     def of(cls, hit: Hit, query: str, read: int) -> Self:
-        """Score the parts by the query's words; an encoder has read so many characters."""
+        """Score the parts by the query's words; `read` is how many characters the encoder reads."""
         text = on_one_line(hit.text)
         if place := _verbatim(query, text):
             part = _around(text, place, LENGTH)
@@ -105,7 +105,7 @@ def nearest_passages(
     encoder: Encoder,
     queries: Sequence[str],
     vectors: Matrix,
-    found: Sequence[Sequence[Hit]],
+    hits_of_queries: Sequence[Sequence[Hit]],
     most_parts: int = MOST_PARTS,
 ) -> list[list[Excerpt]]:
     """For each hit of each query, given as text and vector, the part of its text closest to it.
@@ -125,14 +125,14 @@ def nearest_passages(
                 left -= len(text.close)
                 compared.append(text)
         if compared:  # together: for a few texts, an encoder mostly waits for its weights
-            asked = [text.text[text.parts[i]] for text in compared for i in text.close]
-            cosines = product(normalize_rows(encoder.encode(asked)), vector)
+            texts_of_parts = [text.text[text.parts[i]] for text in compared for i in text.close]
+            cosines = product(normalize_rows(encoder.encode(texts_of_parts)), vector)
             ends = np.cumsum([len(text.close) for text in compared])
-            for text, own in zip(compared, np.split(cosines, ends[:-1]), strict=True):
-                text.scores[text.close] += own
+            for text, of_text in zip(compared, np.split(cosines, ends[:-1]), strict=True):
+                text.scores[text.close] += of_text
         return [text.excerpt for text in texts]
 
-    each = zip(queries, normalize_rows(vectors), found, strict=True)
+    each = zip(queries, normalize_rows(vectors), hits_of_queries, strict=True)
     return [nearest(*one) for one in each]
 
 
@@ -269,11 +269,11 @@ def _terms(query: str) -> frozenset[str]:
 def _shares(query: str, texts: Sequence[str]) -> Matrix:
     """Share (n,) of the query's words that each text has, 0 to 1; rare ones count more."""
     terms = _terms(query)
-    found = [terms.intersection(stems_of(text)) for text in texts]
-    counts = Counter(term for each in found for term in each)
+    terms_of_texts = [terms.intersection(stems_of(text)) for text in texts]
+    counts = Counter(term for each in terms_of_texts for term in each)
     weights = {term: log(1 + len(texts) / (0.5 + counts[term])) for term in terms}
     total = sum(weights.values()) or 1.0
-    shares = [sum(weights[term] for term in each) / total for each in found]
+    shares = [sum(weights[term] for term in each) / total for each in terms_of_texts]
     return np.array(shares, dtype=np.float32)
 
 
@@ -284,8 +284,8 @@ def _verbatim(query: str, text: str) -> slice | None:
     if not query or len(query) > LENGTH:
         return None
     letters = f"{_UNSEEN}*+".join(map(re.escape, query))
-    found = re.search(rf"(?<!\w){letters}(?!\w)", text, re.IGNORECASE)
-    return None if found is None else slice(*found.span())
+    match = re.search(rf"(?<!\w){letters}(?!\w)", text, re.IGNORECASE)
+    return None if match is None else slice(*match.span())
 
 
 def _around(text: str, place: slice, length: int) -> slice:

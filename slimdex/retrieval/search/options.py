@@ -205,7 +205,7 @@ def options_of(options: Any) -> dict[str, Option]:
 def _options_of(options: Any) -> dict[str, Option]:
     declared = {each.name: each.metadata.get("option") for each in fields(options)}
     hints = get_type_hints(options)
-    return {name: own._replace(kind=hints[name]) for name, own in declared.items() if own}
+    return {name: each._replace(kind=hints[name]) for name, each in declared.items() if each}
 
 
 def takes_options(function: Function, options: type = SearchOptions) -> Function:
@@ -216,12 +216,13 @@ def takes_options(function: Function, options: type = SearchOptions) -> Function
     '(query, limit=10, *, where: str | None = None'
     """
     made: Any = function
-    own = signature(made)
-    named = {each.name: each for each in own.parameters.values() if each.kind != each.VAR_KEYWORD}
+    original = signature(made)
+    parameters = original.parameters.values()
+    named = {each.name: each for each in parameters if each.kind != each.VAR_KEYWORD}
     for name, each in options_of(options).items():
         facts: Any = {"default": each.default, "annotation": each.kind}
         named.setdefault(name, Parameter(name, Parameter.KEYWORD_ONLY, **facts))
-    made.__signature__ = own.replace(parameters=[*named.values()])
+    made.__signature__ = original.replace(parameters=[*named.values()])
     lines = [f"{name} : {each.help}" for name, each in options_of(options).items()]
     made.__doc__ = "\n".join([getdoc(made) or "", "", "Options", "-------", *lines])
     return function

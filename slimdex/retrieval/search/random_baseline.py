@@ -45,7 +45,7 @@ def chance_score(snapshot: Snapshot, where: str | None = None) -> float | None:
         count = min(len(allowed), count)
     if index.metric is None or count < FEWEST:
         return None
-    rows = _sampled(snapshot.state.rows, hidden)
+    rows = _sample_rows(snapshot.state.rows, hidden)
     scores = index.metric.scores(index.metric.probes(index.vectors.take(rows)), rows)
     pairs = scores[np.triu_indices(len(scores), 1)]
     deviation = float(pairs.std(dtype=np.float64))
@@ -61,7 +61,7 @@ def one_in(count: int, deviation: float) -> float:
     return deviation * NormalDist().inv_cdf(1 - 1 / count)
 
 
-def _sampled(total: int, hidden: Rows) -> Rows:
+def _sample_rows(total: int, hidden: Rows) -> Rows:
     """A sample of live rows, in order; the same each time."""
     rng = np.random.default_rng(0)
     rows: Rows = rng.choice(total, min(2 * SAMPLE, total), replace=False)

@@ -64,7 +64,7 @@ class SearchRequest(SearchOptions):
         if self.rerank is not None and self.texts is None:
             raise InputError("rerank with vectors; expected texts")
         if self.rerank is not None and not hasattr(self.rerank, "reranked"):
-            object.__setattr__(self, "rerank", _loaded(self.rerank))
+            object.__setattr__(self, "rerank", _load_reranker(self.rerank))
 
     def _check_queries(self) -> None:
         texts = self.texts
@@ -114,7 +114,7 @@ class SearchRequest(SearchOptions):
     @property
     def condition(self) -> str | None:
         """The condition that `where`, `glob` and `regex` are together."""
-        return narrowed(self.where, self.glob, self.regex)
+        return narrow(self.where, self.glob, self.regex)
 
     @property
     def manner(self) -> tuple[object, ...]:
@@ -140,8 +140,8 @@ def many_queries(
 ) -> SearchRequest:
     """The request of `Collection.search_many`."""
     name = "vectors" if _are_vectors(queries) else "texts"
-    given: Any = {name: queries}
-    return SearchRequest(**given, limit=limit, where=where, **options)
+    content: Any = {name: queries}
+    return SearchRequest(**content, limit=limit, where=where, **options)
 
 
 def answer(request: SearchRequest, find: Callable[[SearchRequest], Hits]) -> Hits:
@@ -160,23 +160,23 @@ def first_stage(request: SearchRequest) -> SearchRequest:
     return replace(request, limit=max(request.limit, request.rerank_depth), rerank=None)
 
 
-def cut(found: Hits, min_score: float | None) -> Hits:
+def cut(hits: Hits, min_score: float | None) -> Hits:
     """Leave out hits below a score; None keeps all."""
     if min_score is None:
-        return found
-    return [[hit for hit in each if hit.score >= min_score] for each in found]
+        return hits
+    return [[hit for hit in each if hit.score >= min_score] for each in hits]
 
 
-def reranked(request: SearchRequest, found: Hits) -> Hits:
+def reranked(request: SearchRequest, hits: Hits) -> Hits:
     """Rerank the hits of the first stage; without reranking, the same hits."""
     reranker = request.rerank
     if reranker is None:
-        return found
+        return hits
     assert not isinstance(reranker, str)  # loaded by now
     ordered: Hits = []
-    for text, hits in zip(request.texts or (), found, strict=True):
-        ordered.append(reranker.reranked(text, hits, request.limit))
-        progress("reranking", len(ordered), len(found))
+    for text, of_query in zip(request.texts or (), hits, strict=True):
+        ordered.append(reranker.reranked(text, of_query, request.limit))
+        progress("reranking", len(ordered), len(hits))
     return ordered
 
 
@@ -187,7 +187,7 @@ def joined(requests: Sequence[SearchRequest]) -> SearchRequest:
     return replace(requests[0], texts=texts or None, vectors=vectors)
 
 
-def narrowed(where: str | None, globs: Sequence[str] = (), regex: str | None = None) -> str | None:
+def narrow(where: str | None, globs: Sequence[str] = (), regex: str | None = None) -> str | None:
     r"""Join a condition, patterns of paths and a regular expression to one condition for `where`.
 
     Parameters
@@ -198,10 +198,10 @@ def narrowed(where: str | None, globs: Sequence[str] = (), regex: str | None = N
 
     Raises `InputError` if a pattern is empty, or no expression of RE2.
 
-    >>> print(narrowed("year > 2000", regex=r"^def \w+"))
+    >>> print(narrow("year > 2000", regex=r"^def \w+"))
     (year > 2000
     ) AND regexp_matches("text", '(?m)^def \w+')
-    >>> print(narrowed(None, ["docs/"]))
+    >>> print(narrow(None, ["docs/"]))
     ("path" GLOB 'docs' OR "path" GLOB '*/docs' OR "path" GLOB 'docs/*' OR "path" GLOB '*/docs/*')
     """
     for name, pattern in (*(("glob", glob) for glob in globs), ("regex", regex)):
@@ -237,7 +237,7 @@ def _check_regex(regex: str) -> None:
         ) from error
 
 
-def _loaded(name: Any) -> Reranker:
+def _load_reranker(name: Any) -> Reranker:
     if not isinstance(name, str):
         raise InputError(f"rerank={shortened_repr(name)}; expected a CrossEncoder or its name")
     from .reranking import cross_encoder

@@ -78,13 +78,13 @@ class Tokens:
 
         Tokens are compared in constant time.
         """
-        scheme, _, given = authorization.partition(b" ")
-        found = Right.NOTHING
-        given = given.strip()
+        scheme, _, rest = authorization.partition(b" ")
+        caller_token = rest.strip()
+        granted = Right.NOTHING
         for token, right in self.rights.items():
-            if compare_digest(token, given):
-                found = right
-        return found if scheme.lower() == b"bearer" else Right.NOTHING
+            if compare_digest(token, caller_token):
+                granted = right
+        return granted if scheme.lower() == b"bearer" else Right.NOTHING
 
 
 def _token(path: Path, number: int, words: Sequence[str]) -> bytes:
@@ -139,8 +139,10 @@ class Hosts:
             parts = urlsplit(origin)
         except ValueError:  # e.g. "http://["
             return False
-        own = parts.scheme in ("http", "https") and parts.netloc.lower() == host.lower()
-        return own or "*" in self.pages or origin in self.pages
+        is_web = parts.scheme in ("http", "https")
+        if is_web and parts.netloc.lower() == host.lower():
+            return True
+        return "*" in self.pages or origin in self.pages
 
 
 def _is_address(host: str) -> bool:
@@ -197,7 +199,7 @@ class Listening:
             family, *_, address = socket.getaddrinfo(
                 self.host, self.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
             )[0]
-            found = socket.create_server(address[:2], family=family, backlog=BACKLOG)
+            listener = socket.create_server(address[:2], family=family, backlog=BACKLOG)
         except OSError as error:
             raise InputError(
                 f"{self.host}, port {self.port}: {error.strerror or error}; expected an address of "
@@ -205,8 +207,8 @@ class Listening:
             ) from error
         # Connections inherit this option. asyncio sets it only for a socket that states its
         # protocol, unlike this one. Without it, each answer waits 40 ms for an acknowledgement.
-        found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return found
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return listener
 
     def url(self, listening: socket.socket) -> str:
         """URL of the service."""

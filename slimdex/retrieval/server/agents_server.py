@@ -139,11 +139,15 @@ class Argument(Named):
 
     @model_validator(mode="before")
     @classmethod
-    def _without_blanks(cls, given: Any) -> Any:
-        if not isinstance(given, dict):
-            return given
+    def _without_blanks(cls, argument: Any) -> Any:
+        if not isinstance(argument, dict):
+            return argument
         optional = [name for name, field in cls.model_fields.items() if not field.is_required()]
-        return {n: v for n, v in given.items() if not (n in optional and is_blank(v))}
+        return {
+            name: value
+            for name, value in argument.items()
+            if name not in optional or not is_blank(value)
+        }
 
 
 def plain_schema(schema: Mapping[str, Any], models: Mapping[str, Any]) -> dict[str, Any]:
@@ -183,10 +187,10 @@ class AgentsServer(MCPServer[Any]):
 
     async def list_tools(self) -> list[Tool]:
         """List the tools, with plain schemas."""
-        found = await super().list_tools()
-        for tool in found:
+        tools = await super().list_tools()
+        for tool in tools:
             tool.input_schema = plain_schema(tool.input_schema, tool.input_schema.get("$defs", {}))
-        return found
+        return tools
 
     async def call_tool(self, name: str, arguments: dict[str, Any], *context: Any) -> Any:
         """Run a tool; blank arguments are as if left out. Raises `ToolError`."""
@@ -198,12 +202,12 @@ class AgentsServer(MCPServer[Any]):
         for argument in arguments:
             if argument not in known:
                 raise ToolError(f"{name}: argument {unknown(argument, known)}")
-        given = {n: value for n, value in arguments.items() if not is_blank(value)}
+        present = {each: value for each, value in arguments.items() if not is_blank(value)}
         for argument in required:
-            if argument not in given:
+            if argument not in present:
                 raise ToolError(f"{name}: no {argument}; expected one")
         try:
-            return await super().call_tool(name, given, *context)
+            return await super().call_tool(name, present, *context)
         except ToolError as error:
             raise _in_one_line(error) from error
 

@@ -72,12 +72,12 @@ class Agents:
         await self._app(scope, receive, send)
 
     async def _run(self, *, task_status: TaskStatus[ASGIApp]) -> None:
-        server, app = await asyncio.to_thread(self._made)
+        server, app = await asyncio.to_thread(self._make)
         async with server.session_manager.run():
             task_status.started(app)
             await anyio.sleep_forever()
 
-    def _made(self) -> tuple[AgentsServer, ASGIApp]:
+    def _make(self) -> tuple[AgentsServer, ASGIApp]:
         from .mcp_tools import agents_app, agents_server
 
         server = agents_server(self._service.indexes.keys(), self._service.read)
@@ -119,13 +119,17 @@ def application(service: Service, started: Callable[[], None] = lambda: None) ->
         lifespan=lifespan,
     )
     app.state.service = service
+
+    # Routes.
     for module in (search, openai, pages, change, bulk):
         app.include_router(module.routes)
     app.router.routes.append(Route("/mcp", agents, methods=["POST"]))  # GET's stream never ends
+
+    # Errors.
     app.add_exception_handler(RequestValidationError, _misread)
     for kind in (HTTPException, SlimdexError, OSError, Exception):
-        app.add_exception_handler(kind, _failed)
-    app.add_exception_handler(404, _not_found)
+        app.add_exception_handler(kind, _answer_error)
+    app.add_exception_handler(404, _no_such_route)
     app.add_exception_handler(405, _other_method)
     return app
 
@@ -166,25 +170,23 @@ async def _misread(request: Request, error: Exception) -> Response:
     return _answer(request, 422, first_line(faults))
 
 
-async def _failed(request: Request, error: Exception) -> Response:
+async def _answer_error(request: Request, error: Exception) -> Response:
     return _answer(request, *explained(error, request.app.state.service))
 
 
-async def _not_found(request: Request, error: Exception) -> Response:
+async def _no_such_route(request: Request, error: Exception) -> Response:
     """Suggest a route if there is none for the path."""
     assert isinstance(error, HTTPException)
     if error.detail != HTTPStatus.NOT_FOUND.phrase:  # something else is not found
-        return await _failed(request, error)
+        return await _answer_error(request, error)
     path = request.url.path[:LONGEST_PATH]
-    given = path.split("/")
+    segments = path.split("/")
     paths = ["/docs", "/mcp"]
-    paths += [
-        "/".join(
-            own if part.startswith("{") else part for own, part in zip(given, parts, strict=True)
-        )
-        for parts in (path.split("/") for path in request.app.openapi()["paths"])
-        if len(parts) == len(given)
-    ]
+    for route in request.app.openapi()["paths"]:
+        parts = route.split("/")
+        if len(parts) == len(segments):
+            pairs = zip(parts, segments, strict=True)
+            paths.append("/".join(sent if part.startswith("{") else part for part, sent in pairs))
     return _answer(request, 404, f"{path!r}: no such route; see /docs{did_you_mean(path, paths)}")
 
 

@@ -40,8 +40,8 @@ def decompressed(headers: Mapping[bytes, bytes], receive: Receive) -> Receive:
     if encoding in (b"identity", b""):
         return receive
     if encoding not in (b"gzip", b"x-gzip"):
-        given = encoding[:40].decode("latin-1")
-        raise HTTPException(415, f"Content-Encoding {given!r}; expected gzip, or none")
+        shown = encoding[:40].decode("latin-1")
+        raise HTTPException(415, f"Content-Encoding {shown!r}; expected gzip, or none")
     return _Gunzip(receive).message
 
 

@@ -15,7 +15,7 @@ from ..index import Index
 from ..sources.files.input_files import SETTLED_NS
 
 if TYPE_CHECKING:
-    from ..sources.asked_sources import AskedSources
+    from ..sources.source_request import SourceRequest
     from ..store.manifest import Manifest
 
 PATIENCE = 1.0
@@ -68,7 +68,7 @@ class Following:
     the index was restored since.
     """
 
-    def __init__(self, sources: AskedSources) -> None:
+    def __init__(self, sources: SourceRequest) -> None:
         self._sources = sources
         self._lock = RLock()
         self._seen = ""

@@ -41,7 +41,7 @@ ANSWERS = ("result", "error")
 CANCELLED = "notifications/cancelled"
 
 
-class _Refused(Exception):
+class _MessageError(Exception):
     """A message's error code, and the reason."""
 
 
@@ -57,7 +57,7 @@ def refusal(data: bytes) -> JSONRPCError | None:
     except InputError as error:
         code = PARSE_ERROR
         reason = str(error)
-    except _Refused as refused:
+    except _MessageError as refused:
         code, reason = refused.args
     else:
         return None
@@ -66,30 +66,32 @@ def refusal(data: bytes) -> JSONRPCError | None:
 
 
 def _check(message: Any) -> None:
-    """Raise `_Refused` unless a value is a request, a notification or a response."""
+    """Raise `_MessageError` unless a value is a request, a notification or a response."""
     if not isinstance(message, dict):
         kind = "a batch" if isinstance(message, list) else shortened_repr(message)
-        raise _Refused(INVALID_REQUEST, f"{kind}; expected one message, a JSON object")
+        raise _MessageError(INVALID_REQUEST, f"{kind}; expected one message, a JSON object")
     if message.get("jsonrpc") != "2.0":
-        raise _Refused(INVALID_REQUEST, _wrong(message, "jsonrpc", "'2.0'"))
+        raise _MessageError(INVALID_REQUEST, _wrong(message, "jsonrpc", "'2.0'"))
     is_answer = "method" not in message and any(name in message for name in ANSWERS)
     has_id = "id" in message and not (is_answer and "error" in message)  # whose id may be null
     if has_id and not _is_id(message["id"]):
-        raise _Refused(INVALID_REQUEST, _wrong(message, "id", "a text or a whole number"))
+        raise _MessageError(INVALID_REQUEST, _wrong(message, "id", "a text or a whole number"))
     if not is_answer:
         if not isinstance(message.get("method"), str):
-            raise _Refused(INVALID_REQUEST, _wrong(message, "method", "the name of a method"))
+            raise _MessageError(INVALID_REQUEST, _wrong(message, "method", "the name of a method"))
         if not isinstance(message.get("params", {}), dict):
-            raise _Refused(INVALID_PARAMS, _wrong(message, "params", "a JSON object"))
+            raise _MessageError(INVALID_PARAMS, _wrong(message, "params", "a JSON object"))
     try:
         jsonrpc_message_adapter.validate_python(message, by_name=False)
     except ValidationError as error:
-        raise _Refused(INVALID_REQUEST, "no response; expected a result or an error") from error
+        raise _MessageError(
+            INVALID_REQUEST, "no response; expected a result or an error"
+        ) from error
 
 
 def _wrong(message: dict[str, Any], member: str, expected: str) -> str:
-    given = shortened_repr(message[member]) if member in message else "missing"
-    return f"{member}: {given}; expected {expected}"
+    shown = shortened_repr(message[member]) if member in message else "missing"
+    return f"{member}: {shown}; expected {expected}"
 
 
 def _is_id(id: Any) -> bool:
@@ -124,7 +126,7 @@ class CheckedLines(AsyncFile[str]):
         super().__init__(text)
         self._text = text
         self._at_end = at_end
-        self._asked = set[str | int]()
+        self._unanswered = set[str | int]()
         self._answered = anyio.Event()
 
     async def __aiter__(self) -> AsyncIterator[str]:
@@ -139,7 +141,7 @@ class CheckedLines(AsyncFile[str]):
             else:
                 await self.answers.send(SessionMessage(error))
         await self._at_end()
-        while self._asked:
+        while self._unanswered:
             self._answered = anyio.Event()
             await self._answered.wait()
 
@@ -148,12 +150,12 @@ class CheckedLines(AsyncFile[str]):
         if message.get("method") == CANCELLED:
             self.answered(message.get("params", {}).get("requestId"))
         elif "method" in message and "id" in message:
-            self._asked.add(message["id"])
+            self._unanswered.add(message["id"])
 
     def answered(self, id: Any) -> None:
         """Note that a request has its answer."""
         if _is_id(id):
-            self._asked.discard(id)
+            self._unanswered.discard(id)
             self._answered.set()
 
 
@@ -188,11 +190,11 @@ async def checked_stdio(at_end: Callable[[], Awaitable[None]]) -> AsyncIterator[
     Meanwhile other code in this process, and programs that it starts, read nothing from stdin.
     `at_end` is called when the input has ended; requests that run are then still answered.
     """
-    own = os.dup(sys.stdin.fileno())
+    input = os.dup(sys.stdin.fileno())
     with (
         open(os.devnull) as nothing,
         TextIOWrapper(
-            os.fdopen(own, "rb"), encoding="utf-8", errors="surrogateescape", newline="\n"
+            os.fdopen(input, "rb"), encoding="utf-8", errors="surrogateescape", newline="\n"
         ) as text,
     ):
         os.dup2(nothing.fileno(), sys.stdin.fileno())
@@ -202,7 +204,7 @@ async def checked_stdio(at_end: Callable[[], Awaitable[None]]) -> AsyncIterator[
                 lines.answers = answers
                 yield messages, _NotedAnswers(answers, lines)
         finally:
-            os.dup2(own, sys.stdin.fileno())
+            os.dup2(input, sys.stdin.fileno())
 
 
 def checked_messages(app: ASGIApp) -> ASGIApp:

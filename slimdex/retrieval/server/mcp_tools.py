@@ -30,7 +30,7 @@ from ..search.excerpts import are_by_chance, quoted
 from ..search.options import SearchOptions, options_of
 from ..search.places import file_of
 from ..search.request import SearchRequest
-from ..sources.asked_sources import AskedSources
+from ..sources.source_request import SourceRequest
 from ..store.columns import column_facts
 from .agents_server import AgentsServer, Argument, is_blank, reporting
 from .limits import Limits
@@ -42,7 +42,7 @@ Do = Callable[[str, Command, str | None], Awaitable[dict[str, Any]]]
 
 The result may have a "remark" on what it lacks.
 """
-Asked = Callable[..., Awaitable[dict[str, Any]]]
+Ask = Callable[..., Awaitable[dict[str, Any]]]
 """The same for the name that an agent gives, or ""."""
 Tool = Callable[..., Awaitable[CallToolResult]]
 QUOTED = 1200
@@ -60,9 +60,9 @@ CHANGES = ToolAnnotations(
 )
 
 
-def _id(given: Any) -> Any:
+def _id(id: Any) -> Any:
     """Convert an id that is a number; others are validated as texts."""
-    return id_text(given) if isinstance(given, int) and not isinstance(given, bool) else given
+    return id_text(id) if isinstance(id, int) and not isinstance(id, bool) else id
 
 
 Id = Annotated[str, BeforeValidator(_id)]
@@ -94,7 +94,7 @@ def agents_server(
     read: Do,
     change: Do | None = None,
     *,
-    followed: Mapping[str, AskedSources] | None = None,
+    followed: Mapping[str, SourceRequest] | None = None,
     places: Mapping[str, Path] | None = None,
 ) -> AgentsServer:
     """Create a server with tools over indexes.
@@ -113,9 +113,9 @@ def agents_server(
         version=version("slimdex"),
         log_level="WARNING",
     )
-    asked = partial(_asked, names, read)
-    _add_searches(server, asked, places or {})
-    _add_readers(server, asked, places or {})
+    ask = partial(_run, names, read)
+    _add_searches(server, ask, places or {})
+    _add_readers(server, ask, places or {})
     if change is not None:
         _add_writers(server, names, change, followed or {})
     return server
@@ -123,8 +123,8 @@ def agents_server(
 
 def with_options(options: type[SearchOptions], tool: Tool) -> Tool:
     """Give a tool that has `**options` the options of a search that agents are offered."""
-    own = signature(tool, eval_str=True)
-    parameters = [each for each in own.parameters.values() if each.kind != each.VAR_KEYWORD]
+    original = signature(tool, eval_str=True)
+    parameters = [each for each in original.parameters.values() if each.kind != each.VAR_KEYWORD]
     for name, option in options_of(options).items():
         if option.agents is None:
             continue
@@ -135,11 +135,11 @@ def with_options(options: type[SearchOptions], tool: Tool) -> Tool:
         described: Any = Annotated[kind, Field(description=option.agents or option.help)]
         facts: Any = {"default": default, "annotation": described}
         parameters.append(Parameter(name, Parameter.KEYWORD_ONLY, **facts))
-    tool.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
+    tool.__signature__ = original.replace(parameters=parameters)  # type: ignore[attr-defined]
     return tool
 
 
-def _add_searches(server: AgentsServer, asked: Asked, places: Mapping[str, Path]) -> None:
+def _add_searches(server: AgentsServer, ask: Ask, places: Mapping[str, Path]) -> None:
     @server.tool(annotations=READS)
     @partial(with_options, SearchOptions)
     async def search(
@@ -148,14 +148,14 @@ def _add_searches(server: AgentsServer, asked: Asked, places: Mapping[str, Path]
         **options: Any,
     ) -> CallToolResult:
         """Find the passages closest in meaning to a query, best first, with id and line."""
-        given = {name: value for name, value in options.items() if not is_blank(value)}
-        request = SearchRequest(texts=[query], **given)
-        found = await asked(index, partial(commands.search, request=request), request.condition)
-        (hits,) = found["hits"]
-        is_chance = bool(hits) and are_by_chance(hits, found["chance_score"], query)
-        by_chance = BY_CHANCE if is_chance else ""
-        note = " ".join(filter(None, (found.get("remark"), found["unfinished"], by_chance)))
-        return _passages(hits, places.get(found["index"]), query, note)
+        chosen = {name: value for name, value in options.items() if not is_blank(value)}
+        request = SearchRequest(texts=[query], **chosen)
+        answer = await ask(index, partial(commands.search, request=request), request.condition)
+        (hits,) = answer["hits"]
+        is_chance = bool(hits) and are_by_chance(hits, answer["chance_score"], query)
+        notes = [answer.get("remark"), answer["unfinished"], BY_CHANCE if is_chance else ""]
+        note = " ".join(filter(None, notes))
+        return _passages(hits, places.get(answer["index"]), query, note)
 
     @server.tool(annotations=READS)
     async def related(
@@ -167,23 +167,23 @@ def _add_searches(server: AgentsServer, asked: Asked, places: Mapping[str, Path]
         """Find the documents closest in meaning to a document, each by its closest passage."""
         condition = where or None
         command = partial(commands.related, id=id, limit=limit, where=condition)
-        found = await asked(index, command, condition)
-        return _passages(found["hits"], places.get(found["index"]), "", found.get("remark", ""))
+        answer = await ask(index, command, condition)
+        return _passages(answer["hits"], places.get(answer["index"]), "", answer.get("remark", ""))
 
 
-def _add_readers(server: AgentsServer, asked: Asked, places: Mapping[str, Path]) -> None:
+def _add_readers(server: AgentsServer, ask: Ask, places: Mapping[str, Path]) -> None:
     @server.tool(annotations=READS)
     async def get(
         documents: Annotated[list[LineRange], Field(min_length=1, max_length=MOST_HITS)],
         index: str = "",
     ) -> CallToolResult:
         """Read lines of documents, several at once."""
-        lines = [(each.id, each.line, each.last_line or None) for each in documents]
-        longest = min(READ, READ_TOGETHER // len(lines))
-        found = await asked(index, partial(commands.read_lines, asked=lines, longest=longest))
-        read = found["documents"]
-        files = [_file(each["metadata"], places.get(found["index"])) for each in read]
-        return _answer(_with_files(read, files, "documents"), found.get("remark", ""))
+        ranges = [(each.id, each.line, each.last_line or None) for each in documents]
+        longest = min(READ, READ_TOGETHER // len(ranges))
+        answer = await ask(index, partial(commands.read_lines, ranges=ranges, longest=longest))
+        excerpts = answer["documents"]
+        files = [_file(each["metadata"], places.get(answer["index"])) for each in excerpts]
+        return _answer(_with_files(excerpts, files, "documents"), answer.get("remark", ""))
 
     @server.tool(annotations=READS)
     async def fetch(
@@ -192,11 +192,17 @@ def _add_readers(server: AgentsServer, asked: Asked, places: Mapping[str, Path])
         start: Annotated[int, Field(ge=0, description="Offset of the first character.")] = 0,
     ) -> CallToolResult:
         """Read a document, some thousand characters at a time."""
-        found = await asked(index, partial(commands.fetch, id=id))
-        text = found["text"]
-        part = {"id": found["id"], "title": found["title"], "text": text[start : start + READ]}
-        part |= {"start": start, "characters": len(text), "metadata": found["metadata"]}
-        return _answer(part, found.get("remark", ""))
+        document = await ask(index, partial(commands.fetch, id=id))
+        text = document["text"]
+        part = {
+            "id": document["id"],
+            "title": document["title"],
+            "text": text[start : start + READ],
+            "start": start,
+            "characters": len(text),
+            "metadata": document["metadata"],
+        }
+        return _answer(part, document.get("remark", ""))
 
     @server.tool(annotations=READS)
     async def info(index: str = "") -> CallToolResult:
@@ -205,17 +211,17 @@ def _add_readers(server: AgentsServer, asked: Asked, places: Mapping[str, Path])
         def described(opened: Index) -> dict[str, Any]:
             return opened.read(facts_of) | {"columns": column_facts(opened.store)}
 
-        facts = await asked(index, described)
+        facts = await ask(index, described)
         spec = facts["encoder"]
         encoder = PureWindowsPath(spec.get("model") or spec["type"]).name
-        own = {"name": facts["index"], "documents": facts["documents"], "encoder": encoder}
-        return _answer(own | {"columns": facts["columns"]}, facts.get("remark", ""))
+        summary = {"name": facts["index"], "documents": facts["documents"], "encoder": encoder}
+        return _answer(summary | {"columns": facts["columns"]}, facts.get("remark", ""))
 
 
 def _add_writers(
-    server: AgentsServer, names: Collection[str], change: Do, followed: Mapping[str, AskedSources]
+    server: AgentsServer, names: Collection[str], change: Do, followed: Mapping[str, SourceRequest]
 ) -> None:
-    asked = partial(_asked, names, change)
+    ask = partial(_run, names, change)
 
     @server.tool(annotations=CHANGES)
     async def add(
@@ -224,11 +230,11 @@ def _add_writers(
         index: str = "",
     ) -> CallToolResult:
         """Add documents, all or none; each replaces the document of the same id."""
-        given = [each.model_dump() | {"id": each.id or None} for each in documents]
-        put = partial(commands.put, documents=given)
-        found = await asked(index, reporting(put, context))
+        values = [each.model_dump() | {"id": each.id or None} for each in documents]
+        put = partial(commands.put, documents=values)
+        answer = await ask(index, reporting(put, context))
         counts = ("ids", "added", "replaced", "unchanged", "documents", "notes")
-        return _answer({name: found[name] for name in counts})
+        return _answer({name: answer[name] for name in counts})
 
     @server.tool(annotations=CHANGES)
     async def delete(
@@ -239,8 +245,8 @@ def _add_writers(
     ) -> CallToolResult:
         """Delete documents by their ids, all or none, or by a condition."""
         command = partial(commands.delete, ids=ids or None, where=where or None)
-        found = await asked(index, reporting(command, context))
-        return _answer({name: found[name] for name in ("deleted", "documents")})
+        answer = await ask(index, reporting(command, context))
+        return _answer({name: answer[name] for name in ("deleted", "documents")})
 
     @server.tool(annotations=CHANGES)
     async def sync(context: Context[Any, Any], index: str = "") -> CallToolResult:
@@ -248,9 +254,9 @@ def _add_writers(
         command = partial(commands.sync, sources=followed.get(_known(names, index)))
         notes = list[str]()
         with listening(note=notes.append):
-            found = await asked(index, reporting(command, context))
+            answer = await ask(index, reporting(command, context))
         counts = ("added", "changed", "moved", "deleted", "unchanged", "documents")
-        return _answer({name: found[name] for name in counts} | {"notes": notes})
+        return _answer({name: answer[name] for name in counts} | {"notes": notes})
 
 
 def _known(names: Collection[str], name: str) -> str:
@@ -265,7 +271,7 @@ def _known(names: Collection[str], name: str) -> str:
     return name
 
 
-async def _asked(
+async def _run(
     names: Collection[str], do: Do, index: str, command: Command, where: str | None = None
 ) -> dict[str, Any]:
     name = _known(names, index)
@@ -277,9 +283,9 @@ def agents_app(server: AgentsServer) -> ASGIApp:
 
     The server's `session_manager` must be running while it is used.
     """
-    own = TransportSecuritySettings(enable_dns_rebinding_protection=False)
+    security = TransportSecuritySettings(enable_dns_rebinding_protection=False)
     app = server.streamable_http_app(
-        json_response=True, stateless_http=True, transport_security=own
+        json_response=True, stateless_http=True, transport_security=security
     )
     (route,) = app.routes
     assert isinstance(route, Route)

@@ -87,12 +87,15 @@ class AccessMiddleware:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+
+        # What the answer and the metrics need to know of the request.
         start = perf_counter()
         status = 0
         headers = dict(scope["headers"])
         has_body = b"transfer-encoding" in headers or headers.get(b"content-length", b"0") != b"0"
         reading = _Reading(is_whole=not has_body)
 
+        # Answer HEAD as GET, without a body.
         is_head = scope["method"] == "HEAD"
         if is_head:
             scope = {**scope, "method": "GET"}  # a copy, since the server skips HEAD's body too
@@ -111,10 +114,11 @@ class AccessMiddleware:
             await send(message)
 
         try:
-            scope[RIGHT], scope[READING] = self._right(scope, headers), reading
+            scope[RIGHT] = self._right(scope, headers)
+            scope[READING] = reading
             _check_address(scope)
             body = decompressed(headers, receive)
-            await self._app(scope, self._bounded(headers, body, reading), answered)
+            await self._app(scope, self._limit_body(headers, body, reading), answered)
         except HTTPException as refusal:
             values = error_json(scope["path"], refusal.detail)
             again = {"Retry-After": "1"} if refusal.status_code == 503 else {}
@@ -122,6 +126,7 @@ class AccessMiddleware:
             await answer(scope, receive, answered)
         finally:
             self._held -= reading.held
+
             route = getattr(scope.get("route"), "path", UNKNOWN)
             method = "HEAD" if is_head else scope["method"]
             method = method if method in METHODS else UNKNOWN
@@ -157,7 +162,7 @@ class AccessMiddleware:
             )
         return right
 
-    def _bounded(
+    def _limit_body(
         self, headers: Mapping[bytes, bytes], receive: Receive, reading: _Reading
     ) -> Receive:
         """Return the callable by which the application reads the body, with its limits.
@@ -217,12 +222,12 @@ def _check_address(scope: Scope) -> None:
     text.
     """
     for name, raw in (("path", scope.get("raw_path") or b""), ("query", scope["query_string"])):
-        given = unquote_to_bytes(raw)
+        sent = unquote_to_bytes(raw)
         try:
-            given.decode()
+            sent.decode()
         except UnicodeDecodeError as error:
             wrong = f"not Unicode: byte {error.start + 1:,} is wrong"
-            raise HTTPException(400, f"{name} {given[:100]!r}: {wrong}; {EXPECTED}") from error
+            raise HTTPException(400, f"{name} {sent[:100]!r}: {wrong}; {EXPECTED}") from error
 
 
 async def _discard(receive: Receive) -> None:

@@ -90,7 +90,7 @@ class ServedIndex:
         self._puts = self._batcher(self._put, "put", metrics)
         # One at a time: a model that reranks takes seconds, and gains nothing from a batch.
         self._rerankings = self._batcher(
-            lambda asked: [reranked(*each) for each in asked], "rerank", metrics, limit=1
+            lambda pairs: [reranked(*each) for each in pairs], "rerank", metrics, limit=1
         )
 
     def _batcher(
@@ -109,7 +109,7 @@ class ServedIndex:
         )
 
     @contextmanager
-    def _used(self) -> Iterator[None]:
+    def _in_use(self) -> Iterator[None]:
         """Keep the index open; raises a 404 if it is being closed, since it was dropped."""
         if self._is_closing:
             raise LimitError(404, f"index {self.name!r} was dropped; expected an existing one")
@@ -131,14 +131,14 @@ class ServedIndex:
         """
         self._check_limit(request.limit)
         self._check(request.queries, self.limits.queries)
-        with self._used():
+        with self._in_use():
             async with self._in_time():
-                found = await self._found(first_stage(request))
+                first = await self._search_first_stage(first_stage(request))
                 if request.rerank is None:
-                    return found
+                    return first
                 start = perf_counter()
-                hits = await self._rerankings.ask((request, found.hits), len(request))
-                return SearchAnswer(hits, {**found.seconds, "rerank": perf_counter() - start})
+                hits = await self._rerankings.ask((request, first.hits), len(request))
+                return SearchAnswer(hits, {**first.seconds, "rerank": perf_counter() - start})
 
     async def related(self, id: str, limit: int, where: str | None) -> list[Hit]:
         """Find the documents nearest to a document; raises errors as `search` does."""
@@ -155,7 +155,7 @@ class ServedIndex:
                 504, f"no answer after {self.limits.seconds:g} s; expected one by then"
             ) from None
 
-    async def _found(self, request: SearchRequest) -> SearchAnswer:
+    async def _search_first_stage(self, request: SearchRequest) -> SearchAnswer:
         start = perf_counter()
         encode_s = 0.0
         count = len(request)
@@ -163,12 +163,12 @@ class ServedIndex:
             vectors, epoch, encode_s = await self._queries.ask(request.texts, count)
             request = replace(request, vectors=vectors, epoch=epoch)
         if request.condition is None:
-            found = await self._searches.ask(request, count)
+            reply = await self._searches.ask(request, count)
         else:
-            (found,) = await self._with_condition(partial(self._search, [request]), count)
-        seconds = {"encode": encode_s, **found.seconds}
+            (reply,) = await self._with_condition(partial(self._search, [request]), count)
+        seconds = {"encode": encode_s, **reply.seconds}
         wait_s = perf_counter() - start - sum(seconds.values())
-        return SearchAnswer(found.hits, {"wait": max(wait_s, 0.0)} | seconds)
+        return SearchAnswer(reply.hits, {"wait": max(wait_s, 0.0)} | seconds)
 
     async def _with_condition(self, work: Callable[[], T], count: int = 1) -> T:
         if self._filtered and self._filtered + count > self.limits.waiting:
@@ -191,7 +191,7 @@ class ServedIndex:
         Raises `InputError` if the index has no encoder, and `LimitError` if a limit is exceeded.
         """
         self._check(texts, self.limits.texts)
-        with self._used():
+        with self._in_use():
             parts = [texts[part] for part in batches(len(texts), self.limits.batch)]
             vectors: list[Matrix] = [await self._texts.ask(part, len(part)) for part in parts]
             return np.concatenate(vectors)
@@ -233,7 +233,7 @@ class ServedIndex:
     async def most_tokens(self) -> int | None:
         """Most tokens that the encoder reads of a text; None without a limit, or an encoder."""
         with suppress(SlimdexError, OSError):
-            return await self.read(lambda found: getattr(found.encoder, "max_length", None))
+            return await self.read(lambda index: getattr(index.encoder, "max_length", None))
         return None
 
     async def load(self) -> None:
@@ -241,7 +241,7 @@ class ServedIndex:
         if self.index.is_empty:
             return
         if self.index.can_encode:  # without a time limit: a large model may take longer
-            await self._found(SearchRequest(texts=["slimdex"], limit=1))
+            await self._search_first_stage(SearchRequest(texts=["slimdex"], limit=1))
         else:
             await self.read(lambda index: index.read(Snapshot.loaded))
 
@@ -255,7 +255,7 @@ class ServedIndex:
     async def read(self, function: Callable[[Index], T], where: str | None = None) -> T:
         """Run a function that reads the index, with a time limit if it has a condition."""
         call = partial(function, self.index)
-        with self._used():
+        with self._in_use():
             if where is None:
                 return await asyncio.get_running_loop().run_in_executor(self._reader, call)
             async with self._in_time():
@@ -267,7 +267,7 @@ class ServedIndex:
         It is completed even if the caller disconnects.
         """
         loop = asyncio.get_running_loop()
-        with self._used():
+        with self._in_use():
             running = loop.run_in_executor(self._writer, partial(function, self.index))
             result = await asyncio.shield(running)
             self._changes.inc()
@@ -278,7 +278,7 @@ class ServedIndex:
 
         Each call returns the result for all documents of its commit.
         """
-        with self._used():
+        with self._in_use():
             added: Added = await self._puts.ask(document)
             self._changes.inc()
             return added
@@ -318,10 +318,10 @@ class ServedIndex:
         encoder = self.index.encoder_of(state)
         vectors = encode_queries(encoder, [*chain.from_iterable(queries)])
         seconds = perf_counter() - start
-        return [(rows, state.epoch, seconds) for rows in _parted(vectors, queries)]
+        return [(rows, state.epoch, seconds) for rows in _split(vectors, queries)]
 
     def _encode_texts(self, texts: Sequence[Sequence[str]]) -> list[Matrix]:
-        return _parted(self.index.encoder.encode([*chain.from_iterable(texts)]), texts)
+        return _split(self.index.encoder.encode([*chain.from_iterable(texts)]), texts)
 
     def _put(self, documents: Sequence[Document]) -> list[Added]:
         last = {document.id: document for document in documents}  # as if added one after another
@@ -336,15 +336,15 @@ class ServedIndex:
         for group in alike.values():
             with spent() as seconds:
                 hits = answer(joined(group), self.index.find)
-            for request, part in zip(group, _parted(hits, group), strict=True):
+            for request, part in zip(group, _split(hits, group), strict=True):
                 answers[id(request)] = SearchAnswer(part, seconds)
         return [answers[id(request)] for request in requests]
 
 
-def _parted(rows: Any, parts: Sequence[Any]) -> list[Any]:
+def _split(rows: Any, parts: Sequence[Any]) -> list[Any]:
     """Split rows by the sizes of parts.
 
-    >>> _parted("abcde", ["..", "..."])
+    >>> _split("abcde", ["..", "..."])
     ['ab', 'cde']
     """
     ends = [*accumulate(map(len, parts), initial=0)]

@@ -81,8 +81,8 @@ class Service:
         `open_one` opens the index of a folder. Raises `InputError` or `CorruptError` as
         `Collection.open` does.
         """
-        own = {} if root is None else root.places
-        if both := sorted(own.keys() & places.keys()):
+        in_root = {} if root is None else root.places
+        if both := sorted(in_root.keys() & places.keys()):
             raise InputError(f"a second index {both[0]!r}; expected another name: {NAMED_FOLDER}")
         for folder in folders:
             if not folder.is_dir():
@@ -90,7 +90,7 @@ class Service:
         allowed = [folder.resolve() for folder in folders]
         service = cls(limits or Limits(), allowed, root=root, reranker=reranker, open_one=open_one)
         with ExitStack() as undo:
-            for name, place in (own | dict(places)).items():
+            for name, place in (in_root | dict(places)).items():
                 index = open_one(place)
                 undo.callback(index.close)
                 service._serve(name, index)
@@ -307,10 +307,10 @@ def named_places(words: Sequence[str]) -> dict[str, Path]:
     folders = list[Path]()
     names = list[list[str]]()
     for word in words:
-        given, _, rest = word.partition("=")
+        prefix, _, rest = word.partition("=")
         is_named = bool(rest) and not Path(word).exists()
         folders.append(Path(rest if is_named else word))
-        names.append([given] if is_named else [*index_names(folders[-1].resolve())])
+        names.append([prefix] if is_named else [*index_names(folders[-1].resolve())])
 
     places = dict[str, Path]()
     for word, folder, possible in zip(words, folders, names, strict=True):

@@ -36,7 +36,8 @@ class PythonSource:
     notes: Sequence[str] = ()
 
     def __init__(self, spec: str) -> None:
-        self.name = self.place = spec
+        self.name = spec
+        self.place = spec
         package = spec.removeprefix(PREFIX)
         library = Path(sysconfig.get_paths()["stdlib"])
         self._files = sorted(_package_files(package) if package else _files_below(library, ""))
@@ -73,17 +74,18 @@ class PythonSource:
                     tree = ast.parse(path.read_bytes())
             except (SyntaxError, ValueError):
                 continue  # templates, or files for other versions
-            found = {d.id: d for d in _documents(tree, module, module, origin) if d.id not in seen}
-            seen.update(found)
-            if found:
-                yield list(found.values())
+            documents = _documents(tree, module, module, origin)
+            unseen = {d.id: d for d in documents if d.id not in seen}
+            seen.update(unseen)
+            if unseen:
+                yield list(unseen.values())
 
 
 def _documents(node: Node, name: str, module: str, origin: str) -> Iterator[Document]:
     if text := ast.get_docstring(node):
         kind = {ast.Module: "module", ast.ClassDef: "class"}.get(type(node), "function")
-        own = {"module": module, "kind": kind}
-        yield Document(name, text, title=name, metadata=own, origin=origin)
+        metadata = {"module": module, "kind": kind}
+        yield Document(name, text, title=name, metadata=metadata, origin=origin)
     if isinstance(node, ast.Module | ast.ClassDef):
         for child in _definitions(node):
             if not child.name.startswith("_"):

@@ -29,7 +29,7 @@ CHUNK = 16_384
 """Rows of a Parquet column per read."""
 
 
-class GivenVectors(Protocol):
+class DocumentVectors(Protocol):
     """Vectors in the order of the documents."""
 
     @property
@@ -177,7 +177,7 @@ class ColumnVectors:
 class ChosenVectors:
     """Some rows of given vectors, by their ascending numbers (n,)."""
 
-    def __init__(self, vectors: GivenVectors, chosen: Rows) -> None:
+    def __init__(self, vectors: DocumentVectors, chosen: Rows) -> None:
         self.name = vectors.name
         self.dim = vectors.dim
         self._vectors = vectors
@@ -204,21 +204,21 @@ class ChosenVectors:
         return digest.hexdigest()
 
 
-def as_given(vectors: Any) -> GivenVectors:
-    """Wrap a matrix as given vectors; return existing `GivenVectors` unchanged.
+def as_vectors(vectors: Any) -> DocumentVectors:
+    """Wrap a matrix as given vectors; return existing `DocumentVectors` unchanged.
 
     Raises `InputError` if it is not a numeric matrix.
     """
     if hasattr(vectors, "rows") and hasattr(vectors, "fingerprint"):
-        given: GivenVectors = vectors
-        return given
+        wrapped: DocumentVectors = vectors
+        return wrapped
     try:
         return ArrayVectors(array_of(vectors))
     except (TypeError, ValueError) as error:
         raise InputError(f"vectors: {error}; expected numbers (documents, dim)") from error
 
 
-def open_vectors(spec: str, sources: Sequence[str]) -> GivenVectors:
+def open_vectors(spec: str, sources: Sequence[str]) -> DocumentVectors:
     """Open vectors named on the command line: a file, or a column of the sources.
 
     Raises `InputError` if the file or column does not exist, or is not a numeric matrix.
@@ -261,10 +261,10 @@ def ids_in(path: Path) -> NDArray[np.str_] | None:
     with np.load(path, allow_pickle=False) as archive:
         if IDS not in archive:
             return None
-    found = load_array(path, IDS)
-    if found.ndim != 1 or found.dtype.kind != "U":
-        raise InputError(f"{path}: {IDS!r} is {found.dtype} {found.shape}; expected strings (n,)")
-    return found
+    ids = load_array(path, IDS)
+    if ids.ndim != 1 or ids.dtype.kind != "U":
+        raise InputError(f"{path}: {IDS!r} is {ids.dtype} {ids.shape}; expected strings (n,)")
+    return ids
 
 
 def read_query_vectors(spec: str) -> Matrix:
@@ -287,7 +287,7 @@ def read_query_vectors(spec: str) -> Matrix:
     return as_matrix(values if isinstance(values[0], list) else [values], name=name)
 
 
-def check_vectors(vectors: GivenVectors) -> None:
+def check_vectors(vectors: DocumentVectors) -> None:
     """Check every value before any is stored.
 
     Raises `InputError` for NaN, infinity, or a value outside the range of half precision, the

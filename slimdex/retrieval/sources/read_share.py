@@ -16,11 +16,11 @@ class ReadShare(NamedTuple):
 
 
 class CountedDocuments:
-    """Count documents as they are read from an object in memory."""
+    """Count documents as they are read from an object in memory, such as a list or a dataframe."""
 
-    def __init__(self, documents: Iterable[Document], given: object) -> None:
+    def __init__(self, documents: Iterable[Document], container: object) -> None:
         self._documents = documents
-        self._given = given
+        self._container = container
         self._read = 0
 
     def __iter__(self) -> Iterator[Document]:
@@ -30,10 +30,11 @@ class CountedDocuments:
 
     def read_share(self) -> ReadShare | None:
         """Return the shares read so far, or None if the number of documents is unknown."""
-        if not isinstance(self._given, Sized) or not len(self._given):
+        container = self._container
+        if not isinstance(container, Sized) or not len(container):
             return None
-        share = self._read / len(self._given)
-        if not isinstance(self._given, list):
+        share = self._read / len(container)
+        if not isinstance(container, list):
             return ReadShare(share, share)
-        lengths = [len(str(each.text)) if isinstance(each, Document) else 1 for each in self._given]
+        lengths = [len(str(each.text)) if isinstance(each, Document) else 1 for each in container]
         return ReadShare(share, sum(lengths[: self._read]) / max(sum(lengths), 1))

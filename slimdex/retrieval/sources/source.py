@@ -33,7 +33,7 @@ from .files.input_files import (
     unreadable,
 )
 from .files.walking import leads_out
-from .given_vectors import ArrayVectors, GivenVectors, open_vectors
+from .given_vectors import ArrayVectors, DocumentVectors, open_vectors
 from .read_share import ReadShare
 from .tabular.column_agreement import agree, check_typed
 from .tabular.columns import ColumnNames as ColumnNames
@@ -86,7 +86,7 @@ class Source(Protocol):
 
 
 def open_source(
-    spec: str, names: ColumnNames = ColumnNames(), given: FileFormat = FileFormat()
+    spec: str, names: ColumnNames = ColumnNames(), file_format: FileFormat = FileFormat()
 ) -> Source:
     """Open a source named on the command line.
 
@@ -97,31 +97,32 @@ def open_source(
         return PythonSource(spec)
     if spec.startswith(SQL):
         return TableSource(query_file(spec), names)
-    if given.format is None and (table := table_file(spec)):
+    requested = file_format.format
+    if requested is None and (table := table_file(spec)):
         return TableSource(table, names)
 
     # A folder.
     path = Path(spec)
     if spec != STANDARD_INPUT and path.is_dir():
         corpus = path / "corpus.jsonl"
-        if not corpus.is_file() or (leads_out(corpus, path) and not given.follow_links):
-            if given.format is not None:
-                raise InputError(f"format={given.format!r}: {spec} is a folder; expected none")
+        if not corpus.is_file() or (leads_out(corpus, path) and not file_format.follow_links):
+            if requested is not None:
+                raise InputError(f"format={requested!r}: {spec} is a folder; expected none")
             return FileSource.of_folder(
                 spec,
-                given.encoding,
-                follow_links=given.follow_links,
-                exclude=given.exclude,
-                generated=given.generated,
+                file_format.encoding,
+                follow_links=file_format.follow_links,
+                exclude=file_format.exclude,
+                generated=file_format.generated,
             )
         path = corpus
 
     # A file, or standard input.
     if spec != STANDARD_INPUT and not path.is_file():
         raise InputError(no_file(spec))
-    if spec != STANDARD_INPUT and ending_of(path, given) not in (TEXT, *READERS):
-        return _document_file(spec, path, f".{given.format}" if given.format else "", given)
-    file = open_file(spec if spec == STANDARD_INPUT else str(path), path, given)
+    if spec != STANDARD_INPUT and ending_of(path, file_format) not in (TEXT, *READERS):
+        return _document_file(spec, path, f".{requested}" if requested else "", file_format)
+    file = open_file(spec if spec == STANDARD_INPUT else str(path), path, file_format)
     if file.ending == TEXT:
         return TextSource(file)
     if file.ending in READERS:
@@ -129,9 +130,9 @@ def open_source(
     return _document_file(file.id_prefix, file.path, file.ending, FileFormat())
 
 
-def _document_file(name: str, path: Path, ending: str, given: FileFormat) -> Source:
-    """Open a file that is one document, or a mailbox; a given ending decides its kind."""
-    source = FileSource.of_file(name, path, name + ending, given.encoding)
+def _document_file(name: str, path: Path, ending: str, file_format: FileFormat) -> Source:
+    """Open a file that is one document, or a mailbox; `ending` overrides the name's."""
+    source = FileSource.of_file(name, path, name + ending, file_format.encoding)
     if source is None:
         raise InputError(
             f"{name}: ending {ending_of(Path(name + ending), FileFormat())!r}; expected "
@@ -151,7 +152,8 @@ class TextSource:
         self.origin = file
         self.notes = file.notes
         self.columns: Mapping[str, str] = {}
-        self._lines_read = self._characters_read = 0
+        self._lines_read = 0
+        self._characters_read = 0
 
     def fingerprint(self) -> str:
         """Digest of path, size and modification time."""
@@ -192,7 +194,8 @@ class TextSource:
 
     @cached_property
     def _size(self) -> tuple[int, int]:
-        count = characters = 0
+        count = 0
+        characters = 0
         with open_text(self.origin.path) as lines:
             for line in lines:
                 count += 1
@@ -217,7 +220,7 @@ class Sources:
     """Several sources, read one after the other, and the vectors given for their documents."""
 
     opened: Sequence[Source]
-    vectors: GivenVectors | None = None
+    vectors: DocumentVectors | None = None
     agreed: Sequence[str] = ()
 
     @classmethod
@@ -234,17 +237,17 @@ class Sources:
         none has.
         """
         specs = [specs] if isinstance(specs, str) else specs
-        given = None if vectors is None else open_vectors(vectors, specs)
+        document_vectors = None if vectors is None else open_vectors(vectors, specs)
         if specs.count(STANDARD_INPUT) > 1:
             raise InputError("-: standard input named twice; expected it once")
         names = replace(names, vectors=vectors)
         opened = [open_source(spec, names, files) for spec in specs]
         _check_columns_named(opened, names)
         _check_folders_named(opened, files)
-        if given is None:
+        if document_vectors is None:
             opened = _each_file_once(opened)
         check_typed(opened, names.types)
-        return cls(opened, given, agree(opened))
+        return cls(opened, document_vectors, agree(opened))
 
     def columns(self, store: DocumentStore) -> list[Mapping[str, str]]:
         """Types of metadata columns in the index, for each source.
@@ -274,12 +277,14 @@ class Sources:
 
         Raises `InputError` if the vectors are known to belong to other documents.
         """
-        found = chain.from_iterable(
+        documents = chain.from_iterable(
             batch
             for source, reading in self._read_as(readings)
             for batch in _batches(source, reading)
         )
-        return _checked(found, self.vectors) if isinstance(self.vectors, ArrayVectors) else found
+        if isinstance(self.vectors, ArrayVectors):
+            return _check_each_row(documents, self.vectors)
+        return documents
 
     def read_share(self) -> ReadShare | None:
         """Return the mean of the sources' shares, or None if one of them is unknown."""
@@ -292,13 +297,13 @@ class Sources:
 
     def origins(self, readings: Sequence[Reading]) -> set[str]:
         """Existing files that have a stamp; complete once the documents are read."""
-        found = set[str]()
+        origins = set[str]()
         for source, reading in self._read_as(readings):
             if isinstance(source, FileSource):
-                found |= source.origins
+                origins |= source.origins
             elif source.stamp:
-                found.add(reading.origin(source.stamp))
-        return found
+                origins.add(reading.origin(source.stamp))
+        return origins
 
     def _read_as(self, readings: Sequence[Reading]) -> Iterator[tuple[Source, Reading]]:
         return zip(self.opened, readings or [Reading()] * len(self.opened), strict=True)
@@ -325,17 +330,20 @@ class Sources:
 
         Raises `IndexError` if there are fewer documents.
         """
-        places = (place for place, _ in self._placed(readings))
-        if (found := next(islice(places, number, None), None)) is None:
+        places = (place for place, _ in self._with_places(readings))
+        place = next(islice(places, number, None), None)
+        if place is None:
             raise IndexError(number)
-        return _located(*found)
+        return _location(*place)
 
     def place_of(self, id: str, readings: Sequence[Reading] = ()) -> str | None:
         """File and place of a document by its id; None if no source has it."""
-        found = (place for place, document in self._placed(readings) if document.id == id)
-        return next((_located(*place) for place in found), None)
+        places = (place for place, document in self._with_places(readings) if document.id == id)
+        return next((_location(*place) for place in places), None)
 
-    def _placed(self, readings: Sequence[Reading]) -> Iterator[tuple[tuple[Source, int], Document]]:
+    def _with_places(
+        self, readings: Sequence[Reading]
+    ) -> Iterator[tuple[tuple[Source, int], Document]]:
         """Read the documents again, each with its source and its number there from 1."""
         for source, reading in self._read_as(readings):
             documents = chain.from_iterable(_batches(source, reading))
@@ -343,7 +351,7 @@ class Sources:
                 yield (source, number), document
 
 
-def _located(source: Source, number: int) -> str:
+def _location(source: Source, number: int) -> str:
     return f"{source.name} (its document {number:,})"
 
 
@@ -382,7 +390,7 @@ def _each_file_once(opened: Sequence[Source]) -> list[Source]:
     return ordered
 
 
-def _checked(documents: Iterable[Document], vectors: ArrayVectors) -> Iterator[Document]:
+def _check_each_row(documents: Iterable[Document], vectors: ArrayVectors) -> Iterator[Document]:
     """Yield documents, checking where possible that each has its own row of the vectors."""
     for row, document in enumerate(documents):
         vectors.check_id(row, document.id)

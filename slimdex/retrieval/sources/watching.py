@@ -47,7 +47,7 @@ def _changes(folders: Sequence[Path], index: Path) -> Iterator[bool]:
         while True:
             sleep(TICK_MS / 1000)
             yield False
-    from watchfiles import watch
+    from watchfiles import watch  # an optional library
 
     def matters(_: object, path: str) -> bool:
         return counts(Path(path), folders, index)
@@ -99,15 +99,15 @@ def counts(path: Path, folders: Sequence[Path], index: Path) -> bool:
 
 def _identity(folder: Path) -> tuple[int, int] | None:
     try:
-        found = folder.stat()
+        status = folder.stat()
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
 def _facts(file: Path) -> tuple[int, int] | None:
     try:
-        found = file.stat()
+        status = file.stat()
     except OSError:
         return None
-    return found.st_size, found.st_mtime_ns
+    return status.st_size, status.st_mtime_ns

@@ -11,8 +11,9 @@ from slimdex.bench.datasets import Task
 from slimdex.bench.engines.engine import DOCUMENTS, Documents
 from slimdex.bench.engines.measured import store_process
 from slimdex.bench.engines.processes import WorkerError
-from slimdex.bench.engines.registry import LIBRARIES, SLIMDEX, missing, names_of
-from slimdex.bench.experiments.search_study import documents_of, exact_rows, rows_of
+from slimdex.bench.engines.registry import LIBRARIES, SLIMDEX, libraries_for, missing
+from slimdex.bench.experiments.peers_study import exact_answers
+from slimdex.bench.experiments.search_study import documents_of, rows_of
 from slimdex.indexes.arrays import normalize_rows
 from slimdex.indexes.ranking import agreement
 from slimdex.indexes.vectors.vector_file import VectorFile
@@ -22,10 +23,10 @@ from tests.slow import slow
 OURS = f"{SLIMDEX} by vectors"
 
 
-def test_exact_rows_are_those_of_brute_force(task: Task) -> None:
+def test_exact_answers_are_those_of_brute_force(task: Task) -> None:
     X, Q = (normalize_rows(f.take(np.arange(len(f)))) for f in (task.vectors, task.queries))
     cosines = Q @ X.T
-    scores, rows = exact_rows(task)
+    scores, rows = exact_answers(task, 10)
     np.testing.assert_array_equal(rows, np.argsort(-cosines, axis=1, kind="stable")[:, :10])
     np.testing.assert_allclose(scores, -np.sort(-cosines, axis=1)[:, :10], atol=1e-6)
 
@@ -46,7 +47,7 @@ def test_documents_come_in_parts_that_belong_together(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "name", [OURS, *slow(name for name in names_of(DOCUMENTS) if name != OURS)]
+    "name", [OURS, *slow(name for name in libraries_for(DOCUMENTS) if name != OURS)]
 )
 def test_a_database_gives_back_the_nearest_texts(task: Task, name: str, tmp_path: Path) -> None:
     if absent := missing([name]):
@@ -66,7 +67,7 @@ def test_a_database_gives_back_the_nearest_texts(task: Task, name: str, tmp_path
             assert crowd.faults == 0
             assert len(crowd.times) == 60
             assert max(crowd.times) <= crowd.seconds
-    same = agreement(rows, exact_rows(task)[1], 10).mean()
+    same = agreement(rows, exact_answers(task, 10)[1], 10).mean()
     is_exact = len(library.for_documents) > 1 or name == "sqlite-vec"
     assert same > (0.97 if is_exact else 0.6)
     # Half of 48 dimensions, four bits for each four of them.

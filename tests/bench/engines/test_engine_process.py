@@ -11,8 +11,8 @@ from slimdex.bench.datasets import Task
 from slimdex.bench.engines.engine import VECTORS, Engine
 from slimdex.bench.engines.measured import engine_process
 from slimdex.bench.engines.processes import WorkerError
-from slimdex.bench.engines.registry import Method, missing, names_of
-from slimdex.bench.experiments.retrieval_study import grid, uncompressed
+from slimdex.bench.engines.registry import Method, libraries_for, missing, uncompressed
+from slimdex.bench.experiments.points_study import grid
 from slimdex.bench.machine import limit_threads
 from slimdex.indexes.arrays import Rows, normalize_rows
 from slimdex.indexes.ranking import agreement
@@ -103,7 +103,7 @@ def in_this_process(method: Method, task: Task, folder: Path) -> tuple[Engine, R
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:legacy embedding function config")  # by Chroma
-@pytest.mark.parametrize("name", names_of(VECTORS))
+@pytest.mark.parametrize("name", libraries_for(VECTORS))
 def test_a_peer_finds_what_exact_search_finds(task: Task, name: str, tmp_path: Path) -> None:
     if absent := missing([name]):
         pytest.skip(f"{name} is not installed: pip install {absent[name]}")

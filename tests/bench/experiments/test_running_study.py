@@ -1,4 +1,4 @@
-"""Commands, commits and services, each in real processes."""
+"""Commands and services, each in real processes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from slimdex.bench.engines.processes import WorkerError
 from slimdex.bench.engines.servers import served
 from slimdex.bench.experiments import running_study
 from slimdex.bench.experiments.running_study import Extent
-from slimdex.bench.reporting.tables import beside_busy_processes, commands, processes
+from slimdex.bench.reporting.tables import beside_busy_processes, commands
 from slimdex.bench.rows import read_rows
 from slimdex.errors import InputError
 from slimdex.retrieval.collection import Collection
@@ -48,10 +48,8 @@ def index(tiny_bert: Path, tmp_path: Path) -> Path:
 @pytest.fixture(autouse=True)
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make the quick extent of the study still smaller."""
-    extent = Extent(documents=2, stored=50, rounds=1, seconds=0.5)
+    extent = Extent(documents=2, rounds=1, seconds=0.5)
     monkeypatch.setattr(running_study, "QUICK", extent)
-    monkeypatch.setattr(running_study, "WRITERS", (1, 2))
-    monkeypatch.setattr(running_study, "SIZES", (3,))
 
 
 @pytest.mark.slow
@@ -113,23 +111,6 @@ def test_an_index_of_vectors_is_refused(tmp_path: Path) -> None:
 def test_a_command_that_fails_says_why() -> None:
     with pytest.raises(WorkerError, match=r"^nothing there$"):
         running_study.run(["sh", "-c", "echo nothing there >&2; exit 3"])
-
-
-@pytest.mark.slow
-def test_what_is_acknowledged_is_there(tmp_path: Path) -> None:
-    bench("running", "--only", "processes", "--quick", folder=tmp_path)
-    every = read_rows(tmp_path / "bench-results", "processes")
-    names = {row["method"] for row in every}
-    found = {(row["method"], row["processes"]): row for row in every}
-    assert set(found) == {(name, writers) for name in names for writers in (1, 2)}
-    for writers in (1, 2):
-        row = found["slimdex", writers]
-        assert row["acknowledged"] == 3 * row["changes"] > 0
-        assert (row["refused"], row["refusal"], row["lost"]) == (0, None, 0)
-        assert (row["unseen_share"], row["unfound_share"]) == (0, 0)
-        assert row["searches"] > 0
-    (table,) = processes(every)
-    assert sorted(line[1].shown for line in table.rows) == sorted(names)
 
 
 @pytest.mark.slow

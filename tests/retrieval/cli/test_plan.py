@@ -71,7 +71,7 @@ def test_files_are_as_large_as_the_formulas_say(workload: Workload, tmp_path: Pa
     for name in ("reducer", "rescorer", "moments"):
         assert 0 < files[name] - stated[name] < HEADER
     # The last block of a list may have 1 row of 32 or all: 16 more or fewer than the half.
-    padding = 16 * max(workload.lists, 1) * math.ceil(workload.kept / 8)
+    padding = 16 * max(workload.lists, 1) * math.ceil(workload.reduced_dim / 8)
     assert files["codes"] == pytest.approx(stated["codes"], abs=padding + HEADER)
     assert files["codes"] == pytest.approx(stated["codes"], rel=0.1)
     assert memory == pytest.approx(workload.memory, abs=padding + HEADER)

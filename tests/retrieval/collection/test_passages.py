@@ -319,8 +319,8 @@ def test_queries_hold_out_all_passages_of_their_document(path: Path) -> None:
         snapshot, rng = collection.index.snapshot, np.random.default_rng(0)
         pool = document_pool(snapshot, collection.encoder, 50, rng)
         rows = collection.index.snapshot.document_rows
-        assert pool.own.shape[1] > 1
-        for own in pool.own:
+        assert pool.held_out.shape[1] > 1
+        for own in pool.held_out:
             own = own[own >= 0]
             assert own.tolist() == rows.all_rows(np.unique(rows.documents(own))).tolist()
         ids = collection.index.store.ids_by_row(collection.index.state.rows)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slimdex.errors import InputError
-from slimdex.retrieval.lexical.fusion import FOUND_BY, Candidates, Fusion, Whole, fusion_of
+from slimdex.retrieval.lexical.fusion import FINDERS, Candidates, Fusion, Whole, fusion_of
 from slimdex.retrieval.lexical.weighting import word_bonuses
 from slimdex.retrieval.lexical.word_index import ScoredRows
 
@@ -75,7 +75,7 @@ def test_found_by() -> None:
     near = found({4: 0.5, 2: 0.5} | dict.fromkeys(range(20, 28), 0.5) | {30: 0.05})
     candidates = Candidates.joined(near, found({7: 0.1, 9: 0.1}), Whole(near, words, 0.0, 9))
     ways = {
-        first: [FOUND_BY[way] for way in candidates.found_by(np.array(first))]
+        first: [FINDERS[way] for way in candidates.finders(np.array(first))]
         for first in ((9, 7), (4, 2), (9, 7, 4), (2, -1))
     }
     assert ways == {

@@ -24,7 +24,7 @@ from slimdex.retrieval.quality.evaluation import (
     nearest_of,
 )
 from slimdex.retrieval.quality.labels import (
-    Asked,
+    UserQueries,
     labelled_queries,
     ndcg,
     per_query,
@@ -207,7 +207,7 @@ def test_agreement_in_the_own_metric_by_brute_force(
     encoder.encoded.clear()
     report = evaluate_self(collection.index, sample=40)
     rng = np.random.default_rng(0)
-    own = document_pool(collection.index.snapshot, encoder, 40, rng).own[:, 0]
+    own = document_pool(collection.index.snapshot, encoder, 40, rng).held_out[:, 0]
     queries = WordEncoder().encode(encoder.encoded[:40])
     unit = (X - shift) @ turned
     unit /= np.linalg.norm(unit, axis=1, keepdims=True)
@@ -296,10 +296,10 @@ def test_labelled_documents_that_are_missing_count_as_not_found_everywhere(
         by_hand = [1, 1 / (1 + 1 / np.log2(3)), 0]
         found = evaluate(collection.index, queries, labels)["exact"]["ndcg@10"]
         assert found == pytest.approx(np.mean(by_hand))
-        judged = labelled_queries(collection.index.snapshot, Asked(queries, labels))
+        judged = labelled_queries(collection.index.snapshot, UserQueries(queries, labels))
         first = [ndcg([row], each.labels) for row, each in enumerate(judged)]
         assert first == pytest.approx(by_hand)
-        unknown = Asked(queries, {name: {"missing": 1} for name in names})
+        unknown = UserQueries(queries, {name: {"missing": 1} for name in names})
         with pytest.raises(InputError, match="none of the labelled documents is in the index"):
             labelled_queries(collection.index.snapshot, unknown)
 

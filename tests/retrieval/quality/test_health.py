@@ -73,7 +73,7 @@ def brute_agreement(collection: Collection, pool: Pool) -> float:
     gram = metric.rescorer.gram
     assert gram is not None
     norms = np.sqrt(((vectors @ gram) * vectors).sum(axis=1))
-    for query, own in zip(pool.vectors, pool.own, strict=True):
+    for query, own in zip(pool.vectors, pool.held_out, strict=True):
         scores = vectors @ (gram @ query) / np.where(norms > 0, norms, np.inf)
         scores[collection.index.snapshot.hidden] = scores[own[own >= 0]] = -np.inf
         truth = np.argsort(-scores)[:10]

@@ -14,7 +14,7 @@ from slimdex.retrieval.lexical.fusion import Fusion
 from slimdex.retrieval.quality import hybrid_choice
 from slimdex.retrieval.quality.hybrid_choice import FUSIONS, fused_ndcg
 from slimdex.retrieval.quality.labels import Judged
-from slimdex.retrieval.quality.query_pools import ASKED
+from slimdex.retrieval.quality.query_pools import FROM_USER
 from slimdex.retrieval.quality.targets import Target
 from tests.encoders import WordEncoder
 
@@ -55,7 +55,7 @@ def test_a_fusion_takes_no_proof_of_agreement(collection: Collection) -> None:
     assert "225 queries with labels gain" in tuned.words
     assert tuned.hybrid is not None
     assert tuned.certificate is not None
-    assert tuned.certificate.pool != ASKED
+    assert tuned.certificate.pool != FROM_USER
     assert tuned.certificate.bound >= 0.99
     assert "169 of 225 queries prove 0.97" in str(tuned.asked)
     assert tuned.asked in tuned.said

@@ -47,7 +47,7 @@ def agreement(collection: Collection, index: ReducedIndex, trials: Trials) -> fl
     rng = np.random.default_rng(99)
     pool = document_pool(collection.index.snapshot, None, 1000, rng)
     assert index.metric is not None
-    return float(trials.found(index, pool, trials.exact(pool, index.metric.rescorer))[0].mean())
+    return float(trials.measure(index, pool, trials.exact(pool, index.metric.rescorer))[0].mean())
 
 
 def test_queries_are_added_where_the_first_ones_prove_too_little(
@@ -76,7 +76,7 @@ def test_the_best_is_named_if_nothing_is_promising(
     exact = partial(trials.exact, rescorer=grid.rescorer)
     choosing = draw(100)
     index = trials.built(grid.options[0])
-    reached = float(trials.found(index, choosing, exact(choosing))[0].mean())
+    reached = float(trials.measure(index, choosing, exact(choosing))[0].mean())
     target = Target(agreement=reached - 0.01)
     found = SettingsSearch(
         trials=trials,
@@ -131,7 +131,7 @@ def test_all_that_is_proved_of_many_indexes_and_stages_is_true(
     rng, wrong, runs = np.random.default_rng(3), 0, 60
 
     def draw(count: int) -> Pool:
-        return Pool.asked("none", np.zeros((count, 1), np.float32))
+        return Pool.of_queries("none", np.zeros((count, 1), np.float32))
 
     for _ in range(runs):
         proving = Proving(0.5, 160, draw, lambda pool: np.zeros((len(pool), 10), np.int64))

@@ -60,7 +60,7 @@ def cosines(trials: Trials, pool: Pool, beta: float, gamma: float) -> NDArray[np
     lengths = np.maximum(np.linalg.norm(unit, axis=1), 1e-9)  # documents without text have none
     out: NDArray[np.float64] = asked @ unit.T / lengths / np.linalg.norm(asked, axis=1)[:, None]
     out[:, trials.hidden] = -np.inf
-    for scores, own in zip(out, pool.own, strict=True):
+    for scores, own in zip(out, pool.held_out, strict=True):
         scores[own[own >= 0]] = -np.inf
     return out
 
@@ -75,7 +75,7 @@ def test_exact_neighbours_by_brute_force(
     tenth = -np.sort(-scores, axis=1)[:, 9]
     for i, rows in enumerate(found):
         assert len(set(rows.tolist())) == 10
-        assert not set(rows.tolist()) & {*pool.own[i].tolist(), *trials.hidden.tolist()}
+        assert not set(rows.tolist()) & {*pool.held_out[i].tolist(), *trials.hidden.tolist()}
         assert (scores[i, rows] >= tenth[i] - 1e-4).all()
 
 
@@ -86,7 +86,7 @@ def test_ranks_are_what_a_search_with_so_many_candidates_finds(trials: Trials, p
     ranks = trials.ranks(index, pool, truth, 300)
     for candidates in (10, 20, 60, 300):
         index.asked_candidates = candidates
-        shares, seconds = trials.found(index, pool, truth)
+        shares, seconds = trials.measure(index, pool, truth)
         # Neighbours of one score may take each other's place in the answer.
         np.testing.assert_allclose(shares.mean(), recalls(ranks, candidates).mean(), atol=0.02)
         assert len(seconds) == 30
@@ -127,11 +127,11 @@ def test_documents_of_several_sentences_are_asked_by_words_of_one(
     again = document_pool(collection.index.snapshot, encoder, 30, rng)
     assert again.name == pool.name == CLOZE
     np.testing.assert_array_equal(again.vectors, pool.vectors)
-    for text, (row,) in zip(encoder.encoded, pool.own.tolist(), strict=True):
+    for text, (row,) in zip(encoder.encoded, pool.held_out.tolist(), strict=True):
         of = [sentence.split() for sentence in sentences(docstrings[row].content)]
         assert any(in_order(text.split(), words) for words in of)
         assert len(of) > 1
-    assert not np.isin(pool.own, collection.index.snapshot.hidden).any()
+    assert not np.isin(pool.held_out, collection.index.snapshot.hidden).any()
 
 
 def in_order(some: list[str], words: list[str]) -> bool:
@@ -149,11 +149,11 @@ def test_short_documents_are_asked_by_two(tmp_path: Path) -> None:
         rng = np.random.default_rng(0)
         pool = document_pool(collection.index.snapshot, encoder, 40, rng)
     assert pool.name == MIXED
-    assert (pool.own[:, 0] != pool.own[:, 1]).all()
+    assert (pool.held_out[:, 0] != pool.held_out[:, 1]).all()
     asked = WordEncoder().encode(encoder.encoded)
     unit = asked / np.linalg.norm(asked, axis=1, keepdims=True)
     np.testing.assert_allclose(pool.vectors, (unit[0::2] + unit[1::2]) / 2, atol=1e-6)
-    for words, row in zip(encoder.encoded, pool.own.ravel().tolist(), strict=True):
+    for words, row in zip(encoder.encoded, pool.held_out.ravel().tolist(), strict=True):
         assert set(words.split()) <= set(texts[row].split())
     dropped = 1 - np.mean([len(words.split()) / 5 for words in encoder.encoded])
     assert dropped == pytest.approx(query_pools.DROPPED, abs=0.1)
@@ -168,7 +168,7 @@ def test_given_vectors_are_asked_by_two(tmp_path: Path) -> None:
         stored = collection.index.snapshot.vectors().take(np.arange(60))
     assert pool.name == VECTORS
     unit = stored / np.linalg.norm(stored, axis=1, keepdims=True)
-    np.testing.assert_allclose(pool.vectors, unit[pool.own].mean(axis=1), atol=1e-6)
+    np.testing.assert_allclose(pool.vectors, unit[pool.held_out].mean(axis=1), atol=1e-6)
 
 
 def test_ranks_by_hand() -> None:

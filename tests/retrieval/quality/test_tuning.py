@@ -45,7 +45,7 @@ def agreement(collection: Collection, folder: Path, seed: int) -> float:
     trials = Trials(snapshot, snapshot.moments(), folder)
     metric = snapshot.index.metric
     assert metric is not None
-    shares, _ = trials.found(snapshot.index, pool, trials.exact(pool, metric.rescorer))
+    shares, _ = trials.measure(snapshot.index, pool, trials.exact(pool, metric.rescorer))
     return float(shares.mean())
 
 

@@ -12,7 +12,7 @@ import pytest
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.server import freshness
 from slimdex.retrieval.server.freshness import BEHIND, Following, Freshness
-from slimdex.retrieval.sources.asked_sources import AskedSources
+from slimdex.retrieval.sources.source_request import SourceRequest
 from tests.encoders import WordEncoder
 
 
@@ -63,7 +63,7 @@ def notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_sources_are_read_again_only_if_files_have_changed(notes: Path, tmp_path: Path) -> None:
-    following = Following(AskedSources([str(notes)]))
+    following = Following(SourceRequest([str(notes)]))
     with Collection.create(tmp_path / "i", WordEncoder()) as collection:
         following.catch_up(collection.index)
         assert len(collection) == 1
@@ -86,7 +86,7 @@ def test_sources_are_read_again_only_if_files_have_changed(notes: Path, tmp_path
 
 def test_sources_are_read_again_once_a_copy_was_restored(notes: Path, tmp_path: Path) -> None:
     path, copy = tmp_path / "i", tmp_path / "copy"
-    following = Following(AskedSources([str(notes)]))
+    following = Following(SourceRequest([str(notes)]))
     with Collection.create(path, WordEncoder()) as collection:
         following.catch_up(collection.index)
         collection.copy_to(copy)

@@ -196,12 +196,12 @@ def test_copies_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     (tmp_path / "tmp").mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
     (tmp_path / "a.txt").write_bytes(b"caf\xe9\n")
-    source = open_source(str(tmp_path / "a.txt"), given=FileFormat("latin-1"))
+    source = open_source(str(tmp_path / "a.txt"), file_format=FileFormat("latin-1"))
     assert len(list((tmp_path / "tmp").iterdir())) == 1
     assert [d.text for batch in source.batches() for d in batch] == ["café"]
     del source
     with pytest.raises(InputError, match="not ASCII text"):
-        open_source(str(tmp_path / "a.txt"), given=FileFormat("ascii"))
+        open_source(str(tmp_path / "a.txt"), file_format=FileFormat("ascii"))
     gc.collect()
     assert list((tmp_path / "tmp").iterdir()) == []
 
@@ -222,7 +222,7 @@ def test_standard_input(
 ) -> None:
     def piped() -> Source:
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
-        return open_source("-", given=FileFormat(format=given))
+        return open_source("-", file_format=FileFormat(format=given))
 
     source = piped()
     for _ in range(2):

@@ -59,8 +59,8 @@ def _openai_models(server: JsonServer) -> list[str]:
 def _openai_longest(server: JsonServer, model: str) -> Any:
     """vLLM states it as `max_model_len`, llama.cpp as what the model was trained with."""
     models = server.ask("/models")["data"]
-    found = next((each for each in models if each["id"] == model), models[0])
-    return found.get("max_model_len") or (found.get("meta") or {}).get("n_ctx_train")
+    description = next((each for each in models if each["id"] == model), models[0])
+    return description.get("max_model_len") or (description.get("meta") or {}).get("n_ctx_train")
 
 
 def _ollama_models(server: JsonServer) -> list[str]:
@@ -135,14 +135,14 @@ class ServedModel:
     def longest(self) -> int | None:
         """Most tokens of a text, if the server states it."""
         try:
-            found = APIS[self.api].longest(self.server, self.name)
+            tokens = APIS[self.api].longest(self.server, self.name)
         except RefusedError:
             return None
         except InputError:
             raise
         except _MALFORMED:
             return None
-        return found if type(found) is int and found > 0 else None
+        return tokens if type(tokens) is int and tokens > 0 else None
 
 
 def find_model(
@@ -184,9 +184,9 @@ def _candidates(url: str) -> list[tuple[str, str]]:
     ['http://h/v1/embeddings', 'http://h/embeddings', 'http://h/api/embed']
     """
     root = url.removesuffix("/v1")
-    own = [(root, "ollama"), (root, "tei")]
+    others = [(root, "ollama"), (root, "tei")]
     openai = [(base, api) for base in (f"{root}/v1", root) for api in ("openai", "openai-floats")]
-    return own + openai if url == root else openai + own
+    return others + openai if url == root else openai + others
 
 
 def _only_model(server: JsonServer, api: str) -> str:

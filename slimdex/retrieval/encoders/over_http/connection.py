@@ -108,6 +108,8 @@ class JsonServer:
         status = 0
         for attempt in range(TRIES):
             wait = FIRST_WAIT * 2**attempt * (1 + random() / 4)
+
+            # One try: its answer, or the reason of a failure that may pass.
             try:
                 response, content = self._exchange(path, body)
             except (OSError, HTTPException) as error:
@@ -118,7 +120,7 @@ class JsonServer:
             else:
                 self._has_answered = True
                 if response.status < 300:
-                    return self._parsed(path, response, content)
+                    return self._parse(path, response, content)
                 status = response.status
                 reason = self._safe(f"{status} {_message(content) or response.reason}")
                 if status == 500 and _TOO_LONG.search(reason):
@@ -126,6 +128,8 @@ class JsonServer:
                 if response.status not in (408, 425, 429) and response.status < 500:
                     raise RefusedError(f"{self.url}{path}: {reason}", response.status)
                 wait = max(wait, _retry_after(response.getheader("Retry-After")))
+
+            # Wait before the next try.
             if wait > LONGEST_WAIT:
                 raise InputError(f"{self.url}{path}: {reason}; asks to wait for {wait:.0f} seconds")
             if attempt + 1 < TRIES and stopped.wait(wait):
@@ -138,14 +142,14 @@ class JsonServer:
             connection = self._idle[os.getpid()].pop()
             is_reused = True
         except IndexError:
-            connection = self._connected()
+            connection = self._connect()
             is_reused = False
         method = "GET" if body is None else "POST"
         content = None if body is None else json.dumps(body).encode()
         try:
             connection.request(method, self._base + path, content, self._headers)
             response = connection.getresponse()
-            found = _read(response, self._timeout)
+            answer = _read(response, self._timeout)
         except ConnectionError:
             connection.close()
             if is_reused:  # the server has closed it since; no try is lost
@@ -158,9 +162,9 @@ class JsonServer:
             connection.close()
         else:
             self._idle[os.getpid()].append(connection)
-        return response, found
+        return response, answer
 
-    def _connected(self) -> HTTPConnection:
+    def _connect(self) -> HTTPConnection:
         host = self._parts.hostname or ""
         port = self._parts.port
         at = (host, port) if self._proxy is None else self._proxy
@@ -172,7 +176,7 @@ class JsonServer:
             connection.set_tunnel(host, port)
         return connection
 
-    def _parsed(self, path: str, response: HTTPResponse, content: bytes) -> Any:
+    def _parse(self, path: str, response: HTTPResponse, content: bytes) -> Any:
         try:
             return json.loads(content)
         except (ValueError, RecursionError):
@@ -214,13 +218,13 @@ def _message(content: bytes) -> str:
     """Message of an error: a field of its JSON, or its first words."""
     text = content[:2000].decode(errors="replace")
     try:
-        found = json.loads(content)
+        error = json.loads(content)
     except (ValueError, RecursionError):
         return shortened(text.strip(), 100) if text.strip() else ""
     for name in ("error", "message", "detail"):
-        if isinstance(found, dict) and found.get(name):
-            found = found[name]
-    return found if isinstance(found, str) else json.dumps(found)
+        if isinstance(error, dict) and error.get(name):
+            error = error[name]
+    return error if isinstance(error, str) else json.dumps(error)
 
 
 def _retry_after(value: str | None) -> float:
@@ -245,10 +249,10 @@ def _proxy(scheme: str, host: str) -> tuple[str, int | None] | None:
         return None
     from urllib.request import getproxies, proxy_bypass
 
-    found = getproxies().get(scheme)
-    if found is None or proxy_bypass(host):
+    proxy = getproxies().get(scheme)
+    if proxy is None or proxy_bypass(host):
         return None
-    parts = urlsplit(found if "//" in found else f"//{found}")
+    parts = urlsplit(proxy if "//" in proxy else f"//{proxy}")
     return parts.hostname or "", parts.port
 
 
@@ -290,16 +294,16 @@ def key_for(url: str, file: str | Path | None = None) -> str | None:
     if file is None:
         key = os.environ.get(KEY_VARIABLE, "").strip()
         ours = _origin(os.environ.get(URL_VARIABLE) or OPENAI) == _origin(url)
-        return _checked(key, KEY_VARIABLE) if key and ours else None
+        return _check_key(key, KEY_VARIABLE) if key and ours else None
     try:
         key = Path(file).read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not a text"
         raise InputError(f"{file}: {reason}; expected a file with a key") from None
-    return _checked(key, str(file))
+    return _check_key(key, str(file))
 
 
-def _checked(key: str, place: str) -> str:
+def _check_key(key: str, place: str) -> str:
     if not key or not key.isascii() or not key.isprintable() or " " in key:
         raise InputError(f"{place}: expected one line with a key, in ASCII")
     return key

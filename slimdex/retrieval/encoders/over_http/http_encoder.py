@@ -143,7 +143,7 @@ class HttpEncoder:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the spec and the key, for another process."""
-        return _opened, (self.spec(), self._key)
+        return _open, (self.spec(), self._key)
 
     def _encode(self, texts: Sequence[str], prompt: str) -> tuple[Matrix, list[int]]:
         """Vectors (n, dim), and how many characters of each text were read."""
@@ -162,7 +162,7 @@ class HttpEncoder:
             try:
                 for one in wait(running, return_when=FIRST_EXCEPTION).done:
                     one.result()
-                return _joined([one.result() for one in running])
+                return _join([one.result() for one in running])
             except BaseException:
                 stopped.set()
                 for one in running:
@@ -172,8 +172,8 @@ class HttpEncoder:
     def _read(self, texts: Sequence[str], stopped: Event = NEVER) -> tuple[Matrix, list[int]]:
         """Encode a batch, in halves if the server takes fewer texts at once.
 
-        Of a single text that it refuses, half is sent, as often as needed. Returns the vectors, and
-        how many characters of each text were read.
+        If it refuses a single text, its first half is sent, then a quarter, and so on. Returns the
+        vectors, and how many characters of each text were read.
         """
         lengths = [len(text) for text in texts]
         half = len(texts) // 2
@@ -186,25 +186,23 @@ class HttpEncoder:
                     raise
         if half == 0:
             return self._read([texts[0][: lengths[0] // 2]], stopped)
-        vectors, read = _joined(
-            [self._read(part, stopped) for part in (texts[:half], texts[half:])]
-        )
+        vectors, read = _join([self._read(part, stopped) for part in (texts[:half], texts[half:])])
         # A text that was too long does not mean that the batch was.
         if read == lengths:
             self._most_texts = min(self._most_texts, half)
         return vectors, read
 
     def _vectors(self, texts: Sequence[str], stopped: Event) -> Matrix:
-        found = self._model.encode(texts, stopped)
-        if found.shape[1] != self.dim:
+        vectors = self._model.encode(texts, stopped)
+        if vectors.shape[1] != self.dim:
             raise InputError(
-                f"{self._model.server.url}: vectors of {found.shape[1]} dimensions; "
+                f"{self._model.server.url}: vectors of {vectors.shape[1]} dimensions; "
                 f"expected {self.dim}, as before"
             )
-        return found
+        return vectors
 
 
-def _joined(batches: Sequence[tuple[Matrix, list[int]]]) -> tuple[Matrix, list[int]]:
+def _join(batches: Sequence[tuple[Matrix, list[int]]]) -> tuple[Matrix, list[int]]:
     vectors = np.concatenate([rows for rows, _ in batches])
     return vectors, [characters for _, read in batches for characters in read]
 
@@ -218,21 +216,21 @@ def http_from_spec(
     key, see `key_for`. Raises `InputError` if the server does not answer, or gives other vectors.
     """
     place = Address(spec["url"]) if model is None else parse_address(model)
-    found = spec | {"url": place.url, "model": place.model or spec["model"]}
-    if model is not None:
-        del found["api"]
-    encoder = _opened(found, key_for(place.url, api_key_file))
+    moved = spec | {"url": place.url, "model": place.model or spec["model"]}
+    if model is not None:  # another server may have another API
+        del moved["api"]
+    encoder = _open(moved, key_for(place.url, api_key_file))
     if not is_same_encoder(encoder.spec(), spec):
         like = fingerprint_cosine(encoder.spec()["fingerprint"], spec["fingerprint"])
         raise InputError(
-            f"model {found['model']!r} of {place.url} has changed: its vectors have a cosine of "
+            f"model {moved['model']!r} of {place.url} has changed: its vectors have a cosine of "
             f"{like:.3f} with those that this index was built with; expected {SAME_COSINE} or more "
             "(if the same model is elsewhere, pass model=URL#NAME; otherwise build the index again)"
         )
     return encoder
 
 
-def _opened(spec: dict[str, Any], key: str | None) -> HttpEncoder:
+def _open(spec: dict[str, Any], key: str | None) -> HttpEncoder:
     query, document = spec.get("prompts", ("", ""))
     return HttpEncoder(
         spec["url"],

@@ -105,7 +105,7 @@ class Network:
     def _states(self, texts: Operations) -> list[Tensor]:
         """Hidden states of the embeddings and of each layer."""
         architecture = self.family.architecture
-        state = self._embedded(texts)
+        state = self._embed(texts)
         biases = texts.biases(self._by_distance())
         states = [state]
         for i in range(self.family.shape.layers):
@@ -113,10 +113,10 @@ class Network:
             states.append(state)
         return states
 
-    def _embedded(self, texts: Operations) -> Tensor:
+    def _embed(self, texts: Operations) -> Tensor:
         weights = self.family.weights
         words = texts.rows(weights[WORDS], texts.ids)
-        state = self._normalized(texts, words + self._positions(texts), "embeddings.LayerNorm")
+        state = self._normalize(texts, words + self._positions(texts), "embeddings.LayerNorm")
         projection = self.family.architecture.projection
         if projection and f"{projection}.weight" in weights:
             return self._linear(texts, state, projection)
@@ -139,8 +139,8 @@ class Network:
         if relative is None:
             return None
         table = self.family.weights[relative]
-        found: Array = table[buckets(len(self.family.weights[POSITIONS]), len(table))]
-        return found
+        biases: Array = table[buckets(len(self.family.weights[POSITIONS]), len(table))]
+        return biases
 
     def _layer(self, texts: Operations, state: Tensor, biases: Any, layer: str) -> Tensor:
         names = self.family.architecture
@@ -152,19 +152,19 @@ class Network:
         value = self._linear(texts, state, layer + names.value)
         attended = texts.attention(query, key, value, biases, shape.heads)
         attended = self._linear(texts, attended, layer + names.attended) + state
-        state = self._normalized(texts, attended, layer + names.attended_norm)
+        state = self._normalize(texts, attended, layer + names.attended_norm)
 
         # Feed-forward.
         inner = self._linear(texts, state, layer + names.inner)
         inner = texts.activated(inner, shape.activation)
         outer = self._linear(texts, inner, layer + names.outer) + state
-        return self._normalized(texts, outer, layer + names.outer_norm)
+        return self._normalize(texts, outer, layer + names.outer_norm)
 
     def _linear(self, texts: Operations, vectors: Tensor, name: str) -> Tensor:
         weights = self.family.weights
         return texts.linear(vectors, weights[f"{name}.weight"], weights[f"{name}.bias"])
 
-    def _normalized(self, texts: Operations, vectors: Tensor, name: str) -> Tensor:
+    def _normalize(self, texts: Operations, vectors: Tensor, name: str) -> Tensor:
         weights = self.family.weights
         return texts.normalized(
             vectors,

@@ -176,7 +176,7 @@ class Shape:
     @classmethod
     def read(cls, architecture: Architecture, config: Mapping[str, Any]) -> Self:
         """Read a configuration; raise `ValueError` if a value is of the wrong type or size."""
-        found = dict[str, Any]()
+        values = dict[str, Any]()
         for name, usual in DEFAULTS.items():
             default = architecture.defaults.get(name, usual)
             key = architecture.keys.get(name, KEYS[name])
@@ -184,10 +184,10 @@ class Shape:
             value = default if value is None else value
             if type(value) is not type(usual):
                 raise ValueError(f"{key}={value!r}; expected {type(usual).__name__}")
-            found[name] = value
-        if found["heads"] < 1 or found["layers"] < 0:
-            raise ValueError(f"{found['layers']} layers, {found['heads']} heads; expected some")
-        return cls(**found | {"activation": ACTIVATIONS[found["activation"]]})
+            values[name] = value
+        if values["heads"] < 1 or values["layers"] < 0:
+            raise ValueError(f"{values['layers']} layers, {values['heads']} heads; expected some")
+        return cls(**values | {"activation": ACTIVATIONS[values["activation"]]})
 
 
 def architecture_of(config: Mapping[str, Any]) -> Architecture | None:

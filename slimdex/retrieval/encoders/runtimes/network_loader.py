@@ -46,8 +46,8 @@ LAYOUT = 1
 """Version of the cache's format."""
 LIBRARIES = ("slimdex", "openvino", "torch", "transformers", "tokenizers")
 """Packages whose versions a conversion depends on."""
-OWN_CODE = ("torch_runtime.py", "torch_pooling.py", "../pooling.py", "bert_folder.py")
-"""Modules that a conversion depends on, relative to this one."""
+NETWORK_CODE = ("torch_runtime.py", "torch_pooling.py", "../pooling.py", "bert_folder.py")
+"""Modules that a conversion depends on; paths relative to this module."""
 FACTS = "facts.json"
 TOKENIZER = "tokenizer.json"
 MODEL = "model.xml"
@@ -81,17 +81,18 @@ class NetworkLoader:
     def load(self, precision: str) -> tuple[Runtime, Facts, Any]:
         """Build runtime, facts and tokenizer, or load them from the cache, or convert the model."""
         on_gpu = _on_gpu(precision)
-        if (
-            starts_quickly()
-            and not self._trusted
-            and not on_gpu
-            and (quick := self._quick(precision))
-        ):
-            return quick
-        key = self.key
-        if not self._trusted and not on_gpu and (own := self._built() or load_conversion(key)):
-            return OpenVinoRuntime(own.model, precision, own.release), own.facts, own.tokenizer
 
+        # Without torch: numpy for the first texts, a network built here, or a cached conversion.
+        if not self._trusted and not on_gpu:
+            quick = self._quick(precision) if starts_quickly() else None
+            if quick is not None:
+                return quick
+            conversion = self._build_without_torch() or load_conversion(self.key)
+            if conversion is not None:
+                runtime = OpenVinoRuntime(conversion.model, precision, conversion.release)
+                return runtime, conversion.facts, conversion.tokenizer
+
+        # With torch: convert the model, or run it in torch if that is impossible.
         self._require_torch()
         progress("converting the model", 0, 1)
         from .torch_runtime import TorchRuntime, openvino_model
@@ -99,17 +100,21 @@ class NetworkLoader:
         network = self._build(self._transformer)
         facts = self._transformer.facts(network.dim)
         tokenizer = fast_tokenizer(self._transformer.tokenizer)
+        key = self.key
         refused = remembered(f"{key}.refused") and precision != "int8"
         model = None if refused else openvino_model(network, precision, self._transformer)
         if model is None:
             if not on_gpu:
                 remember(f"{key}.refused", True)  # these versions can't convert it
             return TorchRuntime(network, precision), facts, tokenizer
+
+        # Cache the conversion.
         if not self._trusted and hasattr(tokenizer, "save"):
             keep_conversion(key, Conversion(facts, tokenizer, model))
             # The saved model rounds slightly differently; use it, as later processes will.
-            kept = load_conversion(key)
-            model = kept.model if kept else model
+            saved = load_conversion(key)
+            if saved is not None:
+                model = saved.model
         progress("converting the model", 1, 1)
         return OpenVinoRuntime(model, precision), facts, tokenizer
 
@@ -119,21 +124,21 @@ class NetworkLoader:
         return self._build(self._load_transformer())
 
     def _quick(self, precision: str) -> tuple[Runtime, Facts, Any] | None:
-        with self._explained():
-            found = read_network(self._folder, self._pooling)
-        if found is None or precision == "auto":  # which asks OpenVINO what the processor can do
+        with self._explain_errors():
+            parts = read_network(self._folder, self._pooling)
+        if parts is None or precision == "auto":  # which asks OpenVINO what the processor can do
             return None
-        network, facts, tokenizer = found
+        network, facts, tokenizer = parts
 
         def start() -> OpenVinoRuntime:
-            built = self._built()
+            built = self._build_without_torch()
             assert built is not None
             return OpenVinoRuntime(built.model, precision, built.release)
 
         return QuickRuntime(network, precision, start), facts, tokenizer
 
-    def _built(self) -> Conversion | None:
-        with self._explained():
+    def _build_without_torch(self) -> Conversion | None:
+        with self._explain_errors():
             return built_network(self._folder, self._pooling)
 
     def _require_torch(self) -> None:
@@ -144,7 +149,7 @@ class NetworkLoader:
         require(what, "torch")
 
     @contextmanager
-    def _explained(self) -> Iterator[None]:
+    def _explain_errors(self) -> Iterator[None]:
         """Raise errors of a malformed folder as `InputError`."""
         try:
             yield
@@ -174,11 +179,13 @@ class NetworkLoader:
         )
 
     def _combined_sha256(self) -> str:
-        found = weights_sha256(self._folder.transformer)
+        transformer = weights_sha256(self._folder.transformer)
         dense = [
             known_sha256(part.weights) for part in self._folder.head if isinstance(part, Dense)
         ]
-        return hashlib.sha256("".join([found, *dense]).encode()).hexdigest() if dense else found
+        if not dense:
+            return transformer
+        return hashlib.sha256("".join([transformer, *dense]).encode()).hexdigest()
 
 
 def _on_gpu(precision: str) -> bool:
@@ -189,7 +196,7 @@ def conversion_key(folder: Path, sha256: str, pooling: str) -> str:
     """Cache key: a digest of weights, settings and package versions."""
     parts = [str(LAYOUT), sha256, pooling, *map(_version, LIBRARIES)]
     here = Path(__file__).parent
-    parts += [known_sha256(path) for name in OWN_CODE for path in sorted(here.glob(name))]
+    parts += [known_sha256(path) for name in NETWORK_CODE for path in sorted(here.glob(name))]
     for pattern in SMALL_FILES:
         for path in sorted(folder.rglob(pattern)):
             parts += [path.name, known_sha256(path)]

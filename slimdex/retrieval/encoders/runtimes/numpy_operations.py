@@ -141,8 +141,8 @@ def attention(query: Array, key: Array, value: Array, bias: Array | float, heads
     query, key, value = parts
     scores = query @ key.transpose(0, 2, 1) / np.float32(np.sqrt(query.shape[2])) + bias
     scores = np.exp(scores - scores.max(axis=2, keepdims=True))
-    found: Array = scores / scores.sum(axis=2, keepdims=True) @ value
-    return found.transpose(1, 0, 2).reshape(found.shape[1], -1)
+    by_head: Array = scores / scores.sum(axis=2, keepdims=True) @ value
+    return by_head.transpose(1, 0, 2).reshape(by_head.shape[1], -1)
 
 
 def _gelu(x: Array) -> Array:

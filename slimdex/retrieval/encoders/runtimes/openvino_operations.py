@@ -29,10 +29,10 @@ def built_network(folder: SentenceFolder, pooling: Pooling) -> Conversion | None
 
     Raises `InputError` if weights are missing, or the pooling or the head does not fit.
     """
-    found = read_network(folder, pooling)
-    if found is None:
+    parts = read_network(folder, pooling)
+    if parts is None:
         return None
-    network, facts, tokenizer = found
+    network, facts, tokenizer = parts
     texts = OpenVinoTexts()
     model = openvino_library().Model([network.vectors(texts)], [texts.ids, texts.mask])
     return Conversion(facts, tokenizer, model, network.family.weights.release)

@@ -117,7 +117,7 @@ class OpenVinoRuntime:
         self.release = release
         self._is_new = True
         self._network = _with_compressed_weights(model) if self.precision == "int8" else model
-        self._request = self._compiled("LATENCY").create_infer_request()
+        self._request = self._compile("LATENCY").create_infer_request()
         self._lock = Lock()
         self._compiling = Lock()
         self._worked_s = 0.0
@@ -158,7 +158,7 @@ class OpenVinoRuntime:
         try:
             self._request.infer([ids, mask], share_inputs=True)
         except RuntimeError:  # it would then fail for every batch of that shape
-            self._request = self._compiled("LATENCY").create_infer_request()
+            self._request = self._compile("LATENCY").create_infer_request()
             raise
         output: Matrix = self._request.get_output_tensor().data.copy()
         return output
@@ -180,10 +180,10 @@ class OpenVinoRuntime:
             yield from outputs
         with self._compiling:
             if self._streams is None or self._streams.has_failed:
-                self._streams = _Streams(self._compiled("THROUGHPUT"))
+                self._streams = _Streams(self._compile("THROUGHPUT"))
         yield from self._streams.run(batches)
 
-    def _compiled(self, mode: str) -> Any:
+    def _compile(self, mode: str) -> Any:
         options = {
             "INFERENCE_PRECISION_HINT": HINTS.get(self.precision, "f32"),
             "PERFORMANCE_HINT": mode,
@@ -343,8 +343,8 @@ def openvino_core() -> Any:
 @cache
 def fast_precision() -> str:
     """Precision of `auto`: bf16 if the CPU multiplies it natively, else fp32."""
-    found = openvino_core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")
-    return "bf16" if "BF16" in found else "fp32"
+    capabilities = openvino_core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")
+    return "bf16" if "BF16" in capabilities else "fp32"
 
 
 def may_have_gpu() -> bool:

@@ -102,9 +102,11 @@ def _layer_weights(layers: Tensor, units: Tensor) -> Tensor:
         around = [
             j for j in range(max(0, i - NEIGHBOURS), min(count, i + NEIGHBOURS + 1)) if j != i
         ]
-        own = layers[:, :, i]
-        rest = own
-        inside = torch.zeros_like(own[..., 0])
+
+        # Split the layer into its part in the span of its neighbours, and the rest.
+        layer = layers[:, :, i]
+        rest = layer
+        inside = torch.zeros_like(layer[..., 0])
         basis: list[Tensor] = []
         for j in around:  # Gram-Schmidt, since converted networks have no QR
             axis = units[:, :, j]
@@ -115,12 +117,15 @@ def _layer_weights(layers: Tensor, units: Tensor) -> Tensor:
             part = (rest * axis).sum(dim=-1)
             rest = rest - part[..., None] * axis
             inside = inside + part.square()
+
+        # Compare it with their mean, and with the rest.
         mean = torch.stack([units[:, :, j] for j in around]).mean(dim=0)
-        agreement = (mean * own).sum(dim=-1) / inside.clamp(min=TINY).sqrt()
+        agreement = (mean * layer).sum(dim=-1) / inside.clamp(min=TINY).sqrt()
         alignment.append(1 / (agreement.clamp(min=1e-6) * (len(around) + 1) * 2))
-        novelty.append(rest.norm(dim=-1) / own.norm(dim=-1).clamp(min=TINY))
-    found = [torch.stack(values, dim=-1) for values in (alignment, novelty)]
-    shares = [values / values.sum(dim=-1, keepdim=True).clamp(min=TINY) for values in found]
+        novelty.append(rest.norm(dim=-1) / layer.norm(dim=-1).clamp(min=TINY))
+
+    measures = [torch.stack(values, dim=-1) for values in (alignment, novelty)]
+    shares = [values / values.sum(dim=-1, keepdim=True).clamp(min=TINY) for values in measures]
     both = shares[0] + shares[1]
     total: Tensor = both / both.sum(dim=-1, keepdim=True)
     return total

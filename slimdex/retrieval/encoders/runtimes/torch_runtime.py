@@ -144,14 +144,14 @@ class TorchRuntime:
                 torch.inference_mode(),
                 torch.autocast(self._device.type, self._half, enabled=self._half is not None),
             ):
-                output = self._network(self._moved(ids), self._moved(mask)).float()
+                output = self._network(self._to_device(ids), self._to_device(mask)).float()
             if waiting is not None:
                 yield waiting.cpu().numpy()
             waiting = output
         if waiting is not None:
             yield waiting.cpu().numpy()
 
-    def _moved(self, array: Ids) -> Tensor:
+    def _to_device(self, array: Ids) -> Tensor:
         tensor = torch.from_numpy(array)
         if self._device.type == "cpu":
             return tensor
@@ -206,6 +206,8 @@ def load_transformer(files: ModelFiles, folder: Path, *, trust_remote_code: bool
             f"model {files.name!r}: {reason}; expected a folder with a transformers model or a "
             "hub id"
         ) from error
+
+    # Refuse what would give wrong vectors.
     missing = sorted(key for key in info["missing_keys"] if not _is_pooler(key))
     if missing:  # they would be initialised at random
         raise InputError(
@@ -216,6 +218,7 @@ def load_transformer(files: ModelFiles, folder: Path, *, trust_remote_code: bool
         raise InputError(
             f"model {files.name!r}: not a plain text encoder; expected a model with hidden states"
         )
+
     positions = _positions(model)
     limits = [tokenizer.model_max_length, *([] if positions is None else [positions])]
     has_pooler = any(_is_pooler(name) for name, _ in model.named_parameters())
@@ -259,7 +262,7 @@ def openvino_model(network: nn.Module, precision: str, transformer: Transformer)
     if torch.cuda.is_available() and precision != "int8":
         return None
     try:
-        return _converted_somehow(network, transformer)
+        return _convert_somehow(network, transformer)
     except ConversionError as error:
         if precision == "int8":
             raise InputError(
@@ -268,7 +271,7 @@ def openvino_model(network: nn.Module, precision: str, transformer: Transformer)
         return None
 
 
-def _converted_somehow(network: nn.Module, transformer: Transformer) -> Any:
+def _convert_somehow(network: nn.Module, transformer: Transformer) -> Any:
     """Convert the network, with attention in plain products if torch's own can't be converted.
 
     In OpenVINO a window of local attention that is all padding gives NaN, as in ModernBERT.
@@ -276,14 +279,14 @@ def _converted_somehow(network: nn.Module, transformer: Transformer) -> Any:
     try:
         return converted(network, transformer)
     except ConversionError:
-        own = getattr(transformer.module.config, "_attn_implementation", None)
-        if own != "sdpa":
+        attention = getattr(transformer.module.config, "_attn_implementation", None)
+        if attention != "sdpa":
             raise
     transformer.module.set_attn_implementation("eager")
     try:
         return converted(network, transformer)
     except ConversionError:
-        transformer.module.set_attn_implementation(own)  # torch will run it
+        transformer.module.set_attn_implementation(attention)  # torch will run it
         raise
 
 
@@ -297,6 +300,8 @@ def converted(network: nn.Module, transformer: Transformer) -> Any:
         openvino = openvino_library()
     except ImportError as error:
         raise ConversionError(str(error)) from error
+
+    # Trace the network, and compile the traced one.
     example = tuple(map(torch.from_numpy, random_batch((2, 5), transformer.vocabulary)))
     root = logging.getLogger()
     level = root.level
@@ -317,6 +322,7 @@ def converted(network: nn.Module, transformer: Transformer) -> Any:
             output: Matrix = request.get_output_tensor().data
             return output
 
+        # Compare its vectors with torch's.
         error_size = largest_difference(network, run, transformer)
         if not error_size <= TOLERANCE:
             raise ConversionError(f"vectors differ by {error_size:.1e} from torch's")

@@ -85,20 +85,21 @@ def read_word_vectors(path: Path) -> WordVectors:
     state = path.stat()
     key = f"{LAYOUT}\n{path}\n{state.st_size}\n{state.st_mtime_ns}"
     try:
-        kept = cache_folder() / f"words-{hashlib.sha256(key.encode()).hexdigest()[:32]}"
-        if (kept / FACTS).is_file() and (found := _loaded(kept)):
-            return found
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        new = Path(tempfile.mkdtemp(dir=kept.parent, prefix="new-"))
+        cached = cache_folder() / f"words-{hashlib.sha256(key.encode()).hexdigest()[:32]}"
+        vectors = _load(cached) if (cached / FACTS).is_file() else None
+        if vectors is not None:
+            return vectors
+        cached.parent.mkdir(parents=True, exist_ok=True)
+        new = Path(tempfile.mkdtemp(dir=cached.parent, prefix="new-"))
     except (OSError, RuntimeError):  # no writable cache: parse each time
         with tempfile.TemporaryDirectory(dir=temporary_parent(path.parent)) as folder:
             _parse(path, Path(folder))
             return _whole(path, Path(folder))  # a mapping outlives its file's name
     try:
         _parse(path, new)
-        if not kept.exists():
-            new.rename(kept)
-        return _whole(path, kept)
+        if not cached.exists():
+            new.rename(cached)
+        return _whole(path, cached)
     finally:
         shutil.rmtree(new, ignore_errors=True)
 
@@ -115,6 +116,7 @@ def _parse(path: Path, folder: Path) -> None:
         file.write(data)
         rows.clear()
 
+    # Vectors, in batches; of a word that occurs twice, the first.
     with (folder / VECTORS).open("wb") as file:
         dim = 0
         for word, vector in words_of(path):
@@ -126,6 +128,8 @@ def _parse(path: Path, folder: Path) -> None:
                     flush()
         if rows:
             flush()
+
+    # Words, and the facts that mark the folder as complete.
     text = "\n".join(words).encode()
     digest.update(text)
     (folder / WORDS).write_bytes(text)
@@ -134,15 +138,15 @@ def _parse(path: Path, folder: Path) -> None:
 
 
 def _whole(path: Path, folder: Path) -> WordVectors:
-    found = _loaded(folder)
-    if found is None:  # another process has just removed it
+    vectors = _load(folder)
+    if vectors is None:  # another process has just removed it
         raise InputError(
             f"{path}: its cached vectors were removed from {folder}; run the command again"
         )
-    return found
+    return vectors
 
 
-def _loaded(folder: Path) -> WordVectors | None:
+def _load(folder: Path) -> WordVectors | None:
     """Load cached vectors; if they are incomplete, delete them and return None."""
     try:
         facts = json.loads((folder / FACTS).read_text())
@@ -169,13 +173,13 @@ def words_of(path: Path) -> Iterator[Word]:
     message gives the file, the position, the value found and what was expected.
     """
     try:
-        with _opened(path) as file:
+        with _open(path) as file:
             yield from _words(path, file)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise InputError(f"{path}: {error}; expected a whole gzip file") from error
 
 
-def _opened(path: Path) -> io.BufferedReader:
+def _open(path: Path) -> io.BufferedReader:
     if path.suffix.lower() in WEIGHTS:
         raise InputError(f"{path}: weights of a model; expected the model's folder")
     with path.open("rb") as file:
@@ -212,15 +216,15 @@ def _words(path: Path, file: io.BufferedReader) -> Iterator[Word]:
             _check_size(path, len(line), count, dim)
         yield from _binary_words(path, file, count, dim)
         return
-    found = 0
-    for found, word in enumerate(_text_words(path, file, _line(path, file, 2), 2, dim), 1):
-        if found > count:
+    number = 0
+    for number, word in enumerate(_text_words(path, file, _line(path, file, 2), 2, dim), 1):
+        if number > count:
             raise InputError(
-                f"{path}: line {found + 1}: one more word; expected {count}, as line 1 says"
+                f"{path}: line {number + 1}: one more word; expected {count}, as line 1 says"
             )
         yield word
-    if found < count:
-        raise InputError(f"{path}: {found} words; expected {count}, as line 1 says")
+    if number < count:
+        raise InputError(f"{path}: {number} words; expected {count}, as line 1 says")
 
 
 def _line(path: Path, file: io.BufferedReader, number: int) -> bytes:
@@ -254,12 +258,13 @@ def _text_words(
         size = 0
         while line and size < CHUNK:
             word, *fields = _fields(line, dim)
-            if len(fields) < dim or (b" " in word and _is_number(word.rpartition(b" ")[2])):
-                found = sum(map(_is_number, _fields(line)[1:]))
+            has_more = b" " in word and _is_number(word.rpartition(b" ")[2])
+            if len(fields) < dim or has_more:
+                count = sum(map(_is_number, _fields(line)[1:]))
                 raise InputError(
-                    f"{path}: line {number}: {found} numbers; expected a word and {dim}"
+                    f"{path}: line {number}: {count} numbers; expected a word and {dim}"
                 )
-            words.append(_decoded(path, word, f"line {number}"))
+            words.append(_decode(path, word, f"line {number}"))
             numbers.append(b" ".join(fields).decode("ascii", "replace"))
             size += len(line)
             number += 1
@@ -290,7 +295,7 @@ def _binary_words(path: Path, file: io.BufferedReader, count: int, dim: int) -> 
         if not np.isfinite(vector).all():
             wrong = vector[~np.isfinite(vector)][0]
             raise InputError(f"{path}: word {number:,}: {wrong}; expected finite numbers")
-        yield _decoded(path, data[at:space].lstrip(b"\n"), f"word {number:,}"), vector
+        yield _decode(path, data[at:space].lstrip(b"\n"), f"word {number:,}"), vector
         at = end
     if (data[at:] + file.read(64)).strip():
         raise InputError(f"{path}: more words; expected {count:,}, as line 1 says")
@@ -313,7 +318,7 @@ def _check_size(path: Path, header: int, count: int, dim: int) -> None:
         )
 
 
-def _decoded(path: Path, word: bytes, place: str) -> str:
+def _decode(path: Path, word: bytes, place: str) -> str:
     try:
         text = word.decode()
     except UnicodeDecodeError as error:

@@ -41,7 +41,7 @@ PLACES = ("", "0_StaticEmbedding")
 """Subfolders that may contain the two files."""
 MODEL2VEC, SENTENCE_TRANSFORMERS = "embeddings", "embedding.weight"
 """Names of the matrix in each format."""
-OWN_KEY = "slimdex"
+CONFIG_KEY = "slimdex"
 """Key of slimdex's own entries in `config.json`."""
 
 
@@ -129,8 +129,10 @@ def read_static(folder: Path) -> StaticVectors:
             f"model {str(folder)!r}: no {WEIGHTS} with {MODEL2VEC!r} or {SENTENCE_TRANSFORMERS!r}; "
             "expected static vectors of model2vec or sentence-transformers"
         )
+
+    # The matrix, and the arrays beside it.
     path = place / WEIGHTS
-    name = _matrix_name(place / WEIGHTS) or ""
+    name = _matrix_name(path) or ""
     try:
         with safe_open(path, framework="numpy") as file:
             arrays = {
@@ -142,13 +144,17 @@ def read_static(folder: Path) -> StaticVectors:
         raise InputError(f"{path}: {error}; expected tensors of numbers") from error
     vectors = _float32(path, name, arrays[name], 2)
     vectors = np.ascontiguousarray(vectors[:, : read_dimensions(folder)])
+
+    # The tokenizer, and the model's settings.
     tokenizer = read_tokenizer(place / TOKENIZER)
     definition = (place / TOKENIZER).read_text(encoding="utf-8")
     config = read_json(folder / CONFIG) if (folder / CONFIG).is_file() else {}
     normalizes = _normalizes(folder) or config.get("normalize") is True
-    own = config.get(OWN_KEY)
-    keeps_unknown = isinstance(own, dict) and own.get("keeps_unknown") is True
+    entries = config.get(CONFIG_KEY)
+    keeps_unknown = isinstance(entries, dict) and entries.get("keeps_unknown") is True
     has_no_unknown = name == SENTENCE_TRANSFORMERS or keeps_unknown
+
+    # Each array must have a row for each token; with a mapping, the matrix need not.
     count = 1 + max(tokenizer.get_vocab().values(), default=-1)
     mapping = _mapping(path, arrays.get("mapping"), len(vectors))
     weights = arrays.get("weights")
@@ -160,6 +166,7 @@ def read_static(folder: Path) -> StaticVectors:
                 f"{path}: {size:,} rows of {what!r}; expected {count:,}, one for each token in "
                 f"{place / TOKENIZER}"
             )
+
     return StaticVectors(
         vectors=vectors,
         tokenizer=tokenizer,
@@ -185,6 +192,8 @@ def write_static(folder: Path, vectors: StaticVectors, about: dict[str, Any]) ->
     if whole.mapping is not None:
         arrays["mapping"] = whole.mapping
     keeps = {"keeps_unknown": True} if whole.dropped is None else {}
+
+    # The configuration that model2vec reads.
     config = {
         "model_type": "model2vec",
         "architectures": ["StaticModel"],
@@ -192,8 +201,10 @@ def write_static(folder: Path, vectors: StaticVectors, about: dict[str, Any]) ->
         "embedding_dtype": "float32",
         "normalize": whole.normalize,
         "max_length": None,
-        OWN_KEY: about | keeps,
+        CONFIG_KEY: about | keeps,
     }
+
+    # The modules that sentence-transformers reads.
     kinds = ["StaticEmbedding", *(["Normalize"] if whole.normalize else [])]
     modules = [
         {
@@ -251,10 +262,10 @@ def _float32(path: Path, name: str, array: NDArray[Any], ndim: int) -> NDArray[n
             f"{path}: {name!r} is {array.dtype} {array.shape}; expected numbers, {ndim}-dimensional"
         )
     with np.errstate(over="ignore"):
-        found = np.ascontiguousarray(array, dtype=np.float32)
-    if not np.isfinite(found).all():
+        numbers = np.ascontiguousarray(array, dtype=np.float32)
+    if not np.isfinite(numbers).all():
         raise InputError(f"{path}: {name!r} has NaN or infinity; expected finite numbers")
-    return found
+    return numbers
 
 
 def _mapping(path: Path, array: NDArray[Any] | None, rows: int) -> Rows | None:
@@ -262,9 +273,10 @@ def _mapping(path: Path, array: NDArray[Any] | None, rows: int) -> Rows | None:
         return None
     if array.ndim != 1 or array.dtype.kind not in "iu":
         raise InputError(f"{path}: 'mapping' is {array.dtype} {array.shape}; expected row numbers")
-    found: Rows = array.astype(np.int64)
-    if len(found) and not 0 <= found.min() <= found.max() < rows:
+    mapping: Rows = array.astype(np.int64)
+    if len(mapping) and not 0 <= mapping.min() <= mapping.max() < rows:
         raise InputError(
-            f"{path}: 'mapping' has rows {found.min()} to {found.max()}; expected 0 to {rows - 1}"
+            f"{path}: 'mapping' has rows {mapping.min()} to {mapping.max()}; "
+            f"expected 0 to {rows - 1}"
         )
-    return found
+    return mapping

@@ -55,25 +55,27 @@ def unknown_id(tokenizer: Any) -> int | None:
     model = tokenizer.model
     if hasattr(model, "unk_token"):
         return None if model.unk_token is None else tokenizer.token_to_id(model.unk_token)
-    found = json.loads(tokenizer.to_str())["model"].get("unk_id")
-    return found if isinstance(found, int) else None
+    id = json.loads(tokenizer.to_str())["model"].get("unk_id")
+    return id if isinstance(id, int) else None
 
 
 def splits_at_spaces(tokenizer: Any) -> bool:
     """Return whether tokenizing the pieces between spaces gives the tokens of the whole text."""
     text = json.loads(tokenizer.to_str()) if len(tokenizer.get_vocab()) < 1 << 17 else None
     if text is None:  # a file of perhaps millions of words
-        return _is_own(tokenizer)
+        return _is_word_tokenizer(tokenizer)
+    splitters = _kinds(text["pre_tokenizer"], "pretokenizers")
+    if not splitters:
+        return False
     return (
         text["model"]["type"] in LOCAL_MODELS
         and all(" " not in token["content"] for token in text["added_tokens"])
         and all(kind in LOCAL_NORMALIZERS for kind in _kinds(text["normalizer"], "normalizers"))
-        and (splitters := _kinds(text["pre_tokenizer"], "pretokenizers")) != []
-        and (all(kind in LOCAL_SPLITTERS for kind in splitters) or _is_own(tokenizer))
+        and (all(kind in LOCAL_SPLITTERS for kind in splitters) or _is_word_tokenizer(tokenizer))
     )
 
 
-def _is_own(tokenizer: Any) -> bool:
+def _is_word_tokenizer(tokenizer: Any) -> bool:
     """Return whether `word_tokenizer` built the tokenizer."""
     kind = type(tokenizer.model).__name__
     return kind == "WordLevel" and "n't" in repr(tokenizer.pre_tokenizer)
@@ -106,13 +108,13 @@ class WordPieces:
     def ids(self, texts: Sequence[str]) -> tuple[Rows, Rows]:
         """Return the ids of all tokens, text after text, and the number of tokens of each text."""
         if not self._is_local:
-            return self._encoded(texts)
+            return self._encode(texts)
         pieces = _split(texts)
         with self._lock:
             self._learn_unseen(pieces)
             count = sum(map(len, pieces))
-            found = map(self._number.__getitem__, chain.from_iterable(pieces))
-            numbers = np.fromiter(found, np.int64, count)
+            looked_up = map(self._number.__getitem__, chain.from_iterable(pieces))
+            numbers = np.fromiter(looked_up, np.int64, count)
             lengths = self._lengths[numbers]
             starts = self._starts[numbers]
             known = self._ids
@@ -125,7 +127,7 @@ class WordPieces:
     def counts(self, texts: Sequence[str]) -> list[int]:
         """Return the number of tokens of each text: faster than ids for many short texts."""
         if not self._is_local:
-            return [*map(int, self._encoded(texts)[1])]
+            return [*map(int, self._encode(texts)[1])]
         pieces = _split(texts)
         with self._lock:
             self._learn_unseen(pieces)
@@ -150,7 +152,7 @@ class WordPieces:
             self._learn(sorted(unseen))
 
     def _learn(self, pieces: Sequence[str]) -> None:
-        ids, lengths = self._encoded(pieces)
+        ids, lengths = self._encode(pieces)
         before = self._stored
         first = len(self._number)
         self._starts = _with(self._starts, first, before + np.cumsum(lengths) - lengths)
@@ -161,7 +163,7 @@ class WordPieces:
         self._number.update(zip(pieces, range(first, first + len(pieces)), strict=True))
         self._characters += sum(map(len, pieces))
 
-    def _encoded(self, texts: Sequence[str]) -> tuple[Rows, Rows]:
+    def _encode(self, texts: Sequence[str]) -> tuple[Rows, Rows]:
         if len(texts) <= FEW:  # waking the thread pool costs more
             encodings = [self._tokenizer.encode(text, add_special_tokens=False) for text in texts]
         else:
@@ -171,10 +173,10 @@ class WordPieces:
         ids = np.fromiter(chain.from_iterable(parts), np.int64, int(lengths.sum()))
         if self._dropped is None:
             return ids, lengths
-        kept = ids != self._dropped
-        counted = np.append(0, np.cumsum(kept))
+        is_known = ids != self._dropped
+        counted = np.append(0, np.cumsum(is_known))
         ends = np.cumsum(lengths)
-        return ids[kept], counted[ends] - counted[ends - lengths]
+        return ids[is_known], counted[ends] - counted[ends - lengths]
 
 
 def _split(texts: Sequence[str]) -> list[list[str]]:

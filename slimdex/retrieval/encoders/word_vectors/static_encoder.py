@@ -98,12 +98,12 @@ class StaticEncoder:
         revision = None
         if Path(model).is_file():
             name = str(Path(model).resolve())
-            found = read_word_vectors(Path(name))
+            pretrained = read_word_vectors(Path(name))
             vectors = StaticVectors(
-                found.vectors,
-                word_tokenizer(found.words),
-                dropped=len(found.words),
-                known_sha256=found.sha256,
+                pretrained.vectors,
+                word_tokenizer(pretrained.words),
+                dropped=len(pretrained.words),
+                known_sha256=pretrained.sha256,
             )
         else:
             files = find_model(str(model))
@@ -167,7 +167,7 @@ class StaticEncoder:
         """Count the tokens of each document, with its prompt, that have a vector."""
         counts = list[int]()
         for group in groups(texts):
-            counts += self._pieces.counts(_prompted(texts[group], self.prompts.document))
+            counts += self._pieces.counts(_with_prompt(texts[group], self.prompts.document))
         return counts
 
     def spec(self) -> dict[str, Any]:
@@ -197,7 +197,7 @@ class StaticEncoder:
     def _encode(self, texts: Sequence[str], prompt: str) -> Matrix:
         out = np.zeros((len(texts), self.dim), dtype=np.float32)
         for group in groups(texts):
-            out[group] = self._pooled(*self._pieces.ids(_prompted(texts[group], prompt)))
+            out[group] = self._pool(*self._pieces.ids(_with_prompt(texts[group], prompt)))
         return normalize_rows(out) if self.vectors.normalize else out
 
     def fitted(
@@ -224,7 +224,9 @@ class StaticEncoder:
             If there are neither texts nor frequencies, or they contain no known word.
         """
         prompt = self.prompts.document
-        parts = [self._pieces.ids(_prompted(part, prompt)) for part in _parts(texts)]
+        parts = [self._pieces.ids(_with_prompt(part, prompt)) for part in _parts(texts)]
+
+        # Count how often each token occurs.
         counts = np.zeros(self.vectors.tokens, dtype=np.float64)
         if frequencies is not None:
             if not isinstance(frequencies, Mapping):
@@ -240,13 +242,15 @@ class StaticEncoder:
                 "fitted: no known word in the texts or frequencies; expected texts like those to "
                 "be searched"
             )
+
+        # Weight the tokens, and remove the first component of the texts.
         weights = _weights(self.vectors, counts / counts.sum())
         made = replace(self.vectors, weights=weights, known_sha256=None).as_in_a_folder()
         encoder = StaticEncoder.of(made)
         if parts:
             moment = np.zeros((self.dim, self.dim))
             for ids, lengths in parts:
-                exact = encoder._pooled(ids, lengths).astype(np.float64)
+                exact = encoder._pool(ids, lengths).astype(np.float64)
                 moment += product(exact.T, exact)
             _, axes = eigh(moment)  # the last is the first singular vector of the texts
             made = replace(made, vectors=without_component(made.vectors, axes[:, -1]))
@@ -262,7 +266,7 @@ class StaticEncoder:
         write_static(Path(folder), whole, {"pooling": self.pooling})
         return StaticEncoder(Path(folder).absolute())
 
-    def _pooled(self, ids: Rows, lengths: Rows) -> Matrix:
+    def _pool(self, ids: Rows, lengths: Rows) -> Matrix:
         """Weighted means (n, dim) of texts, given their concatenated token ids.
 
         Texts of equal length are one matrix product, (m, 1, length) by (m, length, dim).
@@ -330,7 +334,7 @@ def _weights(vectors: StaticVectors, p: NDArray[np.float64] | None) -> NDArray[n
     return sif_weights(p)
 
 
-def _prompted(texts: Sequence[str], prompt: str) -> Sequence[str]:
+def _with_prompt(texts: Sequence[str], prompt: str) -> Sequence[str]:
     return [prompt + text for text in texts] if prompt else texts
 
 
@@ -350,8 +354,8 @@ def zipf(count: int) -> NDArray[np.float64]:
     [0.6, 0.4]
     """
     inverse = 1.0 / np.arange(2, count + 2)
-    found: NDArray[np.float64] = inverse / inverse.sum()
-    return found
+    probabilities: NDArray[np.float64] = inverse / inverse.sum()
+    return probabilities
 
 
 def sif_weights(p: NDArray[np.float64], a: float = SIF_A) -> NDArray[np.float32]:

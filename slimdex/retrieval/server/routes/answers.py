@@ -23,9 +23,9 @@ ERRORS = {
     507: "The disk is full; nothing was changed.",
 }
 """Statuses of errors, and what they mean."""
-ASKED = (400, 401, 403, 422, 500, 503)
-"""Error statuses of every request except `/health`."""
-READ = (*ASKED, 404, 408, 413, 415, 504)
+ANY_REQUEST = (400, 401, 403, 422, 500, 503)
+"""Error statuses of all requests but those of `/health`."""
+READ = (*ANY_REQUEST, 404, 408, 413, 415, 504)
 CHANGED = (*READ, 409, 507)
 Responses = dict[int | str, dict[str, Any]]
 

@@ -104,12 +104,12 @@ class Named(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _check_names(cls, given: Any) -> Any:
-        for name in given if isinstance(given, dict) else ():
+    def _check_names(cls, content: Any) -> Any:
+        for name in content if isinstance(content, dict) else ():
             if name not in cls.model_fields:
                 line = f"field {unknown(name, cls.model_fields)}"
                 raise PydanticCustomError(UNKNOWN_FIELD, "{line}", {"line": line})
-        return given
+        return content
 
 
 class Body(Named):

@@ -79,7 +79,7 @@ Modified = Annotated[
 ]
 COUNTS = ("documents", "replaced", "unchanged", "encoded")
 NO_COUNTS = dict.fromkeys(("lines", *COUNTS), 0)
-"""Counts of what is durable; lines are those read, including empty ones."""
+"""Counts of what is durable, before the first commit; `lines` includes empty lines."""
 Line = tuple[int, bytes]
 """A line's number, from 1, and its bytes."""
 
@@ -166,7 +166,7 @@ async def _answer(
     if index.senders >= index.limits.senders:
         raise LimitError(503, f"{index.senders} callers are sending documents; try again later")
     reads_by_line(request)
-    reported = _reported(index, request, reports, durable)
+    reported = _with_counts(index, request, reports, durable)
     last = await anext(reported)
     if STREAMED[0] in request.headers.get("accept", "") and "error" not in last:
         return Answering(_as_lines(last, reported), media_type=STREAMED[0])
@@ -175,7 +175,7 @@ async def _answer(
     return JSONResponse(last, last.pop("status", 200))
 
 
-async def _reported(
+async def _with_counts(
     index: ServedIndex,
     request: Request,
     reports: AsyncGenerator[dict[str, Any]],
@@ -209,7 +209,7 @@ async def _file_reports(
     index: ServedIndex, request: Request, name: str, modified: float | None
 ) -> AsyncGenerator[dict[str, Any]]:
     """Receive a file and add it; yield the progress and then the result."""
-    async with _received(request, index.limits, name) as path:
+    async with _receive(request, index.limits, name) as path:
         if modified is not None:
             os.utime(path, (modified, modified))
         async for report in _done(index, partial(add_file, path=path, name=name)):
@@ -217,7 +217,7 @@ async def _file_reports(
 
 
 @asynccontextmanager
-async def _received(request: Request, limits: Limits, name: str) -> AsyncGenerator[Path]:
+async def _receive(request: Request, limits: Limits, name: str) -> AsyncGenerator[Path]:
     """Write the request's body to a temporary file."""
     with TemporaryDirectory(prefix="slimdex-upload-", dir=temporary_parent()) as folder:
         path = Path(folder) / f"upload{''.join(Path(name).suffixes[-2:])[:40]}"
@@ -281,15 +281,15 @@ async def commit(index: ServedIndex, body: Any, refit: str = "auto") -> dict[str
     Returns the counts, and the notes of the addition and whether it refitted. Raises `InputError`
     for an invalid document, with its number.
     """
-    given = body if isinstance(body, list) else [body]
-    documents = _last(enumerate(given, start=1), "document")
+    values = body if isinstance(body, list) else [body]
+    documents = _last(enumerate(values, start=1), "document")
     if not documents:
         raise InputError("no documents; expected at least one")
-    if len(documents) < len(given):
-        id, times = Counter(id_text(one["id"]) for one in given).most_common(1)[0]
+    if len(documents) < len(values):
+        id, times = Counter(id_text(one["id"]) for one in values).most_common(1)[0]
         raise InputError(f"id {shortened(id)} occurs {times} times; expected each id once")
     added = await index.change(lambda it: add_documents_then_refit(it, documents, refit=refit))
-    return _with(NO_COUNTS, added, len(given)) | {"notes": added.notes, "refitted": added.refitted}
+    return _with(NO_COUNTS, added, len(values)) | {"notes": added.notes, "refitted": added.refitted}
 
 
 def _with(counts: dict[str, Any], added: Added, lines: int) -> dict[str, Any]:
@@ -298,10 +298,10 @@ def _with(counts: dict[str, Any], added: Added, lines: int) -> dict[str, Any]:
     return {"lines": lines, **sums}
 
 
-def _last(found: Iterable[tuple[int, Any]], what: str) -> list[dict[str, Any]]:
+def _last(numbered: Iterable[tuple[int, Any]], what: str) -> list[dict[str, Any]]:
     """Return the last document of each id, as if documents were added one after the other."""
     documents = {}
-    for number, value in found:
+    for number, value in numbered:
         if not isinstance(value, dict) or "id" not in value or "text" not in value:
             raise InputError(f"{what} {number:,}: expected a JSON object with an id and a text")
         try:
@@ -371,7 +371,7 @@ def add_file(index: Index, path: Path, name: str) -> dict[str, Any]:
     Returns the counts and notes of `Added`, and all "documents" of the index as "total". Raises
     `InputError` if the kind of file is unknown, or there is nothing to read in it.
     """
-    sources = Sources([_opened(path, name)])
+    sources = Sources([_open(path, name)])
     added = add_then_refit(
         index, "auto", lambda: add_sources(index, sources, lambda _: SourceIds())
     )
@@ -379,7 +379,7 @@ def add_file(index: Index, path: Path, name: str) -> dict[str, Any]:
     return asdict(added) | {"total": len(index.snapshot)}
 
 
-def _opened(path: Path, name: str) -> Source:
+def _open(path: Path, name: str) -> Source:
     if ending_of(Path(name), FileFormat()) in READERS:
         file = open_file(name, path)
         file.id_prefix = name

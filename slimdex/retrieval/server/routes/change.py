@@ -20,7 +20,7 @@ from slimdex.system.progress import listening
 from ...commands import Command
 from ...documents import Document, check_columns
 from ...index import Index
-from ...sources.asked_sources import AskedSources
+from ...sources.source_request import SourceRequest
 from ..access import Right
 from ..middleware import needs
 from ..served_index import ServedIndex
@@ -73,16 +73,16 @@ async def put(index: Served, id: str, body: DocumentBody) -> Response:
 @routes.delete("/indexes/{name}/documents/{id:path}", responses=answer(DeletedBody))
 async def delete(index: Served, id: str) -> Response:
     """Delete a document."""
-    return await _deleted(index, [id])
+    return await _delete(index, [id])
 
 
 @routes.post("/indexes/{name}/delete", responses=answer(DeletedBody))
 async def delete_several(index: Served, body: DeleteBody) -> Response:
     """Delete documents by their ids, all or none, or by a condition."""
-    return await _deleted(index, body.ids, body.where)
+    return await _delete(index, body.ids, body.where)
 
 
-async def _deleted(
+async def _delete(
     index: ServedIndex, ids: Sequence[str | int] | None, where: str | None = None
 ) -> Response:
     counts = await index.change(partial(commands.delete, ids=ids, where=where))
@@ -98,7 +98,7 @@ async def sync(index: Served, body: SyncBody, request: Request) -> Response:
     folders = service_of(request).folders
     _check_places(body.sources, folders)
     options = body.model_dump(exclude={"sources", "refit"}, exclude_none=True)
-    sources = AskedSources(body.sources, **options)
+    sources = SourceRequest(body.sources, **options)
     command = partial(commands.sync, sources=sources, refit=body.refit)
     return Json(await index.change(partial(_with_notes, command)))
 

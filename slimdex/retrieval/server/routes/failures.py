@@ -44,14 +44,14 @@ def explained(error: Exception, service: Service) -> tuple[int, str]:
 
     Errors that the caller can't fix are logged, internal errors with their traceback.
     """
-    status, line = _explained(error)
+    status, line = _status_and_line(error)
     if status >= 500 and not isinstance(error, LimitError):
         is_known = isinstance(error, EncoderError)
         LOG.error("%s", error, exc_info=error if status == 500 and not is_known else None)
     return status, service.without_paths(" ".join(line.split()))
 
 
-def _explained(error: Exception) -> tuple[int, str]:
+def _status_and_line(error: Exception) -> tuple[int, str]:
     match error:
         case HTTPException():
             return error.status_code, str(error.detail)
@@ -85,7 +85,7 @@ def unknown(name: str, known: Iterable[str]) -> str:
     known = [*known]
     name = name[:100]
     word = name.casefold().replace("-", "_")
-    meant = next((own for own in known if word in OTHERS.get(own, ())), None)
+    meant = next((each for each in known if word in OTHERS.get(each, ())), None)
     suggestion = did_you_mean(name, known) if meant is None else f"; did you mean {meant!r}?"
     expected = f"one of {', '.join(known)}" if known else "none"
     return f"{name!r}; expected {expected}{suggestion}"
@@ -106,8 +106,8 @@ def first_line(errors: list[Any]) -> str:
         return str(fault["msg"])
     # Other parts name a branch of a union, as in ("hybrid", "constrained-float").
     place = ".".join(part for part in map(str, parts) if part.isidentifier() or part.isdigit())
-    given = repr(fault.get("input"))
-    shown = given if len(given) <= 100 else f"{given[:100]}..."
+    sent = repr(fault.get("input"))
+    shown = sent if len(sent) <= 100 else f"{sent[:100]}..."
     more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
     message = fault["msg"]
     expected = KINDS.get(fault["type"]) or message.removeprefix("Input should be ")

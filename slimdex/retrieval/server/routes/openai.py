@@ -80,22 +80,22 @@ class EmbeddingsBody(BaseModel):
 
     @field_validator("input", mode="before")
     @classmethod
-    def _refuse_tokens(cls, given: Any) -> Any:
+    def _refuse_tokens(cls, content: Any) -> Any:
         """Token ids are those of a tokenizer that is not named."""
-        first = given[0] if isinstance(given, list) and given else ""
+        first = content[0] if isinstance(content, list) and content else ""
         if isinstance(first, int | list):
             raise PydanticCustomError(
                 "tokens",
                 "token ids; expected texts (check_embedding_ctx_length=False in LangChain)",
             )
-        return given
+        return content
 
 
 @routes.get("/models", responses=answer(ModelsBody))
 async def models(request: Request) -> Response:
     """List the indexes as embedding models, with the most tokens that they read of a text."""
-    found = [await _model(index) for index in service_of(request).indexes.values()]
-    return Json({"object": "list", "data": found})
+    descriptions = [await _model(index) for index in service_of(request).indexes.values()]
+    return Json({"object": "list", "data": descriptions})
 
 
 @routes.get("/models/{name}", responses=answer(ModelBody))
@@ -130,19 +130,18 @@ async def embeddings(body: EmbeddingsBody, request: Request) -> Response:
 def _cut(index: Index, vectors: Matrix, dimensions: int) -> Matrix:
     state = index.state
     reducer = None if state.settings is None else index.snapshot.index.reducer
-    kept = [] if reducer is None else [reducer.n_components]
-    if reducer is None or dimensions not in kept:
-        known = " or ".join(map(str, [state.dim, *kept]))
+    if reducer is None or dimensions != reducer.n_components:
+        known = f"{state.dim}" if reducer is None else f"{state.dim} or {reducer.n_components}"
         raise InputError(f"dimensions={dimensions}; expected {known}")
     return reduced(reducer, vectors)
 
 
-def where_of(asked: str | dict[str, Any] | None, index: Index) -> str | None:
+def where_of(filter: str | dict[str, Any] | None, index: Index) -> str | None:
     """Render a filter for an index; a condition in SQL stays as it is."""
-    if not isinstance(asked, dict):
-        return asked
+    if not isinstance(filter, dict):
+        return filter
     columns = index.snapshot.columns
-    return as_sql(condition(asked, [*OWN_COLUMNS[1:4], *columns]), columns)
+    return as_sql(condition(filter, [*OWN_COLUMNS[1:4], *columns]), columns)
 
 
 def condition(filter: Any, columns: Sequence[str], depth: int = 0) -> Condition:

@@ -62,27 +62,27 @@ ONE_OF = "expected one of query, queries, vector and vectors"
 
 
 @routes.post("/indexes/{name}/search", responses=answer(FoundBody))
-async def search(index: Served, body: SearchBody, asked: Request) -> Response:
+async def search(index: Served, body: SearchBody, request: Request) -> Response:
     """Search the documents closest in meaning to a query, or to each of several."""
     where = where_of(body.where, index.index)
-    request = _request(body, where, service_of(asked).reranker)
-    found = await index.search(request)
-    chance = await index.chance_score(request)
+    search_request = _request(body, where, service_of(request).reranker)
+    reply = await index.search(search_request)
+    chance = await index.chance_score(search_request)
 
     def as_json() -> Json:
         return Json(
             {
                 "queries": [
                     {"query": name, "hits": [_hit(hit, name, body) for hit in hits]}
-                    for name, hits in zip(request.names, found.hits, strict=True)
+                    for name, hits in zip(search_request.names, reply.hits, strict=True)
                 ],
                 "chance_score": chance,
                 "unfinished": index.index.snapshot.unfinished or None,
-                "milliseconds": {name: round(1000 * s, 3) for name, s in found.seconds.items()},
+                "milliseconds": {name: round(1000 * s, 3) for name, s in reply.seconds.items()},
             }
         )
 
-    if sum(map(len, found.hits)) <= WRITTEN_AT_ONCE and not body.excerpts:
+    if sum(map(len, reply.hits)) <= WRITTEN_AT_ONCE and not body.excerpts:
         return as_json()
     return await index.read(lambda _: as_json())
 
@@ -90,12 +90,12 @@ async def search(index: Served, body: SearchBody, asked: Request) -> Response:
 def _hit(hit: Hit, query: str, body: SearchBody) -> dict[str, Any]:
     if not body.excerpts:
         return hit_json(hit)
-    asked = query if body.vector is None and body.vectors is None else ""
-    part = quoted(asked, hit, EXCERPT)
+    text = query if body.vector is None and body.vectors is None else ""
+    part = quoted(text, hit, EXCERPT)
     return hit_json(hit) | {
         "excerpt": [part.start, part.end],
         "excerpt_lines": None if part.line is None else [part.line, part.last_line],
-        "marks": word_places(hit.text, asked),
+        "marks": word_places(hit.text, text),
     }
 
 
@@ -128,11 +128,11 @@ async def indexes(request: Request) -> Response:
         "create": writes and service.root is not None,
         "rerank": service.reranker is not None,
     }
-    found = [
+    served = [
         {"name": name, "documents": len(index.index.snapshot)}
         for name, index in service.indexes.items()
     ]
-    return Json({"indexes": found, "can": [what for what, is_so in able.items() if is_so]})
+    return Json({"indexes": served, "can": [what for what, is_so in able.items() if is_so]})
 
 
 @routes.get("/indexes/{name}", responses=answer(InfoBody))

@@ -48,8 +48,8 @@ DECLARED = re.compile(
 )
 """Charset label at the beginning of XML, CSS, or code as in PEP 263."""
 CERTAIN_UTF_8 = 8
-"""Characters outside ASCII from which on text that is valid UTF-8 is UTF-8, whatever its label;
-legacy text that short may be valid UTF-8 by chance."""
+"""A text with this many characters outside ASCII that is valid UTF-8 is read as UTF-8, whatever
+its label says. A shorter text in another encoding may be valid UTF-8 by chance."""
 REPLACEMENT = "\ufffd"
 """Stands for bytes that can't be decoded."""
 MOST_UNDECODABLE = 0.2
@@ -134,8 +134,8 @@ def decoded(data: bytes, encoding: str | None = None, label: str | None = None) 
     elif encoding is not None:
         text = _as_told(data, encoding, losses)
     else:
-        declared = _declared(data, label, losses) if label else None
-        text = _undeclared(data, label, losses) if declared is None else declared
+        declared = _decode_by_label(data, label, losses) if label else None
+        text = _decode_by_text(data, label, losses) if declared is None else declared
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
@@ -145,8 +145,8 @@ def declared_label(data: bytes) -> str | None:
     >>> declared_label(b'<?xml version="1.0" encoding="gb2312"?>'), declared_label(b"# A note")
     ('gb2312', None)
     """
-    found = DECLARED.match(data[:1024])
-    return next(filter(None, found.groups())).decode("latin-1") if found else None
+    declaration = DECLARED.match(data[:1024])
+    return next(filter(None, declaration.groups())).decode("latin-1") if declaration else None
 
 
 def is_utf_8(data: bytes) -> bool:
@@ -187,7 +187,7 @@ class _Utf8(NamedTuple):
         return self.outside >= self.broken + CERTAIN_UTF_8
 
 
-def _declared(data: bytes, label: str, losses: Losses) -> str | None:
+def _decode_by_label(data: bytes, label: str, losses: Losses) -> str | None:
     """Decode by a charset label; None if it is unknown or wrong, so that the text decides."""
     codec = codec_of(label)
     is_plain = data.isascii() and b"\0" not in data and codec not in SEVEN_BIT
@@ -205,7 +205,7 @@ def _declared(data: bytes, label: str, losses: Losses) -> str | None:
     return text
 
 
-def _undeclared(data: bytes, label: str | None, losses: Losses) -> str:
+def _decode_by_text(data: bytes, label: str | None, losses: Losses) -> str:
     """Decode as UTF-8, or as guessed if the text is not UTF-8."""
     try:
         return data.decode("utf-8")
@@ -217,7 +217,7 @@ def _undeclared(data: bytes, label: str | None, losses: Losses) -> str:
         losses.replaced += utf_8.broken
         return utf_8.text
     losses.is_guessed = True
-    return data.decode(_guessed(data, first), "replace")
+    return data.decode(_guess_encoding(data, first), "replace")
 
 
 def _as_told(data: bytes, encoding: str, losses: Losses) -> str:
@@ -227,15 +227,15 @@ def _as_told(data: bytes, encoding: str, losses: Losses) -> str:
     except UnicodeDecodeError:
         utf_8 = _Utf8.of(data)
         if not utf_8.is_certain:
-            return _decoded_as(data, encoding)
+            return _decode_as(data, encoding)
         losses.replaced += utf_8.broken
         return utf_8.text
     if "\0" in text or "\x1b" in text:  # may be UTF-16 or ISO-2022
-        return _decoded_as(data, encoding)
+        return _decode_as(data, encoding)
     return text
 
 
-def _decoded_as(data: bytes, encoding: str) -> str:
+def _decode_as(data: bytes, encoding: str) -> str:
     try:
         return data.decode(encoding)
     except UnicodeDecodeError as error:
@@ -261,9 +261,9 @@ def is_text(head: bytes) -> bool:
     )
 
 
-def _guessed(data: bytes, first: int) -> str:
+def _guess_encoding(data: bytes, first: int) -> str:
     """Guess the encoding of bytes that are not UTF-8 from `first` on."""
-    from charset_normalizer import from_bytes
+    from charset_normalizer import from_bytes  # few texts need it
 
     start = max(0, first - LOOKED_AT // 2)
     matches = from_bytes(data[start : start + LOOKED_AT])
@@ -275,8 +275,8 @@ def _guessed(data: bytes, first: int) -> str:
             if SIGN_IN_WORD.search(str(match)):
                 break
             return NOT_WESTERN.get(best.language, WESTERN)
-    found: str = best.encoding
-    return found
+    encoding: str = best.encoding
+    return encoding
 
 
 def codec_of(label: str) -> str | None:
@@ -337,8 +337,8 @@ def _table(codec: str) -> str:
     """Characters of all bytes; what Windows leaves undefined are the controls of ISO 8859."""
     if codec == "x-user-defined":
         return "".join(chr(byte if byte < 0x80 else 0xF700 + byte) for byte in range(0x100))
-    found = (bytes([byte]).decode(codec, "replace") for byte in range(0x100))
-    table = [chr(i) if c == "\ufffd" and i < 0xA0 else c for i, c in enumerate(found)]
+    characters = (bytes([byte]).decode(codec, "replace") for byte in range(0x100))
+    table = [chr(i) if c == "\ufffd" and i < 0xA0 else c for i, c in enumerate(characters)]
     if codec == "cp1255":
         table[0xCA] = "\u05ba"
     return "".join(table)
@@ -378,14 +378,15 @@ def _missing(codec: str) -> Mapping[bytes, str]:
 
 def _vendor_rows() -> dict[bytes, str]:
     """Characters of NEC and IBM in EUC-JP, which Python has in Shift_JIS."""
-    found = {}
+    rows = {}
     for number in range(94 * 94):
-        (row, cell), (lead, trail) = divmod(number, 94), divmod(number, 188)
+        row, cell = divmod(number, 94)
+        lead, trail = divmod(number, 188)
         shifted = bytes([lead + (0x81 if lead < 31 else 0xC1), trail + 0x40 + (trail > 62)])
         text = shifted.decode("cp932", "replace")
         if "\ufffd" not in text:
-            found[bytes([row + 0xA1, cell + 0xA1])] = text
-    return found
+            rows[bytes([row + 0xA1, cell + 0xA1])] = text
+    return rows
 
 
 def _iso_2022_jp(data: bytes) -> str:

@@ -29,7 +29,7 @@ from .kinds import BOOKS, HEAD, ending, kind_of, left_out_as
 from .limits import LARGEST_BOOK, LARGEST_FILE, UnreadableError, too_large
 from .outline import Extract
 from .packed import ENDINGS, opened, unpacked_head
-from .walking import FoundFile, Walk, as_unicode, walk, why
+from .walking import FileEntry, Walk, as_unicode, walk, why
 from .worker import Worker
 
 BATCH = 64
@@ -69,14 +69,14 @@ class FileSource:
     def __init__(
         self,
         name: str,
-        found: Walk,
+        listing: Walk,
         root: str,
         encoding: str | None = None,
         *,
         generated: bool = False,
     ) -> None:
         self.name = name
-        self._found = found
+        self._listing = listing
         self._root = root
         self._encoding = encoding
         self.is_alone = False
@@ -84,7 +84,7 @@ class FileSource:
         self.origins = set[str]()
         self._known = 0
         self._files_read = 0
-        self._kept = list[str]()
+        self._unreadable = list[str]()
         self._noted = FileNotes()
 
     @classmethod
@@ -102,9 +102,9 @@ class FileSource:
         `exclude` are patterns of files to leave out; with `generated`, files that nobody writes by
         hand are read as well.
         """
-        found = walk(Path(spec), follow_links=follow_links, exclude=exclude, libraries=generated)
-        source = cls(spec, found, spec, encoding, generated=generated)
-        if not found.files:
+        listing = walk(Path(spec), follow_links=follow_links, exclude=exclude, libraries=generated)
+        source = cls(spec, listing, spec, encoding, generated=generated)
+        if not listing.files:
             lines = source._notes_on_files().lines(hint="")
             reasons = "; ".join([*source.notes, *lines])
             raise InputError(f"{spec}: no files to read" + (f" ({reasons})" if reasons else ""))
@@ -119,25 +119,25 @@ class FileSource:
         `shown_as` is the file's id, which also determines its ending.
         """
         path = Path(os.path.realpath(path))
-        found = path.stat()
+        status = path.stat()
         with path.open("rb") as file:
             head = file.read(HEAD)
         if kind_of(shown_as, head) is None:
             return None
         relative = as_unicode(os.path.normpath(shown_as)).replace(os.sep, "/")
-        source = cls(name, Walk([FoundFile.found(path, relative, found)]), "", encoding)
+        source = cls(name, Walk([FileEntry.of(path, relative, status)]), "", encoding)
         source.is_alone = True
         return source
 
     @property
     def notes(self) -> Sequence[str]:
         """Notes on files skipped by name."""
-        hidden = self._found.hidden
-        ignored = self._found.ignored
-        indexes = self._found.indexes
+        hidden = self._listing.hidden
+        ignored = self._listing.ignored
+        indexes = self._listing.indexes
         parts = [f"{hidden:,} hidden"] if hidden else []
         parts += [f"{ignored:,} ignored by .gitignore"] if ignored else []
-        parts += [f"{self._found.excluded:,} excluded"] if self._found.excluded else []
+        parts += [f"{self._listing.excluded:,} excluded"] if self._listing.excluded else []
         parts += [f"{indexes:,} slimdex index{'es' * (indexes != 1)}"] if indexes else []
         return [f"left out: {', '.join(parts)}"] if parts else []
 
@@ -154,17 +154,17 @@ class FileSource:
         return [{**each, "path": self._path(each["path"])} for each in noted]
 
     def _notes_on_files(self) -> FileNotes:
-        unread = [*self._found.unreadable, *self._noted.unread]
-        libraries = [(folder, LIBRARIES) for folder in self._found.libraries]
+        unread = [*self._listing.unreadable, *self._noted.unread]
+        libraries = [(folder, LIBRARIES) for folder in self._listing.libraries]
         left_out = [*self._noted.left_out, *libraries]
-        outside = self._found.outside
+        outside = self._listing.outside
         return replace(self._noted, left_out=left_out, unread=unread, outside=outside)
 
     def fingerprint(self) -> str:
         """Digest of the paths, sizes and modification times of all files."""
         options = (self._root, self._encoding, self._reads_generated)
         digest = hashlib.sha256(repr(options).encode())
-        for file in self._found.files:
+        for file in self._listing.files:
             facts = (file.relative, file.size, file.mtime_ns, file.is_generated)
             digest.update(repr(facts).encode())
         return digest.hexdigest()
@@ -172,29 +172,29 @@ class FileSource:
     @property
     def place(self) -> str:
         """Absolute path of the folder or file."""
-        alone = self._found.files[0].path if self.is_alone else Path(self._root)
+        alone = self._listing.files[0].path if self.is_alone else Path(self._root)
         return place_of(alone)
 
     @property
     def paths(self) -> list[str]:
         """Paths of the files relative to the folder, or a single file's name as given."""
-        return [file.relative for file in self._found.files]
+        return [file.relative for file in self._listing.files]
 
     @property
     def places(self) -> list[str]:
         """Absolute paths of the files."""
         if self.is_alone:
-            return [self.place] * len(self._found.files)
+            return [self.place] * len(self._listing.files)
         return [f"{self.place}/{path}" for path in self.paths]
 
     def leave_out(self, places: Set[str]) -> None:
         """Leave out files that another source reads."""
-        pairs = zip(self._found.files, self.places, strict=True)
-        self._found.files = [file for file, place in pairs if place not in places]
+        pairs = zip(self._listing.files, self.places, strict=True)
+        self._listing.files = [file for file, place in pairs if place not in places]
 
     def some(self, paths: Sequence[str], most: int) -> list[Document]:
         """Read documents of at most `most` of the given files, sampled evenly."""
-        files = [file for file in self._found.files if file.relative in set(paths)]
+        files = [file for file in self._listing.files if file.relative in set(paths)]
         step = -(-len(files) // most)
         few = FileSource(self.name, Walk(files[:: max(step, 1)]), self._root, self._encoding)
         few._reads_generated = self._reads_generated
@@ -208,11 +208,11 @@ class FileSource:
         read this time.
         """
         if self.is_alone:
-            return not self._kept and (id == prefix or id.startswith(f"{prefix}#"))
+            return not self._unreadable and (id == prefix or id.startswith(f"{prefix}#"))
         if not id.startswith(prefix):
             return False
         path = id[len(prefix) :]
-        unread = [*(name for name, _ in self._found.unreadable), *self._kept]
+        unread = [*(name for name, _ in self._listing.unreadable), *self._unreadable]
         return not any(
             name == "." or path == name or path.startswith((f"{name}#", f"{name}/"))
             for name in unread
@@ -223,10 +223,11 @@ class FileSource:
 
         Raises `InputError` if nothing could be read.
         """
-        self._kept.clear()
+        self._unreadable.clear()
         self._noted = FileNotes()
         self.origins.clear()
-        self._known = self._files_read = 0
+        self._known = 0
+        self._files_read = 0
         is_empty = True
         with closing(self._documents(reading)) as documents:
             for batch in in_batches(documents, BATCH):
@@ -242,11 +243,11 @@ class FileSource:
     @property
     def read_share(self) -> ReadShare:
         """Share of the files read so far: their sizes say little about the length of their text."""
-        share = self._files_read / max(len(self._found.files), 1)
+        share = self._files_read / max(len(self._listing.files), 1)
         return ReadShare(share, share)
 
     def _documents(self, reading: Reading) -> Generator[Document, None, None]:
-        files = self._found.files
+        files = self._listing.files
         with Worker() as worker:
             for number, file in enumerate(files):
                 progress("reading files", number, len(files))
@@ -260,23 +261,23 @@ class FileSource:
                 try:
                     yield from self._of_file(file, worker, reading, stamp)
                 except UnreadableError as error:
-                    self._kept.append(file.relative)
+                    self._unreadable.append(file.relative)
                     self._noted.unread.append((file.relative, str(error)))
                 except FileNotFoundError:
                     self._noted.unread.append((file.relative, "was removed"))
                 except OSError as error:
-                    self._kept.append(file.relative)
+                    self._unreadable.append(file.relative)
                     self._noted.unread.append((file.relative, why(error)))
             progress("reading files", len(files), len(files))
 
-    def _stamp(self, file: FoundFile, reading: Reading) -> str:
+    def _stamp(self, file: FileEntry, reading: Reading) -> str:
         """Stamp of everything that a file's documents depend on, except the folder's name."""
         path = reading.inside + ("" if self.is_alone and reading.inside else file.relative)
         facts = (self._encoding, self._reads_generated, file.is_generated, path, file.size)
         return stamp_of(max(file.mtime_ns, file.ctime_ns), *facts, file.mtime_ns)
 
     def _known_as(
-        self, document: Document, file: FoundFile, reading: Reading, stamp: str
+        self, document: Document, file: FileEntry, reading: Reading, stamp: str
     ) -> Document:
         """Return a document with its id and origin in the index."""
         id = document.id
@@ -290,47 +291,57 @@ class FileSource:
         return replace(document, id=id, metadata=metadata, origin=reading.origin(stamp))
 
     def _of_file(
-        self, file: FoundFile, worker: Worker, reading: Reading, stamp: str
+        self, file: FileEntry, worker: Worker, reading: Reading, stamp: str
     ) -> Iterator[Document]:
-        with _opened(file.path) as opened_:
-            head = opened_.peek(HEAD)[:HEAD]
-            kind = inner = kind_of(file.relative, head)
+        with _open(file.path) as stream:
+            # Kind of the file and, if it is compressed, of its content.
+            head = stream.peek(HEAD)[:HEAD]
+            kind = kind_of(file.relative, head)
+            inner = kind
             if kind == "packed":
-                head = unpacked_head(opened_, HEAD)
+                head = unpacked_head(stream, HEAD)
                 inner = kind_of(file.relative, head)
             if inner in (None, "packed") or not head:
                 self._noted.left_out.append((file.relative, left_out_as(file.relative, head)))
-            elif inner == "mailbox":
-                stamp = stamp if _is_whole(file.path) else ""
-                for message in self._messages(file, opened_, worker):
-                    yield self._known_as(message, file, reading, stamp)
-            else:
-                most = LARGEST_BOOK if inner in BOOKS else LARGEST_FILE
-                data = _contents(file, opened_, most)
-                if reason := self._unwritten(file, inner, head, data):
-                    self._noted.left_out.append((file.relative, reason))
-                    return
-                kind, extract = worker.read(file.relative, str(kind), data, self._encoding)
-                if extract.is_guessed and kind != "mail":
-                    self._noted.guessed.append(file.relative)
-                if extract.replaced:
-                    self._noted.replaced.append((file.relative, extract.replaced))
-                if kind == "code" and lacks_grammar(ending(file.relative)):
-                    self._noted.without_grammar.append(file.relative)
-                if extract.text and extract.scanned:
-                    pages = extract.facts["pages"]
-                    self._noted.scanned.append((file.relative, extract.scanned, pages))
-                if extract.text:
-                    name = _stem(file.relative)
-                    document = self._document(file, file.relative, kind, extract, name)
-                    yield self._known_as(document, file, reading, stamp)
-                elif kind == "pdf":
-                    raise UnreadableError("no text; a scan needs OCR, as by ocrmypdf")
-                else:
-                    reason = TEXTLESS if data.strip() else "empty"
-                    self._noted.left_out.append((file.relative, reason))
+                return
 
-    def _unwritten(self, file: FoundFile, kind: str, head: bytes, data: bytes) -> str | None:
+            # A document for each message of a mailbox.
+            if inner == "mailbox":
+                stamp = stamp if _is_whole(file.path) else ""
+                for message in self._messages(file, stream, worker):
+                    yield self._known_as(message, file, reading, stamp)
+                return
+
+            # One document for any other file.
+            data = _contents(file, stream, LARGEST_BOOK if inner in BOOKS else LARGEST_FILE)
+            if reason := self._why_generated(file, inner, head, data):
+                self._noted.left_out.append((file.relative, reason))
+                return
+            kind, extract = worker.read(file.relative, str(kind), data, self._encoding)
+            self._note_reading(file.relative, kind, extract)
+            if extract.text:
+                document = self._document(
+                    file, file.relative, kind, extract, name=_stem(file.relative)
+                )
+                yield self._known_as(document, file, reading, stamp)
+            elif kind == "pdf":
+                raise UnreadableError("no text; a scan needs OCR, as by ocrmypdf")
+            else:
+                reason = TEXTLESS if data.strip() else "empty"
+                self._noted.left_out.append((file.relative, reason))
+
+    def _note_reading(self, path: str, kind: str, extract: Extract) -> None:
+        """Note what may be missing or wrong in the text of a file."""
+        if extract.is_guessed and kind != "mail":
+            self._noted.guessed.append(path)
+        if extract.replaced:
+            self._noted.replaced.append((path, extract.replaced))
+        if kind == "code" and lacks_grammar(ending(path)):
+            self._noted.without_grammar.append(path)
+        if extract.text and extract.scanned:
+            self._noted.scanned.append((path, extract.scanned, extract.facts["pages"]))
+
+    def _why_generated(self, file: FileEntry, kind: str, head: bytes, data: bytes) -> str | None:
         """Reason to leave out a file that nobody writes by hand; None to read it."""
         if self.is_alone or self._reads_generated or file.is_generated is False:
             return None
@@ -339,16 +350,18 @@ class FileSource:
         return unwritten(file.relative, kind, head, data)
 
     def _messages(
-        self, file: FoundFile, box: io.BufferedReader, worker: Worker
+        self, file: FileEntry, box: io.BufferedReader, worker: Worker
     ) -> Iterator[Document]:
         taken = Counter[str]()
         for number, message in enumerate(messages(opened(box)), start=1):
             try:
                 if isinstance(message, UnreadableError):
                     raise message
-                own = message_id(message) or str(number)
-                taken[own] += 1
-                id = f"{file.relative}#{own}" + (f"~{taken[own]}" if taken[own] > 1 else "")
+                message_name = message_id(message) or str(number)
+                taken[message_name] += 1
+                id = f"{file.relative}#{message_name}"
+                if taken[message_name] > 1:
+                    id += f"~{taken[message_name]}"
                 kind, extract = worker.read(file.relative, "mail", message, self._encoding)
                 if extract.replaced:
                     name = f"{file.relative}, message {number:,}"
@@ -358,7 +371,7 @@ class FileSource:
                 self._noted.unread.append((f"{file.relative}, message {number:,}", str(error)))
 
     def _document(
-        self, file: FoundFile, id: str, kind: str, extract: Extract, name: str
+        self, file: FileEntry, id: str, kind: str, extract: Extract, name: str
     ) -> Document:
         metadata: dict[str, Any] = {
             "path": self._path(file.relative),
@@ -396,7 +409,7 @@ def in_batches(documents: Iterable[Document], most: int) -> Iterator[list[Docume
         yield batch
 
 
-def _opened(path: Path) -> Any:
+def _open(path: Path) -> Any:
     """Open a regular file, if it has not become a link or a pipe since the walk."""
     flags = (getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"))
     descriptor = os.open(path, os.O_RDONLY | sum(flags))
@@ -409,7 +422,7 @@ def _opened(path: Path) -> Any:
 def _is_whole(mailbox: Path) -> bool:
     """Return whether a mailbox can be read to its end; if not, it is read again next time."""
     try:
-        with _opened(mailbox) as box:
+        with _open(mailbox) as box:
             for _ in messages(opened(box)):
                 pass
     except (UnreadableError, OSError):
@@ -417,11 +430,11 @@ def _is_whole(mailbox: Path) -> bool:
     return True
 
 
-def _contents(file: FoundFile, opened_: io.BufferedReader, most: int) -> bytes:
-    size = os.fstat(opened_.fileno()).st_size
+def _contents(file: FileEntry, stream: io.BufferedReader, most: int) -> bytes:
+    size = os.fstat(stream.fileno()).st_size
     if size > most:
         raise too_large(size, most)
-    data = opened_.read(most + 1)
+    data = stream.read(most + 1)
     if len(data) > most:
         raise too_large(len(data), most)
     return data
@@ -469,18 +482,21 @@ class FileNotes:
 
     def lines(self, hint: str = JSON_LISTS_ALL) -> list[str]:
         """Lines for the user; the hint follows names that are not all."""
+        # What is left out, by reason.
         counted = Counter(reason for _, reason in self.left_out if reason not in NAMED)
-        unwritten = [_counted(counted.pop(each), each) for each in REASONS if counted[each]]
+        unwritten = [_count_of(counted.pop(each), each) for each in REASONS if counted[each]]
         reasons = [f"{count:,} {reason}" for reason, count in sorted(counted.items()) if count]
         unsupported = [name for name, reason in self.left_out if reason == UNSUPPORTED]
         textless = [name for name, reason in self.left_out if reason == TEXTLESS]
-        links = _counted(len(self.outside), "link")
-        pages = _counted(sum(n for _, n, _ in self.scanned), "scanned page")
-        scans = f"{pages} of {_counted(len(self.scanned), 'file')}"
-        broken = _counted(sum(n for _, n in self.replaced), "place")
+
+        # Files that are named.
+        links = _count_of(len(self.outside), "link")
+        pages = _count_of(sum(n for _, n, _ in self.scanned), "scanned page")
+        scans = f"{pages} of {_count_of(len(self.scanned), 'file')}"
+        broken = _count_of(sum(n for _, n in self.replaced), "place")
         named = {
-            f"left out: {_counted(len(unsupported), f'{UNSUPPORTED} file')}": unsupported,
-            f"left out: {_counted(len(textless), 'file')} {TEXTLESS}": textless,
+            f"left out: {_count_of(len(unsupported), f'{UNSUPPORTED} file')}": unsupported,
+            f"left out: {_count_of(len(textless), 'file')} {TEXTLESS}": textless,
             f"left out: {links} out of the folder (follow_links=True follows links)": self.outside,
             "not UTF-8, encoding guessed (set it with encoding=latin-1 or another)": self.guessed,
             f"{broken} can't be decoded, each read as U+FFFD": [
@@ -489,22 +505,23 @@ class FileNotes:
             f"left out: {scans}, without text until `ocrmypdf --skip-text` adds it": [
                 f"{name} ({n:,} of {all:,})" for name, n, all in self.scanned
             ],
-            f"{_counted(len(self.unread), 'file')} could not be read": [
+            f"{_count_of(len(self.unread), 'file')} could not be read": [
                 f"{name} ({reason})" for name, reason in self.unread
             ],
         }
+
+        # A line each.
         lines = [f"left out: {', '.join(reasons)}"] if reasons else []
         if unwritten:
             lines.append(f"left out: {', '.join(unwritten)} (generated=True reads them)")
         if self.without_grammar:
-            files = _counted(len(self.without_grammar), "file")
+            files = _count_of(len(self.without_grammar), "file")
             lines.append(
                 f"{files} of code cut by keywords, which misses some functions: "
                 f"`{install_command('code')}` brings the grammars of their languages"
             )
-        return lines + [
-            f"{of}: {_first_names(names, hint)}" for of, names in named.items() if names
-        ]
+        lines += [f"{of}: {_first_names(names, hint)}" for of, names in named.items() if names]
+        return lines
 
     def as_json(self) -> list[dict[str, str]]:
         """All noted files: "path" and "note"."""
@@ -520,7 +537,7 @@ class FileNotes:
         return [{"path": name, "note": note} for name, note in sorted(noted)]
 
 
-def _counted(number: int, noun: str) -> str:
+def _count_of(number: int, noun: str) -> str:
     return f"{number:,} {noun}" + "s" * (number != 1)
 
 

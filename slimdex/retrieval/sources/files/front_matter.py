@@ -37,9 +37,11 @@ FENCES = {
     "---": re.compile(r"---[ \t]*\n(.*?)^(?:---|\.\.\.)[ \t]*$\n?", re.S | re.M),
     "+++": re.compile(r"\+\+\+[ \t]*\n(.*?)^\+\+\+[ \t]*$\n?", re.S | re.M),
 }
-LARGEST, DEEPEST = 1 << 16, 100
-"""Limits of front matter in characters, and of brackets within brackets or a key's parts: PyYAML
-and tomllib take time in proportion to the square of these."""
+LARGEST = 1 << 16
+"""Limit of front matter in characters. PyYAML and tomllib take time in proportion to the square
+of this and the next limit."""
+DEEPEST = 100
+"""Limit of brackets within brackets, and of the parts of a key."""
 BRACKET = re.compile(r"[\[\]{}]")
 TYPED = re.compile(r"true|false|null|-?\d[\d.eE+-]*")
 """Plain values that may have a type in JSON."""
@@ -54,16 +56,16 @@ def split(text: str) -> tuple[dict[str, Any], str]:
     {'version': '1.10', 'language': 'no', 'draft': True}
     """
     fence = FENCES.get(text[:3])
-    found = fence.match(text[:LARGEST]) if fence else None
-    if found is None or _depth(found[1]) > DEEPEST:
+    block = fence.match(text[:LARGEST]) if fence else None
+    if block is None or _depth(block[1]) > DEEPEST:
         return {}, text
     try:
         is_yaml = text[0] == "-"
-        values = _yaml(found[1]) if is_yaml else tomllib.loads(found[1], parse_float=_typed)
-        values = json.loads(json.dumps(values, default=_written, allow_nan=False))
+        values = _yaml(block[1]) if is_yaml else tomllib.loads(block[1], parse_float=_as_typed)
+        values = json.loads(json.dumps(values, default=_as_written, allow_nan=False))
     except (ValueError, TypeError, RecursionError):
         return {}, text
-    return (values, text[found.end() :]) if isinstance(values, dict) else ({}, text)
+    return (values, text[block.end() :]) if isinstance(values, dict) else ({}, text)
 
 
 def _depth(text: str) -> int:
@@ -72,7 +74,8 @@ def _depth(text: str) -> int:
     >>> _depth("a: [[1, 2], {b: c}]"), _depth("a.b.c = 1.5")
     (2, 2)
     """
-    depth = deepest = 0
+    depth = 0
+    deepest = 0
     for sign in BRACKET.findall(text):
         depth = depth + 1 if sign in "[{" else max(depth - 1, 0)
         deepest = max(deepest, depth)
@@ -87,16 +90,19 @@ def facts(values: Mapping[str, Any]) -> dict[str, Any]:
     ['a', 'b']
     """
     lowered = {str(key).lower(): value for key, value in reversed(list(values.items()))}
-    found: dict[str, Any] = {}
+    columns: dict[str, Any] = {}
     for column, keys in NAMES.items():
         if column == "tags":
             continue
         texts = (as_text(lowered.get(key, "")) for key in keys)
         if text := next(filter(None, texts), None):
-            found[column] = moment(text) if column == "date" else text
-    if own := next(filter(None, (tags(lowered.get(key, "")) for key in NAMES["tags"])), None):
-        found["tags"] = own
-    return found | {"front_matter": dict(values)} if values else found
+            columns[column] = moment(text) if column == "date" else text
+    lists_of_tags = (tags(lowered.get(key, "")) for key in NAMES["tags"])
+    if first_tags := next(filter(None, lists_of_tags), None):
+        columns["tags"] = first_tags
+    if values:
+        columns["front_matter"] = dict(values)
+    return columns
 
 
 def tags(value: Any) -> list[str]:
@@ -132,15 +138,15 @@ def moment(text: str) -> datetime | None:
     >>> moment("soon")
     """
     text = text.strip()
-    if found := re.match(r"D:(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?(.*)", text):
-        year, month, day, hour, minute, second, zone = found.groups()
+    if digits := re.match(r"D:(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?(.*)", text):
+        year, month, day, hour, minute, second, zone = digits.groups()
         zone = zone.replace("'", "").removesuffix("Z")
         text = f"{year}-{month or '01'}-{day or '01'}T{hour or '00'}:{minute or '00'}:"
         text += f"{second or '00'}{zone}"
     for read in (_of_yaml, parsedate_to_datetime):
         try:
-            found_ = read(text)
-            return found_.astimezone(UTC).replace(tzinfo=None) if found_.tzinfo else found_
+            date_ = read(text)
+            return date_.astimezone(UTC).replace(tzinfo=None) if date_.tzinfo else date_
         except (ValueError, TypeError, IndexError, OverflowError):
             continue
     return None
@@ -153,7 +159,7 @@ def _of_yaml(text: str) -> datetime:
 
 
 def _yaml(text: str) -> Any:
-    import yaml
+    import yaml  # few files need it
 
     try:
         # Nested aliases: a few lines can expand to gigabytes.
@@ -166,16 +172,16 @@ def _yaml(text: str) -> Any:
 
 @cache
 def _loader() -> Any:
-    """Class of a YAML loader without the types of YAML 1.1, by which `no` is a boolean."""
-    import yaml
+    """Class of a YAML loader without the types of YAML 1.1, in which `no` is a boolean."""
+    import yaml  # few files need it
 
     loader: Any = type("Loader", (yaml.SafeLoader,), {"yaml_implicit_resolvers": {}})
     loader.add_implicit_resolver("!typed", re.compile(f"(?:{TYPED.pattern})$"), None)
-    loader.add_constructor("!typed", lambda loader, node: _typed(loader.construct_scalar(node)))
+    loader.add_constructor("!typed", lambda loader, node: _as_typed(loader.construct_scalar(node)))
     return loader
 
 
-def _typed(text: str) -> Any:
+def _as_typed(text: str) -> Any:
     """Value of a text in JSON, if JSON writes it in the same way; else the text."""
     try:
         value = json.loads(text) if TYPED.fullmatch(text) else text
@@ -184,5 +190,5 @@ def _typed(text: str) -> Any:
     return value if json.dumps(value) == text else text
 
 
-def _written(value: Any) -> str:
+def _as_written(value: Any) -> str:
     return value.isoformat() if isinstance(value, date | datetime) else str(value)

@@ -81,8 +81,8 @@ class IgnoreRules:
         end = b"/\0" if is_folder else b"\0"
         subject = whole.rpartition(b"/")[2] + end + whole + end
         for expression in self._expressions:
-            if found := expression.match(subject):
-                return found.lastindex is None
+            if match := expression.match(subject):
+                return match.lastindex is None
         return None
 
 
@@ -113,15 +113,15 @@ class Rules:
         managed = next((i for i, folder in enumerate(above) if (folder / ".git").exists()), 0)
         rules = []
         for folder in above[managed:0:-1]:
-            if found := load(folder):
-                rules.append((f"{root.relative_to(folder).as_posix()}/", 0, found))
+            if rules_of_folder := load(folder):
+                rules.append((f"{root.relative_to(folder).as_posix()}/", 0, rules_of_folder))
         around = cls(rules, load)
         return cls([], load) if around.decision("", is_folder=True) else around
 
     def within(self, folder: Path, relative: str) -> Rules:
         """Add the rules of a subfolder, given by its path relative to the walked folder."""
-        if found := self._load(folder):
-            return Rules([*self._rules, ("", len(relative), found)], self._load)
+        if added := self._load(folder):
+            return Rules([*self._rules, ("", len(relative), added)], self._load)
         return self
 
     def decision(self, relative: str, *, is_folder: bool = False) -> bool | None:
@@ -162,9 +162,9 @@ def marked(data: bytes) -> bytes:
     lines = []
     for line in data.splitlines():
         pattern, *attributes = line.split()[:MOST_ATTRIBUTES] or [b"#"]
-        found = [match for each in attributes if (match := ATTRIBUTE.fullmatch(each))]
-        if found and not pattern.startswith((b"#", b"!", b'"')):
-            is_set = any(not match[1] and match[2] != b"false" for match in found)
+        matches = [*filter(None, map(ATTRIBUTE.fullmatch, attributes))]
+        if matches and not pattern.startswith((b"#", b"!", b'"')):
+            is_set = any(not match[1] and match[2] != b"false" for match in matches)
             lines.append(pattern if is_set else b"!" + pattern)
     return b"\n".join(lines)
 
@@ -200,7 +200,8 @@ def _without_spaces(line: bytes) -> bytes:
     >>> _without_spaces(rb"a\   "), _without_spaces(b"a b  ")
     (b'a\\ ', b'a b')
     """
-    end = at = 0
+    end = 0
+    at = 0
     while at < len(line):
         is_space = line[at : at + 1] == b" "
         at += 2 if line[at : at + 1] == b"\\" else 1
@@ -247,20 +248,20 @@ def _set(pattern: bytes, at: int) -> tuple[bytes, int]:
     start = at + is_negated
     at = start
     while at == start or pattern[at : at + 1] != b"]":
-        if before and (found := RANGE_END.match(pattern, at)):
-            held.update(range(before, found[1][0] + 1))
+        if before and (match := RANGE_END.match(pattern, at)):
+            held.update(range(before, match[1][0] + 1))
             before = 0
-        elif found := CLASS_NAME.match(pattern, at):
-            if found[1] not in CLASSES:
+        elif match := CLASS_NAME.match(pattern, at):
+            if match[1] not in CLASSES:
                 return NO_MATCH, len(pattern)
-            held.update(CLASSES[found[1]])
+            held.update(CLASSES[match[1]])
             before = 0
-        elif found := SINGLE_BYTE.match(pattern, at):
-            before = found[1][0]
+        elif match := SINGLE_BYTE.match(pattern, at):
+            before = match[1][0]
             held.add(before)
         else:
             return NO_MATCH, len(pattern)
-        at = found.end()
+        at = match.end()
     if not is_negated:
         held.discard(ord("/"))
     escaped = b"".join(rb"\x%02x" % byte for byte in sorted(held))
@@ -279,8 +280,8 @@ def _name(part: Component) -> bytes:
     if not others:
         return first
     *middle, last = others
-    found = b"".join(rb"(?>[^/\0]*?%s)" % text for text in middle)
-    return rb"(?>(?=[^/\0])%s%s[^/\0]*%s(?=[/\0]))" % (first, found, last)
+    between = b"".join(rb"(?>[^/\0]*?%s)" % text for text in middle)
+    return rb"(?>(?=[^/\0])%s%s[^/\0]*%s(?=[/\0]))" % (first, between, last)
 
 
 def _path(parts: Sequence[Component]) -> bytes:

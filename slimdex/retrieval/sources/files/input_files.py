@@ -121,9 +121,9 @@ class InputFile:
         original = self.path
         self.path = temporary()
         remove_later(self)
-        with open_bytes(original) as found, self.path.open("wb") as copy:
+        with open_bytes(original) as file, self.path.open("wb") as copy:
             held = b""
-            while piece := found.read(PIECE):
+            while piece := file.read(PIECE):
                 piece = held + piece
                 held = b"\r" if piece.endswith(b"\r") else b""
                 copy.write(piece[: len(piece) - len(held)].replace(b"\r\n", b"\n"))
@@ -131,13 +131,13 @@ class InputFile:
         self.notes.append("mixed line endings, read as the same")
 
 
-def open_file(name: str, path: Path, given: FileFormat = FileFormat()) -> InputFile:
+def open_file(name: str, path: Path, file_format: FileFormat = FileFormat()) -> InputFile:
     """Open an existing file; "-" is standard input.
 
     Raises `InputError` if it is not valid text in its encoding.
     """
     if name == STANDARD_INPUT:
-        file = _standard_input(given)
+        file = _standard_input(file_format)
     else:
         stat = path.stat()
         facts = [str(path.resolve()), stat.st_size, stat.st_mtime_ns]
@@ -146,7 +146,7 @@ def open_file(name: str, path: Path, given: FileFormat = FileFormat()) -> InputF
         file = InputFile(
             name=name,
             path=path,
-            ending=ending_of(path, given),
+            ending=ending_of(path, file_format),
             id_prefix=prefix,
             place=place,
             facts=facts,
@@ -156,12 +156,15 @@ def open_file(name: str, path: Path, given: FileFormat = FileFormat()) -> InputF
         _unpack(file)
     if file.ending == ".parquet":
         return file
+
+    # A copy in UTF-8, if it has another encoding.
     head = _beginning(file.path)
-    if given.encoding is None and (marked := _by_mark(head)):
+    encoding = file_format.encoding
+    if encoding is None and (marked := _by_mark(head)):
         file.notes.append(f"read as {marked.upper()}, by its first bytes")
         _transcode(file, marked)
-    elif given.encoding and codecs.lookup(given.encoding).name not in ("utf-8", "utf-8-sig"):
-        _transcode(file, given.encoding)
+    elif encoding and codecs.lookup(encoding).name not in ("utf-8", "utf-8-sig"):
+        _transcode(file, encoding)
     elif head.startswith(codecs.BOM_UTF8) and file.ending in JSON_ENDINGS:
         _transcode(file, "utf-8-sig")  # DuckDB accepts a mark in CSV, but not in JSON
     return file
@@ -193,14 +196,14 @@ def bounded_lines(lines: IO[str], name: str, most: int = LARGEST_OBJECT) -> Iter
         yield line
 
 
-def ending_of(path: Path, given: FileFormat) -> str:
+def ending_of(path: Path, file_format: FileFormat) -> str:
     """Kind of a file by its name, or as given by the user."""
-    if given.format is not None:
-        return f".{given.format.removeprefix('.')}"
+    if file_format.format is not None:
+        return f".{file_format.format.removeprefix('.')}"
     return path.with_suffix("").suffix if path.suffix in (".gz", ZSTANDARD) else path.suffix
 
 
-def _standard_input(given: FileFormat) -> InputFile:
+def _standard_input(file_format: FileFormat) -> InputFile:
     """Copy standard input to a file, since it is read more than once."""
     if sys.stdin is None:
         raise InputError("-: no standard input")
@@ -208,6 +211,8 @@ def _standard_input(given: FileFormat) -> InputFile:
         name="standard input", path=temporary(), ending="", id_prefix="stdin", place="", facts=[]
     )
     remove_later(file)
+
+    # The copy, decompressed when it is read.
     digest = hashlib.sha256()
     with file.path.open("wb") as copy:
         while piece := sys.stdin.buffer.read(PIECE):
@@ -218,16 +223,21 @@ def _standard_input(given: FileFormat) -> InputFile:
     if packed:
         file.path = file.path.rename(file.path.with_name(file.path.name + ".gz"))
         remove_later(file)
+
+    # What it is.
     file.facts = [digest.hexdigest()]
     file.place = f"stdin {digest.hexdigest()}"
-    file.ending = ending_of(file.path, given) if given.format else _guessed(_beginning(file.path))
-    if given.format is None:
+    if file_format.format:
+        file.ending = ending_of(file.path, file_format)
+    else:
+        file.ending = _guess_ending(_beginning(file.path))
+    if file_format.format is None:
         kind = file.ending.removeprefix(".")
         file.notes.append(f"read as {kind}, by its first bytes; format=NAME overrides this")
     return file
 
 
-def _guessed(head: bytes) -> str:
+def _guess_ending(head: bytes) -> str:
     """Guess the kind of a file from its first bytes: Parquet, JSON objects, or lines."""
     if head.startswith(b"PAR1"):
         return ".parquet"
@@ -237,8 +247,9 @@ def _guessed(head: bytes) -> str:
 
 def _by_mark(head: bytes) -> str | None:
     """Encoding of a byte order mark; None for UTF-8 or no mark."""
-    found = next((encoding for mark, encoding in MARKS.items() if head.startswith(mark)), None)
-    return None if found == "utf-8-sig" else found
+    encodings = (encoding for mark, encoding in MARKS.items() if head.startswith(mark))
+    encoding = next(encodings, None)
+    return None if encoding == "utf-8-sig" else encoding
 
 
 def _beginning(path: Path) -> bytes:

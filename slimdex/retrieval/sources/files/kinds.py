@@ -91,11 +91,11 @@ def kind_of(name: str, head: bytes) -> str | None:
     (None, None)
     """
     kind = BY_ENDING.get(ending(name))
-    magic = next((found for start, found in MAGIC.items() if head.startswith(start)), None)
+    magic = next((kind_ for start, kind_ in MAGIC.items() if head.startswith(start)), None)
     if magic == "packed":
         return magic
     if magic == "archive":
-        inside = (found for mark, found in ARCHIVES.items() if mark in head)
+        inside = (kind_ for mark, kind_ in ARCHIVES.items() if mark in head)
         return kind if kind in BOOKS else next(inside, None)
     if magic or kind in BOOKS:
         return magic or kind  # the reader reports errors
@@ -122,7 +122,7 @@ def _by_content(head: bytes) -> str:
 
 
 def left_out_as(name: str, head: bytes) -> str:
-    r"""Reason for which a file with this name and these first bytes is of no kind.
+    r"""Reason why a file with this name and these first bytes has no kind.
 
     >>> left_out_as("a.md", b""), left_out_as("a.doc", b"\xd0"), left_out_as("a.png", b"\x89")
     ('empty', 'unsupported', 'binary')
@@ -131,6 +131,6 @@ def left_out_as(name: str, head: bytes) -> str:
         return "empty"
     if ending(name) in DATA:
         return "tables and data (named on their own, tables are read)"
-    found, _ = MimeTypes().guess_type(f"a{ending(name)}", strict=False)
-    is_media = found is not None and found.startswith(MEDIA)
+    media_type, _ = MimeTypes().guess_type(f"a{ending(name)}", strict=False)
+    is_media = media_type is not None and media_type.startswith(MEDIA)
     return "binary" if is_media and not head.startswith((OLE, RTF)) else "unsupported"

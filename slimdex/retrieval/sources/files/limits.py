@@ -7,7 +7,7 @@ LARGEST_FILE = 64 << 20
 LARGEST_BOOK = 256 << 20
 """Largest PDF, DOCX, ODT, PPTX or EPUB file, in bytes; they may contain pictures."""
 LARGEST_UNPACKED = 64 << 20
-"""Largest decompressed size of a file, or of what is read from an archive, in bytes."""
+"""Largest decompressed size of a file, or of all entries read from an archive, in bytes."""
 LARGEST_TEXT = 64 << 20
 """Longest text of a document, in characters."""
 LARGEST_PACKED_TEXT = 10 << 20

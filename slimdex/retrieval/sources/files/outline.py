@@ -76,8 +76,10 @@ class Outline:
         self._anchor: str | None = None
         self._begins = True
         self._top = ""
-        self._lines, self._line = list[list[tuple[int, int]]](), 1
-        """Lines of each part, and the line in which the text ends if that follows from them."""
+        self._lines = list[list[tuple[int, int]]]()
+        """Lines of each part."""
+        self._line = 1
+        """Line in which the text ends, if that follows from the lines of the parts."""
 
     @property
     def text(self) -> str:
@@ -182,8 +184,9 @@ class Outline:
 
     def _begin(self) -> None:
         headings = tuple(heading.text for heading in self._stack)
-        own = self._stack[-1].anchor if self._stack else ""
-        anchor = own if self._anchor is None else self._anchor
+        anchor = self._anchor
+        if anchor is None:
+            anchor = self._stack[-1].anchor if self._stack else ""
         self._parts.append(Part(self._length, headings, self._page, anchor))
         self._lines.append([])
         self._begins = False

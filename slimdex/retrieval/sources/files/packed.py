@@ -76,13 +76,13 @@ class Archive:
             raise UnreadableError(f"over {size(LARGEST_UNPACKED)} when decompressed")
         try:
             with self._file.open(entry) as file:
-                found = file.read(self._left + 1)
+                content = file.read(self._left + 1)
         except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError) as error:
             raise UnreadableError(f"broken: {error}") from error
-        self._left -= len(found)
+        self._left -= len(content)
         if self._left < 0:
             raise UnreadableError(f"over {size(LARGEST_UNPACKED)} when decompressed")
-        return found
+        return content
 
 
 def _path(name: str) -> str:
@@ -110,13 +110,13 @@ def unpacked(data: bytes) -> bytes:
     """
     try:
         with opened(io.BytesIO(data)) as packed:
-            found: bytes = packed.read(LARGEST_UNPACKED + 1)
+            content: bytes = packed.read(LARGEST_UNPACKED + 1)
             packed.read(1)  # detects truncation
     except (OSError, EOFError, zlib.error) as error:
         raise UnreadableError(f"broken: {error}") from error
-    if len(found) > LARGEST_UNPACKED and data[:2] in (GZIP, ZSTD[:2]):
+    if len(content) > LARGEST_UNPACKED and data[:2] in (GZIP, ZSTD[:2]):
         raise UnreadableError(f"over {size(LARGEST_UNPACKED)} when decompressed")
-    return found
+    return content
 
 
 def unpacked_head(file: io.BufferedReader, length: int) -> bytes:

@@ -32,7 +32,9 @@ class Line:
         self._last = " "
         self._script = ""
         self._shifted = ""
-        self._rubies = self._in_reading = self._in_bracket = 0
+        self._rubies = 0
+        self._in_reading = 0
+        self._in_bracket = 0
         self._readings = list[str]()
 
     def start(self, tag: str) -> None:
@@ -60,7 +62,8 @@ class Line:
     def shift(self, script: str) -> None:
         """Set the script of what follows, in files that have it as a property: an element or ""."""
         if script != self._shifted:
-            self._script = self._shifted = script
+            self._script = script
+            self._shifted = script
 
     def append(self, text: str) -> None:
         """Append the text of the innermost element."""

@@ -27,7 +27,7 @@ ANY_NAME = "*"
 
 
 @dataclass(frozen=True)
-class FoundFile:
+class FileEntry:
     """File below a folder.
 
     Attributes
@@ -46,12 +46,18 @@ class FoundFile:
     is_generated: bool | None = None
 
     @classmethod
-    def found(
-        cls, path: Path, relative: str, stat: os.stat_result, is_generated: bool | None = None
-    ) -> FoundFile:
+    def of(
+        cls, path: Path, relative: str, status: os.stat_result, is_generated: bool | None = None
+    ) -> FileEntry:
         """Create from a file's status."""
-        times = (stat.st_mtime_ns, stat.st_ctime_ns)
-        return cls(path, relative, stat.st_size, *times, is_generated)
+        return cls(
+            path=path,
+            relative=relative,
+            size=status.st_size,
+            mtime_ns=status.st_mtime_ns,
+            ctime_ns=status.st_ctime_ns,
+            is_generated=is_generated,
+        )
 
 
 @dataclass
@@ -69,7 +75,7 @@ class Walk:
     unreadable : (path, reason).
     """
 
-    files: list[FoundFile] = field(default_factory=list)
+    files: list[FileEntry] = field(default_factory=list)
     hidden: int = 0
     ignored: int = 0
     excluded: int = 0
@@ -96,9 +102,9 @@ def walk(
     """
     walker = _Walker(root, follow_links, exclude, libraries)
     walker.run()
-    found = walker.found
-    found.files.sort(key=lambda file: (file.relative.split("/"), os.fsencode(file.path)))
-    return found
+    listing = walker.listing
+    listing.files.sort(key=lambda file: (file.relative.split("/"), os.fsencode(file.path)))
+    return listing
 
 
 def leads_out(path: Path, folder: Path) -> bool:
@@ -131,7 +137,7 @@ class _Walker:
     def __init__(
         self, root: Path, follow_links: bool, exclude: Sequence[str], libraries: bool
     ) -> None:
-        self.found = Walk()
+        self.listing = Walk()
         self._root = root
         self._follows_all = follow_links
         self._excluded = IgnoreRules(os.fsencode("\n".join(exclude)))
@@ -146,7 +152,7 @@ class _Walker:
         try:
             rules = self._rules_around()
         except UnreadableError as error:
-            self.found.unreadable.append((".", str(error)))
+            self.listing.unreadable.append((".", str(error)))
             return
         self._walk(self._root, "", rules)
         while self._links:
@@ -165,14 +171,14 @@ class _Walker:
             return attribute_rules(folder, self._follows)
 
         generated = Rules.around(self._real, load)
-        # Who names a folder of generated files wants to read it.
+        # A folder that is named itself is read, even if all its files are generated.
         is_for_all = generated.decision(ANY_NAME)
         return _Rules(ignored, Rules([], load) if is_for_all else generated)
 
     def _walk(self, folder: Path, relative: str, rules: _Rules) -> None:
-        left = [(folder, relative, rules)]
-        while left:
-            folder, relative, rules = left.pop()
+        remaining = [(folder, relative, rules)]
+        while remaining:
+            folder, relative, rules = remaining.pop()
             try:
                 with os.scandir(folder) as entries:
                     listed = sorted(entries, key=lambda entry: entry.name)
@@ -180,35 +186,39 @@ class _Walker:
                 self._unreadable(relative, error)
                 continue
             names = [entry.name for entry in listed]
+
+            # Folders that are not entered.
             if MANIFEST in names and any(map(OUR_FILES.fullmatch, names)):  # a slimdex index
-                self.found.indexes += 1
+                self.listing.indexes += 1
                 continue
             if relative and not self._enters_libraries and holds_libraries(folder.name, names):
-                self.found.libraries.append(as_unicode(relative))
+                self.listing.libraries.append(as_unicode(relative))
                 continue
             try:
                 rules = rules.within(folder, relative)
             except UnreadableError as error:
-                self.found.unreadable.append((as_unicode(relative or "."), str(error)))
+                self.listing.unreadable.append((as_unicode(relative or "."), str(error)))
                 continue
+
+            # Their files and folders; links are followed later.
             for entry in listed:
                 path = f"{relative}/{entry.name}" if relative else entry.name
                 if entry.name.startswith("."):
-                    self.found.hidden += not is_index(entry.path)  # `.slimdex` is expected here
+                    self.listing.hidden += not is_index(entry.path)  # `.slimdex` is expected here
                     if entry.name == FILE_NAME and not self._follows(Path(entry.path)):
-                        self.found.outside.append(as_unicode(path))
+                        self.listing.outside.append(as_unicode(path))
                     continue
                 try:
                     is_folder = entry.is_dir()
                     if self._excluded.decision(path, is_folder=is_folder):
-                        self.found.excluded += 1
+                        self.listing.excluded += 1
                     elif rules.ignored.decision(path, is_folder=is_folder):
-                        self.found.ignored += 1
+                        self.listing.ignored += 1
                     elif entry.is_symlink():
                         self._links.append((entry, path, rules))
                     elif is_folder:
                         self._seen.add(_identity(entry.stat()))
-                        left.append((Path(entry.path), path, rules))
+                        remaining.append((Path(entry.path), path, rules))
                     else:
                         self._add(entry, path, rules)
                 except OSError as error:
@@ -216,36 +226,36 @@ class _Walker:
 
     def _follow(self, entry: os.DirEntry[str], relative: str, rules: _Rules) -> None:
         if not self._follows(Path(entry.path)):
-            self.found.outside.append(as_unicode(relative))
+            self.listing.outside.append(as_unicode(relative))
             return
         try:
-            found = entry.stat()
+            status = entry.stat()
         except OSError as error:
             self._unreadable(relative, error)
             return
-        if stat.S_ISDIR(found.st_mode):
-            if _identity(found) not in self._seen:
-                self._seen.add(_identity(found))
+        if stat.S_ISDIR(status.st_mode):
+            if _identity(status) not in self._seen:
+                self._seen.add(_identity(status))
                 self._walk(Path(entry.path), relative, rules)
         else:  # after the folders, where it may be
             self._file_links.append((entry, relative, rules))
 
     def _add(self, entry: os.DirEntry[str], relative: str, rules: _Rules) -> None:
-        found = entry.stat()
-        if kind := ODD.get(stat.S_IFMT(found.st_mode)):
-            self.found.unreadable.append((as_unicode(relative), kind))
+        status = entry.stat()
+        if kind := ODD.get(stat.S_IFMT(status.st_mode)):
+            self.listing.unreadable.append((as_unicode(relative), kind))
             return
-        self._files.add(_identity(found))
+        self._files.add(_identity(status))
         path = Path(os.path.realpath(entry.path) if entry.is_symlink() else entry.path)
         is_generated = rules.generated.decision(relative)
-        self.found.files.append(FoundFile.found(path, as_unicode(relative), found, is_generated))
+        self.listing.files.append(FileEntry.of(path, as_unicode(relative), status, is_generated))
 
     def _follows(self, path: Path) -> bool:
         """Return whether to follow a path that may be a link."""
         return self._follows_all or not path.is_symlink() or not leads_out(path, self._real)
 
     def _unreadable(self, relative: str, error: OSError) -> None:
-        self.found.unreadable.append((as_unicode(relative or "."), why(error)))
+        self.listing.unreadable.append((as_unicode(relative or "."), why(error)))
 
 
 def why(error: OSError) -> str:
@@ -253,5 +263,5 @@ def why(error: OSError) -> str:
     return (error.strerror or str(error)).lower()
 
 
-def _identity(found: os.stat_result) -> tuple[int, int]:
-    return found.st_dev, found.st_ino
+def _identity(status: os.stat_result) -> tuple[int, int]:
+    return status.st_dev, status.st_ino

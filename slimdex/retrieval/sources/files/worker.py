@@ -56,7 +56,7 @@ class Worker:
 
     def ask(self, request: dict[str, Any], data: bytes = b"") -> dict[str, Any]:
         """Return the module's answer; raises `UnreadableError` if it fails or exceeds a limit."""
-        process = self._started()
+        process = self._start()
         head = json.dumps({**request, "bytes": len(data), "seconds": self._seconds}).encode()
         timer = Timer(self._seconds, process.kill)
         timer.daemon = True
@@ -91,7 +91,7 @@ class Worker:
                     pipe.close()
         process.wait()
 
-    def _started(self) -> subprocess.Popen[bytes]:
+    def _start(self) -> subprocess.Popen[bytes]:
         if self._process is None:
             self._process = subprocess.Popen(
                 [sys.executable, "-c", PROGRAM.format(__name__), self._module, *sys.path],
@@ -155,7 +155,7 @@ def main(module: str) -> None:
 
 def _answer(module: str, request: dict[str, Any], data: bytes) -> dict[str, Any]:
     try:
-        found: dict[str, Any] = import_module(module).answer(request, data)
+        answer: dict[str, Any] = import_module(module).answer(request, data)
     except UnreadableError as error:
         return {"error": str(error)}
     except MemoryError:
@@ -163,7 +163,7 @@ def _answer(module: str, request: dict[str, Any], data: bytes) -> dict[str, Any]
     except BaseException as error:  # a parser may raise anything; Rust's panics are no Exceptions
         first = next(iter(str(error).splitlines()), "")
         return {"error": f"broken: {type(error).__name__} {first[:100]}".strip()}
-    return found
+    return answer
 
 
 def _limit_memory() -> None:

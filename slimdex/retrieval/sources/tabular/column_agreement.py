@@ -19,12 +19,13 @@ from .tables import EVERY_COLUMN, TableSource
 
 def check_typed(sources: Sequence[object], types: Mapping[str, str]) -> None:
     """Raise `InputError` if no source has a column for which the user gave a type."""
-    found = [column for s in sources if isinstance(s, TableSource) for column in s.all_columns]
+    tables = [source for source in sources if isinstance(source, TableSource)]
+    columns = [column for table in tables for column in table.all_columns]
     for name in types:
-        if name != EVERY_COLUMN and name not in found:
-            columns = ", ".join(dict.fromkeys(found)) or "none"
-            near = did_you_mean(name, found)
-            raise InputError(f"types: no column {name!r}; expected one of {columns}{near}")
+        if name != EVERY_COLUMN and name not in columns:
+            expected = ", ".join(dict.fromkeys(columns)) or "none"
+            near = did_you_mean(name, columns)
+            raise InputError(f"types: no column {name!r}; expected one of {expected}{near}")
 
 
 def agree(sources: Sequence[object]) -> list[str]:
@@ -70,37 +71,44 @@ def agree_with(index: Mapping[str, str], sources: Sequence[object]) -> list[str]
     ]
 
 
-def _agree_with(held: str, table: TableSource, name: str) -> list[str]:
+def _agree_with(index_type: str, table: TableSource, name: str) -> list[str]:
     type_ = table.type_of(name)
-    found = table.found_type(name)
-    if held in (type_, "JSON") or name in table.requested:
+    inferred = table.inferred_type(name)
+    if index_type in (type_, "JSON") or name in table.requested:
         return []
-    if held == "VARCHAR":  # as text, not as a number or list
+    if index_type == "VARCHAR":  # as text, not as a number or list
         table.keep_as(name, "VARCHAR")
         return []
-    if wider(held, type_) not in TEXTS:
+    if wider(index_type, type_) not in TEXTS:
         return []
     if table.is_empty(name):
-        table.keep_as(name, held)
+        table.keep_as(name, index_type)
         return []
-    are_numbers = [NUMBERS.fullmatch(type_) is not None for type_ in (held, found)]
-    for number in (held, found) if all(are_numbers) else ():
+
+    # Numbers written as another type of number.
+    are_numbers = [NUMBERS.fullmatch(type_) is not None for type_ in (index_type, inferred)]
+    for number in (index_type, inferred) if all(are_numbers) else ():
         if table.misfit(name, number, zeros=True) is None:
             table.keep_as(name, number)
             if "INT" in number:
                 return []
             return [
-                f"{table.name}: column {name!r} holds {held}: stored as numbers, not as written"
+                f"{table.name}: column {name!r} holds {index_type}: stored as numbers, not as "
+                "written"
             ]
-    misfit = table.misfit(name, held, zeros=are_numbers[0])
+
+    # Text that can all be read as the index's type.
+    misfit = table.misfit(name, index_type, zeros=are_numbers[0])
     if misfit is None:
-        table.keep_as(name, held)
+        table.keep_as(name, index_type)
         return []
+
     which = f"{table.name}, row {misfit[0]}: {shortened(misfit[1], 40)} in column {name!r}"
-    which += f" is not {held}"
+    which += f" is not {index_type}"
     raise InputError(
-        f"{which}: column {name!r} holds {held}; the new values are {type_} (types="
-        f"{name}=VARCHAR makes the whole column text, types={name}={held} reads matching values)"
+        f"{which}: column {name!r} holds {index_type}; the new values are {type_} (types="
+        f"{name}=VARCHAR makes the whole column text, types={name}={index_type} reads matching "
+        "values)"
     )
 
 

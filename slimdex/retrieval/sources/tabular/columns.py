@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import chain
 from typing import Any, NamedTuple
 
 from slimdex.errors import InputError
@@ -65,21 +66,21 @@ class ColumnNames:
     types: Mapping[str, str] = field(default_factory=dict)
 
 
-def kept_names(columns: Sequence[str], ours: Sequence[str] = OWN_COLUMNS) -> dict[str, str]:
+def stored_names(columns: Sequence[str], ours: Sequence[str] = OWN_COLUMNS) -> dict[str, str]:
     """Map the user's columns to unique names, with "_" appended where they clash with ours.
 
-    >>> kept_names(["year", "Vector"], ["id", "vector"])
+    >>> stored_names(["year", "Vector"], ["id", "vector"])
     {'year': 'year', 'Vector': 'Vector_'}
     """
     taken = {*ours, *(name.lower() for name in columns if name.lower() not in ours)}
-    kept = {}
+    names = {}
     for column in columns:
         name = column
         while column.lower() in ours and name.lower() in taken:
             name += "_"
-        kept[column] = name
+        names[column] = name
         taken.add(name.lower())
-    return kept
+    return names
 
 
 def usual_column(names: Sequence[str], usual: Sequence[str]) -> str | None:
@@ -93,8 +94,8 @@ def only_text_column(source: str, types: Mapping[str, str]) -> str:
     texts = [c for c, type_ in types.items() if type_ == "VARCHAR" and c.lower() not in ID_NAMES]
     if len(texts) == 1:
         return texts[0]
-    found = ", ".join(types)
-    raise InputError(f"{source}: which column is the text? Name one by text=NAME: {found}")
+    columns = ", ".join(types)
+    raise InputError(f"{source}: which column is the text? Name one by text=NAME: {columns}")
 
 
 def checked_types(words: Sequence[str]) -> dict[str, str]:
@@ -106,7 +107,8 @@ def checked_types(words: Sequence[str]) -> dict[str, str]:
     {'a': 'INTEGER', 'b': 'DECIMAL(9,2)'}
     """
     types = {}
-    for pair in (pair for word in words for pair in re.split(r",(?![^()]{0,200}\))", word)):
+    pairs = chain.from_iterable(re.split(r",(?![^()]{0,200}\))", word) for word in words)
+    for pair in pairs:
         name, equals, type_ = pair.strip().rpartition("=")
         if not equals or not name or not re.fullmatch(r"[\w\s(),\[\]]+", type_):
             raise InputError(f"types={pair!r}; expected COLUMN=TYPE, as in year=BIGINT")
@@ -127,7 +129,7 @@ def storable(type_: str) -> str:
     >>> storable("TIMESTAMPTZ[]"), storable("MAP(VARCHAR, INTEGER)"), storable("DECIMAL(9, 2)")
     ('TIMESTAMP[]', 'JSON', 'DECIMAL(9,2)')
     """
-    return _stored(type_).type
+    return _storage_of(type_).type
 
 
 def stored_value(value: str, type_: str) -> str:
@@ -136,7 +138,7 @@ def stored_value(value: str, type_: str) -> str:
     >>> stored_value("seen", "TIMESTAMPTZ[]")
     "list_transform(seen, lambda x0: timezone('UTC', x0))"
     """
-    return _stored(type_).of(value, 0)
+    return _storage_of(type_).of(value, 0)
 
 
 def has_zone(type_: str) -> bool:
@@ -167,7 +169,7 @@ class _Stored(NamedTuple):
 
 
 @lru_cache(4096)
-def _stored(type_: str) -> _Stored:
+def _storage_of(type_: str) -> _Stored:
     with connected() as scratch:
         stored = _of(scratch.sqltype(type_))
         return stored._replace(type=str(scratch.sqltype(stored.type)))
@@ -260,18 +262,17 @@ def _union(type_: Any) -> _Stored:
     """The type of all members, or JSON: a value has no tag in Python."""
     members = [(name, _of(child)) for name, child in type_.children[1:]]  # the first is the tag
     types = {member.type for _, member in members}
-    kept = next(iter(types)) if len(types) == 1 else "JSON"
+    stored_type = next(iter(types)) if len(types) == 1 else "JSON"
 
     def convert(value: str, depth: int) -> str:
         cases = []
         for name, member in members:
             sql = member.of(f"union_extract({value}, {literal(name)})", depth)
-            cases.append(
-                f"WHEN {literal(name)} THEN {sql if kept != 'JSON' else f'to_json({sql})'}"
-            )
+            sql = f"to_json({sql})" if stored_type == "JSON" else sql
+            cases.append(f"WHEN {literal(name)} THEN {sql}")
         return f"CASE union_tag({value}) {' '.join(cases)} END"
 
-    return _Stored(kept, convert)
+    return _Stored(stored_type, convert)
 
 
 def _unless_null(value: str, sql: str) -> str:

@@ -78,17 +78,21 @@ def table_file(spec: str) -> InputFile | None:
         path = Path(name)
     if path.suffix.lower() not in ENDINGS or not path.is_file():
         return None
-    found = path.stat()
+
+    # What is known without reading it.
+    status = path.stat()
     place = f"{path.resolve().as_posix()}#{table}"
-    facts = [place, found.st_size, found.st_mtime_ns]
+    facts = [place, status.st_size, status.st_mtime_ns]
     prefix = Path(os.path.normpath(spec)).as_posix()
     kind = ".csv" if path.suffix.lower() in WORKBOOKS else ".jsonl"
     file = InputFile(
         name=spec, path=temporary(), ending=kind, id_prefix=prefix, place=place, facts=facts
     )
-    file.changed_ns = max(found.st_mtime_ns, found.st_ctime_ns)
+    file.changed_ns = max(status.st_mtime_ns, status.st_ctime_ns)
+
+    # A copy that DuckDB reads, made by another process.
     remove_later(file)
-    seconds = SECONDS * (1 + found.st_size / LARGEST_FILE)  # a view may be endless
+    seconds = SECONDS * (1 + status.st_size / LARGEST_FILE)  # a view may be endless
     try:
         with (
             TemporaryDirectory(prefix="slimdex-", dir=temporary_parent()) as folder,
@@ -146,7 +150,8 @@ def json_of_sqlite(path: Path, table: str, notes: list[str]) -> Iterator[str]:
             for row in cursor:
                 line = dict(zip(names, row, strict=True))
                 for name in [name for name, value in line.items() if isinstance(value, bytes)]:
-                    line[name] = binary[name] = None
+                    line[name] = None
+                    binary[name] = None
                 yield json.dumps(line, ensure_ascii=False) + "\n"
             notes += [f"bytes in column {name!r} are left out" for name in binary]
     except sqlite3.Error as error:
@@ -182,7 +187,7 @@ def csv_of_workbook(path: Path, table: str, copy: Path, notes: list[str]) -> Ite
 
 def _sheet(path: Path, table: str, copy: Path) -> Any:
     try:
-        import python_calamine
+        import python_calamine  # an optional library
     except ModuleNotFoundError as error:
         raise UnreadableError(f"requires python-calamine: {install_command('files')}") from error
     is_packed = path.suffix.lower() != XLS
@@ -194,12 +199,12 @@ def _sheet(path: Path, table: str, copy: Path) -> Any:
         names = [sheet.name for sheet in book.sheets_metadata if sheet.typ == tables]
         return book.get_sheet_by_name(chosen(path, "sheet", names, table))
     except python_calamine.PasswordError as error:
-        raise UnreadableError(f"encrypted; expected {_expected(path)}") from error
+        raise UnreadableError(f"encrypted; expected {_expected_format(path)}") from error
     except (python_calamine.CalamineError, OSError) as error:
-        raise UnreadableError(f"{error}; expected {_expected(path)}") from error
+        raise UnreadableError(f"{error}; expected {_expected_format(path)}") from error
 
 
-def _expected(path: Path) -> str:
+def _expected_format(path: Path) -> str:
     return "an OpenDocument sheet" if path.suffix.lower() == ".ods" else "an Excel workbook"
 
 
@@ -234,14 +239,14 @@ def _unpack(path: Path, to: Path) -> None:
                     f"most {LARGEST_WORKBOOK:,} in {MOST_ENTRIES:,}"
                 )
             if any(entry.flag_bits & ENCRYPTED for entry in entries) or _has_key(packed):
-                raise UnreadableError(f"encrypted; expected {_expected(path)}")
+                raise UnreadableError(f"encrypted; expected {_expected_format(path)}")
             for entry in entries:
-                with packed.open(entry) as file, copy.open(entry.filename, "w") as own:
-                    copyfileobj(file, own, PIECE)
+                with packed.open(entry) as file, copy.open(entry.filename, "w") as unpacked_file:
+                    copyfileobj(file, unpacked_file, PIECE)
     except BROKEN_ARCHIVE as error:
         with path.open("rb") as file:
             why = why_broken(file.read(LARGEST_WORKBOOK), error)
-        raise UnreadableError(f"{why}; expected {_expected(path)}") from error
+        raise UnreadableError(f"{why}; expected {_expected_format(path)}") from error
 
 
 def _has_key(packed: zipfile.ZipFile) -> bool:
@@ -297,8 +302,8 @@ def unique_names(names: Iterable[object]) -> list[str]:
     """
     unique = list[str]()
     taken = set[str]()
-    for number, given in enumerate(names):
-        name = str(given) or f"column{number}"
+    for number, value in enumerate(names):
+        name = str(value) or f"column{number}"
         tried = chain([name], (f"{name}_{i}" for i in count(1)))
         unique.append(next(each for each in tried if each.lower() not in taken))
         taken.add(unique[-1].lower())

@@ -17,8 +17,8 @@ from ...documents import Document, check_columns, id_text
 from .columns import (
     USUAL_NAMES,
     has_zone,
-    kept_names,
     storable,
+    stored_names,
     stored_value,
     usual_column,
     zone_note,
@@ -48,7 +48,7 @@ class Records(NamedTuple):
         return zone_note(self.zoned)
 
 
-def as_documents(given: Any) -> Records:
+def as_documents(records: Any) -> Records:
     """Convert an object to documents.
 
     It may be a `Document` or several; a dict with "id", "text" and optionally "title", whose other
@@ -60,59 +60,67 @@ def as_documents(given: Any) -> Records:
     >>> [*as_documents({"id": 7, "text": "It rained.", "year": 2001}).documents]
     [Document(id='7', text='It rained.', title='', metadata={'year': 2001})]
     """
-    if isinstance(given, Document | Mapping):
-        given = [given]
-    if type(given).__module__.partition(".")[0] == "pandas" and hasattr(given, "columns"):
-        given = given.set_axis(unique_names(given.columns), axis=1)
-    if _has_objects(given):
-        given = given.astype(object).where(given.notna(), None).to_dict("records")
-    if type(given).__module__.partition(".")[0] == "duckdb" and hasattr(given, "project"):
-        read, columns, zoned = _selection(given)
-        with _refused(given):
-            rows = given.project(read).fetchall()
+    if isinstance(records, Document | Mapping):
+        records = [records]
+
+    # A dataframe of pandas: names become unique texts, and objects are read as dicts.
+    if type(records).__module__.partition(".")[0] == "pandas" and hasattr(records, "columns"):
+        records = records.set_axis(unique_names(records.columns), axis=1)
+    if _has_objects(records):
+        records = records.astype(object).where(records.notna(), None).to_dict("records")
+
+    # What DuckDB reads.
+    if type(records).__module__.partition(".")[0] == "duckdb" and hasattr(records, "project"):
+        read, columns, zoned = _selection(records)
+        with _reading(records):
+            rows = records.project(read).fetchall()
         return Records(_documents([rows], columns), [columns], zoned)
-    if hasattr(given, "__arrow_c_stream__"):
+    if hasattr(records, "__arrow_c_stream__"):
         import_module("duckdb")  # the package adds relations to the connections of its extension
         connection = connected()
-        with _refused(given):
-            read, columns, zoned = _selection(connection.from_arrow(given))
-            connection.register("given", given)
+        with _reading(records):
+            read, columns, zoned = _selection(connection.from_arrow(records))
+            connection.register("given", records)
             cursor = connection.execute(f"SELECT {read} FROM given")
-        return Records(_documents(_parts(cursor, given), columns), [columns], zoned)
-    if isinstance(given, str | bytes) or not isinstance(given, Iterable):
-        shown = shortened(given, 40) if isinstance(given, str) else type(given).__name__
+        return Records(_documents(_parts(cursor, records), columns), [columns], zoned)
+
+    # Dicts and documents.
+    if isinstance(records, str | bytes) or not isinstance(records, Iterable):
+        shown = shortened(records, 40) if isinstance(records, str) else type(records).__name__
         raise InputError(f"{shown}; expected {EXPECTED_RECORDS}")
     zoned = set[str]()
-    return Records((_document(item, zoned) for item in given), [], zoned)
+    return Records((_document(item, zoned) for item in records), [], zoned)
 
 
 @contextmanager
-def _refused(given: Any) -> Iterator[None]:
+def _reading(records: Any) -> Iterator[None]:
     """Raise `InputError` if DuckDB can't read an object."""
     try:
         yield
     except (duckdb.Error, UnicodeEncodeError) as error:  # the latter is pyarrow's
         reason = " ".join(str(error).splitlines()[:1])
         raise InputError(
-            f"{type(given).__name__}: {reason}" + _advice(reason) + f"; expected {EXPECTED_RECORDS}"
+            f"{type(records).__name__}: {reason}"
+            + _advice(reason)
+            + f"; expected {EXPECTED_RECORDS}"
         ) from error
 
 
-def _parts(cursor: duckdb.DuckDBPyConnection, given: Any) -> Iterator[Sequence[Any]]:
+def _parts(cursor: duckdb.DuckDBPyConnection, records: Any) -> Iterator[Sequence[Any]]:
     """Rows of a query, some at a time."""
     while True:
-        with _refused(given):
+        with _reading(records):
             rows = cursor.fetchmany(BATCH)
         if not rows:
             return
         yield rows
 
 
-def _has_objects(given: Any) -> bool:
+def _has_objects(records: Any) -> bool:
     """Return whether a dataframe of pandas has dicts or lists, whose items DuckDB reads as text."""
-    if type(given).__module__.partition(".")[0] != "pandas" or not hasattr(given, "dtypes"):
+    if type(records).__module__.partition(".")[0] != "pandas" or not hasattr(records, "dtypes"):
         return False
-    objects = given.loc[:, given.dtypes == "object"]
+    objects = records.loc[:, records.dtypes == "object"]
     return any(isinstance(value, dict | list | tuple) for value in objects.to_numpy().flat)
 
 
@@ -128,7 +136,8 @@ def _document(item: Any, zoned: set[str]) -> Document:
 def _is_zoned(value: Any) -> bool:
     if isinstance(value, datetime | time):
         return value.tzinfo is not None
-    waiting, seen = [value], set[int]()  # a list may contain itself
+    waiting = [value]
+    seen = set[int]()  # a list may contain itself
     while waiting:
         item = waiting.pop()
         if isinstance(item, datetime | time):
@@ -170,20 +179,23 @@ def _selection(relation: Any) -> tuple[str, Mapping[str, str], set[str]]:
     if id is None or text is None:
         lacks = "id" if id is None else "text"
         raise InputError(f"columns {', '.join(types)}: no {lacks}; expected {EXPECTED_RECORDS}")
-    own = {c: t for c, t in types.items() if c not in (id, text, title)}
-    check_columns(len(own), "the table")
-    kept = kept_names([*own])
-    columns = {kept[c]: storable(t) for c, t in own.items()}
-    read = [f"CAST({values[c]} AS VARCHAR)" if c else "''" for c in (id, text, title)]
-    read += [values[c] for c in own]
-    return ", ".join(read), columns, {kept[c] for c, t in own.items() if has_zone(t)}
+
+    # The other columns are metadata.
+    metadata = {c: t for c, t in types.items() if c not in (id, text, title)}
+    check_columns(len(metadata), "the table")
+    stored = stored_names([*metadata])
+    columns = {stored[c]: storable(t) for c, t in metadata.items()}
+    zoned = {stored[c] for c, t in metadata.items() if has_zone(t)}
+    expressions = [f"CAST({values[c]} AS VARCHAR)" if c else "''" for c in (id, text, title)]
+    expressions += [values[c] for c in metadata]
+    return ", ".join(expressions), columns, zoned
 
 
 def _documents(parts: Iterable[Sequence[Any]], columns: Mapping[str, str]) -> Iterator[Document]:
-    for number, (id, text, title, *own) in enumerate(chain.from_iterable(parts), start=1):
+    for number, (id, text, title, *metadata) in enumerate(chain.from_iterable(parts), start=1):
         if id is None:
             raise InputError(f"row {number} has no id; expected one")
-        yield Document(id, text or "", title or "", restored(columns, own))
+        yield Document(id, text or "", title or "", restored(columns, metadata))
 
 
 def _advice(reason: str) -> str:

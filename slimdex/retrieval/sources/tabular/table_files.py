@@ -40,7 +40,7 @@ BLANK = f'{DELIMITERS}" \r\n'
 """Characters of a CSV file's line without values."""
 ESCAPE = re.compile(r"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(u[dD][89a-fA-F]..)|.)", re.DOTALL)
 """An escape in JSON; the group is half of a pair of surrogates, without the other half."""
-MOST_OWN_COLUMNS = 4
+ROLE_COLUMNS = 4
 """Columns that may be the id, the text, the title and the vectors."""
 ANSWER, TABLE = ".answer", "answer"
 """Ending of the result of a query, and the table in it."""
@@ -85,7 +85,7 @@ def check_keys(connection: duckdb.DuckDBPyConnection, file: InputFile) -> None:
         with suppress(duckdb.Error):  # reported when the file is read
             sql = f"SELECT sum(n), any_value(l) FILTER (WHERE n > 1) FROM ({counted})"
             ((count, alike),) = connection.execute(sql).fetchall()
-    if count is not None and count > MOST_COLUMNS + MOST_OWN_COLUMNS:
+    if count is not None and count > MOST_COLUMNS + ROLE_COLUMNS:
         check_columns(count, file.name)
     if alike:
         named = ", ".join(map(repr, sorted(alike)[:5]))
@@ -100,10 +100,10 @@ def describe_json(connection: duckdb.DuckDBPyConnection, file: InputFile) -> dic
     try:
         return describe(connection, read_json(file, {}, []))
     except duckdb.NotImplementedException:
-        found = connection.execute(
+        rows = connection.execute(
             f"SELECT json_group_structure(json)::VARCHAR FROM {json_objects(file)}"
         ).fetchall()
-        structure = json.loads(found[0][0])
+        structure = json.loads(rows[0][0])
         alike = [column for column, inner in structure.items() if _has_alike_keys(inner)]
         if not alike:
             raise
@@ -212,7 +212,7 @@ def header(path: Path) -> list[str]:
         with open_text(path) as lines:
             for _ in range(skipped):
                 lines.readline(LARGEST_OBJECT)
-            return next(csv.reader(_bounded(lines), delimiter=delimiter), [])
+            return next(csv.reader(_bounded_lines(lines), delimiter=delimiter), [])
     except (csv.Error, *UNREADABLE):
         return []
 
@@ -281,7 +281,7 @@ def _json_error(text: str, number: int) -> str | None:
         return f"line {number}: JSON {error}"
     except ValueError as error:  # a key twice, or an integer of thousands of digits
         return f"line {number}: {error}"
-    half = next((found for found in ESCAPE.finditer(text) if found[1]), None)
+    half = next((escape for escape in ESCAPE.finditer(text) if escape[1]), None)
     if half is None:
         return None
     place = number + text.count("\n", 0, half.start())
@@ -297,15 +297,15 @@ def _broken_record(path: Path) -> str | None:
     try:
         skipped, delimiter = layout(path)
         with open_text(path, newline="") as lines:
-            records = csv.reader(_bounded(lines), delimiter=delimiter, strict=True)
+            records = csv.reader(_bounded_lines(lines), delimiter=delimiter, strict=True)
             for _ in range(skipped):
                 next(records)
-            return _uneven(records)
+            return _uneven_record(records)
     finally:
         csv.field_size_limit(largest)
 
 
-def _bounded(lines: IO[str]) -> Iterator[str]:
+def _bounded_lines(lines: IO[str]) -> Iterator[str]:
     """Yield lines; raises `csv.Error` for one that is too long, before it is read whole."""
     for line in iter(partial(lines.readline, LARGEST_OBJECT + 1), ""):
         if len(line) > LARGEST_OBJECT:
@@ -313,7 +313,7 @@ def _bounded(lines: IO[str]) -> Iterator[str]:
         yield line
 
 
-def _uneven(records: Any) -> str | None:
+def _uneven_record(records: Any) -> str | None:
     width = None
     while True:
         line = records.line_num + 1

@@ -29,11 +29,11 @@ from .columns import (
     has_zone,
     is_nested,
     is_read_from_text,
-    kept_names,
     looks_like_date,
     loses_digits,
     only_text_column,
     storable,
+    stored_names,
     stored_value,
     usual_column,
     zone_note,
@@ -88,8 +88,12 @@ class TableSource:
         self.is_typed = self._reader in TYPED
         self.is_json = self._reader is read_json
         self._connection = connected()
-        self._rows_read = self._characters_read = 0
-        self._types = self._found = self._describe()
+        self._rows_read = 0
+        self._characters_read = 0
+        self._inferred = self._describe()
+        self._types = self._inferred
+
+        # Columns of text, ids, titles and metadata.
         named = self._column(names.text, "text", TEXT_NAMES)
         self.is_empty_table = not self._has_rows(self._types)
         self._text = (
@@ -99,20 +103,26 @@ class TableSource:
         self._title = self._column(names.title, "title", TITLE_NAMES)
         vectors = names.vectors and names.vectors.lower()
         ours = (self._text, self._id, self._title)
-        self._own = [c for c in self._types if c not in ours and c.lower() != vectors]
-        check_columns(len(self._own), self.name)
-        self._renamed = kept_names(self._own)
-        self._original = {kept.lower(): c for c, kept in self._renamed.items()}
+        self._metadata = [c for c in self._types if c not in ours and c.lower() != vectors]
+        check_columns(len(self._metadata), self.name)
+        self._renamed = stored_names(self._metadata)
+        self._original = {stored.lower(): c for c, stored in self._renamed.items()}
+
+        # Their types.
         self._requested = self._requested_types(names.types)
         self._types = self._types | self._requested
-        for name in (self._renamed[c] for c in self._own):
-            if self.found_type(name) in EMPTY_LISTS and self.is_empty(name):
+        for name in (self._renamed[c] for c in self._metadata):
+            if self.inferred_type(name) in EMPTY_LISTS and self.is_empty(name):
                 self.keep_as(name, "VARCHAR[]")
+
+        # Notes on what is stored in another way than it is written.
         renamed = ((c, new) for c, new in self._renamed.items() if c != new)
         self.notes = [*file.notes, *(f"column {c!r} is stored as {new!r}" for c, new in renamed)]
         self.notes += self._keep_as_written()
         self.notes += self._dates_as_text()
-        self.notes += zone_note(self._renamed[c] for c in self._own if has_zone(self._types[c]))
+        self.notes += zone_note(
+            self._renamed[c] for c in self._metadata if has_zone(self._types[c])
+        )
         if named is None and not self.is_empty_table:  # without a header, names are the first row
             self.notes.append(f"the text is the column {self._text!r}, the only one with text")
 
@@ -124,12 +134,12 @@ class TableSource:
     @property
     def columns(self) -> Mapping[str, str]:
         """User's columns: name -> DuckDB type."""
-        return {self._renamed[c]: storable(self._types[c]) for c in self._own}
+        return {self._renamed[c]: storable(self._types[c]) for c in self._metadata}
 
     @property
     def requested(self) -> set[str]:
         """User's columns with a type given by the user."""
-        return {self._renamed[c] for c in self._own if c in self._requested}
+        return {self._renamed[c] for c in self._metadata if c in self._requested}
 
     @property
     def all_columns(self) -> list[str]:
@@ -138,15 +148,15 @@ class TableSource:
 
     def fingerprint(self) -> str:
         """Digest of path, size, modification time and chosen columns."""
-        return self._file.fingerprint(*self._chosen)
+        return self._file.fingerprint(*self._choices)
 
     @property
     def stamp(self) -> str:
         """Stamp of the same facts as the fingerprint."""
-        return self._file.stamp(*self._chosen)
+        return self._file.stamp(*self._choices)
 
     @property
-    def _chosen(self) -> list[Any]:
+    def _choices(self) -> list[Any]:
         """User's choices about columns."""
         chosen: list[Any] = [self._text, self._id, self._title]
         return [*chosen, *([self._requested] if self._requested else [])]
@@ -158,7 +168,7 @@ class TableSource:
         """
         select = [f"{identifier(c)}::VARCHAR" if c else "NULL" for c in (self._id, self._text)]
         select += [f"{identifier(self._title)}::VARCHAR" if self._title else "''"]
-        select += [self._value(c) for c in self._own]
+        select += [self._value(c) for c in self._metadata]
         cursor = self._execute(f"SELECT {', '.join(select)} FROM {self._table()}")
         prefix = self._file.id_prefix if reading.prefix is None else reading.prefix
         origin = reading.origin(self.stamp)
@@ -194,9 +204,9 @@ class TableSource:
         """Storage type of one of the user's columns, ignoring the name's case."""
         return storable(self._types[self._original[name.lower()]])
 
-    def found_type(self, name: str) -> str:
+    def inferred_type(self, name: str) -> str:
         """Type inferred from a column's values."""
-        return self._found[self._original[name.lower()]]
+        return self._inferred[self._original[name.lower()]]
 
     def keep_as(self, name: str, type_: str) -> None:
         """Read one of the user's columns as another type; text is read as written."""
@@ -205,11 +215,11 @@ class TableSource:
     def is_empty(self, name: str) -> bool:
         """Return whether a column has no values, or only empty lists, and hence no type."""
         column = self._original[name.lower()]
-        (found,) = self._execute(
+        ((filled_rows,),) = self._execute(
             f"SELECT count(*) FROM (SELECT 1 FROM {self._table({column})} "
             f"WHERE {identifier(column)}::VARCHAR NOT IN ('', '[]') LIMIT 1)"
         ).fetchall()
-        return not found[0]
+        return not filled_rows
 
     def misfit(self, name: str, type_: str, *, zeros: bool = False) -> tuple[int, str] | None:
         """Return the first row, from 1, whose value can't be cast to a type, and that value.
@@ -248,13 +258,13 @@ class TableSource:
             f"min(CASE WHEN {sql} THEN {identifier(c)} END)::VARCHAR" for c, sql in wrong.items()
         ]
         table = self._table(set(self._types))
-        found = list[str | None]()
+        examples = list[str | None]()
         for few in batches(len(checks), CHECKED_AT_ONCE):
             sql = f"SELECT {', '.join(checks[few])} FROM {table}"
-            found += self._execute(sql).fetchall()[0]
+            examples += self._execute(sql).fetchall()[0]
         return {
             self._renamed[c]: value
-            for c, value in zip(wrong, found, strict=True)
+            for c, value in zip(wrong, examples, strict=True)
             if value is not None
         }
 
@@ -265,24 +275,24 @@ class TableSource:
     def _document(
         self, made_up: str, number: int, row: Sequence[Any], columns: Mapping[str, str], origin: str
     ) -> Document:
-        id, text, title, *own = row
+        id, text, title, *metadata_values = row
         if self._id is None:
             id = made_up
         elif id is None:
             raise InputError(f"{self.name}: row {number} has no {self._id!r}; expected an id")
         try:
-            metadata = restored(columns, own)
+            metadata = restored(columns, metadata_values)
         except InputError as error:
             raise InputError(f"{self.name}: document {id!r}: {error}") from error
         return Document(id, text or "", title or "", metadata, origin=origin)
 
     def _describe(self) -> dict[str, str]:
         check_keys(self._connection, self._file)
-        types = self._described()
+        types = self._describe_file()
         if list(types) == ["json"] and types["json"] != "VARCHAR":  # so it names other values
             if not self._has_rows({}):
                 return {}
-            raise self._refused("expected JSON objects with fields, found none")
+            raise self._refusal("expected JSON objects with fields, found none")
         if self.is_json:
             return narrowed(self._connection, self._file, types)
         return self._with_names_or_values(types) if self._reader is read_csv else types
@@ -304,7 +314,7 @@ class TableSource:
         empty = {column for column, count in zip(unnamed, counts, strict=True) if not count}
         return {column: type_ for column, type_ in types.items() if column not in empty}
 
-    def _described(self) -> dict[str, str]:
+    def _describe_file(self) -> dict[str, str]:
         """Types of the columns, if necessary in a copy with uniform line endings."""
         try:
             if self.is_json:
@@ -312,12 +322,12 @@ class TableSource:
             return describe(self._connection, self._reader(self._file, {}, []))
         except duckdb.Error as error:
             if self._reader is not read_csv or not has_mixed_line_endings(self._file.path):
-                raise self._explained(error) from error
+                raise self._explain(error) from error
         self._file.unify_line_endings()
         try:
             return describe(self._connection, self._reader(self._file, {}, []))
         except duckdb.Error as error:
-            raise self._explained(error) from error
+            raise self._explain(error) from error
 
     def _requested_types(self, types: Mapping[str, str]) -> dict[str, str]:
         for column in (self._text, self._id, self._title):
@@ -326,36 +336,40 @@ class TableSource:
                     f"{self.name}: types={column}={types[column]}; expected VARCHAR for text, id "
                     "and title"
                 )
-        requested = {c: types.get(c, types.get(EVERY_COLUMN)) for c in self._own}
+        requested = {c: types.get(c, types.get(EVERY_COLUMN)) for c in self._metadata}
         return {c: type_ for c, type_ in requested.items() if type_ is not None}
 
     def _keep_as_written(self) -> list[str]:
         """Store columns as text if their types would change values; return notes."""
-        typed = {self._renamed[c]: self._types[c] for c in self._own if c not in self._requested}
+        typed = {
+            self._renamed[c]: self._types[c] for c in self._metadata if c not in self._requested
+        }
         checked = {c: t for c, t in typed.items() if self.is_typed or is_read_from_text(t)}
-        kept = self.not_as_written(checked)
-        for name in kept:
+        as_text = self.not_as_written(checked)
+        for name in as_text:
             self.keep_as(name, "VARCHAR")
         return [
             f"column {name!r} is stored as text: {shortened(value, 40)} "
             f"{self._why_text(name, typed[name])}"
-            for name, value in kept.items()
+            for name, value in as_text.items()
         ]
 
     def _dates_as_text(self) -> list[str]:
         """Notes on columns of text that look like dates, and would be compared letter by letter."""
-        texts = [c for c in self._own if c not in self._requested and self._found[c] == "VARCHAR"]
-        found = list[str | None]()
+        texts = [
+            c for c in self._metadata if c not in self._requested and self._inferred[c] == "VARCHAR"
+        ]
+        examples = list[str | None]()
         for few in batches(len(texts), CHECKED_AT_ONCE):
             columns = ", ".join(map(identifier, texts[few]))
             checks = ", ".join(map(looks_like_date, texts[few]))
             rows = f"(SELECT {columns} FROM {self._table()} LIMIT {LOOKED_AT})"
-            found += self._execute(f"SELECT {checks} FROM {rows}").fetchall()[0]
+            examples += self._execute(f"SELECT {checks} FROM {rows}").fetchall()[0]
         return [
             f"column {self._renamed[c]!r} is stored as text, not as a date: "
             f"{shortened(value, 40)}; write dates as 2024-12-31, or read these by a query with "
             "strptime"
-            for c, value in zip(texts, found, strict=True)
+            for c, value in zip(texts, examples, strict=True)
             if value is not None
         ]
 
@@ -368,14 +382,14 @@ class TableSource:
             "reads it anyway)"
         )
 
-    def _column(self, given: str | None, role: str, usual: Sequence[str]) -> str | None:
-        if given is not None and self._types and given not in self._types:
-            found = ", ".join(self._types)
-            near = did_you_mean(given, self._types)
+    def _column(self, requested: str | None, role: str, usual: Sequence[str]) -> str | None:
+        if requested is not None and self._types and requested not in self._types:
+            columns = ", ".join(self._types)
+            near = did_you_mean(requested, self._types)
             raise InputError(
-                f"{self.name}: no column {given!r} for the {role}; it has {found}{near}"
+                f"{self.name}: no column {requested!r} for the {role}; it has {columns}{near}"
             )
-        return given or usual_column([*self._types], usual)
+        return requested or usual_column([*self._types], usual)
 
     def _table(self, texts: Set[str] = frozenset()) -> str:
         """SQL of the table, with the given columns read as text."""
@@ -385,14 +399,14 @@ class TableSource:
     def _read_type(self, column: str) -> str:
         """Type that a column is read as, before `_value` converts it."""
         type_ = self._types[column]
-        found = self._found[column]
+        inferred = self._inferred[column]
         if column not in self._renamed:
             return "VARCHAR"
-        if type_ == found or self.is_typed:
-            return found
+        if type_ == inferred or self.is_typed:
+            return inferred
         if self.is_json and is_nested(type_):
             return type_
-        return found if type_ == "JSON" and column not in self._requested else "VARCHAR"
+        return inferred if type_ == "JSON" and column not in self._requested else "VARCHAR"
 
     def _value(self, column: str) -> str:
         """SQL of a column's value, in its storage type."""
@@ -417,19 +431,19 @@ class TableSource:
         try:
             return self._connection.execute(sql)
         except duckdb.Error as error:
-            raise self._explained(error) from error
+            raise self._explain(error) from error
 
     def _fetch(self, cursor: duckdb.DuckDBPyConnection) -> list[Any]:
         try:
             return cursor.fetchmany(BATCH)
         except duckdb.Error as error:
-            raise self._explained(error) from error
+            raise self._explain(error) from error
 
-    def _explained(self, error: duckdb.Error) -> InputError:
+    def _explain(self, error: duckdb.Error) -> InputError:
         reason = " ".join(str(error).split("\n\n")[0].splitlines()[:2])
-        return self._refused(PLACE.sub("", reason))
+        return self._refusal(PLACE.sub("", reason))
 
-    def _refused(self, reason: str) -> InputError:
+    def _refusal(self, reason: str) -> InputError:
         """The error for a file, with the line if it is found; the reason if not."""
         try:
             broken = None if self.is_typed else first_error(self._file)

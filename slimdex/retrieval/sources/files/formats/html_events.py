@@ -90,7 +90,7 @@ def _events(text: str, *, is_fragment: bool) -> list[Event]:
 
     try:
         parser = LexborHTMLParser(
-            _prepared(text),
+            _prepare(text),
             is_fragment=is_fragment,
             fragment_tag="template",
             options=LexborDocumentOptions.WO_EVENTS,
@@ -148,7 +148,7 @@ def _local(attribute: str) -> str:
     return f"epub:{name}" if namespace.endswith("/ops") else name
 
 
-def _prepared(text: str) -> str:
+def _prepare(text: str) -> str:
     """Prepare a page for the parser: without frames, with bounded depth, and with end tags."""
     text = REMOVED.sub("", text.encode("utf-8", "replace").decode())
     # The parser would begin the body with the content of a `noscript` in the head.
@@ -164,10 +164,10 @@ def _with_ended_comment(text: str) -> str:
     return text[:last_end] + text[last_end:].replace("<!--", "<!---->")
 
 
-def _with_end(found: re.Match[str]) -> str:
+def _with_end(tag: re.Match[str]) -> str:
     """Give an empty element of XHTML the end tag that HTML requires."""
-    name = found[1].lower()
-    return found[0] if name in UNCOUNTED and name != "a" else f"<{name}{found[2]}></{name}>"
+    name = tag[1].lower()
+    return tag[0] if name in UNCOUNTED and name != "a" else f"<{name}{tag[2]}></{name}>"
 
 
 class _Unread:
@@ -195,7 +195,8 @@ class _Tags:
         self._above = list[str]()
         self._counts = defaultdict[str, int](int)
         self._unread = list[_Unread]()
-        self._formatting = self._next = 0
+        self._formatting = 0
+        self._next = 0
         self._paragraph = -1  # depth of the last open one
         self._last_script = text.lower().rfind("</script")
 
@@ -213,23 +214,23 @@ class _Tags:
 
     def _read_tags(self) -> bool:
         """Read tags up to and including a verbatim element; return False at the end of the page."""
-        for found in TAG.finditer(self._text, self._next):
-            end, name, surplus, self_end = found.groups("")
+        for tag in TAG.finditer(self._text, self._next):
+            end, name, surplus, self_end = tag.groups("")
             name = name.lower()
             if surplus:
-                self._edits.append((*found.span(3), ""))
+                self._edits.append((*tag.span(3), ""))
             if name in VERBATIM and not end and not self._counts["svg"]:
-                self._next = self._skip_verbatim(name, found.end())
+                self._next = self._skip_verbatim(name, tag.end())
                 return True
             if name in UNCOUNTED:
                 if self._unread and name in STRUCTURE and not end:
-                    self._start_text(found.start())
+                    self._start_text(tag.start())
                 if name == "p":
                     self._paragraph = -1 if end else len(self._above)
             elif end:
-                self._end(name, found.start())
+                self._end(name, tag.start())
             elif name and not (self_end and self._counts["svg"]):
-                self._start(name, found)
+                self._start(name, tag)
         return False
 
     def _start(self, name: str, tag: re.Match[str]) -> None:
@@ -308,9 +309,9 @@ class _Tags:
         """Find the end tag of an element, or the next start tag of the same name."""
         if name == "script" and begin > self._last_script:
             return None
-        for found in VERBATIM_TAG.finditer(self._text, begin):
-            if found[2].lower() == name and (found[1] or name != "script"):
-                return found
+        for tag in VERBATIM_TAG.finditer(self._text, begin):
+            if tag[2].lower() == name and (tag[1] or name != "script"):
+                return tag
         return None
 
 
@@ -321,6 +322,7 @@ def _events_of(first: LexborNode | None) -> list[Event]:
     plain = dict[str, Start]()  # elements without attributes are most
     node = first
     while node is not None:
+        # The node's event.
         inner: LexborNode | None = None
         if node.is_text_node:
             events.append(node.text_content or "")
@@ -333,6 +335,8 @@ def _events_of(first: LexborNode | None) -> list[Event]:
             inner = node.first_child
             if inner is None:
                 events.append(None)
+
+        # The next node: inside this one, or after it or one around it.
         if inner is not None:
             above.append(node)
         else:

@@ -23,7 +23,8 @@ NAMES = frozenset([
     "noprint", "footer", "respond", "comment-respond", "sharedaddy",
 ])  # fmt: skip
 """Classes and ids of elements of the frame."""
-LINK_WEIGHT, TEXT_WEIGHT = 1, 8
+LINK_WEIGHT = 1
+TEXT_WEIGHT = 8
 """Weights of a character: a frame consists of links and buttons, and a text has few."""
 NOTICE = re.compile(r"java ?script", re.I)
 LONGEST_NOTICE = 400
@@ -73,26 +74,26 @@ def _weight(regions: Iterable[_Region]) -> int:
 
 def _outermost(regions: Iterable[_Region]) -> list[_Region]:
     """Return the regions that no other region contains, in order."""
-    found = list[_Region]()
+    outermost = list[_Region]()
     last = -1
     for region in sorted(regions):
         if region.first > last:
-            found.append(region)
+            outermost.append(region)
             last = region.last
-    return found
+    return outermost
 
 
 def _lighter_half(regions: Iterable[_Region], weight: int) -> list[_Region]:
     """Outermost regions that have at most half of a page's weight, alone and together."""
     frame = _outermost(region for region in regions if 2 * region.weight <= weight)
     excess = 2 * _weight(frame) - weight
-    kept = set[_Region]()
+    content = set[_Region]()
     for region in sorted(frame, key=lambda region: region.weight, reverse=True):
         if excess <= 0:
             break
-        kept.add(region)
+        content.add(region)
         excess -= 2 * region.weight
-    return [region for region in frame if region not in kept]
+    return [region for region in frame if region not in content]
 
 
 def _weight_beside(frame: Sequence[_Region], regions: Iterable[_Region]) -> int:
@@ -123,7 +124,8 @@ class _Scales:
         """Weigh all text that browsers show."""
         above = list[Start]()
         begun = list[tuple[int, str, int]]()
-        links = unseen = 0
+        links = 0
+        unseen = 0
         for number, event in enumerate(events):
             if isinstance(event, str):
                 if not (unseen or event.isspace()):

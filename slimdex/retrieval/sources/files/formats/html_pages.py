@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ..decoding import codec_of, declared_label, decoded
 from ..front_matter import moment
@@ -57,9 +57,10 @@ def extract(events: Sequence[Event]) -> Extract:
     page = feed(outline, events, without_frame(events))
     heading = outline.first_heading
     title = heading if page.title.startswith(heading) and heading else page.title
-    found = {column: text for column, text in page.facts.items() if text}
-    date = {"date": moment(found["date"])} if "date" in found else {}
-    return Extract(title, outline.text, outline.parts, found | date)
+    facts: dict[str, Any] = {column: text for column, text in page.facts.items() if text}
+    if "date" in facts:
+        facts["date"] = moment(facts["date"])
+    return Extract(title, outline.text, outline.parts, facts)
 
 
 def text_of(text: str) -> str:
@@ -97,9 +98,9 @@ def feed(outline: Outline, events: Sequence[Event], shown: Shown = ALL) -> _Page
 
 
 def _label(data: bytes) -> str | None:
-    """Charset label of a page, which is of ASCII up to the label."""
-    found = CHARSET.search(data[:4096])
-    label = found[1].decode() if found else declared_label(data)
+    """Charset label of a page, which is ASCII up to the label."""
+    declaration = CHARSET.search(data[:4096])
+    label = declaration[1].decode() if declaration else declared_label(data)
     codec = codec_of(label) if label else None
     if codec in ("utf-16-le", "utf-16-be"):
         return "utf-8"
@@ -129,14 +130,19 @@ class _Page:
         self.facts: dict[str, str] = {}
         self._left_out, self._alone = shown
         self._open = list[_Open]()
-        self._unseen = self._wanted = self._pre = self._lists = self._cells = 0
+        self._unseen = 0
+        self._wanted = 0
+        self._pre = 0
+        self._lists = 0
+        self._cells = 0
         self._line = Line()
         self._separator = "\n\n"
         self._marks: list[str] = []
         self._permalink = ""
         self._marked = 0
         self._numbers: list[int | None] = []
-        self._is_title = self._is_first_row = False
+        self._is_title = False
+        self._is_first_row = False
 
     def start(self, number: int, tag: str, attributes: Attributes) -> None:
         """Begin the element of an event's number."""
@@ -208,6 +214,7 @@ class _Page:
             self._line.start(script)
 
     def _start_block(self, tag: str) -> None:
+        # Begin a line, except in a cell or after a bullet.
         in_cell = self._cells > 0 and tag in ("p", "div")
         # A bullet is the first piece of its line; a cell's line may have thousands.
         pieces = self._line.pieces
@@ -221,6 +228,8 @@ class _Page:
         if tag in LINES:
             self._separator = "\n\n" if tag == "tr" and self._is_first_row else "\n"
             self._is_first_row = False
+
+        # What the element means for those inside it.
         if tag == "pre":
             self._pre += 1
         elif tag == "table":
@@ -273,18 +282,18 @@ class _Page:
             self.outline.leave(ENTRY + self._lists)
             self._lists -= 1
 
-    def _end_heading(self, level: int, own: str) -> None:
+    def _end_heading(self, level: int, id: str) -> None:
         """Begin a part; its anchor is the heading's, one inside it, or one just before."""
         before = self._marks[0] if self._marks else ""
-        text = _lined(self._line.take())
+        text = _strip_lines(self._line.take())
         separator = self._separator
         self._clear()
-        self.outline.heading(level, text, own or self._permalink or before, separator)
+        self.outline.heading(level, text, id or self._permalink or before, separator)
 
     def _flush(self) -> None:
         text = self._line.take()
         if not self._pre:
-            text = _lined(text)
+            text = _strip_lines(text)
         if text.strip() and text.strip() not in self._bullet():
             self.outline.add(text, self._separator)
             self._clear()
@@ -302,7 +311,7 @@ def _is_superscript(attributes: Attributes) -> bool:
     return kind is not None and not NOTE_REFERENCES.isdisjoint(kind.split())
 
 
-def _lined(text: str) -> str:
+def _strip_lines(text: str) -> str:
     """Strip spaces around lines and around tabs between cells."""
     text = BLANKS.sub(" ", text)
     if "\n" in text:

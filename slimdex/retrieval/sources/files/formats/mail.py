@@ -88,10 +88,9 @@ def read(data: bytes) -> Extract:
         if leaf.name:
             outline.add(f"Attached: {leaf.name}", "\n")
     author = NAME.sub(r"\1", _header(message, "From"))
-    found: dict[str, Any] = {"author": author, "date": None}
-    if date := _header(message, "Date"):
-        found["date"] = moment(date)
-    facts = {column: value for column, value in found.items() if value}
+    date = _header(message, "Date")
+    columns: dict[str, Any] = {"author": author, "date": moment(date) if date else None}
+    facts = {column: value for column, value in columns.items() if value}
     subject = _header(message, "Subject")
     return Extract(subject, outline.text or subject, outline.parts, facts)
 
@@ -104,7 +103,7 @@ def message_id(data: bytes) -> str:
 
 
 def _policy(label: str) -> Compat32:
-    """Return a policy that leaves headers as written; bytes are of UTF-8, or of this charset."""
+    """Return a policy that leaves headers as written; their bytes are UTF-8, or this charset."""
 
     class Policy(Compat32):
         """Policy with decoded bytes."""
@@ -126,7 +125,7 @@ def _header_text(text: str) -> str:
     >>> _header_text("=?gb2312?B?1uzpRg==?= =?utf-8*de?Q?=C3=A4_b?= c")
     '朱镕ä b c'
     """
-    return words(WORDS.sub(lambda found: _of_words(found[0]), text))
+    return words(WORDS.sub(lambda word: _of_words(word[0]), text))
 
 
 def _of_words(encoded: str) -> str:
@@ -145,11 +144,11 @@ def _of_words(encoded: str) -> str:
 
 def _file_name(part: Message) -> str:
     """Name of an attachment; "" if it has none."""
-    found = part.get_param("filename", None, "content-disposition") or part.get_param("name")
-    if isinstance(found, tuple):  # of RFC 2231
-        charset, _, value = found
+    name = part.get_param("filename", None, "content-disposition") or part.get_param("name")
+    if isinstance(name, tuple):  # of RFC 2231
+        charset, _, value = name
         return words(decoded(value.encode("latin-1", "replace"), label=charset))
-    return _header_text(found or "")
+    return _header_text(name or "")
 
 
 def _leaves(message: Message) -> Iterator[_Leaf]:
@@ -161,7 +160,7 @@ def _leaves(message: Message) -> Iterator[_Leaf]:
         return
     inner = [part for part in message.get_payload() if isinstance(part, Message)]
     if message.get_content_type() in MESSAGES:
-        for attached in map(partial(_attached, message), inner):
+        for attached in map(partial(_message_within, message), inner):
             yield _Leaf("", _header(attached, "Subject"))
             yield from _leaves(attached)
         return
@@ -180,7 +179,7 @@ def _leaves(message: Message) -> Iterator[_Leaf]:
     yield from read
 
 
-def _attached(part: Message, message: Message) -> Message:
+def _message_within(part: Message, message: Message) -> Message:
     """A message that a part contains; some programs encode it, although RFC 2046 forbids it."""
     decode = ENCODINGS.get(str(part.get("Content-Transfer-Encoding", "")).strip().lower())
     if decode is None:
@@ -204,14 +203,14 @@ def _text(part: Message) -> str:
         return html_pages.text_of(html_pages.page_text(data, label=charset))
     text = decoded(data, label=charset)
     if str(part.get_param("format", "")).lower() == "flowed":
-        return _unflowed(text, deletes_space=str(part.get_param("delsp", "")).lower() == "yes")
+        return _join_flowed(text, deletes_space=str(part.get_param("delsp", "")).lower() == "yes")
     return text
 
 
-def _unflowed(text: str, *, deletes_space: bool) -> str:
+def _join_flowed(text: str, *, deletes_space: bool) -> str:
     r"""Join the lines of each paragraph of a text in the format "flowed" (RFC 3676).
 
-    >>> _unflowed("One \nline.\n>> A \n>> quote.\n-- \nAnn", deletes_space=False)
+    >>> _join_flowed("One \nline.\n>> A \n>> quote.\n-- \nAnn", deletes_space=False)
     'One line.\n>> A quote.\n-- \nAnn'
     """
     pieces = list[str]()

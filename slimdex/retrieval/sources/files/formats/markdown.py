@@ -112,7 +112,7 @@ def feed(
     `taken` are earlier anchors, to number duplicates; `line` is the line of the file in which the
     text begins, if these are to be kept.
     """
-    from markdown_it import MarkdownIt
+    from markdown_it import MarkdownIt  # an optional library
 
     parser = MarkdownIt("commonmark").enable(["table", "strikethrough"])
     parser.use(attribute_lists).use(with_spans).use(footnotes)
@@ -135,7 +135,8 @@ class _Reader:
         self._first_line = line
         self._numbers: list[int | None] = []
         self._bullet = ""
-        self._heading = self._rows = 0
+        self._heading = 0
+        self._rows = 0
         self._anchor = ""
         self._cells: list[str] | None = None
         self._row: Lines = ()
@@ -168,7 +169,8 @@ class _Reader:
             elif kind == "table_open":
                 self._rows = 0
             elif kind == "tr_open":
-                self._cells, self._row = [], self._lines([(0, 0)], token)
+                self._cells = []
+                self._row = self._lines([(0, 0)], token)
             elif kind == "tr_close":
                 cells = self._cells or []
                 self._cells = None
@@ -216,11 +218,13 @@ class _Inline:
     """Visible text of a block's inline tokens, and the lines of the block, from 0, within it."""
 
     def __init__(self, block: Token) -> None:
-        kept = block.meta.get("kept")
-        self._kept: Sequence[int] = kept if kept else range(block.content.count("\n") + 1)
+        # Only rules that remove lines say which are left.
+        self._line_numbers: Sequence[int] = block.meta.get("line_numbers") or range(
+            block.content.count("\n") + 1
+        )
         self._line = Line()
         self._breaks = 0
-        self.lines = [(0, self._kept[0])]
+        self.lines = [(0, self._line_numbers[0])]
         self._add(block.children or [], block.content)
         self.text = self._line.take()
 
@@ -263,9 +267,9 @@ class _Inline:
         self._line.append(piece)
 
     def _begin_line(self, breaks: int) -> None:
-        """Note that the next character follows so many line breaks of the block."""
+        """Note how many line breaks of the block come before the next character."""
         self._breaks = breaks
-        self.lines.append((self._line.length, self._kept[breaks]))
+        self.lines.append((self._line.length, self._line_numbers[breaks]))
 
 
 def _add_tag(line: Line, text: str) -> None:
@@ -304,7 +308,7 @@ def _without_tags(text: str) -> str:
 
 
 def attribute_lists(parser: MarkdownIt) -> None:
-    """Add rules to a parser, by which lists are no text, and the ids of headings are attributes.
+    """Add rules to a parser: attribute lists are no text, and give headings their ids.
 
     >>> from markdown_it import MarkdownIt
     >>> MarkdownIt().use(attribute_lists).render("# The set {1, 2} { #set .wide }")
@@ -321,7 +325,7 @@ def footnotes(parser: MarkdownIt) -> None:
     >>> MarkdownIt().use(footnotes).render("[^1]: Ibid.")
     '<p>[^1]: Ibid.</p>\\n'
     """
-    from markdown_it.rules_block import reference
+    from markdown_it.rules_block import reference  # an optional library
 
     def rule(state: StateBlock, first: int, last: int, silent: bool) -> bool:
         start = state.bMarks[first] + state.tShift[first]
@@ -349,10 +353,10 @@ def with_spans(parser: MarkdownIt) -> None:
 def _with_span(rule: Callable[..., bool], state: StateInline, silent: bool) -> bool:
     start = state.pos
     before = len(state.tokens)
-    is_found = rule(state, silent)
-    if is_found and len(state.tokens) > before:
+    is_match = rule(state, silent)
+    if is_match and len(state.tokens) > before:
         state.tokens[-1].meta["span"] = (start, state.pos)
-    return is_found
+    return is_match
 
 
 def _of_blocks(state: StateCore) -> None:
@@ -361,50 +365,53 @@ def _of_blocks(state: StateCore) -> None:
     label = ""
     for before, token in pairwise(state.tokens):
         if before.type == "heading_open":
-            token.content, own = _shortened(token.content)
+            token.content, id = _without_lists(token.content)
             heading = before
-            if own or label:
-                heading.attrSet("id", own or label)
+            if id or label:
+                heading.attrSet("id", id or label)
             label = ""
         elif token.type == "inline" and before.type in ("td_open", "th_open"):
-            token.content, _ = _shortened(token.content)
+            token.content, _ = _without_lists(token.content)
         elif token.type == "inline":
             above = heading if heading and _is_below(token, heading) else None
-            token.content, found, kept = _without_lines(token.content)
-            token.meta["kept"] = kept
-            if above and found and not token.content:
-                above.attrSet("id", found)
+            token.content, id, line_numbers = _without_lines(token.content)
+            token.meta["line_numbers"] = line_numbers
+            if above and id and not token.content:
+                above.attrSet("id", id)
             else:
-                label = "" if token.content else found or label
+                label = "" if token.content else id or label
         elif token.type not in PARAGRAPH and token.type != "heading_open":
             label = ""
 
 
 def _is_below(token: Token, heading: Token) -> bool:
-    """Return whether a list is of the heading directly above it, as in kramdown."""
+    """Return whether a list belongs to the heading directly above it, as in kramdown."""
     ends = heading.map or [0, -1]
     begins = token.map or [-2, 0]
     return token.content.startswith("{:") and bool(ends[1] == begins[0])
 
 
-def _shortened(text: str) -> tuple[str, str]:
+def _without_lists(text: str) -> tuple[str, str]:
     """Remove lists from the end of a text; return it with the last id.
 
-    >>> _shortened("Tea ## { #tea .hot }"), _shortened("A code, `{ #x }`")
+    >>> _without_lists("Tea ## { #tea .hot }"), _without_lists("A code, `{ #x }`")
     (('Tea', 'tea'), ('A code, `{ #x }`', ''))
     """
     id = ""
-    while found := AT_END.search(text):
-        id = id or _id(found[0])
-        text = CLOSING.sub("", text[: found.start()].rstrip()).rstrip()
+    while attributes := AT_END.search(text):
+        id = id or _id(attributes[0])
+        text = CLOSING.sub("", text[: attributes.start()].rstrip()).rstrip()
     return text, id
 
 
 def _without_lines(text: str) -> tuple[str, str, list[int]]:
-    """Remove lines that are lists or targets; return the rest, the last id, and which are left."""
+    """Remove lines that are lists or targets.
+
+    Returns the text of the other lines, the last id, and the numbers of those lines, from 0.
+    """
     lines = list[str]()
     id = ""
-    kept = list[int]()
+    numbers = list[int]()
     for number, line in enumerate(text.split("\n")):
         if ATTRIBUTES.fullmatch(line):
             id = _id(line) or id
@@ -412,8 +419,8 @@ def _without_lines(text: str) -> tuple[str, str, list[int]]:
             id = target[1]
         else:
             lines.append(line)
-            kept.append(number)
-    return "\n".join(lines), id, kept
+            numbers.append(number)
+    return "\n".join(lines), id, numbers
 
 
 def _id(attributes: str) -> str:
@@ -424,13 +431,13 @@ def _of_spans(state: StateInline, silent: bool) -> bool:
     """Skip a list directly after a link, a picture, code, emphasis or the like."""
     if state.src[state.pos] != "{":
         return False
-    found = ATTRIBUTES.match(state.src, state.pos, state.posMax)
+    attributes = ATTRIBUTES.match(state.src, state.pos, state.posMax)
     last = state.tokens[-1] if state.tokens and not state.pending else None
     is_marked = last is not None and (last.type in TOKENS or not last.content.strip("*_~"))
-    if not found or not (is_marked or NAMELESS.search(state.pending[-70:])):
+    if not attributes or not (is_marked or NAMELESS.search(state.pending[-70:])):
         return False
     if not silent:
-        state.pos = found.end()
+        state.pos = attributes.end()
     return True
 
 
@@ -443,26 +450,30 @@ def read_rst(text: str) -> Extract:
     >>> tea.title, tea.text, tea.parts[0].anchor
     ('Tea', 'Tea\n\nBoil fresh water.', 'tea')
     """
+    text = shown(text)
     outline = Outline()
     styles = list[tuple[str, bool]]()
     done = 0
-    text = shown(text)
     line = 1
-    for found in TITLE.finditer(text):
-        title = found["title"].strip()
-        under = found["under"]
+    for heading in TITLE.finditer(text):
+        title = heading["title"].strip()
+        under = heading["under"]
         if len(under) < len(title):
             continue
-        is_overlined = found["over"] == under
+
+        # The level is the position of the style among those of earlier headings.
+        is_overlined = heading["over"] == under
         style = (under[0], is_overlined)
         if style not in styles:
             styles.append(style)
-        start = found.start(0 if is_overlined else "title")
+
+        # The text before the heading, and the heading.
+        start = heading.start(0 if is_overlined else "title")
         outline.add(text[done:start], lines=[(0, line)])
-        line += text.count("\n", done, found.start("title"))
+        line += text.count("\n", done, heading.start("title"))
         outline.heading(styles.index(style) + 1, title, slug(title), lines=[(0, line)])
-        done = found.end()
-        line += text.count("\n", found.start("title"), done)
+        done = heading.end()
+        line += text.count("\n", heading.start("title"), done)
     outline.add(text[done:], lines=[(0, line)])
     return Extract(outline.first_heading, outline.text, outline.parts)
 

@@ -123,38 +123,38 @@ class Blocks:
             self._outline.add("\n".join(lines))
 
 
-def _numbered(first: int, characters: str) -> dict[int, str]:
+def _by_number(first: int, characters: str) -> dict[int, str]:
     return dict(enumerate(characters, start=first))
 
 
 SYMBOL = {
-    **_numbered(0x20, " !∀#∃%&∋()∗+,−./0123456789:;<=>?"),
-    **_numbered(0x40, "≅ΑΒΧΔΕΦΓΗΙϑΚΛΜΝΟΠΘΡΣΤΥςΩΞΨΖ[∴]⊥_"),
-    **_numbered(0x60, "‾αβχδεφγηιϕκλμνοπθρστυϖωξψζ{|}∼"),
-    **_numbered(0xA0, "€ϒ′≤⁄∞ƒ♣♦♥♠↔←↑→↓°±″≥×∝∂•÷≠≡≈…|—↵"),
-    **_numbered(0xC0, "ℵℑℜ℘⊗⊕∅∩∪⊃⊇⊄⊂⊆∈∉∠∇®©™∏√⋅¬∧∨⇔⇐⇑⇒⇓"),
-    **_numbered(0xE0, "◊⟨®©™∑"),
-    **_numbered(0xF1, "⟩∫"),
+    **_by_number(0x20, " !∀#∃%&∋()∗+,−./0123456789:;<=>?"),
+    **_by_number(0x40, "≅ΑΒΧΔΕΦΓΗΙϑΚΛΜΝΟΠΘΡΣΤΥςΩΞΨΖ[∴]⊥_"),
+    **_by_number(0x60, "‾αβχδεφγηιϕκλμνοπθρστυϖωξψζ{|}∼"),
+    **_by_number(0xA0, "€ϒ′≤⁄∞ƒ♣♦♥♠↔←↑→↓°±″≥×∝∂•÷≠≡≈…|—↵"),
+    **_by_number(0xC0, "ℵℑℜ℘⊗⊕∅∩∪⊃⊇⊄⊂⊆∈∉∠∇®©™∏√⋅¬∧∨⇔⇐⇑⇒⇓"),
+    **_by_number(0xE0, "◊⟨®©™∑"),
+    **_by_number(0xF1, "⟩∫"),
 }
 """Adobe's Symbol: number -> character."""
 WINGDINGS = {
     0x20: " ",
-    **_numbered(0x28, "☎✆✉"),
-    **_numbered(0x41, "✌👌👍👎☜☞☝☟"),
-    **_numbered(0x4A, "☺😐☹"),
-    **_numbered(0x6C, "●❍■□□❑❒⬧⧫◆❖⬥"),
-    **_numbered(0x80, "⓪①②③④⑤⑥⑦⑧⑨⑩⓿❶❷❸❹❺❻❼❽❾❿"),
-    **_numbered(0x9E, "·•"),
-    **_numbered(0xA7, "▪□"),
+    **_by_number(0x28, "☎✆✉"),
+    **_by_number(0x41, "✌👌👍👎☜☞☝☟"),
+    **_by_number(0x4A, "☺😐☹"),
+    **_by_number(0x6C, "●❍■□□❑❒⬧⧫◆❖⬥"),
+    **_by_number(0x80, "⓪①②③④⑤⑥⑦⑧⑨⑩⓿❶❷❸❹❺❻❼❽❾❿"),
+    **_by_number(0x9E, "·•"),
+    **_by_number(0xA7, "▪□"),
     0xAB: "★",
     0xD8: "➢",
-    **_numbered(0xDF, "←→↑↓↖↗↙↘"),
+    **_by_number(0xDF, "←→↑↓↖↗↙↘"),
     0xE8: "➔",
-    **_numbered(0xEF, "⇦⇨⇧⇩"),
-    **_numbered(0xFB, "✗✓☒☑"),
+    **_by_number(0xEF, "⇦⇨⇧⇩"),
+    **_by_number(0xFB, "✗✓☒☑"),
 }
-WINGDINGS_2 = {0x20: " ", **_numbered(0x4F, "✗✓☒☑"), 0x97: "●", 0xA3: "□"}
-WINGDINGS_3 = {0x20: " ", **_numbered(0x66, "←→↑↓"), 0x7D: "▶"}
+WINGDINGS_2 = {0x20: " ", **_by_number(0x4F, "✗✓☒☑"), 0x97: "●", 0xA3: "□"}
+WINGDINGS_3 = {0x20: " ", **_by_number(0x66, "←→↑↓"), 0x7D: "▶"}
 FONTS = {
     "symbol": SYMBOL,
     "wingdings": WINGDINGS,
@@ -189,7 +189,7 @@ def plain(text: str, font: str) -> str:
     """
     if not PRIVATE.search(text) or font.strip().lower() not in FONTS:
         return text
-    return PRIVATE.sub(lambda found: symbol(font, f"{ord(found[0]):X}"), text)
+    return PRIVATE.sub(lambda character: symbol(font, f"{ord(character[0]):X}"), text)
 
 
 class Formula:
@@ -216,7 +216,8 @@ class Formula:
         if name in SIGNS:
             signs[name] = attribute(attributes, "val")
         if within == "d" and name == "e":
-            begin, signs["begChr"] = signs["begChr"], signs["sepChr"]
+            begin = signs["begChr"]
+            signs["begChr"] = signs["sepChr"]
             return begin
         if within == "nary" and name in ("e", *SCRIPTS):
             return signs.pop("chr", "")

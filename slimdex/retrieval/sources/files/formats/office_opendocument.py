@@ -30,10 +30,10 @@ def read_odf(data: bytes) -> Extract:
     archive = None if is_flat else Archive(data)
     content = data if archive is None else _content(archive)
     outline = Outline(LARGEST_PACKED_TEXT)
-    found = _Content(outline, _objects(archive))
-    events(content, found)
+    handler = _Content(outline, _objects(archive))
+    events(content, handler)
     about = elements(data if archive is None else archive.read("meta.xml"))
-    pages = {"pages": found.pages} if found.pages else {}
+    pages = {"pages": handler.pages} if handler.pages else {}
     title = joined(about, "title") or outline.first_heading
     return Extract(title, outline.text, outline.parts, facts(about) | pages)
 

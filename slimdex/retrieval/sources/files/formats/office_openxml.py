@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterable, Mapping
+from itertools import chain
 from typing import NamedTuple
 
 from ..decoding import decoded
@@ -54,23 +55,22 @@ def _relations(archive: Archive, part: str = "") -> list[_Relation]:
     """Parts that a part refers to, or (without one) those that the file begins with."""
     folder, base = posixpath.split(part)
     listed = elements(archive.read(f"{folder}/_rels/{base}.rels"))
-    found = list[_Relation]()
+    relations = list[_Relation]()
     for each in (e.attributes for e in listed if e.name == "Relationship"):
         if attribute(each, "TargetMode").lower() != "external":
             # The ISO standard's strict variant has other addresses that end alike.
             kind = attribute(each, "Type").rpartition("/")[2].lower()
             target = attribute(each, "Target").replace("\\", "/").partition("#")[0]
-            found.append(
-                _Relation(attribute(each, "Id"), kind, posixpath.join("/", folder, target))
-            )
-    return found
+            place = posixpath.join("/", folder, target)
+            relations.append(_Relation(attribute(each, "Id"), kind, place))
+    return relations
 
 
 def _of_kinds(related: Iterable[_Relation], *kinds: str) -> list[str]:
     """Parts of these kinds, kind by kind, each once."""
     related = list(related)
-    found = (each.part for kind in kinds for each in related if each.kind == kind)
-    return [*dict.fromkeys(found)]
+    parts = (each.part for kind in kinds for each in related if each.kind == kind)
+    return [*dict.fromkeys(parts)]
 
 
 def _part_of_kind(related: Iterable[_Relation], kind: str) -> str:
@@ -98,15 +98,15 @@ class _Embedded:
 
     def texts(self, attributes: Mapping[str, str]) -> list[str]:
         """Labels of the figure, or the text of the file, that an element refers to."""
-        found = list[str]()
+        texts = list[str]()
         for relation in filter(None, map(self._related.get, _references(attributes))):
             if relation.kind in FIGURES:
                 labels = _Labels()
                 events(self._archive.read(relation.part), labels)
-                found += dict.fromkeys(labels.texts)
+                texts += dict.fromkeys(labels.texts)
             elif relation.kind == "afchunk":
-                found.append(_text_of(relation.part, self._archive.read(relation.part)))
-        return found
+                texts.append(_text_of(relation.part, self._archive.read(relation.part)))
+        return texts
 
 
 def _text_of(part: str, data: bytes) -> str:
@@ -156,13 +156,15 @@ def read_docx(data: bytes) -> Extract:
     main = _main_part(archive, "word/document.xml")
     if main not in archive:
         raise UnreadableError("not a DOCX file")
+
+    # The text: the main part, then notes and comments.
     outline = Outline(LARGEST_PACKED_TEXT)
     related = _relations(archive, main)
     levels = _Styles(archive.read(_part_of_kind(related, "styles"))).levels()
     for part in [main, *_of_kinds(related, *NOTES)]:
-        found = _WordText(outline, levels, _Embedded(archive, _relations(archive, part)))
-        events(archive.read(part), found)
-        if part == main and found.root != "document":
+        handler = _WordText(outline, levels, _Embedded(archive, _relations(archive, part)))
+        events(archive.read(part), handler)
+        if part == main and handler.root != "document":
             raise UnreadableError("not a DOCX file")
         outline.leave(0)
     about = elements(archive.read(_part_of_kind(_relations(archive), "core-properties")))
@@ -175,22 +177,22 @@ class _Styles:
 
     def __init__(self, data: bytes) -> None:
         self._id = ""
-        self._own = dict[str, int]()
+        self._levels = dict[str, int]()
         self._based = dict[str, str]()
         events(data, self)
 
     def levels(self) -> dict[str, int]:
         """Style -> heading level."""
-        found = dict(self._own)
+        levels = dict(self._levels)
         for style in self._based:
             above = style
             seen = {""}
-            while above not in self._own and above not in seen:
+            while above not in self._levels and above not in seen:
                 seen.add(above)
                 above = self._based.get(above, "")
-            if above in self._own:
-                found[style] = self._own[above]
-        return found
+            if above in self._levels:
+                levels[style] = self._levels[above]
+        return levels
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
         name = local(tag)
@@ -200,11 +202,11 @@ class _Styles:
         elif name == "basedOn":
             self._based[self._id] = value
         elif name == "name" and value.lower() == "title":
-            self._own[self._id] = TITLE
+            self._levels[self._id] = TITLE
         elif name == "name" and (number := value.lower().removeprefix("heading ")).isdecimal():
-            self._own[self._id] = TITLE + int(number[:2])
+            self._levels[self._id] = TITLE + int(number[:2])
         elif name == "outlineLvl" and value.isdecimal() and int(value) < 9:
-            self._own.setdefault(self._id, TITLE + 1 + int(value))
+            self._levels.setdefault(self._id, TITLE + 1 + int(value))
 
     def close(self) -> None:
         pass
@@ -237,7 +239,8 @@ class _DrawingText(Blocks):
         if name == "t":
             self._says = True
         elif name in ("r", "fld"):
-            self._font = self._script = ""
+            self._font = ""
+            self._script = ""
         elif name == "vertAlign" and not self._unseen:
             self._script = RAISED.get(attribute(attributes, "val"), "")
         elif name == "rPr":
@@ -321,7 +324,9 @@ class _WordText(_DrawingText):
         super().__init__(outline, embedded)
         self._levels = levels
         self._paragraphs = list[tuple[int, str]]()
-        self._entries, self._chosen = list[str](), 0  # of a drop-down list
+        # Of a drop-down list.
+        self._entries = list[str]()
+        self._chosen = 0
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
         super().start(tag, attributes)
@@ -370,7 +375,8 @@ def read_pptx(data: bytes) -> Extract:
     if not listed or listed[-1].name != "presentation":
         raise UnreadableError("not a PPTX file")
     parts = {each.id: each.part for each in _relations(archive, main)}
-    ids = [id for e in listed if e.name == "sldId" for id in _references(e.attributes)]
+    references = [_references(each.attributes) for each in listed if each.name == "sldId"]
+    ids = chain.from_iterable(references)
     slides = [parts[id] for id in ids if id in parts]
     outline = Outline(LARGEST_PACKED_TEXT)
     for number, name in enumerate(slides, start=1):

@@ -40,7 +40,7 @@ def read(data: bytes) -> Extract:
 
 
 def _read(data: bytes) -> Extract:
-    import pypdfium2
+    import pypdfium2  # an optional library
 
     try:
         document = pypdfium2.PdfDocument(data)
@@ -57,7 +57,7 @@ def _read(data: bytes) -> Extract:
         page = document[index]
         text = _text(page)
         scanned += not text.strip() and _has_picture(page)
-        text = "\n".join(filter(None, [text.rstrip(), *_added(document, page)]))
+        text = "\n".join(filter(None, [text.rstrip(), *_remarks(document, page)]))
         _add_page(outline, index + 1, text, sections.get(index, []))
         page.close()
     about = document.get_metadata_dict()
@@ -74,15 +74,15 @@ def _read(data: bytes) -> Extract:
 
 def _sections(document: Any) -> dict[int, list[tuple[int, str]]]:
     """Sections by page: page -> (level, title)."""
-    found: dict[int, list[tuple[int, str]]] = {}
+    sections: dict[int, list[tuple[int, str]]] = {}
     for number, bookmark in enumerate(document.get_toc(max_depth=8)):
         if number == MOST_ENTRIES:
             break
         target = bookmark.get_dest()
         index = target.get_index() if target is not None else None
         if index is not None and (title := words(bookmark.get_title())):
-            found.setdefault(index, []).append((bookmark.level + 1, title))
-    return found
+            sections.setdefault(index, []).append((bookmark.level + 1, title))
+    return sections
 
 
 def _text(page: Any) -> str:
@@ -94,9 +94,9 @@ def _text(page: Any) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-def _added(document: Any, page: Any) -> Iterator[str]:
+def _remarks(document: Any, page: Any) -> Iterator[str]:
     """Values of a page's form fields, and remarks on it."""
-    from pypdfium2 import raw
+    from pypdfium2 import raw  # an optional library
 
     form = document.formenv
     others = (raw.FPDF_ANNOT_LINK, raw.FPDF_ANNOT_POPUP)
@@ -121,7 +121,7 @@ def _added(document: Any, page: Any) -> Iterator[str]:
 
 def _wide_text(read: Callable[[Any, int], int]) -> str:
     """Text of a function of PDFium that fills a buffer with UTF-16, and returns its size."""
-    from pypdfium2 import raw
+    from pypdfium2 import raw  # an optional library
 
     size = read(None, 0)
     buffer = ctypes.create_string_buffer(size)
@@ -131,7 +131,7 @@ def _wide_text(read: Callable[[Any, int], int]) -> str:
 
 def _has_picture(page: Any) -> bool:
     """Return whether a page shows a picture; a page without one may be blank on purpose."""
-    from pypdfium2.raw import FPDF_PAGEOBJ_IMAGE
+    from pypdfium2.raw import FPDF_PAGEOBJ_IMAGE  # an optional library
 
     # Programs put a scan on the page or into a form; deeper nesting may be endless.
     pictures = page.get_objects(filter=[FPDF_PAGEOBJ_IMAGE], max_depth=3)
@@ -145,10 +145,10 @@ def _add_page(outline: Outline, number: int, text: str, sections: list[tuple[int
     outline.part(anchor, number)
     for level, title in sections:
         sought = map(re.escape, title[:LONGEST_SOUGHT].split())
-        found = re.compile(r"\s+".join(sought), re.I).search(text, done)
-        if found is not None:
-            outline.add(text[done : found.start()], "\n")
-            done = found.start()
+        match = re.compile(r"\s+".join(sought), re.I).search(text, done)
+        if match is not None:
+            outline.add(text[done : match.start()], "\n")
+            done = match.start()
         outline.heading(level, title, anchor, visible=False)
     outline.add(text[done:], "\n\n" if done == 0 else "\n")
 
@@ -165,7 +165,7 @@ def pdf_memory() -> Iterator[None]:
     except OSError:  # not Linux
         yield
         return
-    import resource
+    import resource  # Windows lacks it
 
     if resource.getrlimit(resource.RLIMIT_AS)[0] != MEMORY:
         yield

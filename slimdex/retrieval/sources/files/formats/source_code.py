@@ -175,24 +175,29 @@ def divided(text: str, definitions: Iterable[Definition]) -> Extract:
             begin(line)
 
     go_on(0, len(lines) + 1)
-    for found in [*definitions, Definition(len(lines) + 1, 0, 0, "")]:
-        while open_ and (0 < open_[-1].end < found.line or open_[-1].level >= found.level):
+    for definition in [*definitions, Definition(len(lines) + 1, 0, 0, "")]:
+        while open_ and (
+            0 < open_[-1].end < definition.line or open_[-1].level >= definition.level
+        ):
             if end := open_.pop().end:
                 around = open_[-1].end if open_ else 0
-                go_on(end, min(found.line, around + 1) if around else found.line)
-        if found.name:
-            if parts and parts[-1].start == starts[found.line - 1]:
+                go_on(end, min(definition.line, around + 1) if around else definition.line)
+        if definition.name:
+            if parts and parts[-1].start == starts[definition.line - 1]:
                 parts.pop()  # at the beginning of the file
-            open_.append(found)
-            begin(found.line, found.end)
+            open_.append(definition)
+            begin(definition.line, definition.end)
     return Extract("", text, parts if any(part.headings for part in parts) else ())
 
 
 def definitions(text: str, ending: str) -> Iterable[Definition]:
     """Definitions in a text, in order."""
-    found = _by_python(text) if ending in PYTHON else None
-    found = by_grammar(text, ending) if found is None else found
-    return by_keywords(text.split("\n"), ending) if found is None else found
+    if ending in PYTHON:
+        by_python = _by_python(text)
+        if by_python is not None:
+            return by_python
+    by_nodes = by_grammar(text, ending)
+    return by_keywords(text.split("\n"), ending) if by_nodes is None else by_nodes
 
 
 def _by_python(text: str) -> list[Definition] | None:
@@ -232,11 +237,12 @@ class Definition(NamedTuple):
 
 def by_grammar(text: str, ending: str) -> list[Definition] | None:
     """Definitions in a text; None if the language's grammar is unknown or not installed."""
-    if len(text) > LARGEST or (found := _grammar(ending)) is None:
+    grammar = None if len(text) > LARGEST else _grammar(ending)
+    if grammar is None:
         return None
-    from tree_sitter import Parser, QueryCursor
+    from tree_sitter import Parser, QueryCursor  # an optional library
 
-    language, query = found
+    language, query = grammar
     tree = Parser(language).parse(text.encode("utf-8", "replace"))
     nodes = QueryCursor(query).captures(tree.root_node).get("it", [])
     return _definitions(sorted(nodes, key=lambda node: (node.start_byte, -node.end_byte)))
@@ -262,18 +268,18 @@ def _grammar(ending: str) -> tuple[Language, Query] | None:
     if module is None:
         return None
     try:
-        from tree_sitter import Language, Query
+        from tree_sitter import Language, Query  # an optional library
 
         grammar = import_module(f"tree_sitter_{module}")
     except ModuleNotFoundError:
         return None
     language = Language(getattr(grammar, LOADERS.get(ending, "language"))())
-    return language, Query(language, "\n".join(f"{query} @it" for query in _known(language)))
+    return language, Query(language, "\n".join(f"{query} @it" for query in _queries_for(language)))
 
 
-def _known(language: Language) -> Iterator[str]:
+def _queries_for(language: Language) -> Iterator[str]:
     """Queries for nodes that a grammar has."""
-    from tree_sitter import Query, QueryError
+    from tree_sitter import Query, QueryError  # an optional library
 
     for query in QUERIES:
         if all(
@@ -286,7 +292,7 @@ def _known(language: Language) -> Iterator[str]:
 
 def _definitions(nodes: list[Node]) -> list[Definition]:
     """Definitions of nodes in order; of those that begin in the same line, the outermost."""
-    found = list[Definition]()
+    definitions = list[Definition]()
     open_ = list[int]()
     for node in nodes:
         while open_ and open_[-1] <= node.start_byte:
@@ -294,16 +300,17 @@ def _definitions(nodes: list[Node]) -> list[Definition]:
         line = _first_row(node) + 1
         end = _last_row(node) + 1
         name = _name(node)
-        before = found[-1] if found else Definition(0, 0, 0, "")
+        before = definitions[-1] if definitions else Definition(0, 0, 0, "")
         if not name or line <= before.line:
             continue
         level = len(open_) + 1
         if (before.name, before.level) == (name, level) and line <= before.end + 1:
-            found[-1] = Definition(before.line, end, level, name)  # another equation of a function
+            # Another equation of a function.
+            definitions[-1] = Definition(before.line, end, level, name)
             continue
-        found.append(Definition(line, end, level, name))
+        definitions.append(Definition(line, end, level, name))
         open_.append(node.end_byte)
-    return found
+    return definitions
 
 
 def _name(node: Node) -> str:
@@ -358,11 +365,11 @@ def by_keywords(lines: Sequence[str], ending: str) -> Iterator[Definition]:
     for number, line in enumerate(lines, start=1):
         if len(line) > LONGEST_LINE:
             continue
-        found = next(filter(None, (pattern.match(line) for pattern in patterns)), None)
-        if found is None or line.rstrip().endswith(";"):
+        match = next(filter(None, (pattern.match(line) for pattern in patterns)), None)
+        if match is None or line.rstrip().endswith(";"):
             continue
-        indent = len(found["indent"].expandtabs(4))
+        indent = len(match["indent"].expandtabs(4))
         while indents and indents[-1] >= indent:
             indents.pop()
         indents.append(indent)
-        yield Definition(number, 0, len(indents), " ".join(found["name"].split()))
+        yield Definition(number, 0, len(indents), " ".join(match["name"].split()))

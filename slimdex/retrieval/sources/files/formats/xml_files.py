@@ -40,21 +40,21 @@ XML_ENTITIES = (b"amp", b"lt", b"gt", b"quot", b"apos")
 def read(data: bytes) -> Extract:
     r"""Read an XML file; raises `UnreadableError` if it is broken.
 
-    >>> found = read(b"<a><title>Tea</title><p>Boil <b>it</b></p><p>Pour</p></a>")
-    >>> found.title, found.text, found.parts[0].headings
+    >>> tea = read(b"<a><title>Tea</title><p>Boil <b>it</b></p><p>Pour</p></a>")
+    >>> tea.title, tea.text, tea.parts[0].headings
     ('Tea', 'Tea\n\nBoil it\n\nPour', ('Tea',))
     """
     outline = Outline()
     mixed = _Mixed()
     file = _Xml.of(_with_known_entities(data))
     file.parse(mixed)
-    file.parse(_XmlText(outline, mixed.found))
+    file.parse(_XmlText(outline, mixed.has_text))
     return Extract(outline.first_heading, outline.text, outline.parts)
 
 
 def root(data: bytes) -> str:
     """Tag of the first element; "" for an empty file."""
-    from lxml import etree
+    from lxml import etree  # an optional library
 
     if not data.strip():
         return ""
@@ -68,13 +68,13 @@ def root(data: bytes) -> str:
 
 def _with_known_entities(data: bytes) -> bytes:
     """Replace HTML's entities, which a document type that is not read may declare."""
-    own = {*XML_ENTITIES, *DECLARED.findall(data)}
+    declared = {*XML_ENTITIES, *DECLARED.findall(data)}
 
-    def character(found: re.Match[bytes]) -> bytes:
-        known = html5.get(f"{found[1].decode()};")
-        if known is None or found[1] in own:
-            return found[0]
-        return "".join(f"&#{ord(each)};" for each in known).encode()
+    def character(entity: re.Match[bytes]) -> bytes:
+        characters = html5.get(f"{entity[1].decode()};")
+        if characters is None or entity[1] in declared:
+            return entity[0]
+        return "".join(f"&#{ord(each)};" for each in characters).encode()
 
     return ENTITY.sub(character, data)
 
@@ -83,16 +83,16 @@ class _Mixed:
     """Parser that notes, in the order of their starts, which elements have text of their own."""
 
     def __init__(self) -> None:
-        self.found = bytearray()
+        self.has_text = bytearray()
         self._open = list[int]()
 
     def start(self, _: str, __: Mapping[str, str]) -> None:
-        self._open.append(len(self.found))
-        self.found.append(False)
+        self._open.append(len(self.has_text))
+        self.has_text.append(False)
 
     def data(self, text: str) -> None:
         if self._open and not text.isspace():
-            self.found[self._open[-1]] = True
+            self.has_text[self._open[-1]] = True
 
     def end(self, _: str) -> None:
         self._open.pop()
@@ -191,7 +191,7 @@ class _Xml(NamedTuple):
 
     def parse(self, target: Any) -> None:
         """Parse it to events of a target, without expanding entities."""
-        from lxml import etree
+        from lxml import etree  # an optional library
 
         if not self.data.strip():
             return
@@ -232,7 +232,7 @@ class Element(NamedTuple):
 
 def elements(data: bytes) -> list[Element]:
     """Elements of a file by their ends, with names without a namespace."""
-    found = list[Element]()
+    elements = list[Element]()
     open_ = list[tuple[str, Mapping[str, str], list[str]]]()
 
     class Target:
@@ -247,13 +247,13 @@ def elements(data: bytes) -> list[Element]:
 
         def end(self, _: str) -> None:
             name, attributes, texts = open_.pop()
-            found.append(Element(name, attributes, " ".join("".join(texts).split())))
+            elements.append(Element(name, attributes, " ".join("".join(texts).split())))
 
         def close(self) -> None:
             pass
 
     events(data, Target())
-    return found
+    return elements
 
 
 def attribute(attributes: Mapping[str, str], name: str) -> str:
@@ -265,20 +265,20 @@ def attribute(attributes: Mapping[str, str], name: str) -> str:
     return next((value for key, value in attributes.items() if local(key) == name), "")
 
 
-def joined(found: Sequence[Element], *names: str) -> str:
+def joined(elements: Sequence[Element], *names: str) -> str:
     """Texts of the first of these elements that is present, joined by commas."""
-    texts = ([e.text for e in found if e.name == name and e.text] for name in names)
+    texts = ([e.text for e in elements if e.name == name and e.text] for name in names)
     return ", ".join(next(filter(None, texts), []))
 
 
 def facts(about: Sequence[Element]) -> dict[str, Any]:
     """Metadata from Dublin Core and similar fields."""
-    found: dict[str, Any] = {
+    date = joined(about, "created", "creation-date", "date")
+    columns: dict[str, Any] = {
         "author": joined(about, "creator", "initial-creator"),
-        "date": joined(about, "created", "creation-date", "date"),
+        "date": moment(date),
         "tags": joined(about, "keywords", "keyword", "subject"),
         "description": joined(about, "description"),
         "language": joined(about, "language"),
     }
-    found["date"] = moment(found["date"])
-    return {column: value for column, value in found.items() if value}
+    return {column: value for column, value in columns.items() if value}

@@ -1,11 +1,16 @@
-"""`slimdex bench` without a command: quality against memory and latency across settings.
+"""Measured points: settings, what they find and what they cost; of an index, or of a set.
 
-Each setting is built in memory from the index's vectors, and searched for the same queries. Recall
+`slimdex bench` without a command measures kinds, k, candidates, beta and gamma on an index. Each
+setting is built in memory from the index's vectors, and searched for the same queries. Recall
 compares it with exact search of the float32 vectors in the setting's own metric, so what is missing
 from 1 is lost to compression. MRR and nDCG are by labels or, without them, by the documents that
 the queries were made of; their differences from exact search are paired by query. Latency is the
 median of single searches on one thread, from a vector to rows, after some that are not timed. With
 labels, the default search is measured as well, from a text to documents.
+
+`slimdex bench retrieval` measures reducers, kinds and sizes on sets, each in a process of its own,
+as `peers_study` measures libraries. Sizes are shares of the model's d dimensions, so that they are
+comparable between models; a new reducer or kind of the catalog needs one line in `grid`.
 """
 
 from __future__ import annotations
@@ -25,13 +30,13 @@ import numpy as np
 
 from slimdex.errors import InputError
 from slimdex.indexes.arrays import Rows
+from slimdex.indexes.options import CANDIDATES
 from slimdex.indexes.ranking import agreement, stacked
 from slimdex.indexes.search.reduced_index import ReducedIndex
 from slimdex.indexes.search.rescoring import Rescorer
 from slimdex.indexes.settings import Settings
 from slimdex.indexes.vectors.vector_file import VectorFile
 from slimdex.retrieval.collection import Collection
-from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.base import Encoder, encode_queries
 from slimdex.retrieval.encoders.transformer import TransformerEncoder
 from slimdex.retrieval.index import Index
@@ -43,10 +48,10 @@ from slimdex.retrieval.quality.evaluation import (
     seconds_on_one_thread,
     times_to_documents,
 )
-from slimdex.retrieval.quality.labels import Qrels, per_query, read_qrels
+from slimdex.retrieval.quality.labels import Qrels, read_qrels
 from slimdex.retrieval.quality.metric_choice import CELLS, Cell
-from slimdex.retrieval.quality.query_pools import ASKED, document_pool, encoded
-from slimdex.retrieval.quality.recall_trials import NEAREST, Pool, Trials, answers, without_own
+from slimdex.retrieval.quality.query_pools import FROM_USER, document_pool, encoded
+from slimdex.retrieval.quality.recall_trials import NEAREST, Pool, Trials, answers, without_held_out
 from slimdex.retrieval.quality.settings_search import Grid, SettingsGrid
 from slimdex.retrieval.search.answer import IndexRows, nearest
 from slimdex.retrieval.search.request import SearchRequest
@@ -57,10 +62,13 @@ from slimdex.system.progress import progress
 from slimdex.system.threads import one_thread
 from slimdex.system.user_cache import cache_folder
 
-from ..datasets import Dataset
+from ..datasets import Dataset, PerQuery, Task, indexed
 from ..datasets import encoded as kept_vectors
 from ..engines.libraries import Hnswlib
-from ..paired_measures import PerQuery, with_interval
+from ..engines.registry import Method, exact_settings, part, uncompressed
+from ..paired_measures import Judge, depth_for, with_interval
+from ..rows import ResultsFile, Row
+from .peers_study import exact_answers, measured, row_key
 
 SHARES = (1 / 8, 1 / 4, 1 / 2, 1.0)
 GRID: Grid = tuple((kind, SHARES) for kind in ("pq", "rabitq", "sq4", "sq8", "fp16", "flat"))
@@ -78,6 +86,28 @@ GRAPH_ROWS = 100_000
 ENOUGH, NEARLY = 0.99, 0.01
 """Recall@10 of the settings to choose, and how far their nDCG@10 may be below the reference's."""
 MADE_OF = "each asks for the document that it was made of, which recall leaves out"
+DEFAULTS = Settings(gamma=0.25, kind="pq", candidates=CANDIDATES)
+"""Defaults of an index of up to 60,000 documents when its rows were measured, but for gamma, which
+is 0 since; used for larger sets too so that rows compare."""
+PLAIN = Settings(beta=0.0, gamma=0.0, reducer="identity")
+"""No reducer."""
+REDUCERS: dict[str, Settings] = {
+    "slimdex": DEFAULTS,
+    "PCA": Settings(beta=1.0, gamma=0.0),
+    "rotation": Settings(beta=0.0, gamma=0.0),
+    "BERT-whitening": Settings(beta=1.0, gamma=1.0),
+    "truncate": Settings(beta=0.0, gamma=0.0, reducer="truncate"),
+    "random projection": Settings(beta=0.0, gamma=0.0, reducer="random"),
+}
+"""Name -> way of reducing dimensions; the name also stands for its (beta, gamma)."""
+OTHERS: dict[str, Settings] = {
+    "all but the top": Settings(beta=0.0, gamma=0.0, reducer="all-but-the-top"),
+    "tied autoencoder": Settings(beta=0.0, gamma=0.0, reducer="autoencoder"),
+    "flow": Settings(beta=0.0, gamma=0.0, reducer="flow"),
+}
+"""The same, for half of the dimensions only."""
+CURVE = ((1, 12), (1, 6), (1, 4), (1, 2), (2, 3))
+"""k as shares of d."""
 Point = dict[str, Any]
 """Settings with their costs and quality."""
 Given = tuple[Sequence[tuple[str, str]], Qrels]
@@ -151,7 +181,7 @@ def questions_of(subject: Subject, snapshot: Snapshot, sample: int) -> tuple[Dat
         judged, ids = labelled(index, queries, qrels)
         names = [id for id, _ in judged]
         texts = [text for _, text in judged]
-        pool = Pool.asked(ASKED, encoded(index.encoder, texts))
+        pool = Pool.of_queries(FROM_USER, encoded(index.encoder, texts))
         about = f"{len(judged):,} {subject.asked}"
     else:
         rng = np.random.default_rng(0)
@@ -159,7 +189,7 @@ def questions_of(subject: Subject, snapshot: Snapshot, sample: int) -> tuple[Dat
         ids = index.store.ids_by_row(snapshot.state.rows)
         names = [str(i) for i in range(len(pool))]
         texts = []
-        made_of = (row[row >= 0] for row in snapshot.document_rows.documents(pool.own))
+        made_of = (row[row >= 0] for row in snapshot.document_rows.documents(pool.held_out))
         each = zip(names, made_of, strict=True)
         qrels = {name: {ids[row]: 1 for row in own} for name, own in each}
         about = f"{len(pool):,} queries: {pool.name}; {MADE_OF}"
@@ -167,33 +197,49 @@ def questions_of(subject: Subject, snapshot: Snapshot, sample: int) -> tuple[Dat
 
 
 class Study:
-    """Measures settings of one snapshot by the same queries; the folder is for temporary files."""
+    """Measures settings of a subject's snapshot by the same queries.
 
-    def __init__(self, snapshot: Snapshot, data: Dataset, pool: Pool, folder: Path) -> None:
+    Without labels, `sample` of these are made of the documents. The folder is for temporary files.
+    """
+
+    def __init__(self, subject: Subject, snapshot: Snapshot, sample: int, folder: Path) -> None:
+        self.subject = subject
         self.snapshot = snapshot
-        self.data = data
-        self.pool = pool
+        self.data, self.pool = questions_of(subject, snapshot, sample)
         self._folder = folder
         self.trials = Trials(snapshot, snapshot.moments(), folder)
         self._truths = dict[Cell, Rows]()
         self._encoders = self._truth((0.0, 0.0))
         self.ndcg = dict[Settings, PerQuery]()  # of all points, the reference first
 
-    def points(
-        self, settings: Settings, efforts: Sequence[int | None] = (None,), *, timed: bool = True
-    ) -> Iterator[Point]:
-        """Measure settings at each number of candidates; 0 is codes alone, None the settings'."""
-        start = perf_counter()
-        index = self.trials.built(settings)
-        seconds = perf_counter() - start
-        for effort in efforts:
-            count = settings.candidates if effort is None else effort
-            metric = None if count == 0 else index.metric
-            searched = ReducedIndex(
-                index.reducer, index.index, index.vectors, metric=metric, candidates=count
-            )
-            point = self._point(replace(settings, candidates=count), searched, timed=timed)
-            yield point | {"build_s": seconds}
+    def measure(
+        self,
+        stage: str,
+        several: Sequence[Settings],
+        efforts: Sequence[int | None] = (None,),
+        *,
+        timed: bool = True,
+    ) -> list[Point]:
+        """Measure settings at each number of candidates; 0 is codes alone, None the settings'.
+
+        Settings that rescore nothing are measured at the first of these alone.
+        """
+        points = list[Point]()
+        for done, settings in enumerate(several, start=1):
+            start = perf_counter()
+            index = self.trials.built(settings)
+            seconds = perf_counter() - start
+            for effort in efforts if settings.rescores else efforts[:1]:
+                count = settings.candidates if effort is None else effort
+                metric = None if count == 0 else index.metric
+                searched = ReducedIndex(
+                    index.reducer, index.index, index.vectors, metric=metric, candidates=count
+                )
+                point = self._point(replace(settings, candidates=count), searched, timed=timed)
+                command = command_of(point, self.subject.build)
+                points.append(point | {"build_s": seconds, "command": command})
+            progress(f"measuring {stage}", done, len(several))
+        return points
 
     def graph(self) -> Iterator[Point]:
         """Measure hnswlib over the float32 vectors, unless it is missing or there are many rows.
@@ -208,11 +254,11 @@ class Study:
         rows.append(self.trials.vectors.take(live))
         graph = Hnswlib()
         seconds = graph.build(rows, self._folder)["index_s"]
-        depth = min(NEAREST + pool.own.shape[1], len(live))
+        depth = min(NEAREST + pool.held_out.shape[1], len(live))
         for effort in EFFORTS:
             graph.set_effort(effort)
             found = live[graph.search(pool.vectors, depth)[1]]
-            found = without_own(found, pool.own)[:, :NEAREST]
+            found = without_held_out(found, pool.held_out)[:, :NEAREST]
             k = min(NEAREST, depth)
             calls = [partial(graph.search, query[None], k) for query in pool.vectors]
             yield {
@@ -255,18 +301,18 @@ class Study:
         """Rows (q, 10) that an index finds for the queries, without their own."""
         pool = self.pool
         hidden = self.trials.hidden
-        depth = NEAREST + pool.own.shape[1]
+        depth = NEAREST + pool.held_out.shape[1]
         if 0 < index.candidates < depth:  # a search for more rows would rescore more candidates
             return answers(index, pool, hidden)[0]
         _, found = index.search(pool.vectors, depth, None, hidden, index.candidates)
-        return without_own(found, pool.own)[:, :NEAREST]
+        return without_held_out(found, pool.held_out)[:, :NEAREST]
 
     def _seconds(self, index: ReducedIndex) -> list[float]:
         """Time single searches on one thread, as many as fit in `TIMED_S`, at least `FEWEST`.
 
         The first `FEWEST` are searched once before, to warm up.
         """
-        asked = Pool.asked(ASKED, self.pool.vectors)
+        asked = Pool.of_queries(FROM_USER, self.pool.vectors)
         with one_thread():
             _, seconds = answers(index, asked.part(slice(FEWEST)), self.trials.hidden)
             count = max(int(TIMED_S / float(np.median(seconds))), FEWEST)
@@ -275,12 +321,11 @@ class Study:
 
     def _by_labels(self, index: ReducedIndex) -> dict[str, PerQuery]:
         """nDCG@10 and MRR@10 of each query, of the documents found."""
-        data = self.data
         request = SearchRequest(vectors=self.pool.vectors, limit=NEAREST)
         searched = IndexRows(self.snapshot, index, index.candidates)
         scores, rows, _ = nearest(searched, request, self.pool.vectors)
         documents = self.snapshot.document_rows.documents(rows)
-        return per_query(scores, documents, data.query_ids, data.ids, data.qrels)
+        return self.data.measures(scores, documents)
 
 
 def measure_settings(subject: Subject, sample: int) -> Measured:
@@ -295,59 +340,46 @@ def measure_settings(subject: Subject, sample: int) -> Measured:
     if current is None or not len(snapshot):
         raise InputError(f"{index.path} holds no documents; expected some to measure")
     with TemporaryDirectory(prefix="slimdex-bench-", dir=temporary_parent()) as folder:
-        study = Study(snapshot, *questions_of(subject, snapshot, sample), Path(folder))
+        study = Study(subject, snapshot, sample, Path(folder))
         tried, metrics, dimensions = _tried(study, current)
-        # One is exact search, and one the chosen settings, which may be swept, too.
-        total = 2 + len(tried) + len(metrics) + len(dimensions) + len(SWEPT_KINDS)
-        done = 0
 
-        def measured(
-            several: Sequence[Settings],
-            efforts: Sequence[int | None] = (None,),
-            *,
-            timed: bool = True,
-        ) -> list[Point]:
-            nonlocal done
-            points = list[Point]()
-            for settings in several:
-                own = efforts if settings.rescores else efforts[:1]
-                for point in study.points(settings, own, timed=timed):
-                    points.append(point | {"command": command_of(point, subject.build)})
-                done += 1
-                progress("measuring settings", done, total)
-            return points
-
-        (exact,) = measured([Settings(study.trials.vectors.dim, 0.0, 0.0, "flat", 0, "identity")])
-        kinds = measured(tried, (None, 0))
+        # The reference, and each kind at several k, of which the smallest that suffices is chosen.
+        (exact,) = study.measure("exact search", [exact_settings(study.trials.vectors.dim)])
+        kinds = study.measure("kinds and k", tried, (None, 0))
         chosen = smallest(kinds, exact)
+
+        # Candidates of the present and the chosen settings, and the metric around the present ones.
         counts = [count for count in SWEPT if count <= len(study.trials.live)]
-        result = Measured(
+        curves = study.measure("candidates", swept(tried, current, chosen), counts)
+        cells = study.measure("beta and gamma", metrics, timed=False)
+        sizes = study.measure("k and gamma", dimensions, timed=False)
+        return Measured(
             facts=_facts(subject, study),
             exact=exact,
             kinds=kinds,
-            curves=measured(swept(tried, current, chosen), counts),
+            curves=curves,
             graph=[*study.graph()],
-            metrics=measured(metrics, timed=False),
-            dimensions=measured(dimensions, timed=False),
+            metrics=cells,
+            dimensions=sizes,
             held_out=held_out(study, metrics, current),
             search=measure_search(index, study, study.ndcg[current]),
             current=kinds[0],
             chosen=chosen,
         )
-        progress("measuring settings", total, total)
-        return result
 
 
 def _tried(study: Study, current: Settings) -> tuple[list[Settings], ...]:
     """Settings to measure: kinds at several k, (beta, gamma), and (k, gamma)."""
-    grid = SettingsGrid(study.trials, (current.beta, current.gamma), grid=GRID)
+    possible = SettingsGrid(study.trials, (current.beta, current.gamma), grid=GRID)
     usual = current.candidates or None
-    kinds = dict.fromkeys([current, *(replace(each, candidates=usual) for each in grid.options)])
+    kinds = dict.fromkeys(
+        [current, *(replace(each, candidates=usual) for each in possible.options)]
+    )
     metrics = [replace(current, beta=beta, gamma=gamma) for beta, gamma in CELLS]
     sizes = sorted({each.k for each in kinds if each.k and each.kind == current.kind})
     gammas = sorted({gamma for _, gamma in CELLS})
     dimensions = [replace(current, k=k, gamma=gamma) for k in sizes for gamma in gammas]
-    return [*kinds], [*filter(grid.suits, metrics)], [*filter(grid.suits, dimensions)]
+    return [*kinds], [*filter(possible.suits, metrics)], [*filter(possible.suits, dimensions)]
 
 
 def _facts(subject: Subject, study: Study) -> dict[str, Any]:
@@ -386,13 +418,12 @@ def measure_search(index: Index, study: Study, by_meaning: PerQuery) -> Point | 
 
     `by_meaning` is the nDCG@10 of each query by semantic search.
     """
-    data = study.data
-    texts = data.query_texts
+    texts = study.data.query_texts
     if not texts:
         return None
     asked = zip(texts, study.pool.vectors, strict=True)
     found = [ranked(index, text, vector[None], NEAREST) for text, vector in asked]
-    ndcg = per_query(*stacked(found, NEAREST), data.query_ids, data.ids, data.qrels)["ndcg@10"]
+    ndcg = study.data.measures(*stacked(found, NEAREST))["ndcg@10"]
     calls = [partial(encode_queries, index.encoder, [text]) for text in texts]
     return {
         "has_words": index.state.words is not None,
@@ -450,18 +481,87 @@ def packaged(dataset: Dataset, encoder: Encoder | None = None) -> Iterator[Subje
     """
     encoder = encoder or TransformerEncoder()
     vectors = kept_vectors(encoder, dataset.texts, cache_folder() / "bench")
-    with TemporaryDirectory(prefix="slimdex-bench-", dir=temporary_parent()) as folder:
-        path = Path(folder) / dataset.name
-        with Collection.create(path, encoder, passages="off") as collection:
-            rows = np.arange(len(vectors))
-            made = map(Document, dataset.ids, dataset.texts)
-            collection.add(made, vectors=vectors.take(rows))
-            queries = zip(dataset.query_ids, dataset.query_texts, strict=True)
-            yield Subject(
-                index=collection.index,
-                name="Docstrings of Python",
-                build=("slimdex", "build", "python:"),
-                present="default",
-                given=(list(queries), dataset.qrels),
-                asked="first paragraphs, each of which asks for the rest of its docstring",
-            )
+    with indexed(dataset, vectors, encoder) as collection:
+        queries = zip(dataset.query_ids, dataset.query_texts, strict=True)
+        yield Subject(
+            index=collection.index,
+            name="Docstrings of Python",
+            build=("slimdex", "build", "python:"),
+            present="default",
+            given=(list(queries), dataset.qrels),
+            asked="first paragraphs, each of which asks for the rest of its docstring",
+        )
+
+
+def measure_grid(task: Task, results: ResultsFile, about: Row, *, quick: bool = False) -> None:
+    """Append the rows of the grid that are missing; `about` are columns of every row."""
+    methods = grid(task.vectors.dim, len(task.vectors), quick=quick)
+    stage = f"{task.dataset.name}, {task.model}"
+    judge = None
+    for done, method in enumerate(methods):
+        every = {(method, effort): row_key(task, method, effort) for effort in method.efforts}
+        keys = {of: key for of, key in every.items() if _is_missing(results, key)}
+        if keys:
+            progress(stage, done, len(methods))
+            judge = judge or Judge(task.dataset, *exact_answers(task, depth_for(task.dataset)))
+            for contender in measured(task, keys, judge):
+                results.append(contender.measured() | about)
+    progress(stage, len(methods), len(methods))
+
+
+def _is_missing(results: ResultsFile, key: str) -> bool:
+    """Return whether there is no row, or one that failed."""
+    row = results.rows.get(key)
+    return row is None or "error" in row
+
+
+def grid(dim: int, rows: int, *, quick: bool = False) -> list[Method]:
+    """Methods for `rows` vectors of `dim` dimensions, uncompressed first."""
+    ways = (REDUCERS | OTHERS).items()
+    reduced = [_method(name, like, part(dim, 2), "pq", CANDIDATES) for name, like in ways]
+    found = [uncompressed(dim), *_usual(dim, rows), *reduced, *(() if quick else _more(dim))]
+    return [*{repr(method): method for method in found}.values()]
+
+
+def _usual(dim: int, rows: int) -> Iterator[Method]:
+    """Floats, scalar and binary quantisers without reduction; slimdex at 1/64 to 1/192."""
+    yield _method("float16", PLAIN, dim, "fp16")
+    yield _method("int8", PLAIN, dim, "sq8")
+    yield _method("RaBitQ", PLAIN, dim, "rabitq", CANDIDATES)
+    efforts = (0, *sorted({CANDIDATES, max(rows // 100, 10)}))  # 1% of the rows
+    for of in (2, 3, 4, 6):
+        settings = Settings(k=part(dim, of), gamma=DEFAULTS.gamma, kind="pq")
+        yield Method("slimdex", settings, efforts)
+
+
+def _more(dim: int) -> Iterator[Method]:
+    """Quality against k alone, other index kinds, codes alone, and OPQ, which trains for long."""
+    half = part(dim, 2)
+    quarter = part(dim, 4)
+    for share, of in CURVE:
+        for name, settings in REDUCERS.items():
+            if name != "rotation":  # it differs from PCA by the mean only
+                yield _method(name, settings, part(dim, of, share), "flat")
+    for kind in ("rabitq", "sq4", "sq8", "fp16", "ivf-pq", "hnsw"):
+        yield _method("slimdex", DEFAULTS, half, kind, CANDIDATES)
+    sizes = {8: ["sq8"], 16: ["sq4", f"PQ{half}x4fs"], 32: [f"PQ{half // 2}x4fs", f"PQ{half // 4}"]}
+    for kind in (kind for kinds in sizes.values() for kind in kinds):
+        yield _method("slimdex", DEFAULTS, half, kind)
+    for kind in ("sq8", "sq4"):  # 1/16, 1/32
+        yield _method("slimdex", DEFAULTS, quarter, kind)
+    yield _method("int4", PLAIN, dim, "sq4")
+    for most in (half, quarter):  # 1/16, 1/32
+        yield _method("PQ", PLAIN, dim, f"PQ{_divisor(dim, most)}x4fs")
+    for of in (16, 8):  # 1/64, 1/32
+        groups = _divisor(dim, dim // of)
+        yield _method("OPQ+PQ", PLAIN, dim, f"OPQ{groups},PQ{groups}", CANDIDATES)
+
+
+def _divisor(dim: int, most: int) -> int:
+    return max(m for m in range(1, max(most, 1) + 1) if dim % m == 0)
+
+
+def _method(name: str, like: Settings, k: int, kind: str, rescored: int = 0) -> Method:
+    """Make a method with some settings' reducer, by codes alone and, if asked, rescored."""
+    settings = replace(like, k=k, kind=kind, candidates=rescored)
+    return Method(name, settings, (0, rescored) if rescored else (0,))

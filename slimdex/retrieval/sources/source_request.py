@@ -27,7 +27,7 @@ MOST_LOOKED_AT = 10_000
 
 
 @dataclass(frozen=True)
-class AskedSources:
+class SourceRequest:
     """Sources as a caller names them.
 
     Attributes
@@ -53,6 +53,7 @@ class AskedSources:
 
     def opened(self) -> Sources:
         """Open the sources and report their notes; raises `InputError` as `Sources.open` does."""
+        # What remembers and compares sources needs none of their readers.
         from .files.input_files import FileFormat
         from .source import Sources
         from .tabular.columns import ColumnNames, checked_types
@@ -71,8 +72,8 @@ class AskedSources:
         return opened
 
 
-def named_sources(
-    given: str | Path | Sequence[str | Path],
+def as_source_request(
+    sources: str | Path | Sequence[str | Path],
     text: str | None = None,
     id: str | None = None,
     title: str | None = None,
@@ -80,20 +81,20 @@ def named_sources(
     follow_links: bool = False,
     exclude: Sequence[str] = (),
     generated: bool = False,
-) -> AskedSources:
+) -> SourceRequest:
     """The sources that a program names; raises `InputError` if there are none.
 
-    >>> named_sources(Path("notes"), title="heading").specs
+    >>> as_source_request(Path("notes"), title="heading").specs
     ['notes']
     """
-    several = [given] if isinstance(given, str | Path) else [*given]
-    is_named = all(isinstance(one, str | Path) and str(one) != "-" for one in several)
-    if not several or not is_named:
-        raise InputError(f"sources {shortened_repr(given)}; expected files or folders")
+    paths = [sources] if isinstance(sources, str | Path) else [*sources]
+    are_paths = all(isinstance(path, str | Path) and str(path) != "-" for path in paths)
+    if not paths or not are_paths:
+        raise InputError(f"sources {shortened_repr(sources)}; expected files or folders")
     if isinstance(exclude, str):
         raise InputError(f"exclude {shortened_repr(exclude)}; expected a list of patterns")
-    return AskedSources(
-        specs=[str(one) for one in several],
+    return SourceRequest(
+        specs=[str(path) for path in paths],
         text=text,
         id=id,
         title=title,
@@ -104,7 +105,7 @@ def named_sources(
 
 
 def remember_sources(
-    index: Path, sources: AskedSources, origins: Mapping[str, str], began: float
+    index: Path, sources: SourceRequest, origins: Mapping[str, str], began: float
 ) -> None:
     """Remember the sources of a build or sync, except standard input, which can't be read again.
 
@@ -118,18 +119,23 @@ def remember_sources(
     if STANDARD_INPUT in sources.specs:
         return
     with suppress(OSError):  # no working directory
-        kept = {"origins": sorted({*origins.values()}), "folder": str(Path.cwd()), "began": began}
-        remember(_name(index), {**kept, "sources": asdict(sources)})
+        record = {
+            "origins": sorted({*origins.values()}),
+            "folder": str(Path.cwd()),
+            "began": began,
+            "sources": asdict(sources),
+        }
+        remember(_name(index), record)
 
 
-def have_changed(index: Path, sources: AskedSources) -> bool | None:
+def have_changed(index: Path, sources: SourceRequest) -> bool | None:
     """Return whether files and folders of the last sync have changed since, by their times.
 
     None if that is unknown, or would take long.
     """
-    kept = remembered(_name(index))
+    record = remembered(_name(index))
     looked = 0
-    began = kept.get("began") if isinstance(kept, dict) else None
+    began = record.get("began") if isinstance(record, dict) else None
     places = [*sources.specs]
     if not isinstance(began, float) or any(":" in place or place == "-" for place in places):
         return None
@@ -150,18 +156,20 @@ def have_changed(index: Path, sources: AskedSources) -> bool | None:
     return False
 
 
-def last_sources(index: Path, origins: Mapping[str, str]) -> AskedSources:
+def last_sources(index: Path, origins: Mapping[str, str]) -> SourceRequest:
     """The sources of an index's build or last sync on this machine.
 
     Paths that were relative to another working directory become absolute. Raises `InputError` if
     there was none, or the index has since been rebuilt from other sources.
     """
     try:
-        kept = remembered(_name(index))
-        names = {field.name for field in fields(AskedSources)}  # another release may have others
-        sources = AskedSources(**{n: v for n, v in kept["sources"].items() if n in names})
-        folder = Path(kept["folder"])
-        is_known = {*kept["origins"]} <= {*origins.values()}
+        record = remembered(_name(index))
+        names = {field.name for field in fields(SourceRequest)}
+        # Another release may have other fields.
+        values = {name: value for name, value in record["sources"].items() if name in names}
+        sources = SourceRequest(**values)
+        folder = Path(record["folder"])
+        is_known = {*record["origins"]} <= {*origins.values()}
     except (AttributeError, KeyError, TypeError):
         is_known = False
     if not is_known:

@@ -1,4 +1,4 @@
-"""`slimdex bench` without a command: against brute force in numpy, and as a user runs it."""
+"""Points of an index, against brute force in numpy and as a user runs it; and points of a set."""
 
 from __future__ import annotations
 
@@ -17,21 +17,23 @@ from click.testing import CliRunner
 from numpy.typing import NDArray
 
 from slimdex.bench.cli import app
-from slimdex.bench.datasets import Dataset, every_docstring
-from slimdex.bench.experiments.settings_study import (
+from slimdex.bench.datasets import Dataset, Task, every_docstring
+from slimdex.bench.engines.registry import Method, uncompressed
+from slimdex.bench.experiments.points_study import (
     ENOUGH,
     GRID,
     Given,
     Measured,
     Study,
     Subject,
+    grid,
     held_out,
+    measure_grid,
     measure_settings,
     packaged,
-    questions_of,
     smallest,
 )
-from slimdex.bench.reporting.choices import front
+from slimdex.bench.reporting.choices import by_task, front
 from slimdex.bench.reporting.settings_page import (
     all_points,
     beside,
@@ -40,19 +42,27 @@ from slimdex.bench.reporting.settings_page import (
     verdict,
     write_settings_page,
 )
+from slimdex.bench.rows import ResultsFile
 from slimdex.errors import InputError
+from slimdex.indexes.options import REDUCERS
 from slimdex.indexes.search.rescoring import Rescorer
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.word_vectors.static_encoder import StaticEncoder
 from slimdex.retrieval.index import Index
+from slimdex.system.progress import listening
 from tests.bench.conftest import ABOUT
 from tests.bench.test_cli import bench
 from tests.browsing import DESKTOP, PHONE, check_accessible, launched, watched
 from tests.encoders import WordEncoder, direction
 
 BUILD = ("slimdex", "reduce", "words.index")
+SMALL = [
+    uncompressed(48),
+    Method("slimdex", Settings(k=24), (0, 200)),
+    Method("too much", Settings(k=96)),
+]
 
 
 @pytest.fixture(scope="module")
@@ -212,7 +222,7 @@ def test_a_graph_finds_what_exact_search_does(words: Index, given: Given, tmp_pa
     pytest.importorskip("hnswlib", reason="hnswlib, of the extra peers, is not installed")
     snapshot = words.snapshot.opened()
     subject = Subject(words, "words", BUILD, given=given)
-    points = [*Study(snapshot, *questions_of(subject, snapshot, 0), tmp_path).graph()]
+    points = [*Study(subject, snapshot, 0, tmp_path).graph()]
     assert [point["effort"] for point in points] == [10, 20, 40, 80, 160, 320, 640]
     assert points[-1]["recall@10"] > 0.99
 
@@ -239,14 +249,14 @@ def test_queries_made_of_documents_ask_for_them(words: Index) -> None:
 def test_own_rows_do_not_add_candidates(words: Index, tmp_path: Path) -> None:
     """Recall is that of single searches for ten, which leave out the documents asked for."""
     snapshot = words.snapshot.opened()
-    data, pool = questions_of(Subject(words, "words", BUILD), snapshot, 40)
-    assert pool.own.shape[1] > 0
-    study = Study(snapshot, data, pool, tmp_path)
+    study = Study(Subject(words, "words", BUILD), snapshot, 40, tmp_path)
+    pool = study.pool
+    assert pool.held_out.shape[1] > 0
     settings = Settings(4, kind="pq", beta=0.0, gamma=0.0)
-    (point,) = study.points(settings, [10])
+    (point,) = study.measure("settings", [settings], [10])
     index = study.trials.built(replace(settings, candidates=10))
     truth = study.trials.exact(pool, Rescorer.fit(study.trials.moments, 0.0, 0.0))
-    agreed, _ = study.trials.found(index, pool, truth)
+    agreed, _ = study.trials.measure(index, pool, truth)
     assert (point["candidates"], point["recall@10"]) == (10, pytest.approx(agreed.mean()))
 
 
@@ -431,3 +441,49 @@ def test_too_few_documents_say_so(tmp_path: Path) -> None:
         made = measure_settings(Subject(collection.index, "x", BUILD), 10)
     assert made.exact["recall@10"] == 1
     assert json.dumps(made.as_dict())
+
+
+@pytest.mark.parametrize("dim", [384, 768])
+def test_every_method_of_the_grid_suits_the_vectors(dim: int) -> None:
+    methods = grid(dim, 60_000)
+    assert methods[0] == uncompressed(dim)
+    assert len(set(methods)) == len(methods)
+    for method in methods:
+        if method.settings:
+            method.settings.checked(dim)
+    reducers = {method.settings.reducer for method in methods if method.settings}
+    assert reducers == set(REDUCERS) - {"pca"}  # which is whitening's (1, 0)
+    assert any(600 in method.efforts for method in methods)  # 1% of the rows
+    assert set(grid(dim, 60_000, quick=True)) < set(methods)
+
+
+@pytest.mark.slow
+def test_rows_are_measured_once_and_a_killed_run_goes_on(
+    task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("slimdex.bench.experiments.points_study.grid", lambda *_, **__: SMALL)
+    path = tmp_path / "rows.jsonl"
+    measure_grid(task, ResultsFile(path), ABOUT)
+    lines = path.read_text().splitlines(keepends=True)
+    assert len(lines) == 4
+    exact, codes, rescored, failed = ResultsFile(path).rows.values()
+    assert exact["ndcg@10_delta"] == exact["ndcg@10_low"] == 0
+    assert exact["agreement@10"] == 1
+    assert exact["compression"] == 1
+    assert codes["compression"] == 64
+    assert codes["ndcg@10_low"] <= codes["ndcg@10_delta"] <= codes["ndcg@10_high"] < 0
+    assert rescored["ndcg@10"] > codes["ndcg@10"]
+    assert rescored["candidates"] == 200
+    assert rescored["seed"] == 0
+    assert failed["error"] == "build: k=96; expected 1 to the encoder's 48 dimensions"
+    assert by_task([failed, exact]) == {("words", "words"): [exact]}
+
+    path.write_text("".join(lines[:2]) + lines[2][:50])  # as a kill leaves it
+    measured_again: list[str] = []
+    report = lambda stage, done, total: measured_again.append(f"{stage} {done}/{total}")  # noqa: E731
+    with listening(report):
+        measure_grid(task, ResultsFile(path), ABOUT)
+    own = [line for line in measured_again if line.startswith("words")]
+    assert own == ["words, words 1/3", "words, words 2/3", "words, words 3/3"]
+    rows = ResultsFile(path).rows.values()
+    assert [r["method"] for r in rows] == ["float32", "slimdex", "slimdex", "too much"]

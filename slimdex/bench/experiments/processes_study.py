@@ -1,0 +1,227 @@
+"""`slimdex bench running --only processes`: some add documents to a store, another searches it.
+
+Then a process that has not had the store open looks for what was acknowledged.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from itertools import count, product
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import monotonic, perf_counter, sleep
+from typing import Any, Self
+
+import numpy as np
+
+from slimdex.indexes.arrays import Matrix
+from slimdex.retrieval.quality.evaluation import latency
+from slimdex.system.progress import progress
+
+from ..engines.engine import CHANGES, Batch, Place, Query
+from ..engines.processes import Subprocess
+from ..engines.registry import database
+from ..rows import ResultsFile, Row, key_of
+
+WRITERS, SIZES = (1, 2, 4), (1, 100)
+"""Processes that write, and documents of a commit."""
+CHECKED = 100
+"""Acknowledged documents that are searched for at the end, the last of each process."""
+DIM = 384
+LIMIT = 10
+PAUSE_S = 0.01
+"""Time between two searches."""
+VOCABULARY = ("rain", "ship", "cake", "stone", "river", "night", "glass", "road", "wool", "salt")
+QUERIES = 10**9
+"""Number of the first query's vector, above those of all documents."""
+
+
+def measure_processes(
+    names: Sequence[str], stored: int, seconds: float, results: ResultsFile, about: Row
+) -> None:
+    """Write a row for each size of commits, number of writers and store, the stores in turns.
+
+    A store has `stored` documents before others are added, for some seconds. A refused addition is
+    counted, and not tried again.
+    """
+    cases = [*product(SIZES, WRITERS, names)]
+    with TemporaryDirectory(prefix="slimdex-bench-") as given, ExitStack() as stack:
+        folder = Path(given)
+        groups = {
+            name: [
+                stack.enter_context(Subprocess(Participant, name)).remote
+                for _ in range(2 + max(WRITERS))
+            ]
+            for name in names
+        }
+        for name in names:
+            groups[name][0].fill(folder / name, stored)
+        for done, (size, writers, name) in enumerate(cases, start=1):
+            # Chroma remembers paths, so each case has one of its own.
+            copy = Path(shutil.copytree(folder / name, folder / f"{name} {done}"))
+            facts: Row = {"what": "processes", "method": name, "rows": stored, "dim": DIM}
+            facts |= {"processes": writers, "changed": size}
+            columns = _written_and_searched(copy, groups[name][: 2 + writers], facts, seconds)
+            results.append({"key": key_of(facts)} | facts | columns | about)
+            shutil.rmtree(copy)
+            progress("measuring", done, len(cases))
+
+
+def _written_and_searched(
+    folder: Path, processes: Sequence[Participant], facts: Row, seconds: float
+) -> Row:
+    """Have a process search and others write; then look in a process that has not been open."""
+    searching, looking, *writing = processes
+    for each in (searching, *writing):
+        each.open(folder)
+    firsts = [facts["rows"] + i * 10**7 for i in range(1, 1 + len(writing))]
+
+    def at_once(seconds: float, size: int, before: int) -> tuple[Calls, list[Calls]]:
+        with ThreadPoolExecutor(1 + len(writing)) as pool:
+            search = pool.submit(searching.search, seconds)
+            writes = [
+                pool.submit(each.write, first - before, size, seconds)
+                for each, first in zip(writing, firsts, strict=True)
+            ]
+            return search.result(), [write.result() for write in writes]
+
+    at_once(0, 1, before=1)  # what the first calls load is not timed
+    searched, written = at_once(seconds, facts["changed"], before=0)
+
+    # What has been acknowledged must be there, and searches find it.
+    ids = {id for own in written for id in own.ids}
+    asked = [id for own in written for id in own.ids[-CHECKED // len(writing) :]]
+    looking.open(folder)
+    ends = {
+        "acknowledged": len(ids),
+        "lost": len(ids - looking.ids()),
+        "unseen_share": searching.unseen(asked),
+        "unfound_share": looking.unseen(asked),
+    }
+    for each in processes:
+        each.close()
+    return _counts(searched, written, seconds) | ends
+
+
+def _counts(searched: Calls, written: Sequence[Calls], seconds: float) -> Row:
+    commits = [each for own in written for each in own.seconds]
+    refusals = [each for own in (*written, searched) for each in own.refusals]
+    return {
+        "seconds": seconds,
+        "changes": len(commits),
+        "commits_per_s": sum(len(own.seconds) / own.elapsed for own in written),
+        **latency(searched.seconds or [seconds]),
+        **{f"{name}_changes": ms for name, ms in latency(commits or [seconds]).items()},
+        "searches": len(searched.seconds),
+        "refused": len(refusals),
+        "refusal": refusals[0] if refusals else None,
+    }
+
+
+@dataclass
+class Calls:
+    """Calls of a process: ids that it added, seconds of each and of all, and refusals."""
+
+    ids: list[str] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+    elapsed: float = 0.0
+    refusals: list[str] = field(default_factory=list)
+
+    @classmethod
+    def repeated(
+        cls, seconds: float, prepared: Callable[[int], Any], call: Callable[[Any], Sequence[str]]
+    ) -> Self:
+        """Call for some seconds, and at least once, with what is prepared for each number."""
+        made = cls()
+        begin = monotonic()
+        for number in count():
+            argument = prepared(number)
+            start = perf_counter()
+            try:
+                made.ids += call(argument)
+            except Exception as error:  # whatever a store raises is its answer
+                said = f"{type(error).__name__}: {error}"
+                made.refusals.append(" ".join(said.split())[:200])
+            else:
+                made.seconds.append(perf_counter() - start)
+            made.elapsed = monotonic() - begin
+            if made.elapsed >= seconds:
+                break
+        return made
+
+
+def documents(first: int, size: int) -> Batch:
+    """Documents by their number, with random vectors."""
+    numbers = range(first, first + size)
+    texts = [" ".join(VOCABULARY[(n // 10**i) % 10] for i in range(9)) for n in numbers]
+    return Batch(numbers, [*map(str, numbers)], texts, np.stack([*map(vector, numbers)]))
+
+
+def vector(number: int) -> Matrix:
+    """The vector of a document."""
+    found: Matrix = np.random.default_rng(number).standard_normal(DIM, dtype=np.float32)
+    return found
+
+
+class Participant:
+    """A process that opens one folder after the other with a database."""
+
+    def __init__(self, name: str) -> None:
+        self._database = database(name)
+
+    def open(self, folder: Path) -> None:
+        """Open a folder."""
+        self._database.open(Place(folder, DIM, CHANGES))
+
+    def close(self) -> None:
+        """Close the folder."""
+        self._database.close()
+
+    def fill(self, folder: Path, count: int) -> None:
+        """Make a store of the first documents."""
+        folder.mkdir()
+        self.open(folder)
+        self._database.add([documents(0, count)])
+        self._database.finish()
+        self.close()
+
+    def write(self, first: int, size: int, seconds: float) -> Calls:
+        """Add documents from a number on, `size` in each commit."""
+
+        def add(batch: Batch) -> Sequence[str]:
+            self._database.add([batch])
+            return batch.ids
+
+        return Calls.repeated(seconds, lambda number: documents(first + number * size, size), add)
+
+    def search(self, seconds: float) -> Calls:
+        """Search for one random vector after the other."""
+
+        def prepared(number: int) -> Query:
+            sleep(PAUSE_S)
+            return Query(vector(QUERIES + number))
+
+        def find(query: Query) -> Sequence[str]:
+            self._database.fetch(query, LIMIT)
+            return ()
+
+        return Calls.repeated(seconds, prepared, find)
+
+    def unseen(self, ids: Sequence[str]) -> float:
+        """Share of documents that a search for their own vectors does not find."""
+        return sum(not self._finds(id) for id in ids) / max(1, len(ids))
+
+    def _finds(self, id: str) -> bool:
+        try:
+            found = self._database.fetch(Query(vector(int(id))), LIMIT)
+        except Exception:
+            return False
+        return id in dict(found)
+
+    def ids(self) -> set[str]:
+        """Ids of all documents."""
+        return self._database.ids()
