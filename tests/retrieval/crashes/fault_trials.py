@@ -185,7 +185,12 @@ def as_seen(model: dict[str, Document]) -> dict[str, object]:
 def names(folder: Path) -> set[str]:
     """The names in a folder, without the numbers in them; those of words' files are tantivy's."""
     found = (str(path.relative_to(folder)) for path in folder.rglob("*"))
-    return {re.sub(r"\d{6}", "N", name) for name in found if ".tantivy/" not in name}
+    return {without_number(name) for name in found if ".tantivy/" not in name}
+
+
+def without_number(name: str) -> str:
+    """The name of a file without the number of the commit that wrote it."""
+    return re.sub(r"\d{6}", "N", name)
 
 
 def digest(folder: Path) -> str:

@@ -19,12 +19,13 @@ from typing import TypeVar
 
 import pytest
 
-from slimdex.system.atomic_files import MANIFEST
+from slimdex.retrieval.store.manifest import Manifest
+from slimdex.system.atomic_files import ENDINGS, MANIFEST
 from tests.chance import CHANCE, sweep
 from tests.conftest import Report
 
 from .fault_child import INDEX, LAST, OPERATIONS, RESUMED
-from .fault_trials import HALF, LOST, Lab, Trial, as_seen, names
+from .fault_trials import HALF, LOST, Lab, Trial, as_seen, names, without_number
 from .faults import FAULTS, KILLS, Action, Fault, Forker, Kind, Outcome, compiled, read_trace
 from .power_loss import ALL, Disk, Loss, losses
 
@@ -43,7 +44,6 @@ EACH = CHANCE.count(5, 1)
 """Losses of power after each of these."""
 WORKERS = CHANCE.count(3, 1)
 """More than cores: they wait for the disk, too."""
-BEFORE = f"{INDEX}/before-N.bin"
 Point = tuple[Fault, int]
 """A fault, and at which of the calls that it is for."""
 Found = tuple[Counter[str], list[str]]
@@ -202,7 +202,8 @@ def test_failing_calls_end_in_one_line_and_lose_nothing(
     def attempt(point: Point) -> Found:
         folder = trial.lab.new(trial.base)
         outcome = trial.run(folder, *point)
-        fault = fault_of(trial, *point, outcome, trial.look(folder), names(folder))
+        others = names(folder) ^ expected_names(trial, folder)
+        fault = fault_of(trial, *point, outcome, trial.look(folder), others)
         shutil.rmtree(folder)
         return Counter(faults=1), [f"{where(trial, point)}: {fault}"] if fault else []
 
@@ -287,8 +288,16 @@ def test_power_lost_after_a_failed_call(
     tried(trial, points, attempt, report)
 
 
+def expected_names(trial: Trial, folder: Path) -> set[str]:
+    """Names of the operation, with the files that the newest manifest names."""
+    named = Manifest.read(folder / INDEX).state.file_names
+    files = {without_number(f"{INDEX}/{name}") for name in named}
+    roles = tuple(f"{INDEX}/{role}-" for role in ENDINGS)
+    return files | {name for name in trial.names if not name.startswith(roles)}
+
+
 def fault_of(
-    trial: Trial, fault: Fault, at: int, outcome: Outcome, next_reader: Outcome, left: set[str]
+    trial: Trial, fault: Fault, at: int, outcome: Outcome, next_reader: Outcome, others: set[str]
 ) -> str | None:
     """What is wrong with what a process went through, if anything is."""
     if outcome.exit:
@@ -310,6 +319,6 @@ def fault_of(
         return f"verify: {next_reader.all('faults')}"
     if next_reader.all("seen") != [after]:
         return "another process sees something else"
-    if others := (left ^ trial.names) - {BEFORE}:  # the next addition can be undone
+    if others:
         return f"files that nobody removes: {others}"
     return None
