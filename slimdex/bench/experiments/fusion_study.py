@@ -248,7 +248,10 @@ def _measures(documents: Sequence[int], labels: Mapping[int, int]) -> tuple[floa
 
 
 def _costs(collection: Collection, snapshot: Snapshot, judging: Questions) -> Row:
-    """Bytes on disk and in memory of words and vectors, and times of searches by each."""
+    """Bytes on disk and in memory of words and vectors, and times of searches by each.
+
+    "meaning" is the search of the vectors alone, "documents" that with reading the documents.
+    """
     words = snapshot.words
     rows = snapshot.state.rows
     assert words is not None

@@ -115,6 +115,8 @@ def _built(task: Task, keys: Keys, stack: ExitStack, *, in_groups: bool) -> list
         group = stack.enter_context(MemoryGroup()) if in_groups else None
         builds = list[Seconds]()
         error = None
+
+        # Build until it was often enough, or fails, or takes long.
         while len(builds) < BUILDS:
             folder = group.folder if group else None
             process = engine_process(method, task.vectors, task.queries, folder)
@@ -126,6 +128,8 @@ def _built(task: Task, keys: Keys, stack: ExitStack, *, in_groups: bool) -> list
                 break
             process.close()
         stack.enter_context(process)
+
+        # One row for each effort, of the same process.
         for effort in (effort for of, effort in keys if of == method):
             row = {"key": keys[method, effort]} | task.facts() | method.columns(effort)
             row |= _median(builds)

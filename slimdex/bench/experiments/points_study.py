@@ -195,6 +195,7 @@ def questions_of(subject: Subject, snapshot: Snapshot, sample: int) -> tuple[Dat
         each = zip(names, made_of, strict=True)
         qrels = {name: {ids[row]: 1 for row in answer_rows} for name, answer_rows in each}
         about = f"{len(pool):,} queries: {pool.name}; {MADE_OF}"
+
     dataset = Dataset(
         name=about,
         ids=ids,

@@ -224,7 +224,7 @@ def run(command: Sequence[str], variables: Row | None = None) -> Spent:
     """Time a command; raises `WorkerError` with the last line of what it says if it fails."""
     import resource  # which Windows lacks
 
-    # As if nothing was set: modules are compiled once, and no hub is asked.
+    # As users have it: compiled modules are kept. No hub is asked, whose answers take any time.
     usual = {"PYTHONDONTWRITEBYTECODE": "", "HF_HUB_OFFLINE": "1"}
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     start = perf_counter()

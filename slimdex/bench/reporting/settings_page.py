@@ -83,6 +83,8 @@ def write_settings_page(
     passages = f" ({facts['rows']:,} passages)" if cut else ""
     by = f", by {facts['model']}" if facts["model"] else ""
     lead = f"{facts['documents']:,} documents{passages}, {facts['dim']} dimensions{by}."
+
+    # What to choose, the charts, all points and where they were measured.
     points = [_line(each, measured) for each in all_points(measured)]
     verdicts = "".join(f"<p>{with_code(line)}</p>" for line in verdict(measured))
     parts = [

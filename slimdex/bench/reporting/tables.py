@@ -464,6 +464,8 @@ def _by_encoder(
         for row in rows:
             sets.setdefault(row["set"], {})[_without_precision(row["model"]), row["way"]] = row
         models = _encoders_of(rows, last)
+
+        # A line for each set.
         shown = [
             set_name
             for set_name in sets
@@ -471,6 +473,8 @@ def _by_encoder(
         ]
         shown.sort(key=lambda set_name: set_name.endswith(IDENTIFIERS))
         made: list[Row] = [{"set": set_name, "ways": sets[set_name]} for set_name in shown]
+
+        # The mean of those that all encoders have.
         compared = [
             sets[set_name]
             for set_name in shown

@@ -154,21 +154,22 @@ class Workload:
 
     @property
     def files(self) -> dict[str, float]:
-        """Start of a file's name -> its bytes."""
+        """Start of a file's name -> its bytes, estimated by the constants of this module."""
         n = self.count
         id_bytes = len(str(self.count))
-        said = BYTES_PER_TOKEN * self.tokens + self.columns + id_bytes
-        words = {"words": n * (said / WORD_SHARE + WORD_BYTES)} if not self.no_lexical else {}
+        content = BYTES_PER_TOKEN * self.tokens + self.columns + id_bytes  # of a document
+        words = {"words": n * (content / WORD_SHARE + WORD_BYTES)} if not self.no_lexical else {}
+        scatter = self.dim * (self.dim + 1) / 2  # of a symmetric matrix
         return {
             "vectors": n * self._vector,
             "norms": n * FLOAT32,
             "codes": self._codes,
             "reducer": self._reducer,
             "rescorer": self._metric,
-            "moments": FLOAT64 * self.dim * (self.dim + 3) / 2,
-            "documents": n * (said + LINE),
+            "moments": FLOAT64 * (self.dim + scatter),
+            "documents": n * (content + LINE),
             "offsets": n * OFFSET,
-            "segment": BLOCKS * n * (said + INT64) + EMPTY_SEGMENT,
+            "segment": BLOCKS * n * (content + INT64) + EMPTY_SEGMENT,
         } | words
 
     @property

@@ -210,7 +210,10 @@ class Pushed:
         return hashlib.sha256(json.dumps(common).encode()).hexdigest()[:12]
 
     def keep(self, server: Server, target: str, file: bytes) -> None:
-        """Write the description and the file of a collection of rows, as far as they differ."""
+        """Write this description and the file that describe a collection, where they differ.
+
+        They are kept in another collection, a part of the text in each row.
+        """
         name = model_of(target)
         if not server.has_whole(name, [VECTOR]):
             server.create(name, *part_schema())
@@ -219,11 +222,13 @@ class Pushed:
         known = _parts(server, name)
         parts = [text[part] for part in batches(len(text), PART_CHARACTERS)]
         parts.append(json.dumps(asdict(self)))
-        # Part 0, the description, comes last: without it, the file does not count.
+        # The file's parts are 1, 2 and so on. The description is part 0 and is written last:
+        # without it, the file does not count. Each row must have a vector, which nothing reads.
+        numbers = [*range(1, len(parts)), 0]
         rows = [
-            {KEY: i % len(parts), "body": body, VECTOR: [1.0, 0.0]}
-            for i, body in enumerate(parts, start=1)
-            if known.get(i % len(parts)) != body
+            {KEY: number, "body": body, VECTOR: [1.0, 0.0]}
+            for number, body in zip(numbers, parts, strict=True)
+            if known.get(number) != body
         ]
         for few in batches(len(rows), PARTS_AT_ONCE):
             server.put(name, rows[few])

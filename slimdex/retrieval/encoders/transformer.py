@@ -237,13 +237,13 @@ class TransformerEncoder:
         not_pooled = self._prompt_tokens_to_skip(prompt)
         for group in groups(texts):
             ids_and_lengths = list(self._tokenizer.ids_and_lengths(texts[group], prompt))
-            ids = [one for one, _ in ids_and_lengths]
-            if lengths is not None:
-                lengths[group] = [(length, len(one)) for one, length in ids_and_lengths]
-            rows = list(token_batches([len(one) for one in ids], self.batch_tokens))
-            outputs = self._runtime.run(self._pad_batches(ids, rows, not_pooled))
-            for vectors, batch in zip(outputs, rows, strict=True):
-                out[group.start + np.array(batch)] = vectors
+            ids = [text_ids for text_ids, _ in ids_and_lengths]
+            if lengths is not None:  # of the whole text, and of what is read of it
+                lengths[group] = [(whole, len(text_ids)) for text_ids, whole in ids_and_lengths]
+            places = list(token_batches([len(text_ids) for text_ids in ids], self.batch_tokens))
+            outputs = self._runtime.run(self._pad_batches(ids, places, not_pooled))
+            for vectors, in_batch in zip(outputs, places, strict=True):
+                out[group.start + np.array(in_batch)] = vectors
         return out
 
     def _pad_batches(

@@ -163,8 +163,12 @@ def _append(change: Change, vectors: Matrix, partly: PartlyRead) -> None:
 
 
 def _finish(index: Index, encoder: Encoder) -> list[str] | None:
-    """Fit the new vectors, and replace the old ones; None if rows were renumbered meanwhile."""
+    """Fit the new vectors, and replace the old ones; return the notes of the fit.
+
+    None if others have added or renumbered rows, or given up the migration: look again.
+    """
     with work_folder(index.path) as folder:
+        # Fit outside the writers' turn.
         snapshot = index.snapshot
         state = snapshot.state
         if state.replacement is None or state.replacement.rows != state.rows:
@@ -179,13 +183,16 @@ def _finish(index: Index, encoder: Encoder) -> list[str] | None:
         except (CorruptError, OSError):
             if index.snapshot.manifest.keeps_rows_of(snapshot.manifest):
                 raise
-            return None
+            return None  # others have renumbered the rows, and deleted these files
+
+        # In the turn: encode what was added during the fit, and commit all.
         with index.turn():
             now = index.snapshot.manifest
-            vectors = now.state.replacement and now.state.replacement.vectors
-            if not now.keeps_rows_of(snapshot.manifest) or vectors != state.replacement.vectors:
+            replacement = now.state.replacement
+            is_same = replacement is not None and replacement.vectors == state.replacement.vectors
+            if not is_same or not now.keeps_rows_of(snapshot.manifest):
                 return None
-            while len(rows := _next_rows(index.state)):  # added during the fit
+            while len(rows := _next_rows(index.state)):
                 with index.change() as change:
                     _append(change, *_encoded(change.base, encoder, rows))
             with index.change() as change:

@@ -79,7 +79,8 @@ class Pool:
 def recalls(ranks: Ranks, count: int) -> NDArray[np.float64]:
     """Share of each query's neighbours that are among the first `count` codes.
 
-    With fewer than ten documents to find, NaN stands for the missing ones.
+    `ranks` (q, n) are the neighbours' places by their codes, inf if they are in none. NaN fills the
+    line of a query that has fewer than n neighbours.
 
     >>> recalls(np.array([[0.0, 3.0, np.inf, np.nan]]), 3).tolist()
     [0.3333333333333333]

@@ -281,7 +281,7 @@ async def _run(
 
 
 def agents_app(server: AgentsServer) -> ASGIApp:
-    """Create the application of the tools, for POSTs; hosts and tokens must be checked before it.
+    """Create the application of the tools; its caller checks methods, hosts and tokens.
 
     The server's `session_manager` must be running while it is used.
     """
@@ -289,7 +289,7 @@ def agents_app(server: AgentsServer) -> ASGIApp:
     app = server.streamable_http_app(
         json_response=True, stateless_http=True, transport_security=security
     )
-    (route,) = app.routes
+    (route,) = app.routes  # bare: the caller's application has the path and the lifespan
     assert isinstance(route, Route)
     return route.app
 

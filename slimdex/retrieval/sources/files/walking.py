@@ -155,6 +155,7 @@ class _Walker:
             self.listing.unreadable.append((".", str(error)))
             return
         self._walk(self._root, "", rules)
+        # Links last, so that what is in the folder itself keeps its own path.
         while self._links:
             links = sorted(self._links, key=lambda link: link[1])
             self._links = []

@@ -106,7 +106,8 @@ def checked_types(words: Sequence[str]) -> dict[str, str]:
     >>> checked_types(["a=int,b=DECIMAL(9, 2)"])
     {'a': 'INTEGER', 'b': 'DECIMAL(9,2)'}
     """
-    types = {}
+    types = dict[str, str]()
+    # At commas outside of brackets; the limit keeps this in linear time.
     pairs = chain.from_iterable(re.split(r",(?![^()]{0,200}\))", word) for word in words)
     for pair in pairs:
         name, equals, type_ = pair.strip().rpartition("=")
@@ -114,12 +115,13 @@ def checked_types(words: Sequence[str]) -> dict[str, str]:
             raise InputError(f"types={pair!r}; expected COLUMN=TYPE, as in year=BIGINT")
         try:
             with connected() as scratch:
-                ((types[name],),) = scratch.execute(f"SELECT typeof(NULL::{type_})").fetchall()
+                ((normal,),) = scratch.execute(f"SELECT typeof(NULL::{type_})").fetchall()
         except duckdb.Error as error:
             raise InputError(
                 f"types={pair!r}: {str(error).splitlines()[0]}; expected a DuckDB type, "
                 "such as VARCHAR, BIGINT, DOUBLE or DATE"
             ) from error
+        types[name] = normal
     return types
 
 

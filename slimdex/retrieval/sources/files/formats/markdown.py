@@ -158,6 +158,7 @@ class _Reader:
             elif kind == "html_block":
                 text = _without_tags(token.content)
                 self._say(text, lines_within(text, token.content), token)
+            # Lists and tables, whose texts come between these tokens.
             elif kind in LINES:
                 self._numbers.append(
                     int(token.attrs.get("start", 1)) if token.tag == "ol" else None

@@ -80,6 +80,8 @@ class _Content(Blocks):
         name = local(tag)
         self._unseen += _is_unseen(tag)
         self._texts += _has_text(tag)
+
+        # What the element begins.
         if name in ("p", "h"):
             level = attribute(attributes, "outline-level") if name == "h" else ""
             self._levels.append(int(level) if level.isdecimal() else int(name == "h"))
@@ -143,6 +145,7 @@ class _Content(Blocks):
             self._outline = self._document
         elif name == "frame":
             self._unseen -= self._frames.pop() in FRAME
+
         self._unseen -= _is_unseen(tag)
         self._texts -= _has_text(tag)
 

@@ -26,8 +26,8 @@ MOST_ENTRIES = 10_000
 """Largest number of entries of a table of contents, or of fields and remarks of a page, to read."""
 LONGEST_SOUGHT = 200
 """Characters of a title that are searched on its page."""
-REASONS = {4: "encrypted", 5: "encrypted"}
-"""PDFium's error codes -> reason."""
+LOCKED = (4, 5)
+"""PDFium's error codes for a wrong password, and for a protection that it does not know."""
 
 
 def read(data: bytes) -> Extract:
@@ -47,8 +47,8 @@ def _read(data: bytes) -> Extract:
         document.init_forms()
         sections = _sections(document)
     except pypdfium2.PdfiumError as error:
-        reason = REASONS.get(getattr(error, "err_code", None) or 0)
-        if reason or "assword" in str(error):
+        is_locked = getattr(error, "err_code", None) in LOCKED
+        if is_locked or "password" in str(error).lower():
             raise UnreadableError("encrypted") from error
         raise UnreadableError("broken PDF") from error
     outline = Outline(LARGEST_PACKED_TEXT)
