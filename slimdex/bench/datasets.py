@@ -110,7 +110,7 @@ class Dataset:
         )
 
     def asking(self, queries: int, order: Sequence[int] | None = None) -> Self:
-        """Return the same documents with the first `queries` queries, of an order if given."""
+        """Return the same documents with the first `queries` queries, in `order` if given."""
         chosen = (range(len(self.query_ids)) if order is None else order)[:queries]
         return replace(
             self,

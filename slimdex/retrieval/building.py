@@ -71,8 +71,8 @@ def build(
     if path.exists():
         if not is_index(path):
             raise InputError(f"{path} exists and is no slimdex index; expected a new folder")
-        with closing(Index.open(path, wait=wait)) as unfinished:
-            _check_unfinished(unfinished)  # before a model is loaded, which takes seconds
+        with closing(Index.open(path, wait=wait)) as existing:
+            _check_unfinished(existing)  # before a model is loaded, which takes seconds
         encoder = make_encoder()
         index = Index.open(path, encoder, wait=wait, shared_filesystem=shared_filesystem)
         with _closed_on_error(index):

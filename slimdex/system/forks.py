@@ -21,7 +21,7 @@ OpenMP would wait forever for the missing threads, in FAISS's searches and torch
 """
 
 IMPORT_FILE = python_import.__code__.co_filename
-"""The file that Python's import names as its own: it is frozen."""
+"""File name in the frames of Python's import system."""
 
 T = TypeVar("T")
 _FOREIGN: dict[int, ref[Any]] = {}
@@ -53,10 +53,7 @@ def _keep_forever(inherited: Any) -> None:
 
 
 def others_import() -> bool:
-    """Return whether other threads import modules.
-
-    A forked process would wait forever for these modules.
-    """
+    """Return whether other threads are importing modules, which would stay locked in a fork."""
     return any(
         thread != get_ident() and _is_importing(frame)
         for thread, frame in sys._current_frames().items()  # noqa: SLF001, documented
@@ -64,7 +61,7 @@ def others_import() -> bool:
 
 
 def _is_importing(frame: FrameType | None) -> bool:
-    """Return whether a function of Python's import is among a frame's callers."""
+    """Return whether a frame belongs to an import."""
     while frame is not None:
         if frame.f_code.co_filename == IMPORT_FILE:
             return True

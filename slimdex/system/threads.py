@@ -25,7 +25,7 @@ from slimdex.system.forks import others_import
 LARGE = 1 << 28
 """Multiplications of a product that is worth all threads: about 10 ms of one thread."""
 FORK_SECONDS, POLL_SECONDS = 10.0, 0.001
-"""Longest time that a fork waits for products and imports, and the time between two looks."""
+"""Longest wait of a fork for products and imports, and the interval between checks."""
 
 
 class Products:
@@ -89,7 +89,7 @@ class Products:
                 library.set_num_threads(number)
 
     def before_fork(self) -> None:
-        """Wait until no other thread imports a module, and all products end; let none begin."""
+        """Wait for imports of other threads and for products; let no product begin."""
         end = monotonic() + FORK_SECONDS
         while True:
             while others_import() and monotonic() < end:  # first: an import may need products

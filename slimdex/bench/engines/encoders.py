@@ -175,7 +175,7 @@ def missing_contenders(model: str) -> dict[str, str]:
 
 
 class EncoderProcess:
-    """An encoder in its process, which imports no more than this file: its memory is measured."""
+    """An encoder in its own process, which imports only this file, so its memory is measured."""
 
     def __init__(self, make: Callable[[str], Encodes], model: str) -> None:
         start = perf_counter()

@@ -1,4 +1,4 @@
-"""Engines: libraries that find vectors, those that also keep documents, and what studies ask."""
+"""Engines: libraries that search vectors, and databases that also store documents."""
 
 from __future__ import annotations
 
@@ -218,7 +218,7 @@ class Database(Engine):
         self.finish()
 
     def search(self, queries: Matrix, k: int) -> tuple[Matrix, Rows]:
-        """Find the rows for one query after the other, as `Engine.search`."""
+        """Find the rows (q, k) of one query after the other; see `Engine.search`."""
         return by_place([[id for id, _ in self.fetch(Query(query), k)] for query in queries], k)
 
     def footprint(self) -> Footprint:

@@ -116,7 +116,7 @@ def _built(task: Task, keys: Keys, stack: ExitStack, *, in_groups: bool) -> list
         builds = list[Seconds]()
         error = None
 
-        # Build until it was often enough, or fails, or takes long.
+        # Build up to `BUILDS` times; stop after a failure or a slow build.
         while len(builds) < BUILDS:
             folder = group.folder if group else None
             process = engine_process(method, task.vectors, task.queries, folder)

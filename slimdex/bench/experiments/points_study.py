@@ -232,7 +232,7 @@ class Study:
         *,
         timed: bool = True,
     ) -> list[Point]:
-        """Measure settings at each number of candidates; 0 is codes alone, None the settings'.
+        """Measure settings at each number of candidates: 0 is codes alone, None the settings' own.
 
         Settings that rescore nothing are measured at the first of these alone.
         """

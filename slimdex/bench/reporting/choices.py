@@ -22,7 +22,7 @@ def by_size(rows: Iterable[Row]) -> list[Row]:
 
 
 def by_task(rows: Iterable[Row], *apart: str) -> dict[tuple[Any, ...], list[Row]]:
-    """Rows without an error of each set and model, by model, then by size; also `apart` by others.
+    """Group rows without an error by set, model and the columns `apart`; by model, then by size.
 
     >>> made = [{"set": name, "model": "m", "documents": n} for name, n in (("b", 9), ("a", 5))]
     >>> [*by_task(made)]
@@ -32,7 +32,7 @@ def by_task(rows: Iterable[Row], *apart: str) -> dict[tuple[Any, ...], list[Row]
 
 
 def most_compared(rows: Iterable[Row], *apart: str) -> list[Row]:
-    """Rows of the set and model, and of one value of `apart`, with the most methods."""
+    """Return the group of `by_task` that compares the most methods."""
     each = by_task(rows, *apart).values()
     return max(each, key=lambda of_task: len({row["method"] for row in of_task}), default=[])
 

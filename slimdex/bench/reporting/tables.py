@@ -675,8 +675,8 @@ def _by_test(rows: Rows) -> list[Row]:
     ]
 
 
-def _tried(row: Row) -> str:
-    """What a test counted and timed: most tests count two or three of these things."""
+def _counts_and_times(row: Row) -> str:
+    """Format a test's counts and longest times, without those that it did not take."""
     counts = [f"{row[name]:,d} {things}" for name, things in COUNTS.items() if row[name]]
     times = [f"{what} {row[name]:.1f} s" for name, what in LONGEST.items() if row[name]]
     return ", ".join([*counts, *times])
@@ -687,7 +687,7 @@ sweep = Declared(
     title="Sweep",
     columns=(
         Column("test", lambda row: row["what"].removeprefix("test_").replace("_", " ")),
-        Column("tried", _tried),
+        Column("tried", _counts_and_times),
     ),
     lines=_by_test,
     marks="sweep",

@@ -90,7 +90,7 @@ class VectorFile:
         self._map = None
 
     def preallocated(self, rows: int) -> VectorFile:
-        """Create or extend the file to hold `rows` rows; new ones are yet to be overwritten."""
+        """Create or extend the file to `rows` rows; new rows are zero until they are written."""
         with self.path.open("ab") as file:
             if file.tell() < rows * self.row_bytes:
                 file.truncate(rows * self.row_bytes)

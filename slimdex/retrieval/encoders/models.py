@@ -40,21 +40,22 @@ _HUB_ID = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?", re.ASCII)
 ENGLISH = "English"
 MANY = "many"
 BEIR = "BEIR"
+"""Measure: nDCG@10 times 100, averaged over 15 English sets."""
 MULTILINGUAL = "MTEB multilingual retrieval"
-"""Measures: nDCG@10 times 100, averaged over 15 English sets or 18 multilingual ones."""
+"""Measure: the same over 18 multilingual sets."""
 _GTE = "https://huggingface.co/thenlper/gte-small"
 _MINI = "sentence-transformers"
 _ARCTIC = "Snowflake/snowflake-arctic-embed"
 _ARCTIC_CARD = f"https://huggingface.co/{_ARCTIC}-l"
 _BGE_QUERY = "Represent this sentence for searching relevant passages: "
 _E5 = ("query: ", "passage: ")
-_NONE = ("", "")
 _APACHE = "Apache-2.0"
 FOR_OTHER_LANGUAGES = "multilingual-e5-small"
 """Model to advise for languages other than English: it needs no extra."""
 MUCH_LARGER = 2
+"""Most times the parameters of a model to advise instead of another."""
 MUCH_BETTER = 5.0
-"""Times the parameters, and points of nDCG@10, of a model to advise instead of another."""
+"""Points of nDCG@10 by which it has to be better."""
 CHARACTERS_READ = 1000
 """Characters of a text that are read."""
 FEWEST_LETTERS = 40
@@ -85,7 +86,7 @@ class KnownModel:
     languages: str
     dimensions: int
     tokens: int
-    prompts: tuple[str, str] = _NONE
+    prompts: tuple[str, str] = ("", "")
     score: float | None = None
     source: str = ""
     measure: str = BEIR
@@ -105,7 +106,6 @@ _MODELS = (
         languages=ENGLISH,
         dimensions=384,
         tokens=256,
-        prompts=_NONE,
         score=41.95,
         source=_GTE,
     ),
@@ -127,7 +127,6 @@ _MODELS = (
         languages=ENGLISH,
         dimensions=384,
         tokens=512,
-        prompts=_NONE,
         score=49.46,
         source=_GTE,
     ),
@@ -138,7 +137,6 @@ _MODELS = (
         languages=ENGLISH,
         dimensions=384,
         tokens=512,
-        prompts=_NONE,
         score=50.15,
         source=_ARCTIC_CARD,
     ),
@@ -149,7 +147,6 @@ _MODELS = (
         languages=ENGLISH,
         dimensions=384,
         tokens=512,
-        prompts=_NONE,
         score=51.98,
         source=_ARCTIC_CARD,
     ),
@@ -169,7 +166,6 @@ _MODELS = (
         languages=ENGLISH,
         dimensions=768,
         tokens=512,
-        prompts=_NONE,
         score=54.90,
         source=_ARCTIC_CARD,
     ),

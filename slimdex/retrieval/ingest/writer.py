@@ -263,8 +263,9 @@ def _rebuild(change: Change, settings: Settings | None, fit_again: bool) -> None
         raise CorruptError(f"{path}: {base.state.rows} rows without settings")
     state = change.next_state()
     moments = change.moments_of(np.delete(np.arange(state.rows), base.deleted))
-    new = {"rows"} if not fit_again and _are_whole(base, {"origins"}) else {"rows", "origins"}
-    state = replace(state, files={r: f for r, f in state.files.items() if r not in new})
+    keeps_origins = not fit_again and _are_whole(base, {"origins"})
+    dropped = {"rows"} if keeps_origins else {"rows", "origins"}  # the commit writes rows again
+    state = replace(state, files={r: f for r, f in state.files.items() if r not in dropped})
     state = with_moments(change.path, state, moments)
     state, grown = with_new_documents(base.store, state, path)
     state = with_new_words(base, state, path)
@@ -312,9 +313,9 @@ def _outgrown(
 ) -> tuple[Settings | None, list[str]]:
     """Settings to refit with, or None; and notes, unless the index was a small one before.
 
-    A refit is necessary at first, when a small corpus has grown, and when nothing that the reducer
-    was fitted on is left: no document is `remaining`. The first batch of several is searched
-    exactly, since it may have too few rows to train the kind.
+    A refit is necessary at first, when a small corpus has grown, and when none of the documents
+    that the reducer was fitted on is left (`remaining` is 0). The first batch of several is
+    searched exactly, since it may have too few rows to train the kind.
     """
     if state.settings is None:
         fitted, notes = state.requested.fitted(moments)

@@ -86,7 +86,7 @@ class Change:
 
     @property
     def is_needed(self) -> bool:
-        """False if state, columns and origins are as before, and no documents are new."""
+        """Whether state, columns or origins have changed, or documents are new."""
         base = self.base
         is_same = self.state == base.state and self.columns == base.columns
         return not is_same or bool(self.origins) or len(self.new) > 0
@@ -293,7 +293,7 @@ class Change:
         return replace(manifest, state=replace(state, segments=[*segments[:first], one]))
 
     def _with_row_file(self, manifest: Manifest) -> Manifest:
-        """The manifest with another file of its rows, if there is much that the last one lacks."""
+        """Write another file of rows if the manifest has outgrown its file."""
         state = manifest.state
         if not manifest.row_file.is_outgrown(state.rows):
             return manifest

@@ -39,7 +39,7 @@ MOMENT_STEPS = {"timestamp_s": 1_000_000, "timestamp_ms": 1000}
 FINER = {"DATE": "TIMESTAMP", "TIMESTAMP_": "TIMESTAMP", "DECIMAL": f"DECIMAL({DIGITS}, 10)"}
 """Prefix of a type's name -> a type of higher precision."""
 PRINTED = (str, int, float, date, time, timedelta, Decimal, UUID)
-"""Python types of which a column of text holds what `str` makes of them."""
+"""Python types that a column of text stores as `str` formats them."""
 Fit = Callable[[Any], Any]
 
 

@@ -59,7 +59,7 @@ COLUMNS_AT_ONCE = 500
 IDS_AT_ONCE = 65_536
 MOST_RECENT = 4096
 RECENT_SHARE = 64
-"""Most hashes that are kept unsorted beside the sorted ones, or one in so many, if that is more."""
+"""Most recent hashes kept unsorted: this many, or a share of the sorted ones if that is more."""
 MOST_FROM_LINES = 4096
 MOST_BYTES = 1 << 26
 """Most documents that a change reads from the lines, and their bytes there: a query of more takes

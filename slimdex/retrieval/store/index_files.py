@@ -25,7 +25,7 @@ from slimdex.system.workers import IN_THIS_PROCESS, Workers
 from .state import State
 
 NOT_INDEX = ("origins", "rows")
-"""Roles of files that an index of vectors does not need."""
+"""Roles of files that are not part of the index of vectors."""
 TAIL_ROWS = 8192
 """Rows that may be missing from the codes on disk before they are rewritten..."""
 TAIL_SHARE = 20

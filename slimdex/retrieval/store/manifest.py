@@ -32,9 +32,9 @@ from .row_file import (
     SETS,
     RowFile,
     RowSets,
-    exchanged,
     header_of,
     sets_of,
+    symmetric_difference,
 )
 from .state import FORMAT, OLDEST_FORMAT, State
 
@@ -103,8 +103,8 @@ class Manifest:
     Attributes
     ----------
     columns : the user's columns: name -> DuckDB type.
-    row_sets : of the documents.
-    row_file : the file that has most of these sets, if any: it is the one that the state names.
+    row_sets : deleted rows, rows without text, and documents of several rows.
+    row_file : the file that has most of `row_sets`, if any.
     commits : random names of this commit and those before it, oldest first. Numbers and names of
         files occur again once a folder is restored from a copy, and with other contents.
     """
@@ -139,7 +139,7 @@ class Manifest:
 
     @property
     def document_rows(self) -> DocumentRows:
-        """The documents of rows."""
+        """Documents that have several rows."""
         return self.row_sets.documents
 
     def named(self, before: str = "") -> Manifest:
@@ -204,7 +204,7 @@ class Manifest:
         ).named(self.commits)
 
     def with_row_file(self, folder: Path) -> Manifest:
-        """With a new file of all its rows, which is durable, under a name of its generation."""
+        """Write the sets of all rows to a new file, durably, and name it in the state."""
         state = self.state
         record = RowFile.write(folder / state.new_name(ROWS), state.rows, self.row_sets)
         state = replace(state, files=state.files | {ROWS: record})
@@ -235,15 +235,16 @@ class Manifest:
         used = replace(old, files=files_of_old, lines=None, replacement=None)
         name = state.new_name("before")
         before = publish(folder / name, replace(self, checksums=Checksums(), commits="").write)
-        unused = [] if old.settings is None else sorted(used.used_names)
-        return replace(state, files=files | {"before": before}, kept=unused)
+        needed = [] if old.settings is None else sorted(used.used_names)
+        return replace(state, files=files | {"before": before}, kept=needed)
 
     @classmethod
     def read(cls, folder: Path, name: str = MANIFEST, before: Manifest | None = None) -> Manifest:
         """Read the file of an index's folder.
 
-        What is as in `before`, which was read earlier, is not read again. Raises `OSError` if it
-        is missing, `CorruptError` if it is damaged, and `InputError` if its format is newer.
+        A file of rows that `before`, an earlier manifest, names too is not read again. Raises
+        `OSError` if the file is missing, `CorruptError` if it is damaged, and `InputError` if its
+        format is newer.
         """
         path = folder / name
         data = path.read_bytes()
@@ -336,20 +337,21 @@ class Manifest:
 def _in_file(
     folder: Path, state: State, changed: Rows, before: Manifest | None
 ) -> tuple[RowFile, RowSets]:
-    """The file of rows that a state names, and its sets with the rows that were changed since.
+    """Read the file of rows that a state names, and apply the rows `changed` since.
 
-    Also has later rows of `before`, a manifest that was read earlier.
+    The file is not read if `before`, an earlier manifest, names it too. The sets may also have
+    later rows of `before`, which the caller replaces.
     """
     record = state.files.get(ROWS)
     known = RowSets(documents=before.document_rows) if before is not None else NO_ROW_SETS
     if before is not None and before.row_file.record == record:
         row_file = before.row_file
-        row_sets = before.row_sets.with_deleted(exchanged(row_file.changed, changed))
+        row_sets = before.row_sets.toggled(symmetric_difference(row_file.changed, changed))
         row_file = replace(row_file, changed=changed)
     elif record is not None:
         row_file, row_sets = RowFile.read(folder, record, known)
         row_file = row_file.with_changed(changed)
-        row_sets = row_sets.with_deleted(changed)
+        row_sets = row_sets.toggled(changed)
     else:
         row_file = NO_ROW_FILE
         row_sets = known

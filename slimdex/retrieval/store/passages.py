@@ -23,7 +23,7 @@ from ..passages import Passage
 
 
 class _Memory:
-    """Columns (2, n) that share memory with longer ones: each commit appends to those before it.
+    """A growing array of columns (2, n), to which successive commits append without a copy.
 
     >>> one, columns = _Memory().appended(0, np.array([[1], [2]]))
     >>> one.appended(1, np.array([[3], [4]]))[1].tolist(), columns.tolist()
@@ -36,9 +36,9 @@ class _Memory:
         self._lock = Lock()
 
     def appended(self, count: int, more: Rows) -> tuple[_Memory, Rows]:
-        """Append columns to the first `count`; return the memory that has them, and all columns.
+        """Append columns after the first `count`; return the memory used, and all columns.
 
-        Columns that another change has appended to the same ones stay: then these are copied.
+        If another change has appended there already, the columns are copied to new memory.
         """
         stop = count + more.shape[1]
         with self._lock:
@@ -61,7 +61,7 @@ class DocumentRows:
 
     @classmethod
     def of_bits(cls, bits: bytes | memoryview, first: int = 0) -> DocumentRows:
-        """Documents from a bit for each row that continues the document of the row before.
+        """Read documents from a bit for each row: whether it continues the document before it.
 
         The first bit is that of row `first`. Raises `ValueError` if that row continues a document.
         """
@@ -73,7 +73,7 @@ class DocumentRows:
         return cls(first + starts - 1, edges[1::2] - starts + 1)
 
     def bits(self, first: int = 0) -> bytes:
-        """A bit for each row from `first`, which begins a document, to `last`, as of `of_bits`."""
+        """Return what `of_bits` reads, for the rows from `first`, which begins a document."""
         cut = np.searchsorted(self.firsts, first)
         starts = self.firsts[cut:] - first
         steps = np.zeros(max(self.last + 2 - first, 0), dtype=np.int8)
@@ -138,7 +138,7 @@ class DocumentRows:
         return DocumentRows(columns[0], columns[1], memory)
 
     def replaced_from(self, row: int, later: DocumentRows) -> DocumentRows:
-        """These documents, with other ones from a row on, which mostly begin with those there."""
+        """Replace the documents from a row on; fast if `later` begins with those that are there."""
         cut = int(np.searchsorted(self.firsts, row))
         known = len(self.firsts) - cut
         is_same = np.array_equal(self.firsts[cut:], later.firsts[:known])
@@ -148,7 +148,7 @@ class DocumentRows:
 
 
 NO_DOCUMENT_ROWS = DocumentRows(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
-"""Of documents that have one row each."""
+"""All documents have one row each."""
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
-"""The file of a commit's sets of rows, which later manifests name.
+"""File of row sets: which rows are deleted, have no text, or continue a document.
 
-These have only what has changed since, so that a commit takes as long with ten million rows as with
-a thousand. A commit writes another file once that is too much.
+A manifest has only what has changed since its file was written, so a commit takes as long with ten
+million rows as with a thousand. A commit writes another file when there are many changes.
 """
 
 from __future__ import annotations
@@ -24,26 +24,27 @@ from .passages import NO_DOCUMENT_ROWS, DocumentRows
 from .row_bits import bits_of, rows_of
 
 ROWS = "rows"
-"""Role of the file among those of the state."""
+"""Role of the file in the state."""
 LENGTH = 8
-"""Bytes of the length of the JSON, which the sets follow."""
+"""Bytes of the length of the JSON, which comes before the JSON; the sets come after it."""
 SETS = ("deleted", "textless", "continued")
 """Sets of rows. The last one contains the rows of documents after each one's first."""
 LEAST_LATER = 4096
 LATER_SHARE = 256
-"""Most rows after those of the file, or one row in so many, if that is more."""
+"""Another file is written after this many new rows, or after one row in `LATER_SHARE` if that is
+more."""
 MOST_CHANGED = 1024
-"""Most rows of the file that were deleted since, or have come back."""
+"""Largest number of rows of the file that were deleted or restored since."""
 
 
 @dataclass(frozen=True)
 class RowSets:
-    """Sets of the rows from 0 on.
+    """Sets of rows of all documents.
 
     Attributes
     ----------
     deleted, textless : rows of deleted documents, and of those without text, in order.
-    documents : which rows are those of one document.
+    documents : the documents that have several rows.
     """
 
     deleted: Rows = field(default_factory=lambda: NO_ROWS)
@@ -52,17 +53,17 @@ class RowSets:
 
     @property
     def last(self) -> int:
-        """The last row of any set; -1 if they are empty."""
+        """Last row in any of the sets; -1 if all are empty."""
         ends: list[int] = [*self.deleted[-1:].tolist(), *self.textless[-1:].tolist()]
         return max([self.documents.last, *ends])
 
     def bits(self, first: int = 0) -> list[bytes]:
-        """Each set of `SETS`, a bit for each row from `first` on."""
+        """Return the sets in the order of `SETS`, a bit for each row from `first` on."""
         ends = (from_row(rows, first) - first for rows in (self.deleted, self.textless))
         return [*map(bits_of, ends), self.documents.bits(first)]
 
     def replaced_from(self, first: int, bits: list[memoryview]) -> RowSets:
-        """With other sets of the rows from `first` on, as of `bits`."""
+        """Replace the sets from row `first` on by those that `bits` returned."""
         deleted, textless, continued = bits
         later = DocumentRows.of_bits(continued, first)
         return RowSets(
@@ -71,9 +72,9 @@ class RowSets:
             documents=self.documents.replaced_from(first, later),
         )
 
-    def with_deleted(self, changed: Rows) -> RowSets:
-        """With rows deleted that were not, and those back that were."""
-        return replace(self, deleted=exchanged(self.deleted, changed)) if len(changed) else self
+    def toggled(self, rows: Rows) -> RowSets:
+        """Delete those of the rows that are not deleted, and restore the others."""
+        return replace(self, deleted=symmetric_difference(self.deleted, rows))
 
 
 NO_ROW_SETS = RowSets()
@@ -85,8 +86,8 @@ class RowFile:
 
     Attributes
     ----------
-    rows : rows 0 .. rows are in the file.
-    changed : rows in the file that were deleted since, or have come back, in order.
+    rows : number of the rows in the file.
+    changed : rows in the file that were deleted or restored since, in order.
     """
 
     record: FileRecord | None = None
@@ -94,18 +95,18 @@ class RowFile:
     changed: Rows = field(default_factory=lambda: NO_ROWS)
 
     def with_changed(self, rows: Rows) -> RowFile:
-        """With more rows (n,), in order, that are deleted or come back."""
+        """Note rows (n,), in order, that are deleted or restored."""
         inside = rows[: np.searchsorted(rows, self.rows)]
-        return replace(self, changed=exchanged(self.changed, inside)) if len(inside) else self
+        return replace(self, changed=symmetric_difference(self.changed, inside))
 
     def is_outgrown(self, rows: int) -> bool:
-        """Whether a manifest of so many rows should name a new file."""
+        """Return whether a manifest of `rows` rows should name a new file."""
         later = rows - self.rows
         return later > max(LEAST_LATER, rows // LATER_SHARE) or len(self.changed) > MOST_CHANGED
 
     @staticmethod
     def write(path: Path, rows: int, sets: RowSets) -> FileRecord:
-        """Write the sets of so many rows to a file, durably."""
+        """Write the sets of `rows` rows to a file, durably."""
         bits = sets.bits()
         lengths = dict(zip(SETS, map(len, bits), strict=True))
         header = json.dumps({"rows": rows, "bytes": lengths}).encode()
@@ -114,7 +115,7 @@ class RowFile:
 
     @classmethod
     def read(cls, folder: Path, record: FileRecord, similar: RowSets) -> tuple[RowFile, RowSets]:
-        """Read the sets of a file; those of documents that are as in `similar` share its memory.
+        """Read the sets of a file; documents that equal those of `similar` share their memory.
 
         Raises `FileNotFoundError` if it is missing, and `CorruptError` if it is damaged.
         """
@@ -136,22 +137,22 @@ NO_ROW_FILE = RowFile()
 
 
 def header_of(data: memoryview) -> tuple[Any, int]:
-    """The JSON at the start of some bytes, which has its length before it; where it ends."""
+    """Parse the JSON at the start of a file; return it, and where it ends."""
     stop = LENGTH + int.from_bytes(data[:LENGTH], "little")
     return parsed(str(data[LENGTH:stop], "utf-8"), READABLE), stop
 
 
 def sets_of(header: Any, data: memoryview, start: int) -> list[memoryview]:
-    """The bits of each set of `SETS`, of which the header says how many bytes each has."""
+    """Return the bits of each of `SETS`, which begin at `start`; the header has their lengths."""
     lengths = [header["bytes"][name] for name in SETS]
     stops = [start + sum(lengths[: i + 1]) for i in range(len(lengths))]
     return [data[stop - length : stop] for stop, length in zip(stops, lengths, strict=True)]
 
 
-def exchanged(rows: Rows, others: Rows) -> Rows:
+def symmetric_difference(rows: Rows, others: Rows) -> Rows:
     """Return the numbers that only one of two sorted arrays has, sorted.
 
-    >>> exchanged(np.array([1, 4, 7]), np.array([2, 4])).tolist()
+    >>> symmetric_difference(np.array([1, 4, 7]), np.array([2, 4])).tolist()
     [1, 2, 7]
     """
     return merged(without(rows, others), without(others, rows))

@@ -518,7 +518,7 @@ class State:
 
 
 def center_text(file: str, vectors: Matrix) -> str:
-    """The center for a file of vectors of which these (n, dim) are the first; "" unless of int8."""
+    """Return the center of a file of int8 vectors from its first (n, dim); "" for other types."""
     if stored_as(file) != "int8":
         return ""
     return b64encode(center_of(vectors).astype("<f2").tobytes()).decode()

@@ -1,7 +1,7 @@
-"""Matches: the documents that match the last conditions, kept over commits.
+"""Matches: a cache of the rows that match the most recent conditions.
 
-Programs repeat conditions, and DuckDB takes as long for one as a search. Rows never change, so a
-later commit evaluates a condition for its new rows only.
+Programs repeat conditions, and evaluating one in DuckDB takes as long as a search. Rows never
+change, so after a commit only its new rows are evaluated.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from numpy.typing import NDArray
 from slimdex.indexes.arrays import Rows
 
 MOST_CONDITIONS = 8
-"""Conditions whose documents are kept, a bit for each row: a byte for each row together."""
+"""Largest number of conditions in the cache, each of which takes a bit a row."""
 
 
 @dataclass(frozen=True)
 class _Known:
-    """Rows of 0 .. stop that match a condition, a bit for each."""
+    """Rows before `stop` that match a condition, a bit for each row."""
 
     bits: NDArray[np.uint8]
     stop: int = 0
 
     def extended(self, rows: Rows, stop: int) -> _Known:
-        """Add later rows, which match, up to `stop`."""
+        """Add the later matching rows before `stop`."""
         whole = self.stop // 8
         flags = np.zeros(stop - 8 * whole, dtype=np.bool_)
         flags[rows - 8 * whole] = True
@@ -38,7 +38,7 @@ class _Known:
         return _Known(bits, stop)
 
     def rows(self, stop: int) -> Rows:
-        """Those before `stop`, in order."""
+        """Return the matching rows before `stop`, in order."""
         return np.flatnonzero(np.unpackbits(self.bits, count=stop).view(np.bool_))
 
 
@@ -46,7 +46,7 @@ NOTHING = _Known(np.zeros(0, dtype=np.uint8))
 
 
 class Matches:
-    """Rows that match the last `MOST_CONDITIONS` conditions; any thread may ask.
+    """Rows that match the last `MOST_CONDITIONS` conditions, for any thread.
 
     >>> matches, evens = Matches(), lambda start, stop: np.arange(start + start % 2, stop, 2)
     >>> matches.rows("even", 4, evens).tolist(), matches.rows("even", 7, evens).tolist()
@@ -58,7 +58,7 @@ class Matches:
         self._lock = Lock()
 
     def rows(self, where: str, stop: int, find: Callable[[int, int], Rows]) -> Rows:
-        """Rows before `stop` that match; `find` finds those of a range, from start to before stop.
+        """Return the rows before `stop` that match; `find(start, stop)` evaluates those of a range.
 
         A search in an older state may ask for fewer rows than are known.
         """
