@@ -47,10 +47,8 @@ def _read(data: bytes) -> Extract:
         document.init_forms()
         sections = _sections(document)
     except pypdfium2.PdfiumError as error:
-        is_locked = getattr(error, "err_code", None) in LOCKED
-        if is_locked or "password" in str(error).lower():
-            raise UnreadableError("encrypted") from error
-        raise UnreadableError("broken PDF") from error
+        reason = "encrypted" if error.err_code in LOCKED else "broken PDF"
+        raise UnreadableError(reason) from error
     outline = Outline(LARGEST_PACKED_TEXT)
     scanned = 0
     for index in range(len(document)):
