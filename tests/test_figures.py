@@ -29,7 +29,7 @@ CONSTANTS = {
     "docs/migrate.md": "5%",
     "docs/plan.md": "4 bytes",
     "docs/research/benchmarks.md": ".25, 1/64, 1/128, 0.99",
-    "docs/research/codes.md": "1/2, 24 bytes, 48 bytes, 8-bit, 0.25, 0.99",
+    "docs/research/codes.md": "1/2, 24 bytes, 48 bytes, 0.25, 0.99",
     "docs/research/fusion.md": ".05, .1, .5, .7, .9, 1.25",
     "docs/research/gamma.md": ".125, .25, .5",
     "docs/research/method.md": "0.99",

@@ -83,7 +83,7 @@ def test_a_quick_run_from_encoding_to_the_page(
     assert [row["method"] for row in rows] == ["float32", *["slimdex"] * 3]
     assert all(row["versions"]["numpy"] and row["processor"] for row in rows)
     said = bench("peers", *words, "--only", "FAISS HNSW", folder=tmp_path)
-    assert "\nPeers: Vectors in memory (docstrings (quick), 300 vectors)" in said
+    assert "\nPeers: Search by vector (docstrings (quick), 300 vectors)" in said
     said = bench("search", *words, "--only", "slimdex", folder=tmp_path)
     assert "\n| slimdex |" in said
     paths = bench("report", folder=tmp_path).split()

@@ -52,12 +52,6 @@ def libraries_for(ability: Ability) -> list[str]:
     return [name for name, library in LIBRARIES.items() if library.efforts(ability)]
 
 
-def finds_in_files(name: str) -> bool:
-    """Return whether a library searches files; False for an unknown name."""
-    library = LIBRARIES.get(name)
-    return library is not None and library.in_files
-
-
 def missing(names: Iterable[str]) -> dict[str, str]:
     """Map the libraries that are not installed to the packages to install."""
     return not_installed({name: LIBRARIES[name].packages for name in names})

@@ -141,9 +141,8 @@ def _measured_on(rows: Sequence[Row], libraries: Sequence[str]) -> str:
     def of(row: Row) -> str:
         numbers = {name: row["versions"].get(name) for name in libraries}
         versions = ", ".join(f"{name} {number}" for name, number in numbers.items() if number)
-        python = row["versions"]["python"]
         processor = _short_name(row["processor"], row.get("flags") or "")
-        return f"{row['threads']} threads of {processor}, Python {python}, {versions}"
+        return f"{row['threads']} threads of {processor}, {versions}"
 
     commits = dict[str, dict[str, None]]()
     for row in rows:

@@ -13,7 +13,6 @@ from typing import Any
 from slimdex.retrieval.encoders.models import DEFAULT_MODEL, FAST_MODEL
 
 from ..datasets import IDENTIFIERS
-from ..engines.registry import SLIMDEX, finds_in_files
 from ..experiments.similarity_study import SEVEN
 from ..rows import Row
 from .choices import (
@@ -44,7 +43,7 @@ from .table import (
     tabulated,
 )
 
-VECTORS = ("openvino", "torch", "numpy")
+VECTORS = ("openvino", "torch")
 FAISS = ("faiss-cpu",)
 
 
@@ -106,16 +105,6 @@ def _fastest(rows: Rows) -> list[Row]:
     return [row for row in fastest_at(rows) if "whitened" not in row["method"]]
 
 
-def _in_memory(rows: Rows) -> list[Row]:
-    return [row for row in _fastest(rows) if not finds_in_files(row["method"])]
-
-
-def _in_files(rows: Rows) -> list[Row]:
-    """Methods that find vectors in files, and slimdex."""
-    each = _fastest(rows)
-    return [r for r in each if finds_in_files(r["method"]) or r["method"].startswith(SLIMDEX)]
-
-
 def _peers_note(rows: Rows) -> str:
     """Describe the set, the limit of memory of the capped times, and failures."""
     note = "{set}, {documents:,} vectors".format_map(rows[0])
@@ -125,24 +114,19 @@ def _peers_note(rows: Rows) -> str:
     return note + failures(rows)
 
 
-def _peers(title: str, lines: Callable[[Rows], list[Row]]) -> Declared:
-    return Declared(
-        experiment="peers",
-        title=f"Peers: {title}",
-        columns=lambda rows: [c for c in PEERS if any(c.cell(r).shown for r in _fastest(rows))],
-        apart=", {set}, {model}",
-        note=_peers_note,
-        by=BY_TASK,
-        prepared=by_size,
-        lines=lines,
-        marks="peers",
-        libraries=FAISS,
-        chosen=most_compared,
-    )
-
-
-peers_in_memory = _peers("Vectors in memory", _in_memory)
-peers_in_files = _peers("Vectors in files", _in_files)
+peers = Declared(
+    experiment="peers",
+    title="Peers: Search by vector",
+    columns=lambda rows: [c for c in PEERS if any(c.cell(r).shown for r in _fastest(rows))],
+    apart=", {set}, {model}",
+    note=_peers_note,
+    by=BY_TASK,
+    prepared=by_size,
+    lines=_fastest,
+    marks="peers",
+    libraries=FAISS,
+    chosen=most_compared,
+)
 EVERY = (
     *SET_AND_MODEL,
     Column("method", label),
@@ -255,7 +239,6 @@ indexes = Declared(
     title="Index: {set}: {documents:,} documents, {model}",
     columns=(
         Column("", lambda row: row.get("condition", row["way"])),
-        Column("allowed, %", "allowed_share", ".2f", 0.01),
         Column("candidates", "candidates", ",d"),
         Column("agreement", "agreement@10", ".3f"),
         Column("vector to documents, p50 ms", "p50_ms_hits", ".2f"),
@@ -309,7 +292,6 @@ encoders = Declared(
     columns=(
         Column("", "encoder"),
         Column("short texts/s", "short_texts_per_s", ",.0f"),
-        Column("long texts/s", "long_texts_per_s", ",.1f"),
         Column("tokens/s", "long_tokens_per_s", ",.0f"),
         Column("one text, p50 ms", "p50_ms_single", ".1f"),
         Column("memory, MB", "peak_bytes", ",.0f", 1e6),
@@ -379,7 +361,7 @@ BASE = "float32"
 WAYS = ("rrf", "0.05", "0.1", "0.3", "0.5")
 WEIGHTS = ("0.25", "0.5", "0.75", "1")
 GAMMAS = ("0.125", "0.25", "0.5")
-TANTIVY = ("tantivy", "numpy")
+TANTIVY = ("tantivy",)
 
 
 def of_default_encoder(rows: Rows) -> list[Row]:
@@ -406,7 +388,6 @@ hybrid = Declared(
         *columns_named(",d", "documents"),
         Column("float32", "ndcg@10", ".2f"),
         Column("BM25", of_way("words", "ndcg@10_delta"), "+.2f"),
-        Column("float32 and BM25", of_way("float32 rule", "ndcg@10_delta"), "+.2f"),
         Column("default", of_way("rule", difference)),
         Column("from float32 and BM25", of_way("rule codes", "ndcg@10_delta"), "+.2f"),
     ),
@@ -415,6 +396,7 @@ hybrid = Declared(
     lines=by_way(BASE),
     marks="hybrid",
     libraries=("tantivy", *FAISS),
+    chosen=without_identifiers,
 )
 fusion = Declared(
     experiment="hybrid",
@@ -442,21 +424,21 @@ def _encoders_of(rows: Rows, last: str) -> list[str]:
 
 
 def _by_encoder(
-    marks: str, title: str, ways: dict[str, str], prepared: Callable[[Rows], Rows] = list
+    marks: str, title: str, ways: dict[str, str], chosen: Callable[[Rows], Rows]
 ) -> Declared:
-    """Table of a line for each set, with the differences of ways for each encoder.
+    """Table of a line for each set, with a column of each way for each encoder.
 
-    `ways` has the heads of their columns. The mean is of the sets that all encoders have, without
-    those of identifiers.
+    `ways` has the heads of their columns, in which "{model}" is the encoder. The mean is of the
+    sets that all encoders have, without those of identifiers.
     """
     last = [*ways][-1]
 
     def columns(rows: Rows) -> list[Column]:
         made = [*columns_named("", "set")]
         for model in _encoders_of(rows, last):
-            made.append(Column(model, of_way((model, BASE), "ndcg@10"), ".2f"))
             for way, head in ways.items():
-                made.append(Column(head, of_way((model, way), "ndcg@10_delta"), "+.2f"))
+                name, form = ("ndcg@10", ".2f") if way == BASE else ("ndcg@10_delta", "+.2f")
+                made.append(Column(head.format(model=model), of_way((model, way), name), form))
         return made
 
     def lines(rows: Rows) -> list[Row]:
@@ -489,7 +471,7 @@ def _by_encoder(
                 for name in ("ndcg@10", "ndcg@10_delta")
             }
             for model in models
-            for way in (BASE, *ways)
+            for way in ways
         }
         return [*made, {"set": "mean", "ways": means}]
 
@@ -497,10 +479,10 @@ def _by_encoder(
         experiment="weight",
         title=title,
         columns=columns,
-        prepared=prepared,
         lines=lines,
         marks=marks,
         libraries=TANTIVY,
+        chosen=chosen,
     )
 
 
@@ -509,10 +491,26 @@ def _without_word_vectors(rows: Rows) -> list[Row]:
     return without_identifiers([row for row in rows if row["model"] != FAST_MODEL])
 
 
-weights = _by_encoder("weight", "Weight", {"rule": "default", "left out": "left out"})
+def _with_identifiers(rows: Rows) -> list[Row]:
+    """Rows of the encoders that were also measured on sets of identifiers."""
+    models = {row["model"] for row in rows if row["set"].endswith(IDENTIFIERS)}
+    return [row for row in rows if row["model"] in models]
+
+
+weights = _by_encoder(
+    marks="weight",
+    title="Weight",
+    ways={BASE: "{model}", "rule": "default", "left out": "left out"},
+    chosen=_with_identifiers,
+)
 """Semantic nDCG@10, and what BM25 changes: by default, and by a constant chosen without the set."""
-gammas = _by_encoder("gammas", "Gamma", {"gamma 0.25": "gamma 0.25"}, _without_word_vectors)
-"""Semantic nDCG@10, and what gamma 0.25 changes."""
+gammas = _by_encoder(
+    marks="gammas",
+    title="Gamma",
+    ways={"gamma 0.25": "{model}"},
+    chosen=_without_word_vectors,
+)
+"""What gamma 0.25 changes in semantic nDCG@10."""
 weight_intervals = Declared(
     experiment="weight",
     title="Weight: Constant weights of BM25, and gamma",
@@ -536,17 +534,33 @@ def _with_rules(rows: Rows) -> list[Row]:
     return [row for row in rows if not row["way"].startswith("without")]
 
 
+def _by_rule(rows: Rows) -> list[Row]:
+    """A line for each rule, with the rows of its models."""
+    return [
+        {"way": way, "ways": {row["model"]: row for row in of_rule}}
+        for (way,), of_rule in grouped(measured(rows), "way").items()
+    ]
+
+
+def _points_or_difference(row: Row) -> Cell:
+    """Show nDCG@10 of the fusion, and what a rule changes."""
+    points: float = row["ndcg@10"]
+    return Cell(f"{points:.2f}", points) if row["way"] == "fusion" else difference(row)
+
+
+def _rules_columns(rows: Rows) -> list[Column]:
+    models = dict.fromkeys(row["model"] for row in rows)
+    each = [Column(model, of_way(model, _points_or_difference)) for model in models]
+    return [Column("rule", "way"), *each]
+
+
 rules = Declared(
     experiment="code",
-    title="Code: Rules of ranking, {model}",
-    columns=(
-        Column("rule", "way"),
-        Column("NDCG@10", "ndcg@10", ".2f"),
-        Column("difference", difference),
-    ),
+    title="Code: Rules of ranking",
+    columns=_rules_columns,
     note="{queries} questions",
-    by=("model",),
     where={"set": "every"},
+    lines=_by_rule,
     marks="code",
     libraries=("tantivy", "openvino"),
     chosen=_with_rules,
@@ -613,7 +627,7 @@ similarity = Declared(
         Column("none", "average", ".2f"),
         *(
             Column(way, of_way(way, partial(_change, "average")))
-            for way in ("whitened", "whitened and cut", "rotated and cut", "flow")
+            for way in ("whitened", "whitened and cut", "rotated and cut")
         ),
     ),
     lines=_by_reducer,
@@ -691,13 +705,12 @@ sweep = Declared(
     ),
     lines=_by_test,
     marks="sweep",
-    libraries=("duckdb", "faiss-cpu", "numpy"),
+    libraries=("duckdb", *FAISS),
 )
 
 TABLES = (
     quality,
-    peers_in_memory,
-    peers_in_files,
+    peers,
     default_index,
     stores,
     indexes,

@@ -10,7 +10,7 @@ from slimdex.bench.datasets import Task
 from slimdex.bench.engines.registry import Method, uncompressed
 from slimdex.bench.experiments.peers_study import measure_peers
 from slimdex.bench.machine import MemoryGroup
-from slimdex.bench.reporting.tables import peers_in_memory
+from slimdex.bench.reporting.tables import peers
 from slimdex.bench.rows import ResultsFile
 from slimdex.errors import InputError
 from slimdex.indexes.settings import Settings
@@ -50,7 +50,7 @@ def test_each_effort_has_a_row_with_both_kinds_of_memory(
     assert rows[0]["process_row_bytes"] >= 4 * 48
     for row in rows:
         assert "p50_ms_capped" not in row
-    (table,) = peers_in_memory(rows)
+    (table,) = peers(rows)
     assert {line[0].shown for line in table.rows} == {"float32", "slimdex 1/64"}
     for line in table.rows:
         cells = dict(zip(table.heads, line, strict=True))
@@ -77,5 +77,5 @@ def test_below_a_cap_there_are_times_if_it_fits(
         assert row["cap_bytes"] == cap
         assert row["p50_ms_one"] > 0
         assert ("p50_ms_capped" in row) is fits
-    (table,) = peers_in_memory(list(results.rows.values()))
+    (table,) = peers(list(results.rows.values()))
     assert f"capped: at most {cap // 10**6} MB" in table.note
