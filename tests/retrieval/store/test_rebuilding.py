@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from slimdex.errors import CorruptError
@@ -88,6 +89,30 @@ def test_damaged_segments_are_rebuilt_from_the_lines(
         collection.compact()
         assert verify(path) == []
     assert repair(path) == []
+
+
+@pytest.mark.parametrize("is_missing", [True, False])
+def test_damaged_readings_keep_the_rows_without_text(tmp_path: Path, is_missing: bool) -> None:
+    path = tmp_path / "x"
+    with Collection.create(path, ReadingEncoder(max_length=8), passages="off") as collection:
+        collection.add([Document("long", "word " * 40), Document("none", ""), Document("a", "b")])
+        with collection.index.change() as change:
+            change.readings.put({0: (40, 8)})
+            change.commit()
+        snapshot = collection.index.snapshot
+        assert snapshot.state.readings is not None
+        assert snapshot.store.readings.of(np.arange(3)) == {0: (40, 8), 1: (0, 0)}
+    readings = path / snapshot.state.readings
+    if is_missing:
+        readings.unlink()
+    else:
+        flip(readings, 9)
+    (fault,) = verify(path)
+    assert repair(path) == [f"{fault}; how much of long texts was read is forgotten"]
+    assert verify(path) == []
+    with Collection.open(path, ReadingEncoder(max_length=8)) as collection:
+        assert collection.index.snapshot.store.readings.of(np.arange(3)) == {1: (0, 0)}
+        assert [hit.id for hit in collection.search("b", limit=1)] == ["a"]
 
 
 def test_segments_are_rebuilt_while_others_read(tmp_path: Path) -> None:
