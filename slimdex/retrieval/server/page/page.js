@@ -10,7 +10,7 @@ const $ = (id) => document.getElementById(id);
 // `doc` is the id of the document that is open, and `question` the one whose answers `hits` are.
 const state = {
   index: "", asked: null, timer: 0, columns: [], limit: PAGE, can: [], settled: true,
-  doc: "", question: "", hits: [],
+  doc: "", shown: "", question: "", hits: [],
 };
 
 /** An element with attributes and children, which are elements or text. */
@@ -375,6 +375,7 @@ function fill(found, hit) {
   );
   linked(body);
   dialog.returnValue = "";
+  state.shown = found.id;
   if (!dialog.open) dialog.showModal();
   $("document-body").scrollTop = 0;
   if (start > 0) passage.scrollIntoView({ block: "start" }); // else the facts above it are seen too
@@ -387,6 +388,8 @@ function closed() {
 }
 
 $("document").addEventListener("close", () => {
+  // Answers that came meanwhile have replaced the hit that had the focus.
+  if ($("document").contains(document.activeElement)) hitOf(state.shown)?.focus();
   if ($("document").returnValue === LEFT) return; // the address has changed already
   state.doc = "";
   closed();
@@ -639,6 +642,11 @@ $("other-token").addEventListener("click", () => {
 });
 
 // ---- keys and beginning -----------------------------------------------------------------------
+
+/** The button of the hit of a document. */
+function hitOf(id) {
+  return names()[state.hits.findIndex((hit) => hit.id === id)];
+}
 
 /** The buttons of the hits. */
 function names() {

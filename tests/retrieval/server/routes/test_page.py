@@ -248,8 +248,7 @@ def test_by_keyboard_alone(page: Page) -> None:
     assert page.locator("#document-text .passage").inner_text() == TEXTS[2]
     assert "d/2 ä" in page.locator("#document-facts").inner_text()
     page.keyboard.press("Escape")
-    page.wait_for_selector("#document:not([open])", state="attached")
-    assert page.evaluate("document.activeElement.textContent") == "Title 2"
+    page.wait_for_selector(".hit .name:text-is('Title 2'):focus")
     page.keyboard.press("/")
     assert page.evaluate("document.activeElement.id") == "query"
     page.keyboard.press("Tab")
@@ -273,6 +272,22 @@ def test_a_late_answer_leaves_the_focus_on_the_chosen_hit(page: Page) -> None:
     with answered(page):
         held[-1].continue_()
     assert page.evaluate("document.activeElement.textContent") == "Title 2"
+
+
+def test_answers_behind_a_document_leave_the_focus_to_its_hit(page: Page) -> None:
+    page.keyboard.type("a dog on a rug")
+    page.wait_for_selector(".hit:first-child .name:text-is('Title 2')")
+    held: list[Route] = []
+    page.route("**/search", lambda route: held.append(route))
+    with page.expect_request("**/search"):
+        page.keyboard.type("!")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#document[open]")
+    with answered(page):
+        held[-1].continue_()
+    page.keyboard.press("Escape")
+    page.wait_for_selector(".hit .name:text-is('Title 2'):focus")
 
 
 def test_an_index_that_comes_late_leaves_what_is_typed_meanwhile(page: Page) -> None:
