@@ -24,7 +24,7 @@ from ..index import Index
 from ..lexical.tokens import TERMS, Terms
 from ..sources.given_vectors import ChosenVectors, DocumentVectors
 from ..store.derived import write_words
-from ..store.lines import UnwritableError, line_of
+from ..store.lines import line_of
 from ..store.new_columns import ColumnValues, NewColumns, returned_values
 from ..store.new_documents import NewDocuments
 from ..store.passages import Cut, parts_written
@@ -264,10 +264,7 @@ def _are_new(
 
 def _are_equal(values: Sequence[Any], others: Sequence[Any]) -> bool:
     """True if values are the same, and of the same types."""
-    try:
-        return line_of(values) == line_of(others)
-    except UnwritableError:
-        return values == others
+    return line_of(values) == line_of(others)
 
 
 def _mark_other_vectors(

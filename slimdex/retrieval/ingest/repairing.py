@@ -14,9 +14,17 @@ from slimdex.system.locks import WAIT
 
 from ..encoders.base import Encoder
 from ..index import Index
-from ..store.derived import restore_dictionary
+from ..store.derived import restore_dictionary, with_rebuilt_segments
+from ..store.readings import Readings
 from ..store.state import CANT_REBUILD
-from ..store.verification import derived_faults, replacement_faults, segment_faults, vector_faults
+from ..store.verification import (
+    derived_faults,
+    faults_by_segment,
+    reading_faults,
+    replacement_faults,
+    segment_faults,
+    vector_faults,
+)
 from ..store.work_folder import remove_left_work
 from . import writer
 from .encoding import encoded, partly_read, reporting
@@ -57,13 +65,15 @@ def repair(
     wait : seconds to wait for changes by other processes.
     shared_filesystem : see `Collection.open`.
 
-    Raises `CorruptError` if a segment is damaged, or vectors are and `encode` is false, and
-    `InputError` if an untrusted index has its own FAISS factory string.
+    Raises `CorruptError` if a segment is damaged and its lines too, or vectors are and `encode` is
+    false, and `InputError` if an untrusted index has its own FAISS factory string.
     """
     place = Path(path).absolute()
     index = Index.open(place, wait=wait, shared_filesystem=shared_filesystem)
     with closing(index), index.turn():
         restored = restore_dictionary(index.snapshot)
+        restored += _rebuild_segments(index)
+        restored += _rebuild_readings(index)
         if lost := segment_faults(index.snapshot):
             raise CorruptError(f"{lost[0].partition(';')[0]}; {CANT_REBUILD}")
         if model is not None:
@@ -85,6 +95,37 @@ def repair(
         if derived := restored + derived_faults(index.snapshot):
             writer.rebuild(index)
         return lost + derived
+
+
+def _rebuild_segments(index: Index) -> list[str]:
+    """Write damaged segments again, from the lines; return a line about each.
+
+    Lines of earlier versions don't have all that a segment has.
+    """
+    lines = index.state.lines
+    if lines is None or not lines.is_whole:
+        return []
+    damaged = faults_by_segment(index.snapshot)
+    if damaged:
+        with index.change() as change:
+            try:
+                state = with_rebuilt_segments(change.base.store, change.state, damaged)
+            except CorruptError as error:  # in a line
+                lost = str(error).partition(";")[0]
+                raise CorruptError(f"{lost}, as is its segment; {CANT_REBUILD}") from error
+            change.commit(state, undo="never")
+    return [*damaged.values()]
+
+
+def _rebuild_readings(index: Index) -> list[str]:
+    """Write damaged readings again: which rows have no text, as the manifest knows too."""
+    faults = reading_faults(index.snapshot)
+    if faults:
+        with index.change() as change:
+            change.readings = Readings()
+            change.readings.put(dict.fromkeys(change.base.manifest.textless.tolist(), (0, 0)))
+            change.commit(change.next_state(), undo="never")
+    return [f"{fault}; how much of long texts was read is forgotten" for fault in faults]
 
 
 def _replaced(index: Index) -> list[str]:

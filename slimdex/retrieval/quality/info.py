@@ -84,7 +84,7 @@ def memory(snapshot: Snapshot) -> dict[str, float]:
     """
     index = snapshot.index
     state = snapshot.state
-    vectors = state.used_names - (state.lines.names if state.lines else set())
+    vectors = state.used_names - state.line_names
     disk = sum(size(snapshot.path / name) for name in vectors - {state.words})
     return {
         "ram_bytes_per_vector": index.index.row_nbytes,

@@ -233,23 +233,13 @@ class Change:
             return state
         is_few = state.rows - first <= MOST_TRAILING
         # In other lines, values of other types could be longer than a trailing document may be.
-        has_same_lines = (
-            state.lines is not None
-            and old.lines is not None
-            and state.lines.names == old.lines.names
-        )
+        has_same_lines = state.line_names == old.line_names
         if is_few and has_same_lines and self.new.may_trail:
             return state
         state = replace(state, generation=self._next_generation(state))
         path = self.path / state.new_name("segment")
-        segment = new_segment(
-            store=self.base.store,
-            new=self.new,
-            columns=self.columns,
-            path=path,
-            first=first,
-            stop=state.rows,
-        )
+        rows = range(first, state.rows)
+        segment = new_segment(self.base.store, self.new, self.columns, path, rows)
         return replace(state, segments=[*segments, segment])
 
     def _with_origins(self, state: State) -> State:

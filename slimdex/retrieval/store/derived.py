@@ -1,4 +1,4 @@
-"""Derived files: documents by row, and their words, rebuilt from the segments when necessary.
+"""Derived files: segments, lines and words, each rebuilt from another one when necessary.
 
 A commit that adds more than a few rows names a folder with the words of all rows; most of its files
 are those of the previous folder.
@@ -7,7 +7,7 @@ are those of the previous folder.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain, islice
@@ -29,13 +29,13 @@ from .lines import (
     NONE_COMPRESSED,
     Compressed,
     DocumentFile,
-    UnwritableError,
-    cut_text,
     line_and_rows,
+    text_value,
 )
 from .new_documents import NO_DOCUMENTS, NewDocuments
+from .segments import write_segment
 from .snapshot import Snapshot
-from .state import MOST_LATE, Lines, State
+from .state import MOST_LATE, Lines, Segment, State
 
 READ_AT_ONCE = 1024
 VALUES_AT_ONCE = 1 << 20
@@ -58,7 +58,7 @@ def with_documents(change: Change, state: State) -> tuple[State, list[AppendedFi
         store = change.base.store.with_columns(change.columns)
         return with_new_documents(store, state, change.path, new)
     file = DocumentFile(change.path, lines, change.base.state.rows)
-    return _appended(state, file, new.written_lines(), change.columns, new.compressed)
+    return _appended(state, file, new.lines_and_rows(), change.columns, new.compressed)
 
 
 def with_new_documents(
@@ -73,12 +73,12 @@ def with_new_documents(
 
     With `live`, only the live documents of the store.
     """
-    lines = Lines(state.new_name("documents"), state.new_name("offsets"))
+    lines = Lines(state.new_name("documents"), state.new_name("offsets"), is_whole=True)
     try:
         for name in lines.names:
             (folder / name).unlink(missing_ok=True)  # of a commit that failed
         old = map(line_and_rows, _values(store, 0, store.rows, live=live))
-        every_line = chain(old, new.written_lines())
+        every_line = chain(old, new.lines_and_rows())
         return _appended(state, DocumentFile(folder, lines, 0), every_line, store.columns)
     except BaseException:
         for name in lines.names:
@@ -107,6 +107,33 @@ def restore_dictionary(snapshot: Snapshot) -> list[str]:
     return [f"{snapshot.path / state.lines.documents}: damaged in {restored} documents"]
 
 
+def with_rebuilt_segments(
+    store: DocumentStore, state: State, damaged: Collection[Segment]
+) -> State:
+    """The state with some segments written again, from the lines.
+
+    Raises `CorruptError` if a line is damaged, too.
+    """
+    segments = list[Segment]()
+    for segment in state.segments:
+        if segment not in damaged:
+            segments.append(segment)
+            continue
+        state = replace(state, generation=state.generation + 1)
+        path = store.path / state.new_name("segment")
+        segments.append(_from_lines(store, path, range(segment.first, segment.stop)))
+    return replace(state, segments=segments)
+
+
+def _from_lines(store: DocumentStore, path: Path, rows: range) -> Segment:
+    parts = (
+        store.values_in_lines(part.start, part.stop)
+        for part in batches(rows.stop, READ_AT_ONCE, rows.start)
+    )
+    with store.connection() as connection:
+        return write_segment(connection, path, rows, [*store.columns.items()], parts)
+
+
 def check_lines(snapshot: Snapshot) -> None:
     """Raise `CorruptError` if a document has other values in the lines than in its segment."""
     state = snapshot.state
@@ -132,10 +159,7 @@ def _appended(
     known: Compressed = NONE_COMPRESSED,
 ) -> tuple[State, list[AppendedFile]]:
     before = [each.nbytes for each in file.files]
-    try:
-        file = file.append(lines, columns, known)
-    except UnwritableError:  # such as times with zones: the segments have all
-        return replace(state, lines=None), []
+    file = file.append(lines, columns, known)
     if file.rows != state.rows:
         path = file.files[0].path
         raise CorruptError(f"{path}: documents of {file.rows} rows; expected {state.rows}")
@@ -155,8 +179,10 @@ def _values(
     for part in batches(stop, max(min(READ_AT_ONCE, VALUES_AT_ONCE // columns), 1), start):
         cuts = store.cuts_between(part.start, part.stop)
         values = store.values(part.start, part.stop, live=live)
-        for row, id, title, text, *metadata in values:
-            yield [id, title, cut_text(text, cuts[row]) if row in cuts else text, *metadata]
+        for row, id, title, text, origin, *metadata in values:
+            if live:  # rows get other numbers, by which changed origins are known
+                origin = store.origins.get(row, origin)
+            yield [id, title, text_value(text, cuts.get(row), origin), *metadata]
         progress(stage, part.stop - start, stop - start)
 
 

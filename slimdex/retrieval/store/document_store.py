@@ -27,7 +27,7 @@ from slimdex.system.suggestions import did_you_mean
 from ..column_types import restored
 from ..documents import BUILT_IN_COLUMNS, Document, content
 from .engine import Engine, Session, disk_error, disk_errors, is_damage, one_line, refused
-from .lines import DICTIONARY, DocumentFile
+from .lines import DICTIONARY, LONGEST_LINE, LONGEST_TRAILING, DocumentFile
 from .manifest import Manifest
 from .passages import Cut, DocumentRows, cut_of
 from .readings import ReadingFile, Readings
@@ -35,10 +35,13 @@ from .segments import (
     BARE_DOCUMENTS,
     CHANGED,
     GONE,
+    TABLES,
     TRAILING,
     Origins,
+    Values,
     checked_type,
     read_origins,
+    table_values,
     unnested,
     views_of,
 )
@@ -257,9 +260,20 @@ class DocumentStore:
             made = None if self._made is None else self._made[0]
             yield current if made is None or made.has_failed else made
 
+    @contextmanager
+    def connection(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """A new connection, for which no segment need be readable."""
+        with self.session() as session:
+            cursor = session.cursor()
+        try:
+            yield cursor
+        finally:
+            with suppress(duckdb.Error):
+                cursor.close()
+
     def _schema(self, session: Session) -> str:
         if self._made is None or self._made[0] is not session:
-            trailing = self._trailing()
+            trailing = self._trailing_tables()
             columns = self.columns
             origins = self.origins_file if self.origins else None
             names = [each.name for each in (*self.segments, origins) if each is not None]
@@ -282,13 +296,8 @@ class DocumentStore:
             self._has_gone = False
         return self._made[1]
 
-    def tables(self) -> Tables:
-        """The tables of documents: of the segments and, if rows follow these, in memory."""
-        self.open()
-        with self.session() as session:
-            return self._tables(session, self._schema(session))
-
     def _tables(self, session: Session, schema: str) -> Tables:
+        """The tables of documents: of the segments and, if rows follow these, in memory."""
         names = [identifier(each.name) for each in self.segments]
         columns = session.columns(self.segments)
         tables: Tables = [
@@ -297,27 +306,51 @@ class DocumentStore:
         ]
         state = self.manifest.state
         if state.lines is not None and state.segment_rows < self.rows:
-            tables.append((f"memory.{schema}.{TRAILING}", state.lines.columns))
+            tables.append((f"memory.{schema}.{TRAILING}documents", state.lines.columns))
         return tables
 
-    def _trailing(self) -> dict[str, tuple[str, list[Any]]]:
-        """The query, with its parameters, of the table of the rows after the segments, if any."""
-        state = self.manifest.state
-        if state.lines is None or state.segment_rows == self.rows:
+    def _trailing_tables(self) -> dict[str, tuple[str, list[Any]]]:
+        """The queries, with their parameters, of tables of the rows after the segments, if any."""
+        trailing = self.trailing()
+        if trailing is None:
             return {}
+        return {
+            f"{TRAILING}{table}": unnested(values)
+            for table, values in zip(TABLES, trailing, strict=True)
+        }
+
+    def trailing(self) -> tuple[Values, Values] | None:
+        """Values in both tables of the rows after the segments; None if there are no such rows.
+
+        Raises `CorruptError` if a line is damaged, or too long for a document that trails.
+        """
+        start = self.manifest.state.segment_rows
+        if start == self.rows:
+            return None
         try:
-            file = DocumentFile(self.path, state.lines, self.rows)
-            read = file.values(range(state.segment_rows, self.rows))
+            return self.values_in_lines(start, self.rows, LONGEST_TRAILING)
         except CorruptError as error:
             if self.damaged_dictionary():
                 raise
             raise CorruptError(f"{str(error).partition(';')[0]}; {CANT_REBUILD}") from error
-        types = [("id", "VARCHAR"), ("title", "VARCHAR"), ("text", "VARCHAR")]
-        types += [(name, checked_type(type_)) for name, type_ in state.lines.columns.items()]
-        read_columns = zip(*read.values(), strict=True)
-        columns = ((*type_, each) for type_, each in zip(types, read_columns, strict=True))
-        origins = "slimdex_origin", "VARCHAR", [None] * len(read)
-        return {TRAILING: unnested([("row", "BIGINT", [*read]), *columns, origins])}
+
+    def values_in_lines(
+        self, start: int, stop: int, longest: int = LONGEST_LINE
+    ) -> tuple[Values, Values]:
+        """Values in both tables of a segment of the documents start .. stop, from their lines."""
+        lines = self.manifest.state.lines
+        if lines is None:
+            raise CorruptError(f"{self.path}: no lines of documents; {CANT_REBUILD}")
+        rows = np.arange(start, stop)
+        firsts = rows[self.manifest.document_rows.documents(rows) == rows].tolist()
+        records = [*DocumentFile(self.path, lines, self.rows).records(firsts, longest).values()]
+        values = zip(*(record.values for record in records), strict=True)
+        columns = [
+            (name, checked_type(type_), each)
+            for (name, type_), each in zip(lines.columns.items(), values, strict=True)
+        ]
+        documents = [record.document for record in records]
+        return table_values(firsts, documents, [record.cut for record in records], columns)
 
     def damaged_dictionary(self) -> list[int]:
         """Documents of the segments whose damaged lines those after the segments refer to."""
@@ -448,7 +481,8 @@ class DocumentStore:
         return values_of
 
     def values(self, start: int, stop: int, *, live: bool = False) -> list[Sequence[Any]]:
-        """Row, id, title, text and the user's columns of the documents start .. stop, in order.
+        """Row, id, title, text, origin and the user's columns of the documents start .. stop, in
+        order.
 
         If `live`, deleted documents are omitted.
         """
@@ -459,8 +493,10 @@ class DocumentStore:
     def _in_order(
         self, cursor: duckdb.DuckDBPyConnection, table: str, start: int, stop: int
     ) -> list[Sequence[Any]]:
-        """Row, id, title, text and the user's columns of the rows start .. stop of a table."""
-        columns = ["row", "id", "title", "text", *self.columns]
+        """Row, id, title, text, origin and the user's columns of the rows start .. stop of a
+        table.
+        """
+        columns = ["row", "id", "title", "text", "slimdex_origin", *self.columns]
         parts = list[list[Any]]()
         for few in batches(len(columns), COLUMNS_AT_ONCE):
             selected = ", ".join(identifier(column) for column in columns[few])

@@ -4,6 +4,8 @@ Lines are compressed one by one, so that a hit decompresses no other document. W
 others is in the first lines of the file, which are the dictionary of all later ones: with 32 KiB of
 these, a line takes no more bytes than in a block of 32 lines.
 
+A line has everything that a segment has of its document, so each can be rebuilt from the other.
+
 Numbers, texts, booleans, lists and null are JSON's own. Other values are objects of one item
 that names the type: {"date": "2024-12-31"}. Infinity and NaN are written as Python's json does,
 which other readers of JSON may refuse.
@@ -18,7 +20,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from pathlib import Path
 from struct import Struct
@@ -27,7 +29,7 @@ from uuid import UUID
 
 import numpy as np
 
-from slimdex.errors import CorruptError
+from slimdex.errors import CorruptError, InputError
 from slimdex.indexes.arrays import Rows
 from slimdex.indexes.vectors.vector_file import check_length
 from slimdex.system.append_only import appending, block_digests, sync_open
@@ -35,6 +37,7 @@ from slimdex.system.once import cached_property
 
 from ..column_types import restored
 from ..documents import Document, Part
+from ..passages import Passage
 from .passages import Cut, parts_read, parts_written
 from .state import Lines
 
@@ -66,15 +69,15 @@ RAW = -zlib.MAX_WBITS
 T = TypeVar("T")
 
 
-class UnwritableError(TypeError):
-    """A value that a line can't restore exactly."""
+class UnwritableError(InputError):
+    """A value that a line can't restore exactly, and that no DuckDB returns."""
 
 
 _PLAIN = {type(None), bool, int, float, str}
 _KINDS: dict[type, tuple[str, Callable[[Any], Any], Callable[[Any], Any]]] = {
     date: ("date", date.isoformat, date.fromisoformat),
-    datetime: ("datetime", lambda v: _unzoned(v).isoformat(), datetime.fromisoformat),
-    time: ("time", lambda v: _unzoned(v).isoformat(), time.fromisoformat),
+    datetime: ("datetime", lambda v: _with_offset(v).isoformat(), datetime.fromisoformat),
+    time: ("time", lambda v: v.replace(fold=0).isoformat(), time.fromisoformat),
     timedelta: (
         "timedelta",
         lambda v: [v.days, v.seconds, v.microseconds],
@@ -94,8 +97,8 @@ _READ = {name: read for name, _, read in _KINDS.values()}
 def line_of(values: Sequence[Any]) -> bytes:
     """Serialise values as a line of JSON in UTF-8, with its end.
 
-    Raises `UnwritableError` if `values_of` could not restore a value: a time with a zone, for
-    example.
+    A moment in a zone is written by its offset from UTC. Raises `UnwritableError` for a value of
+    another type than DuckDB's.
 
     >>> line_of([7, None, date(2024, 12, 31)])
     b'[7,null,{"date":"2024-12-31"}]\\n'
@@ -107,8 +110,7 @@ def line_of(values: Sequence[Any]) -> bytes:
 def line_and_rows(values: Sequence[Any]) -> tuple[bytes, int]:
     """Return the line of a document, and its number of rows.
 
-    `values` are its id, title, text and the columns' values, as DuckDB returns them; a text that is
-    cut is a `cut_text`. Raises `UnwritableError` if a value can't be restored exactly.
+    `values` are its id, title, `text_value` and the columns' values, as DuckDB returns them.
     """
     text = values[2] if len(values) > 2 else ""
     count = max(len(text[1]), 1) if isinstance(text, list) else 1
@@ -142,10 +144,11 @@ def _jsonable(value: Any) -> Any:
     return {name: written(value)}
 
 
-def _unzoned(value: Any) -> Any:
-    if value.tzinfo is not None or value.fold:  # zones have no names that every machine knows
-        raise UnwritableError(f"{value!r}, of a zone")
-    return value
+def _with_offset(moment: datetime) -> datetime:
+    """Return a moment with an offset that every machine knows, as names of zones are not."""
+    if moment.tzinfo is None or isinstance(moment.tzinfo, timezone):
+        return moment.replace(fold=0)
+    return moment.astimezone(UTC)
 
 
 def _restored(item: dict[str, Any]) -> Any:
@@ -215,11 +218,8 @@ def line_files(folder: Path, lines: Lines, rows: int) -> tuple[LineFile, LineFil
 class DocumentFile:
     """Documents as lines of JSON, and the offset of each.
 
-    A text that is cut or has parts is stored as a list of the text, its passages and its parts.
-
-    This copy of the catalog is for reading a few documents: ten lines are read faster than
-    DuckDB starts a query. Bytes beyond the committed size, left by an interrupted append, are
-    ignored and overwritten.
+    Ten lines are read faster than DuckDB starts a query, which reads the segments. Bytes beyond the
+    committed size, left by an interrupted append, are ignored and overwritten.
 
     Raises `CorruptError` if a file is missing or too short.
 
@@ -270,7 +270,7 @@ class DocumentFile:
             the same types.
         known : lines that need not be compressed again.
 
-        Raises `UnwritableError` if a line is too long.
+        Raises `InputError` if a line is too long.
         """
         end = self.lines.bytes
         rows = self.rows
@@ -282,7 +282,9 @@ class DocumentFile:
             for line, count in lines:
                 stored = dictionary.compressed(line)
                 if len(stored) > LONGEST_LINE:
-                    raise UnwritableError(f"a document of {len(line)} bytes")
+                    raise InputError(
+                        f"a document of {len(line)} bytes; expected at most {LONGEST_LINE}"
+                    )
                 texts.write(stored)
                 offsets.write(ENTRY.pack(end, len(stored), dictionary.checksum(stored)) * count)
                 end += len(stored)
@@ -309,12 +311,13 @@ class DocumentFile:
         check_length(offsets, self._offsets.path)
         return sum(ENTRY.unpack_from(offsets, row * ENTRY.size)[1] for row in rows)
 
-    def values(self, rows: Sequence[int]) -> dict[int, list[Any]]:
-        """Read id, title, text and the columns' values of uncut documents, as they were appended.
+    def records(self, rows: Sequence[int], longest: int = LONGEST_LINE) -> dict[int, Record]:
+        """Read documents, given by their first rows, with all that their segments have.
 
-        Raises `CorruptError` if a line is damaged, or too long for a document that trails.
+        Raises `CorruptError` if a line is damaged, or longer than `longest` bytes.
         """
-        return self._read(rows, lambda line: _values(line, 3 + len(self.lines.columns)))
+        count = len(self.lines.columns)
+        return self._read(rows, lambda line: _record(line, count, longest))
 
     def damaged_in_dictionary(self, documents: Rows) -> list[int]:
         """Documents, given by their first rows, of damaged lines that begin in the dictionary."""
@@ -337,8 +340,16 @@ class DocumentFile:
         return [
             row
             for row, line in lines.items()
-            if _shortened(line_of(values[row]), len(line)) != line
+            if not any(form == line for form in self._forms(values[row], len(line)))
         ]
+
+    def _forms(self, values: Sequence[Any], length: int) -> Iterator[bytes]:
+        """The lines of `length` bytes that these values may have in this file."""
+        yield _shortened(line_of(values), length)
+        id, title, text, *rest = values
+        if isinstance(text, list) and not self.lines.is_whole:  # as earlier versions wrote it
+            text = text[:3] if text[1] or text[2] else text[0]
+            yield _shortened(line_of([id, title, text, *rest]), length)
 
     def restore(self, row: int, values: Sequence[Any]) -> bool:
         """Write the line of a document in the dictionary again, durably.
@@ -347,8 +358,10 @@ class DocumentFile:
         """
         _, offsets = self._maps
         start, length, crc = ENTRY.unpack_from(offsets, row * ENTRY.size)
-        line = _shortened(line_of(values), length)
-        if len(line) != length or zlib.crc32(line) != crc:
+        for line in self._forms(values, length):
+            if len(line) == length and zlib.crc32(line) == crc:
+                break
+        else:
             return False
         with self._documents.path.open("r+b") as file:
             file.seek(start)
@@ -440,39 +453,89 @@ class _Dictionary:
         return zlib.crc32(self._start)
 
 
-def cut_text(text: str, cut: Cut) -> list[Any]:
-    """Stored form of the text of a document that is cut."""
+def text_value(text: str, cut: Cut | None, origin: str | None) -> Any:
+    """Return what a line has of a text: itself, or a list with its passages, parts and origin.
+
+    >>> text_value("Rain. Snow.", Cut([Passage(0, 5), Passage(6, 11, "Weather")]), None)
+    ['Rain. Snow.', [[0, 5], [6, 11]], [], ['', 'Weather'], None]
+    """
+    if cut is None and origin is None:
+        return text
+    cut = cut or Cut()
     spans = [[passage.start, passage.end] for passage in cut.passages]
+    contexts = [passage.context for passage in cut.passages]
     parts = parts_written(cut.parts)
-    return [text, spans, json.loads(parts) if parts else []]
+    return [text, spans, json.loads(parts) if parts else [], contexts, origin]
 
 
-def _document(line: bytes, columns: Mapping[str, str], has_json: bool) -> Document:
-    id, title, text, *values = values_of(line)
-    passages: tuple[tuple[int, int], ...] = ()
-    parts: tuple[Part, ...] = ()
-    if type(text) is list:
-        text, spans, written = text
-        passages = tuple((start, end) for start, end in spans)
-        parts = parts_read(written)
-        if not all(type(place) is int and place >= 0 for span in passages for place in span):
-            raise ValueError("expected where passages begin and end")
-    if not type(id) is type(title) is type(text) is str:
-        raise ValueError("expected an id, a title and a text")
-    values += [None] * (len(columns) - len(values))
-    metadata = restored(columns, values) if has_json else dict(zip(columns, values, strict=True))
-    return Document(
-        id=id, text=text, title=title, metadata=metadata, parts=parts, passages=passages
+@dataclass(frozen=True)
+class Record:
+    """A document as its line and its segment have it.
+
+    Attributes
+    ----------
+    document : id, title, text and origin.
+    cut : its passages and parts; None for a text of one passage without parts.
+    values : of the user's columns.
+    """
+
+    document: Document
+    cut: Cut | None
+    values: Sequence[Any]
+
+
+def _record(line: bytes, count: int, longest: int) -> Record:
+    """Parse a line of up to `count` columns."""
+    if len(line) > longest:
+        raise ValueError(f"a line of {len(line)} bytes; expected at most {longest}")
+    id, title, value, *values = values_of(line)
+    text, spans, parts, contexts, origin = _text_parts(id, title, value)
+    if len(values) > count or len(contexts) != len(spans):
+        raise ValueError("other values than expected")
+    if not all(isinstance(each, str) for each in [*contexts, origin or ""]):
+        raise ValueError("expected texts before passages, and an origin")
+    passages = [Passage(*span, each) for span, each in zip(spans, contexts, strict=True)]
+    return Record(
+        document=Document(id=id, text=text, title=title, origin=origin or ""),
+        cut=Cut(passages, parts) if passages or parts else None,
+        values=values + [None] * (count - len(values)),
     )
 
 
-def _values(line: bytes, count: int) -> list[Any]:
-    if len(line) > LONGEST_TRAILING:
-        raise ValueError(f"a line of {len(line)} bytes after the segments")
-    values = values_of(line)
-    if not 3 <= len(values) <= count or not all(type(value) is str for value in values[:3]):
-        raise ValueError("expected an id, a title and a text that is not cut")
-    return values + [None] * (count - len(values))
+def _document(line: bytes, columns: Mapping[str, str], has_json: bool) -> Document:
+    id, title, value, *values = values_of(line)
+    text, spans, parts, _, _ = _text_parts(id, title, value)
+    values += [None] * (len(columns) - len(values))
+    metadata = restored(columns, values) if has_json else dict(zip(columns, values, strict=True))
+    return Document(id=id, text=text, title=title, metadata=metadata, parts=parts, passages=spans)
+
+
+Spans = tuple[tuple[int, int], ...]
+"""Where passages begin and end."""
+
+
+def _text_parts(
+    id: Any, title: Any, value: Any
+) -> tuple[str, Spans, tuple[Part, ...], Sequence[Any], Any]:
+    """Read what `text_value` has written: text, spans, parts, contexts and origin.
+
+    Earlier versions wrote no contexts and origins. Raises `ValueError` if it is invalid.
+    """
+    contexts: Sequence[Any] = ()
+    spans: Spans = ()
+    parts: tuple[Part, ...] = ()
+    origin = None
+    text = value
+    if type(value) is list:
+        text, passages, written, *later = value
+        spans = tuple((start, end) for start, end in passages)
+        parts = parts_read(written)
+        if not all(type(place) is int and place >= 0 for span in spans for place in span):
+            raise ValueError("expected where passages begin and end")
+        contexts, origin = later or ([""] * len(spans), None)
+    if not type(id) is type(title) is type(text) is str:
+        raise ValueError("expected an id, a title and a text")
+    return text, spans, parts, contexts, origin
 
 
 def _fetch(mapped: mmap.mmap | bytes, spans: Iterable[tuple[int, int]]) -> None:

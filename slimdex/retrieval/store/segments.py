@@ -9,19 +9,22 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from secrets import randbelow, token_hex
 from typing import Any
 
 from slimdex.errors import CorruptError
 from slimdex.system.append_only import sync
-from slimdex.system.atomic_files import FileRecord, publish, sha256
+from slimdex.system.atomic_files import FileRecord, file_name, publish, sha256
 from slimdex.system.duckdb_library import connected, duckdb, identifier, literal
 from slimdex.system.json_text import parsed
 
 from ..column_types import TYPES
+from ..documents import Document
+from .passages import Cut, parts_written
 from .state import Segment
 
 TABLES = {
@@ -38,11 +41,14 @@ BARE_DOCUMENTS = '(SELECT "row", id, title, text FROM documents)'
 
 Queries read `documents` itself only for those columns, and then without a join.
 """
-TRAILING = "in_lines"
-"""Table in memory of the documents after the segments, which has no passages."""
+TRAILING = "trailing_"
+"""Prefix of the names of tables in memory of the documents after the segments."""
 GONE = '(SELECT unnest(?::BIGINT[]) AS "row")'
 CHANGED = '(SELECT unnest(?::BIGINT[]) AS "row", unnest(?::VARCHAR[]) AS slimdex_origin)'
 FEW_ROWS = 1024
+PLAIN = " USING COMPRESSION uncompressed"
+"""Of few documents, until their segment is merged: choosing a compression takes three quarters of a
+checkpoint."""
 SMALL_BLOCKS = 16_384
 BLOCKS = 65_536
 """Bytes of a block in small segments, DuckDB's least, and in others: texts of a kilobyte and more
@@ -174,13 +180,12 @@ def views_of(
 
     Parameters
     ----------
-    tables : tables of documents, and the user's columns in each. Each but `TRAILING` has a table of
-        passages beside it.
+    tables : tables of documents, each with a table of passages beside it, and the user's columns in
+        each.
     columns : all of the user's columns.
     changed : the table of origins that differ from those in the segments, if any do.
     """
-    names = [name for name, _ in tables if name.endswith(".documents")]
-    passages = [f"FROM {name.removesuffix('documents')}passages" for name in names]
+    passages = [f"FROM {name.removesuffix('documents')}passages" for name, _ in tables]
     return {
         "documents": _union(tables, columns),
         "passages": " UNION ALL ".join(passages) or _empty(built_in_columns("passages")),
@@ -211,6 +216,78 @@ def unnested(values: Values) -> tuple[str, list[Any]]:
     """The query, with its parameters, that returns the rows of a table."""
     columns = [f"unnest(?::{type_}[]) AS {identifier(name)}" for name, type_, _ in values]
     return f"SELECT {', '.join(columns)}", [[*column] for _, _, column in values]
+
+
+def table_values(
+    rows: Sequence[int], documents: Sequence[Document], cuts: Sequence[Cut | None], columns: Values
+) -> tuple[Values, Values]:
+    """Values in both tables of a segment: of documents and of passages.
+
+    Parameters
+    ----------
+    rows : first row of each document.
+    cuts : of each; None for a text of one passage without parts.
+    columns : the user's.
+    """
+    cut_by_row = {row: cut for row, cut in zip(rows, cuts, strict=True) if cut}
+    passages = [cut.passages for cut in cut_by_row.values()]
+    return [
+        ("row", "BIGINT", rows),
+        ("id", "VARCHAR", [document.id for document in documents]),
+        ("title", "VARCHAR", [document.title for document in documents]),
+        ("text", "VARCHAR", [document.text for document in documents]),
+        ("slimdex_origin", "VARCHAR", [document.origin or None for document in documents]),
+        *columns,
+    ], [
+        ("row", "BIGINT", [*cut_by_row]),
+        ("starts", "BIGINT[]", [[each.start for each in some] for some in passages]),
+        ("ends", "BIGINT[]", [[each.end for each in some] for some in passages]),
+        ("contexts", "VARCHAR[]", [[each.context for each in some] for some in passages]),
+        ("parts", "VARCHAR", [parts_written(cut.parts) for cut in cut_by_row.values()]),
+    ]
+
+
+def write_segment(
+    connection: duckdb.DuckDBPyConnection,
+    path: Path,
+    rows: range,
+    columns: Sequence[tuple[str, str]],
+    parts: Iterable[tuple[Values, Values]],
+) -> Segment:
+    """Write a segment of some rows from values of its two tables, in parts.
+
+    `columns` are the user's, (name, DuckDB type) each. Raises an error of DuckDB if the disk fails.
+    """
+    # A name of its own: DuckDB may have the file of a change that failed open for a while.
+    file = path.with_name(f"{file_name('segment', randbelow(10**12))}.tmp")
+    database = f"new_{token_hex(4)}"
+    try:
+        connection.execute(attaching(file, database, len(rows)))
+        connection.execute("BEGIN TRANSACTION")
+        ending = PLAIN if len(rows) < FEW_ROWS else ""
+        for table in TABLES:
+            built_in = [(name, f"{type_}{ending}") for name, type_ in built_in_columns(table)]
+            users = columns if table == "documents" else ()
+            named = ", ".join(f"{identifier(name)} {type_}" for name, type_ in [*built_in, *users])
+            connection.execute(f"CREATE TABLE {database}.{table}({named})")
+        for part in parts:
+            for table, values in zip(TABLES, part, strict=True):
+                sql, parameters = unnested(values)
+                connection.execute(f"INSERT INTO {database}.{table} BY NAME {sql}", parameters)
+        # After an error, this query fails; `COMMIT` alone would roll back without an error.
+        connection.execute(f"SELECT count(*) FROM {database}.documents").fetchall()
+        connection.execute("COMMIT")
+        connection.execute(f"CHECKPOINT {database}")
+        connection.execute(f"DETACH {database}")
+    except BaseException:
+        for sql in ("ROLLBACK", f"DETACH {database}"):
+            with suppress(duckdb.Error):
+                connection.execute(sql)
+        for left in file.parent.glob(f"{file.name}*"):
+            with suppress(OSError):
+                left.unlink()
+        raise
+    return published(file, path, rows.start, rows.stop)
 
 
 def built_in_columns(table: str) -> list[tuple[str, str]]:

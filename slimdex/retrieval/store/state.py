@@ -70,23 +70,25 @@ class Segment(FileRecord):
     def __len__(self) -> int:
         return self.stop - self.first
 
-    def way_out(self, folder: Path) -> str:
-        """Advice if it is damaged, for the end of a message."""
-        return CANT_REBUILD
-
 
 @dataclass(frozen=True)
 class Lines:
     """Two files of the documents by row.
 
-    They can be rebuilt from the segments, except for the rows after these. `bytes` and `columns`
-    are the lines' size and the columns' types when they were written.
+    They can be rebuilt from the segments, except for the rows after these, and the segments from
+    them.
+
+    Attributes
+    ----------
+    bytes, columns : the lines' size, and the columns' types when they were written.
+    is_whole : whether no line is of an earlier version, which wrote no contexts and origins.
     """
 
     documents: str
     offsets: str
     bytes: int = 0
     columns: dict[str, str] = field(default_factory=dict)
+    is_whole: bool = False
 
     @property
     def names(self) -> set[str]:
@@ -251,7 +253,8 @@ class State:
     vectors : name of the vector file, whose ending states its format.
     center : subtracted from int8 vectors before they are stored: float16 in base64; "" for none.
     norms : name of the file of norms, None without rescoring.
-    lines : documents visible to readers, by row; None if only the segments have them.
+    lines : documents visible to readers, by row; None before the first ones, and in indexes of
+        earlier versions with values that these could not write to lines.
     files : role (moments, reducer, rescorer, codes, origins, before) -> file; origins if some
         differ from those in the segments; "before" is the manifest before the last change, if that
         can be undone.
@@ -390,9 +393,14 @@ class State:
     def used_names(self) -> set[str]:
         """The files of this state that another one may lack: no segments, whose rows stay."""
         names = {record.name for record in self.files.values()} | {self.vectors}
-        names |= self.lines.names if self.lines else set()
+        names |= self.line_names
         names |= {self.replacement.vectors} if self.replacement else set()
         return names | {name for name in (self.norms, self.words) if name}
+
+    @property
+    def line_names(self) -> set[str]:
+        """The two files of the lines, if there are any."""
+        return self.lines.names if self.lines else set()
 
     @property
     def stored(self) -> str:
@@ -493,6 +501,8 @@ class State:
             _check_name("documents", self.lines.documents)
             _check_name("offsets", self.lines.offsets)
             _whole("bytes of documents", self.lines.bytes, 0)
+            if type(self.lines.is_whole) is not bool:
+                raise TypeError(f"is_whole={self.lines.is_whole!r}; expected true or false")
             if not all(isinstance(type_, str) for type_ in self.lines.columns.values()):
                 raise TypeError("columns of documents; expected names of types")
         if (new := self.replacement) is not None:

@@ -33,7 +33,7 @@ from .merging import is_numbered
 from .readings import ReadingFile
 from .segments import TABLES
 from .snapshot import Snapshot
-from .state import State
+from .state import Segment, State
 
 TRIES = 20
 """Attempts to open all files of a state before others commit the next one: each takes a few
@@ -73,12 +73,7 @@ def segment_faults(snapshot: Snapshot) -> list[str]:
     path = snapshot.path
     state = snapshot.state
     store = snapshot.store
-    faults = list[str]()
-    for segment in state.segments:
-        faults += _attempt(lambda segment=segment: segment.check(path))  # type: ignore[misc]
-    if store.readings.file is not None:
-        faults += _block_faults(snapshot, store.readings.file)
-    if faults:
+    if faults := [*faults_by_segment(snapshot).values(), *reading_faults(snapshot)]:
         return faults
     try:
         _read_all(store)
@@ -96,6 +91,23 @@ def segment_faults(snapshot: Snapshot) -> list[str]:
     ):
         return [f"{path / MANIFEST}: other passages than those of the segments"]
     return []
+
+
+def faults_by_segment(snapshot: Snapshot) -> dict[Segment, str]:
+    """The segments that are missing, or whose bytes are damaged, with the fault of each."""
+    faults = dict[Segment, str]()
+    for segment in snapshot.state.segments:
+        try:
+            segment.check(snapshot.path)
+        except CorruptError as error:
+            faults[segment] = str(error)
+    return faults
+
+
+def reading_faults(snapshot: Snapshot) -> list[str]:
+    """Faults of the file of readings, if there is one, block by block."""
+    file = snapshot.store.readings.file
+    return [] if file is None else _block_faults(snapshot, file)
 
 
 def derived_faults(snapshot: Snapshot) -> list[str]:

@@ -139,10 +139,8 @@ def test_an_undone_addition_trails(tmp_path: Path) -> None:
         Document("z", "x", metadata={"n": 1.5}),
         Document("z", "x", metadata={"more": [1]}),
         Document("z", "x" * 20_000),
-        Document("z", "x", parts=(Part(0, ("A",)),)),
-        Document("z", "x", origin=f"{'0' * 32}/1"),
     ],
-    ids=["wider", "JSON", "long", "parts", "origin"],
+    ids=["wider", "JSON", "long"],
 )
 def test_a_segment_takes_the_trailing_documents(tmp_path: Path, later: Document) -> None:
     with trailing(tmp_path / "x") as collection:
@@ -152,6 +150,41 @@ def test_a_segment_takes_the_trailing_documents(tmp_path: Path, later: Document)
         assert {each.id: each.text for each in collection} == expected
         assert collection.count("day > DATE '2024-02-10' AND x >= 20.5") == 19
         assert verify(collection.path) == []
+
+
+def test_documents_with_passages_parts_and_origins_trail(tmp_path: Path) -> None:
+    """They are those of a segment."""
+    long = " ".join(f"Sentence {i} of word{i}." for i in range(9))
+    later = [
+        Document("cut", long, "title", parts=(Part(0, ("A",)), Part(60, ("A", "B"), 2))),
+        Document("parts", "x", parts=(Part(0, ("A",)),), metadata={"n": 7}),
+        Document("origin", "x y", origin=f"{'0' * 32}/1"),
+        Document("all", long, parts=(Part(0, lines=((9, 2), (30, 4))),), origin=f"{'0' * 32}/2"),
+    ]
+    tables = list[list[Any]]()
+    for name, additions in (("trail", [[each] for each in later]), ("segment", [later])):
+        path = tmp_path / name
+        with Collection.create(path, ReadingEncoder(), passages=16) as collection:
+            collection.add(DOCUMENTS[:40])
+            with pytest.MonkeyPatch.context() as patch:
+                if name == "segment":
+                    patch.setattr(store_change, "MOST_TRAILING", 0)
+                for documents in additions:
+                    add(collection.index, Addition(documents))
+            state = collection.index.state
+            rows = len(DOCUMENTS[:40]) if name == "trail" else state.rows
+            assert (state.segment_rows, state.rows) == (rows, 49)
+            tables.append(
+                [
+                    *map(repr, collection),
+                    collection.index.store.fetch("FROM documents ORDER BY ALL"),
+                    collection.index.store.fetch("FROM passages ORDER BY ALL"),
+                    collection.index.store.fetch("FROM origins ORDER BY ALL"),
+                    [(hit.id, hit.start) for hit in collection.search("word7")],
+                ]
+            )
+            assert verify(path) == []
+    assert tables[0] == tables[1]
 
 
 @pytest.mark.parametrize(
@@ -483,7 +516,7 @@ def _with_dictionary(path: Path) -> Collection:
     ]
     cut = Document("cut", "A word. " * 200, parts=(Part(0, ("A",)), Part(800, ("A", "B"))))
     later = [Document(f"late{i}", "dog", metadata={"n": -i, "new": f"x{i}"}) for i in range(5)]
-    later[0] = replace(later[0], origin=f"{'0' * 32}/1")  # so a segment takes all before it
+    later[0] = replace(later[0], metadata={"more": [1, "a"]})  # so a segment takes all before it
     collection = Collection.create(path, ReadingEncoder(), passages=16)
     for documents in ([*long[:50], cut], long[50:], later[:1], *([each] for each in later[1:])):
         add(collection.index, Addition(documents))
@@ -544,11 +577,14 @@ def test_lines_that_differ_from_segments_are_found(tmp_path: Path) -> None:
         state = index.state
         assert state.lines is not None
         file = DocumentFile(collection.path, state.lines, state.rows)
-        values = file.values(range(state.rows))
+        values = [
+            [each.document.id, "", each.document.text, *each.values]
+            for each in file.records(range(state.rows)).values()
+        ]
         values[150][3] = -1
         columns = dict(state.lines.columns)
         forged = DocumentFile(tmp_path, Lines(path.name, state.lines.offsets), 0)
-        forged = forged.append(map(line_and_rows, values.values()), columns)
+        forged = forged.append(map(line_and_rows, values), columns)
         for each in (path.name, state.lines.offsets):
             shutil.copy(tmp_path / each, collection.path / each)
     tails = {

@@ -1,0 +1,205 @@
+"""Segments are rebuilt from the lines, and lines from the segments."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from slimdex.errors import CorruptError
+from slimdex.retrieval.collection import Collection
+from slimdex.retrieval.documents import Document, Part
+from slimdex.retrieval.ingest.adding import add
+from slimdex.retrieval.ingest.addition import Addition
+from slimdex.retrieval.ingest.repairing import repair, verify
+from slimdex.retrieval.store.lines import DocumentFile, line_of
+from tests.encoders import ReadingEncoder
+
+from ..forging import rewrite, rewrite_state
+from .test_lines import relation
+from .test_trailing import flip
+
+PLACE = "0" * 32
+
+
+def made(path: Path) -> Collection:
+    """Three segments: of texts that are cut, of values of every type, of origins that changed."""
+    cut = [
+        Document(
+            f"cut{i}",
+            " ".join(f"Sentence {j} of word{i}." for j in range(i)),
+            f"title {i}",
+            parts=(Part(0, ("A",)), Part(20, ("A", "B"), 2)) if i % 2 else (),
+            origin=f"{PLACE}/{i}" if i % 3 else "",
+        )
+        for i in range(2, 12)
+    ]
+    more = [Document(f"more{i}", f"word{i}", metadata={"m": {"a": i}}) for i in range(20)]
+    collection = Collection.create(path, ReadingEncoder(), passages=16)
+    add(collection.index, Addition(cut))
+    collection.add(relation())
+    collection.add(more)
+    collection.delete(["cut3", "more7"])
+    with collection.index.change() as change:
+        change.origins = {0: f"{PLACE}/changed"}
+        change.commit()
+    collection.add([Document("late", "word5")])
+    assert len(collection.index.state.segments) == 3
+    assert collection.index.state.segment_rows < collection.index.state.rows
+    return collection
+
+
+def told(collection: Collection) -> list[Any]:
+    store = collection.index.store
+    return [
+        *(
+            repr(store.fetch(f"FROM {t} ORDER BY ALL"))
+            for t in ("documents", "passages", "origins")
+        ),
+        [*map(repr, collection)],
+        dict(collection.index.snapshot.columns),
+        [(hit.id, hit.start) for hit in collection.search("word5", limit=20)],
+    ]
+
+
+@pytest.mark.parametrize("damaged", [(0,), (1,), (2,), (0, 1, 2)])
+@pytest.mark.parametrize("is_missing", [True, False])
+def test_damaged_segments_are_rebuilt_from_the_lines(
+    tmp_path: Path, damaged: tuple[int, ...], is_missing: bool
+) -> None:
+    path = tmp_path / "x"
+    with made(path) as collection:
+        expected = told(collection)
+        segments = [path / each.name for each in collection.index.state.segments]
+    for number in damaged:
+        if is_missing:
+            segments[number].unlink()
+        else:
+            flip(segments[number], 9_000)
+    faults = verify(path)
+    assert [fault.partition(":")[0] for fault in faults] == [str(segments[i]) for i in damaged]
+    assert repair(path) == faults
+    assert verify(path) == []
+    with Collection.open(path, ReadingEncoder()) as collection:
+        assert told(collection) == expected
+        collection.add([Document("another", "word9")])
+        collection.compact()
+        assert verify(path) == []
+    assert repair(path) == []
+
+
+@pytest.mark.parametrize("is_missing", [True, False])
+def test_damaged_readings_keep_the_rows_without_text(tmp_path: Path, is_missing: bool) -> None:
+    path = tmp_path / "x"
+    with Collection.create(path, ReadingEncoder(max_length=8), passages="off") as collection:
+        collection.add([Document("long", "word " * 40), Document("none", ""), Document("a", "b")])
+        with collection.index.change() as change:
+            change.readings.put({0: (40, 8)})
+            change.commit()
+        snapshot = collection.index.snapshot
+        assert snapshot.state.readings is not None
+        assert snapshot.store.readings.of(np.arange(3)) == {0: (40, 8), 1: (0, 0)}
+    readings = path / snapshot.state.readings
+    if is_missing:
+        readings.unlink()
+    else:
+        flip(readings, 9)
+    (fault,) = verify(path)
+    assert repair(path) == [f"{fault}; how much of long texts was read is forgotten"]
+    assert verify(path) == []
+    with Collection.open(path, ReadingEncoder(max_length=8)) as collection:
+        assert collection.index.snapshot.store.readings.of(np.arange(3)) == {1: (0, 0)}
+        assert [hit.id for hit in collection.search("b", limit=1)] == ["a"]
+
+
+def test_segments_are_rebuilt_while_others_read(tmp_path: Path) -> None:
+    with made(tmp_path / "x") as reader:
+        expected = told(reader)
+        flip(tmp_path / "x" / reader.index.state.segments[0].name, 9_000)
+        repair(tmp_path / "x")
+        assert told(reader) == expected
+
+
+def test_what_is_damaged_in_both_is_lost(tmp_path: Path) -> None:
+    """What is damaged in one of them only is not, whichever that is."""
+    with made(tmp_path / "x") as collection:
+        state = collection.index.state
+        expected = told(collection)
+        assert state.lines is not None
+    lines = tmp_path / "x" / state.lines.documents
+    segments = [tmp_path / "x" / each.name for each in state.segments]
+    whole = {path: path.read_bytes() for path in (lines, *segments)}
+    flip(lines, 40)  # of the first document
+    flip(segments[0], 9_000)
+    damaged = {path: path.read_bytes() for path in (lines, *segments)}
+    with pytest.raises(CorruptError, match="can't be rebuilt"):
+        repair(tmp_path / "x")
+    assert {path: path.read_bytes() for path in damaged} == damaged
+    segments[0].write_bytes(whole[segments[0]])
+    flip(segments[1], 9_000)
+    assert len(repair(tmp_path / "x")) == 2
+    assert verify(tmp_path / "x") == []
+    with Collection.open(tmp_path / "x", ReadingEncoder()) as collection:
+        assert told(collection) == expected
+
+
+def as_earlier(path: Path) -> None:
+    """Write the lines of an index as an earlier version did: without contexts and origins."""
+    with Collection.open(path, ReadingEncoder()) as collection:
+        state = collection.index.state
+        rows = collection.index.snapshot.document_rows
+        assert state.lines is not None
+        records = DocumentFile(path, state.lines, state.rows).records(range(state.rows))
+        new = replace(state.lines, bytes=0)
+        for name in new.names:
+            (path / name).unlink()
+        lines = list[tuple[bytes, int]]()
+        row = 0
+        while row < state.rows:
+            record = records[row]
+            document, cut = record.document, record.cut
+            text: Any = document.text
+            if cut is not None:
+                spans = [[each.start, each.end] for each in cut.passages]
+                parts = [
+                    [part.start, [*part.headings], part.page, part.anchor] for part in cut.parts
+                ]
+                text = [document.text, spans, parts]
+            count = max(len(cut.passages), 1) if cut else 1
+            lines.append((line_of([document.id, document.title, text, *record.values]), count))
+            row += count
+        file = DocumentFile(path, new, 0).append(lines, state.lines.columns)
+        assert len(rows.firsts)
+    tails = {each.path.name: "".join(digest for _, digest in each.blocks()) for each in file.files}
+    rewrite(path, lambda it: it | {"checksums": it["checksums"] | tails})
+    old = {name: value for name, value in vars(file.lines).items() if name != "is_whole"}
+    rewrite_state(path, lambda state: state | {"lines": old})
+
+
+def test_lines_of_an_earlier_version_are_read_and_don_t_rebuild_segments(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    with made(path) as collection:
+        expected = told(collection)
+    as_earlier(path)
+    assert verify(path) == []
+    with Collection.open(path, ReadingEncoder()) as collection:
+        assert told(collection) == expected
+        add(collection.index, Addition([Document("new", "word3", origin=f"{PLACE}/7")]))
+        assert verify(path) == []
+        segment = path / collection.index.state.segments[0].name
+    data = segment.read_bytes()
+    flip(segment, 9_000)
+    with pytest.raises(CorruptError, match="can't be rebuilt"):
+        repair(path)
+    segment.write_bytes(data)
+    with Collection.open(path, ReadingEncoder()) as collection:
+        collection.compact()
+        expected = told(collection)
+        segment = path / collection.index.state.segments[0].name
+    segment.unlink()
+    assert repair(path) == [f"{segment}: missing; `slimdex repair {path}` rebuilds it"]
+    with Collection.open(path, ReadingEncoder()) as collection:
+        assert told(collection) == expected
