@@ -1,6 +1,5 @@
 """Haystack's document store and retriever over an index of slimdex's."""
 
-from .retrieval.integrations.haystack_store import SlimdexDocumentStore as SlimdexDocumentStore
-from .retrieval.integrations.haystack_store import SlimdexRetriever as SlimdexRetriever
+from .retrieval.integrations.haystack_store import SlimdexDocumentStore, SlimdexRetriever
 
 __all__ = ["SlimdexDocumentStore", "SlimdexRetriever"]

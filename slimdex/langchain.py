@@ -1,5 +1,5 @@
 """LangChain's vector store over an index of slimdex's."""
 
-from .retrieval.integrations.langchain_store import SlimdexVectorStore as SlimdexVectorStore
+from .retrieval.integrations.langchain_store import SlimdexVectorStore
 
 __all__ = ["SlimdexVectorStore"]

@@ -460,7 +460,7 @@ class Collection:
         Raises `InputError` if a source can't be read, or is missing. Then nothing is changed.
         """
         from .ingest.adding import counts
-        from .quality.refitting import sync_then_refit
+        from .quality.refitting import sync_and_remember
         from .sources.source_request import as_source_request, last_sources
 
         if sources is None:
@@ -475,7 +475,7 @@ class Collection:
                 exclude=exclude,
                 generated=generated,
             )
-        done = sync_then_refit(self.index, source_request, refit)
+        done = sync_and_remember(self.index, source_request, refit)
         self._log(done.notes)
         return counts(done, len(self))
 

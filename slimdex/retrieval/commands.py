@@ -1,356 +1,73 @@
-"""Commands on an open index: functions from an index to JSON values, and `Hit`s.
+"""What the command line and agents do alike with an open index.
 
-The command line, the service and agents run them. Each imports its own dependencies when it runs,
-so that searches do not wait for those of others.
+Each function imports its own dependencies when it runs, so that searches do not wait for those of
+others.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
-from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from slimdex.errors import InputError
-from slimdex.indexes.arrays import batches
-from slimdex.system.progress import note
-from slimdex.system.suggestions import did_you_mean
-
-from .documents import (
-    Document,
-    Hit,
-    Lines,
-    document_json,
-    id_text,
-    ids_to_delete,
-    json_of,
-    line_starts,
-    shown_columns,
-    shown_values,
-)
+from .documents import Document, id_text
 from .encoders.base import encode_queries
 from .index import Index
-from .search.answer import related as related_to
 from .search.answer import rows_for
-from .search.request import SearchRequest, answer
+from .search.request import Hits, SearchRequest, answer
 from .store.snapshot import Snapshot
 
 if TYPE_CHECKING:
-    from .ingest.added import Added
-    from .sources.source_request import SourceRequest
-
-LISTED_AT_ONCE = 10
-LISTED_CHARACTERS = 4 << 20
-"""A page of a listing ends when its documents have this many characters."""
-ID_DIGITS = 16
-"""Length of an id made of a document's content."""
+    from .search.excerpts import Excerpt
 
 
-Command = Callable[[Index], dict[str, Any]]
+@dataclass(frozen=True)
+class SearchResult:
+    """Hits of a search, and what helps to judge them.
 
-
-def add(index: Index, sources: SourceRequest, refit: str) -> dict[str, Any]:
-    """Add the documents of sources; returns `Collection.info` after that, with "added"."""
-    from slimdex.retrieval import building
-
-    from .quality.refitting import check_refit
-
-    check_refit(refit)
-    return with_addition(index, building.add(index, sources.opened(), refit=refit))
-
-
-def with_addition(index: Index, added: Added) -> dict[str, Any]:
-    """Report an addition's notes; returns `Collection.info` with "added" and others."""
-    from .quality.info import facts
-
-    for line in added.notes:
-        note(line)
-    return index.read(facts) | {
-        "added": added.documents,
-        "replaced": added.replaced,
-        "unchanged": added.unchanged,
-        "refitted": added.refitted,
-        "file_notes": added.file_notes,
-    }
-
-
-def put(index: Index, documents: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Add documents that the caller has; of several with one id, the last one counts.
-
-    Each has a "text", and optionally "id", "title" and "metadata"; without an id, its id is a
-    digest of the rest, so that the same document is added once. Returns the documents' "ids", the
-    counts and "notes" of `Added`, and the number of all "documents".
-    """
-    from .quality.refitting import add_documents_then_refit
-
-    new = [_put_document(**each) for each in documents]
-    added = add_documents_then_refit(index, [*{each.id: each for each in new}.values()])
-    return {
-        "ids": [each.id for each in new],
-        "added": added.documents,
-        "replaced": added.replaced,
-        "unchanged": added.unchanged,
-        "documents": len(index.snapshot),
-        "notes": added.notes,
-    }
-
-
-def _put_document(
-    text: str,
-    id: str | int | None = None,
-    title: str = "",
-    metadata: Mapping[str, Any] | None = None,
-) -> Document:
-    metadata = metadata or {}
-    if id is None:
-        content = {"title": title, "text": text, "metadata": dict(sorted(metadata.items()))}
-        id = sha256(json_of(content, ensure_ascii=True).encode()).hexdigest()[:ID_DIGITS]
-    return Document(id_text(id), text, title, metadata)
-
-
-def sync(
-    index: Index,
-    sources: SourceRequest | None = None,
-    refit: str = "auto",
-    *,
-    compacts: bool = False,
-) -> dict[str, Any]:
-    """Bring an index up to date with sources, by default with those of its last sync.
-
-    If it `compacts`, an index with more deleted rows than documents is compacted. Returns the
-    counts of `Collection.sync`, "gone" (deleted rows that still take space) and "file_notes" as
-    `Added` has them.
-    """
-    from .ingest.adding import counts
-    from .ingest.adding import sync as sync_index
-    from .quality.refitting import add_then_refit
-    from .sources.source_request import last_sources
-
-    opened = (sources or last_sources(index.path, index.state.origins)).opened()
-    added = add_then_refit(index, refit, lambda: sync_index(index, opened))
-    documents = len(index.snapshot)
-    gone = index.snapshot.deleted_count
-    if compacts and gone > documents:
-        compact(index)
-        gone = 0
-    for line in added.notes:
-        note(line)
-    return counts(added, documents) | {"gone": gone, "file_notes": added.file_notes}
-
-
-def delete(
-    index: Index, ids: Sequence[str | int] | None = None, where: str | None = None
-) -> dict[str, Any]:
-    """Delete documents by their ids, or by a condition.
-
-    Returns the numbers of deleted and left documents, and "gone": rows that still take space.
-    """
-    from .ingest.writer import delete as delete_documents
-
-    deleted = delete_documents(index, ids_to_delete(ids, where), where)
-    gone = index.snapshot.deleted_count
-    return {"deleted": deleted, "documents": len(index.snapshot), "gone": gone}
-
-
-def dedup(index: Index, min_score: float, deletes: bool) -> dict[str, Any]:
-    """Find near-duplicates, and delete all but the first of each group if it `deletes`.
-
-    Returns the "groups" with the beginnings of their texts, and the numbers of duplicates, deleted
-    and left documents.
-    """
-    from .quality.near_duplicates import delete_near_duplicates, near_duplicates
-
-    if deletes:
-        groups = delete_near_duplicates(index, min_score)
-    else:
-        groups = index.read(near_duplicates, min_score)
-    duplicates = sum(len(group.others) for group in groups)
-    return {
-        "groups": [
-            {
-                "kept": group.kept,
-                "text": group.texts[group.kept],
-                "others": [
-                    each._asdict() | {"text": group.texts[each.id]} for each in group.others
-                ],
-            }
-            for group in groups
-        ],
-        "duplicates": duplicates,
-        "deleted": duplicates if deletes else 0,
-        "documents": len(index.snapshot),
-    }
-
-
-def compact(index: Index) -> dict[str, Any]:
-    """Compact; returns the numbers of freed rows and of documents."""
-    from .ingest.compacting import compact as compact_index
-
-    freed = compact_index(index)
-    return {"freed": freed, "documents": len(index.snapshot)}
-
-
-def reduce(index: Index, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Reduce the vectors again, with some settings changed; returns `Collection.info` then."""
-    from .ingest.fitting import refit
-    from .quality.info import facts
-
-    wanted = index.state.requested.changed(settings, index.state.dim)
-    for line in refit(index, wanted):
-        note(line)
-    return index.read(facts)
-
-
-def search(
-    index: Index,
-    request: SearchRequest,
-    *,
-    excerpts: bool = False,
-    columns: Sequence[str] = (),
-) -> dict[str, Any]:
-    """Answer a search request.
-
-    Returns the `Hit`s of each query in "hits", the `Excerpt` of each text in "excerpts", the
-    "chance_score" of random documents, the "columns" to show, and a sentence in "unfinished" while
-    not all documents are in.
-
-    Parameters
+    Attributes
     ----------
-    excerpts : find the best passage of each text.
-    columns : metadata columns to return, each a name or several separated by commas.
+    hits : of each query.
+    chance_score : that of random documents; None if unknown.
+    unfinished : a sentence while not all documents are in, else "".
+    excerpts : the best passage of each hit's text, if they were asked for.
     """
+
+    hits: Hits
+    chance_score: float | None
+    unfinished: str
+    excerpts: Sequence[Sequence[Excerpt]] | None = None
+
+
+def search(index: Index, request: SearchRequest, *, excerpts: bool = False) -> SearchResult:
+    """Answer a search request, and find the best passage of each text if `excerpts`."""
     from .search.excerpts import beginning, nearest_passages
     from .search.random_baseline import chance_score
 
-    names = chosen_columns(columns, shown_columns(index.snapshot.columns))
-    texts = None
+    passages = None
     if excerpts and request.texts is not None:
         index.read(rows_for, request)  # errors, before a model is loaded
         state = index.state
         encoder = index.encoder_of(state)
         vectors = encode_queries(encoder, request.texts)
-        encoded = replace(request, vectors=vectors, epoch=state.epoch)
-        hits_of_queries = answer(encoded, index.find)
-        texts = nearest_passages(encoder, request.texts, vectors, hits_of_queries)
+        hits = answer(replace(request, vectors=vectors, epoch=state.epoch), index.find)
+        passages = nearest_passages(encoder, request.texts, vectors, hits)
     else:
-        hits_of_queries = answer(request, index.find)
+        hits = answer(request, index.find)
         if excerpts:
-            texts = [[beginning(hit) for hit in hits] for hits in hits_of_queries]
+            passages = [[beginning(hit) for hit in of_query] for of_query in hits]
     chance = None
     if request.has_chance_score:
         chance = index.read(chance_score, request.condition)
-    return {
-        "hits": [_shown(hits) for hits in hits_of_queries],
-        "excerpts": texts,
-        "chance_score": chance,
-        "columns": names,
-        "unfinished": index.snapshot.unfinished,
-    }
+    return SearchResult(hits, chance, index.snapshot.unfinished, passages)
 
 
-def chosen_columns(requested: Sequence[str], known: Sequence[str]) -> list[str]:
-    """Columns to show, each a name or several separated by commas.
-
-    Raises `InputError` if there is no such column.
-
-    >>> chosen_columns(["Year,kind", "a,b"], ["year", "kind", "a,b"])
-    ['year', 'kind', 'a,b']
-    """
-    by_lower = {name.lower(): name for name in known}
-    names = []
-    for word in requested:
-        names += [word] if word.lower() in by_lower else [n.strip() for n in word.split(",")]
-    if unknown := [name for name in names if name.lower() not in by_lower]:
-        there = ", ".join(known) or "none: this index has no columns"
-        suggestion = did_you_mean(unknown[0], known)
-        raise InputError(f"column {unknown[0]!r}: no such column; expected {there}{suggestion}")
-    return [by_lower[name.lower()] for name in names]
-
-
-def fetch(index: Index, id: str) -> dict[str, Any]:
+def fetch(index: Index, id: str) -> Document:
     """Fetch a whole document by its id or, if none has this id, by a path with one document."""
-    return document_json(index.read(Snapshot.of_ids, [_id_of(index, id)])[0])
+    return index.read(Snapshot.of_ids, [id_of(index, id)])[0]
 
 
-def read_lines(
-    index: Index, ranges: Sequence[tuple[str, int, int | None]], longest: int
-) -> dict[str, Any]:
-    """Read ranges of lines, at most `longest` characters of each.
-
-    A range is a document, named as by `fetch`, and the numbers of its first and last line, from 1;
-    None is the document's end. They are lines of its file, or of its text if these are not known.
-    Of a range with more than `longest` characters, the first lines are returned; or, if the first
-    line is longer, its beginning.
-
-    Raises `InputError` if there are no such lines.
-    """
-    documents = index.read(Snapshot.of_ids, [_id_of(index, id) for id, _, _ in ranges])
-    parts = [
-        _lines(document, first, last, longest)
-        for document, (_, first, last) in zip(documents, ranges, strict=True)
-    ]
-    return {"documents": parts}
-
-
-def _lines(document: Document, first: int, last: int | None, longest: int) -> dict[str, Any]:
-    """Lines of a document, and where they are in its text."""
-    starts = line_starts(document.text, document.lines)
-    total = starts[-1][1]
-    if not 1 <= first <= total or (last is not None and last < first):
-        shown = f"lines {first}-{'' if last is None else last} of {document.id!r}"
-        raise InputError(f"{shown}; expected FIRST-LAST, within its lines 1-{total}")
-    begin, stop = _between(starts, first, last)
-    start = starts[begin][0]
-    # The break before the next line is not part of this one.
-    end = starts[stop][0] - 1 if stop < len(starts) else len(document.text)
-    text = document.text[start : max(start, end)]
-    if len(text) > longest:
-        cut = text.rfind("\n", 0, longest + 1)
-        text = text[: longest if cut < 0 else cut]
-        stop = bisect_right(starts, start + len(text), key=lambda pair: pair[0])
-    return {
-        "id": document.id,
-        "title": document.title,
-        "text": text,
-        "line": starts[begin][1] if begin < stop else first,
-        "last_line": starts[stop - 1][1] if begin < stop else first,
-        "lines": total,
-        "start": start,
-        "metadata": shown_values(document.metadata),
-    }
-
-
-def _between(starts: Lines, first: int, last: int | None) -> tuple[int, int]:
-    """Which of the lines that begin at `starts` are those from `first` to `last` of the file.
-
-    None are, if the text does not have these, as front matter.
-    """
-    begin = bisect_left(starts, first, key=lambda pair: pair[1])
-    # An empty line that only the text has, between two blocks, is counted as the next one.
-    while begin + 1 < len(starts) and starts[begin + 1][1] == starts[begin][1]:
-        begin += 1
-    if last is None:
-        return begin, len(starts)
-    return begin, bisect_right(starts, last, key=lambda pair: pair[1])
-
-
-def related(index: Index, id: str, limit: int = 10, where: str | None = None) -> dict[str, Any]:
-    """Find the documents nearest to one, named as by `fetch`.
-
-    Returns its "id" and the `Hit`s in "hits".
-    """
-    document_id = _id_of(index, id)
-    return {"id": document_id, "hits": _shown(index.read(related_to, document_id, limit, where))}
-
-
-def _shown(hits: Sequence[Hit]) -> list[Hit]:
-    """Give hits the values of their columns as users are to see them."""
-    return [replace(hit, metadata=shown_values(hit.metadata)) for hit in hits]
-
-
-def _id_of(index: Index, id: str) -> str:
+def id_of(index: Index, id: str) -> str:
     """Return an id or, if it is unknown, the id of the only document with this path."""
     columns = index.snapshot.columns
     if index.has(id_text(id)) or "path" not in columns:
@@ -362,34 +79,7 @@ def _id_of(index: Index, id: str) -> str:
     return documents[0].id if len(documents) == 1 else id
 
 
-def listing(
-    index: Index, where: str | None = None, after: str | None = None, limit: int = 100
-) -> dict[str, Any]:
-    """List documents by the order of their addition, a page at a time.
-
-    Returns "documents", the "count" of all that match, whether there are "more", and "version".
-    Raises `InputError` if the condition is invalid, or `after` unknown.
-
-    Parameters
-    ----------
-    after : id of the last document of the page before.
-    limit : documents of a page; it has fewer, but at least one, if they are long.
-    """
-    version = index.state.version
-    return index.read(partial(_page, where=where, after=after, limit=limit)) | {"version": version}
-
-
-def _page(snapshot: Snapshot, where: str | None, after: str | None, limit: int) -> dict[str, Any]:
-    rows = snapshot.rows_where(where)
-    count = len(rows)
-    if after is not None:
-        rows = rows[rows > snapshot.row_of(after)]
-    documents = list[Document]()
-    for part in batches(min(limit, len(rows)), LISTED_AT_ONCE):
-        numbers = rows[:limit][part].tolist()
-        read = snapshot.documents(numbers)
-        documents += [read[row] for row in numbers]
-        if sum(len(document.text) for document in documents) >= LISTED_CHARACTERS:
-            break
-    values = [document_json(document) for document in documents]
-    return {"documents": values, "count": count, "more": len(documents) < len(rows)}
+def is_mostly_deleted(index: Index) -> bool:
+    """True if deleted rows, which still take space, are more than the documents: compact it."""
+    snapshot = index.snapshot
+    return snapshot.deleted_count > len(snapshot)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from base64 import b64encode
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
@@ -197,22 +196,6 @@ def line_at(text: str, lines: Lines, offset: int) -> int:
     return line + text.count("\n", start, offset)
 
 
-def line_starts(text: str, lines: Lines) -> list[tuple[int, int]]:
-    r"""Where each line of a text begins, and its line of the file.
-
-    >>> line_starts("Tea\n\nBoil water. Wait.", [(0, 4), (17, 7)])
-    [(0, 4), (4, 5), (5, 6), (17, 7)]
-    """
-    breaks = {match.end() for match in re.finditer("\n", text)}
-    known = dict(lines)
-    starts = list[tuple[int, int]]()
-    line = 0
-    for offset in sorted({0, *breaks, *known}):
-        line = known.get(offset, line + 1)
-        starts.append((offset, line))
-    return starts
-
-
 @dataclass(frozen=True, repr=False)
 class Hit:
     """A document found, with its best passage, or all of a text that is not cut.
@@ -305,6 +288,11 @@ def shown_values(columns: Mapping[str, Any]) -> dict[str, Any]:
             with suppress(*MALFORMED):  # anyone may write such a column
                 values[name] = decoded(value)
     return {name: value for name, value in values.items() if value is not None and name != RECORD}
+
+
+def shown_hit(hit: Hit) -> Hit:
+    """Return a hit with the values of its columns as they were given."""
+    return replace(hit, metadata=shown_values(hit.metadata))
 
 
 def hit_json(hit: Hit) -> dict[str, Any]:

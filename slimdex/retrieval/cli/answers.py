@@ -9,7 +9,7 @@ from typing import Any
 
 from rich.text import Text
 
-from ..documents import Hit, hit_json
+from ..documents import Hit, hit_json, shown_hit
 from ..search.excerpts import (
     Excerpt,
     are_by_chance,
@@ -50,7 +50,7 @@ def show_hits(
         line("  nothing found")
     words = query if is_text else ""
     excerpts = excerpts or [nearest_by_words(words, hit) for hit in hits]
-    for hit, excerpt in zip(hits, excerpts, strict=True):
+    for hit, excerpt in zip(map(shown_hit, hits), excerpts, strict=True):
         score = Text(f"{hit.score:6.3f}  ", style="cyan")
         file = file_of(hit.metadata.get("path"))
         hanging(score, _heading(hit, file, excerpt))

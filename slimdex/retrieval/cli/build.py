@@ -14,6 +14,7 @@ from . import console
 from .click_commands import Answer
 from .default_index import INDEX_FOLDER, INDEX_VARIABLE, new_index
 from .encoders import EncoderOptions
+from .facts import facts_after, show_evaluation
 from .interrupts import STOPPED_MESSAGE, say_when_stopped
 from .options import RayOptions, SourceOptions, Vectors, WriteOptions
 from .settings import SettingsOptions, StorageOptions, TargetOptions
@@ -67,7 +68,6 @@ def build(
 
     from ..building import build as build_index
     from ..building import choose_settings
-    from ..commands import with_addition
     from ..encoders.adapters import GivenEncoder
     from ..encoders.models import FAST_MODEL
     from ..sources.source_request import remember_sources
@@ -113,8 +113,7 @@ def build(
     remember_sources(index.path, source_request, index.state.origins, began)
     with closing(index), console.progress():
         notes = choose_settings(index, aim, keep_metric=settings.has_metric)
-        added.notes.extend(notes)
-        facts = with_addition(index, added)
+        facts = facts_after(index, replace(added, notes=[*added.notes, *notes]))
 
     def show() -> None:
         console.line(console.index_line(facts))
@@ -173,7 +172,6 @@ def demo(out: Annotated[Path, "Folder for the demo's index."] = Path("slimdex-de
     from ..quality.info import facts
     from ..search.request import SearchRequest, answer
     from .answers import show_hits
-    from .facts import show_evaluation
 
     if not _is_built(out):
         _build_demo(out)

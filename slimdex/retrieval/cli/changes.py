@@ -5,18 +5,20 @@ from __future__ import annotations
 import json
 import math
 import signal
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
-from time import monotonic, time
+from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any
 
 from slimdex.errors import InputError
 
+from ..documents import ids_to_delete
 from . import console
 from .click_commands import Answer, Argument, Json
 from .errors import is_interrupt, say
+from .facts import facts_after
 from .options import (
     Dir,
     OpenOptions,
@@ -31,6 +33,7 @@ from .options import (
 
 if TYPE_CHECKING:
     from ..index import Index
+    from ..quality.near_duplicates import DuplicateGroup
     from ..sources.source_request import SourceRequest
     from ..store.manifest import Manifest
 
@@ -51,11 +54,15 @@ def add(
     writing: WriteOptions,
 ) -> Answer:
     """Add documents; one with an existing id replaces the older one."""
-    from slimdex.retrieval import commands
+    from ..building import add as add_to_index
+    from ..quality.refitting import check_refit
 
     with cluster.started() as workers, console.progress():
         source_request = sources.collect(vectors)
-        facts = commands.add(open_index(index, opening, writing, workers), source_request, refit)
+        opened = open_index(index, opening, writing, workers)
+        check_refit(refit)
+        added = add_to_index(opened, source_request.opened(), refit=refit)
+        facts = facts_after(opened, added)
     return Answer(facts, console.index_line(facts))
 
 
@@ -67,32 +74,41 @@ def delete(
     writing: WriteOptions,
 ) -> Answer:
     """Delete documents by id, or by a condition."""
-    from slimdex.retrieval import commands
+    from ..ingest.writer import delete as delete_documents
 
     with console.progress():
-        done = commands.delete(open_index(index, writing=writing), ids, where)
-    gone = done.pop("gone")
+        opened = open_index(index, writing=writing)
+        deleted = delete_documents(opened, ids_to_delete(ids, where), where)
+    left = len(opened.snapshot)
 
     def show() -> None:
-        console.line(f"{done['deleted']:,} deleted, {done['documents']:,} left")
-        if gone > done["documents"]:
-            console.note(_still_there(index, gone))
+        console.line(f"{deleted:,} deleted, {left:,} left")
+        for line in _space_notes(opened, index):
+            console.note(line)
 
-    return Answer(done, show)
+    return Answer({"deleted": deleted, "documents": left}, show)
 
 
-def _still_there(index: Path, gone: int) -> str:
-    """Return a note for an index with more deleted rows than live ones."""
-    return f"{gone:,} rows still take space: `{console.typed('compact', index)}` frees it"
+def _space_notes(index: Index, path: Path) -> list[str]:
+    """Return a note for an index with more deleted rows than documents."""
+    from ..commands import is_mostly_deleted
+
+    if not is_mostly_deleted(index):
+        return []
+    frees = console.typed("compact", path)
+    return [f"{index.snapshot.deleted_count:,} rows still take space: `{frees}` frees it"]
 
 
 def compact(index: Dir, *, writing: WriteOptions) -> Answer:
     """Free the space of deleted and replaced documents, on disk and in memory."""
-    from slimdex.retrieval import commands
+    from ..ingest.compacting import compact as compact_index
 
     with console.progress():
-        done = commands.compact(open_index(index, writing=writing))
-    return Answer(done, f"{done['freed']:,} rows freed, {done['documents']:,} documents left")
+        opened = open_index(index, writing=writing)
+        freed = compact_index(opened)
+    documents = len(opened.snapshot)
+    text = f"{freed:,} rows freed, {documents:,} documents left"
+    return Answer({"freed": freed, "documents": documents}, text)
 
 
 def undo(index: Dir, *, writing: WriteOptions) -> Answer:
@@ -118,27 +134,47 @@ def dedup(
     writing: WriteOptions,
 ) -> Answer:
     """List groups of near-duplicates; the first added of each is named first."""
-    from slimdex.retrieval import commands
+    from ..quality.near_duplicates import delete_near_duplicates, near_duplicates
 
     with console.progress():
-        report = commands.dedup(open_index(index, writing=writing), min_score, delete)
-    return Answer(report, partial(_show_duplicates, report))
+        opened = open_index(index, writing=writing)
+        if delete:
+            groups = delete_near_duplicates(opened, min_score)
+        else:
+            groups = opened.read(near_duplicates, min_score)
+    duplicates = sum(len(group.others) for group in groups)
+    counts = {
+        "duplicates": duplicates,
+        "deleted": duplicates if delete else 0,
+        "documents": len(opened.snapshot),
+    }
+    facts = {"groups": [_group_json(group) for group in groups], **counts}
+    return Answer(facts, partial(_show_duplicates, groups, **counts))
 
 
-def _show_duplicates(report: dict[str, Any]) -> None:
-    groups = report["groups"]
+def _group_json(group: DuplicateGroup) -> dict[str, Any]:
+    """Convert a group, with the beginnings of the texts."""
+    others = [
+        {"id": id, "score": round(score, 6), "text": group.texts[id]} for id, score in group.others
+    ]
+    return {"kept": group.kept, "text": group.texts[group.kept], "others": others}
+
+
+def _show_duplicates(
+    groups: Sequence[DuplicateGroup], duplicates: int, deleted: int, documents: int
+) -> None:
     for group in groups:
-        console.line(group["kept"], "bold")
-        console.line(f"  {_beginning(group['text'])}")
-        for other in group["others"]:
-            console.line(f"  {other['score']:.4f}  {other['id']}")
-            console.line(f"          {_beginning(other['text'])}")
+        console.line(group.kept, "bold")
+        console.line(f"  {_beginning(group.texts[group.kept])}")
+        for id, score in group.others:
+            console.line(f"  {score:.4f}  {id}")
+            console.line(f"          {_beginning(group.texts[id])}")
     if not groups:
-        console.line(f"no near-duplicates among {report['documents']:,} documents")
+        console.line(f"no near-duplicates among {documents:,} documents")
         return
-    text = f"{report['duplicates']:,} near-duplicates of {len(groups):,} documents"
-    if report["deleted"]:
-        text += f": {report['deleted']:,} deleted, {report['documents']:,} left"
+    text = f"{duplicates:,} near-duplicates of {len(groups):,} documents"
+    if deleted:
+        text += f": {deleted:,} deleted, {documents:,} left"
     console.line(text)
 
 
@@ -192,24 +228,23 @@ class _Synced:
 
     def once(self, *, watched: bool = False) -> None:
         """Sync and report."""
-        from slimdex.retrieval import commands
-
-        from ..sources.source_request import remember_sources
+        from ..commands import is_mostly_deleted
+        from ..ingest.adding import counts
+        from ..ingest.compacting import compact as compact_index
+        from ..quality.refitting import sync_and_remember
 
         notes = list[str]()
-        began = time()
         with console.progress(notes.append):
-            counts = commands.sync(self.index, self.sources, self.refit, compacts=watched)
-        remember_sources(self.index.path, self.sources, self.index.state.origins, began)
+            added = sync_and_remember(self.index, self.sources, self.refit)
+            if watched and is_mostly_deleted(self.index):
+                compact_index(self.index)
         self.left = self.index.snapshot.manifest
-        gone = counts.pop("gone")
-        if gone > counts["documents"]:
-            notes.append(_still_there(self.path, gone))
+        notes += [*added.notes, *_space_notes(self.index, self.path)]
         for line in notes:
             if line not in self.said:
                 console.note(line)
         self.said = set(notes)
-        self._report(counts)
+        self._report(counts(added, len(self.index.snapshot)) | {"file_notes": added.file_notes})
 
     def watch(self) -> None:
         """Sync whenever files have changed, or the index was restored; try again after errors."""

@@ -138,7 +138,7 @@ def _number(measure: str, value: float | None) -> str:
 def index_line(facts: dict[str, Any]) -> str:
     """Return contents and costs of an index after a change.
 
-    `facts` come from `Collection.info` or, after an addition, from `commands.with_addition`.
+    `facts` come from `Collection.info` or, after an addition, from `facts_after`.
     """
     cut = facts["passages"]["rows"] if facts["passages"]["documents_cut"] else 0
     passages = f" ({cut:,} passages)" if cut else ""

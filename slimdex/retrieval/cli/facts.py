@@ -16,6 +16,8 @@ from .click_commands import Answer
 from .options import Dir, Labels, OpenOptions, open_index
 
 if TYPE_CHECKING:
+    from ..index import Index
+    from ..ingest.added import Added
     from ..quality.labels import Qrels
 
 CERTIFICATE_STATES = {
@@ -104,6 +106,21 @@ def evaluate(
         else:
             report = evaluate_self(opened, sample=labels.sample)
     return Answer(report, partial(show_evaluation, report))
+
+
+def facts_after(index: Index, added: Added) -> dict[str, Any]:
+    """Print the notes of an addition; returns the facts of `Collection.info` with its counts."""
+    from ..quality.info import facts
+
+    for line in added.notes:
+        console.note(line)
+    return index.read(facts) | {
+        "added": added.documents,
+        "replaced": added.replaced,
+        "unchanged": added.unchanged,
+        "refitted": added.refitted,
+        "file_notes": added.file_notes,
+    }
 
 
 def info_lines(facts: Mapping[str, Any]) -> dict[str, str]:

@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from os import sep
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from slimdex.errors import InputError
 
+from ..documents import Document, document_json, hit_json, shown_columns, shown_values
 from ..search.options import SearchOptions
 from . import console
 from .click_commands import Answer, Argument, Json
@@ -19,6 +20,7 @@ from .options import Dir, OpenOptions, Where, open_index
 if TYPE_CHECKING:
     from slimdex.indexes.arrays import Matrix
 
+    from ..search.excerpts import Excerpt
     from ..search.request import SearchRequest
 
 
@@ -116,25 +118,44 @@ def search(
     content = queries.read()
     request = request_for(content, options, trust_remote_code=opening.trust_remote_code)
     with quick_start(), console.progress():
-        answer = commands.search(
-            open_index(index, opening),
-            request,
-            excerpts=not as_json and request.rerank is None,
-            columns=show or [],
-        )
-    if answer["unfinished"]:
-        console.note(answer["unfinished"])
-    hits = answer["hits"]
+        opened = open_index(index, opening)
+        columns = chosen_columns(show or [], shown_columns(opened.snapshot.columns))
+        excerpts = not as_json and request.rerank is None
+        result = commands.search(opened, request, excerpts=excerpts)
+    if result.unfinished:
+        console.note(result.unfinished)
+    hits = result.hits
     if as_json:
         by_query = answers.as_json(request.names, content.ids, hits)
-        console.print_json({"queries": by_query, "chance_score": answer["chance_score"]})
+        console.print_json({"queries": by_query, "chance_score": result.chance_score})
         return
-    texts = answer["excerpts"] or [None] * len(hits)
+    texts: Sequence[Sequence[Excerpt] | None] = result.excerpts or [None] * len(hits)
     is_text = request.texts is not None
     for name, of_query, parts in zip(request.names, hits, texts, strict=True):
-        answers.show_hits(name, of_query, parts, answer["columns"], is_text=is_text)
-    for line in answers.by_chance(request.names, hits, answer["chance_score"]):
+        answers.show_hits(name, of_query, parts, columns, is_text=is_text)
+    for line in answers.by_chance(request.names, hits, result.chance_score):
         console.note(line)
+
+
+def chosen_columns(words: Sequence[str], known: Sequence[str]) -> list[str]:
+    """Return the columns to show, each word a name or several separated by commas.
+
+    Raises `InputError` if there is no such column.
+
+    >>> chosen_columns(["Year,kind", "a,b"], ["year", "kind", "a,b"])
+    ['year', 'kind', 'a,b']
+    """
+    from slimdex.system.suggestions import did_you_mean
+
+    by_lower = {name.lower(): name for name in known}
+    names = list[str]()
+    for word in words:
+        names += [word] if word.lower() in by_lower else [n.strip() for n in word.split(",")]
+    if unknown := [name for name in names if name.lower() not in by_lower]:
+        there = ", ".join(known) or "none: this index has no columns"
+        suggestion = did_you_mean(unknown[0], known)
+        raise InputError(f"column {unknown[0]!r}: no such column; expected {there}{suggestion}")
+    return [by_lower[name.lower()] for name in names]
 
 
 def related(
@@ -145,17 +166,18 @@ def related(
     where: Where = None,
 ) -> Answer:
     """Find the documents nearest in meaning to a document."""
-    from slimdex.retrieval import commands
-
-    from ..documents import hit_json
+    from ..commands import id_of
+    from ..search.answer import related as related_to
     from .answers import show_hits
 
-    answer = commands.related(open_index(index), id, limit, where)
+    opened = open_index(index)
+    document_id = id_of(opened, id)
+    hits = opened.read(related_to, document_id, limit, where)
 
     def show() -> None:
-        show_hits(answer["id"], answer["hits"], is_text=False)
+        show_hits(document_id, hits, is_text=False)
 
-    return Answer(answer | {"hits": [*map(hit_json, answer["hits"])]}, show)
+    return Answer({"id": document_id, "hits": [*map(hit_json, hits)]}, show)
 
 
 def open_document(
@@ -163,17 +185,17 @@ def open_document(
     id: Annotated[str, Argument("ID", "The document's id or path.")],
 ) -> Answer:
     """Print a whole document."""
-    from slimdex.retrieval import commands
+    from ..commands import fetch
 
-    document = commands.fetch(open_index(index), id)
-    return Answer(document, partial(_show_document, document))
+    document = fetch(open_index(index), id)
+    return Answer(document_json(document), partial(_show_document, document))
 
 
-def _show_document(document: dict[str, Any]) -> None:
-    console.line(document["title"] or document["id"], style="bold")
-    facts = {name: str(v) for name, v in document["metadata"].items() if v is not None}
-    passages = len(document["passages"]) or 1
-    console.show_pairs({"id": document["id"], **facts, "passages": passages})
+def _show_document(document: Document) -> None:
+    console.line(document.title or document.id, style="bold")
+    facts = {name: str(value) for name, value in shown_values(document.metadata).items()}
+    passages = len(document.passages) or 1
+    console.show_pairs({"id": document.id, **facts, "passages": passages})
     console.line("")
-    for text in document["text"].split("\n"):
+    for text in document.text.split("\n"):
         console.line(text)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 from slimdex.errors import InputError
 
@@ -16,10 +16,11 @@ from .interrupts import end
 from .options import Dirs, Model, OpenOptions, SomeDirs, WriteOptions, open_index
 
 if TYPE_CHECKING:
-    from ..commands import Command
     from ..index import Index
     from ..server.access import Listening
     from ..server.service import RootFolder
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -205,16 +206,21 @@ def _serve_agents(
 
     fresh = {name: freshness_of(name) for name in sources}
 
-    async def change(name: str, command: Command, where: str | None) -> dict[str, Any]:
+    async def change(name: str, command: Callable[[Index], T], where: str | None) -> T:
         return await server.changes.run(partial(command, opened[name]))
 
-    async def read(name: str, command: Command, where: str | None) -> dict[str, Any]:
-        remark = await fresh[name].remark() if name in fresh else ""
-        facts = await anyio.to_thread.run_sync(command, opened[name])
-        return facts | {"remark": remark}
+    async def read(name: str, command: Callable[[Index], T], where: str | None) -> T:
+        return await anyio.to_thread.run_sync(command, opened[name])
 
-    places = {name: index.path for name, index in opened.items()}
+    async def remark(name: str) -> str:
+        return await fresh[name].remark() if name in fresh else ""
+
     server = agents_server(
-        [*opened], read, change if write else None, followed=sources, places=places
+        [*opened],
+        read,
+        change if write else None,
+        remark=remark,
+        followed=sources,
+        places={name: index.path for name, index in opened.items()},
     )
     server.serve(port, end)

@@ -185,12 +185,16 @@ def reduce(
     cluster: RayOptions,
 ) -> Answer:
     """Reduce the vectors again, without encoding. Options that are not given stay as they are."""
-    from slimdex.retrieval import commands
+    from ..ingest.fitting import refit
+    from ..quality.info import facts
 
     with cluster.started() as workers, console.progress():
         opened = open_index(index, writing=writing, workers=workers)
-        facts = commands.reduce(opened, settings.changes())
-    return Answer(facts, console.index_line(facts))
+        state = opened.state
+        for line in refit(opened, state.requested.changed(settings.changes(), state.dim)):
+            console.note(line)
+        report = opened.read(facts)
+    return Answer(report, console.index_line(report))
 
 
 def lexical(

@@ -87,7 +87,7 @@ def near_duplicates(snapshot: Snapshot, min_score: float = 0.95) -> list[Duplica
         id, text = beginnings[owner]
         group = groups.setdefault(owner, DuplicateGroup(id, [], {id: text}))
         id, text = beginnings[other]
-        group.others.append(NearDuplicate(id, round(float(scores[other]), 6)))
+        group.others.append(NearDuplicate(id, min(float(scores[other]), 1.0)))
         group.texts[id] = text
     return [groups[owner] for owner in sorted(groups)]
 

@@ -59,15 +59,21 @@ def add_documents_then_refit(
     return add_then_refit(index, refit, lambda: add_documents(index, documents, vectors))
 
 
-def sync_then_refit(index: Index, sources: SourceRequest, refit: str) -> Added:
-    """Sync with sources and remember them, as `Collection.sync` does; with the sources' notes."""
+def sync_then_refit(index: Index, sources: SourceRequest, refit: str = "auto") -> Added:
+    """Sync with sources, as `Collection.sync` does; with the sources' notes."""
     notes = list[str]()
-    began = time()
     with listening(note=notes.append):
         opened = sources.opened()
         done = add_then_refit(index, refit, lambda: sync(index, opened))
-    remember_sources(index.path, sources, index.state.origins, began)
     return replace(done, notes=[*notes, *done.notes])
+
+
+def sync_and_remember(index: Index, sources: SourceRequest, refit: str = "auto") -> Added:
+    """Sync with sources, and remember them for the next sync."""
+    began = time()
+    done = sync_then_refit(index, sources, refit)
+    remember_sources(index.path, sources, index.state.origins, began)
+    return done
 
 
 def after_addition(

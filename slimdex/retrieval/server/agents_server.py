@@ -28,7 +28,6 @@ from starlette.routing import Route
 from slimdex.errors import SlimdexError
 from slimdex.system.progress import listening
 
-from ..commands import Command
 from ..index import Index
 from .json_rpc import checked_messages, checked_stdio
 from .routes.bodies import Named
@@ -95,7 +94,7 @@ class RunningChanges:
         return not self._threads
 
 
-def reporting(command: Command, context: Context[Any, Any]) -> Command:
+def reporting(command: Callable[[Index], T], context: Context[Any, Any]) -> Callable[[Index], T]:
     """A command that reports its progress to the agent, and ends when the agent cancels it.
 
     It has to run in a thread of `RunningChanges`.
@@ -116,7 +115,7 @@ def reporting(command: Command, context: Context[Any, Any]) -> Command:
         line = f"{stage}: {done:,} of {total:,}"
         anyio.from_thread.run(context.report_progress, reports, None, line)
 
-    def reported(index: Index) -> dict[str, Any]:
+    def reported(index: Index) -> T:
         with listening(report):
             return command(index)
 

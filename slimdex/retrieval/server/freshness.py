@@ -9,9 +9,11 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from slimdex.errors import SlimdexError
-from slimdex.retrieval import commands
 
+from ..commands import is_mostly_deleted
 from ..index import Index
+from ..ingest.compacting import compact
+from ..quality.refitting import sync_then_refit
 from ..sources.files.input_files import SETTLED_NS
 
 if TYPE_CHECKING:
@@ -91,6 +93,8 @@ class Following:
                 self._since = now
                 self._is_settled = False
             if not self._is_settled:
-                commands.sync(index, self._sources, compacts=True)
+                sync_then_refit(index, self._sources)
+                if is_mostly_deleted(index):
+                    compact(index)
                 self._left = index.snapshot.manifest
                 self._is_settled = now - self._since > SETTLED_NS / 1e9

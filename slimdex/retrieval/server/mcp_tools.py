@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
+from hashlib import sha256
 from importlib.metadata import version
 from inspect import Parameter, signature
 from pathlib import Path, PureWindowsPath
-from typing import Annotated, Any
+from typing import Annotated, Any, Protocol, TypeVar
 
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
@@ -20,30 +22,34 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from slimdex.retrieval import commands
-from slimdex.system.progress import listening
 
-from ..commands import Command
-from ..documents import Hit, id_text, json_of
+from ..documents import (
+    Document,
+    Hit,
+    id_text,
+    ids_to_delete,
+    json_of,
+    shown_hit,
+    shown_values,
+)
 from ..index import Index
-from ..quality.info import facts as facts_of
+from ..ingest.adding import counts
+from ..ingest.writer import delete as delete_documents
+from ..quality.refitting import add_documents_then_refit, sync_then_refit
+from ..search.answer import related as related_to
 from ..search.excerpts import are_by_chance, quoted
 from ..search.options import SearchOptions, options_of
 from ..search.places import file_of
 from ..search.request import SearchRequest
-from ..sources.source_request import SourceRequest
+from ..sources.source_request import SourceRequest, last_sources
 from ..store.columns import column_facts
 from .agents_server import AgentsServer, Argument, is_blank, reporting
 from .limits import Limits
+from .line_ranges import read_lines
 from .routes.bodies import in_json
 from .routes.failures import unknown
 
-Do = Callable[[str, Command, str | None], Awaitable[dict[str, Any]]]
-"""Runs a command on the index of a name; with the command's condition, which may take long.
-
-The result may have a "remark" on what it lacks.
-"""
-Ask = Callable[..., Awaitable[dict[str, Any]]]
-"""The same for the name that an agent gives, or ""."""
+T = TypeVar("T")
 Tool = Callable[..., Awaitable[CallToolResult]]
 QUOTED = 1200
 """Characters of a passage in an answer."""
@@ -56,10 +62,57 @@ LONGEST_QUERY = Limits.text
 BY_CHANCE = "The best passage is no closer than a random document."
 FILE_FACTS = ("path", "folder", "modified", "kind", "language", "pages", "front_matter")
 """Columns about a document's file, which `get` and `fetch` return but hits omit."""
+SYNCED = ("added", "changed", "moved", "deleted", "unchanged", "documents")
+"""Counts of a sync that agents get."""
+ID_DIGITS = 16
+"""Length of an id made of a document's content."""
 READS = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
 CHANGES = ToolAnnotations(
     read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False
 )
+
+
+class Run(Protocol):
+    """Function that runs a command on an index."""
+
+    def __call__(
+        self, name: str, command: Callable[[Index], T], where: str | None, /
+    ) -> Awaitable[T]:
+        """Run it on the index of a name; with the command's condition, which may take long."""
+
+
+@dataclass(frozen=True)
+class Indexes:
+    """The indexes that agents name; `folders` are known if the agents are on this machine."""
+
+    names: Collection[str]
+    run: Run
+    remark: Callable[[str], Awaitable[str]] | None = None
+    folders: Mapping[str, Path] = field(default_factory=dict)
+
+    async def ask(
+        self, name: str, command: Callable[[Index], T], where: str | None = None
+    ) -> tuple[T, str]:
+        """Run a command on an index; returns its result, and a remark on what that lacks or ""."""
+        index = self.named(name)
+        remark = await self.remark(index) if self.remark else ""
+        return await self.run(index, command, where), remark
+
+    def folder(self, name: str) -> Path | None:
+        """Folder of an index, if known."""
+        return self.folders.get(self.named(name))
+
+    def named(self, name: str) -> str:
+        """Return the name that an agent gives, or the only one; raises `ToolError`."""
+        names = self.names
+        if not name and len(names) == 1:
+            (name,) = names
+        if not name:
+            expected = f"one of {', '.join(names)}" if names else "one, but this service has none"
+            raise ToolError(f"no index named; expected {expected}")
+        if name not in names:
+            raise ToolError(f"index {unknown(name, names)}")
+        return name
 
 
 def _id(id: Any) -> Any:
@@ -90,20 +143,31 @@ class NewDocument(Argument):
     title: str = ""
     metadata: dict[str, Any] = Field({}, description="Values of columns, for `where`.")
 
+    def as_document(self) -> Document:
+        """The document; without an id, it gets a digest of the rest, which is added once."""
+        if self.id:
+            return Document(id_text(self.id), self.text, self.title, self.metadata)
+        metadata = dict(sorted(self.metadata.items()))
+        content = {"title": self.title, "text": self.text, "metadata": metadata}
+        digest = sha256(json_of(content, ensure_ascii=True).encode()).hexdigest()
+        return Document(digest[:ID_DIGITS], self.text, self.title, self.metadata)
+
 
 def agents_server(
     names: Collection[str],
-    read: Do,
-    change: Do | None = None,
+    read: Run,
+    change: Run | None = None,
     *,
+    remark: Callable[[str], Awaitable[str]] | None = None,
     followed: Mapping[str, SourceRequest] | None = None,
     places: Mapping[str, Path] | None = None,
 ) -> AgentsServer:
     """Create a server with tools over indexes.
 
     They are search, related, get, fetch and info, and with `change` add, delete and sync; the names
-    of indexes may change. `followed` are sources to sync with in place of those of the last sync;
-    `places` the indexes' folders, for the paths of files, if the agents are on this machine.
+    of indexes may change. `remark` says what an answer of an index lacks, or "". `followed` are
+    sources to sync with in place of those of the last sync; `places` the indexes' folders, for the
+    paths of files, if the agents are on this machine.
     """
     about = "`add`, `delete` and `sync` change them for all users. " if change else ""
     server = AgentsServer(
@@ -115,11 +179,11 @@ def agents_server(
         version=version("slimdex"),
         log_level="WARNING",
     )
-    ask = partial(_run, names, read)
-    _add_searches(server, ask, places or {})
-    _add_readers(server, ask, places or {})
+    indexes = Indexes(names, read, remark, places or {})
+    _add_searches(server, indexes)
+    _add_readers(server, indexes)
     if change is not None:
-        _add_writers(server, names, change, followed or {})
+        _add_writers(server, Indexes(names, change), followed or {})
     return server
 
 
@@ -141,7 +205,7 @@ def with_options(options: type[SearchOptions], tool: Tool) -> Tool:
     return tool
 
 
-def _add_searches(server: AgentsServer, ask: Ask, places: Mapping[str, Path]) -> None:
+def _add_searches(server: AgentsServer, indexes: Indexes) -> None:
     @server.tool(annotations=READS)
     @partial(with_options, SearchOptions)
     async def search(
@@ -152,12 +216,12 @@ def _add_searches(server: AgentsServer, ask: Ask, places: Mapping[str, Path]) ->
         """Find the passages closest in meaning to a query, best first, with id and line."""
         chosen = {name: value for name, value in options.items() if not is_blank(value)}
         request = SearchRequest(texts=[query], **chosen)
-        answer = await ask(index, partial(commands.search, request=request), request.condition)
-        (hits,) = answer["hits"]
-        is_chance = bool(hits) and are_by_chance(hits, answer["chance_score"], query)
-        notes = [answer.get("remark"), answer["unfinished"], BY_CHANCE if is_chance else ""]
-        note = " ".join(filter(None, notes))
-        return _passages(hits, places.get(answer["index"]), query, note)
+        command = partial(commands.search, request=request)
+        result, remark = await indexes.ask(index, command, request.condition)
+        (hits,) = result.hits
+        is_chance = bool(hits) and are_by_chance(hits, result.chance_score, query)
+        notes = [remark, result.unfinished, BY_CHANCE if is_chance else ""]
+        return _passages(hits, indexes.folder(index), query, " ".join(filter(None, notes)))
 
     @server.tool(annotations=READS)
     async def related(
@@ -168,12 +232,15 @@ def _add_searches(server: AgentsServer, ask: Ask, places: Mapping[str, Path]) ->
     ) -> CallToolResult:
         """Find the documents closest in meaning to a document, each by its closest passage."""
         condition = where or None
-        command = partial(commands.related, id=id, limit=limit, where=condition)
-        answer = await ask(index, command, condition)
-        return _passages(answer["hits"], places.get(answer["index"]), "", answer.get("remark", ""))
+
+        def nearest(opened: Index) -> list[Hit]:
+            return opened.read(related_to, commands.id_of(opened, id), limit, condition)
+
+        hits, remark = await indexes.ask(index, nearest, condition)
+        return _passages(hits, indexes.folder(index), "", remark)
 
 
-def _add_readers(server: AgentsServer, ask: Ask, places: Mapping[str, Path]) -> None:
+def _add_readers(server: AgentsServer, indexes: Indexes) -> None:
     @server.tool(annotations=READS)
     async def get(
         documents: Annotated[list[LineRange], Field(min_length=1, max_length=MOST_HITS)],
@@ -182,10 +249,10 @@ def _add_readers(server: AgentsServer, ask: Ask, places: Mapping[str, Path]) -> 
         """Read lines of documents, several at once."""
         ranges = [(each.id, each.line, each.last_line or None) for each in documents]
         longest = min(READ, READ_TOGETHER // len(ranges))
-        answer = await ask(index, partial(commands.read_lines, ranges=ranges, longest=longest))
-        excerpts = answer["documents"]
-        files = [_file(each["metadata"], places.get(answer["index"])) for each in excerpts]
-        return _answer(_with_files(excerpts, files, "documents"), answer.get("remark", ""))
+        command = partial(read_lines, ranges=ranges, longest=longest)
+        read, remark = await indexes.ask(index, command)
+        files = [_file(each["metadata"], indexes.folder(index)) for each in read]
+        return _answer(_with_files(read, files, "documents"), remark)
 
     @server.tool(annotations=READS)
     async def fetch(
@@ -194,37 +261,37 @@ def _add_readers(server: AgentsServer, ask: Ask, places: Mapping[str, Path]) -> 
         start: Annotated[int, Field(ge=0, description="Offset of the first character.")] = 0,
     ) -> CallToolResult:
         """Read a document, some thousand characters at a time."""
-        document = await ask(index, partial(commands.fetch, id=id))
-        text = document["text"]
+        document, remark = await indexes.ask(index, partial(commands.fetch, id=id))
         part = {
-            "id": document["id"],
-            "title": document["title"],
-            "text": text[start : start + READ],
+            "id": document.id,
+            "title": document.title,
+            "text": document.text[start : start + READ],
             "start": start,
-            "characters": len(text),
-            "metadata": document["metadata"],
+            "characters": len(document.text),
+            "metadata": shown_values(document.metadata),
         }
-        return _answer(part, document.get("remark", ""))
+        return _answer(part, remark)
 
     @server.tool(annotations=READS)
     async def info(index: str = "") -> CallToolResult:
         """Describe an index: number of documents, and the columns that `where` may use."""
 
         def described(opened: Index) -> dict[str, Any]:
-            return opened.read(facts_of) | {"columns": column_facts(opened.store)}
+            snapshot = opened.snapshot
+            spec = snapshot.state.encoder
+            return {
+                "name": indexes.named(index),
+                "documents": len(snapshot),
+                "encoder": PureWindowsPath(spec.get("model") or spec["type"]).name,
+                "columns": column_facts(opened.store),
+            }
 
-        facts = await ask(index, described)
-        spec = facts["encoder"]
-        encoder = PureWindowsPath(spec.get("model") or spec["type"]).name
-        summary = {"name": facts["index"], "documents": facts["documents"], "encoder": encoder}
-        return _answer(summary | {"columns": facts["columns"]}, facts.get("remark", ""))
+        return _answer(*await indexes.ask(index, described))
 
 
 def _add_writers(
-    server: AgentsServer, names: Collection[str], change: Do, followed: Mapping[str, SourceRequest]
+    server: AgentsServer, indexes: Indexes, followed: Mapping[str, SourceRequest]
 ) -> None:
-    ask = partial(_run, names, change)
-
     @server.tool(annotations=CHANGES)
     async def add(
         documents: Annotated[list[NewDocument], Field(min_length=1)],
@@ -232,11 +299,21 @@ def _add_writers(
         index: str = "",
     ) -> CallToolResult:
         """Add documents, all or none; each replaces the document of the same id."""
-        values = [each.model_dump() | {"id": each.id or None} for each in documents]
-        put = partial(commands.put, documents=values)
-        answer = await ask(index, reporting(put, context))
-        counts = ("ids", "added", "replaced", "unchanged", "documents", "notes")
-        return _answer({name: answer[name] for name in counts})
+        new = [each.as_document() for each in documents]
+        last = {each.id: each for each in new}  # of several with one id, the last one counts
+
+        def put(opened: Index) -> dict[str, Any]:
+            done = add_documents_then_refit(opened, [*last.values()])
+            return {
+                "ids": [each.id for each in new],
+                "added": done.documents,
+                "replaced": done.replaced,
+                "unchanged": done.unchanged,
+                "documents": len(opened.snapshot),
+                "notes": done.notes,
+            }
+
+        return _answer(*await indexes.ask(index, reporting(put, context)))
 
     @server.tool(annotations=CHANGES)
     async def delete(
@@ -246,38 +323,26 @@ def _add_writers(
         index: str = "",
     ) -> CallToolResult:
         """Delete documents by their ids, all or none, or by a condition."""
-        command = partial(commands.delete, ids=ids or None, where=where or None)
-        answer = await ask(index, reporting(command, context))
-        return _answer({name: answer[name] for name in ("deleted", "documents")})
+        condition = where or None
+
+        def deleted(opened: Index) -> dict[str, Any]:
+            count = delete_documents(opened, ids_to_delete(ids or None, condition), condition)
+            return {"deleted": count, "documents": len(opened.snapshot)}
+
+        return _answer(*await indexes.ask(index, reporting(deleted, context)))
 
     @server.tool(annotations=CHANGES)
     async def sync(context: Context[Any, Any], index: str = "") -> CallToolResult:
         """Bring an index up to date with its files."""
-        command = partial(commands.sync, sources=followed.get(_known(names, index)))
-        notes = list[str]()
-        with listening(note=notes.append):
-            answer = await ask(index, reporting(command, context))
-        counts = ("added", "changed", "moved", "deleted", "unchanged", "documents")
-        return _answer({name: answer[name] for name in counts} | {"notes": notes})
+        sources = followed.get(indexes.named(index))
 
+        def synced(opened: Index) -> dict[str, Any]:
+            last = sources or last_sources(opened.path, opened.state.origins)
+            added = sync_then_refit(opened, last)
+            numbers = counts(added, len(opened.snapshot))
+            return {name: numbers[name] for name in SYNCED} | {"notes": added.notes}
 
-def _known(names: Collection[str], name: str) -> str:
-    """Return the name that an agent gives, or the only one; raises `ToolError`."""
-    if not name and len(names) == 1:
-        (name,) = names
-    if not name:
-        expected = f"one of {', '.join(names)}" if names else "one, but this service has none"
-        raise ToolError(f"no index named; expected {expected}")
-    if name not in names:
-        raise ToolError(f"index {unknown(name, names)}")
-    return name
-
-
-async def _run(
-    names: Collection[str], do: Do, index: str, command: Command, where: str | None = None
-) -> dict[str, Any]:
-    name = _known(names, index)
-    return await do(name, command, where) | {"index": name}
+        return _answer(*await indexes.ask(index, reporting(synced, context)))
 
 
 def agents_app(server: AgentsServer) -> ASGIApp:
@@ -303,6 +368,7 @@ def _answer(values: Mapping[str, Any], note: str = "") -> CallToolResult:
 
 
 def _passages(hits: Sequence[Hit], index: Path | None, query: str, note: str) -> CallToolResult:
+    hits = [shown_hit(hit) for hit in hits]
     passages = [_passage(hit, query) for hit in hits]
     files = [_file(hit.metadata, index) for hit in hits]
     return _answer(_with_files(passages, files, "passages"), note)

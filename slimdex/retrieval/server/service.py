@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
 from shutil import rmtree
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from starlette.exceptions import HTTPException
 
@@ -24,7 +24,6 @@ from slimdex.system.atomic_files import ENDING, index_names, is_index, size
 from slimdex.system.locks import FileLock
 from slimdex.system.suggestions import did_you_mean
 
-from ..commands import Command
 from ..encoders.base import AUTO, Encoder
 from ..index import Index, create_index
 from .limits import LimitError, Limits
@@ -34,6 +33,7 @@ from .served_index import ServedIndex
 if TYPE_CHECKING:
     from ..search.reranking import CrossEncoder
 
+T = TypeVar("T")
 LOG = logging.getLogger("slimdex.server")
 LONGEST_WAIT = 60
 """Longest time in seconds before an index that can't be loaded is tried again."""
@@ -156,7 +156,7 @@ class Service:
             raise HTTPException(404, f"index {name[:100]!r}; expected {expected}{suggestion}")
         return self.indexes[name]
 
-    async def read(self, name: str, command: Command, where: str | None) -> dict[str, Any]:
+    async def read(self, name: str, command: Callable[[Index], T], where: str | None) -> T:
         """Run a command that only reads, on the index of a name; with the command's condition."""
         try:
             return await self.named(name).read(command, where)

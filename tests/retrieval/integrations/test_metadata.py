@@ -14,7 +14,15 @@ import pytest
 
 from slimdex import Collection, Document, GivenEncoder, InputError
 from slimdex.retrieval import commands
-from slimdex.retrieval.documents import RECORD, shown_values
+from slimdex.retrieval.cli.search import chosen_columns
+from slimdex.retrieval.documents import (
+    RECORD,
+    document_json,
+    hit_json,
+    shown_columns,
+    shown_hit,
+    shown_values,
+)
 from slimdex.retrieval.integrations.metadata import as_columns, as_metadata, compared
 from slimdex.retrieval.search.request import SearchRequest
 from slimdex.retrieval.store.columns import column_facts
@@ -116,13 +124,14 @@ def test_a_missing_value_is_null_and_empty(collection: Collection) -> None:
 
 
 def test_no_user_sees_the_column_of_recorded_values(collection: Collection) -> None:
-    shown = commands.fetch(collection.index, "1")["metadata"]
-    assert shown == {"page": "iv"}
+    fetched = document_json(commands.fetch(collection.index, "1"))
+    assert fetched["metadata"] == {"page": "iv"}
     assert RECORD not in collection.info()["columns"]
     assert RECORD not in [each["name"] for each in column_facts(collection.index.store)]
     request = SearchRequest(vectors=np.ones((1, 2), np.float32), limit=50)
-    answer = commands.search(collection.index, request, columns=["page"])
-    values = {hit.id: hit.metadata for hit in answer["hits"][0]}
+    (hits,) = commands.search(collection.index, request).hits
+    values = {hit.id: hit_json(hit)["metadata"] for hit in hits}
+    assert values == {hit.id: shown_hit(hit).metadata for hit in hits}
     assert values["1"] == {"page": "iv"}
     assert not any(RECORD in each for each in values.values())
     for where in ("paje = 1", "page LIKE 'i%'"):
@@ -130,7 +139,7 @@ def test_no_user_sees_the_column_of_recorded_values(collection: Collection) -> N
             collection.get(where=where)
         assert f"{RECORD}," not in str(error.value)
     with pytest.raises(InputError, match="no such column"):
-        commands.search(collection.index, request, columns=[RECORD])
+        chosen_columns([RECORD], shown_columns(collection.index.snapshot.columns))
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Hit, hit_from_json, hit_json
 from slimdex.retrieval.search.excerpts import nearest_by_words, quoted
 from slimdex.retrieval.search.request import SearchRequest
+from slimdex.retrieval.server.line_ranges import read_lines
 from tests.encoders import ReadingEncoder
 from tests.retrieval.server.asking import asking
 
@@ -67,7 +68,8 @@ def test_passages_and_excerpts_have_lines_of_the_file(house: Collection) -> None
             assert hit.text[part.start : part.end].split() == shown.split()
     request = SearchRequest(texts=QUERY, limit=100, group_by="passage")
     answer = commands.search(house.index, request, excerpts=True)
-    for hit, part in zip(answer["hits"][0], answer["excerpts"][0], strict=True):
+    assert answer.excerpts is not None
+    for hit, part in zip(answer.hits[0], answer.excerpts[0], strict=True):
         if hit.id == "house.md":
             check(part.text, part.line, part.last_line)
         else:
@@ -92,18 +94,18 @@ def test_lines_are_read_by_the_numbers_of_the_file(house: Collection) -> None:
     for hit in passages(house):
         assert hit.line is not None
         asked = [("house.md", hit.line, hit.last_line)]
-        (read,) = commands.read_lines(house.index, asked, 10_000)["documents"]
+        (read,) = read_lines(house.index, asked, 10_000)
         assert hit.text in read["text"]
         check(read["text"], read["line"], read["last_line"])
         assert house.get("house.md").text[read["start"] :].startswith(read["text"])
-    (whole,) = commands.read_lines(house.index, [("house.md", 1, None)], 100_000)["documents"]
+    (whole,) = read_lines(house.index, [("house.md", 1, None)], 100_000)
     assert whole["text"] == house.get("house.md").text
     assert (whole["line"], whole["last_line"], whole["lines"]) == (7, len(LINES), len(LINES))
-    (first,) = commands.read_lines(house.index, [("house.md", 9, None)], 100)["documents"]
+    (first,) = read_lines(house.index, [("house.md", 9, None)], 100)
     after = len(first["text"]) - len(first["text"].rstrip())
     check(first["text"], first["line"], first["last_line"] - after)
-    (none,) = commands.read_lines(house.index, [("house.md", 2, 3)], 100)["documents"]
+    (none,) = read_lines(house.index, [("house.md", 2, 3)], 100)
     assert (none["text"], none["line"], none["last_line"]) == ("", 2, 2)
     for wrong in (0, len(LINES) + 1):
         with pytest.raises(InputError, match=f"within its lines 1-{len(LINES)}"):
-            commands.read_lines(house.index, [("house.md", wrong, None)], 100)
+            read_lines(house.index, [("house.md", wrong, None)], 100)

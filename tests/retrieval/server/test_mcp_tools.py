@@ -9,13 +9,13 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from queue import Queue
 from threading import Event
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from llama_index.core.utils import get_tokenizer
@@ -24,8 +24,9 @@ from mcp import Client, StdioServerParameters
 from slimdex.command_line import app
 from slimdex.indexes.arrays import Matrix
 from slimdex.retrieval.collection import Collection
-from slimdex.retrieval.commands import Command
+from slimdex.retrieval.commands import SearchResult
 from slimdex.retrieval.documents import Hit
+from slimdex.retrieval.index import Index
 from slimdex.retrieval.server.agents_server import AgentsServer
 from slimdex.retrieval.server.mcp_tools import agents_server
 from tests.encoders import WordEncoder
@@ -33,6 +34,7 @@ from tests.encoders import WordEncoder
 from .asking import asking
 from .running import built, word_vectors
 
+T = TypeVar("T")
 DOCS = Path(__file__).parents[3] / "docs"
 QUESTIONS = ["delete documents", "memory of an index", "how long does an addition take", "filters"]
 TEXTS = ["the cat sat on the mat", "stocks fell sharply on monday", "a dog slept on a rug " * 200]
@@ -385,8 +387,8 @@ async def test_titles_state_what_ids_and_quotes_do_not(
 ) -> None:
     hit = Hit(id, 0.5, text, title, {"path": id}, headings=headings)
 
-    async def read(*_: object) -> dict[str, Any]:
-        return {"hits": [[hit]], "chance_score": None, "unfinished": ""}
+    async def read(*_: object) -> Any:
+        return SearchResult([[hit]], None, "")
 
     async with Client(agents_server(["i"], read)) as client:
         (passage,) = (await called(client, "search", query="tap"))["passages"]
@@ -421,7 +423,7 @@ async def test_a_change_ends_when_its_agent_cancels_it(tmp_path: Path) -> None:
 
     with Collection.create(tmp_path / "i", SlowEncoder()) as collection:
 
-        async def change(_: str, command: Command, where: str | None) -> dict[str, Any]:
+        async def change(_: str, command: Callable[[Index], T], where: str | None) -> T:
             return await server.changes.run(partial(command, collection.index))
 
         server = agents_server(["i"], change, change)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import asdict, replace
 from functools import partial
@@ -26,7 +26,6 @@ from slimdex.system.atomic_files import temporary_parent
 from slimdex.system.json_text import received
 from slimdex.system.progress import listening
 
-from ...commands import Command
 from ...documents import BUILT_IN_COLUMNS, id_text, json_of
 from ...index import Index
 from ...ingest.added import Added
@@ -236,8 +235,10 @@ async def _receive(request: Request, limits: Limits, name: str) -> AsyncGenerato
         yield path
 
 
-async def _done(index: ServedIndex, command: Command) -> AsyncGenerator[dict[str, Any]]:
-    """Run the command; yield its progress and then its result."""
+async def _done(
+    index: ServedIndex, change: Callable[[Index], dict[str, Any]]
+) -> AsyncGenerator[dict[str, Any]]:
+    """Change an index; yield the progress and then the result."""
     loop = asyncio.get_running_loop()
     reports = asyncio.Queue[dict[str, Any] | None]()
     last = ("", 0.0)
@@ -252,7 +253,7 @@ async def _done(index: ServedIndex, command: Command) -> AsyncGenerator[dict[str
 
     def run(index: Index) -> dict[str, Any]:
         with listening(progress):
-            return command(index)
+            return change(index)
 
     working = asyncio.ensure_future(index.change(run))
     working.add_done_callback(lambda _: reports.put_nowait(None))

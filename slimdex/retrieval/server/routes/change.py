@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +12,16 @@ from starlette.exceptions import HTTPException
 
 from slimdex.errors import InputError
 from slimdex.indexes.options import AUTO
-from slimdex.retrieval import commands
 from slimdex.system.locks import is_on_share
 from slimdex.system.progress import listening
 
-from ...commands import Command
-from ...documents import Document, check_columns
+from ...documents import Document, check_columns, ids_to_delete
 from ...index import Index
+from ...ingest.adding import counts
+from ...ingest.compacting import compact as compact_index
+from ...ingest.fitting import refit
+from ...ingest.writer import delete as delete_documents
+from ...quality.refitting import sync_then_refit
 from ...sources.source_request import SourceRequest
 from ..access import Right
 from ..middleware import needs
@@ -85,8 +87,11 @@ async def delete_several(index: Served, body: DeleteBody) -> Response:
 async def _delete(
     index: ServedIndex, ids: Sequence[str | int] | None, where: str | None = None
 ) -> Response:
-    counts = await index.change(partial(commands.delete, ids=ids, where=where))
-    return Json({name: counts[name] for name in ("deleted", "documents")})
+    def deleted(opened: Index) -> dict[str, Any]:
+        count = delete_documents(opened, ids_to_delete(ids, where), where)
+        return {"deleted": count, "documents": len(opened.snapshot)}
+
+    return Json(await index.change(deleted))
 
 
 @routes.post("/indexes/{name}/sync", responses=answer(SyncedBody))
@@ -99,8 +104,16 @@ async def sync(index: Served, body: SyncBody, request: Request) -> Response:
     _check_places(body.sources, folders)
     options = body.model_dump(exclude={"sources", "refit"}, exclude_none=True)
     sources = SourceRequest(body.sources, **options)
-    command = partial(commands.sync, sources=sources, refit=body.refit)
-    return Json(await index.change(partial(_with_notes, command)))
+
+    def synced(opened: Index) -> dict[str, Any]:
+        added = sync_then_refit(opened, sources, body.refit)
+        return counts(added, len(opened.snapshot)) | {
+            "gone": opened.snapshot.deleted_count,
+            "file_notes": added.file_notes,
+            "notes": added.notes,
+        }
+
+    return Json(await index.change(synced))
 
 
 def _check_places(sources: Sequence[str], folders: Sequence[Path]) -> None:
@@ -127,15 +140,31 @@ def _check_places(sources: Sequence[str], folders: Sequence[Path]) -> None:
 @routes.post("/indexes/{name}/compact", responses=answer(CompactedBody))
 async def compact(index: Served) -> Response:
     """Free disk space and memory of deleted and replaced documents."""
-    return Json(await index.change(commands.compact))
+
+    def compacted(opened: Index) -> dict[str, Any]:
+        return {"freed": compact_index(opened), "documents": len(opened.snapshot)}
+
+    return Json(await index.change(compacted))
 
 
 @routes.post("/indexes/{name}/reduce", responses=answer(ReducedBody))
 async def reduce(index: Served, body: ReduceBody) -> Response:
     """Reduce the vectors again without encoding. Omitted settings are unchanged."""
-    command = partial(commands.reduce, settings=_settings(body))
-    facts = await index.change(partial(_with_notes, command))
-    return Json({name: facts[name] for name in ("requested", "settings", "notes")})
+    changes = _settings(body)
+
+    def reduced(opened: Index) -> dict[str, Any]:
+        notes = list[str]()
+        with listening(note=notes.append):
+            state = opened.state
+            more = refit(opened, state.requested.changed(changes, state.dim))
+        state = opened.state
+        return {
+            "requested": state.requested.as_dict(),
+            "settings": state.settings and state.settings.as_dict(),
+            "notes": [*notes, *more],
+        }
+
+    return Json(await index.change(reduced))
 
 
 @routes.put("/indexes/{name}", status_code=201, responses=answer(CreatedBody, 201))
@@ -158,9 +187,3 @@ def _settings(body: ReduceBody) -> dict[str, Any]:
     if settings.get("candidates") == AUTO:
         settings["candidates"] = None
     return settings
-
-
-def _with_notes(command: Command, index: Index) -> dict[str, Any]:
-    notes = list[str]()
-    with listening(note=notes.append):
-        return command(index) | {"notes": notes}

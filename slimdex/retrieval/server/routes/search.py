@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,10 +9,9 @@ from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import Response
 
 from slimdex.errors import InputError
-from slimdex.indexes.arrays import as_matrix
+from slimdex.indexes.arrays import as_matrix, batches
 
-from ...commands import listing
-from ...documents import Hit, document_json, hit_json, id_texts
+from ...documents import Document, Hit, document_json, hit_json, id_texts
 from ...quality.info import facts as facts_of
 from ...search.excerpts import quoted, word_places
 from ...search.options import Reranker, SearchOptions, options_of
@@ -56,6 +54,9 @@ WRITTEN_AT_ONCE = 200
 EXCERPT = 280
 """Characters of an excerpt."""
 MOST_LISTED = 1000
+LISTED_AT_ONCE = 10
+LISTED_CHARACTERS = 4 << 20
+"""A page of a listing ends when its documents have this many characters."""
 Condition = Annotated[str | None, Query(json_schema_extra={"minLength": 1})]
 Limit = Annotated[int, Query(ge=1, json_schema_extra={"maximum": Limits.hits})]
 ONE_OF = "expected one of query, queries, vector and vectors"
@@ -174,8 +175,31 @@ async def documents(
 
     A page has at most `limit` documents, fewer if they are long. 0 only counts them.
     """
-    page = partial(listing, where=where, after=after, limit=limit)
-    return Json(await index.read(page, where))
+    page = await index.read(lambda opened: opened.read(_page, where, after, limit), where)
+    return Json(page)
+
+
+def _page(snapshot: Snapshot, where: str | None, after: str | None, limit: int) -> dict[str, Any]:
+    rows = snapshot.rows_where(where)
+    count = len(rows)
+    if after is not None:
+        rows = rows[rows > snapshot.row_of(after)]
+
+    # As many documents as fit on the page.
+    documents = list[Document]()
+    for part in batches(min(limit, len(rows)), LISTED_AT_ONCE):
+        numbers = rows[:limit][part].tolist()
+        read = snapshot.documents(numbers)
+        documents += [read[row] for row in numbers]
+        if sum(len(document.text) for document in documents) >= LISTED_CHARACTERS:
+            break
+
+    return {
+        "documents": [document_json(document) for document in documents],
+        "count": count,
+        "more": len(documents) < len(rows),
+        "version": snapshot.state.version,
+    }
 
 
 @routes.get("/indexes/{name}/related/{id:path}", responses=answer(RelatedBody))

@@ -1,0 +1,92 @@
+"""Lines of documents, as agents read them: by the numbers of their files."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from typing import Any
+
+from slimdex.errors import InputError
+
+from ..commands import id_of
+from ..documents import Document, Lines, shown_values
+from ..index import Index
+from ..store.snapshot import Snapshot
+
+
+def read_lines(
+    index: Index, ranges: Sequence[tuple[str, int, int | None]], longest: int
+) -> list[dict[str, Any]]:
+    """Read ranges of lines, at most `longest` characters of each, as JSON values.
+
+    A range is a document, named by its id or path, and the numbers of its first and last line, from
+    1; None is the document's end. They are lines of its file, or of its text if these are not
+    known. Of a range with more than `longest` characters, the first lines are returned; or, if the
+    first line is longer, its beginning.
+
+    Raises `InputError` if there are no such lines.
+    """
+    documents = index.read(Snapshot.of_ids, [id_of(index, id) for id, _, _ in ranges])
+    return [
+        _lines(document, first, last, longest)
+        for document, (_, first, last) in zip(documents, ranges, strict=True)
+    ]
+
+
+def _lines(document: Document, first: int, last: int | None, longest: int) -> dict[str, Any]:
+    """Lines of a document, and where they are in its text."""
+    starts = line_starts(document.text, document.lines)
+    total = starts[-1][1]
+    if not 1 <= first <= total or (last is not None and last < first):
+        shown = f"lines {first}-{'' if last is None else last} of {document.id!r}"
+        raise InputError(f"{shown}; expected FIRST-LAST, within its lines 1-{total}")
+    begin, stop = _between(starts, first, last)
+    start = starts[begin][0]
+    # The break before the next line is not part of this one.
+    end = starts[stop][0] - 1 if stop < len(starts) else len(document.text)
+    text = document.text[start : max(start, end)]
+    if len(text) > longest:
+        cut = text.rfind("\n", 0, longest + 1)
+        text = text[: longest if cut < 0 else cut]
+        stop = bisect_right(starts, start + len(text), key=lambda pair: pair[0])
+    return {
+        "id": document.id,
+        "title": document.title,
+        "text": text,
+        "line": starts[begin][1] if begin < stop else first,
+        "last_line": starts[stop - 1][1] if begin < stop else first,
+        "lines": total,
+        "start": start,
+        "metadata": shown_values(document.metadata),
+    }
+
+
+def _between(starts: Lines, first: int, last: int | None) -> tuple[int, int]:
+    """Which of the lines that begin at `starts` are those from `first` to `last` of the file.
+
+    None are, if the text does not have these, as front matter.
+    """
+    begin = bisect_left(starts, first, key=lambda pair: pair[1])
+    # An empty line that only the text has, between two blocks, is counted as the next one.
+    while begin + 1 < len(starts) and starts[begin + 1][1] == starts[begin][1]:
+        begin += 1
+    if last is None:
+        return begin, len(starts)
+    return begin, bisect_right(starts, last, key=lambda pair: pair[1])
+
+
+def line_starts(text: str, lines: Lines) -> list[tuple[int, int]]:
+    r"""Where each line of a text begins, and its line of the file.
+
+    >>> line_starts("Tea\n\nBoil water. Wait.", [(0, 4), (17, 7)])
+    [(0, 4), (4, 5), (5, 6), (17, 7)]
+    """
+    breaks = {match.end() for match in re.finditer("\n", text)}
+    known = dict(lines)
+    starts = list[tuple[int, int]]()
+    line = 0
+    for offset in sorted({0, *breaks, *known}):
+        line = known.get(offset, line + 1)
+        starts.append((offset, line))
+    return starts
