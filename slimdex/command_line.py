@@ -51,7 +51,7 @@ def _print_version(ctx: click.Context, param: click.Parameter, is_requested: boo
 
 app = Commands(
     {name: f"slimdex.retrieval.cli.{place}" for name, place in PLACES.items()}
-    | {"bench": "slimdex.bench.cli:app"},
+    | {"bench": "slimdex.bench.command_line:app"},
     "Semantic search in a fraction of the memory.",
     [
         click.Option(
