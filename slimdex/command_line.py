@@ -43,7 +43,7 @@ PLACES = {
 
 def _print_version(ctx: click.Context, param: click.Parameter, is_requested: bool) -> None:
     if is_requested:
-        from importlib.metadata import version
+        from importlib.metadata import version  # slow to import
 
         print(f"slimdex {version('slimdex')}")
         ctx.exit()

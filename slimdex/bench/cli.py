@@ -10,12 +10,12 @@ from typing import Annotated
 from slimdex.errors import InputError
 from slimdex.retrieval.cli import console
 from slimdex.retrieval.cli.click_commands import Answer, Argument
-from slimdex.retrieval.cli.default_index import default_index, is_index
+from slimdex.retrieval.cli.default_index import default_index
 from slimdex.retrieval.cli.options import DEFAULT_INDEX, Labels
 from slimdex.retrieval.cli.settings import parsed_candidates
 from slimdex.retrieval.encoders.opening import model_place, open_encoder
 from slimdex.retrieval.sources.source import read_pairs
-from slimdex.system.atomic_files import index_name
+from slimdex.system.index_names import index_name, is_index
 
 from .datasets import every_docstring
 from .engines.encoders import missing_contenders

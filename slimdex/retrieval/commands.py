@@ -1,21 +1,18 @@
 """Commands on an open index: functions from an index to JSON values, and `Hit`s.
 
-The command line, the service and agents run them. Each imports its own dependencies when it runs,
-so that searches do not wait for those of others.
+The command line, the service and agents run them. What changes an index is in `changes`.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from slimdex.errors import InputError
 from slimdex.indexes.arrays import batches
-from slimdex.system.progress import note
 from slimdex.system.suggestions import did_you_mean
 
 from .documents import (
@@ -24,8 +21,6 @@ from .documents import (
     Lines,
     document_json,
     id_text,
-    ids_to_delete,
-    json_of,
     line_starts,
     shown_columns,
     shown_values,
@@ -34,173 +29,17 @@ from .encoders.base import encode_queries
 from .index import Index
 from .search.answer import related as related_to
 from .search.answer import rows_for
+from .search.excerpts import beginning, nearest_passages
+from .search.random_baseline import chance_score
 from .search.request import SearchRequest, answer
 from .store.snapshot import Snapshot
-
-if TYPE_CHECKING:
-    from .ingest.added import Added
-    from .sources.source_request import SourceRequest
+from .store.where.conditions import Compare, as_sql
 
 LISTED_AT_ONCE = 10
 LISTED_CHARACTERS = 4 << 20
 """A page of a listing ends when its documents have this many characters."""
-ID_DIGITS = 16
-"""Length of an id made of a document's content."""
-
 
 Command = Callable[[Index], dict[str, Any]]
-
-
-def add(index: Index, sources: SourceRequest, refit: str) -> dict[str, Any]:
-    """Add the documents of sources; returns `Collection.info` after that, with "added"."""
-    from slimdex.retrieval import building
-
-    from .quality.refitting import check_refit
-
-    check_refit(refit)
-    return with_addition(index, building.add(index, sources.opened(), refit=refit))
-
-
-def with_addition(index: Index, added: Added) -> dict[str, Any]:
-    """Report an addition's notes; returns `Collection.info` with "added" and others."""
-    from .quality.info import facts
-
-    for line in added.notes:
-        note(line)
-    return index.read(facts) | {
-        "added": added.documents,
-        "replaced": added.replaced,
-        "unchanged": added.unchanged,
-        "refitted": added.refitted,
-        "file_notes": added.file_notes,
-    }
-
-
-def put(index: Index, documents: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Add documents that the caller has; of several with one id, the last one counts.
-
-    Each has a "text", and optionally "id", "title" and "metadata"; without an id, its id is a
-    digest of the rest, so that the same document is added once. Returns the documents' "ids", the
-    counts and "notes" of `Added`, and the number of all "documents".
-    """
-    from .quality.refitting import add_documents_then_refit
-
-    new = [_put_document(**each) for each in documents]
-    added = add_documents_then_refit(index, [*{each.id: each for each in new}.values()])
-    return {
-        "ids": [each.id for each in new],
-        "added": added.documents,
-        "replaced": added.replaced,
-        "unchanged": added.unchanged,
-        "documents": len(index.snapshot),
-        "notes": added.notes,
-    }
-
-
-def _put_document(
-    text: str,
-    id: str | int | None = None,
-    title: str = "",
-    metadata: Mapping[str, Any] | None = None,
-) -> Document:
-    metadata = metadata or {}
-    if id is None:
-        content = {"title": title, "text": text, "metadata": dict(sorted(metadata.items()))}
-        id = sha256(json_of(content, ensure_ascii=True).encode()).hexdigest()[:ID_DIGITS]
-    return Document(id_text(id), text, title, metadata)
-
-
-def sync(
-    index: Index,
-    sources: SourceRequest | None = None,
-    refit: str = "auto",
-    *,
-    compacts: bool = False,
-) -> dict[str, Any]:
-    """Bring an index up to date with sources, by default with those of its last sync.
-
-    If it `compacts`, an index with more deleted rows than documents is compacted. Returns the
-    counts of `Collection.sync`, "gone" (deleted rows that still take space) and "file_notes" as
-    `Added` has them.
-    """
-    from .ingest.adding import counts
-    from .ingest.adding import sync as sync_index
-    from .quality.refitting import add_then_refit
-    from .sources.source_request import last_sources
-
-    opened = (sources or last_sources(index.path, index.state.origins)).opened()
-    added = add_then_refit(index, refit, lambda: sync_index(index, opened))
-    documents = len(index.snapshot)
-    gone = index.snapshot.deleted_count
-    if compacts and gone > documents:
-        compact(index)
-        gone = 0
-    for line in added.notes:
-        note(line)
-    return counts(added, documents) | {"gone": gone, "file_notes": added.file_notes}
-
-
-def delete(
-    index: Index, ids: Sequence[str | int] | None = None, where: str | None = None
-) -> dict[str, Any]:
-    """Delete documents by their ids, or by a condition.
-
-    Returns the numbers of deleted and left documents, and "gone": rows that still take space.
-    """
-    from .ingest.writer import delete as delete_documents
-
-    deleted = delete_documents(index, ids_to_delete(ids, where), where)
-    gone = index.snapshot.deleted_count
-    return {"deleted": deleted, "documents": len(index.snapshot), "gone": gone}
-
-
-def dedup(index: Index, min_score: float, deletes: bool) -> dict[str, Any]:
-    """Find near-duplicates, and delete all but the first of each group if it `deletes`.
-
-    Returns the "groups" with the beginnings of their texts, and the numbers of duplicates, deleted
-    and left documents.
-    """
-    from .quality.near_duplicates import delete_near_duplicates, near_duplicates
-
-    if deletes:
-        groups = delete_near_duplicates(index, min_score)
-    else:
-        groups = index.read(near_duplicates, min_score)
-    duplicates = sum(len(group.others) for group in groups)
-    return {
-        "groups": [
-            {
-                "kept": group.kept,
-                "text": group.texts[group.kept],
-                "others": [
-                    each._asdict() | {"text": group.texts[each.id]} for each in group.others
-                ],
-            }
-            for group in groups
-        ],
-        "duplicates": duplicates,
-        "deleted": duplicates if deletes else 0,
-        "documents": len(index.snapshot),
-    }
-
-
-def compact(index: Index) -> dict[str, Any]:
-    """Compact; returns the numbers of freed rows and of documents."""
-    from .ingest.compacting import compact as compact_index
-
-    freed = compact_index(index)
-    return {"freed": freed, "documents": len(index.snapshot)}
-
-
-def reduce(index: Index, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Reduce the vectors again, with some settings changed; returns `Collection.info` then."""
-    from .ingest.fitting import refit
-    from .quality.info import facts
-
-    wanted = index.state.requested.changed(settings, index.state.dim)
-    for line in refit(index, wanted):
-        note(line)
-    return index.read(facts)
 
 
 def search(
@@ -221,9 +60,6 @@ def search(
     excerpts : find the best passage of each text.
     columns : metadata columns to return, each a name or several separated by commas.
     """
-    from .search.excerpts import beginning, nearest_passages
-    from .search.random_baseline import chance_score
-
     names = chosen_columns(columns, shown_columns(index.snapshot.columns))
     texts = None
     if excerpts and request.texts is not None:
@@ -355,8 +191,6 @@ def _id_of(index: Index, id: str) -> str:
     columns = index.snapshot.columns
     if index.has(id_text(id)) or "path" not in columns:
         return id
-    from .store.where.conditions import Compare, as_sql
-
     condition = as_sql(Compare("path", "=", id), columns)
     documents = index.read(Snapshot.of_condition, condition, slice(2))
     return documents[0].id if len(documents) == 1 else id

@@ -269,7 +269,7 @@ class SqliteVec(Database):
     @property
     def _connection(self) -> Any:
         if not hasattr(self._of_thread, "connection"):
-            from sqlite_vec import loadable_path
+            from sqlite_vec import loadable_path  # of the extra `peers`
 
             made = self._library.Connection(str(self.place.folder / "documents.db"))
             made.set_busy_timeout(BUSY_MS)

@@ -80,7 +80,7 @@ class OnnxRuntime:
             path = Path(made) / "model.onnx"
             export(folder, path)
             if int8:
-                from onnxruntime.quantization import quantize_dynamic
+                from onnxruntime.quantization import quantize_dynamic  # loads onnx
 
                 quantize_dynamic(path, path.with_name("int8.onnx"))
                 path = path.with_name("int8.onnx")

@@ -14,6 +14,7 @@ from . import console
 from .click_commands import Answer
 from .default_index import INDEX_FOLDER, INDEX_VARIABLE, new_index
 from .encoders import EncoderOptions
+from .facts import show_evaluation
 from .interrupts import STOPPED_MESSAGE, say_when_stopped
 from .options import RayOptions, SourceOptions, Vectors, WriteOptions
 from .settings import SettingsOptions, StorageOptions, TargetOptions
@@ -63,11 +64,12 @@ def build(
     ] = False,
 ) -> Answer:
     """Build an index. After an interruption, the same command goes on where it stopped."""
+    # Loads numpy, FAISS and readers of files, a third of a second.
     from slimdex.system.atomic_files import offer
 
     from ..building import build as build_index
     from ..building import choose_settings
-    from ..commands import with_addition
+    from ..changes import with_addition
     from ..encoders.adapters import GivenEncoder
     from ..encoders.models import FAST_MODEL
     from ..sources.source_request import remember_sources
@@ -126,6 +128,7 @@ def build(
 
 def _is_repository(sources: Sources) -> bool:
     """Whether the sources are folders with many files, at least half of them code."""
+    # Loaded when the sources were opened.
     from ..lexical.code_files import is_code_path
     from ..sources.files.file_source import FileSource
 
@@ -151,7 +154,7 @@ def _is_built(path: Path) -> bool:
 
 def _state(path: Path) -> State | None:
     """The committed state of an index; None if there is none that can be read."""
-    from ..store.manifest import Manifest
+    from ..store.manifest import Manifest  # loaded by the build
 
     with suppress(OSError, SlimdexError):
         return Manifest.read(path).state
@@ -168,12 +171,12 @@ def _target_beside(settings: Settings, target: TargetOptions) -> Target | None:
 
 def demo(out: Annotated[Path, "Folder for the demo's index."] = Path("slimdex-demo.index")) -> None:
     """Index the docstrings of Python's standard library, search them, and compare the memory."""
+    # Loads numpy, FAISS and what searches and measures.
     from ..index import Index
     from ..quality.evaluation import evaluate_self
     from ..quality.info import facts
     from ..search.request import SearchRequest, answer
     from .answers import show_hits
-    from .facts import show_evaluation
 
     if not _is_built(out):
         _build_demo(out)
@@ -195,6 +198,7 @@ def demo(out: Annotated[Path, "Folder for the demo's index."] = Path("slimdex-de
 
 
 def _build_demo(out: Path) -> None:
+    # Not needed by a demo that is built already.
     from slimdex.indexes.settings import Settings
 
     from ..building import build as build_index

@@ -51,11 +51,12 @@ def add(
     writing: WriteOptions,
 ) -> Answer:
     """Add documents; one with an existing id replaces the older one."""
-    from slimdex.retrieval import commands
+    # Loads numpy, FAISS and readers of files, a third of a second.
+    from slimdex.retrieval import changes
 
     with cluster.started() as workers, console.progress():
         source_request = sources.collect(vectors)
-        facts = commands.add(open_index(index, opening, writing, workers), source_request, refit)
+        facts = changes.add(open_index(index, opening, writing, workers), source_request, refit)
     return Answer(facts, console.index_line(facts))
 
 
@@ -67,10 +68,10 @@ def delete(
     writing: WriteOptions,
 ) -> Answer:
     """Delete documents by id, or by a condition."""
-    from slimdex.retrieval import commands
+    from slimdex.retrieval import changes  # slow to load, see `add`
 
     with console.progress():
-        done = commands.delete(open_index(index, writing=writing), ids, where)
+        done = changes.delete(open_index(index, writing=writing), ids, where)
     gone = done.pop("gone")
 
     def show() -> None:
@@ -88,15 +89,16 @@ def _still_there(index: Path, gone: int) -> str:
 
 def compact(index: Dir, *, writing: WriteOptions) -> Answer:
     """Free the space of deleted and replaced documents, on disk and in memory."""
-    from slimdex.retrieval import commands
+    from slimdex.retrieval import changes  # slow to load, see `add`
 
     with console.progress():
-        done = commands.compact(open_index(index, writing=writing))
+        done = changes.compact(open_index(index, writing=writing))
     return Answer(done, f"{done['freed']:,} rows freed, {done['documents']:,} documents left")
 
 
 def undo(index: Dir, *, writing: WriteOptions) -> Answer:
     """Undo the last change of documents, settings or words; again, to make it again."""
+    # Loads numpy and FAISS, but no readers of files.
     from ..ingest.undoing import undo as undo_change
 
     opened = open_index(index, writing=writing)
@@ -118,10 +120,10 @@ def dedup(
     writing: WriteOptions,
 ) -> Answer:
     """List groups of near-duplicates; the first added of each is named first."""
-    from slimdex.retrieval import commands
+    from slimdex.retrieval import changes  # slow to load, see `add`
 
     with console.progress():
-        report = commands.dedup(open_index(index, writing=writing), min_score, delete)
+        report = changes.dedup(open_index(index, writing=writing), min_score, delete)
     return Answer(report, partial(_show_duplicates, report))
 
 
@@ -144,6 +146,7 @@ def _show_duplicates(report: dict[str, Any]) -> None:
 
 def _beginning(text: str) -> str:
     """Return the beginning of a text on one line."""
+    # Loads numpy, as the index did whose texts these are.
     from ..search.excerpts import on_one_line, shortened
 
     return shortened(on_one_line(text), SHOWN)
@@ -163,7 +166,7 @@ def sync(
     """Bring an index up to date with its sources: add what is new, replace what has changed,
     delete what is gone. Documents of other sources stay. Without sources: with those of the last
     sync, or else of the build."""
-    from ..sources.source_request import last_sources
+    from ..sources.source_request import last_sources  # loads tempfile and hashlib
 
     with cluster.started() as workers:
         opened = open_index(index, opening, writing, workers)
@@ -192,14 +195,15 @@ class _Synced:
 
     def once(self, *, watched: bool = False) -> None:
         """Sync and report."""
-        from slimdex.retrieval import commands
+        # Slow to load, see `add`.
+        from slimdex.retrieval import changes
 
         from ..sources.source_request import remember_sources
 
         notes = list[str]()
         began = time()
         with console.progress(notes.append):
-            counts = commands.sync(self.index, self.sources, self.refit, compacts=watched)
+            counts = changes.sync(self.index, self.sources, self.refit, compacts=watched)
         remember_sources(self.index.path, self.sources, self.index.state.origins, began)
         self.left = self.index.snapshot.manifest
         gone = counts.pop("gone")
@@ -213,7 +217,7 @@ class _Synced:
 
     def watch(self) -> None:
         """Sync whenever files have changed, or the index was restored; try again after errors."""
-        from ..sources.watching import ticks
+        from ..sources.watching import ticks  # only with --watch
 
         places = self._places()
         signal.signal(signal.SIGTERM, signal.default_int_handler)

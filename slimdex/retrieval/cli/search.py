@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from slimdex.errors import InputError
 
+from ..documents import hit_json
 from ..search.options import SearchOptions
 from . import console
 from .click_commands import Answer, Argument, Json
@@ -63,10 +64,12 @@ class QueryOptions:
             named = " and ".join(ways_used) or "no query"
             raise InputError(f"search: {named}; expected one of {', '.join(ways)}")
         if self.query_vector:
+            # Only for --query-vector.
             from ..sources.given_vectors import read_query_vectors
 
             return Queries(vectors=read_query_vectors(self.query_vector))
         if self.queries:
+            # Loads readers of all formats, which a typed query does without.
             from ..sources.source import read_pairs
 
             pairs = read_pairs(str(self.queries))
@@ -83,13 +86,14 @@ def request_for(
     queries: Queries, options: SearchOptions, *, trust_remote_code: bool
 ) -> SearchRequest:
     """Build the request for queries; a cross-encoder is loaded after all else is checked."""
-    from ..search.request import SearchRequest
+    from ..search.request import SearchRequest  # loads numpy
 
     globs = [glob.replace(sep, "/") for glob in options.glob]  # as paths are stored
     fields = vars(options) | {"glob": globs, "rerank": None}
     request = SearchRequest(texts=queries.texts, vectors=queries.vectors, **fields)
     if options.rerank is None:
         return request
+    # Only with --rerank.
     from ..search.reranking import CrossEncoder
 
     model = CrossEncoder(str(options.rerank), trust_remote_code=trust_remote_code)
@@ -108,6 +112,7 @@ def search(
     as_json: Json = False,
 ) -> None:
     """Find the documents nearest in meaning."""
+    # Loads numpy, FAISS and all else that a search runs, which --help does without.
     from slimdex.retrieval import commands
 
     from ..encoders.runtimes.quick_runtime import quick_start
@@ -145,9 +150,9 @@ def related(
     where: Where = None,
 ) -> Answer:
     """Find the documents nearest in meaning to a document."""
+    # As for `search`, without the encoder.
     from slimdex.retrieval import commands
 
-    from ..documents import hit_json
     from .answers import show_hits
 
     answer = commands.related(open_index(index), id, limit, where)
@@ -163,7 +168,7 @@ def open_document(
     id: Annotated[str, Argument("ID", "The document's id or path.")],
 ) -> Answer:
     """Print a whole document."""
-    from slimdex.retrieval import commands
+    from slimdex.retrieval import commands  # as for `search`
 
     document = commands.fetch(open_index(index), id)
     return Answer(document, partial(_show_document, document))

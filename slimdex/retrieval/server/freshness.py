@@ -9,7 +9,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from slimdex.errors import SlimdexError
-from slimdex.retrieval import commands
+from slimdex.retrieval import changes
 
 from ..index import Index
 from ..sources.files.input_files import SETTLED_NS
@@ -91,6 +91,6 @@ class Following:
                 self._since = now
                 self._is_settled = False
             if not self._is_settled:
-                commands.sync(index, self._sources, compacts=True)
+                changes.sync(index, self._sources, compacts=True)
                 self._left = index.snapshot.manifest
                 self._is_settled = now - self._since > SETTLED_NS / 1e9

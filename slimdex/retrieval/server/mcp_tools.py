@@ -19,7 +19,7 @@ from pydantic import BeforeValidator, Field
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from slimdex.retrieval import commands
+from slimdex.retrieval import changes, commands
 from slimdex.system.progress import listening
 
 from ..commands import Command
@@ -233,7 +233,7 @@ def _add_writers(
     ) -> CallToolResult:
         """Add documents, all or none; each replaces the document of the same id."""
         values = [each.model_dump() | {"id": each.id or None} for each in documents]
-        put = partial(commands.put, documents=values)
+        put = partial(changes.put, documents=values)
         answer = await ask(index, reporting(put, context))
         counts = ("ids", "added", "replaced", "unchanged", "documents", "notes")
         return _answer({name: answer[name] for name in counts})
@@ -246,14 +246,14 @@ def _add_writers(
         index: str = "",
     ) -> CallToolResult:
         """Delete documents by their ids, all or none, or by a condition."""
-        command = partial(commands.delete, ids=ids or None, where=where or None)
+        command = partial(changes.delete, ids=ids or None, where=where or None)
         answer = await ask(index, reporting(command, context))
         return _answer({name: answer[name] for name in ("deleted", "documents")})
 
     @server.tool(annotations=CHANGES)
     async def sync(context: Context[Any, Any], index: str = "") -> CallToolResult:
         """Bring an index up to date with its files."""
-        command = partial(commands.sync, sources=followed.get(_known(names, index)))
+        command = partial(changes.sync, sources=followed.get(_known(names, index)))
         notes = list[str]()
         with listening(note=notes.append):
             answer = await ask(index, reporting(command, context))

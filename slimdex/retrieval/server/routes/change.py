@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 
 from slimdex.errors import InputError
 from slimdex.indexes.options import AUTO
-from slimdex.retrieval import commands
+from slimdex.retrieval import changes
 from slimdex.system.locks import is_on_share
 from slimdex.system.progress import listening
 
@@ -85,7 +85,7 @@ async def delete_several(index: Served, body: DeleteBody) -> Response:
 async def _delete(
     index: ServedIndex, ids: Sequence[str | int] | None, where: str | None = None
 ) -> Response:
-    counts = await index.change(partial(commands.delete, ids=ids, where=where))
+    counts = await index.change(partial(changes.delete, ids=ids, where=where))
     return Json({name: counts[name] for name in ("deleted", "documents")})
 
 
@@ -99,7 +99,7 @@ async def sync(index: Served, body: SyncBody, request: Request) -> Response:
     _check_places(body.sources, folders)
     options = body.model_dump(exclude={"sources", "refit"}, exclude_none=True)
     sources = SourceRequest(body.sources, **options)
-    command = partial(commands.sync, sources=sources, refit=body.refit)
+    command = partial(changes.sync, sources=sources, refit=body.refit)
     return Json(await index.change(partial(_with_notes, command)))
 
 
@@ -127,13 +127,13 @@ def _check_places(sources: Sequence[str], folders: Sequence[Path]) -> None:
 @routes.post("/indexes/{name}/compact", responses=answer(CompactedBody))
 async def compact(index: Served) -> Response:
     """Free disk space and memory of deleted and replaced documents."""
-    return Json(await index.change(commands.compact))
+    return Json(await index.change(changes.compact))
 
 
 @routes.post("/indexes/{name}/reduce", responses=answer(ReducedBody))
 async def reduce(index: Served, body: ReduceBody) -> Response:
     """Reduce the vectors again without encoding. Omitted settings are unchanged."""
-    command = partial(commands.reduce, settings=_settings(body))
+    command = partial(changes.reduce, settings=_settings(body))
     facts = await index.change(partial(_with_notes, command))
     return Json({name: facts[name] for name in ("requested", "settings", "notes")})
 
