@@ -27,7 +27,7 @@ __all__ = sorted([*_HOMES, "__version__"])
 def __getattr__(name: str) -> Any:
     """Load a public name at its first use: `slimdex --help` must not wait for FAISS and DuckDB."""
     if name == "__version__":
-        from importlib.metadata import version
+        from importlib.metadata import version  # slow to import
 
         return version("slimdex")
     if name not in _HOMES:

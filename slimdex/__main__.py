@@ -20,6 +20,7 @@ def main() -> None:
         atexit.register(gc.freeze)  # else Python looks for garbage among them before it ends
         if isinstance(sys.stdout, TextIOWrapper):
             sys.stdout.reconfigure(errors="backslashreplace")  # a terminal may lack a letter
+        # Most of the time of --help: Ctrl-C during it is one line, too.
         from slimdex.system.extras import missing_extras_explained
 
         from .command_line import app

@@ -43,7 +43,7 @@ PLACES = {
 
 def _print_version(ctx: click.Context, param: click.Parameter, is_requested: bool) -> None:
     if is_requested:
-        from importlib.metadata import version
+        from importlib.metadata import version  # slow to import
 
         print(f"slimdex {version('slimdex')}")
         ctx.exit()
@@ -51,7 +51,7 @@ def _print_version(ctx: click.Context, param: click.Parameter, is_requested: boo
 
 app = Commands(
     {name: f"slimdex.retrieval.cli.{place}" for name, place in PLACES.items()}
-    | {"bench": "slimdex.bench.cli:app"},
+    | {"bench": "slimdex.bench.command_line:app"},
     "Semantic search in a fraction of the memory.",
     [
         click.Option(

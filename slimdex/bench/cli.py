@@ -1,56 +1,48 @@
-"""`slimdex bench`: experiments on search. Each writes rows of results.
-
-Commands import what they run, since `slimdex --help` imports this file.
-"""
+"""Functions of `slimdex bench`: experiments on search. Each writes rows of results."""
 
 from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import click
+from tempfile import TemporaryDirectory
+from typing import Annotated
 
 from slimdex.errors import InputError
-from slimdex.retrieval.cli.click_commands import Answer, Argument, Commands
-from slimdex.retrieval.cli.default_index import default_index, is_index
+from slimdex.retrieval.cli import console
+from slimdex.retrieval.cli.click_commands import Answer, Argument
+from slimdex.retrieval.cli.default_index import default_index
 from slimdex.retrieval.cli.options import DEFAULT_INDEX, Labels
-from slimdex.system.suggestions import did_you_mean
+from slimdex.retrieval.cli.settings import parsed_candidates
+from slimdex.retrieval.encoders.opening import model_place, open_encoder
+from slimdex.retrieval.sources.source import read_pairs
+from slimdex.system.index_names import index_name, is_index
 
-from .options import CACHE, MEASURED, Models, Out, Quick, SetOptions, chosen
-
-if TYPE_CHECKING:
-    from .runner import Job
-
-NAMES = (
-    *("settings", "index", "running", "encode", "retrieval", "search", "peers", "report"),
-    *("hybrid", "weight", "code", "sts", "tables"),
+from .datasets import every_docstring
+from .engines.encoders import missing_contenders
+from .engines.engine import CHANGES, DOCUMENTS, VECTORS
+from .engines.registry import packages_of
+from .experiments import (
+    code_study,
+    encoding_study,
+    fusion_study,
+    index_study,
+    peers_study,
+    points_study,
+    processes_study,
+    running_study,
+    search_study,
+    similarity_study,
 )
-"""Order of the commands in `bench --help`: those that users need come first."""
+from .machine import provenance
+from .options import CACHE, MEASURED, Models, Out, Quick, SetOptions, chosen
+from .reporting import settings_page
+from .reporting.page import write_pictures, write_report
+from .reporting.sections import marked, read_all, section, sections_with_rows, write_section
+from .rows import FOLDER
+from .runner import Job, installed, jobs, possible_cap, run, run_alone, tell
+
 SAMPLE = 300
 """Queries that the packaged set is searched for."""
-
-
-class Experiments(Commands):
-    """The experiments; words that name none are those of `settings`."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Put `settings` before words that begin with an option or an index, or if there are none.
-
-        A word that is nearly a command's name, and no folder, is left to be refused.
-        """
-        first = args[0] if args else ""
-        is_misspelt = did_you_mean(first, self.places) and not Path(first).exists()
-        is_named = first in (*self.places, *ctx.help_option_names) or is_misspelt
-        if not is_named and not ctx.resilient_parsing:
-            args = [NAMES[0], *args]
-        return super().parse_args(ctx, args)
-
-
-app = Experiments(
-    {name: f"{__name__}:{name}" for name in NAMES},
-    "Measure quality against memory and time. Without a command: the settings of an index.",
-)
 
 
 def settings(
@@ -71,26 +63,11 @@ def settings(
 
     Writes a page of charts. Nothing of the index is changed.
     """
-    from slimdex.retrieval.cli import console
-
-    from .datasets import every_docstring
-    from .experiments.points_study import labelled_index, measure_settings, packaged
-    from .machine import provenance
-    from .reporting.settings_page import (
-        MEANING,
-        beside,
-        earlier,
-        read_run,
-        summary,
-        verdict,
-        write_settings_page,
-    )
-
     if (queries is None) != (qrels is None):
         raise InputError("bench: expected both --queries and --qrels, or neither")
     if out.is_dir() or not out.parent.is_dir():
         raise InputError(f"--out {out}; expected a file in an existing folder")
-    before = None if against is None else read_run(against)
+    before = None if against is None else settings_page.read_run(against)
     path = index or default_index()
     about = provenance()
     if path is None and queries is not None:
@@ -99,24 +76,24 @@ def settings(
         raise InputError(f"{path}: no slimdex index there (`slimdex build SOURCE` makes one)")
     if path is None:
         console.note("no index: docstrings of Python are encoded and measured, in a minute or two")
-        subject = packaged(every_docstring(SAMPLE))
+        subject = points_study.packaged(every_docstring(SAMPLE))
     else:
-        subject = labelled_index(path, queries, qrels)
+        subject = points_study.labelled_index(path, queries, qrels)
     with console.progress(), subject as opened:
-        measured = measure_settings(opened, sample)
-    write_settings_page(out, measured, about, before)
+        measured = points_study.measure_settings(opened, sample)
+    settings_page.write_settings_page(out, measured, about, before)
 
     def show() -> None:
-        for line in verdict(measured):
+        for line in settings_page.verdict(measured):
             console.prose(line.replace("`", ""))
         console.line("")
-        console.show_table(*summary(measured).texts())
+        console.show_table(*settings_page.summary(measured).texts())
         console.line("")
-        console.prose(MEANING)
+        console.prose(settings_page.MEANING)
         if before is not None:
             console.line("")
-            console.prose(earlier(before))
-            console.show_table(*beside(measured, before).texts())
+            console.prose(settings_page.earlier(before))
+            console.show_table(*settings_page.beside(measured, before).texts())
         console.line(f"Charts: {out}")
 
     return Answer(measured.as_dict() | {"machine": about}, show)
@@ -124,11 +101,9 @@ def settings(
 
 def retrieval(options: SetOptions) -> None:
     """Measure quality, memory and time of every method on sets; existing rows are kept."""
-    from .experiments.points_study import measure_grid
-    from .runner import run
 
     def measure(job: Job) -> None:
-        measure_grid(job.task, job.results, job.about, quick=options.quick)
+        points_study.measure_grid(job.task, job.results, job.about, quick=options.quick)
 
     run("retrieval", measure, options)
 
@@ -140,16 +115,11 @@ def search(
 
     Other stores require the extra `peers`.
     """
-    from .engines.engine import DOCUMENTS
-    from .engines.registry import packages_of
-    from .experiments.search_study import QUERIES, QUICK_ROUNDS, ROUNDS, measure_search
-    from .runner import installed, run
-
     names = installed("--only", only, DOCUMENTS)
-    rounds = QUICK_ROUNDS if options.quick else ROUNDS
+    rounds = search_study.QUICK_ROUNDS if options.quick else search_study.ROUNDS
 
     def measure(job: Job) -> list[str]:
-        return measure_search(
+        return search_study.measure_search(
             job.task,
             job.open_encoder,
             names,
@@ -160,7 +130,7 @@ def search(
         )
 
     packages = sorted({"duckdb", "openvino", *packages_of(names)})
-    run("search", measure, options, packages, queries=QUERIES, timed=True)
+    run("search", measure, options, packages, queries=search_study.QUERIES, timed=True)
 
 
 def peers(
@@ -172,19 +142,14 @@ def peers(
     options: SetOptions,
 ) -> None:
     """Measure slimdex and vector databases and libraries in turns; requires the extra `peers`."""
-    from .engines.engine import VECTORS
-    from .engines.registry import packages_of
-    from .experiments.peers_study import QUERIES, contenders, measure_peers
-    from .runner import installed, possible_cap, run
-
     names = installed("--only", only, VECTORS)
     cap = possible_cap(memory_cap)
 
     def measure(job: Job) -> list[str]:
-        methods = contenders(job.task.vectors.dim, len(job.task.vectors), names)
-        return measure_peers(job.task, methods, job.results, job.about, cap)
+        methods = peers_study.contenders(job.task.vectors.dim, len(job.task.vectors), names)
+        return peers_study.measure_peers(job.task, methods, job.results, job.about, cap)
 
-    run("peers", measure, options, packages_of(names), queries=QUERIES)
+    run("peers", measure, options, packages_of(names), queries=peers_study.QUERIES)
 
 
 def running(
@@ -201,27 +166,19 @@ def running(
     Commands and calls are timed alone and beside busy processes. Other libraries require the
     extra `peers`.
     """
-    from tempfile import TemporaryDirectory
-
-    from .engines.engine import CHANGES
-    from .engines.registry import packages_of
-    from .experiments import running_study as study
-    from .experiments.processes_study import measure_processes
-    from .runner import installed, run_alone
-
     parts = chosen("--only", only, ["start", "processes", "serve"])
     stores = installed("", "", CHANGES)
     packages = ["duckdb", "openvino", "fastapi", "uvicorn", "sentence-transformers"]
     packages += packages_of(stores)
-    extent = study.QUICK if quick else study.Extent()
+    extent = running_study.QUICK if quick else running_study.Extent()
     if "processes" in parts:
-        measure = partial(measure_processes, stores, extent.stored, extent.seconds)
+        measure = partial(processes_study.measure_processes, stores, extent.stored, extent.seconds)
         run_alone("processes", out / "processes-random.jsonl", packages, measure)
-    measures = {"start": study.measure_start, "serve": study.measure_serve}
+    measures = {"start": running_study.measure_start, "serve": running_study.measure_serve}
     if not measures.keys() & {*parts}:
         return
     with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        subject = study.Subject.opened(path, Path(folder), extent)
+        subject = running_study.Subject.opened(path, Path(folder), extent)
         for part in (part for part in measures if part in parts):
             file = out / f"{part}-{subject.facts['model']}.jsonl"
             run_alone(part, file, packages, partial(measures[part], subject, extent))
@@ -235,20 +192,18 @@ def encode(
     out: Out = MEASURED,
 ) -> None:
     """Measure how fast texts are encoded, by slimdex and other libraries in turns."""
-    from slimdex.retrieval.cli import console
-    from slimdex.retrieval.encoders.opening import model_place
-
-    from .engines.encoders import missing_contenders
-    from .experiments.encoding_study import LIBRARIES, Texts, measure_encoders
-    from .runner import run_alone
-
-    texts = Texts.read(data)
+    texts = encoding_study.Texts.read(data)
     for model in models.split(","):
         full_name, place = model_place(model)
         for contender, reason in missing_contenders(full_name).items():
             console.note(f"{contender} is missing: {reason}")
-        measure = partial(measure_encoders, full_name, place, texts)
-        run_alone("encode", out / f"encode-{Path(full_name).name}.jsonl", LIBRARIES, measure)
+        measure = partial(encoding_study.measure_encoders, full_name, place, texts)
+        run_alone(
+            "encode",
+            out / f"encode-{Path(full_name).name}.jsonl",
+            encoding_study.LIBRARIES,
+            measure,
+        )
 
 
 def index(
@@ -266,18 +221,13 @@ def index(
     out: Out = MEASURED,
 ) -> None:
     """Measure an index of yours: agreement and times, with conditions, and with a cold disk."""
-    from slimdex.retrieval.cli.settings import parsed_candidates
-    from slimdex.retrieval.sources.source import read_pairs
-    from slimdex.system.atomic_files import index_name
-
-    from .experiments.index_study import measure_index
-    from .runner import run_alone
-
     numbers = [parsed_candidates(word) for word in candidates.split(",")]
     if bad := [number for number in numbers if number is not None and number < 1]:
         raise InputError(f"candidates={bad[0]}; expected 1 or more")
     texts = None if queries is None else [text for _, text in read_pairs(str(queries))]
-    measure = partial(measure_index, path, candidates=numbers, conditions=where or (), texts=texts)
+    measure = partial(
+        index_study.measure_index, path, candidates=numbers, conditions=where or (), texts=texts
+    )
     run_alone("index", out / f"index-{index_name(path)}.jsonl", ["duckdb", "openvino"], measure)
 
 
@@ -287,26 +237,21 @@ def hybrid(
     options: SetOptions,
 ) -> None:
     """Measure hybrid search: quality of each fusion and of what tune chooses; memory, time."""
-    from .experiments.fusion_study import measure_hybrid
-    from .runner import run
 
     def measure(job: Job) -> None:
-        measure_hybrid(job.task, job.encoder, CACHE, job.results, job.about, names=names)
+        fusion_study.measure_hybrid(
+            job.task, job.encoder, CACHE, job.results, job.about, names=names
+        )
 
     run("hybrid", measure, options, ["tantivy"])
 
 
 def weight(*, options: SetOptions) -> None:
     """Compare constant weights of BM25 on sets left out of their choice, and values of gamma."""
-    from slimdex.retrieval.cli import console
-
-    from .experiments.fusion_study import weighed, weight_rows
-    from .runner import jobs, tell
-
     every = [*jobs("weight", options, ["tantivy"], queries=1000)]
     with console.progress():
-        each = [weighed(job.task) for job in every]
-    for job, rows in zip(every, weight_rows(each), strict=True):
+        each = [fusion_study.weighed(job.task) for job in every]
+    for job, rows in zip(every, fusion_study.weight_rows(each), strict=True):
         job.results.replace([row | job.about for row in rows])
         tell(job.results, "weight")
 
@@ -323,14 +268,9 @@ def code(
     out: Out = MEASURED,
 ) -> None:
     """Measure which files answer questions about code, by each rule of its ranking."""
-    from slimdex.retrieval.encoders.opening import open_encoder
-
-    from .experiments.code_study import Repository, measure_code
-    from .runner import run_alone
-
-    sources = [Repository.read(named) for named in repositories]
+    sources = [code_study.Repository.read(named) for named in repositories]
     for model in models.split(","):
-        measure = partial(measure_code, sources, model, partial(open_encoder, model))
+        measure = partial(code_study.measure_code, sources, model, partial(open_encoder, model))
         run_alone("code", out / f"code-{Path(model).name}.jsonl", ["tantivy", "openvino"], measure)
 
 
@@ -340,17 +280,11 @@ def sts(
     out: Out = MEASURED,
 ) -> None:
     """Measure how whitening and fewer dimensions change similarity, by several poolings."""
-    from slimdex.retrieval.cli import console
-
-    from .experiments.similarity_study import measure_model, read_seven
-    from .machine import provenance
-    from .runner import tell
-
-    sets = read_seven(data / "sts")
+    sets = similarity_study.read_seven(data / "sts")
     about = provenance(["openvino"]) | {"seed": 0}
     for model in models.split(","):
         with console.progress():
-            results = measure_model(model, sets, out, about)
+            results = similarity_study.measure_model(model, sets, out, about)
         tell(results, "sts")
 
 
@@ -359,23 +293,12 @@ def report(
     out: Annotated[Path, "Folder for the page and pictures."] = Path("bench-report"),
 ) -> None:
     """Write one self-contained page of pictures and tables, and the pictures as SVG."""
-    from slimdex.retrieval.cli import console
-
-    from .reporting.page import write_report
-    from .reporting.sections import read_all
-
     for path in write_report(out, read_all(results)):
         console.line(str(path))
 
 
 def tables() -> None:
     """Write results into README.md and docs of this checkout, between marks, and pictures."""
-    from slimdex.retrieval.cli import console
-
-    from .reporting.page import write_pictures
-    from .reporting.sections import marked, read_all, section, sections_with_rows, write_section
-    from .rows import FOLDER
-
     with_rows = sections_with_rows(FOLDER)
     if not with_rows:
         raise InputError(f"{FOLDER}: no rows of results; expected retrieval-, peers- or others")

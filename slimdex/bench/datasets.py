@@ -174,7 +174,7 @@ def public_set(name: str) -> Dataset:
     Raises `InputError` if mteb or the network is missing, or the name is not a retrieval task.
     """
     try:
-        import mteb
+        import mteb  # of the extra `mteb`; loads torch
     except ModuleNotFoundError as error:
         raise InputError(f"{name}: a public set needs mteb; {install_command('mteb')}") from error
     try:

@@ -73,7 +73,7 @@ def peak_memory() -> int:
     if status.exists():  # getrusage would also count the process that started it
         (line,) = (line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
         return int(line.split()[1]) * 1024
-    import resource
+    import resource  # Windows has none
 
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.stats import bootstrap
 
 from slimdex.indexes.arrays import Matrix, Rows
 from slimdex.indexes.ranking import agreement
@@ -82,6 +81,9 @@ def interval(values: PerQuery) -> tuple[float, float]:
     """
     if len(values) < 2:
         return float(values.mean()), float(values.mean())
+    # Of the extra `bench`, which `bench --help` must not need; and it takes 80 MB and a second.
+    from scipy.stats import bootstrap
+
     ends = bootstrap(
         (values,),
         np.mean,

@@ -12,7 +12,8 @@ import numpy as np
 from slimdex.errors import InputError, InUseError, SlimdexError
 from slimdex.indexes.options import Choices
 from slimdex.indexes.settings import Settings
-from slimdex.system.atomic_files import is_index, remove_folder
+from slimdex.system.atomic_files import remove_folder
+from slimdex.system.index_names import is_index
 from slimdex.system.locks import WAIT
 from slimdex.system.progress import note
 from slimdex.system.user_cache import remember, remembered
@@ -149,7 +150,7 @@ def add(index: Index, sources: Sources, *, refit: str = "auto", withdraws: bool 
 
 def _similarity_notes(encoder: Encoder | None) -> list[str]:
     """Note that a model was trained for another similarity than the cosine."""
-    from .encoders.transformer import TransformerEncoder
+    from .encoders.transformer import TransformerEncoder  # loaded if the encoder is one
 
     if not isinstance(encoder, TransformerEncoder) or encoder.folder.ranks_by_cosine:
         return []

@@ -1,7 +1,8 @@
 """Collection: documents in, hits out; the class that users import.
 
 Each method checks its arguments, and hands over to a function of an `Index` (to change) or of a
-`Snapshot` (to read). It imports what only it needs, so that a search does not wait for it.
+`Snapshot` (to read). What is slow to import is imported by the methods that need it, so that a
+program that only searches starts a tenth of a second sooner.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ from typing import TYPE_CHECKING, Any, Self, Unpack, overload
 
 from slimdex.errors import InputError, shortened_repr
 from slimdex.indexes.settings import as_settings
-from slimdex.system.atomic_files import ExistsError, index_name
+from slimdex.system.atomic_files import ExistsError
 from slimdex.system.extras import require
+from slimdex.system.index_names import index_name
 from slimdex.system.locks import WAIT
 from slimdex.system.suggestions import with_suggestions
 
@@ -34,11 +36,18 @@ from .documents import (
 from .encoders.adapters import as_encoder
 from .encoders.base import AUTO, Encoder
 from .index import Index, create_index
+from .ingest.compacting import compact
+from .ingest.fitting import refit
+from .ingest.replacing import next_encoder, replace_vectors
+from .ingest.replacing import undo as drop_new_vectors
+from .ingest.undoing import undo
+from .quality.info import facts
 from .search.answer import related
 from .search.options import SearchKeywords, SearchOptions, takes_options
 from .search.request import Hits, SearchRequest, answer, many_queries, one_query
 from .store.snapshot import Snapshot
 from .store.state import State
+from .store.verification import copy_index
 
 if TYPE_CHECKING:
     import pyarrow
@@ -353,8 +362,6 @@ class Collection:
 
     def info(self) -> dict[str, Any]:
         """Report contents, settings and costs as JSON values."""
-        from .quality.info import facts
-
         return self.index.read(facts)
 
     @property
@@ -378,7 +385,7 @@ class Collection:
         documents or passages, for an index that does not rescore, and for vectors that differ in
         few directions. Raises `InputError` if `where` is no expression.
         """
-        from .search.random_baseline import chance_score
+        from .search.random_baseline import chance_score  # loads statistics and fractions
 
         return self.index.read(chance_score, where)
 
@@ -412,6 +419,7 @@ class Collection:
         Raises `InputError` if there are no documents, one lacks an id or text, an id occurs twice,
         a value can't be stored, or the vectors don't fit the documents or are not finite.
         """
+        # Loads readers of files, and what cuts, encodes and fits.
         from .quality.refitting import add_documents_then_refit
 
         added = add_documents_then_refit(self.index, documents, vectors, refit)
@@ -424,7 +432,7 @@ class Collection:
         Raises `InputError` if an id is unknown (then nothing is deleted), or the condition is
         invalid.
         """
-        from .ingest.writer import delete
+        from .ingest.writer import delete  # loads what cuts and encodes
 
         return delete(self.index, ids_to_delete(ids, where), where)
 
@@ -459,6 +467,7 @@ class Collection:
 
         Raises `InputError` if a source can't be read, or is missing. Then nothing is changed.
         """
+        # As `add`.
         from .ingest.adding import counts
         from .quality.refitting import sync_and_remember
         from .sources.source_request import as_source_request, last_sources
@@ -484,7 +493,7 @@ class Collection:
 
         Needed only for a collection created with `lexical=False`. Later changes update the index.
         """
-        from .ingest.writer import index_lexical
+        from .ingest.writer import index_lexical  # loads what cuts and encodes
 
         index_lexical(self.index, wanted)
 
@@ -494,8 +503,6 @@ class Collection:
         Codes are not trained again: answers stay the same, except those of graphs (kind hnsw). The
         folder needs room for both files. Raises `CorruptError` if vectors are damaged.
         """
-        from .ingest.compacting import compact
-
         return compact(self.index)
 
     def undo(self) -> Undone:
@@ -507,14 +514,10 @@ class Collection:
         Raises `InputError` if there is no such change since the collection was made, compacted,
         migrated or repaired.
         """
-        from .ingest.undoing import undo
-
         return undo(self.index)
 
     def reduce(self, settings: Settings) -> list[str]:
         """Reduce the vectors with other settings, without encoding; returns notes for the user."""
-        from .ingest.fitting import refit
-
         return refit(self.index, as_settings(settings))
 
     def tune(
@@ -538,6 +541,7 @@ class Collection:
         Raises `InputError` if there are no documents, if the queries have no labels and are too few
         to prove the target or, with `apply`, if nothing reaches it.
         """
+        # Loads what measures an index, tries settings and changes it.
         from .quality.labels import UserQueries
         from .quality.targets import Target
         from .quality.tuning import tune
@@ -549,7 +553,7 @@ class Collection:
 
         Raises `InputError` for fewer than three documents, or if `sample` is less than 1.
         """
-        from .quality.health import health
+        from .quality.health import health  # loads what measures an index
 
         return health(self.index, sample)
 
@@ -559,7 +563,7 @@ class Collection:
         `min_score` is the least cosine of the encoder's vectors. Raises `InputError` unless
         ``0 < min_score <= 1``.
         """
-        from .quality.near_duplicates import near_duplicates
+        from .quality.near_duplicates import near_duplicates  # loads what deletes them
 
         return self.index.read(near_duplicates, min_score)
 
@@ -582,6 +586,7 @@ class Collection:
 
         Raises `InputError` if there are too few documents.
         """
+        # Loads what measures encoders and encodes.
         from .quality.labels import UserQueries
         from .quality.migration import migrate
 
@@ -607,16 +612,12 @@ class Collection:
 
         Raises `InputError` if there is no such encoder, or it is the index's own.
         """
-        from .ingest.replacing import next_encoder, replace_vectors
-
         made = next_encoder(self.index) if encoder is None else as_encoder(encoder)
         return replace_vectors(self.index, made, None if minutes is None else 60 * minutes)
 
     def undo_migration(self) -> None:
         """Drop the new vectors of a `reencode` that is not finished."""
-        from .ingest.replacing import undo
-
-        undo(self.index)
+        drop_new_vectors(self.index)
 
     def verify(self) -> list[str]:
         """Read every byte; returns one line for each fault."""
@@ -630,8 +631,6 @@ class Collection:
         Raises `InputError` if the path exists, and `CorruptError` if a file is damaged or missing.
         Then there is no copy.
         """
-        from .store.verification import copy_index
-
         return copy_index(self.index.snapshot.path, Path(path).absolute()).state.version
 
     def move_model(self, model: str) -> None:

@@ -1,24 +1,19 @@
-"""What the command line and agents do alike with an open index.
-
-Each function imports its own dependencies when it runs, so that searches do not wait for those of
-others.
-"""
+"""What the command line and agents do alike with an open index."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from .documents import Document, id_text
 from .encoders.base import encode_queries
 from .index import Index
 from .search.answer import rows_for
+from .search.excerpts import Excerpt, beginning, nearest_passages
+from .search.random_baseline import chance_score
 from .search.request import Hits, SearchRequest, answer
 from .store.snapshot import Snapshot
-
-if TYPE_CHECKING:
-    from .search.excerpts import Excerpt
+from .store.where.conditions import Compare, as_sql
 
 
 @dataclass(frozen=True)
@@ -41,9 +36,6 @@ class SearchResult:
 
 def search(index: Index, request: SearchRequest, *, excerpts: bool = False) -> SearchResult:
     """Answer a search request, and find the best passage of each text if `excerpts`."""
-    from .search.excerpts import beginning, nearest_passages
-    from .search.random_baseline import chance_score
-
     passages = None
     if excerpts and request.texts is not None:
         index.read(rows_for, request)  # errors, before a model is loaded
@@ -72,8 +64,6 @@ def id_of(index: Index, id: str) -> str:
     columns = index.snapshot.columns
     if index.has(id_text(id)) or "path" not in columns:
         return id
-    from .store.where.conditions import Compare, as_sql
-
     condition = as_sql(Compare("path", "=", id), columns)
     documents = index.read(Snapshot.of_condition, condition, slice(2))
     return documents[0].id if len(documents) == 1 else id

@@ -282,7 +282,7 @@ def shown_values(columns: Mapping[str, Any]) -> dict[str, Any]:
     values = dict(columns)
     record = columns.get(RECORD)
     if isinstance(record, dict):
-        from .recorded_values import decoded
+        from .recorded_values import decoded  # loads zoneinfo and decimal; few indexes have records
 
         for name, value in record.items():
             with suppress(*MALFORMED):  # anyone may write such a column

@@ -15,18 +15,16 @@ from slimdex.errors import CorruptError, InputError, InUseError
 from slimdex.indexes.settings import as_settings
 from slimdex.system.append_only import sync, sync_now, syncing_later
 from slimdex.system.atomic_files import (
-    MANIFEST,
     OUR_FILES,
     check_folder,
     check_free,
-    is_index,
-    no_index,
     offer,
     publish,
     publish_folder,
     remove,
 )
 from slimdex.system.duckdb_library import duckdb
+from slimdex.system.index_names import MANIFEST, is_index, no_index
 from slimdex.system.locks import WAIT, FileLock, check_local, check_wait
 from slimdex.system.unicode_text import check_unicode
 from slimdex.system.workers import IN_THIS_PROCESS, Workers

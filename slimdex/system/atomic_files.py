@@ -15,22 +15,19 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from glob import escape
-from itertools import chain, islice
-from pathlib import Path, PurePath
+from itertools import chain
+from pathlib import Path
 from tempfile import gettempdir
 from time import sleep
 from typing import TypeVar
 
 from slimdex.errors import CorruptError, InputError, InUseError
 from slimdex.system.append_only import OPENS_FOLDERS, sync
+from slimdex.system.index_names import MANIFEST
 from slimdex.system.locks import NAMES, locked
 
 T = TypeVar("T")
 
-MANIFEST = "slimdex.manifest"
-"""The file whose replacement is a commit, which every index has."""
-ENDING = ".index"
-"""Ending of an index's folder that is no part of its name."""
 SPILL = re.compile(r"spill-[0-9a-f]{8}\.tmp")
 """Folders where a running DuckDB keeps what does not fit into its memory limit."""
 STORED_ENDINGS = {"fp16": "f16", "int8": "i8"}
@@ -60,8 +57,6 @@ OUR_FILES = re.compile(
 )
 WORK = re.compile(r"work-[0-9a-f]{8}")
 """Folders of `work_folder`."""
-MOST_NAMES = 2000
-"""Names of a folder that are compared with a misspelt one."""
 LOCK_TRIES = 20
 """Attempts to lock a temporary file before another process removes it."""
 REPLACE_TRIES = 200
@@ -88,79 +83,6 @@ def stored_as(vectors: str) -> str:
     ending = vectors.rpartition(".")[2]
     formats = {ending: name for name, ending in STORED_ENDINGS.items()}
     return formats[ending]
-
-
-def is_index(folder: str | Path) -> bool:
-    """True for the folder of an index, of any format."""
-    return os.path.isfile(os.path.join(folder, MANIFEST))  # false for a word longer than a name
-
-
-def index_names(place: PurePath) -> Iterator[str]:
-    """Yield names for an index, the shortest first: the folder's, then with those above it.
-
-    An index in a hidden folder, such as .slimdex, is named after the folder above.
-
-    >>> [*index_names(PurePath("/srv/notes/.slimdex"))]
-    ['notes', 'srv-notes']
-    """
-    shown = next((each for each in (place, place.parent) if each.name[:1] not in ("", ".")), place)
-    name = shown.name.removesuffix(ENDING).lstrip(".")
-    yield name
-    for above in shown.parents:
-        if above.name:
-            name = f"{above.name}-{name}"
-            yield name
-
-
-def index_name(path: Path) -> str:
-    """Return the shortest name of the index of a folder.
-
-    >>> index_name(Path("/srv/news.index"))
-    'news'
-    """
-    return next(index_names(path.absolute()))
-
-
-def no_index(path: str | Path) -> str:
-    """Message that a folder is no index; it suggests one of a similar name."""
-    return f"{path}: no slimdex index there{_suggested_index(path)}"
-
-
-def may_name_an_index(word: str) -> bool:
-    """Return whether a word looks like the misspelt folder of an index.
-
-    It ends with `.index`, or is a path that differs little from that of an index.
-    """
-    is_path = any(sign in word for sign in (".", os.sep))
-    return word.lower().endswith(".index") or (is_path and _suggested_index(word) != "")
-
-
-def _suggested_index(path: str | Path) -> str:
-    """End of a message that suggests an index of a similar name in the same folder, or ""."""
-    return _suggestion(path, lambda name: is_index(os.path.join(os.path.dirname(path), name)))
-
-
-def no_file(path: str | Path) -> str:
-    """Message that a file or folder does not exist; it suggests one of a similar name."""
-    return f"{path}: no such file or folder{_suggestion(path, lambda name: name[:1] != '.')}"
-
-
-def _suggestion(path: str | Path, is_candidate: Callable[[str], bool]) -> str:
-    """End of a message that suggests a similar name in the same folder, or ""."""
-    from slimdex.system.suggestions import nearest  # only messages need it
-
-    folder, misspelt = os.path.split(path)
-    with suppress(OSError, ValueError):
-        names = [*islice(filter(is_candidate, os.listdir(folder or ".")), MOST_NAMES)]
-        stem, ending = os.path.splitext(misspelt)
-        # Endings are much alike, so only stems are compared; names with the same ending first.
-        same_ending = [name for name in names if name.endswith(ending)]
-        for candidates in (same_ending, names):
-            stems = {os.path.splitext(name)[0]: name for name in candidates}
-            near = nearest(stem, stems)
-            if near:
-                return f"; did you mean {os.path.join(folder, stems[near])!r}?"
-    return ""
 
 
 def check_folder(folder: Path) -> None:

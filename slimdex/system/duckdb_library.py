@@ -20,9 +20,9 @@ else:
     class _Library:
         def __getattr__(self, name: str) -> Any:
             try:
-                import _duckdb as library
-            except ImportError:  # another release may name it otherwise
-                import duckdb as library
+                import _duckdb as library  # most searches need none
+            except ImportError:
+                import duckdb as library  # another release may name the module otherwise
             return getattr(library, name)
 
     duckdb = _Library()

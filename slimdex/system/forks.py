@@ -47,7 +47,7 @@ def _in_child() -> None:
 
 def _keep_forever(inherited: Any) -> None:
     """Keep an object even when Python ends: it would wait for its threads, or end with a signal."""
-    import ctypes
+    import ctypes  # only in forks
 
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(inherited))
 

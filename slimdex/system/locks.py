@@ -232,16 +232,14 @@ def _try_lock(file: BinaryIO | int, *, shared: bool = False) -> bool:
 
     Raises `OSError` if it can't be locked at all.
     """
-    locker = _portalocker()
-    from portalocker import LockFlags  # searches lock nothing
-    from portalocker.exceptions import AlreadyLocked, LockException
-
-    kind = LockFlags.SHARED if shared else LockFlags.EXCLUSIVE
+    library = _portalocker()
+    flags = library.LockFlags
+    kind = flags.SHARED if shared else flags.EXCLUSIVE
     try:
-        locker.lock(file, LockFlags.NON_BLOCKING | kind)
-    except AlreadyLocked:
+        library.lock(file, flags.NON_BLOCKING | kind)
+    except library.AlreadyLocked:
         return False
-    except LockException as error:
+    except library.LockException as error:
         number = getattr(error.args[0], "errno", None) or errno.ENOLCK
         raise OSError(number, f"can't be locked ({error.strerror or error})") from error
     return True
@@ -249,21 +247,19 @@ def _try_lock(file: BinaryIO | int, *, shared: bool = False) -> bool:
 
 def _unlock(file: BinaryIO) -> None:
     """Unlock a file; in a forked process it is another one, see `_LockedDescriptors`."""
-    from portalocker import unlock  # searches lock nothing
-    from portalocker.exceptions import LockException
-
-    with suppress(OSError, LockException):
-        unlock(file)
+    library = _portalocker()
+    with suppress(OSError, library.LockException):
+        library.unlock(file)
 
 
 def _portalocker() -> Any:
     """Import portalocker, even without a folder for temporary files, which it looks for."""
     try:
-        import portalocker
+        import portalocker  # searches lock nothing
     except FileNotFoundError:
         tempfile.tempdir = os.curdir
         try:
-            import portalocker
+            import portalocker  # finds the current folder now
         finally:
             tempfile.tempdir = None
     return portalocker

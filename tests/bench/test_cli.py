@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from slimdex.bench import runner
-from slimdex.bench.cli import app
+from slimdex.bench.command_line import app
 from slimdex.bench.datasets import load_dataset
 from slimdex.bench.engines.measured import MeasuredEngine
 from slimdex.bench.engines.registry import Method, part, uncompressed

@@ -17,7 +17,7 @@ import click
 import pytest
 
 import slimdex
-from slimdex.bench.cli import app as bench
+from slimdex.bench.command_line import app as bench
 from slimdex.command_line import app
 from tests.browsing import launched, watched
 from tests.chance import CHANCE, sweep

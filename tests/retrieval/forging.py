@@ -10,7 +10,8 @@ from typing import Any
 
 from slimdex.retrieval.store.manifest import DIGEST
 from slimdex.retrieval.store.row_file import LENGTH
-from slimdex.system.atomic_files import MANIFEST, sha256
+from slimdex.system.atomic_files import sha256
+from slimdex.system.index_names import MANIFEST
 
 
 def rewrite(folder: Path, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:

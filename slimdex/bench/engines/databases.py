@@ -65,6 +65,7 @@ class Chroma(Database):
                 self._collection.add(ids=ids, documents=texts, embeddings=part.vectors[few])
 
     def set_effort(self, effort: int) -> None:
+        # Loaded with the library, by __init__.
         from chromadb.api.shared_system_client import SharedSystemClient
 
         if effort != self.effort:  # an open collection does not notice: open it again
@@ -112,14 +113,14 @@ class LanceDb(Database):
             self._table.add(rows)
 
     def finish(self) -> None:
-        from lancedb.index import FTS
+        from lancedb.index import FTS  # loaded with the library, by __init__
 
         self._table.create_index("vector", config=self._index_config())
         if self.place.ability is CHANGES:
             self._table.create_index("text", config=FTS())
 
     def _index_config(self) -> Any:
-        from lancedb.index import HnswSq
+        from lancedb.index import HnswSq  # loaded with the library, by __init__
 
         graph: dict[str, Any] = {"distance_type": "cosine"}
         if self.place.ability is VECTORS:
@@ -152,7 +153,7 @@ class LanceDbLists(LanceDb):
     for_documents = for_changes = ()
 
     def _index_config(self) -> Any:
-        from lancedb.index import IvfPq
+        from lancedb.index import IvfPq  # loaded with the library, by __init__
 
         return IvfPq(distance_type="cosine")
 
@@ -268,7 +269,7 @@ class SqliteVec(Database):
     @property
     def _connection(self) -> Any:
         if not hasattr(self._of_thread, "connection"):
-            from sqlite_vec import loadable_path
+            from sqlite_vec import loadable_path  # of the extra `peers`
 
             made = self._library.Connection(str(self.place.folder / "documents.db"))
             made.set_busy_timeout(BUSY_MS)
@@ -380,7 +381,7 @@ class Leann(Database):
 
 def _arrow_batches(place: Place, parts: Iterable[Batch]) -> Any:
     """Return a reader of id, text unless vectors are alone, and vector, in batches."""
-    import pyarrow as arrow
+    import pyarrow as arrow  # only LanceDB takes its tables: others are measured without it
 
     kinds: list[Any] = [arrow.string(), arrow.string(), arrow.list_(arrow.float32(), place.dim)]
     fields = [*zip(("id", "text", "vector"), kinds, strict=True)]

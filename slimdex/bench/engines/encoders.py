@@ -51,6 +51,7 @@ class _SentenceTransformers:
 
     def __init__(self, model: str, precision: str) -> None:
         os.environ.pop("OMP_WAIT_POLICY", None)  # ours; its users leave it as it is
+        # Its peak memory is measured in a process that has no other library.
         from sentence_transformers import SentenceTransformer
 
         options: dict[str, Any] = {"model_kwargs": {"dtype": precision}} if precision else {}
@@ -70,6 +71,7 @@ class OnnxRuntime:
     """
 
     def __init__(self, model: str, *, int8: bool = False) -> None:
+        # Of the extra `peers`, and in no process but the one that measures it.
         import onnxruntime
         import tokenizers
 
@@ -78,7 +80,7 @@ class OnnxRuntime:
             path = Path(made) / "model.onnx"
             export(folder, path)
             if int8:
-                from onnxruntime.quantization import quantize_dynamic
+                from onnxruntime.quantization import quantize_dynamic  # loads onnx
 
                 quantize_dynamic(path, path.with_name("int8.onnx"))
                 path = path.with_name("int8.onnx")
@@ -111,6 +113,7 @@ class OnnxRuntime:
 
 def export(folder: Path, out: Path) -> None:
     """Write the network of hidden states of a model's folder to a file in ONNX."""
+    # Only the export to ONNX needs them; the process that runs the network is measured without.
     import torch
     from transformers import AutoModel
 

@@ -16,6 +16,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 LIMIT = 10
 
 
@@ -24,22 +26,19 @@ class SentenceTransformers:
 
     def build(self, folder: Path, model: str, documents: dict[str, str]) -> None:
         """Save the vectors for numpy, and the ids as JSON."""
-        import numpy as np
-
         vectors = self._encoder(model).encode([*documents.values()], normalize_embeddings=True)
         np.save(folder / "vectors.npy", vectors)
         (folder / "ids.json").write_text(json.dumps([*documents]), encoding="utf-8")
 
     def search(self, folder: Path, model: str, query: str) -> list[str]:
         """Load all vectors and compare them with the query's."""
-        import numpy as np
-
         vectors = np.load(folder / "vectors.npy")
         ids: list[str] = json.loads((folder / "ids.json").read_text(encoding="utf-8"))
         scores = vectors @ self._encoder(model).encode(query, normalize_embeddings=True)
         return [ids[row] for row in np.argsort(-scores)[:LIMIT]]
 
     def _encoder(self, model: str) -> Any:
+        # Each program is timed with the imports of its library, and of no other.
         from sentence_transformers import SentenceTransformer
 
         return SentenceTransformer(model)
@@ -66,6 +65,7 @@ class Chroma:
         return list(answer["ids"][0])
 
     def _client(self, folder: Path, model: str) -> tuple[Any, Any]:
+        # As for the program above.
         import chromadb
         from chromadb.utils.embedding_functions import SentenceTransformerEmbeddingFunction
 

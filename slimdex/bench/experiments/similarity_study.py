@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import spearmanr
 
 from slimdex.errors import InputError
 from slimdex.indexes.arrays import Matrix, normalize_rows
@@ -249,6 +248,9 @@ def spearman(pairs: Pairs, vectors: Mapping[str, NDArray[np.float32]]) -> float:
 
 def correlations(pairs: Pairs, first: Matrix, second: Matrix) -> dict[str, float]:
     """Map protocols of a set to Spearman's correlation x 100 of cosines (n,) and gold."""
+    # Of the extra `bench`, which `bench --help` must not need.
+    from scipy.stats import spearmanr
+
     cosines = np.vecdot(normalize_rows(first), normalize_rows(second))
 
     def of(rows: NDArray[np.bool_] | slice) -> float:

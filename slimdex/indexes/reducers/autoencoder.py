@@ -1,12 +1,9 @@
-"""TiedAutoencoder: a nonlinear reducer, fitted by torch, applied by numpy.
-
-Functions import torch themselves: that takes a second, and only training needs it.
-"""
+"""TiedAutoencoder: a nonlinear reducer, fitted by torch, applied by numpy."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -15,12 +12,7 @@ from slimdex.system.threads import product
 
 from ..arrays import Matrix, as_matrix, batches, normalize_rows
 from ..tensors import check_tensor, load_fitted, save_fitted
-from .linear import principal_axes
-from .moments import Moments
-from .reducer import TrainedReducer, shuffled, validation_rows
-
-if TYPE_CHECKING:
-    import torch
+from .reducer import TrainedReducer
 
 TOLERANCE = 1e-3
 """Relative drop of the held-out error that counts as an improvement."""
@@ -134,86 +126,24 @@ class TiedAutoencoder(TrainedReducer):
         self.check_components(self.n_components, d)
         if n < self.min_rows:
             raise InputError(f"{n} vectors; expected 2 or more to train an autoencoder")
-        import torch
-
-        X = normalize_rows(X)
-        generator = torch.Generator().manual_seed(self.random_state)
-        parameters = self._initial(X, generator)
-        rows = torch.from_numpy(X)[torch.randperm(n, generator=generator)]
-        count = validation_rows(n)
-        first, second = self._train(rows[count:], rows[:count], parameters, generator)
-        self.weights_ = (first.numpy().copy(), second.numpy().copy())
-        return self
-
-    def _train(
-        self,
-        rows: torch.Tensor,
-        validation: torch.Tensor,
-        parameters: list[torch.Tensor],
-        generator: torch.Generator,
-    ) -> list[torch.Tensor]:
-        """Train on rows; return the weights of the epoch with the least validation error."""
-        import torch
-
-        optimizer = torch.optim.Adam(parameters, lr=self.learning_rate)
-
-        def train() -> float:
-            for batch in shuffled(len(rows), self.batch, generator):
-                optimizer.zero_grad(set_to_none=True)
-                _error(rows[batch], parameters).backward()  # type: ignore[no-untyped-call]
-                optimizer.step()
-            with torch.no_grad():
-                for tensor in parameters:
-                    tensor.copy_(_orthonormal(tensor))
-                return float(_error(validation, parameters))
-
-        def copy() -> list[torch.Tensor]:
-            return [tensor.detach().clone() for tensor in parameters]
-
-        return self._best_epoch(train, copy, lambda least: least * (1 - TOLERANCE))
-
-    def _initial(self, X: Matrix, generator: torch.Generator) -> list[torch.Tensor]:
-        """Randomly rotated principal axes of uncentred rows, for both layers."""
-        import torch
-
-        d = X.shape[1]
         k = self.n_components
         hidden = min(2 * k, d) if self.hidden is None else self.hidden
         if not k <= hidden <= d:
             raise InputError(f"hidden={hidden}; expected n_components={k} to {d} dimensions")
-        _, axes, _ = principal_axes(Moments(d).update(X), beta=0.0)
-        first = torch.from_numpy(axes[:, :hidden].astype(np.float32))
-        rotation = _random_rotation(hidden, generator)
-        bottleneck_rotation = _random_rotation(k, generator)
-        weights = (first @ rotation, rotation.T[:, :k] @ bottleneck_rotation)
-        return [tensor.contiguous().requires_grad_() for tensor in weights]
+        from .autoencoder_training import Training  # loads torch, in a second
 
-
-def _random_rotation(size: int, generator: torch.Generator) -> torch.Tensor:
-    """Draw an orthogonal matrix (size, size)."""
-    import torch
-
-    rotation: torch.Tensor = torch.linalg.qr(torch.randn(size, size, generator=generator))[0]
-    return rotation
-
-
-def _error(rows: torch.Tensor, parameters: list[torch.Tensor]) -> torch.Tensor:
-    """Mean squared distance between rows and their reconstructions, both of unit length."""
-    from torch.nn.functional import normalize, selu
-
-    first, second = parameters
-    bottleneck = normalize(selu(selu(rows @ first) @ second), dim=1)
-    back = normalize(selu(bottleneck @ second.T) @ first.T, dim=1)
-    return (back - rows).square().sum(dim=1).mean()
-
-
-def _orthonormal(weights: torch.Tensor) -> torch.Tensor:
-    """Nearest matrix with orthonormal columns."""
-    import torch
-
-    left, _, right = torch.linalg.svd(weights, full_matrices=False)
-    nearest: torch.Tensor = left @ right
-    return nearest
+        training = Training(
+            normalize_rows(X),
+            hidden,
+            k,
+            batch=self.batch,
+            learning_rate=self.learning_rate,
+            random_state=self.random_state,
+        )
+        self.weights_ = self._best_epoch(
+            training.train, training.copy, lambda least: least * (1 - TOLERANCE)
+        )
+        return self
 
 
 def _selu(x: Matrix) -> Matrix:

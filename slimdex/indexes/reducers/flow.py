@@ -1,14 +1,11 @@
-"""BERT-flow: an invertible map to a standard Gaussian, fitted by torch, applied by numpy.
-
-Functions import torch themselves: that takes a second, and only training needs it.
-"""
+"""BERT-flow: an invertible map to a standard Gaussian, fitted by torch, applied by numpy."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,19 +17,12 @@ from ..arrays import Matrix, as_matrix, batches
 from ..tensors import check_tensor, load_fitted, save_fitted
 from .linear import Pca
 from .moments import Moments
-from .reducer import TrainedReducer, shuffled, validation_rows
+from .reducer import TrainedReducer
 
-if TYPE_CHECKING:
-    import torch
-
-LARGEST_GRADIENT = 1.0
-"""Norm at which gradients are clipped."""
 TOLERANCE = 1e-3
 """Rise of the held-out log-likelihood, in nats per dimension, that counts as an improvement."""
 NOISE = 0.02
 """Standard deviation of training noise, relative to that of the rows."""
-LOG_SCALE_FACTOR = 3.0
-"""Training learns a third of each log-scale, so that scales move faster than other parameters."""
 
 
 class Flow(TrainedReducer):
@@ -200,26 +190,27 @@ class Flow(TrainedReducer):
         for name in ("levels", "depth", "width"):
             if getattr(self, name) < 1:
                 raise InputError(f"{name}={getattr(self, name)}; expected 1 or more")
-        import torch
+        from .flow_training import Training, one_thread  # load torch, in a second
 
-        # Standardised rows in random order, some of them for validation.
+        # Standardised rows.
         mean, deviation = standardisation(X)
-        generator = torch.Generator().manual_seed(self.random_state)
-        parameters = initial_parameters(d, self.levels, self.depth, self.width, generator)
         standard = np.empty_like(X)
         for part in batches(n):
             standard[part] = (X[part] - mean) / deviation
-        rows = torch.from_numpy(standard)[torch.randperm(n, generator=generator)]
-        count = validation_rows(n)
-        threads = torch.get_num_threads()
-        # The matrices are so small that threads mostly wait for each other: on busy cores, training
-        # with two threads took ten times as long.
-        torch.set_num_threads(1)
-        try:
-            best = self._train(rows[count:], rows[:count], parameters, generator)
-        finally:
-            torch.set_num_threads(threads)
-        self.steps_ = [to_numpy(tensors) for tensors in best]
+
+        # The steps of the epoch with the best likelihood of held-out rows.
+        active = active_dimensions(d, self.levels, self.depth)
+        training = Training(
+            standard,
+            [step_shapes(m, self.width) for m in active],
+            noise=NOISE,
+            batch=self.batch,
+            learning_rate=self.learning_rate,
+            random_state=self.random_state,
+        )
+        with one_thread():
+            best = self._best_epoch(training.train, training.copy, lambda least: least - TOLERANCE)
+        self.steps_ = [Step(**arrays) for arrays in best]
 
         # The standardisation of the data becomes part of the first step.
         first = self.steps_[0]
@@ -236,35 +227,6 @@ class Flow(TrainedReducer):
             # Use the memory order of a loaded array, since BLAS rounds differently for each order.
             self.cut_.components_ = np.ascontiguousarray(self.cut_.components_)
         return self
-
-    def _train(
-        self,
-        rows: torch.Tensor,
-        validation: torch.Tensor,
-        parameters: list[dict[str, torch.Tensor]],
-        generator: torch.Generator,
-    ) -> list[dict[str, torch.Tensor]]:
-        """Train on rows; return the parameters of the epoch with the best validation likelihood."""
-        import torch
-
-        def noisy(rows: torch.Tensor) -> torch.Tensor:
-            return rows + NOISE * torch.randn(rows.shape, generator=generator)
-
-        every = [tensor for tensors in parameters for tensor in tensors.values()]
-        # Fused: unfused steps take twice the time with this many small arrays.
-        optimizer = torch.optim.Adam(every, lr=self.learning_rate, fused=True)
-        validation = noisy(validation)
-
-        def train() -> float:
-            for batch in shuffled(len(rows), self.batch, generator):
-                optimizer.zero_grad(set_to_none=True)
-                loss(noisy(rows[batch]), parameters).backward()  # type: ignore[no-untyped-call]
-                torch.nn.utils.clip_grad_norm_(every, LARGEST_GRADIENT)
-                optimizer.step()
-            with torch.no_grad():
-                return float(loss(validation, parameters))
-
-        return self._best_epoch(train, lambda: copies(parameters), lambda least: least - TOLERANCE)
 
 
 @dataclass(frozen=True)
@@ -336,59 +298,3 @@ def standardisation(X: Matrix) -> tuple[NDArray[np.float64], NDArray[np.float64]
     if typical <= np.finfo(np.float32).eps ** 2 * size:  # all rows are equal
         typical = size or 1.0
     return mean, np.sqrt(np.maximum(variances, NOISE**2 * typical))
-
-
-def loss(x: torch.Tensor, parameters: list[dict[str, torch.Tensor]]) -> torch.Tensor:
-    """Mean negative log-likelihood in nats per dimension, without its constant."""
-    squares = x.new_zeros(len(x))
-    logs = x.new_zeros(())
-    for tensors in parameters:
-        m = len(tensors["centre"])
-        squares = squares + x[:, m:].square().sum(dim=1)
-        x = torch_step(x[:, :m], tensors)
-        logs = logs + LOG_SCALE_FACTOR * tensors["scale"].sum()
-    squares = squares + x.square().sum(dim=1)
-    return (squares.mean() / 2 - logs) / len(parameters[0]["centre"])
-
-
-def torch_step(x: torch.Tensor, tensors: dict[str, torch.Tensor]) -> torch.Tensor:
-    """Differentiable `Step.forward`; ``tensors["scale"]`` is a fraction of the log-scale."""
-    import torch
-
-    scale = torch.exp(LOG_SCALE_FACTOR * tensors["scale"])
-    x = ((x - tensors["centre"]) * scale).flip(1)
-    first, second = x.tensor_split([len(tensors["first"])], dim=1)
-    hidden = torch.relu(first @ tensors["first"] + tensors["first_bias"])
-    hidden = torch.relu(hidden @ tensors["second"] + tensors["second_bias"])
-    shift = hidden @ tensors["last"] + tensors["last_bias"]
-    return torch.cat([first, second + shift], dim=1)
-
-
-def to_numpy(tensors: dict[str, torch.Tensor]) -> Step:
-    """Convert trained parameters to a step."""
-    arrays = {name: tensor.numpy() for name, tensor in tensors.items()}
-    return Step(**arrays | {"scale": np.exp(LOG_SCALE_FACTOR * arrays["scale"])})
-
-
-def copies(parameters: list[dict[str, torch.Tensor]]) -> list[dict[str, torch.Tensor]]:
-    """Copy parameters without gradients."""
-    return [{name: t.detach().clone() for name, t in tensors.items()} for tensors in parameters]
-
-
-def initial_parameters(
-    d: int, levels: int, depth: int, width: int, generator: torch.Generator
-) -> list[dict[str, torch.Tensor]]:
-    """Initial parameters; the shifts are zero, so the steps only reverse dimensions."""
-    import torch
-
-    steps = list[dict[str, torch.Tensor]]()
-    for m in active_dimensions(d, levels, depth):
-        tensors = {}
-        for name, shape in step_shapes(m, width).items():
-            tensors[name] = torch.zeros(shape)
-            if name in ("first", "second"):
-                torch.nn.init.normal_(
-                    tensors[name], std=(2 / max(shape[0], 1)) ** 0.5, generator=generator
-                )
-        steps.append({name: tensor.requires_grad_() for name, tensor in tensors.items()})
-    return steps

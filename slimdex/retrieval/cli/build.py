@@ -64,6 +64,7 @@ def build(
     ] = False,
 ) -> Answer:
     """Build an index. After an interruption, the same command goes on where it stopped."""
+    # Loads numpy, FAISS and readers of files, a third of a second.
     from slimdex.system.atomic_files import offer
 
     from ..building import build as build_index
@@ -125,6 +126,7 @@ def build(
 
 def _is_repository(sources: Sources) -> bool:
     """Whether the sources are folders with many files, at least half of them code."""
+    # Loaded when the sources were opened.
     from ..lexical.code_files import is_code_path
     from ..sources.files.file_source import FileSource
 
@@ -150,7 +152,7 @@ def _is_built(path: Path) -> bool:
 
 def _state(path: Path) -> State | None:
     """The committed state of an index; None if there is none that can be read."""
-    from ..store.manifest import Manifest
+    from ..store.manifest import Manifest  # loaded by the build
 
     with suppress(OSError, SlimdexError):
         return Manifest.read(path).state
@@ -167,6 +169,7 @@ def _target_beside(settings: Settings, target: TargetOptions) -> Target | None:
 
 def demo(out: Annotated[Path, "Folder for the demo's index."] = Path("slimdex-demo.index")) -> None:
     """Index the docstrings of Python's standard library, search them, and compare the memory."""
+    # Loads numpy, FAISS and what searches and measures.
     from ..index import Index
     from ..quality.evaluation import evaluate_self
     from ..quality.info import facts
@@ -193,6 +196,7 @@ def demo(out: Annotated[Path, "Folder for the demo's index."] = Path("slimdex-de
 
 
 def _build_demo(out: Path) -> None:
+    # Not needed by a demo that is built already.
     from slimdex.indexes.settings import Settings
 
     from ..building import build as build_index

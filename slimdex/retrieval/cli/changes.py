@@ -54,6 +54,7 @@ def add(
     writing: WriteOptions,
 ) -> Answer:
     """Add documents; one with an existing id replaces the older one."""
+    # Loads numpy, FAISS and readers of files, a third of a second.
     from ..building import add as add_to_index
     from ..quality.refitting import check_refit
 
@@ -74,6 +75,7 @@ def delete(
     writing: WriteOptions,
 ) -> Answer:
     """Delete documents by id, or by a condition."""
+    # Loads numpy and FAISS, but no readers of files.
     from ..ingest.writer import delete as delete_documents
 
     with console.progress():
@@ -91,7 +93,7 @@ def delete(
 
 def _space_notes(index: Index, path: Path) -> list[str]:
     """Return a note for an index with more deleted rows than documents."""
-    from ..commands import is_mostly_deleted
+    from ..commands import is_mostly_deleted  # loaded with the change before
 
     if not is_mostly_deleted(index):
         return []
@@ -101,7 +103,7 @@ def _space_notes(index: Index, path: Path) -> list[str]:
 
 def compact(index: Dir, *, writing: WriteOptions) -> Answer:
     """Free the space of deleted and replaced documents, on disk and in memory."""
-    from ..ingest.compacting import compact as compact_index
+    from ..ingest.compacting import compact as compact_index  # loads numpy and FAISS
 
     with console.progress():
         opened = open_index(index, writing=writing)
@@ -113,6 +115,7 @@ def compact(index: Dir, *, writing: WriteOptions) -> Answer:
 
 def undo(index: Dir, *, writing: WriteOptions) -> Answer:
     """Undo the last change of documents, settings or words; again, to make it again."""
+    # Loads numpy and FAISS, but no readers of files.
     from ..ingest.undoing import undo as undo_change
 
     opened = open_index(index, writing=writing)
@@ -134,6 +137,7 @@ def dedup(
     writing: WriteOptions,
 ) -> Answer:
     """List groups of near-duplicates; the first added of each is named first."""
+    # Loads numpy and FAISS, but no readers of files.
     from ..quality.near_duplicates import delete_near_duplicates, near_duplicates
 
     with console.progress():
@@ -180,6 +184,7 @@ def _show_duplicates(
 
 def _beginning(text: str) -> str:
     """Return the beginning of a text on one line."""
+    # Loads numpy, as the index did whose texts these are.
     from ..search.excerpts import on_one_line, shortened
 
     return shortened(on_one_line(text), SHOWN)
@@ -199,7 +204,7 @@ def sync(
     """Bring an index up to date with its sources: add what is new, replace what has changed,
     delete what is gone. Documents of other sources stay. Without sources: with those of the last
     sync, or else of the build."""
-    from ..sources.source_request import last_sources
+    from ..sources.source_request import last_sources  # loads tempfile and hashlib
 
     with cluster.started() as workers:
         opened = open_index(index, opening, writing, workers)
@@ -228,6 +233,7 @@ class _Synced:
 
     def once(self, *, watched: bool = False) -> None:
         """Sync and report."""
+        # Loads numpy, FAISS and readers of files.
         from ..commands import is_mostly_deleted
         from ..ingest.adding import counts
         from ..ingest.compacting import compact as compact_index
@@ -248,7 +254,7 @@ class _Synced:
 
     def watch(self) -> None:
         """Sync whenever files have changed, or the index was restored; try again after errors."""
-        from ..sources.watching import ticks
+        from ..sources.watching import ticks  # only with --watch
 
         places = self._places()
         signal.signal(signal.SIGTERM, signal.default_int_handler)

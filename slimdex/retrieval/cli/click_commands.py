@@ -20,8 +20,11 @@ from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin, get_
 import click
 
 from slimdex.errors import InputError
+from slimdex.system.index_names import is_index, may_name_an_index, no_index
+from slimdex.system.suggestions import did_you_mean
 
-from .default_index import EXPECTED_INDEX, default_index, index_of, is_index
+from . import console
+from .default_index import EXPECTED_INDEX, default_index, index_of
 
 CLICK_SETTINGS = {"max_content_width": 100, "help_option_names": ["-h", "--help"]}
 """Widest help; a narrower terminal wraps it. And the names of the option that prints it."""
@@ -37,8 +40,6 @@ class Answer(NamedTuple):
 
     def show(self, as_json: bool) -> None:
         """Print the JSON or the text; raises `SystemExit` unless the code is 0."""
-        from . import console
-
         if as_json:
             console.print_json(self.facts)
         elif isinstance(self.text, str):
@@ -82,8 +83,6 @@ class IndexCommand(click.Command):
         """Put the default index before the words if they name none."""
         if ctx.resilient_parsing or not self._is_left_out(ctx, args):
             return super().parse_args(ctx, args)
-        from slimdex.system.atomic_files import may_name_an_index, no_index
-
         first = self._first_value(ctx, args)
         default = default_index()
         word = first if isinstance(first, str) else ""
@@ -161,8 +160,6 @@ class Commands(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
-            from slimdex.system.suggestions import did_you_mean
-
             near = did_you_mean(args[0], self.places)
             raise click.UsageError(f"no command {args[0]!r}{near}", ctx) from error
 

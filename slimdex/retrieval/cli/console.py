@@ -43,22 +43,23 @@ SHORT_SECONDS = 3
 @cache
 def terminal(*, stderr: bool = False) -> Console:
     """Return the console of stdout or stderr."""
+    # Each part of rich is imported when something is printed by it, 40 ms in all.
     from rich.console import Console
 
     if stderr:
-        return Console(stderr=True, highlight=False)
-    return Console(highlight=False, width=None if sys.stdout.isatty() else PIPE_WIDTH)
+        return Console(stderr=True, markup=False, emoji=False, highlight=False)
+    width = None if sys.stdout.isatty() else PIPE_WIDTH
+    return Console(markup=False, emoji=False, highlight=False, width=width)
 
 
 def note(text: str) -> None:
     """Print one line on stderr."""
-    from rich.text import Text
-
-    terminal(stderr=True).print(Text(f"note: {visible(in_options(text))}"), soft_wrap=True)
+    terminal(stderr=True).print(f"note: {visible(in_options(text))}", soft_wrap=True)
 
 
 def line(text: str, style: str = "") -> None:
     """Print one line of the answer, made safe; a terminal wraps it. Tabs stay."""
+    # See `terminal`.
     from rich.segment import Segment, Segments
     from rich.style import Style
 
@@ -69,14 +70,12 @@ def line(text: str, style: str = "") -> None:
 
 def prose(text: str) -> None:
     """Print sentences, wrapped between words."""
-    from rich.text import Text
-
-    terminal().print(Text(text))
+    terminal().print(text)
 
 
 def hanging(lead: Text, body: Text) -> None:
     """Print a lead and a text beside it, with a hanging indent."""
-    from rich.text import Text
+    from rich.text import Text  # see `terminal`
 
     out = terminal()
     lines: Iterable[Text] = [body]
@@ -91,7 +90,7 @@ def hanging(lead: Text, body: Text) -> None:
 
 def show_pairs(pairs: Mapping[str, Any]) -> None:
     """Print names and values, one pair a line."""
-    from rich.text import Text
+    from rich.text import Text  # see `terminal`
 
     room = max(map(len, pairs)) + 2
     for name, value in pairs.items():
@@ -116,6 +115,7 @@ def show_measures(
 
 def show_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print a table: numbers to the right, the first column and one without a head to the left."""
+    # See `terminal`.
     from rich.table import Table
     from rich.text import Text
 
@@ -162,7 +162,7 @@ def typed(command: str, *words: str | Path) -> str:
     is_hidden = called.name == "slimdex" and shutil.which("slimdex") is None
     line = [str(called) if is_hidden else "slimdex", command, *map(str, words)]
     if os.name == "nt":
-        from subprocess import list2cmdline
+        from subprocess import list2cmdline  # Windows only
 
         return list2cmdline(line)
     return shlex.join(line)
@@ -216,6 +216,7 @@ class _Bars:
 
     @cached_property
     def _bars(self) -> Progress:
+        # Bars take another 20 ms, and a fast command has none.
         from rich.progress import (
             BarColumn,
             MofNCompleteColumn,

@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from slimdex.errors import InputError, SlimdexError
+from slimdex.system.index_names import is_index
 
 INDEX_FOLDER = ".slimdex"
 INDEX_VARIABLE = "SLIMDEX_INDEX"
@@ -36,13 +37,6 @@ def new_index() -> Path:
     return Path(os.environ.get(INDEX_VARIABLE) or INDEX_FOLDER)
 
 
-def is_index(path: str | Path) -> bool:
-    """True for the folder of an index."""
-    from slimdex.system import atomic_files
-
-    return atomic_files.is_index(path)
-
-
 def index_of(path: str | Path) -> Path | None:
     """Return the index that a path names, or that of a folder of sources; None without one.
 
@@ -65,6 +59,7 @@ def index_of(path: str | Path) -> Path | None:
 
 def _is_built_from(index: Path, folder: Path) -> bool:
     """Return whether a folder is a source of an index's build or last sync."""
+    # Loads numpy and FAISS: only for a folder of sources that has an index beside it.
     from ..sources.source_request import last_sources
     from ..store.manifest import Manifest
 

@@ -19,9 +19,11 @@ from typing import TYPE_CHECKING
 from slimdex.errors import SlimdexError
 from slimdex.system.atomic_files import in_units, size
 from slimdex.system.extras import install_command
+from slimdex.system.locks import FileLock, network_kind
 from slimdex.system.spare import cores
 from slimdex.system.user_cache import cache_folder
 
+from ..store.work_folder import is_held, work_folders
 from . import console
 
 if TYPE_CHECKING:
@@ -90,6 +92,7 @@ def _version(package: str) -> str | None:
 def _processor() -> Finding:
     """Ask OpenVINO, which also shows that it starts here."""
     try:
+        # Loads OpenVINO, which may be missing or not start.
         from ..encoders.runtimes.openvino_runtime import fast_precision
 
         precision = fast_precision()
@@ -104,7 +107,7 @@ def _processor() -> Finding:
 def _memory() -> Iterator[Finding]:
     if _version("psutil") is None:
         return  # among the missing libraries
-    import psutil
+    import psutil  # may be missing
 
     memory = psutil.virtual_memory()
     is_short = memory.available < LEAST_FREE_MEMORY
@@ -131,17 +134,13 @@ def on_network(path: Path) -> str:
     """Say that a path is on a network file system; empty for a local one, or if unknown."""
     if _version("psutil") is None:
         return ""
-    from slimdex.system.locks import network_kind
-
     kind = network_kind(path)
     return "" if kind is None else f", on a network file system ({kind})"
 
 
 def index_findings(path: Path) -> Iterator[Finding]:
     """Yield findings about an index's folder; no segment is opened."""
-    from slimdex.system.locks import FileLock
-
-    from ..store.manifest import Manifest
+    from ..store.manifest import Manifest  # loads numpy, which may be missing
 
     yield _place(path)
     holder = FileLock(path, "writer").holder()
@@ -179,7 +178,7 @@ def _commit(path: Path, manifest: Manifest) -> Finding:
 
 
 def _documents(path: Path, manifest: Manifest) -> Iterator[Finding]:
-    from ..store.unfinished import unfinished
+    from ..store.unfinished import unfinished  # loads numpy, as the manifest did
 
     state = manifest.state
     names = state.file_names - (set() if state.rows else {state.vectors})
@@ -195,8 +194,6 @@ def _documents(path: Path, manifest: Manifest) -> Iterator[Finding]:
 
 def _left(path: Path) -> Iterator[Finding]:
     """Yield findings about the rest of killed processes, which the next change deals with."""
-    from ..store.work_folder import is_held, work_folders
-
     if work := [folder for folder in work_folders(path) if not is_held(folder)]:
         said = f"{len(work)} left by killed processes, {in_units(sum(map(size, work)))}"
         yield Finding("work folders", said, "the next change removes them")

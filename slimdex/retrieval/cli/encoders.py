@@ -67,6 +67,7 @@ class EncoderOptions:
 
     def opened(self) -> Encoder:
         """Load the encoder."""
+        # Loads numpy, and what downloads models.
         from ..encoders.models import DEFAULT_MODEL
         from ..encoders.opening import open_encoder
 
@@ -76,13 +77,13 @@ class EncoderOptions:
 
 def models() -> Answer:
     """List well-known small encoders; `--model` takes their names."""
-    from ..encoders.models import KNOWN
+    from ..encoders.models import KNOWN  # loads subprocess and zipfile
 
     return Answer({name: asdict(model) for name, model in KNOWN.items()}, _show_models)
 
 
 def _show_models() -> None:
-    from ..encoders.models import BEIR, KNOWN, MULTILINGUAL
+    from ..encoders.models import BEIR, KNOWN, MULTILINGUAL  # loaded by `models`
 
     heads = ("model", "M weights", "languages", "dim", "tokens", "licence", "BEIR", "MTEB", "")
     rows = [
@@ -135,6 +136,7 @@ def distill(
     trust_remote_code: Trust = False,
 ) -> Answer:
     """Distill a transformer into static word vectors: less accurate, and many times as fast."""
+    # Loads numpy and readers of models.
     from slimdex.system.atomic_files import check_new
 
     from ..encoders.distillation import distill as distilled
@@ -159,7 +161,7 @@ def distill(
 
 
 def _texts(corpus: list[str], text: str | None) -> Iterator[str]:
-    from ..sources.source_request import SourceRequest
+    from ..sources.source_request import SourceRequest  # only with --corpus
 
     note_if_typed(corpus)
     with console.progress():
@@ -188,6 +190,7 @@ def migrate(
     writing: WriteOptions,
 ) -> Answer:
     """Measure what another encoder would give; change to it by encoding all documents again."""
+    # Loads numpy and FAISS, as the two functions below do.
     from ..ingest.replacing import undo as drop_new_vectors
 
     if [undo, go_on or encoder.model is not None].count(True) != 1:
@@ -216,6 +219,7 @@ def _compare(
     qrels: Path | None,
     sample: int | None,
 ) -> Answer:
+    # Loads what measures, which --continue does without.
     from ..quality.labels import UserQueries, read_qrels
     from ..quality.migration import migrate as compare
     from ..sources.source import read_pairs
@@ -230,7 +234,7 @@ def _compare(
 def _encode_again(
     index: Path, opened: Index, encoder: EncoderOptions, minutes: float | None
 ) -> Answer:
-    from ..ingest.replacing import next_encoder, replace_vectors
+    from ..ingest.replacing import next_encoder, replace_vectors  # loaded by `migrate`
 
     with console.progress():
         made = next_encoder(opened) if encoder.model is None else encoder.opened()

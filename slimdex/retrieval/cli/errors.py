@@ -15,6 +15,9 @@ from contextlib import contextmanager
 import click
 from click.exceptions import NoArgsIsHelpError
 
+from slimdex.errors import SlimdexError
+from slimdex.system.unicode_text import check_unicode
+
 from .interrupts import INTERRUPT_CODE, stopped_message, was_interrupted
 from .safe_text import visible
 
@@ -30,8 +33,6 @@ def one_line_errors() -> Iterator[None]:
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
     try:
-        from slimdex.system.unicode_text import check_unicode
-
         check_unicode(sys.argv, "an argument")
         yield
     except NoArgsIsHelpError as help:
@@ -91,8 +92,6 @@ def in_options(line: str) -> str:
 
 def explained(error: BaseException) -> str | None:
     """Return the message of an error that the user can fix; None for a bug."""
-    from slimdex.errors import SlimdexError
-
     if isinstance(error, SlimdexError):
         return in_options("; ".join([str(error), *getattr(error, "__notes__", ())]))
     if isinstance(error, click.UsageError):

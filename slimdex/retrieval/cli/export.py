@@ -34,6 +34,7 @@ def export(
     opening: OpenOptions,
 ) -> Answer:
     """Write documents and vectors, or the encoder with the reducer, for other programs."""
+    # Loads numpy, FAISS and the formats.
     from ..exporting.export import export_index
 
     opened = open_index(index, opening)
@@ -61,6 +62,7 @@ def map_documents(
     where: Where = None,
 ) -> Answer:
     """Write a page with a map of the documents, for a browser, without a network."""
+    # Loads numpy and FAISS, but none of the formats above.
     from ..exporting.document_map import map_index
 
     with console.progress():
@@ -90,6 +92,7 @@ def push(
     insecure: Annotated[bool, "Send the token to another machine without TLS."] = False,
 ) -> Answer:
     """Bring Milvus up to date with an index: send what is new or changed, remove what is gone."""
+    # Loads numpy and FAISS; connecting loads Milvus's client, of the extra `cluster`.
     from ..cluster.milvus_push import push as push_rows
     from ..cluster.milvus_server import Server
 

@@ -40,17 +40,18 @@ class LabelOptions:
 
     def read(self) -> tuple[list[tuple[str, str]], Qrels] | None:
         """Read the queries and their labels; None without --queries or without --qrels."""
+        if self.queries is None or self.qrels is None:
+            return None
+        # Loads readers of all formats, which --self does without.
         from ..quality.labels import read_qrels
         from ..sources.source import read_pairs
 
-        if self.queries is None or self.qrels is None:
-            return None
         return read_pairs(str(self.queries)), read_qrels(self.qrels)
 
 
 def info(index: Dir, *, opening: OpenOptions) -> Answer:
     """Show what an index holds, how it was made and what it costs."""
-    from ..quality.info import facts
+    from ..quality.info import facts  # loads numpy and FAISS, as opening an index does
 
     report = open_index(index, opening).read(facts)
 
@@ -69,6 +70,7 @@ def health(
     opening: OpenOptions,
 ) -> Answer:
     """Measure how far the documents are from those the index was fitted on, and what that costs."""
+    # Loads what measures an index, for which `info` need not wait.
     from ..quality.health import health as measure
 
     opened = open_index(index, opening)
@@ -93,6 +95,7 @@ def evaluate(
     opening: OpenOptions,
 ) -> Answer:
     """Measure quality, time and memory, compared with uncompressed exact search."""
+    # As for `health`.
     from ..quality.evaluation import evaluate as measure
     from ..quality.evaluation import evaluate_self
 
@@ -110,7 +113,7 @@ def evaluate(
 
 def facts_after(index: Index, added: Added) -> dict[str, Any]:
     """Print the notes of an addition; returns the facts of `Collection.info` with its counts."""
-    from ..quality.info import facts
+    from ..quality.info import facts  # loaded with the change before
 
     for line in added.notes:
         console.note(line)
@@ -217,7 +220,7 @@ def _now_and_then(now: float | None, then: float | None) -> str:
 
 def show_evaluation(report: Mapping[str, Any]) -> None:
     """Print what a search finds and costs beside exact search, and explain each measure."""
-    from ..quality.evaluation import COLUMNS, LABELS, explained
+    from ..quality.evaluation import COLUMNS, LABELS, explained  # loaded: it made the report
 
     console.line(f"{report['queries']:,} queries, {report['documents']:,} documents")
     console.line("")

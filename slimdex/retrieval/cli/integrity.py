@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from slimdex.errors import InputError
+from slimdex.system.index_names import is_index, no_index
 
 from . import console
 from .click_commands import Answer, Argument
-from .default_index import INDEX_VARIABLE, default_index, is_index
+from .default_index import INDEX_VARIABLE, default_index
 from .errors import BAD_INPUT, say
 from .options import DEFAULT_INDEX, Dir, WriteOptions, open_index
 
@@ -24,6 +25,7 @@ NEEDS_REMEDY = 1
 
 def verify(index: Dir) -> Answer:
     """Check all files of an index and all counts; exit with code 2 if anything is wrong."""
+    # Loads numpy, FAISS, and what encodes lost vectors again.
     from ..ingest.repairing import verify as find_faults
 
     faults = find_faults(index)
@@ -49,6 +51,7 @@ def repair(
     writing: WriteOptions,
 ) -> Answer:
     """Rebuild what is derived from documents and vectors, where it is damaged."""
+    # As `verify`.
     from ..ingest.repairing import repair as mend
 
     with console.progress():
@@ -71,6 +74,7 @@ def repair(
 
 def copy(index: Dir, *, out: Annotated[Path, "A new folder."]) -> Answer:
     """Copy an index, even while others change it: a backup, which is verified."""
+    # Loads numpy and FAISS, as opening an index does.
     from ..store.verification import copy_index
 
     with console.progress():
@@ -84,11 +88,9 @@ def doctor(
 ) -> Answer:
     """Check the installation, the machine, the cache and an index; exit with code 1 if something
     needs a remedy."""
-    from .diagnosis import installation_findings
+    from .diagnosis import installation_findings  # loads importlib.metadata
 
     if index is not None and not is_index(index):
-        from slimdex.system.atomic_files import no_index
-
         raise InputError(no_index(index))
     findings = [*installation_findings(), *_of_index(index)]
     remedies = [each for each in findings if each.remedy is not None]
@@ -106,7 +108,7 @@ def doctor(
 
 
 def _of_index(index: Path | None) -> Iterator[Finding]:
-    from .diagnosis import Finding, index_findings
+    from .diagnosis import Finding, index_findings  # loaded by `doctor`
 
     try:
         path = index or default_index()

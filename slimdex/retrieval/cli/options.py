@@ -124,6 +124,7 @@ class RayOptions:
                 )
             yield IN_THIS_PROCESS
             return
+        # Only with --ray.
         from ..cluster.ray_workers import RayWorkers
 
         with RayWorkers(self.ray, self.workers) as workers:
@@ -182,6 +183,7 @@ class SourceOptions:
 
         Raises `InputError` if there are none, or a column's type is invalid.
         """
+        # Loads tempfile, hashlib and decimal, which commands without sources do without.
         from ..sources.source_request import SourceRequest
         from ..sources.tabular.columns import checked_types
 
@@ -207,7 +209,7 @@ class SourceOptions:
 
 def note_if_typed(specs: Sequence[str]) -> None:
     """Note that typed input is read, if it is."""
-    from ..sources.files.input_files import STANDARD_INPUT
+    from ..sources.files.input_files import STANDARD_INPUT  # loads readers of files
 
     if STANDARD_INPUT in specs and sys.stdin is not None and sys.stdin.isatty():
         console.note("reading what you type, until Ctrl-D")
@@ -224,6 +226,7 @@ def open_index(
     workers: Workers = IN_THIS_PROCESS,
 ) -> Index:
     """Open an index for a command, which closes it at its end; `workers` encode, fit and code."""
+    # Loads numpy, FAISS and most of slimdex in 0.2 s, which --help does without.
     from ..index import Index
 
     index = Index.open(

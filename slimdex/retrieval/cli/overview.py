@@ -7,9 +7,10 @@ from pathlib import Path
 from time import time
 
 from slimdex.errors import InputError, SlimdexError
+from slimdex.system.index_names import MANIFEST, is_index
 
 from . import console
-from .default_index import default_index, is_index
+from .default_index import default_index
 
 FIRST_STEPS = """\
 Semantic search in a fraction of the memory. No index is here yet; to begin:
@@ -42,8 +43,7 @@ def overview() -> None:
 
 def _show(path: Path) -> None:
     """Print how many documents an index has, how fresh they are, and how to search it."""
-    from slimdex.system.atomic_files import MANIFEST
-
+    # Loads numpy and FAISS, for which the first steps need not wait.
     from ..sources.source_request import have_changed, last_sources
     from ..store.manifest import Manifest
 

@@ -11,6 +11,7 @@ from slimdex.errors import InputError
 from slimdex.indexes.codes.kinds import IVF_PQ, KINDS, PQ, by_size, ivf_lists
 from slimdex.indexes.options import AUTO
 
+from . import console
 from .click_commands import Answer
 from .settings import K, NoLexical, Stored
 
@@ -209,8 +210,6 @@ def plan(workload: Workload) -> Answer:
 
 
 def _show(workload: Workload) -> None:
-    from slimdex.retrieval.cli import console
-
     lists = f" ({workload.lists:,} lists)" if workload.lists else ""
     kind = f"{workload.resolved_kind}{lists}, k={workload.reduced_dim} of {workload.dim}"
     console.line(f"{workload.count:,} documents: {kind}")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from slimdex.errors import InputError
+from slimdex.system.suggestions import did_you_mean
 
 from ..documents import Document, document_json, hit_json, shown_columns, shown_values
 from ..search.options import SearchOptions
@@ -65,10 +66,12 @@ class QueryOptions:
             named = " and ".join(ways_used) or "no query"
             raise InputError(f"search: {named}; expected one of {', '.join(ways)}")
         if self.query_vector:
+            # Only for --query-vector.
             from ..sources.given_vectors import read_query_vectors
 
             return Queries(vectors=read_query_vectors(self.query_vector))
         if self.queries:
+            # Loads readers of all formats, which a typed query does without.
             from ..sources.source import read_pairs
 
             pairs = read_pairs(str(self.queries))
@@ -85,13 +88,14 @@ def request_for(
     queries: Queries, options: SearchOptions, *, trust_remote_code: bool
 ) -> SearchRequest:
     """Build the request for queries; a cross-encoder is loaded after all else is checked."""
-    from ..search.request import SearchRequest
+    from ..search.request import SearchRequest  # loads numpy
 
     globs = [glob.replace(sep, "/") for glob in options.glob]  # as paths are stored
     fields = vars(options) | {"glob": globs, "rerank": None}
     request = SearchRequest(texts=queries.texts, vectors=queries.vectors, **fields)
     if options.rerank is None:
         return request
+    # Only with --rerank.
     from ..search.reranking import CrossEncoder
 
     model = CrossEncoder(str(options.rerank), trust_remote_code=trust_remote_code)
@@ -110,6 +114,7 @@ def search(
     as_json: Json = False,
 ) -> None:
     """Find the documents nearest in meaning."""
+    # Loads numpy, FAISS and all else that a search runs, which --help does without.
     from slimdex.retrieval import commands
 
     from ..encoders.runtimes.quick_runtime import quick_start
@@ -145,8 +150,6 @@ def chosen_columns(words: Sequence[str], known: Sequence[str]) -> list[str]:
     >>> chosen_columns(["Year,kind", "a,b"], ["year", "kind", "a,b"])
     ['year', 'kind', 'a,b']
     """
-    from slimdex.system.suggestions import did_you_mean
-
     by_lower = {name.lower(): name for name in known}
     names = list[str]()
     for word in words:
@@ -166,6 +169,7 @@ def related(
     where: Where = None,
 ) -> Answer:
     """Find the documents nearest in meaning to a document."""
+    # As for `search`, without the encoder.
     from ..commands import id_of
     from ..search.answer import related as related_to
     from .answers import show_hits
@@ -185,7 +189,7 @@ def open_document(
     id: Annotated[str, Argument("ID", "The document's id or path.")],
 ) -> Answer:
     """Print a whole document."""
-    from ..commands import fetch
+    from ..commands import fetch  # as for `search`
 
     document = fetch(open_index(index), id)
     return Answer(document_json(document), partial(_show_document, document))

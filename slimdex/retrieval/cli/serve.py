@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 from slimdex.errors import InputError
+from slimdex.system.index_names import no_file
 
 from . import console
 from .default_index import EXPECTED_INDEX, default_index, index_of
@@ -48,6 +49,7 @@ class ListenOptions:
 
     def checked(self) -> Listening:
         """Read the tokens, and check the other options against them."""
+        # Loads ssl, socket and others.
         from ..server.access import Hosts, Listening, Tokens
 
         tokens = None if self.token_file is None else Tokens.read(self.token_file)
@@ -77,16 +79,17 @@ class RootOptions:
 
     def opened(self, writing: WriteOptions) -> RootFolder | None:
         """Open the folder; the encoder is loaded for the first new index."""
-        from ..encoders.models import DEFAULT_MODEL
-        from ..encoders.opening import open_encoder
-        from ..server.service import RootFolder
-
         if self.root is None:
             if self.model is not None:
                 raise InputError(f"--model {self.model} without --root; expected both")
             return None
         if self.model is not None and not self.model.strip():
             raise InputError(f"--model {self.model!r}; expected a folder, a hub id or a URL")
+        # `serve`, which calls this, has loaded them.
+        from ..encoders.models import DEFAULT_MODEL
+        from ..encoders.opening import open_encoder
+        from ..server.service import RootFolder
+
         make_encoder = partial(open_encoder, model=self.model or DEFAULT_MODEL)
         return RootFolder(self.root, make_encoder, writing.wait, writing.shared_filesystem)
 
@@ -104,6 +107,7 @@ def serve(
     ] = None,
 ) -> None:
     """Serve indexes over HTTP: searches and changes, for programs, people and agents."""
+    # Loads FastAPI, pydantic and uvicorn, of the extra `serve`, and nearly all of slimdex.
     import logging
 
     from ..index import Index
@@ -162,7 +166,7 @@ def mcp(
 
 def _places(words: Sequence[str]) -> dict[str, Path]:
     """Map the names of indexes to their folders."""
-    from ..server.service import named_places
+    from ..server.service import named_places  # loads Starlette, of the extra `serve`
 
     return {name: index_of(path) or path for name, path in named_places(words).items()}
 
@@ -172,8 +176,6 @@ def _parse_followed(words: Sequence[str], names: Sequence[str]) -> dict[str, lis
 
     Raises `InputError` if a word is not SOURCE or NAME=SOURCE, or there is no such file or folder.
     """
-    from slimdex.system.atomic_files import no_file
-
     followed = dict[str, list[str]]()
     for word in words:
         name, _, source = word.partition("=")
@@ -192,6 +194,7 @@ def _serve_agents(
     opened: dict[str, Index], followed: dict[str, list[str]], *, write: bool, port: int | None
 ) -> None:
     """Serve the tools over stdin and stdout, or over HTTP at a port."""
+    # Loads the library of agents, of the extra `serve`, once all options are checked.
     import anyio.to_thread
 
     from ..server.freshness import Following, Freshness

@@ -90,7 +90,7 @@ class SettingsOptions:
 
     def settings(self) -> Settings:
         """Return the settings of a new index."""
-        from slimdex.indexes.settings import Settings
+        from slimdex.indexes.settings import Settings  # loads numpy and FAISS
 
         return Settings(**self.changes())
 
@@ -168,7 +168,7 @@ class TargetOptions:
 
     def target(self) -> Target:
         """Return the checked target."""
-        from ..quality.targets import Target
+        from ..quality.targets import Target  # loads what measures an index
 
         return Target(
             Target.agreement if self.agreement is None else self.agreement,
@@ -185,6 +185,7 @@ def reduce(
     cluster: RayOptions,
 ) -> Answer:
     """Reduce the vectors again, without encoding. Options that are not given stay as they are."""
+    # Loads numpy, FAISS and what writes an index.
     from ..ingest.fitting import refit
     from ..quality.info import facts
 
@@ -204,6 +205,7 @@ def lexical(
     writing: WriteOptions,
 ) -> Answer:
     """Build the lexical index (BM25) of an index without one; changes keep it up to date."""
+    # As `reduce`.
     from ..ingest.writer import index_lexical
     from ..quality.info import facts
 
@@ -232,6 +234,7 @@ def tune(
     writing: WriteOptions,
 ) -> Answer:
     """Find the settings of least memory that agree with exact search, and prove that they do."""
+    # Loads numpy, FAISS and what tries settings.
     from ..quality.labels import UserQueries, read_qrels
     from ..quality.tuning import tune as tune_index
     from ..sources.source import read_pairs

@@ -123,7 +123,7 @@ class Server:
         if not insecure:
             _check_encrypted(uri, token)
         try:
-            from pymilvus import MilvusClient
+            from pymilvus import MilvusClient  # of the extra `cluster`
         except ImportError as error:
             raise InputError(f"milvus ({error}): {install_command('cluster')}") from error
         # Errors are raised as well; the client's own log would add a traceback.
@@ -140,6 +140,7 @@ class Server:
     @contextmanager
     def answering(self) -> Iterator[None]:
         """Convert errors of the server or the network to one-line errors."""
+        # Loaded by the client.
         from grpc import FutureTimeoutError, RpcError
         from pymilvus.exceptions import MilvusException
 
@@ -217,7 +218,7 @@ class Server:
             sleep(POLL_SECONDS)
 
     def _is_loaded(self, name: str) -> bool:
-        from pymilvus.client.types import LoadState
+        from pymilvus.client.types import LoadState  # loaded by the client
 
         state = self._ask("get_load_state", name)["state"]
         if state not in (LoadState.Loading, LoadState.Loaded):
@@ -420,6 +421,7 @@ def row_schema(
 
     The embedded server has neither float16 nor refinement.
     """
+    # Loaded by the connection that will create the collection.
     from pymilvus import DataType, Function, FunctionType, MilvusClient
 
     schema = MilvusClient.create_schema(auto_id=False, enable_dynamic_field=False)
@@ -457,7 +459,7 @@ def row_schema(
 
 def part_schema() -> tuple[Any, Any]:
     """Schema and indexes of a collection of numbered texts; Milvus requires a vector."""
-    from pymilvus import DataType, MilvusClient
+    from pymilvus import DataType, MilvusClient  # as in `row_schema`
 
     schema = MilvusClient.create_schema(auto_id=False, enable_dynamic_field=False)
     indexes = MilvusClient.prepare_index_params()

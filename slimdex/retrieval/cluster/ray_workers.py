@@ -54,7 +54,7 @@ class RayWorkers:
         if workers is not None and workers < 1:
             raise InputError(f"workers={workers}; expected 1 or more")
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-        import ray
+        import ray  # of the extra `cluster`; reads the variable above
 
         self._ray = ray
         self._session = ""
@@ -169,7 +169,7 @@ _functions: dict[str, Callable[[Any], Any]] = {}
 def _computed(name: str, sent: list[Any], part: Any) -> Any:
     """In a worker: compute the function of a part."""
     if name not in _functions:
-        import ray
+        import ray  # which runs this function
 
         os.environ["RAYON_NUM_THREADS"] = "1"  # tokenizers; Ray has configured OpenMP
         use_cores(1)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from tokenizers import Tokenizer
 
 from slimdex.errors import InputError
 from slimdex.indexes.arrays import Matrix, batches
@@ -88,8 +89,6 @@ def distill(
 
 
 def _of_transformer(encoder: TransformerEncoder, dim: int | None) -> StaticVectors:
-    from tokenizers import Tokenizer
-
     if not hasattr(encoder.tokenizer, "to_str"):
         raise InputError(
             f"model {encoder.spec()['model']!r}: its tokenizer is written in Python; expected one "

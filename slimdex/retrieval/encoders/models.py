@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from urllib.parse import urlsplit
 from zipfile import ZipFile
 
 from slimdex.errors import CorruptError, InputError
@@ -394,8 +395,8 @@ def _note_fetching(hub_id: str, place: str) -> None:
 
 def hub_reachable(endpoint: str, timeout: float = 5.0) -> bool:
     """Return whether the hub answers one request; its client would retry for most of a minute."""
+    # Only before a download; others start without them.
     import socket
-    from urllib.parse import urlsplit
     from urllib.request import getproxies
 
     if getproxies():
@@ -488,7 +489,7 @@ def _language(text: str) -> str | None:
         return ""
     if len(letters) < FEWEST_LETTERS:
         return None
-    from py3langid import rank
+    from py3langid import rank  # of the extra `languages`
 
     ranked: list[tuple[str, float]] = rank(text)
     language, likelihood = ranked[0]

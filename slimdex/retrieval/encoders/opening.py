@@ -1,6 +1,6 @@
 """Opening an encoder by model name: a transformer, static vectors or a server's.
 
-Each kind is imported when it is used. `Encoders` are those of an index.
+Each kind is imported when it is opened. `Encoders` are those of an index.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ def is_static(model: str) -> bool:
 
     Raises `InputError` if the model is not found.
     """
+    # Loads readers of word vectors, and what finds and downloads models.
     from .models import FAST_MODEL
     from .word_vectors.static_encoder import has_word_vectors
 
@@ -43,7 +44,7 @@ def model_place(model: str) -> tuple[str, Path]:
     if Path(model).is_file():
         path = Path(model).resolve()
         return str(path), path
-    from .models import find_model
+    from .models import find_model  # loads what downloads models
 
     files = find_model(model)
     return files.name, files.folder
@@ -67,8 +68,9 @@ def open_encoder(
     """
     prompts = {"query_prompt": query_prompt, "document_prompt": document_prompt}
 
-    # A model in a server. Each kind of encoder is imported only if it is the one to open.
+    # A model in a server.
     if is_address(model):
+        # Loads ssl and http.client.
         from .over_http.connection import key_for, parse_address
         from .over_http.http_encoder import HttpEncoder
 
@@ -83,6 +85,7 @@ def open_encoder(
     key_file = None if api_key_file is None else str(api_key_file)
     _check_none(model, "a model on this machine", dimensions=dimensions, api_key_file=key_file)
     if is_static(model):
+        # Loaded by `is_static`.
         from .models import FAST_MODEL
         from .word_vectors.static_encoder import StaticEncoder
 
@@ -90,7 +93,7 @@ def open_encoder(
         _check_none(model, "word vectors", max_length=max_length, precision=requested)
         if model != FAST_MODEL:
             return StaticEncoder(model, pooling=pooling, **prompts)
-        from .fast_encoder import FastEncoder
+        from .fast_encoder import FastEncoder  # loads the transformer it is made of
 
         _check_none(model, "weighted word vectors", pooling=pooling, **prompts)
         return FastEncoder()
@@ -124,7 +127,7 @@ def _check_named(model: str | None) -> None:
 
 def default_encoder() -> Encoder:
     """The encoder of an index that was asked for none: all-MiniLM-L6-v2."""
-    from .transformer import TransformerEncoder
+    from .transformer import TransformerEncoder  # loads runtimes of networks
 
     return TransformerEncoder()
 
@@ -156,9 +159,9 @@ def encoder_from_spec(
     if spec["type"] == VECTORS_ONLY:
         return GivenEncoder(spec["dim"])
 
-    # A model in a server, or else on this machine. Each kind of encoder is imported when needed.
+    # A model in a server, or else on this machine.
     if spec["type"] == "http":
-        from .over_http.http_encoder import http_from_spec
+        from .over_http.http_encoder import http_from_spec  # loads ssl and http.client
 
         return http_from_spec(spec, model=model, api_key_file=api_key_file)
     place = spec["model"]
@@ -168,16 +171,18 @@ def encoder_from_spec(
             "(or record it with `move_model`)"
         )
     if spec["type"] == "static":
+        # Loads readers of word vectors.
         from .models import FAST_MODEL
         from .word_vectors.static_encoder import static_from_spec
 
         if place == FAST_MODEL and model is None:
-            from .fast_encoder import FastEncoder
+            from .fast_encoder import FastEncoder  # loads the transformer it is made of
 
             encoder = FastEncoder()
             check_unchanged(encoder, spec, "sha256", "pooling")
             return encoder
         return static_from_spec(spec, model=model)
+    # Loads runtimes of networks.
     from .transformer import encoder_from_spec as transformer_from_spec
 
     return transformer_from_spec(spec, model=model, trust_remote_code=trust_remote_code)

@@ -216,6 +216,7 @@ def random_batch(shape: tuple[int, int], vocabulary: int) -> tuple[Ids, Ids]:
 
 def read_tokenizer(path: Path) -> Any:
     """Read a tokenizer of the library `tokenizers`; raises `InputError` for anything else."""
+    # Excerpts cut by tokens here, and load no tokenizer for that.
     from tokenizers import Tokenizer as LibraryTokenizer
 
     try:

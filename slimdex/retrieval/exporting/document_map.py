@@ -23,8 +23,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slimdex.indexes.arrays import Matrix, Rows, normalize_rows
-from slimdex.system.atomic_files import check_new, index_name, publish_file
+from slimdex.system.atomic_files import check_new, publish_file
 from slimdex.system.extras import require
+from slimdex.system.index_names import index_name
 from slimdex.system.progress import progress
 from slimdex.system.suggestions import with_suggestions
 

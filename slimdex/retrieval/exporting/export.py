@@ -11,6 +11,7 @@ import numpy as np
 from slimdex.errors import InputError
 from slimdex.indexes.reducers.layers import Dense
 from slimdex.system.atomic_files import check_new, publish_file, publish_folder
+from slimdex.system.extras import require
 from slimdex.system.suggestions import with_suggestions
 
 from ..index import Index
@@ -21,8 +22,16 @@ from .selection import FULL, REDUCED, VECTORS, Selection
 if TYPE_CHECKING:
     from ..collection import Collection
 
+
+def _write_parquet(selection: Selection, path: Path) -> list[str]:
+    require("to='parquet'", "export", "pyarrow")
+    from .parquet_file import write_parquet  # loads pyarrow
+
+    return write_parquet(selection, path)
+
+
 FILES = {
-    "parquet": row_files.write_parquet,
+    "parquet": _write_parquet,
     "jsonl": row_files.write_jsonl,
     "csv": row_files.write_csv,
 }

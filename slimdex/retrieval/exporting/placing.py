@@ -47,7 +47,7 @@ def placed(X: Matrix) -> Matrix:
         plane = np.zeros((len(X), 2), dtype=np.float32)
         plane[:, : X.shape[1]] = X[:, :2]
     else:
-        import pacmap
+        import pacmap  # of the extra `map`; loads numba
 
         logging.getLogger(pacmap.__name__).setLevel(logging.ERROR)  # it warns of a fixed seed
         neighbours = min(NEIGHBOURS, len(X) // 5)

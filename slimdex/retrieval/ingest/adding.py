@@ -72,6 +72,7 @@ def add_sources(
     files are gone are deleted if `deletes_missing`; what became part of a folder always leaves its
     earlier ids. `withdraws`: whether bad input undoes the batches before it.
     """
+    # Loads readers of files, without which given documents are added.
     from ..sources.tabular.column_agreement import agree_with
     from .source_ids import SourceIds
 
@@ -111,6 +112,7 @@ def sync(index: Index, sources: Sources) -> Added:
     Raises `InputError` if a source is standard input, which can't be read again, or the index was
     built from given vectors; or as `Collection.add` does. Then nothing is changed.
     """
+    # As in `add_sources`.
     from ..sources.files.input_files import STANDARD_INPUT
     from .source_ids import SourceIds
 
@@ -354,7 +356,7 @@ def _gone_rows(sources: Sources, ids: SourceIds, store: DocumentStore, *, only_p
 
 def _may_go(source: Source, reading: Reading, id: str) -> bool:
     """True unless a document's file is there and can't be read."""
-    from ..sources.files.file_source import FileSource
+    from ..sources.files.file_source import FileSource  # loaded if the source is one
 
     return not isinstance(source, FileSource) or source.may_go(id, reading.prefix or "")
 

@@ -168,7 +168,7 @@ def stemmer() -> Any:
     Each changes only words of its own script. A query is too short to tell its language, so that
     words in other languages of the same script get the same stems in texts and queries.
     """
-    import tantivy
+    import tantivy  # not needed to open an index
 
     words = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.whitespace())
     english, russian = map(tantivy.Filter.stemmer, ("english", "russian"))

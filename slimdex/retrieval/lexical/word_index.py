@@ -388,6 +388,6 @@ def _write(
 
 def _tantivy() -> Any:
     """Import the library on first use, untyped: its stubs are incomplete."""
-    import tantivy
+    import tantivy  # not needed to open an index
 
     return tantivy

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from slimdex.errors import InputError
 from slimdex.indexes.arrays import Matrix, Rows
-from slimdex.system.atomic_files import no_file
+from slimdex.system.index_names import no_file
 
 from ..documents import id_text
 from ..store.snapshot import Snapshot

@@ -240,7 +240,7 @@ def _check_regex(regex: str) -> None:
 def _load_reranker(name: Any) -> Reranker:
     if not isinstance(name, str):
         raise InputError(f"rerank={shortened_repr(name)}; expected a CrossEncoder or its name")
-    from .reranking import cross_encoder
+    from .reranking import cross_encoder  # loads what downloads models
 
     return cross_encoder(name)
 

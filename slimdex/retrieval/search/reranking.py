@@ -56,6 +56,7 @@ class CrossEncoder:
 
     def __init__(self, model: str | Path, *, trust_remote_code: bool = False) -> None:
         require(f"cross-encoder {model}", "torch")
+        # Loads torch, of the extra, in seconds.
         from safetensors import SafetensorError
         from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
@@ -102,7 +103,7 @@ class CrossEncoder:
 
         Texts are truncated to the tokens that the model reads.
         """
-        import torch
+        import torch  # loaded with the model
 
         order = sorted(range(len(texts)), key=lambda i: len(texts[i]))  # little padding
         out = np.empty(len(texts), dtype=np.float32)

@@ -78,6 +78,7 @@ class Agents:
             await anyio.sleep_forever()
 
     def _make(self) -> tuple[AgentsServer, ASGIApp]:
+        # Loads the library of agents, in a thread, once one calls.
         from .mcp_tools import agents_app, agents_server
 
         server = agents_server(self._service.indexes.keys(), self._service.read)

@@ -20,7 +20,8 @@ from starlette.exceptions import HTTPException
 from slimdex.errors import EncoderError, InputError, InUseError, SlimdexError
 from slimdex.indexes.settings import Settings
 from slimdex.system.append_only import sync
-from slimdex.system.atomic_files import ENDING, index_names, is_index, size
+from slimdex.system.atomic_files import size
+from slimdex.system.index_names import ENDING, index_names, is_index
 from slimdex.system.locks import FileLock
 from slimdex.system.suggestions import did_you_mean
 

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from slimdex.errors import InputError, shortened
 from slimdex.indexes.arrays import LARGEST, SMALLEST, Matrix, Rows, array_of, as_matrix, batches
-from slimdex.system.atomic_files import no_file
 from slimdex.system.duckdb_library import connected, duckdb, identifier, literal, one_file
+from slimdex.system.index_names import no_file
 from slimdex.system.json_text import parsed
 
 from .files.input_files import FileFormat, InputFile, ending_of, open_file, remove_later, temporary

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from slimdex.errors import InputError
-from slimdex.system.atomic_files import no_file
+from slimdex.system.index_names import no_file
 
 from ..documents import Document
 from .docstrings import PREFIX as PYTHON

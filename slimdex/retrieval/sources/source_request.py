@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from slimdex.errors import InputError, shortened_repr
-from slimdex.system.atomic_files import is_index
+from slimdex.system.index_names import is_index
 from slimdex.system.progress import note
 from slimdex.system.user_cache import remember, remembered
 
@@ -114,7 +114,7 @@ def remember_sources(
     origins : those of the index's state after it.
     began : when it began to look at the sources, as `time.time` returns it.
     """
-    from .files.input_files import STANDARD_INPUT
+    from .files.input_files import STANDARD_INPUT  # loads readers of files
 
     if STANDARD_INPUT in sources.specs:
         return

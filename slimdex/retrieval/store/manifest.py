@@ -21,7 +21,8 @@ import numpy as np
 
 from slimdex.errors import CorruptError, InputError, SlimdexError, UnreadableError
 from slimdex.indexes.arrays import Rows, merged, without
-from slimdex.system.atomic_files import MANIFEST, publish
+from slimdex.system.atomic_files import publish
+from slimdex.system.index_names import MANIFEST
 
 from .passages import DocumentRows
 from .row_file import (

@@ -19,8 +19,9 @@ from slimdex.errors import CorruptError, InUseError
 from slimdex.indexes.arrays import batches
 from slimdex.indexes.vectors.vector_file import VectorFile
 from slimdex.system.append_only import BLOCK_BYTES
-from slimdex.system.atomic_files import MANIFEST, check_new, publish, publish_folder, remove
+from slimdex.system.atomic_files import check_new, publish, publish_folder, remove
 from slimdex.system.duckdb_library import identifier
+from slimdex.system.index_names import MANIFEST
 from slimdex.system.progress import progress
 
 from ..lexical.segment_folder import LIST, read_list, segment_files

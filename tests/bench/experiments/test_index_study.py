@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from slimdex.bench.cli import app
+from slimdex.bench.command_line import app
 from slimdex.bench.experiments import index_study
 from slimdex.bench.experiments.index_study import (
     ALL,

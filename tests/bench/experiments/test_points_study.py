@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner
 from numpy.typing import NDArray
 
-from slimdex.bench.cli import app
+from slimdex.bench.command_line import app
 from slimdex.bench.datasets import Dataset, Task, every_docstring
 from slimdex.bench.engines.registry import Method, uncompressed
 from slimdex.bench.experiments.points_study import (

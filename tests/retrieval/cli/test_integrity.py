@@ -14,7 +14,8 @@ import pytest
 from slimdex.indexes import options as choices
 from slimdex.indexes.reducers.reducer import reducer_class
 from slimdex.retrieval.collection import Collection
-from slimdex.system.atomic_files import FIXED, MANIFEST
+from slimdex.system.atomic_files import FIXED
+from slimdex.system.index_names import MANIFEST
 
 from .running import Runner, held
 

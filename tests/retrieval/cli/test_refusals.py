@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from slimdex.system.atomic_files import MANIFEST
+from slimdex.system.index_names import MANIFEST
 from slimdex.system.locks import NAMES
 
 from .running import Runner, write

@@ -28,7 +28,7 @@ from slimdex.retrieval.ingest import batches, encoding
 from slimdex.retrieval.ingest.repairing import verify
 from slimdex.retrieval.sources.source import Sources
 from slimdex.retrieval.store.manifest import Manifest
-from slimdex.system.atomic_files import is_index
+from slimdex.system.index_names import is_index
 from slimdex.system.progress import listening
 from slimdex.system.workers import IN_THIS_PROCESS, PartError
 from tests.building import build

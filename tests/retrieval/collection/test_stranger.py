@@ -26,13 +26,8 @@ from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document, Part
 from slimdex.retrieval.ingest.repairing import repair, verify
 from slimdex.retrieval.store.state import Certificate, State
-from slimdex.system.atomic_files import (
-    FIXED,
-    MANIFEST,
-    FileRecord,
-    check_folder,
-    sha256,
-)
+from slimdex.system.atomic_files import FIXED, FileRecord, check_folder, sha256
+from slimdex.system.index_names import MANIFEST
 from tests.chance import CHANCE
 from tests.encoders import ReadingEncoder, WordEncoder
 from tests.slow import slow

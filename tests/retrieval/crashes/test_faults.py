@@ -20,7 +20,8 @@ from typing import TypeVar
 import pytest
 
 from slimdex.retrieval.store.manifest import Manifest
-from slimdex.system.atomic_files import ENDINGS, MANIFEST
+from slimdex.system.atomic_files import ENDINGS
+from slimdex.system.index_names import MANIFEST
 from tests.chance import CHANCE, sweep
 from tests.conftest import Report
 

@@ -16,7 +16,7 @@ from slimdex.errors import CorruptError, InputError
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.ingest.repairing import verify
 from slimdex.retrieval.store.manifest import Manifest
-from slimdex.system.atomic_files import MANIFEST
+from slimdex.system.index_names import MANIFEST
 from tests.encoders import WordEncoder
 from tests.retrieval.word_documents import documents, forty
 

@@ -40,7 +40,7 @@ from slimdex.retrieval.store.document_store import DocumentStore
 from slimdex.retrieval.store.snapshot import Snapshot
 from slimdex.retrieval.store.work_folder import work_folder
 from slimdex.system.append_only import sync_all
-from slimdex.system.atomic_files import MANIFEST
+from slimdex.system.index_names import MANIFEST
 from tests.building import build
 from tests.encoders import WordEncoder
 from tests.retrieval.word_documents import documents, forty

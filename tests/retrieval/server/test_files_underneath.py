@@ -11,7 +11,7 @@ import pytest
 
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
-from slimdex.system.atomic_files import MANIFEST
+from slimdex.system.index_names import MANIFEST
 from tests.encoders import WordEncoder
 
 from .asking import asking, made

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from slimdex import Collection, CorruptError, Document, InputError
-from slimdex.system.atomic_files import MANIFEST
+from slimdex.system.index_names import MANIFEST
 from tests.encoders import ReadingEncoder
 from tests.retrieval.collection.test_restored import documents
 from tests.slow import slow

@@ -19,7 +19,7 @@ from slimdex.retrieval.store.manifest import Checksums, Manifest
 from slimdex.retrieval.store.passages import DocumentRows
 from slimdex.retrieval.store.row_file import RowFile, RowSets
 from slimdex.retrieval.store.state import Segment, State
-from slimdex.system.atomic_files import MANIFEST
+from slimdex.system.index_names import MANIFEST
 from tests.chance import CHANCE
 from tests.encoders import WordEncoder
 

@@ -20,7 +20,7 @@ from slimdex.retrieval.ingest.repairing import verify
 from slimdex.retrieval.store import row_file
 from slimdex.retrieval.store.manifest import Manifest
 from slimdex.retrieval.store.row_file import ROWS
-from slimdex.system.atomic_files import MANIFEST
+from slimdex.system.index_names import MANIFEST
 from tests.chance import CHANCE
 from tests.encoders import ReadingEncoder
 from tests.retrieval.forging import rewrite

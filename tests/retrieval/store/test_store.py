@@ -24,7 +24,8 @@ from slimdex.retrieval.store.columns import column_facts, folder_counts
 from slimdex.retrieval.store.document_store import DocumentStore
 from slimdex.retrieval.store.merging import to_merge
 from slimdex.retrieval.store.state import FORMAT, Lines, Segment, State
-from slimdex.system.atomic_files import MANIFEST, FileRecord
+from slimdex.system.atomic_files import FileRecord
+from slimdex.system.index_names import MANIFEST
 from tests.chance import CHANCE
 from tests.encoders import WordEncoder
 

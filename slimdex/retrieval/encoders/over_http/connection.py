@@ -248,7 +248,7 @@ def _proxy(scheme: str, host: str) -> tuple[str, int | None] | None:
     """Host and port of the proxy that the environment names for a host, if any."""
     if not any(name.lower().endswith("_proxy") for name in os.environ):
         return None
-    from urllib.request import getproxies, proxy_bypass
+    from urllib.request import getproxies, proxy_bypass  # slow to load, only for proxies
 
     proxy = getproxies().get(scheme)
     if proxy is None or proxy_bypass(host):

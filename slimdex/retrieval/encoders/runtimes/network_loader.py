@@ -95,7 +95,7 @@ class NetworkLoader:
         # With torch: convert the model, or run it in torch if that is impossible.
         self._require_torch()
         progress("converting the model", 0, 1)
-        from .torch_runtime import TorchRuntime, openvino_model
+        from .torch_runtime import TorchRuntime, openvino_model  # takes seconds to load
 
         network = self._build(self._transformer)
         facts = self._transformer.facts(network.dim)
@@ -163,7 +163,7 @@ class NetworkLoader:
             ) from error
 
     def _build(self, transformer: Transformer) -> SentenceNetwork:
-        from .torch_runtime import build_network
+        from .torch_runtime import build_network  # takes seconds to load
 
         return build_network(transformer, self._pooling, self._folder.head)
 
@@ -172,7 +172,7 @@ class NetworkLoader:
         return self._load_transformer()
 
     def _load_transformer(self) -> Transformer:
-        from .torch_runtime import load_transformer
+        from .torch_runtime import load_transformer  # takes seconds to load
 
         return load_transformer(
             self._files, self._folder.transformer, trust_remote_code=self._trusted
@@ -212,7 +212,7 @@ def load_conversion(key: str) -> Conversion | None:
     except (OSError, RuntimeError):  # an unreadable folder, or no home
         return None
     try:
-        from tokenizers import Tokenizer
+        from tokenizers import Tokenizer  # not needed without a conversion
 
         manifest = json.loads((folder / FACTS).read_text())
         for name, digest in manifest["files"].items():
@@ -246,6 +246,7 @@ def keep_conversion(key: str, conversion: Conversion) -> None:
 
 
 def _version(package: str) -> str:
+    # Slow to load: only to look for a conversion.
     from importlib.metadata import PackageNotFoundError, version
 
     try:

@@ -312,7 +312,7 @@ def openvino_library() -> Any:
     hidden = sys.modules.pop(TELEMETRY, None)
     sys.modules[TELEMETRY] = None  # type: ignore[assignment]
     try:
-        import openvino
+        import openvino  # a tenth of a second
     finally:
         sys.modules.pop(TELEMETRY, None)
         if hidden is not None:
@@ -355,7 +355,7 @@ def may_have_gpu() -> bool:
 def has_gpu() -> bool:
     """Return whether torch is installed and can use a GPU."""
     try:
-        import torch
+        import torch  # of the extra `torch`
     except ModuleNotFoundError:
         return False
     return torch.cuda.is_available()

@@ -13,6 +13,7 @@ from threading import Lock
 from typing import Any
 
 import numpy as np
+from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers
 
 from slimdex.indexes.arrays import Rows
 
@@ -37,8 +38,6 @@ def word_tokenizer(words: Sequence[str]) -> Any:
     >>> tokenizer.encode("Do or don't: 3.5, go").ids
     [0, 4, 0, 1, 4, 3, 4, 2]
     """
-    from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers
-
     vocabulary = {word: i for i, word in enumerate(words)}
     unknown = "[UNK]"
     while unknown in vocabulary:

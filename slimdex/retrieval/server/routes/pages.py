@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+import fastapi_offline
 from fastapi import APIRouter, Request
 from fastapi.openapi.docs import get_swagger_ui_html
 from fastapi.responses import HTMLResponse, Response
@@ -72,8 +73,6 @@ async def docs() -> HTMLResponse:
 @routes.get("/docs/{name}", include_in_schema=False)
 async def docs_part(name: str, request: Request) -> Response:
     """Files of the API's documentation."""
-    import fastapi_offline
-
     if name not in SWAGGER:
         raise HTTPException(404, f"{name[:100]!r}; expected a part of the page")
     return _sent(Path(fastapi_offline.__file__).parent / "static" / name, request)

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from slimdex.system.atomic_files import MANIFEST, OUR_FILES, is_index
+from slimdex.system.atomic_files import OUR_FILES
+from slimdex.system.index_names import MANIFEST, is_index
 
 from .generated import holds_libraries
 from .ignore_rules import FILE_NAME, IgnoreRules, Rules, attribute_rules, ignore_rules

@@ -168,8 +168,8 @@ def _answer(module: str, request: dict[str, Any], data: bytes) -> dict[str, Any]
 
 def _limit_memory() -> None:
     """Limit this process to `MEMORY`, where the system supports it."""
-    with suppress(ImportError, ValueError, OSError):  # not on Windows
-        import resource
+    with suppress(ImportError, ValueError, OSError):
+        import resource  # Windows has none
 
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

@@ -87,6 +87,7 @@ def fragment_events(text: str) -> list[Event]:
 
 def _events(text: str, *, is_fragment: bool) -> list[Event]:
     """Parse a text as browsers do; raises `MemoryError` if it has too many elements."""
+    # Of the extra `files`.
     from selectolax.lexbor import LexborDocumentOptions, LexborHTMLParser, SelectolaxError
 
     try:

@@ -337,6 +337,7 @@ def footnotes(parser: MarkdownIt) -> None:
 
 def with_spans(parser: MarkdownIt) -> None:
     """Give tokens that may contain line breaks their place in the block: (start, end)."""
+    # Of the extra `files`.
     from markdown_it.rules_inline import backtick, escape, html_inline, image, link, newline
 
     rules = {

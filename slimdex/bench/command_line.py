@@ -1,0 +1,41 @@
+"""`slimdex bench`: its experiments, whose functions are in `bench.cli`.
+
+`slimdex --help` imports this file, and not the experiments: they take half a second.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from slimdex.retrieval.cli.click_commands import Commands
+from slimdex.system.suggestions import did_you_mean
+
+NAMES = (
+    *("settings", "index", "running", "encode", "retrieval", "search", "peers", "report"),
+    *("hybrid", "weight", "code", "sts", "tables"),
+)
+"""Order of the commands in `bench --help`: those that users need come first."""
+
+
+class Experiments(Commands):
+    """The experiments; words that name none are those of `settings`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Put `settings` before words that begin with an option or an index, or if there are none.
+
+        A word that is nearly a command's name, and no folder, is left to be refused.
+        """
+        first = args[0] if args else ""
+        is_misspelt = did_you_mean(first, self.places) and not Path(first).exists()
+        is_named = first in (*self.places, *ctx.help_option_names) or is_misspelt
+        if not is_named and not ctx.resilient_parsing:
+            args = [NAMES[0], *args]
+        return super().parse_args(ctx, args)
+
+
+app = Experiments(
+    {name: f"slimdex.bench.cli:{name}" for name in NAMES},
+    "Measure quality against memory and time. Without a command: the settings of an index.",
+)

@@ -1,0 +1,86 @@
+"""Export to Parquet, by pyarrow of the extra `export`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from slimdex.errors import InputError
+from slimdex.indexes.arrays import Rows
+from slimdex.system.progress import progress
+
+from ..documents import Hit
+from .row_files import VECTOR, column_names, renaming_notes, row_fields
+from .selection import Selection
+
+
+def write_parquet(selection: Selection, path: Path) -> list[str]:
+    """Write a row for each document or passage: id, title, text, the user's columns, `vector`.
+
+    If texts are cut, `text` is the passage, followed by its number and position as in a hit, and
+    `passage_id` (document id, "#", number) is unique.
+
+    Returns notes on renamed columns. Raises `InputError` if Parquet does not support a column's
+    type.
+    """
+    names = column_names(selection)
+    writer = None
+    done = 0
+    try:
+        for rows in selection.parts():
+            table = _table(selection, rows, names)
+            if writer is None:
+                coded = [f.name for f in table.schema if not pa.types.is_nested(f.type)]
+                writer = pq.ParquetWriter(path, table.schema, use_dictionary=coded)
+            writer.write_table(table, row_group_size=len(table))
+            done += len(rows)
+            progress("exporting", done, len(selection))
+    except (pa.ArrowNotImplementedError, pa.ArrowInvalid) as error:
+        raise InputError(f"to='parquet': {error}; expected types that Parquet supports") from error
+    finally:
+        if writer is not None:
+            writer.close()
+    return renaming_notes(names)
+
+
+def _table(selection: Selection, rows: Rows, names: dict[str, str]) -> pa.Table:
+    """Build a table of some rows."""
+    firsts, place = np.unique(selection.firsts(rows), return_inverse=True)
+    documents = selection.snapshot.arrow(firsts)
+    if selection.is_cut:  # repeating the whole text per passage would be too large
+        documents = documents.drop_columns(["text"]).take(pa.array(place))
+        numbers = rows - selection.firsts(rows)
+        texts = _passages(selection.hits(rows), numbers.tolist())
+    else:
+        texts = {"text": documents["text"]}
+    columns = {"id": documents["id"], "title": documents["title"]} | texts
+    types = selection.snapshot.columns
+    columns |= {names[name]: _typed(documents[name], type_) for name, type_ in types.items()}
+    columns[VECTOR] = pa.FixedSizeListArray.from_arrays(selection.take(rows).ravel(), selection.dim)
+    return pa.table(columns)
+
+
+def _passages(hits: Sequence[Hit], numbers: Sequence[int]) -> dict[str, Any]:
+    """Columns of passages, including their texts."""
+    fields = [row_fields(hit, i, is_cut=True) for hit, i in zip(hits, numbers, strict=True)]
+    types = dict.fromkeys(("text", "passage_id"), pa.string())
+    types |= dict.fromkeys(("passage", "start", "end", "line", "last_line", "page"), pa.int64())
+    types |= {"headings": pa.list_(pa.string()), "anchor": pa.string()}
+    return {name: pa.array([row[name] for row in fields], kind) for name, kind in types.items()}
+
+
+def _typed(column: pa.ChunkedArray, type_: str) -> Any:
+    """Cast a column that Arrow inferred as text to its type in the index."""
+    whole = column.combine_chunks()
+    if type_ == "JSON":
+        return pa.ExtensionArray.from_storage(pa.json_(), whole)
+    if type_ == "UUID":
+        values = [None if text is None else UUID(text).bytes for text in whole.to_pylist()]
+        return pa.ExtensionArray.from_storage(pa.uuid(), pa.array(values, pa.binary(16)))
+    return whole
