@@ -233,7 +233,7 @@ class Change:
             return state
         is_few = state.rows - first <= MOST_TRAILING
         # In other lines, values of other types could be longer than a trailing document may be.
-        has_same_lines = state.line_names == old.line_names
+        has_same_lines = state.lines is not None and state.line_names == old.line_names
         if is_few and has_same_lines and self.new.may_trail:
             return state
         state = replace(state, generation=self._next_generation(state))
