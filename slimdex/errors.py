@@ -29,19 +29,19 @@ class StatementError(SlimdexError):
     """Statement that DuckDB refused: a fault of slimdex, and nothing was changed."""
 
 
-def shortened(text: str, length: int = 200) -> str:
+def shorten(text: str, length: int = 200) -> str:
     """Quote a text for a message, cut to `length` characters.
 
-    >>> shortened("year > 1990", 4)
+    >>> shorten("year > 1990", 4)
     "'year'..."
     """
     return repr(text) if len(text) <= length else f"{text[:length]!r}..."
 
 
-def shortened_repr(value: object) -> str:
+def short_repr(value: object) -> str:
     """Show a value of the wrong type in a message, cut to 40 characters.
 
-    >>> shortened_repr([1990] * 9)
+    >>> short_repr([1990] * 9)
     '[1990, 1990, 1990, 1990, 1990, 1990, 199...'
     """
     shown = repr(value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from slimdex.retrieval.documents import Part, content
-from slimdex.retrieval.passages import LONGEST_UNIT, Count, Passage, divided
+from slimdex.retrieval.passages import LONGEST_UNIT, Count, Passage, divide
 
 
 def cut(title: str, text: str, parts: Sequence[Part], count: Count, length: int) -> list[Passage]:
@@ -13,4 +13,4 @@ def cut(title: str, text: str, parts: Sequence[Part], count: Count, length: int)
     whole = content(title, text)
     if len(whole) <= LONGEST_UNIT * length and count([whole])[0] <= length:
         return [Passage(0, len(text), title)]
-    return divided(title, text, parts, count, length)
+    return divide(title, text, parts, count, length)

@@ -34,12 +34,18 @@ from .experiments import (
     similarity_study,
 )
 from .machine import provenance
-from .options import CACHE, MEASURED, Models, Out, Quick, SetOptions, chosen
+from .options import CACHE, MEASURED, Models, Out, Quick, SetOptions, parse_names
 from .reporting import settings_page
 from .reporting.page import write_pictures, write_report
-from .reporting.sections import marked, read_all, section, sections_with_rows, write_section
+from .reporting.sections import (
+    pages_with_marks,
+    read_all,
+    section,
+    sections_with_rows,
+    write_section,
+)
 from .rows import FOLDER
-from .runner import Job, installed, jobs, possible_cap, run, run_alone, tell
+from .runner import Job, jobs, parse_libraries, possible_cap, run, run_alone, tell
 
 SAMPLE = 300
 """Queries that the packaged set is searched for."""
@@ -76,7 +82,7 @@ def settings(
         raise InputError(f"{path}: no slimdex index there (`slimdex build SOURCE` makes one)")
     if path is None:
         console.note("no index: docstrings of Python are encoded and measured, in a minute or two")
-        subject = points_study.packaged(every_docstring(SAMPLE))
+        subject = points_study.docstrings_index(every_docstring(SAMPLE))
     else:
         subject = points_study.labelled_index(path, queries, qrels)
     with console.progress(), subject as opened:
@@ -115,7 +121,7 @@ def search(
 
     Other stores require the extra `peers`.
     """
-    names = installed("--only", only, DOCUMENTS)
+    names = parse_libraries("--only", only, DOCUMENTS)
     rounds = search_study.QUICK_ROUNDS if options.quick else search_study.ROUNDS
 
     def measure(job: Job) -> list[str]:
@@ -142,7 +148,7 @@ def peers(
     options: SetOptions,
 ) -> None:
     """Measure slimdex and vector databases and libraries in turns; requires the extra `peers`."""
-    names = installed("--only", only, VECTORS)
+    names = parse_libraries("--only", only, VECTORS)
     cap = possible_cap(memory_cap)
 
     def measure(job: Job) -> list[str]:
@@ -166,8 +172,8 @@ def running(
     Commands and calls are timed alone and beside busy processes. Other libraries require the
     extra `peers`.
     """
-    parts = chosen("--only", only, ["start", "processes", "serve"])
-    stores = installed("", "", CHANGES)
+    parts = parse_names("--only", only, ["start", "processes", "serve"])
+    stores = parse_libraries("", "", CHANGES)
     packages = ["duckdb", "openvino", "fastapi", "uvicorn", "sentence-transformers"]
     packages += packages_of(stores)
     extent = running_study.QUICK if quick else running_study.Extent()
@@ -178,7 +184,7 @@ def running(
     if not measures.keys() & {*parts}:
         return
     with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        subject = running_study.Subject.opened(path, Path(folder), extent)
+        subject = running_study.Subject.open(path, Path(folder), extent)
         for part in (part for part in measures if part in parts):
             file = out / f"{part}-{subject.facts['model']}.jsonl"
             run_alone(part, file, packages, partial(measures[part], subject, extent))
@@ -250,7 +256,7 @@ def weight(*, options: SetOptions) -> None:
     """Compare constant weights of BM25 on sets left out of their choice, and values of gamma."""
     every = [*jobs("weight", options, ["tantivy"], queries=1000)]
     with console.progress():
-        each = [fusion_study.weighed(job.task) for job in every]
+        each = [fusion_study.score_weights(job.task) for job in every]
     for job, rows in zip(every, fusion_study.weight_rows(each), strict=True):
         job.results.replace([row | job.about for row in rows])
         tell(job.results, "weight")
@@ -302,7 +308,7 @@ def tables() -> None:
     with_rows = sections_with_rows(FOLDER)
     if not with_rows:
         raise InputError(f"{FOLDER}: no rows of results; expected retrieval-, peers- or others")
-    for page, names in marked(Path()).items():
+    for page, names in pages_with_marks(Path()).items():
         written = [name for name in names if name in with_rows]
         changed = [name for name in written if write_section(page, name, section(name, FOLDER))]
         console.line(f"{page}: {', '.join(changed) or 'nothing'} changed")

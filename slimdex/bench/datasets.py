@@ -256,7 +256,7 @@ def open_local(
     return cast("LocalEncoder", encoder)
 
 
-def encoded(
+def encode_texts(
     encoder: Encoder,
     texts: Sequence[str],
     folder: Path,
@@ -273,7 +273,7 @@ def encoded(
     encode = partial(encode_queries, encoder) if queries else encoder.encode
     path = folder / f"{content_key(encoder, texts, queries=queries)}.f32"
     row_bytes = encoder.dim * np.dtype(np.float32).itemsize
-    with FileLock(folder, path.stem).held(inf):
+    with FileLock(folder, path.stem).hold(inf):
         rows = path.stat().st_size // row_bytes if path.exists() else 0
         file = VectorFile(path, encoder.dim, rows, np.float32)
         for part in batches(len(texts), WRITTEN_AT_ONCE, len(file)):
@@ -283,7 +283,7 @@ def encoded(
 
 
 @contextmanager
-def indexed(
+def temporary_collection(
     dataset: Dataset, vectors: VectorFile, encoder: Encoder, *, lexical: bool = True
 ) -> Iterator[Collection]:
     """Index the documents of a set by their vectors in a temporary folder, without passages."""
@@ -322,14 +322,14 @@ class Task:
     queries: VectorFile
 
     @classmethod
-    def encoded(cls, dataset: Dataset, encoder: LocalEncoder, cache: Path) -> Task:
+    def encode(cls, dataset: Dataset, encoder: LocalEncoder, cache: Path) -> Task:
         """Encode texts that are not in the cache yet."""
         model = Path(encoder.spec()["model"]).name
         if encoder.precision != "fp32":
             model += f" ({encoder.precision})"
-        vectors = encoded(encoder, dataset.texts, cache, "encoding documents")
+        vectors = encode_texts(encoder, dataset.texts, cache, "encoding documents")
         texts = dataset.query_texts
-        queries = encoded(encoder, texts, cache, "encoding queries", queries=True)
+        queries = encode_texts(encoder, texts, cache, "encoding queries", queries=True)
         return cls(dataset, model, vectors, queries)
 
     def facts(self) -> dict[str, Any]:

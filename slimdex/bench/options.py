@@ -41,7 +41,7 @@ class SetOptions:
     quick: Quick = False
 
 
-def chosen(option: str, words: str, known: list[str]) -> list[str]:
+def parse_names(option: str, words: str, known: list[str]) -> list[str]:
     """Parse names separated by commas; "" means all known names."""
     names = words.split(",") if words else known
     if unknown := [name for name in names if name not in known]:

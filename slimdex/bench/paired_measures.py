@@ -40,7 +40,7 @@ class Judge:
         scores, rows = self._without_self(scores, rows)
         row = dict[str, Any]()
         for name, values in self._dataset.measures(scores, rows).items():
-            row |= compared(name, 100 * values, 100 * self._exact[name])
+            row |= compare(name, 100 * values, 100 * self._exact[name])
         return row | with_interval(AGREEMENT, agreement(rows, self._exact_rows, 10))
 
     def _without_self(self, scores: Matrix, rows: Rows) -> tuple[Matrix, Rows]:
@@ -52,10 +52,10 @@ def depth_for(dataset: Dataset, depth: int = DEPTH) -> int:
     return min(depth + bool((dataset.self_rows >= 0).any()), len(dataset.ids))
 
 
-def compared(name: str, values: PerQuery, base: PerQuery) -> dict[str, float]:
+def compare(name: str, values: PerQuery, base: PerQuery) -> dict[str, float]:
     """Mean of values of queries (q,), its difference from a base, and that one's interval.
 
-    >>> compared("ndcg@10", np.array([3.0, 5.0]), np.array([2.0, 4.0]))
+    >>> compare("ndcg@10", np.array([3.0, 5.0]), np.array([2.0, 4.0]))
     {'ndcg@10': 4.0, 'ndcg@10_delta': 1.0, 'ndcg@10_low': 1.0, 'ndcg@10_high': 1.0}
     """
     delta = with_interval(f"{name}_delta", values - base)

@@ -15,7 +15,7 @@ from typing import Any
 
 from slimdex.errors import InputError
 from slimdex.system.atomic_files import publish
-from slimdex.system.json_text import parsed
+from slimdex.system.json_text import parse_json
 
 Row = dict[str, Any]
 FOLDER = Path("slimdex/bench/results")
@@ -144,7 +144,7 @@ class ResultsFile:
             whole = text[: text.rfind("\n") + 1]  # a kill may have cut the last line short
             if whole != text:
                 path.write_text(whole, encoding="utf-8")
-            self.rows = {row["key"]: row for row in _parsed(path, whole)}
+            self.rows = {row["key"]: row for row in _parse(path, whole)}
 
     def append(self, row: Row) -> None:
         """Add a row, which has a `key`, with the time; numbers are rounded to six digits."""
@@ -192,24 +192,24 @@ def _write(path: Path, rows: Sequence[Row]) -> None:
 
 
 def _line(row: Row) -> str:
-    return json.dumps(_rounded(row), ensure_ascii=False) + "\n"
+    return json.dumps(_round(row), ensure_ascii=False) + "\n"
 
 
-def _parsed(path: Path, text: str) -> Iterable[Row]:
+def _parse(path: Path, text: str) -> Iterable[Row]:
     for number, line in enumerate(text.splitlines(), start=1):
         try:
-            row = parsed(line)
+            row = parse_json(line)
             row["key"]
         except (ValueError, KeyError, TypeError) as error:
             raise InputError(f"{path}, line {number}: no row of results ({error})") from error
         yield row
 
 
-def _rounded(value: Any) -> Any:
+def _round(value: Any) -> Any:
     if isinstance(value, float):
         return float(f"{value:.6g}")
     if isinstance(value, dict):
-        return {name: _rounded(item) for name, item in value.items()}
+        return {name: _round(item) for name, item in value.items()}
     return value
 
 

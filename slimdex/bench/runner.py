@@ -18,7 +18,7 @@ from .datasets import Task, load_dataset, names_of, open_local
 from .engines.engine import Ability
 from .engines.registry import libraries_for, missing
 from .machine import MemoryGroup, provenance
-from .options import CACHE, SetOptions, chosen
+from .options import CACHE, SetOptions, parse_names
 from .reporting.tables import tables_of
 from .rows import ResultsFile, Row
 
@@ -73,7 +73,7 @@ def jobs(
         for dataset in sets:
             asking = dataset if queries is None else dataset.asking(queries)
             with console.progress():
-                task = Task.encoded(asking.quick() if options.quick else asking, encoder, CACHE)
+                task = Task.encode(asking.quick() if options.quick else asking, encoder, CACHE)
             yield Job(task, encoder, again, results_file(task, name, options.out), about)
 
 
@@ -134,9 +134,9 @@ def tell(results: ResultsFile, experiment: str) -> None:
             console.line(line)
 
 
-def installed(option: str, words: str, ability: Ability) -> list[str]:
+def parse_libraries(option: str, words: str, ability: Ability) -> list[str]:
     """Parse names of libraries with an ability; notes those that are not installed."""
-    names = chosen(option, words, libraries_for(ability))
+    names = parse_names(option, words, libraries_for(ability))
     absent = missing(names)
     if absent:
         console.note(f"not installed: {', '.join(absent)}; {install_command('peers')}")

@@ -55,7 +55,7 @@ def as_matrix(
     ...
     slimdex.errors.InputError: vectors: row 0, column 1 is nan; expected finite numbers
     """
-    out = X if _is_ready(X) else _converted(X, name)
+    out = X if _is_ready(X) else _to_float32(X, name)
     if out.ndim != 2:
         raise InputError(f"{name}: shape {out.shape}; expected two dimensions (rows, columns)")
     if dim is not None and out.shape[1] != dim:
@@ -78,7 +78,7 @@ def _is_ready(X: Any) -> bool:
     return isinstance(X, np.ndarray) and X.dtype == np.float32 and X.flags.c_contiguous
 
 
-def _converted(X: Any, name: str) -> Matrix:
+def _to_float32(X: Any, name: str) -> Matrix:
     try:
         X = array_of(X)
         if np.iscomplexobj(X):
@@ -130,10 +130,10 @@ def batches(n: int, size: int = SCAN_ROWS, start: int = 0) -> Iterator[slice]:
         yield slice(low, min(low + size, n))
 
 
-def sampled(n: int, most: int, seed: int) -> Rows:
+def sample_rows(n: int, most: int, seed: int) -> Rows:
     """Choose rows among n, ascending: all, or a random sample of `most`.
 
-    >>> sampled(3, 5, seed=0).tolist(), len(sampled(9, 5, seed=0))
+    >>> sample_rows(3, 5, seed=0).tolist(), len(sample_rows(9, 5, seed=0))
     ([0, 1, 2], 5)
     """
     if n <= most:
@@ -169,10 +169,10 @@ def union(*parts: Rows) -> Rows:
     return distinct
 
 
-def merged(rows: Rows, others: Rows) -> Rows:
+def merge_rows(rows: Rows, others: Rows) -> Rows:
     """Return the numbers of two sorted arrays, sorted, each once, in the time of one copy.
 
-    >>> merged(np.array([1, 4]), np.array([1, 2, 7])).tolist()
+    >>> merge_rows(np.array([1, 4]), np.array([1, 2, 7])).tolist()
     [1, 2, 4, 7]
     """
     longer, shorter = (rows, others) if len(rows) >= len(others) else (others, rows)

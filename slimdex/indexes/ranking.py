@@ -85,7 +85,7 @@ def agreement(approximate: Rows, exact: Rows, k: int) -> NDArray[np.float64]:
     return np.where(counts > 0, hits.any(axis=2).sum(axis=1) / np.maximum(counts, 1), 1.0)
 
 
-def stacked(results: Sequence[tuple[Matrix, Rows]], k: int) -> tuple[Matrix, Rows]:
+def stack_results(results: Sequence[tuple[Matrix, Rows]], k: int) -> tuple[Matrix, Rows]:
     """Stack single queries' scores and rows (1, k or fewer) to (q, k), padded with -inf and -1."""
     if len(results) == 1 and results[0][1].shape[1] == k:
         return results[0]

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
-from slimdex.errors import InputError, shortened_repr
+from slimdex.errors import InputError, short_repr
 from slimdex.system.suggestions import check_choice, with_suggestions
 
 from .codes.faiss_index import FaissIndex, is_factory
@@ -195,4 +195,4 @@ def as_settings(value: Any) -> Settings:
         return Settings()
     if isinstance(value, Settings):
         return value
-    raise InputError(f"settings={shortened_repr(value)}; expected Settings(k=64, ...)")
+    raise InputError(f"settings={short_repr(value)}; expected Settings(k=64, ...)")

@@ -13,7 +13,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from slimdex.errors import CorruptError
-from slimdex.system.json_text import parsed, written
+from slimdex.system.json_text import dump_json, parse_json
 
 HEADER_LENGTH = 8
 ALIGNMENT = 8
@@ -23,13 +23,13 @@ Arrays = dict[str, NDArray[Any]]
 
 def save_tensors(path: Path, kind: str, params: dict[str, Any], arrays: Arrays) -> None:
     """Write `arrays` with ``{"kind": kind, "params": params}`` in the file's header."""
-    header = {"kind": kind, "params": written(params)}
+    header = {"kind": kind, "params": dump_json(params)}
     whole = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     # Not `save_file`: it writes a temporary file, which a killed process would leave behind.
-    path.write_bytes(_ordered(save(whole, metadata=header)))
+    path.write_bytes(_sort_metadata(save(whole, metadata=header)))
 
 
-def _ordered(data: bytes) -> bytes:
+def _sort_metadata(data: bytes) -> bytes:
     """Sort the metadata of a safetensors file, so that equal arrays give equal bytes.
 
     The library's own order changes from call to call.
@@ -49,7 +49,7 @@ def load_tensors(path: Path) -> tuple[str, dict[str, Any], Arrays]:
         with safe_open(path, framework="numpy") as file:
             header = file.metadata() or {}
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        params = parsed(header["params"])
+        params = parse_json(header["params"])
     # TypeError: a tensor type that numpy lacks; the others: malformed JSON
     except (SafetensorError, KeyError, TypeError, ValueError) as error:
         raise CorruptError(f"{path}: not a slimdex tensor file ({error})") from error

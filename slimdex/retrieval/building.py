@@ -16,7 +16,7 @@ from slimdex.system.atomic_files import remove_folder
 from slimdex.system.index_names import is_index
 from slimdex.system.locks import WAIT
 from slimdex.system.progress import note
-from slimdex.system.user_cache import remember, remembered
+from slimdex.system.user_cache import load_remembered, remember
 from slimdex.system.workers import IN_THIS_PROCESS, Workers
 
 from .encoders.base import AUTO, Encoder, passage_tokens
@@ -24,14 +24,14 @@ from .encoders.models import (
     ENGLISH,
     FOR_OTHER_LANGUAGES,
     better_model,
-    named_like,
+    model_by_folder_name,
     other_languages,
 )
 from .index import Index, create_index
 from .ingest.added import Added
 from .ingest.adding import add_sources
 from .ingest.fitting import refit as refit_index
-from .quality.metric_choice import DEFAULT, chosen_metric
+from .quality.metric_choice import DEFAULT, choose_metric
 from .quality.refitting import add_then_refit
 from .quality.targets import Target
 from .quality.tuning import FEWEST_A_DIMENSION, tune
@@ -76,7 +76,7 @@ def build(
             _check_unfinished(existing)  # before a model is loaded, which takes seconds
         encoder = make_encoder()
         index = Index.open(path, encoder, wait=wait, shared_filesystem=shared_filesystem)
-        with _closed_on_error(index):
+        with _closing_on_error(index):
             request(index, settings)
             index.workers = workers
             if (stopped := index.state.unfinished) is not None:
@@ -94,7 +94,7 @@ def build(
         shared_filesystem=shared_filesystem,
     )
     index.workers = workers
-    with _closed_on_error(index, remove=True):
+    with _closing_on_error(index, remove=True):
         return index, add(index, sources, withdraws=False)
 
 
@@ -128,7 +128,7 @@ def choose_settings(
             notes.append(f"{error}; the settings stay as they are")
     is_free = not keep_metric and state.requested.reducer == Choices.reducer
     if is_free and index.has_encoder:
-        choice = chosen_metric(index, index.opened())
+        choice = choose_metric(index, index.open_snapshot())
         if choice.cell != DEFAULT:
             beta, gamma = choice.cell
             refit_index(index, replace(state.requested, beta=beta, gamma=gamma))
@@ -142,7 +142,7 @@ def add(index: Index, sources: Sources, *, refit: str = "auto", withdraws: bool 
     """Add documents; for `refit`, see `Collection.add`, and for `withdraws`, `add_sources`."""
     first = index.state.rows
     added = add_then_refit(index, refit, lambda: add_sources(index, sources, withdraws=withdraws))
-    notes = model_notes(index.opened(), first)
+    notes = model_notes(index.open_snapshot(), first)
     if not first:
         notes = [*_similarity_notes(index.query_encoder), *notes]
     return replace(added, notes=[*added.notes, *notes])
@@ -193,7 +193,7 @@ def _check_unfinished(index: Index) -> None:
 
 
 @contextmanager
-def _closed_on_error(index: Index, remove: bool = False) -> Iterator[None]:
+def _closing_on_error(index: Index, remove: bool = False) -> Iterator[None]:
     try:
         yield
     except BaseException:
@@ -216,7 +216,7 @@ def model_notes(snapshot: Snapshot, first: int) -> list[str]:
     One if most of these are in languages that it does not know, and for the first documents of the
     user's first index, one if a model of about its size has a much better published score.
     """
-    model = named_like(str(snapshot.state.encoder.get("model")))
+    model = model_by_folder_name(str(snapshot.state.encoder.get("model")))
     if model is None or model.languages != ENGLISH:
         return []
     rows = snapshot.live_documents()
@@ -232,7 +232,7 @@ def model_notes(snapshot: Snapshot, first: int) -> list[str]:
             "another of `slimdex models`"
         ]
     better = better_model(model)
-    if first or better is None or remembered(f"advised-{better.name}"):
+    if first or better is None or load_remembered(f"advised-{better.name}"):
         return []
     remember(f"advised-{better.name}", True)
     return [

@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, Unpack, overload
 
-from slimdex.errors import InputError, shortened_repr
+from slimdex.errors import InputError, short_repr
 from slimdex.indexes.settings import as_settings
 from slimdex.system.atomic_files import ExistsError
 from slimdex.system.extras import require
@@ -91,7 +91,7 @@ class Collection:
 
     def __init__(self, index: Index) -> None:
         if not isinstance(index, Index):
-            shown = shortened_repr(index)
+            shown = short_repr(index)
             name = type(self).__name__
             expected = f"{name}.open({shown}), create or open_or_create"
             raise InputError(f"{name}({shown}); expected {expected}")

@@ -10,7 +10,7 @@ from typing import Any
 from uuid import UUID
 
 from slimdex.errors import InputError
-from slimdex.system.json_text import parsed
+from slimdex.system.json_text import parse_json
 from slimdex.system.unicode_text import check_unicode
 
 from .documents import BUILT_IN_COLUMNS, Document
@@ -124,7 +124,7 @@ def types_of(metadata: Sequence[Mapping[str, tuple[str, Any]]], known: Set[str])
         for key, (name, value) in row.items():
             if key not in known and value is not None:
                 values.setdefault(key, (name, set()))[1].add(_kind(value))
-    return {name: _named(_joint(kinds)) for name, kinds in values.values()}
+    return {name: _type_name(_joint(kinds)) for name, kinds in values.values()}
 
 
 def type_of(value: Any) -> str:
@@ -133,7 +133,7 @@ def type_of(value: Any) -> str:
     >>> type_of([1, 2.5]), type_of([1, "a"]), type_of([])
     ('DOUBLE[]', 'JSON', 'VARCHAR[]')
     """
-    return _named(_kind(value))
+    return _type_name(_kind(value))
 
 
 def _kind(value: Any, depth: int = DEEPEST_LISTS) -> str:
@@ -145,7 +145,7 @@ def _kind(value: Any, depth: int = DEEPEST_LISTS) -> str:
     return _list_of({_kind(item, depth - 1) for item in value if item is not None})
 
 
-def _named(kind: str) -> str:
+def _type_name(kind: str) -> str:
     return f"VARCHAR{kind}" if kind.startswith("[") else kind
 
 
@@ -171,7 +171,7 @@ def _joint(kinds: set[str]) -> str:
     return "JSON" if is_nested and leaves <= {"", *WITHIN_JSON} else "VARCHAR"
 
 
-def restored(columns: Mapping[str, str], values: Sequence[Any]) -> dict[str, Any]:
+def restore_values(columns: Mapping[str, str], values: Sequence[Any]) -> dict[str, Any]:
     """Convert the columns of one document, as DuckDB returned them, to name -> value.
 
     Raises `InputError` if JSON can't be read, for example because it is nested too deeply.
@@ -184,6 +184,6 @@ def restored(columns: Mapping[str, str], values: Sequence[Any]) -> dict[str, Any
 
 def _from_json(name: str, text: str) -> Any:
     try:
-        return parsed(text)
+        return parse_json(text)
     except ValueError as error:
         raise InputError(f"column {name!r}: JSON that can't be read ({error})") from error

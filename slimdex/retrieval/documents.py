@@ -30,7 +30,7 @@ RECORD = "slimdex_metadata"
 """Column of the values that the other columns would change: JSON, name -> value. No user has to
 know of it: commands and services show the values under their names."""
 MALFORMED = (ArithmeticError, AttributeError, KeyError, TypeError, ValueError)
-"""Errors of `decoded` for JSON that `encoded` has not made."""
+"""Errors of `decode_value` for JSON that `encode_value` has not made."""
 
 MOST_COLUMNS = 10_000
 """Columns of an index: DuckDB takes megabytes and milliseconds for each hundred of them."""
@@ -264,35 +264,36 @@ def content(title: str, text: str) -> str:
     return f"{title} {text}".strip()
 
 
-def shown_columns(columns: Iterable[str]) -> list[str]:
+def visible_columns(columns: Iterable[str]) -> list[str]:
     """Return the columns that a user is to see.
 
-    >>> shown_columns(["year", "slimdex_metadata"])
+    >>> visible_columns(["year", "slimdex_metadata"])
     ['year']
     """
     return [name for name in columns if name != RECORD]
 
 
-def shown_values(columns: Mapping[str, Any]) -> dict[str, Any]:
+def visible_values(columns: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of a document's columns as they were given, those that it has.
 
-    >>> shown_values({"year": 1990, "pages": None, "slimdex_metadata": {"page": "iv"}})
+    >>> visible_values({"year": 1990, "pages": None, "slimdex_metadata": {"page": "iv"}})
     {'year': 1990, 'page': 'iv'}
     """
     values = dict(columns)
     record = columns.get(RECORD)
     if isinstance(record, dict):
-        from .recorded_values import decoded  # loads zoneinfo and decimal; few indexes have records
+        # Loads zoneinfo and decimal; few indexes have records.
+        from .recorded_values import decode_value
 
         for name, value in record.items():
             with suppress(*MALFORMED):  # anyone may write such a column
-                values[name] = decoded(value)
+                values[name] = decode_value(value)
     return {name: value for name, value in values.items() if value is not None and name != RECORD}
 
 
 def shown_hit(hit: Hit) -> Hit:
     """Return a hit with the values of its columns as they were given."""
-    return replace(hit, metadata=shown_values(hit.metadata))
+    return replace(hit, metadata=visible_values(hit.metadata))
 
 
 def hit_json(hit: Hit) -> dict[str, Any]:
@@ -300,7 +301,7 @@ def hit_json(hit: Hit) -> dict[str, Any]:
     values = {
         "headings": [*hit.headings],
         "lines": [[*pair] for pair in hit.lines],
-        "metadata": shown_values(hit.metadata),
+        "metadata": visible_values(hit.metadata),
     }
     return {**vars(hit), **values, "score": round(hit.score, 6)}
 
@@ -320,7 +321,7 @@ def document_json(document: Document) -> dict[str, Any]:
         "id": document.id,
         "title": document.title,
         "text": document.text,
-        "metadata": shown_values(document.metadata),
+        "metadata": visible_values(document.metadata),
         "parts": [
             vars(part) | {"headings": [*part.headings], "lines": [[*pair] for pair in part.lines]}
             for part in document.parts

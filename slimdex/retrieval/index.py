@@ -171,7 +171,7 @@ class Index:
     @property
     def store(self) -> DocumentStore:
         """The newest committed documents, open."""
-        return self.opened().store
+        return self.open_snapshot().store
 
     @property
     def is_empty(self) -> bool:
@@ -233,12 +233,12 @@ class Index:
         """True if a document has this id."""
         return bool(self.store.known_ids([id]))
 
-    def opened(self) -> Snapshot:
+    def open_snapshot(self) -> Snapshot:
         """The newest snapshot with its documents open, which stay readable.
 
         Until then, other processes may remove the files of an older state.
         """
-        return self.read(_opened)
+        return self.read(_open_store)
 
     def _is_newest(self, snapshot: Snapshot) -> bool:
         return self.snapshot.manifest == snapshot.manifest
@@ -315,7 +315,7 @@ class Index:
                 yield
                 return
             before = self._newest
-            with self._turn.held(max(end - monotonic(), 0)), self._turn_of_process():
+            with self._turn.hold(max(end - monotonic(), 0)), self._turn_of_process():
                 yield
             del before  # only now: freeing it takes milliseconds
 
@@ -477,7 +477,7 @@ def check_creatable(path: Path, *, shared_filesystem: bool) -> None:
         check_local(path)
 
 
-def _opened(snapshot: Snapshot) -> Snapshot:
+def _open_store(snapshot: Snapshot) -> Snapshot:
     snapshot.store.open()
     return snapshot
 

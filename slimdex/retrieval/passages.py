@@ -71,7 +71,7 @@ class Passage:
         return content(self.context, text[self.start : self.end])
 
 
-def divided(
+def divide(
     title: str, text: str, parts: Sequence[Part], count: Count, length: int
 ) -> list[Passage]:
     """Cut a text that is known to be too long into passages, in order.
@@ -81,10 +81,10 @@ def divided(
     >>> def words(texts):
     ...     return [len(text.split()) for text in texts]
     >>> text = "One two three. Four five six. " * 3
-    >>> [text[p.start : p.end] for p in divided("", text, (), words, 9)]
+    >>> [text[p.start : p.end] for p in divide("", text, (), words, 9)]
     ['One two three. Four five six. One two three.', 'Four five six. One two three. Four five six.']
     """
-    return _Cut(title, text, parts, count, length).passages()
+    return _Cutter(title, text, parts, count, length).passages()
 
 
 def contents_of_passages(document: Document, count: Count, length: int) -> list[str]:
@@ -94,7 +94,7 @@ def contents_of_passages(document: Document, count: Count, length: int) -> list[
     """
     if not document.passages:
         return [document.content]
-    cut = _Cut(document.title, document.text, document.parts, count, length)
+    cut = _Cutter(document.title, document.text, document.parts, count, length)
     return [cut.content_of(start, end) for start, end in document.passages]
 
 
@@ -183,7 +183,7 @@ class _Piece:
     is_whole: bool = False  # definitions of code, none of them cut
 
 
-class _Cut:
+class _Cutter:
     """Cuts one text; `parts` are those of the whole text."""
 
     def __init__(
@@ -201,11 +201,11 @@ class _Cut:
     def passages(self) -> list[Passage]:
         if self._is_code:
             pieces = self._of_code(_sections_of_code(self._text, self._parts), 0)
-            return [self._passage(piece) for piece in self._joined(pieces)]
+            return [self._passage(piece) for piece in self._join_small(pieces)]
         pieces = list[_Piece]()
         for i, section in enumerate(_sections(self._text, self._parts)):
             pieces += self._of_section(i, section)
-        return [self._passage(piece) for piece in self._joined(pieces)]
+        return [self._passage(piece) for piece in self._join_small(pieces)]
 
     def content_of(self, start: int, end: int) -> str:
         """Text to encode of the passage that was cut from start to end."""
@@ -260,7 +260,7 @@ class _Cut:
                     number,
                     section.headings,
                 )
-                for first, stop in _filled(units, room)
+                for first, stop in _fill_passages(units, room)
             ]
             over = self._most(pieces) - self._length
             if over <= 0 or room <= over:
@@ -272,7 +272,7 @@ class _Cut:
         """Tokens of the longest piece, as encoded."""
         return max(self._count([self._passage(piece).content(self._text) for piece in pieces]))
 
-    def _joined(self, pieces: Sequence[_Piece]) -> list[_Piece]:
+    def _join_small(self, pieces: Sequence[_Piece]) -> list[_Piece]:
         """Join small pieces to a neighbour of another section, if both fit."""
         joined = list(pieces[:1])
         for piece in pieces[1:]:
@@ -340,11 +340,11 @@ class _Cut:
         """Divide a section into sentences, and further until each unit fits."""
         spans = [
             sentence
-            for part in _divided(section.start, section.end, section.inner, PART)
-            for paragraph in self._split(*part, PARAGRAPH)
-            for sentence in self._split(*paragraph, SENTENCE)
+            for part in _divide_at(section.start, section.end, section.inner, PART)
+            for paragraph in self._divide(*part, PARAGRAPH)
+            for sentence in self._divide(*paragraph, SENTENCE)
         ]
-        units = self._counted(spans, room)
+        units = self._count_tokens(spans, room)
         for level in (LINE, WORD, LETTER):
             if all(unit.tokens <= room for unit in units):
                 break
@@ -360,15 +360,15 @@ class _Cut:
                 if unit.tokens <= room or unit.end - unit.start < 2:
                     pieces.append(unit)
                     continue
-                spans = list(self._split(unit.start, unit.end, unit.ending, level))
+                spans = list(self._divide(unit.start, unit.end, unit.ending, level))
                 pieces += [None] * len(spans)
                 waiting += spans
-            counted = iter(self._counted(waiting, room))
+            counted = iter(self._count_tokens(waiting, room))
             units = [next(counted) if unit is None else unit for unit in pieces]
             if level != LETTER or all(u.tokens <= room or u.end - u.start < 2 for u in units):
                 return units
 
-    def _counted(self, spans: Sequence[tuple[int, int, int]], room: int) -> list[_Unit]:
+    def _count_tokens(self, spans: Sequence[tuple[int, int, int]], room: int) -> list[_Unit]:
         """Count the tokens of spans; spans that are far too long are not counted exactly."""
         longest = LONGEST_UNIT * self._length
         short = [span for span in spans if span[1] - span[0] <= longest]
@@ -383,7 +383,7 @@ class _Cut:
             for start, end, ending in spans
         ]
 
-    def _split(
+    def _divide(
         self, start: int, end: int, ending: int, level: int
     ) -> Iterator[tuple[int, int, int]]:
         """Divide a span at a level; the last piece keeps the final boundary."""
@@ -391,11 +391,11 @@ class _Cut:
             ends = [_between_signs(self._text, start, end)]
         else:
             ends = [match.end() for match in _ENDS[level].finditer(self._text, start, end)]
-        for first, stop, boundary in _divided(start, end, ends, level):
+        for first, stop, boundary in _divide_at(start, end, ends, level):
             yield first, stop, ending if stop == end else boundary
 
 
-def _divided(
+def _divide_at(
     start: int, end: int, ends: Sequence[int], level: int
 ) -> Iterator[tuple[int, int, int]]:
     """(start, end, final boundary) of the pieces between some places."""
@@ -414,7 +414,7 @@ def _between_signs(text: str, start: int, end: int) -> int:
     return middle
 
 
-def _filled(units: Sequence[_Unit], room: int) -> Iterator[tuple[int, int]]:
+def _fill_passages(units: Sequence[_Unit], room: int) -> Iterator[tuple[int, int]]:
     """Units (first, stop) of each passage of a section, overlapping by a sentence."""
     begin = 0
     first = 0

@@ -14,10 +14,10 @@ from typing import Any
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
-from slimdex.errors import InputError, shortened_repr
+from slimdex.errors import InputError, short_repr
 
 
-def encoded(value: Any) -> Any:
+def encode_value(value: Any) -> Any:
     """A value as JSON: what JSON lacks, and objects, are objects of one item that names the type.
 
     Raises `InputError` for a value of another type.
@@ -25,31 +25,30 @@ def encoded(value: Any) -> Any:
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, list):
-        return [*map(encoded, value)]
+        return [*map(encode_value, value)]
     if isinstance(value, dict) and all(isinstance(name, str) for name in value):
-        return {"dict": {name: encoded(item) for name, item in value.items()}}
+        return {"dict": {name: encode_value(item) for name, item in value.items()}}
     for type_, (name, encode, _) in _KINDS.items():
         if isinstance(value, type_):
             return {name: encode(value)}
     raise InputError(
-        f"metadata {shortened_repr(value)}; expected numbers, texts, dates, lists and dicts of "
-        "these"
+        f"metadata {short_repr(value)}; expected numbers, texts, dates, lists and dicts of these"
     )
 
 
-def decoded(value: Any) -> Any:
-    """The value that `encoded` has made JSON of."""
+def decode_value(value: Any) -> Any:
+    """The value that `encode_value` has made JSON of."""
     if isinstance(value, list):
-        return [*map(decoded, value)]
+        return [*map(decode_value, value)]
     if not isinstance(value, dict):
         return value
     ((name, inner),) = value.items()
     if name == "dict":
-        return {key: decoded(item) for key, item in inner.items()}
+        return {key: decode_value(item) for key, item in inner.items()}
     return _DECODED[name](inner)
 
 
-def _encoded_moment(moment: datetime) -> list[Any]:
+def _encode_moment(moment: datetime) -> list[Any]:
     """The moment in UTC, and its zone: a name, seconds from UTC, or None."""
     if moment.tzinfo is None:
         return [moment.isoformat(), None]
@@ -71,15 +70,15 @@ def _moment(parts: list[Any]) -> datetime:
 
 
 def _pairs(value: Mapping[Any, Any]) -> list[Any]:
-    return [[encoded(name), encoded(item)] for name, item in value.items()]
+    return [[encode_value(name), encode_value(item)] for name, item in value.items()]
 
 
 def _from_pairs(pairs: list[Any]) -> dict[Any, Any]:
-    return {decoded(name): decoded(item) for name, item in pairs}
+    return {decode_value(name): decode_value(item) for name, item in pairs}
 
 
 _KINDS: dict[type, tuple[str, Callable[[Any], Any], Callable[[Any], Any]]] = {
-    datetime: ("datetime", _encoded_moment, _moment),
+    datetime: ("datetime", _encode_moment, _moment),
     date: ("date", date.isoformat, date.fromisoformat),
     time: ("time", time.isoformat, time.fromisoformat),
     timedelta: (

@@ -235,7 +235,7 @@ class RemoteCollection(Searchable):
         """
         if vectors is not None:
             raise InputError("vectors for a service; expected none, since it encodes the texts")
-        checked = _checked(as_documents(documents).documents)
+        checked = _check_unique(as_documents(documents).documents)
         path = f"/documents?{urlencode({'refit': refit})}"
         answers = [self._ask(path, part) for part in _parts(checked)]
         counts = ("documents", "replaced", "unchanged", "encoded")
@@ -297,7 +297,7 @@ def _parameters(values: Mapping[str, Any]) -> str:
     return urlencode(present)
 
 
-def _checked(documents: Any) -> Iterator[Document]:
+def _check_unique(documents: Any) -> Iterator[Document]:
     """Yield documents; raises `InputError` if an id occurs twice."""
     seen = set[str]()
     for document in documents:

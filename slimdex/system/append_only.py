@@ -156,7 +156,7 @@ class _End:
 _ends = OrderedDict[Path, _End]()
 
 
-def extended_digests(
+def digests_after_growth(
     path: Path, before: int, nbytes: int, known: str | None = None
 ) -> Iterator[tuple[int, str]]:
     """Yield (number, SHA-256) of blocks of a file that has grown from `before` to `nbytes`.

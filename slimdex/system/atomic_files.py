@@ -24,7 +24,7 @@ from typing import TypeVar
 from slimdex.errors import CorruptError, InputError, InUseError
 from slimdex.system.append_only import OPENS_FOLDERS, sync
 from slimdex.system.index_names import MANIFEST
-from slimdex.system.locks import NAMES, locked
+from slimdex.system.locks import NAMES, locking
 
 T = TypeVar("T")
 
@@ -78,7 +78,7 @@ def file_name(role: str, generation: int, ending: str | None = None) -> str:
     return f"{role}-{generation:06d}.{ending or ENDINGS[role][0]}"
 
 
-def stored_as(vectors: str) -> str:
+def vector_format(vectors: str) -> str:
     """Format of a file of vectors, a name of `vector_file.STORED`, by its ending."""
     ending = vectors.rpartition(".")[2]
     formats = {ending: name for name, ending in STORED_ENDINGS.items()}
@@ -284,7 +284,7 @@ def _temporary_sibling(path: Path, make: Callable[[Path], None]) -> Iterator[Pat
     absolute = path.absolute()
     pattern = f".{escape(path.name)}-{'[0-9a-f]' * 8}"
     for leftover in absolute.parent.glob(pattern) if OPENS_FOLDERS else ():
-        with suppress(OSError, InUseError), locked(leftover):
+        with suppress(OSError, InUseError), locking(leftover):
             remove(leftover)
             sync(absolute.parent)  # once the name is taken, nobody looks for these again
     with ExitStack() as stack:
@@ -305,7 +305,7 @@ def _create_locked(path: Path, make: Callable[[Path], None], stack: ExitStack) -
             return new
         try:
             with ExitStack() as attempt_stack:
-                attempt_stack.enter_context(locked(new))
+                attempt_stack.enter_context(locking(new))
                 if new.exists():
                     stack.enter_context(attempt_stack.pop_all())
                     return new

@@ -28,10 +28,10 @@ else:
     duckdb = _Library()
 
 
-def connected(config: Mapping[str, Any] | None = None) -> duckdb.DuckDBPyConnection:
+def connect(config: Mapping[str, Any] | None = None) -> duckdb.DuckDBPyConnection:
     """Start DuckDB in memory, in UTC, so that no cast depends on the machine's time zone.
 
-    >>> connected().execute("SELECT TIMESTAMPTZ '2024-05-01 22:00+09' < '2024-05-02'").fetchall()
+    >>> connect().execute("SELECT TIMESTAMPTZ '2024-05-01 22:00+09' < '2024-05-02'").fetchall()
     [(True,)]
     """
     connection = not_inherited(duckdb.connect(config=dict(config or {})))

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-from slimdex.errors import InputError, shortened
+from slimdex.errors import InputError, shorten
 from slimdex.system.unicode_text import EXPECTED, check_unicode
 
 DEEPEST = 200
@@ -32,7 +32,7 @@ class DuplicateKeyError(ValueError):
     """JSON object with a duplicate key."""
 
 
-def parsed(text: str, deepest: int = DEEPEST) -> Any:
+def parse_json(text: str, deepest: int = DEEPEST) -> Any:
     """Parse a JSON text.
 
     Raises
@@ -44,9 +44,9 @@ def parsed(text: str, deepest: int = DEEPEST) -> Any:
     TooDeepError
         If it is nested too deep.
 
-    >>> parsed("[1, {}]")
+    >>> parse_json("[1, {}]")
     [1, {}]
-    >>> parsed("[" * 201 + "]" * 201)  # doctest: +ELLIPSIS
+    >>> parse_json("[" * 201 + "]" * 201)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ...
     slimdex.system.json_text.TooDeepError: nested too deep; expected at most 200 ...
@@ -59,13 +59,13 @@ def parsed(text: str, deepest: int = DEEPEST) -> Any:
     return value
 
 
-def received(data: bytes, what: str) -> Any:
+def parse_request_json(data: bytes, what: str) -> Any:
     """Parse JSON from a caller, whose texts have to be Unicode.
 
-    Raises `InputError` if `parsed` raises an error, if the bytes are not UTF-8, and for half
+    Raises `InputError` if `parse_json` raises an error, if the bytes are not UTF-8, and for half
     characters, which JSON can escape. `what` names the value in messages.
 
-    >>> received(b'{"query": "a pet"}', "the body")
+    >>> parse_request_json(b'{"query": "a pet"}', "the body")
     {'query': 'a pet'}
     """
     try:
@@ -74,7 +74,7 @@ def received(data: bytes, what: str) -> Any:
         wrong = f"not Unicode: byte {error.start + 1:,} is wrong"
         raise InputError(f"{what}: {wrong}; {EXPECTED}") from error
     try:
-        value = parsed(text)
+        value = parse_json(text)
     except ValueError as error:
         raise InputError(f"{what}: {error}; expected JSON") from error
     if "\\u" in text:  # decoded text has no half characters, but escapes can write them
@@ -87,12 +87,12 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(members) < len(pairs):
         twice = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
         raise DuplicateKeyError(
-            f"the key {shortened(twice, 40)} twice in an object; expected it once"
+            f"the key {shorten(twice, 40)} twice in an object; expected it once"
         )
     return members
 
 
-def written(value: Any) -> str:
+def dump_json(value: Any) -> str:
     """Serialise a value as JSON.
 
     Raises
@@ -104,7 +104,7 @@ def written(value: Any) -> str:
     ValueError
         If it contains itself.
 
-    >>> written([1, {"a": (2.5, None)}])
+    >>> dump_json([1, {"a": (2.5, None)}])
     '[1, {"a": [2.5, null]}]'
     """
     try:
@@ -118,14 +118,14 @@ def written(value: Any) -> str:
 def _check(value: Any, text: str, deepest: int) -> None:
     if text.count("[") + text.count("{") <= deepest:  # fast path
         return
-    level = _nested([value])
+    level = _containers([value])
     for _ in range(deepest):
-        level = _nested(
+        level = _containers(
             child for item in level for child in (item.values() if isinstance(item, dict) else item)
         )
     if level:
         raise TooDeepError(deepest)
 
 
-def _nested(values: Iterable[Any]) -> list[Any]:
+def _containers(values: Iterable[Any]) -> list[Any]:
     return [value for value in values if isinstance(value, (dict, list, tuple))]

@@ -58,7 +58,7 @@ class FileLock:
 
     >>> import tempfile
     >>> lock = FileLock(Path(tempfile.mkdtemp()), "writer")
-    >>> with lock.held():
+    >>> with lock.hold():
     ...     lock.is_held()
     True
     """
@@ -70,7 +70,7 @@ class FileLock:
         self._gate = folder / f"{name}.gate"
 
     @contextmanager
-    def held(self, seconds: float = WAIT) -> Iterator[None]:
+    def hold(self, seconds: float = WAIT) -> Iterator[None]:
         """Hold the lock; raises `InUseError` if others hold it for longer than `seconds`."""
         with ExitStack() as stack:
             with ExitStack() as gate:
@@ -127,7 +127,7 @@ class FileLock:
                     if shared and error.errno in NO_LOCKS:
                         return None  # such a file system can be read
                     raise InputError(f"{path}: {error.strerror}; expected a local disk") from error
-                opened.enter_context(_DESCRIPTORS.locked(file.fileno()))
+                opened.enter_context(_DESCRIPTORS.register(file.fileno()))
                 opened.callback(_unlock, file)
                 if _is_at(path, file):
                     stack.push(opened.pop_all())
@@ -159,7 +159,7 @@ class _LockedDescriptors:
         self._descriptors = set[int]()
 
     @contextmanager
-    def locked(self, descriptor: int) -> Iterator[None]:
+    def register(self, descriptor: int) -> Iterator[None]:
         """Register a descriptor while its file is locked."""
         self._descriptors.add(descriptor)
         try:
@@ -182,13 +182,13 @@ if hasattr(os, "register_at_fork"):
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[None]:
+def locking(path: Path) -> Iterator[None]:
     """Lock an existing file or folder; raises `InUseError` at once if it is locked."""
     descriptor = os.open(path, os.O_RDONLY | SAFE)
     try:
         if not _try_lock(descriptor):
             raise InUseError(f"{path}: another process is using it; expected none")
-        with _DESCRIPTORS.locked(descriptor):
+        with _DESCRIPTORS.register(descriptor):
             yield
     finally:
         os.close(descriptor)

@@ -96,11 +96,11 @@ def spent() -> Iterator[dict[str, float]]:
 def stage(name: str) -> AbstractContextManager[None]:
     """Time the block as a stage of this name, if `spent` is active."""
     seconds = _SPENT.get()
-    return _UNTIMED if seconds is None else _timed(seconds, name)
+    return _UNTIMED if seconds is None else _timing(seconds, name)
 
 
 @contextmanager
-def _timed(seconds: dict[str, float], name: str) -> Iterator[None]:
+def _timing(seconds: dict[str, float], name: str) -> Iterator[None]:
     start = perf_counter()
     try:
         yield

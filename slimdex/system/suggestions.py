@@ -8,7 +8,7 @@ from functools import wraps
 from inspect import Parameter, isfunction, signature
 from typing import Any, TypeVar, cast
 
-from slimdex.errors import InputError, shortened_repr
+from slimdex.errors import InputError, short_repr
 
 T = TypeVar("T")
 OTHERS = {
@@ -47,8 +47,8 @@ def nearest(word: str, choices: Iterable[str]) -> str | None:
     """
     folded = dict[str, str]()
     for choice in choices:
-        folded.setdefault(_folded(choice), choice)
-    close = get_close_matches(_folded(word), folded, n=1, cutoff=0.7)
+        folded.setdefault(_fold(choice), choice)
+    close = get_close_matches(_fold(word), folded, n=1, cutoff=0.7)
     return folded[close[0]] if close else None
 
 
@@ -75,10 +75,10 @@ mean 'pca'?
     if value not in choices:
         near = did_you_mean(value, choices) if isinstance(value, str) else ""
         names = ", ".join(choices)
-        raise InputError(f"{name}={shortened_repr(value)}; expected one of {names}{others}{near}")
+        raise InputError(f"{name}={short_repr(value)}; expected one of {names}{others}{near}")
 
 
-def _folded(word: str) -> str:
+def _fold(word: str) -> str:
     return word.casefold().replace("-", "_")
 
 
@@ -116,7 +116,7 @@ def _suggesting(function: Callable[..., Any]) -> Callable[..., Any]:
             if not unknown:
                 raise
             call = function.__qualname__.removesuffix(".__init__")
-            suggestion = suggested(unknown[0], names - keywords.keys())
+            suggestion = suggest_parameter(unknown[0], names - keywords.keys())
             reason = f"{call}() got an unexpected keyword argument {unknown[0]!r}{suggestion}"
             raise TypeError(reason) from None
 
@@ -133,12 +133,14 @@ def _unknown(function: Callable[..., Any], keywords: Iterable[str]) -> tuple[lis
     return [name for name in keywords if name not in names], names
 
 
-def suggested(word: str, names: Iterable[str]) -> str:
+def suggest_parameter(word: str, names: Iterable[str]) -> str:
     """Return a message's ending that suggests the right parameter, or names all of them.
 
-    >>> suggested("filter", ["limit", "where"]), suggested("lmit", ["limit", "where"])
-    ("; did you mean 'where'?", "; did you mean 'limit'?")
-    >>> suggested("colour", ["where", "limit"])
+    >>> suggest_parameter("filter", ["limit", "where"])
+    "; did you mean 'where'?"
+    >>> suggest_parameter("lmit", ["limit", "where"])
+    "; did you mean 'limit'?"
+    >>> suggest_parameter("colour", ["where", "limit"])
     '; expected limit, where'
     """
     others = {other: name for name in names for other in OTHERS.get(name, ())}

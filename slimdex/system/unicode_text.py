@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from slimdex.errors import InputError, shortened
+from slimdex.errors import InputError, shorten
 
 EXPECTED = "expected text in UTF-8"
 
@@ -33,7 +33,7 @@ def check_unicode(value: Any, what: str) -> None:
             start = _half_at(item)
             if start is not None:
                 raise InputError(
-                    f"{name}: {shortened(item, 100)} is not Unicode: half a character at "
+                    f"{name}: {shorten(item, 100)} is not Unicode: half a character at "
                     f"{start + 1:,}; {EXPECTED}"
                 )
         elif isinstance(item, dict):

@@ -30,7 +30,7 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "slimdex"
 
 
-def remembered(name: str) -> Any:
+def load_remembered(name: str) -> Any:
     """Load a value saved by `remember`; None if missing or damaged."""
     try:
         return json.loads((cache_folder() / f"{name}.json").read_bytes())
@@ -77,7 +77,7 @@ def known_sha256(path: Path) -> str:
         return sha256(path)
     encoded = os.fsencode(path.absolute())
     name = f"sha256-{hashlib.sha256(encoded).hexdigest()[:32]}"
-    known = None if _IN_FULL.get() else remembered(name)
+    known = None if _IN_FULL.get() else load_remembered(name)
     if isinstance(known, dict) and known.get("stamp") == stamp and "sha256" in known:
         return str(known["sha256"])
     digest = sha256(path)

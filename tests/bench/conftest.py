@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 import pytest
 
-from slimdex.bench.datasets import Dataset, Task, encoded
+from slimdex.bench.datasets import Dataset, Task, encode_texts
 from slimdex.bench.engines.measured import MeasuredEngine
 from slimdex.retrieval.documents import Document
 from tests.encoders import WordEncoder
@@ -47,8 +47,8 @@ def dataset() -> Dataset:
 @pytest.fixture(scope="session")
 def task(dataset: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Task:
     cache, encoder = tmp_path_factory.mktemp("cache"), WordEncoder()
-    vectors = encoded(encoder, dataset.texts, cache)
-    return Task(dataset, "words", vectors, encoded(encoder, dataset.query_texts, cache))
+    vectors = encode_texts(encoder, dataset.texts, cache)
+    return Task(dataset, "words", vectors, encode_texts(encoder, dataset.query_texts, cache))
 
 
 @pytest.fixture

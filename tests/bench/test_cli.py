@@ -15,7 +15,7 @@ from slimdex.bench import runner
 from slimdex.bench.command_line import app
 from slimdex.bench.datasets import load_dataset
 from slimdex.bench.engines.measured import MeasuredEngine
-from slimdex.bench.engines.registry import Method, part, uncompressed
+from slimdex.bench.engines.registry import Method, exact_method, part
 from slimdex.bench.experiments import peers_study, points_study, search_study, similarity_study
 from slimdex.bench.experiments.points_study import DEFAULTS
 from slimdex.bench.experiments.similarity_study import SEVEN
@@ -51,7 +51,7 @@ def few(dim: int, rows: int, **_: object) -> list[Method]:
     usual, small = (replace(DEFAULTS, k=part(dim, of), candidates=None) for of in (2, 4))
     one_percent = max(rows // 100, 10)
     ours = [Method("slimdex", usual, (0, 200)), Method("slimdex", small, (one_percent,))]
-    return [uncompressed(dim), *ours]
+    return [exact_method(dim), *ours]
 
 
 @pytest.mark.slow
@@ -60,7 +60,7 @@ def test_a_quick_run_from_encoding_to_the_page(
 ) -> None:
     """It needs no data: the set is Python's docstrings."""
     monkeypatch.setattr(points_study, "grid", few)
-    peers = [uncompressed(32), Method.of_peer("FAISS HNSW")]
+    peers = [exact_method(32), Method.of_peer("FAISS HNSW")]
     monkeypatch.setattr(peers_study, "contenders", lambda *_: peers)
     for name in ("ROUNDS", "BUILDS"):
         monkeypatch.setattr(peers_study, name, 1)

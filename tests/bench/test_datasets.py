@@ -10,7 +10,7 @@ from slimdex.bench.datasets import (
     WRITTEN_AT_ONCE,
     Dataset,
     content_key,
-    encoded,
+    encode_texts,
     load_dataset,
     names_of,
 )
@@ -63,9 +63,9 @@ def test_a_quick_part_keeps_the_answers() -> None:
 
 def test_encoded_once(tmp_path: Path) -> None:
     encoder = WordEncoder()
-    first = encoded(encoder, TEXTS, tmp_path)
+    first = encode_texts(encoder, TEXTS, tmp_path)
     assert len(encoder.encoded) == len(TEXTS)
-    again = encoded(encoder, TEXTS, tmp_path)
+    again = encode_texts(encoder, TEXTS, tmp_path)
     assert len(encoder.encoded) == len(TEXTS)
     rows = np.arange(len(TEXTS))
     np.testing.assert_array_equal(again.take(rows), WordEncoder().encode(TEXTS))
@@ -74,11 +74,11 @@ def test_encoded_once(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("cut", [0, 17, 48 * 4 * WRITTEN_AT_ONCE, 48 * 4 * WRITTEN_AT_ONCE + 5])
 def test_what_a_kill_left_is_gone_on_with(tmp_path: Path, cut: int) -> None:
-    path = encoded(WordEncoder(), TEXTS, tmp_path).path
+    path = encode_texts(WordEncoder(), TEXTS, tmp_path).path
     whole = path.read_bytes()
     path.write_bytes(whole[:cut])
     encoder = WordEncoder()
-    encoded(encoder, TEXTS, tmp_path)
+    encode_texts(encoder, TEXTS, tmp_path)
     assert path.read_bytes() == whole
     assert len(encoder.encoded) == len(TEXTS) - cut // (48 * 4)
 

@@ -254,7 +254,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "dates": front_matter.moment,
     "reStructuredText": markdown.read_rst,
     "kinds of files": raw(partial(kinds.kind_of, "")),
-    "encodings": raw(decoding.decoded),
+    "encodings": raw(decoding.decode_text),
 }
 UNITS = (
     *("89ab", "a ", "a, ", "a.", "a-", "_a", "aB", "é", "e\u0301", "\u0301", "\xad", "a\u200b"),

@@ -15,7 +15,7 @@ from slimdex.errors import InputError
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.store import column_fit
-from slimdex.system.duckdb_library import connected
+from slimdex.system.duckdb_library import connect
 from tests.encoders import WordEncoder
 
 
@@ -105,9 +105,9 @@ def test_intervals_and_dates_as_text_start_one_database(
 
     def start(config: Mapping[str, Any] | None = None) -> Any:
         started.append(config)
-        return connected(config)
+        return connect(config)
 
-    monkeypatch.setattr(column_fit, "connected", start)
+    monkeypatch.setattr(column_fit, "connect", start)
     first = {"wait": timedelta(hours=1), "day": date(2024, 1, 1)}
     texts = [{"wait": f"{90 + i} minutes", "day": f"2024/1/{i + 1}"} for i in range(20)]
     with Collection.create(tmp_path / "x.index", WordEncoder()) as collection:

@@ -14,7 +14,7 @@ import pytest
 from slimdex.system.append_only import (
     BLOCK_BYTES,
     appending,
-    extended_digests,
+    digests_after_growth,
     sync,
     sync_all,
     sync_now,
@@ -33,7 +33,7 @@ def test_digests_of_an_extended_file(tmp_path: Path, before: int, more: int) -> 
     starts = range(first * BLOCK_BYTES, before + more, BLOCK_BYTES)
     blocks = [(s // BLOCK_BYTES, data[s : s + BLOCK_BYTES]) for s in starts]
     expected = [(first, data[first * BLOCK_BYTES : before]), *blocks]
-    actual = extended_digests(tmp_path / "v", before, before + more)
+    actual = digests_after_growth(tmp_path / "v", before, before + more)
     assert [*actual] == [(block, sha256(part).hexdigest()) for block, part in expected]
 
 
@@ -42,11 +42,11 @@ def test_a_block_that_was_hashed_before_is_not_read_again(tmp_path: Path, others
     """Damage in the meantime is still detected; bytes that others appended are read."""
     path, data = tmp_path / "v", np.random.default_rng(0).bytes(9000)
     path.write_bytes(data)
-    *_, (_, known) = extended_digests(path, 0, 5000)
+    *_, (_, known) = digests_after_growth(path, 0, 5000)
     if others:
         known = sha256(data[: 5000 + others]).hexdigest()
     path.write_bytes(b"?" + data[1:])  # damage
-    digests = [digest for _, digest in extended_digests(path, 5000 + others, 9000, known)]
+    digests = [digest for _, digest in digests_after_growth(path, 5000 + others, 9000, known)]
     assert digests == [known, sha256(data).hexdigest()]
 
 
@@ -54,10 +54,10 @@ def test_a_kept_hash_of_another_block_is_not_used(tmp_path: Path) -> None:
     """A folder restored from a copy has other bytes under the same name."""
     path, data = tmp_path / "v", np.random.default_rng(0).bytes(9000)
     path.write_bytes(data)
-    assert len([*extended_digests(path, 0, 5000)]) == 2
+    assert len([*digests_after_growth(path, 0, 5000)]) == 2
     path.write_bytes(b"?" + data[1:])
     known = sha256(b"?" + data[1:5000]).hexdigest()
-    *_, (_, last) = extended_digests(path, 5000, 9000, known)
+    *_, (_, last) = digests_after_growth(path, 5000, 9000, known)
     assert last == sha256(b"?" + data[1:]).hexdigest()
 
 

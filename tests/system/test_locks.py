@@ -15,7 +15,7 @@ import pytest
 from portalocker.exceptions import LockException
 
 from slimdex.errors import InputError, InUseError
-from slimdex.system.locks import FileLock, check_wait, locked
+from slimdex.system.locks import FileLock, check_wait, locking
 from tests import forked
 from tests.other_user import as_another_user
 
@@ -31,7 +31,7 @@ def wait_until_wanted(folder: Path, name: str) -> None:
     """Wait until somebody holds the gate."""
     while True:
         try:
-            with locked(folder / f"{name}.gate"):
+            with locking(folder / f"{name}.gate"):
                 pass
         except InUseError:
             return
@@ -40,15 +40,15 @@ def wait_until_wanted(folder: Path, name: str) -> None:
 
 def test_one_holds_it_and_is_named(tmp_path: Path) -> None:
     lock = FileLock(tmp_path, "x", is_signed=True)
-    with lock.held():
+    with lock.hold():
         assert lock.is_held()
         with (
             pytest.raises(InUseError, match="this process is writing to it, since 20"),
-            lock.held(0),
+            lock.hold(0),
         ):
             pass
     assert not lock.is_held()
-    with lock.held(0):
+    with lock.hold(0):
         pass
     for wrong in (-1, float("nan")):
         with pytest.raises(InputError, match="expected 0 or more seconds"):
@@ -59,10 +59,10 @@ def test_who_waits_goes_before_those_who_come_later(tmp_path: Path) -> None:
     lock, order = FileLock(tmp_path, "x", is_signed=True), list[str]()
 
     def write(name: str) -> None:
-        with lock.held():
+        with lock.hold():
             order.append(name)
 
-    with lock.held():
+    with lock.hold():
         first, second = (threading.Thread(target=write, args=(name,)) for name in ("1st", "2nd"))
         first.start()
         wait_until_wanted(tmp_path, "x")
@@ -76,17 +76,17 @@ def test_who_waits_goes_before_those_who_come_later(tmp_path: Path) -> None:
 
 def test_a_forked_child_does_not_let_go(tmp_path: Path) -> None:
     lock = FileLock(tmp_path, "x", is_signed=True)
-    with lock.held():
+    with lock.hold():
         child = os.fork()
         if not child:  # pragma: no cover - another process
             os._exit(0)
         os.waitpid(child, 0)
-        with pytest.raises(InUseError), lock.held(0):
+        with pytest.raises(InUseError), lock.hold(0):
             pass
 
 
 def hold_and_fork(folder: Path, held: Connection) -> None:
-    with FileLock(folder, "x", is_signed=True).held(), locked(folder / "file"):
+    with FileLock(folder, "x", is_signed=True).hold(), locking(folder / "file"):
         child = os.fork()
         if not child:  # pragma: no cover - another process
             time.sleep(600)
@@ -101,11 +101,11 @@ def test_a_fork_does_not_keep_the_lock_of_a_killed_holder(tmp_path: Path) -> Non
     child = here.recv()
     try:
         named = f"process {process.pid} is writing"
-        with pytest.raises(InUseError, match=named), FileLock(tmp_path, "x").held(0.1):
+        with pytest.raises(InUseError, match=named), FileLock(tmp_path, "x").hold(0.1):
             pass
         process.kill()
         process.join()
-        with FileLock(tmp_path, "x").held(1), locked(tmp_path / "file"):
+        with FileLock(tmp_path, "x").hold(1), locking(tmp_path / "file"):
             os.kill(child, 0)  # it is still there
     finally:
         os.kill(child, signal.SIGKILL)
@@ -117,7 +117,7 @@ def test_a_link_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "x.lock").symlink_to(outside)
     with (
         pytest.raises(InputError, match=r"x.lock: .*symbolic link.*; expected a file that this"),
-        FileLock(tmp_path, "x", is_signed=True).held(),
+        FileLock(tmp_path, "x", is_signed=True).hold(),
     ):
         pass
     assert outside.read_text() == "what is here stays"
@@ -127,7 +127,7 @@ def test_a_link_is_not_followed(tmp_path: Path) -> None:
 def test_a_lock_that_cannot_be_opened_is_not_held(tmp_path: Path, name: str, kind: str) -> None:
     """Whoever may open it could hold it meanwhile."""
     lock = FileLock(tmp_path, "x", is_signed=True)
-    with lock.held():
+    with lock.hold():
         pass
     (tmp_path / name).unlink()
     if kind == "a folder":
@@ -137,7 +137,7 @@ def test_a_lock_that_cannot_be_opened_is_not_held(tmp_path: Path, name: str, kin
 
     def take() -> str:
         try:
-            with lock.held(0):
+            with lock.hold(0):
                 return "held"
         except InputError as error:
             return str(error)
@@ -153,27 +153,27 @@ def test_a_strange_signature_names_nobody(tmp_path: Path) -> None:
     lock = FileLock(tmp_path, "x")
     times = [b'{"process": 1, "since": 1e300}', b'{"process": 1, "since": null}']
     for signature in (b"", b"[" * 2000, b"[]", *times):
-        with lock.held():
+        with lock.hold():
             (tmp_path / "x.lock").write_bytes(signature)
             assert lock.holder() == "another process is using it"
 
 
 def test_one_may_lock_what_one_may_only_read(tmp_path: Path) -> None:
     lock = FileLock(Path(), "x")
-    with lock.held():
+    with lock.hold():
         pass
     for file in tmp_path.iterdir():
         file.chmod(0o444)
 
     def take() -> str:
         try:
-            with lock.held(0):
+            with lock.hold(0):
                 return "held"
         except InUseError as error:
             return str(error)
 
     assert as_another_user(take) == "held"
-    with lock.held():
+    with lock.hold():
         assert "another process" in as_another_user(take)
 
 
@@ -190,7 +190,7 @@ def test_without_locks_others_can_only_read(
     assert not lock.is_held()
     with (
         pytest.raises(InputError, match=r"x.gate: can't be locked \(No locks available\); expect"),
-        lock.held(),
+        lock.hold(),
     ):
         pass
 
@@ -201,18 +201,18 @@ def test_who_waited_for_a_removed_file_locks_the_one_that_follows(tmp_path: Path
     lock, is_held, may_end = FileLock(tmp_path, "files"), threading.Event(), threading.Event()
 
     def wait_for_it() -> None:
-        with lock.held():
+        with lock.hold():
             is_held.set()
             may_end.wait()
 
     waiting = threading.Thread(target=wait_for_it)
-    with lock.held():
+    with lock.hold():
         waiting.start()
         wait_until_wanted(tmp_path, "files")
         (tmp_path / "files.lock").unlink()
     try:
         assert is_held.wait(10)
-        with pytest.raises(InUseError), lock.held(0):
+        with pytest.raises(InUseError), lock.hold(0):
             pass
     finally:
         may_end.set()

@@ -12,7 +12,7 @@ from slimdex.indexes.codes.faiss_index import FaissIndex
 from slimdex.indexes.codes.kinds import kind_named
 from slimdex.indexes.reducers.linear import Whitening
 from slimdex.indexes.reducers.moments import Moments
-from slimdex.indexes.search.reduced_index import ReducedIndex, trained
+from slimdex.indexes.search.reduced_index import ReducedIndex, train_index
 from slimdex.indexes.search.rescoring import Metric, Rescorer
 from slimdex.indexes.vectors.vector_file import VectorFile
 from slimdex.system.workers import IN_THIS_PROCESS, Workers
@@ -35,7 +35,7 @@ def reduced_index(folder: Path, X: np.ndarray, kind: str, workers: Workers) -> R
     reducer = Whitening(16, beta=1.0, gamma=1.0).fit_moments(moments)
     rescorer = Rescorer.fit(moments, 1.0, 1.0)
     norms = VectorFile(folder / "n.f32", 1, dtype=np.float32)
-    codes = trained(kind_named(kind), reducer, vectors)
+    codes = train_index(kind_named(kind), reducer, vectors)
     index = ReducedIndex(reducer, codes, vectors, metric=Metric(rescorer, vectors, norms))
     index.extend(workers=workers)
     return index

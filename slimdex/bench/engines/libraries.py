@@ -111,7 +111,7 @@ class UsearchInt8(Usearch):
     dtype = "i8"
 
 
-class UsearchMapped(Usearch):
+class MappedUsearch(Usearch):
     """The same, saved and searched in the mapped file."""
 
     in_files = True
@@ -176,18 +176,18 @@ class RabitqGraph(Engine):
     WIDTH = 64
 
     def _build(self, vectors: VectorFile, folder: Path) -> None:
-        rows = self._widened(unit_rows(vectors))
+        rows = self._pad(unit_rows(vectors))
         self._index = self._library.SymqgIndex(rows.shape[1], self.LINKS)
         self._index.build(rows, GRAPH_EFFORT, cores())
         self._index.save(str(folder / "index"))
         self.row_bytes = (folder / "index").stat().st_size / self.rows
 
     def search(self, queries: Matrix, k: int) -> Results:
-        queries = self._widened(normalize_rows(queries))
+        queries = self._pad(normalize_rows(queries))
         ask = self._index.search if len(queries) == 1 else self._index.search_batch
         rows, distances = ask(queries, k, max(self.effort, k), num_threads=cores())
         rows = np.asarray(rows).reshape(len(queries), k).astype(np.int64)
         return -np.asarray(distances, np.float32).reshape(rows.shape), rows
 
-    def _widened(self, rows: Matrix) -> Matrix:
+    def _pad(self, rows: Matrix) -> Matrix:
         return np.pad(rows, ((0, 0), (0, -rows.shape[1] % self.WIDTH)))

@@ -42,7 +42,7 @@ def engine_process(
     `group` is the folder of a `MemoryGroup` to join, which counts what the library and its index
     take, not what Python does.
     """
-    return Subprocess(MeasuredEngine, method, vectors.reopened(), queries.reopened(), group)
+    return Subprocess(MeasuredEngine, method, vectors.reopen(), queries.reopen(), group)
 
 
 def store_process(

@@ -159,7 +159,7 @@ class Attempts:
     def prepare(self) -> None:
         """Prepare for a step."""
 
-    def measured(self) -> Row:
+    def columns(self) -> Row:
         """Columns, with the error if a step failed."""
         return self.row if self.error is None else self.row | {"error": self.error}
 
@@ -176,14 +176,14 @@ class Contender(Attempts, Generic[T]):
     process: Subprocess[T]
     seconds: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
 
-    def measured(self) -> Row:
+    def columns(self) -> Row:
         """Columns, with percentiles of the seconds."""
         times = {
             f"{measure}_{part}": value
             for part, seconds in self.seconds.items()
             for measure, value in latency(seconds).items()
         }
-        return super().measured() | (times if self.error is None else {})
+        return super().columns() | (times if self.error is None else {})
 
 
 C = TypeVar("C", bound=Attempts)
@@ -205,5 +205,5 @@ def in_turns(
 def replace_rows(results: ResultsFile, contenders: Iterable[C], about: Row) -> list[str]:
     """Replace all rows by those of the contenders; returns a line for each failure."""
     measured = list(contenders)
-    results.replace([contender.measured() | about for contender in measured])
+    results.replace([contender.columns() | about for contender in measured])
     return list(dict.fromkeys(f"{c.name} failed: {c.error}" for c in measured if c.error))

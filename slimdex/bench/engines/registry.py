@@ -22,7 +22,7 @@ LIBRARIES: dict[str, type[Engine]] = {
     "hnswlib": libraries.Hnswlib,
     "usearch f32": libraries.Usearch,
     "usearch i8": libraries.UsearchInt8,
-    "usearch f32 mapped": libraries.UsearchMapped,
+    "usearch f32 mapped": libraries.MappedUsearch,
     "FAISS HNSW": libraries.FaissGraph,
     "FAISS IVF-PQ": libraries.FaissPq,
     "FAISS IVF-RaBitQ": libraries.FaissRabitq,
@@ -96,7 +96,7 @@ class Method:
         return row
 
 
-def uncompressed(dim: int) -> Method:
+def exact_method(dim: int) -> Method:
     """Exact float32 search, the reference for all methods."""
     return Method(UNCOMPRESSED, exact_settings(dim), (0,))
 

@@ -61,7 +61,7 @@ class Server:
             content: bytes = answer.read()
         return content
 
-    def loaded(self, bodies: Sequence[str], callers: int, seconds: float) -> Row:
+    def measure_load(self, bodies: Sequence[str], callers: int, seconds: float) -> Row:
         """Have callers POST bodies in turn, each as soon as it has an answer.
 
         wrk is written in C, and takes little of the processors that it shares with the service.
@@ -94,7 +94,7 @@ class Server:
 
 
 @contextmanager
-def served(index: Path) -> Iterator[Server]:
+def serving(index: Path) -> Iterator[Server]:
     """Serve an index by `slimdex serve`."""
     port = _free_port()
     command = [sys.executable, "-m", "slimdex", "serve", f"served={index}", "--port", str(port)]
@@ -104,7 +104,7 @@ def served(index: Path) -> Iterator[Server]:
 
 
 @contextmanager
-def chroma_served(folder: Path) -> Iterator[Server]:
+def serving_chroma(folder: Path) -> Iterator[Server]:
     """Serve the collection in a folder by Chroma."""
     port = _free_port()
     chroma = str(Path(sys.executable).with_name("chroma"))

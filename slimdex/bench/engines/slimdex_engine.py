@@ -13,7 +13,7 @@ import numpy as np
 from slimdex.indexes.arrays import Matrix, Rows
 from slimdex.indexes.codes.kinds import kind_named
 from slimdex.indexes.reducers.moments import Moments
-from slimdex.indexes.search.reduced_index import ReducedIndex, trained
+from slimdex.indexes.search.reduced_index import ReducedIndex, train_index
 from slimdex.indexes.search.rescoring import Metric, Rescorer
 from slimdex.indexes.settings import Settings
 from slimdex.indexes.vectors.vector_file import VectorFile
@@ -150,7 +150,7 @@ class SlimdexEngine(Engine):
             kind = kind_named(settings.kind)
             if "OPQ" in kind.name:
                 kind = replace(kind, max_rows=OPQ_ROWS)
-            codes = trained(kind, reducer, file)
+            codes = train_index(kind, reducer, file)
             self._index = ReducedIndex(
                 reducer, codes, file, metric=self._metric, candidates=settings.candidates
             )

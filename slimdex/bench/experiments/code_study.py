@@ -30,7 +30,7 @@ from slimdex.retrieval.sources.source import Sources
 from slimdex.system.progress import progress
 
 from ..datasets import PerQuery
-from ..paired_measures import compared
+from ..paired_measures import compare
 from ..rows import ResultsFile, Row, key_of
 
 EVERY = "every"
@@ -119,7 +119,7 @@ def _by_way(
     collection: Collection, questions: Sequence[Question]
 ) -> Iterator[tuple[str, PerQuery]]:
     """NDCG@10 times 100 of each way for each question (q,) that has an answer in the index."""
-    snapshot = collection.index.opened()
+    snapshot = collection.index.open_snapshot()
     documents = snapshot.documents(snapshot.live_documents().tolist())
     ids = {row: document.id for row, document in documents.items()}
     labels = [
@@ -149,5 +149,5 @@ def _rows(facts: Row, ndcg_by_way: dict[str, PerQuery]) -> Iterator[Row]:
     """Yield a row for each way; the base of a single rule is the fusion, of others all rules."""
     for way, values in ndcg_by_way.items():
         base = ndcg_by_way[ALL if way.startswith("without") else FUSION]
-        quality = compared("ndcg@10", values, base)
+        quality = compare("ndcg@10", values, base)
         yield facts | {"way": way, "queries": len(values)} | quality

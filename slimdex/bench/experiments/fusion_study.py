@@ -31,17 +31,17 @@ from slimdex.retrieval.encoders.base import Encoder
 from slimdex.retrieval.lexical.fusion import AUTO, OFF, Candidates, Fusion, fusion_of
 from slimdex.retrieval.lexical.weighting import WEIGHT, word_bonuses
 from slimdex.retrieval.quality.evaluation import latency, seconds_of
-from slimdex.retrieval.quality.hybrid_choice import DEPTH, FUSIONS, by_labels, fused_orders
-from slimdex.retrieval.quality.labels import Judged, ndcg
+from slimdex.retrieval.quality.hybrid_choice import DEPTH, FUSIONS, by_labels, fusion_orders
+from slimdex.retrieval.quality.labels import LabelledQuery, ndcg
 from slimdex.retrieval.search.answer import IndexRows, candidates
 from slimdex.retrieval.search.request import SearchRequest
 from slimdex.retrieval.store.snapshot import Snapshot
 from slimdex.system.atomic_files import size
 from slimdex.system.progress import progress
 
-from ..datasets import PerQuery, Task, encoded, indexed
+from ..datasets import PerQuery, Task, encode_texts, temporary_collection
 from ..machine import mapped_memory
-from ..paired_measures import compared
+from ..paired_measures import compare
 from ..rows import ResultsFile, Row, key_of
 
 NAMES = 1000
@@ -108,24 +108,26 @@ def _all_rows(task: Task) -> Matrix:
     return task.vectors.take(np.arange(len(task.vectors)))
 
 
-def _judged(task: Task) -> list[Judged]:
+def _labelled_queries(task: Task) -> list[LabelledQuery]:
     """Queries of a set, with labels by row."""
     data = task.dataset
     place = {id: row for row, id in enumerate(data.ids)}
     return [
-        Judged(text, {place[d]: r for d, r in data.qrels[id].items() if d in place}, int(self_row))
+        LabelledQuery(
+            text, {place[d]: r for d, r in data.qrels[id].items() if d in place}, int(self_row)
+        )
         for id, text, self_row in zip(data.query_ids, data.query_texts, data.self_rows, strict=True)
     ]
 
 
-def _without_self(query: Judged, order: Rows) -> list[int]:
+def _without_self(query: LabelledQuery, order: Rows) -> list[int]:
     return [row for row in order.tolist() if row != query.self_row]
 
 
 def _row(task: Row, what: str, way: str, values: PerQuery, base: PerQuery) -> Row:
     """Row of a way, with its difference from another one."""
     known: Row = task | {"what": what, "way": way}
-    quality = compared("ndcg@10", values, base)
+    quality = compare("ndcg@10", values, base)
     return known | {"key": key_of(known), "queries": len(values)} | quality
 
 
@@ -139,7 +141,7 @@ class Questions:
     are_names : (q,), whether each is a document's name.
     """
 
-    judged: Sequence[Judged]
+    judged: Sequence[LabelledQuery]
     vectors: Matrix
     are_names: NDArray[np.bool_]
 
@@ -165,7 +167,9 @@ def measure_hybrid(
     judging = questions.part(order[1::2][:MOST])
     start = perf_counter()
     encoder_of_vectors = GivenEncoder(task.vectors.dim)
-    with indexed(task.dataset, task.vectors, encoder_of_vectors, lexical=False) as collection:
+    with temporary_collection(
+        task.dataset, task.vectors, encoder_of_vectors, lexical=False
+    ) as collection:
         built = perf_counter()
         collection.index_lexical()
         costs: Row = {"build_s": built - start, "words_s": perf_counter() - built}
@@ -179,16 +183,16 @@ def measure_hybrid(
 
 def _questions(task: Task, encoder: Encoder, cache: Path, names: bool) -> Questions:
     data = task.dataset
-    judged = _judged(task)
+    judged = _labelled_queries(task)
     vectors = task.queries.take(np.arange(len(judged)))
     if not names:
         return Questions(judged, vectors, np.zeros(len(judged), dtype=bool))
     chosen = np.random.default_rng(1).permutation(len(data.ids))[:NAMES]
     texts = [data.ids[row] for row in chosen]
-    named = encoded(encoder, texts, cache, "encoding names", queries=True)
+    named = encode_texts(encoder, texts, cache, "encoding names", queries=True)
     few = np.random.default_rng(2).permutation(len(judged))[:NAMES]
     judged = [judged[i] for i in few.tolist()]
-    judged += [Judged(text, {int(row): 1}) for text, row in zip(texts, chosen, strict=True)]
+    judged += [LabelledQuery(text, {int(row): 1}) for text, row in zip(texts, chosen, strict=True)]
     return Questions(
         judged,
         np.concatenate([vectors[few], named.take(np.arange(len(texts)))]),
@@ -210,7 +214,7 @@ def _rows(task: Task, snapshot: Snapshot, judging: Questions, chosen: str) -> It
     # Measure each query by each way.
     for i, query in enumerate(judging.judged):
         vector = judging.vectors[i : i + 1]
-        near, words, fused = fused_orders(snapshot, vector, query.text)
+        near, words, fused = fusion_orders(snapshot, vector, query.text)
         each = exact(query.text, vector)
         orders = [each.rows[each.order(each.cosines)], each.rows[each.order(_by_rule(each))]]
         for number, order in enumerate([*orders, near, words, *fused]):
@@ -287,7 +291,7 @@ def _costs(collection: Collection, snapshot: Snapshot, judging: Questions) -> Ro
 
 
 @dataclass(frozen=True)
-class Weighed:
+class WeightScores:
     """nDCG@10 of a set's queries, times 100.
 
     Attributes
@@ -305,18 +309,20 @@ class Weighed:
     by_gamma: Mapping[float, PerQuery]
 
 
-def weighed(task: Task) -> Weighed:
+def score_weights(task: Task) -> WeightScores:
     """Search for each query of a set by every weight and gamma, exactly."""
     rows = normalize_rows(_all_rows(task))
     moments = Moments.of_rows(rows)
     metrics = [Rescorer.fit(moments, 0.0, gamma) for gamma in GAMMAS]
     norms = [metric.norms(rows) for metric in metrics]
-    judged = _judged(task)
+    judged = _labelled_queries(task)
     vectors = task.queries.take(np.arange(len(judged)))
     ndcgs = np.empty((len(judged), 2 + len(WEIGHTS) + len(GAMMAS)))
 
     # For each query, an order by meaning, by the rule, by each weight and by each gamma.
-    with indexed(task.dataset, task.vectors, GivenEncoder(task.vectors.dim)) as collection:
+    with temporary_collection(
+        task.dataset, task.vectors, GivenEncoder(task.vectors.dim)
+    ) as collection:
         exact = exact_search(collection.index.snapshot, rows)
         for i, query in enumerate(judged):
             vector = vectors[i : i + 1]
@@ -333,7 +339,7 @@ def weighed(task: Task) -> Weighed:
     semantic, rule, *_ = ndcgs.T
     by_weight = ndcgs[:, 2 : 2 + len(WEIGHTS)]
     by_gamma = dict(zip(GAMMAS, ndcgs[:, 2 + len(WEIGHTS) :].T, strict=True))
-    return Weighed(task.facts(), semantic, rule, by_weight, by_gamma)
+    return WeightScores(task.facts(), semantic, rule, by_weight, by_gamma)
 
 
 def _by_weights(rows: Candidates) -> Iterator[NDArray[np.float64]]:
@@ -344,12 +350,12 @@ def _by_weights(rows: Candidates) -> Iterator[NDArray[np.float64]]:
         yield default + (weight / WEIGHT - 1) * bonuses
 
 
-def best_weight(each: Sequence[Weighed]) -> int:
+def best_weight(each: Sequence[WeightScores]) -> int:
     """Place in `WEIGHTS` of the best mean nDCG of sets; the first of equals."""
     return int(np.argmax(np.mean([one.by_weight.mean(axis=0) for one in each], axis=0)))
 
 
-def weight_rows(each: Sequence[Weighed]) -> Iterator[list[Row]]:
+def weight_rows(each: Sequence[WeightScores]) -> Iterator[list[Row]]:
     """Yield the rows of each set and encoder: by every way, and by a constant chosen without it.
 
     The constant is the best for the same encoder on the other sets, if there are any.

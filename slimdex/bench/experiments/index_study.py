@@ -25,7 +25,7 @@ from slimdex.indexes.ranking import agreement
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.encoders.base import Encoder, encode_queries
 from slimdex.retrieval.quality.evaluation import latency
-from slimdex.retrieval.quality.query_pools import FROM_USER, encoded
+from slimdex.retrieval.quality.query_pools import FROM_USER, encode_with_progress
 from slimdex.retrieval.quality.recall_trials import NEAREST, Pool, exact_nearest_of
 from slimdex.system.progress import progress
 
@@ -137,7 +137,7 @@ def by_candidates(
     """
     snapshot = collection.index.snapshot
     index = snapshot.index
-    vectors = encoded(collection.encoder, texts)
+    vectors = encode_with_progress(collection.encoder, texts)
     hidden = snapshot.hidden
     exact = exact_nearest_of(index, Pool.of_queries(FROM_USER, vectors), snapshot.searchable_rows())
     for count in [index.candidates if number is None else number for number in numbers]:
@@ -157,7 +157,7 @@ def under_condition(
 ) -> Row:
     """Measure searches by meaning among the rows that a condition allows."""
     index = collection.index.snapshot.index
-    vectors = encoded(collection.encoder, texts)
+    vectors = encode_with_progress(collection.encoder, texts)
     exact = exact_nearest_of(index, Pool.of_queries(FROM_USER, vectors), allowed)
     _, nearest_rows = index.search(vectors, NEAREST, allowed)
     search = partial(collection.search, limit=NEAREST, where=condition)
@@ -186,7 +186,7 @@ def cold_disk(path: Path, encoder: Encoder, texts: Sequence[str]) -> Row:
     The system drops all pages of the index's files that no process has mapped, and the index is
     opened again. Each query is asked once.
     """
-    vectors = encoded(encoder, texts)
+    vectors = encode_with_progress(encoder, texts)
     for file in path.rglob("*"):
         if file.is_file():
             _drop_pages(file)

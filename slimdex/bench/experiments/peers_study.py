@@ -28,7 +28,7 @@ from ..engines.processes import (
     in_turns,
     replace_rows,
 )
-from ..engines.registry import Method, part, uncompressed
+from ..engines.registry import Method, exact_method, part
 from ..machine import MemoryGroup
 from ..paired_measures import ANSWERS, Judge, depth_for
 from ..rows import ResultsFile, Row, key_of
@@ -80,12 +80,12 @@ def measure_peers(
     if results.rows.keys() == set(keys.values()):
         return []
     judge = Judge(task.dataset, *exact_answers(task, depth_for(task.dataset, ANSWERS)))
-    return replace_rows(results, measured(task, keys, judge, cap), about)
+    return replace_rows(results, measure_methods(task, keys, judge, cap), about)
 
 
 def exact_answers(task: Task, depth: int) -> tuple[Matrix, Rows]:
     """Scores and rows (queries, depth) of exact search over the float32 vectors."""
-    with engine_process(uncompressed(task.vectors.dim), task.vectors, task.queries) as process:
+    with engine_process(exact_method(task.vectors.dim), task.vectors, task.queries) as process:
         process.remote.build()
         return process.remote.answer(depth)
 
@@ -95,10 +95,12 @@ def row_key(task: Task, method: Method, effort: int, **conditions: object) -> st
     return key_of(task.facts() | method.columns(effort) | {"seed": 0} | conditions)
 
 
-def measured(task: Task, keys: Keys, judge: Judge, cap: int | None = None) -> list[MethodContender]:
+def measure_methods(
+    task: Task, keys: Keys, judge: Judge, cap: int | None = None
+) -> list[MethodContender]:
     """Build methods, and measure them in turns; those that fail have an error."""
     with ExitStack() as stack:
-        built = _built(task, keys, stack, in_groups=cap is not None)
+        built = _build_methods(task, keys, stack, in_groups=cap is not None)
         in_turns(built, partial(_judge, judge), "answers")
         in_turns(built, partial(_time, task, "one"), "one thread", ROUNDS)
         in_turns(built, partial(_rate, task), "throughput")
@@ -107,7 +109,9 @@ def measured(task: Task, keys: Keys, judge: Judge, cap: int | None = None) -> li
     return built
 
 
-def _built(task: Task, keys: Keys, stack: ExitStack, *, in_groups: bool) -> list[MethodContender]:
+def _build_methods(
+    task: Task, keys: Keys, stack: ExitStack, *, in_groups: bool
+) -> list[MethodContender]:
     """Build each method in a process of its own, fast ones repeatedly; the last process is kept."""
     built = list[MethodContender]()
     for method in dict.fromkeys(method for method, _ in keys):
@@ -199,7 +203,7 @@ def contenders(dim: int, rows: int, names: Sequence[str]) -> list[Method]:
     """
     efforts = CANDIDATE_EFFORTS
     ours = [
-        uncompressed(dim),
+        exact_method(dim),
         Method("slimdex 1/64", Settings(part(dim, 2), 0.0, 0.0, "pq"), efforts),
         Method("slimdex 1/128", Settings(part(dim, 4), 0.0, 0.0, "pq"), efforts),
         Method("slimdex 1/64, whitened", Settings(part(dim, 2), kind="pq"), (CANDIDATES,)),

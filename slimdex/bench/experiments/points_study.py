@@ -31,7 +31,7 @@ import numpy as np
 from slimdex.errors import InputError
 from slimdex.indexes.arrays import Rows
 from slimdex.indexes.options import CANDIDATES
-from slimdex.indexes.ranking import agreement, stacked
+from slimdex.indexes.ranking import agreement, stack_results
 from slimdex.indexes.search.reduced_index import ReducedIndex
 from slimdex.indexes.search.rescoring import Rescorer
 from slimdex.indexes.settings import Settings
@@ -42,15 +42,15 @@ from slimdex.retrieval.encoders.transformer import TransformerEncoder
 from slimdex.retrieval.index import Index
 from slimdex.retrieval.quality.cross_fitting import cross_fitted
 from slimdex.retrieval.quality.evaluation import (
-    labelled,
     latency,
-    ranked,
+    queries_with_labels,
+    rank_documents,
     seconds_on_one_thread,
     times_to_documents,
 )
 from slimdex.retrieval.quality.labels import Qrels, read_qrels
 from slimdex.retrieval.quality.metric_choice import CELLS, Cell
-from slimdex.retrieval.quality.query_pools import FROM_USER, document_pool, encoded
+from slimdex.retrieval.quality.query_pools import FROM_USER, document_pool, encode_with_progress
 from slimdex.retrieval.quality.recall_trials import NEAREST, Pool, Trials, answers, without_held_out
 from slimdex.retrieval.quality.settings_search import Grid, SettingsGrid
 from slimdex.retrieval.search.answer import IndexRows, nearest
@@ -62,13 +62,13 @@ from slimdex.system.progress import progress
 from slimdex.system.threads import one_thread
 from slimdex.system.user_cache import cache_folder
 
-from ..datasets import Dataset, PerQuery, Task, indexed
-from ..datasets import encoded as stored_vectors
+from ..datasets import Dataset, PerQuery, Task, temporary_collection
+from ..datasets import encode_texts as stored_vectors
 from ..engines.libraries import Hnswlib
-from ..engines.registry import Method, exact_settings, part, uncompressed
+from ..engines.registry import Method, exact_method, exact_settings, part
 from ..paired_measures import Judge, depth_for, with_interval
 from ..rows import ResultsFile, Row
-from .peers_study import exact_answers, measured, row_key
+from .peers_study import exact_answers, measure_methods, row_key
 
 SHARES = (1 / 8, 1 / 4, 1 / 2, 1.0)
 GRID: Grid = tuple((kind, SHARES) for kind in ("pq", "rabitq", "sq4", "sq8", "fp16", "flat"))
@@ -138,7 +138,7 @@ class Subject:
 
 
 @dataclass(frozen=True)
-class Measured:
+class IndexPoints:
     """Points of an index.
 
     Attributes
@@ -180,10 +180,10 @@ def questions_of(subject: Subject, snapshot: Snapshot, sample: int) -> tuple[Dat
     index = subject.index
     if subject.labelled_queries is not None:
         queries, qrels = subject.labelled_queries
-        judged, ids = labelled(index, queries, qrels)
+        judged, ids = queries_with_labels(index, queries, qrels)
         names = [id for id, _ in judged]
         texts = [text for _, text in judged]
-        pool = Pool.of_queries(FROM_USER, encoded(index.encoder, texts))
+        pool = Pool.of_queries(FROM_USER, encode_with_progress(index.encoder, texts))
         about = f"{len(judged):,} {subject.queries_are}"
     else:
         rng = np.random.default_rng(0)
@@ -239,7 +239,7 @@ class Study:
         points = list[Point]()
         for done, settings in enumerate(several, start=1):
             start = perf_counter()
-            index = self.trials.built(settings)
+            index = self.trials.build(settings)
             seconds = perf_counter() - start
             for effort in efforts if settings.rescores else efforts[:1]:
                 count = settings.candidates if effort is None else effort
@@ -340,8 +340,8 @@ class Study:
         return self.data.measures(scores, documents)
 
 
-def measure_settings(subject: Subject, sample: int) -> Measured:
-    """Measure an index in the settings that `Measured` names.
+def measure_settings(subject: Subject, sample: int) -> IndexPoints:
+    """Measure an index in the settings that `IndexPoints` names.
 
     Without labels, `sample` queries are made of the documents. Raises `InputError` if there are
     too few documents for that.
@@ -353,7 +353,7 @@ def measure_settings(subject: Subject, sample: int) -> Measured:
         raise InputError(f"{index.path} holds no documents; expected some to measure")
     with TemporaryDirectory(prefix="slimdex-bench-", dir=temporary_parent()) as folder:
         study = Study(subject, snapshot, sample, Path(folder))
-        tried, metrics, dimensions = _tried(study, current)
+        tried, metrics, dimensions = _settings_to_try(study, current)
 
         # The reference, and each kind at several k, of which the smallest that suffices is chosen.
         (exact,) = study.measure("exact search", [exact_settings(study.trials.vectors.dim)])
@@ -365,7 +365,7 @@ def measure_settings(subject: Subject, sample: int) -> Measured:
         curves = study.measure("candidates", swept(tried, current, chosen), counts)
         cells = study.measure("beta and gamma", metrics, timed=False)
         sizes = study.measure("k and gamma", dimensions, timed=False)
-        return Measured(
+        return IndexPoints(
             facts=_facts(subject, study),
             exact=exact,
             kinds=kinds,
@@ -373,14 +373,14 @@ def measure_settings(subject: Subject, sample: int) -> Measured:
             graph=[*study.graph()],
             metrics=cells,
             dimensions=sizes,
-            held_out=held_out(study, metrics, current),
+            held_out=gain_of_choice(study, metrics, current),
             search=measure_search(index, study, study.ndcg[current]),
             current=kinds[0],
             chosen=chosen,
         )
 
 
-def _tried(study: Study, current: Settings) -> tuple[list[Settings], ...]:
+def _settings_to_try(study: Study, current: Settings) -> tuple[list[Settings], ...]:
     """Settings to measure: kinds at several k, (beta, gamma), and (k, gamma)."""
     possible = SettingsGrid(study.trials, (current.beta, current.gamma), grid=GRID)
     usual = current.candidates or None
@@ -417,7 +417,7 @@ def swept(tried: Sequence[Settings], current: Settings, chosen: Point | None) ->
     return [each for each in tried if (each.kind, each.k) in ks and each.rescores]
 
 
-def held_out(study: Study, metrics: Sequence[Settings], current: Settings) -> Point:
+def gain_of_choice(study: Study, metrics: Sequence[Settings], current: Settings) -> Point:
     """Gain of the best metric over the current one, by queries that did not choose it."""
     order = np.random.default_rng(0).permutation(len(study.ndcg[current]))
     each = np.stack([study.ndcg[settings] for settings in metrics], axis=1)
@@ -434,8 +434,8 @@ def measure_search(index: Index, study: Study, by_meaning: PerQuery) -> Point | 
     if not texts:
         return None
     queries = zip(texts, study.pool.vectors, strict=True)
-    rankings = [ranked(index, text, vector[None], NEAREST) for text, vector in queries]
-    ndcg = study.data.measures(*stacked(rankings, NEAREST))["ndcg@10"]
+    rankings = [rank_documents(index, text, vector[None], NEAREST) for text, vector in queries]
+    ndcg = study.data.measures(*stack_results(rankings, NEAREST))["ndcg@10"]
     calls = [partial(encode_queries, index.encoder, [text]) for text in texts]
     return {
         "has_words": index.state.words is not None,
@@ -488,14 +488,14 @@ def labelled_index(path: Path, queries: Path | None, qrels: Path | None) -> Iter
 
 
 @contextmanager
-def packaged(dataset: Dataset, encoder: Encoder | None = None) -> Iterator[Subject]:
+def docstrings_index(dataset: Dataset, encoder: Encoder | None = None) -> Iterator[Subject]:
     """Index docstrings in a temporary folder, without passages.
 
     The vectors are kept in the user's cache. The encoder is the default one, unless given.
     """
     encoder = encoder or TransformerEncoder()
     vectors = stored_vectors(encoder, dataset.texts, cache_folder() / "bench")
-    with indexed(dataset, vectors, encoder) as collection:
+    with temporary_collection(dataset, vectors, encoder) as collection:
         queries = zip(dataset.query_ids, dataset.query_texts, strict=True)
         yield Subject(
             index=collection.index,
@@ -518,8 +518,8 @@ def measure_grid(task: Task, results: ResultsFile, about: Row, *, quick: bool = 
         if keys:
             progress(stage, done, len(methods))
             judge = judge or Judge(task.dataset, *exact_answers(task, depth_for(task.dataset)))
-            for contender in measured(task, keys, judge):
-                results.append(contender.measured() | about)
+            for contender in measure_methods(task, keys, judge):
+                results.append(contender.columns() | about)
     progress(stage, len(methods), len(methods))
 
 
@@ -533,7 +533,7 @@ def grid(dim: int, rows: int, *, quick: bool = False) -> list[Method]:
     """Methods for `rows` vectors of `dim` dimensions, uncompressed first."""
     ways = (REDUCERS | OTHERS).items()
     reduced = [_method(name, like, part(dim, 2), "pq", CANDIDATES) for name, like in ways]
-    methods = [uncompressed(dim), *_usual(dim, rows), *reduced, *(() if quick else _more(dim))]
+    methods = [exact_method(dim), *_usual(dim, rows), *reduced, *(() if quick else _more(dim))]
     return [*{repr(method): method for method in methods}.values()]
 
 

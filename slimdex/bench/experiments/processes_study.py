@@ -66,13 +66,13 @@ def measure_processes(
             copy = Path(shutil.copytree(folder / name, folder / f"{name} {done}"))
             facts: Row = {"what": "processes", "method": name, "rows": stored, "dim": DIM}
             facts |= {"processes": writers, "changed": size}
-            columns = _written_and_searched(copy, groups[name][: 2 + writers], facts, seconds)
+            columns = _write_and_search(copy, groups[name][: 2 + writers], facts, seconds)
             results.append({"key": key_of(facts)} | facts | columns | about)
             shutil.rmtree(copy)
             progress("measuring", done, len(cases))
 
 
-def _written_and_searched(
+def _write_and_search(
     folder: Path, processes: Sequence[Participant], facts: Row, seconds: float
 ) -> Row:
     """Have a process search and others write; then look in a process that has not been open."""
@@ -133,7 +133,7 @@ class Calls:
     refusals: list[str] = field(default_factory=list)
 
     @classmethod
-    def repeated(
+    def repeat(
         cls, seconds: float, prepared: Callable[[int], Any], call: Callable[[Any], Sequence[str]]
     ) -> Self:
         """Call for some seconds, and at least once, with what is prepared for each number."""
@@ -197,12 +197,12 @@ class Participant:
             self._database.add([batch])
             return batch.ids
 
-        return Calls.repeated(seconds, lambda number: documents(first + number * size, size), add)
+        return Calls.repeat(seconds, lambda number: documents(first + number * size, size), add)
 
     def search(self, seconds: float) -> Calls:
         """Search for one random vector after the other."""
 
-        def prepared(number: int) -> Query:
+        def prepare(number: int) -> Query:
             sleep(PAUSE_S)
             return Query(vector(QUERIES + number))
 
@@ -210,7 +210,7 @@ class Participant:
             self._database.fetch(query, LIMIT)
             return ()
 
-        return Calls.repeated(seconds, prepared, find)
+        return Calls.repeat(seconds, prepare, find)
 
     def unseen(self, ids: Sequence[str]) -> float:
         """Share of documents that a search for their own vectors does not find."""

@@ -38,7 +38,7 @@ from ..engines import peer_programs
 from ..engines.engine import DOCUMENTS, Documents, Place
 from ..engines.processes import Attempts, Subprocess, WorkerError, in_turns, replace_rows
 from ..engines.registry import database, missing
-from ..engines.servers import Server, chroma_served, served
+from ..engines.servers import Server, serving, serving_chroma
 from ..machine import memory_parts, not_installed
 from ..rows import ResultsFile, Row, key_of
 
@@ -104,7 +104,7 @@ class Subject:
     facts: Row
 
     @classmethod
-    def opened(cls, index: Path | None, folder: Path, extent: Extent) -> Self:
+    def open(cls, index: Path | None, folder: Path, extent: Extent) -> Self:
         """Open an index, or build one of Python's docstrings.
 
         Raises `InputError` if it has no texts, or no model.
@@ -151,9 +151,9 @@ class Work(Attempts):
     call: Callable[[], Spent]
     spent: dict[str, list[Spent]] = field(default_factory=lambda: {"alone": [], "busy": []})
 
-    def measured(self) -> Row:
+    def columns(self) -> Row:
         """Columns, without the first round, which may have read files from disk."""
-        row = super().measured()
+        row = super().columns()
         for way, each in self.spent.items() if self.error is None else ():
             elapsed, worked = zip(*each[1:], strict=True)
             row |= {f"{way}_s": statistics.median(elapsed), f"{way}_cpu_s": statistics.mean(worked)}
@@ -167,7 +167,7 @@ def measure_start(subject: Subject, extent: Extent, results: ResultsFile, about:
     texts = subject.texts
     with (
         Subprocess(OpenIndex, growing, texts) as process,
-        served(subject.index) as server,
+        serving(subject.index) as server,
     ):
         calls: dict[str, Callable[[], Spent]] = {
             "search": process.remote.search,
@@ -274,23 +274,23 @@ class OpenIndex:
 def _requests(server: Server, texts: Sequence[str]) -> Spent:
     """Ask a service for one text after the other."""
 
-    def worked() -> float:
+    def cpu_seconds() -> float:
         times = server.process.cpu_times()
         return float(times.user + times.system)
 
     bodies = [json.dumps({"query": text}) for text in texts]
-    return _mean(server.ask, bodies, worked)
+    return _mean(server.ask, bodies, cpu_seconds)
 
 
 def _mean(
-    call: Callable[..., object], each: Sequence[object], worked: Callable[[], float]
+    call: Callable[..., object], each: Sequence[object], cpu_seconds: Callable[[], float]
 ) -> Spent:
-    """Mean time of a call; `worked` is the processor time until now."""
+    """Mean time of a call; `cpu_seconds` is the processor time until now."""
     start = perf_counter()
-    before = worked()
+    before = cpu_seconds()
     for argument in each:
         call(argument)
-    return (perf_counter() - start) / len(each), (worked() - before) / len(each)
+    return (perf_counter() - start) / len(each), (cpu_seconds() - before) / len(each)
 
 
 @contextmanager
@@ -320,13 +320,13 @@ def measure_serve(subject: Subject, extent: Extent, results: ResultsFile, about:
 
     def load(server: Server, method: str, way: str, bodies: Sequence[str]) -> None:
         for done, callers in enumerate(CALLERS, start=1):
-            server.loaded(bodies, callers, extent.seconds / 3)  # to warm up
-            columns = server.loaded(bodies, callers, extent.seconds)
+            server.measure_load(bodies, callers, extent.seconds / 3)  # to warm up
+            columns = server.measure_load(bodies, callers, extent.seconds)
             row = facts | {"what": "serve", "method": method, "way": way, "callers": callers}
             results.append({"key": key_of(row)} | row | columns | about)
             progress(f"{method}, {way}", done, len(CALLERS))
 
-    with served(subject.index) as server:
+    with serving(subject.index) as server:
         idle = memory_parts(server.process, subject.index)
         load(server, SERVICE, "texts", by_text)
         loaded = memory_parts(server.process, subject.index)
@@ -338,7 +338,7 @@ def measure_serve(subject: Subject, extent: Extent, results: ResultsFile, about:
         bodies = [
             json.dumps({"query_embeddings": [row], "n_results": LIMIT}) for row in vectors.tolist()
         ]
-        with chroma_served(subject.folder / "served by Chroma") as server:
+        with serving_chroma(subject.folder / "served by Chroma") as server:
             load(server, "Chroma's server", "vectors", bodies)
 
 

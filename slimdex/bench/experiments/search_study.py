@@ -64,9 +64,9 @@ class StoreContender(Contender[MeasuredStore]):
         """Open the store and set the effort."""
         self.process.remote.use(self.effort)
 
-    def measured(self) -> Row:
+    def columns(self) -> Row:
         """Columns, with the rate of several callers."""
-        row = super().measured()
+        row = super().columns()
         if self.crowds and self.error is None:
             count = len(self.seconds["callers_one"])
             row |= {"callers": CALLERS, "searches_per_s_one": count / sum(self.crowds)}
@@ -97,7 +97,7 @@ def measure_search(
         contenders = list[StoreContender]()
         exact = exact_answers(task, depth_for(task.dataset, ANSWERS))
         for done, name in enumerate(names, start=1):
-            contender = _built(
+            contender = _build_contender(
                 task,
                 name,
                 open_encoder=open_encoder,
@@ -128,7 +128,7 @@ def _columns(task: Task, exact: Exact, contender: StoreContender) -> Row:
     return judge.columns(*rows_of(answers, task.dataset, depth))
 
 
-def _built(
+def _build_contender(
     task: Task,
     name: str,
     open_encoder: Callable[[], Encoder],
@@ -150,23 +150,23 @@ def _built(
             return contender
     contender.row["disk_row_bytes"] = size(folder) / len(task.vectors)
 
-    def started() -> Subprocess[MeasuredStore]:
+    def start() -> Subprocess[MeasuredStore]:
         return stack.enter_context(store_process(name, open_encoder, folder, texts))
 
-    contender.process = started()
+    contender.process = start()
     contender.attempt(lambda: _fit_to_its_speed(contender, task))
     contender.attempt(lambda: _find_effort(contender, efforts, task, exact))
     if store.processes and contender.effort != efforts[0]:
         # The memory of other efforts is not counted.
         contender.process.close()
-        contender.process = started()
+        contender.process = start()
     contender.attempt(lambda: _quality(contender, task, exact))
     return contender
 
 
 def documents_of(task: Task) -> Documents:
     """Documents of a set, in the form of databases."""
-    return Documents(task.vectors.reopened(), task.dataset.ids, task.dataset.texts)
+    return Documents(task.vectors.reopen(), task.dataset.ids, task.dataset.texts)
 
 
 def _fit_to_its_speed(contender: StoreContender, task: Task) -> None:

@@ -24,7 +24,7 @@ from slimdex.retrieval.encoders.opening import is_static
 from slimdex.retrieval.encoders.pooling import WK
 from slimdex.system.progress import progress
 
-from ..datasets import encoded, open_local
+from ..datasets import encode_texts, open_local
 from ..options import CACHE
 from ..rows import ResultsFile, Row, key_of
 
@@ -131,7 +131,7 @@ def measure_model(model: str, sets: Sequence[Pairs], out: Path, about: Row) -> R
             pooling = None if ways[0].mode == MODEL_POOLING else ways[0].pooling
             pooled = open_local(model, pooling=pooling, precision="fp32", max_length=length)
             vectors = _vectors(pooled, sets)
-            for way, row in measured(missing, sets, vectors).items():
+            for way, row in measure_ways(missing, sets, vectors).items():
                 results.append({"key": keys[way]} | facts | way.columns() | row | about)
         progress(facts["model"], done, len(groups))
     return results
@@ -140,12 +140,12 @@ def measure_model(model: str, sets: Sequence[Pairs], out: Path, about: Row) -> R
 def _vectors(encoder: LocalEncoder, sets: Sequence[Pairs]) -> Callable[[Sequence[str]], Matrix]:
     """Encode all texts of sets; returns a function from texts to vectors."""
     texts = list(dict.fromkeys(t for pairs in sets for t in (*pairs.sentences, *pairs.others)))
-    file = encoded(encoder, texts, CACHE)
+    file = encode_texts(encoder, texts, CACHE)
     places = {text: row for row, text in enumerate(texts)}
     return lambda few: file.take(np.array([places[text] for text in few]))
 
 
-def measured(
+def measure_ways(
     ways: Sequence[Way], sets: Sequence[Pairs], vectors: Callable[[Sequence[str]], Matrix]
 ) -> dict[Way, Row]:
     """Compute each set's correlations and their averages, for ways of the same pooling.
@@ -158,7 +158,7 @@ def measured(
         fitted_on = np.concatenate([*sides, *([vectors(pairs.others)] if pairs.others else [])])
         moments = Moments(fitted_on.shape[1]).update(fitted_on)
         for way in ways:
-            first, second = (_turned(side, way, moments) for side in sides)
+            first, second = (_transform(side, way, moments) for side in sides)
             for protocol, figure in correlations(pairs, first, second).items():
                 rows[way][f"{pairs.name}{protocol}"] = figure
     for row in rows.values():
@@ -169,7 +169,7 @@ def measured(
     return rows
 
 
-def _turned(side: Matrix, way: Way, moments: Moments) -> NDArray[np.float32]:
+def _transform(side: Matrix, way: Way, moments: Moments) -> NDArray[np.float32]:
     if not way.fit:
         return side
     _, _, rank = principal_axes(moments, way.beta)

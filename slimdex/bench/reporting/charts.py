@@ -10,8 +10,8 @@ from statistics import fmean
 from ..engines.registry import SLIMDEX, UNCOMPRESSED
 from ..rows import Row
 from .choices import FASTEST_AT, by_task, fastest_at, front
-from .svg import Axis, Line, Point, plotted
-from .table import grouped, measured
+from .svg import Axis, Line, Point, plot
+from .table import group_rows, without_errors
 
 CODES_ONLY = "codes only"
 RESCORED = "rescored"
@@ -132,7 +132,7 @@ def _quality(rows: Sequence[Row]) -> Iterator[Panel]:
     legend = _legend({name: i for i, name in enumerate(METHODS) if name in present})
     count = models.count(model)
     title = f"mean of {count} sets, {model}" if count > 1 else f"{means[0]['set']}, {model}"
-    yield title, [*plotted(points, drawn, x, y), *legend], height
+    yield title, [*plot(points, drawn, x, y), *legend], height
 
 
 def _stage(row: Row) -> str:
@@ -148,8 +148,8 @@ def _mean_by_method(rows: Sequence[Row], model: str) -> list[Row]:
     """
     of_model = [row for row in rows if row["model"] == model]
     sets = {row["set"] for row in of_model}
-    sized = [row for row in measured(of_model) if row.get("compression")]
-    groups = grouped(sized, "method", "k", "beta", "gamma", "kind", "effort")
+    sized = [row for row in without_errors(of_model) if row.get("compression")]
+    groups = group_rows(sized, "method", "k", "beta", "gamma", "kind", "effort")
     return [
         members[0] | {"ndcg@10_delta": fmean(row["ndcg@10_delta"] for row in members)}
         for members in groups.values()
@@ -160,7 +160,7 @@ def _mean_by_method(rows: Sequence[Row], model: str) -> list[Row]:
 def _lines_of(means: Sequence[Row]) -> list[Row]:
     """Rows of each method's line, rescored or by codes alone: those that no smaller one beats."""
     staged = [row | {"stage": _stage(row)} for row in means]
-    return [row for line in grouped(staged, "method", "stage").values() for row in front(line)]
+    return [row for line in group_rows(staged, "method", "stage").values() for row in front(line)]
 
 
 def _legend(series: Mapping[str, int]) -> Iterator[str]:
@@ -222,4 +222,4 @@ def _peer_map(rows: Sequence[Row]) -> Iterator[Panel]:
     )
     first = rows[0]
     title = f"{first['set']}, {first['model']}: {first['documents']:,} vectors; agreement {least}"
-    yield title, plotted(points, (), x, y), height
+    yield title, plot(points, (), x, y), height

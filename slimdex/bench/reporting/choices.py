@@ -10,7 +10,7 @@ from slimdex.indexes.options import CANDIDATES
 from ..engines.registry import SLIMDEX, UNCOMPRESSED, part
 from ..experiments.points_study import DEFAULTS
 from ..rows import Row
-from .table import BY_TASK, grouped, measured
+from .table import BY_TASK, group_rows, without_errors
 
 FASTEST_AT = 0.99
 """Agreement with exact search at which approximate indexes are compared."""
@@ -28,7 +28,7 @@ def by_task(rows: Iterable[Row], *apart: str) -> dict[tuple[Any, ...], list[Row]
     >>> [*by_task(made)]
     [('a', 'm'), ('b', 'm')]
     """
-    return grouped(by_size(measured(rows)), *BY_TASK, *apart)
+    return group_rows(by_size(without_errors(rows)), *BY_TASK, *apart)
 
 
 def most_compared(rows: Iterable[Row], *apart: str) -> list[Row]:
@@ -57,7 +57,7 @@ def small_row(rows: Sequence[Row]) -> Row | None:
     return _slimdex_row(rows, 4, lambda row: max(int(row["documents"]) // 100, 10))
 
 
-def uncompressed_row(rows: Sequence[Row]) -> Row | None:
+def exact_row(rows: Sequence[Row]) -> Row | None:
     """Row of exact float32 search, if there is one."""
     return next((r for r in rows if r["method"] == UNCOMPRESSED), None)
 
@@ -110,5 +110,5 @@ def fastest_at(rows: Sequence[Row], least: float = FASTEST_AT, by: str = "p50_ms
     def rank(row: Row) -> tuple[float, float]:
         return max(least - row["agreement@10"], 0.0), row[by]
 
-    each = grouped(measured(rows), "method").values()
+    each = group_rows(without_errors(rows), "method").values()
     return sorted((min(of_method, key=rank) for of_method in each), key=lambda row: row[by])

@@ -14,7 +14,7 @@ from slimdex.errors import InputError
 from ..options import MEASURED
 from ..rows import Row, read_rows
 from .choices import is_default
-from .table import Declared, Table
+from .table import Table, TableDeclaration
 from .tables import EXPERIMENTS, TABLES, of_default_encoder, without_identifiers
 
 BENCHMARKS = "docs/research/benchmarks.md"
@@ -31,7 +31,7 @@ def read_all(folder: Path) -> dict[str, list[Row]]:
     return rows
 
 
-def _formatted(tables: Sequence[Table]) -> Iterator[str]:
+def _format(tables: Sequence[Table]) -> Iterator[str]:
     """Format tables, each below its title."""
     for table in tables:
         _, _, title = table.title.partition(": ")
@@ -64,12 +64,12 @@ def _default(folder: Path) -> list[str]:
     ]
 
 
-def _of_tables(tables: Sequence[Declared], folder: Path) -> list[str]:
+def _of_tables(tables: Sequence[TableDeclaration], folder: Path) -> list[str]:
     """Format tables of a folder's rows, and where these were measured."""
     first = tables[0]
     rows = first.chosen(read_rows(folder, first.experiment))
-    formatted = _formatted([made for table in tables for made in table(rows)])
-    return [*formatted, _measured_on(rows, first.libraries)]
+    formatted = _format([made for table in tables for made in table(rows)])
+    return [*formatted, _machines_and_versions(rows, first.libraries)]
 
 
 DEFAULT = "default"
@@ -80,7 +80,7 @@ SECTIONS = {name: partial(_of_tables, tables) for name, tables in MARKS.items()}
 """Name in the marks -> folder -> paragraphs."""
 
 
-def marked(folder: Path) -> dict[Path, list[str]]:
+def pages_with_marks(folder: Path) -> dict[Path, list[str]]:
     """README and pages of docs in a folder, with the sections they have marks for."""
     sections = dict[Path, list[str]]()
     for page in (folder / "README.md", *sorted((folder / "docs").rglob("*.md"))):
@@ -135,7 +135,7 @@ def _short_name(processor: str, flags: str) -> str:
     return " with ".join([name, *fastest])
 
 
-def _measured_on(rows: Sequence[Row], libraries: Sequence[str]) -> str:
+def _machines_and_versions(rows: Sequence[Row], libraries: Sequence[str]) -> str:
     """Distinct machines, versions and commits of some rows."""
 
     def of(row: Row) -> str:

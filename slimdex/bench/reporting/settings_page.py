@@ -11,11 +11,11 @@ from typing import Any
 
 from slimdex.errors import InputError
 
-from ..experiments.points_study import ENOUGH, GRID, NEARLY, Measured, Point
+from ..experiments.points_study import ENOUGH, GRID, NEARLY, IndexPoints, Point
 from . import svg
 from .choices import front
 from .page import html_table, soft, with_code, write_page
-from .table import NOT_MEASURED, Cell, Column, Table, columns_named, tabulated
+from .table import NOT_MEASURED, Cell, Column, Table, columns_named, make_table
 
 SERIES = [kind for kind, _ in GRID]
 GRAPH = "hnswlib"
@@ -73,7 +73,7 @@ AGAINST = (
 
 def write_settings_page(
     path: Path,
-    measured: Measured,
+    measured: IndexPoints,
     about: Mapping[str, Any],
     against: Mapping[str, Any] | None = None,
 ) -> None:
@@ -101,7 +101,7 @@ def write_settings_page(
     parts += [
         f'<div class="charts">{"".join(_charts(measured))}</div>',
         f"<details><summary>All {len(points)} points</summary>",
-        _html(tabulated("", "", EVERY, points), "All points"),
+        _html(make_table("", "", EVERY, points), "All points"),
         "</details>",
         soft(machine_line(about)),
     ]
@@ -114,13 +114,13 @@ def _html(table: Table, label: str) -> str:
     return html_table(replace(table, heads=["settings", *table.heads[1:]], rows=rows), label)
 
 
-def all_points(measured: Measured) -> list[Point]:
+def all_points(measured: IndexPoints) -> list[Point]:
     """All points of slimdex; each has the command that makes it."""
     several = (measured.kinds, measured.curves, measured.metrics, measured.dimensions)
     return [measured.exact, *(point for points in several for point in points)]
 
 
-def verdict(measured: Measured) -> list[str]:
+def verdict(measured: IndexPoints) -> list[str]:
     """Recommend settings and describe the default search, in Markdown."""
     current = measured.current
     chosen = measured.chosen
@@ -145,7 +145,7 @@ def verdict(measured: Measured) -> list[str]:
     return lines
 
 
-def _in_words(point: Point, measured: Measured) -> str:
+def _in_words(point: Point, measured: IndexPoints) -> str:
     """Settings with their costs and quality, in one line."""
     share = _line(point, measured)["share"].shown
     small = f" ({share} of float32)" if share != "1" else ""
@@ -168,12 +168,12 @@ def difference(point: Point) -> str:
     return f"{mean:+.3f} ({low:+.3f} to {high:+.3f})"
 
 
-def summary(measured: Measured) -> Table:
+def summary(measured: IndexPoints) -> Table:
     """Make the short table."""
-    return tabulated("", "", SUMMARY, [_line(point, measured) for point in _in_short(measured)])
+    return make_table("", "", SUMMARY, [_line(point, measured) for point in _in_short(measured)])
 
 
-def _in_short(measured: Measured) -> list[Point]:
+def _in_short(measured: IndexPoints) -> list[Point]:
     """Exact search, present and chosen settings, and the smallest sufficient ones of each kind."""
     shown = [measured.exact, measured.current, *filter(None, [measured.chosen])]
     for kind in SERIES:
@@ -202,7 +202,7 @@ def read_run(path: Path) -> dict[str, Any]:
     return dict(run)
 
 
-def beside(measured: Measured, against: Mapping[str, Any]) -> Table:
+def beside(measured: IndexPoints, against: Mapping[str, Any]) -> Table:
     """Make the table of points of the short one that an earlier run has measured, too."""
     then = {_settings_of(point): point for point in [against["exact"], *against["kinds"]]}
     lines = [
@@ -210,7 +210,7 @@ def beside(measured: Measured, against: Mapping[str, Any]) -> Table:
         for point in _in_short(measured)
         if _settings_of(point) in then
     ]
-    return tabulated("", "", AGAINST, lines)
+    return make_table("", "", AGAINST, lines)
 
 
 def _settings_of(point: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -226,7 +226,7 @@ def earlier(against: Mapping[str, Any]) -> str:
     )
 
 
-def _line(point: Point, measured: Measured) -> Point:
+def _line(point: Point, measured: IndexPoints) -> Point:
     """A point, with what tables and charts say about it.
 
     `why` is the label of a marked point, "" for others. Codes are `alone` if answers are not
@@ -250,7 +250,7 @@ def _line(point: Point, measured: Measured) -> Point:
     }
 
 
-def _charts(measured: Measured) -> Iterator[str]:
+def _charts(measured: IndexPoints) -> Iterator[str]:
     """Yield each chart with its caption."""
     points = [_line(point, measured) for point in (measured.exact, *measured.kinds)]
     best = front(points, "memory_bytes", "recall@10")
@@ -267,7 +267,7 @@ def _charts(measured: Measured) -> Iterator[str]:
         + svg.scatter(
             "recall@10 by memory",
             [
-                _drawn(point, "recall@10", faint=point not in best and not point["why"])
+                _draw_point(point, "recall@10", faint=point not in best and not point["why"])
                 for point in points
             ],
             MEMORY,
@@ -284,7 +284,7 @@ def _charts(measured: Measured) -> Iterator[str]:
         _key(marked)
         + svg.scatter(
             "Difference of nDCG@10 by memory",
-            [_drawn(point, "ndcg@10_delta") for point in marked],
+            [_draw_point(point, "ndcg@10_delta") for point in marked],
             MEMORY,
             "nDCG@10, difference",
             least_span=LEAST_SPAN["ndcg@10_delta"],
@@ -318,7 +318,7 @@ def _series(kind: str) -> int:
     return SERIES.index(kind) if kind in SERIES else len(SERIES) - 1
 
 
-def _drawn(point: Point, measure: str, *, faint: bool = False) -> svg.Point:
+def _draw_point(point: Point, measure: str, *, faint: bool = False) -> svg.Point:
     """Draw a measure of a point over its memory, named by its k and why it is marked."""
     ends = (point[f"{measure}_low"], point[f"{measure}_high"])
     return svg.Point(
@@ -334,7 +334,7 @@ def _drawn(point: Point, measure: str, *, faint: bool = False) -> svg.Point:
     )
 
 
-def _latency_chart(measured: Measured) -> str:
+def _latency_chart(measured: IndexPoints) -> str:
     drawn = list[svg.Point]()
     lines = dict[tuple[int, str], list[tuple[float, float]]]()
     swept = [(_series(p["kind"]), f"k={p['k']}", p, tooltip(p)) for p in measured.curves]
@@ -356,7 +356,11 @@ def _latency_chart(measured: Measured) -> str:
 
 
 def _heat_map(
-    title: str, caption: str, points: Sequence[Point], columns: tuple[str, str], measured: Measured
+    title: str,
+    caption: str,
+    points: Sequence[Point],
+    columns: tuple[str, str],
+    measured: IndexPoints,
 ) -> str:
     """Draw nDCG@10 by gamma and the second of two columns; the first one is the same for all."""
     fixed, column = columns

@@ -179,10 +179,10 @@ def scatter(
     values = [value for p in points for value in (p.y, *(p.ends or ()))]
     foot = HEIGHT - BOTTOM
     y = Axis.over(y_title, values, foot, TOP, linear=True, least_span=least_span)
-    return _drawing(name, plotted(points, lines, x, y), (WIDTH, HEIGHT))
+    return _drawing(name, plot(points, lines, x, y), (WIDTH, HEIGHT))
 
 
-def plotted(points: Sequence[Point], lines: Sequence[Line], x: Axis, y: Axis) -> list[str]:
+def plot(points: Sequence[Point], lines: Sequence[Line], x: Axis, y: Axis) -> list[str]:
     """Draw axes, lines and points, which have labels where there is room."""
     drawn = _axes(x, y)
     for line in lines:
@@ -195,7 +195,7 @@ def plotted(points: Sequence[Point], lines: Sequence[Line], x: Axis, y: Axis) ->
             drawn.append(f'<path class="grid whisker" d="M{at:.1f} {low:.1f}V{high:.1f}"/>')
     spots = [(x.at(p.x) - x.start, y.start - y.at(p.y)) for p in points]
     size = (x.stop - x.start, y.start - y.stop)
-    sides = placed(spots, [f"{p.label} " for p in points], size)  # a gap to the next one
+    sides = place_labels(spots, [f"{p.label} " for p in points], size)  # a gap to the next one
     each = sorted(zip(points, sides, strict=True), key=lambda one: not one[0].faint)
     return [*drawn, *(_mark(p, x.at(p.x), y.at(p.y), side) for p, side in each)]
 
@@ -219,7 +219,7 @@ def _axes(x: Axis, y: Axis) -> list[str]:
     elements = _titles(x, y)
     for tick, name in y.labels.items():
         elements.append(f'<path class="grid" d="M{x.start} {y.at(tick):.1f}H{x.stop}"/>')
-        elements.append(_left(x.start, y.at(tick), name))
+        elements.append(_left_of(x.start, y.at(tick), name))
     for tick, name in x.labels.items():
         elements.append(f'<path class="grid" d="M{x.at(tick):.1f} {y.stop}V{y.start}"/>')
         elements.append(_below(x.at(tick), y.start, name))
@@ -236,7 +236,7 @@ def _titles(x: Axis, y: Axis) -> list[str]:
     ]
 
 
-def _left(x: float, y: float, text: str) -> str:
+def _left_of(x: float, y: float, text: str) -> str:
     return f'<text class="tick" x="{x - 6}" y="{y + 4:.1f}">{text}</text>'
 
 
@@ -265,7 +265,7 @@ def heat_map(
     foot = HEIGHT - BOTTOM
     elements = _titles(Axis(titles[1], 0, 1, LEFT, WIDTH - RIGHT), Axis(titles[0], 0, 1, foot, TOP))
     elements += [_below(left + width / 2, foot, f"{column:g}") for column, left in lefts.items()]
-    elements += [_left(LEFT, top + height / 2, f"{row:g}") for row, top in tops.items()]
+    elements += [_left_of(LEFT, top + height / 2, f"{row:g}") for row, top in tops.items()]
     for cell, value in values.items():
         shade = 0.05 + 0.5 * (value - low) / ((high - low) or 1.0)
         at = f"translate({lefts[cell[1]]:.1f} {tops[cell[0]]:.1f})"
@@ -302,14 +302,14 @@ def _drawing(name: str, parts: Sequence[str], size: tuple[float, float]) -> str:
     )
 
 
-def placed(
+def place_labels(
     places: Sequence[tuple[float, float]], labels: Sequence[str], size: tuple[float, float]
 ) -> list[str | None]:
     """Find a side of each point on which its label has room; None if there is none.
 
     `places` are in pixels from the lower left corner of a plot of this size.
 
-    >>> placed([(20, 50), (40, 50)], ["one", "two"], (100, 100))
+    >>> place_labels([(20, 50), (40, 50)], ["one", "two"], (100, 100))
     ['below', 'right']
     """
     taken = [(x - DOT / 2, y - DOT / 2, x + DOT / 2, y + DOT / 2) for x, y in places]

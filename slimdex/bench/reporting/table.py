@@ -77,7 +77,7 @@ class Column:
         return Cell(format(value, self.form), float(value))
 
 
-def measured(rows: Iterable[Row]) -> list[Row]:
+def without_errors(rows: Iterable[Row]) -> list[Row]:
     """Rows without an error."""
     return [row for row in rows if "error" not in row]
 
@@ -88,7 +88,7 @@ def columns_named(form: str, *names: str) -> tuple[Column, ...]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Declared:
+class TableDeclaration:
     """Tables of an experiment: one, or one for each group of rows; those that have lines.
 
     Attributes
@@ -116,7 +116,7 @@ class Declared:
     by: Sequence[str] = ()
     where: Mapping[str, Any] = field(default_factory=dict)
     prepared: Callable[[Rows], Rows] = list
-    lines: Callable[[Rows], Sequence[Row]] = measured
+    lines: Callable[[Rows], Sequence[Row]] = without_errors
     sort: str = ""
     marks: str = ""
     libraries: Sequence[str] = ()
@@ -126,7 +126,7 @@ class Declared:
         """Make the tables of rows."""
         wanted = self.where.items()
         rows = [row for row in rows if all(row[name] == value for name, value in wanted)]
-        groups = [*grouped(self.prepared(rows), *self.by).values()]
+        groups = [*group_rows(self.prepared(rows), *self.by).values()]
         end = self.apart if len(groups) > 1 else ""
         made = [self._table(group, self.title + end) for group in groups]
         return [table for table in made if table.rows]
@@ -140,16 +140,16 @@ class Declared:
             lines.sort(key=lambda row: row[name] if name == self.sort else -row[name])
         note = self.note.format_map(rows[0]) if isinstance(self.note, str) else self.note(rows)
         columns = self.columns(rows) if callable(self.columns) else self.columns
-        return tabulated(title.format_map(rows[0]), note, columns, lines)
+        return make_table(title.format_map(rows[0]), note, columns, lines)
 
 
-def tabulated(title: str, note: str, columns: Sequence[Column], rows: Iterable[Row]) -> Table:
+def make_table(title: str, note: str, columns: Sequence[Column], rows: Iterable[Row]) -> Table:
     """Make a table with a line for each row."""
     lines = [[column.cell(row) for column in columns] for row in rows]
     return Table(title, note, [column.head for column in columns], lines)
 
 
-def grouped(rows: Iterable[Row], *names: str) -> dict[tuple[Any, ...], list[Row]]:
+def group_rows(rows: Iterable[Row], *names: str) -> dict[tuple[Any, ...], list[Row]]:
     """Group rows by the values of columns, in the order of the rows."""
     groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
@@ -173,7 +173,7 @@ def by_way(base: str) -> Callable[[Rows], list[Row]]:
     """Return the row of one way for each set and model; its column `ways` has the rows of all."""
 
     def lines(rows: Rows) -> list[Row]:
-        groups = grouped(measured(rows), *BY_TASK).values()
+        groups = group_rows(without_errors(rows), *BY_TASK).values()
         ways = ({row["way"]: row for row in group} for group in groups)
         return [by_name[base] | {"ways": by_name} for by_name in ways if base in by_name]
 

@@ -18,29 +18,29 @@ from ..rows import Row
 from .choices import (
     by_size,
     default_row,
+    exact_row,
     fastest_at,
     is_default,
     label,
     most_compared,
     small_row,
-    uncompressed_row,
 )
 from .table import (
     BY_TASK,
     SET_AND_MODEL,
     Cell,
     Column,
-    Declared,
     Rows,
     Table,
+    TableDeclaration,
     by_way,
     columns_named,
     difference,
     failures,
-    grouped,
-    measured,
+    group_rows,
+    make_table,
     of_way,
-    tabulated,
+    without_errors,
 )
 
 VECTORS = ("openvino", "torch")
@@ -50,15 +50,15 @@ FAISS = ("faiss-cpu",)
 def _in_three_sizes(rows: Rows) -> list[Row]:
     """Row of float32 of each set, with those of slimdex at 1/64 and at 1/128."""
     lines = []
-    for of_set in grouped(measured(rows), "set").values():
-        exact = uncompressed_row(of_set)
+    for of_set in group_rows(without_errors(rows), "set").values():
+        exact = exact_row(of_set)
         ways = {"usual": default_row(of_set), "small": small_row(of_set)}
         if exact is not None and None not in ways.values():
             lines.append(exact | {"ways": ways})
     return lines
 
 
-quality = Declared(
+quality = TableDeclaration(
     experiment="retrieval",
     title="Quality",
     columns=(
@@ -108,13 +108,13 @@ def _fastest(rows: Rows) -> list[Row]:
 def _peers_note(rows: Rows) -> str:
     """Describe the set, the limit of memory of the capped times, and failures."""
     note = "{set}, {documents:,} vectors".format_map(rows[0])
-    caps = {row["cap_bytes"] for row in measured(rows) if "cap_bytes" in row}
+    caps = {row["cap_bytes"] for row in without_errors(rows) if "cap_bytes" in row}
     for cap in sorted(caps):
         note += f"; capped: at most {cap // 10**6} MB beyond Python's"
     return note + failures(rows)
 
 
-peers = Declared(
+peers = TableDeclaration(
     experiment="peers",
     title="Peers: Search by vector",
     columns=lambda rows: [c for c in PEERS if any(c.cell(r).shown for r in _fastest(rows))],
@@ -160,20 +160,20 @@ EVERY_NOTE = (
 
 def every_row(rows: Sequence[Row]) -> Table:
     """All rows with the most important columns."""
-    return tabulated("All rows", EVERY_NOTE, EVERY, measured(rows))
+    return make_table("All rows", EVERY_NOTE, EVERY, without_errors(rows))
 
 
 FEWEST_JUDGED = 100
 """Queries below which a table says nothing of the quality of answers."""
 
 
-def _judged(name: str) -> Callable[[Row], Any]:
+def _if_enough_queries(name: str) -> Callable[[Row], Any]:
     return lambda row: row[name] if row.get("queries", FEWEST_JUDGED) >= FEWEST_JUDGED else None
 
 
 def _defaults(rows: Rows) -> list[Row]:
     """Rows of the default index, of the largest set."""
-    defaults = [row for row in measured(rows) if is_default(row)]
+    defaults = [row for row in without_errors(rows) if is_default(row)]
     most = max((row["documents"] for row in defaults), default=0)
     return [row for row in defaults if row["documents"] == most]
 
@@ -200,7 +200,7 @@ DISK_AND_BUILD = (
     Column("disk, bytes each", "disk_row_bytes", ",.0f"),
     Column("build s", "build_s", ",.1f"),
 )
-default_index = Declared(
+default_index = TableDeclaration(
     experiment="search",
     title="Search: The default index",
     columns=(
@@ -218,13 +218,13 @@ default_index = Declared(
     marks="search",
     libraries=("openvino", "duckdb", *FAISS),
 )
-stores = Declared(
+stores = TableDeclaration(
     experiment="search",
     title="Search: Beside other stores",
     columns=(
         Column("", "method"),
-        Column("agreement", _judged("agreement@10"), ".3f"),
-        Column("nDCG@10", _judged("ndcg@10"), ".2f"),
+        Column("agreement", _if_enough_queries("agreement@10"), ".3f"),
+        Column("nDCG@10", _if_enough_queries("ndcg@10"), ".2f"),
         *TEXT_TO_DOCUMENTS,
         Column("searches/s", "searches_per_s_one", ",.0f"),
         *STORE,
@@ -234,7 +234,7 @@ stores = Declared(
     lines=_stores,
     marks="search",
 )
-indexes = Declared(
+indexes = TableDeclaration(
     experiment="index",
     title="Index: {set}: {documents:,} documents, {model}",
     columns=(
@@ -250,7 +250,7 @@ indexes = Declared(
     marks="index",
     libraries=("duckdb", *FAISS),
 )
-commands = Declared(
+commands = TableDeclaration(
     experiment="start",
     title="Start: {documents:,} documents, {model}",
     columns=(
@@ -258,12 +258,12 @@ commands = Declared(
         Column("s, median", "alone_s", ".2f"),
         Column("first use, s", "first_s", ".1f"),
     ),
-    note=lambda rows: f"{measured(rows)[0]['processes']} processes each{failures(rows)}",
+    note=lambda rows: f"{without_errors(rows)[0]['processes']} processes each{failures(rows)}",
     by=("model", "documents"),
-    lines=lambda rows: [row for row in measured(rows) if "processes" in row],
+    lines=lambda rows: [row for row in without_errors(rows) if "processes" in row],
     libraries=("openvino", "sentence-transformers", "chromadb"),
 )
-beside_busy_processes = Declared(
+beside_busy_processes = TableDeclaration(
     experiment="start",
     title="Start: {documents:,} documents, {model}, alone and beside busy processes",
     columns=(
@@ -275,18 +275,18 @@ beside_busy_processes = Declared(
     ),
     note="one busy process on each processor",
     by=("model", "documents"),
-    lines=lambda rows: [row for row in measured(rows) if "busy_s" in row],
+    lines=lambda rows: [row for row in without_errors(rows) if "busy_s" in row],
 )
 
 
 def _encoders_note(rows: Rows) -> str:
     """Describe the texts, and failures."""
-    first = measured(rows)[0]
+    first = without_errors(rows)[0]
     texts = f"{first['texts']}: {first['short_texts']:,} and {first['long_texts']:,} texts"
     return texts + failures(rows, "encoder")
 
 
-encoders = Declared(
+encoders = TableDeclaration(
     experiment="encode",
     title="Encoding: {model}",
     columns=(
@@ -303,7 +303,7 @@ encoders = Declared(
     marks="encoding",
     libraries=("openvino", "torch", "sentence-transformers", "onnxruntime"),
 )
-service = Declared(
+service = TableDeclaration(
     experiment="serve",
     title="Service: {documents:,} documents, {model}",
     columns=(
@@ -319,7 +319,7 @@ service = Declared(
     where={"what": "serve"},
     libraries=("fastapi", "uvicorn", *FAISS),
 )
-memory_of_service = Declared(
+memory_of_service = TableDeclaration(
     experiment="serve",
     title="Service: Memory of the service, {documents:,} documents, {model}",
     columns=(
@@ -337,11 +337,11 @@ memory_of_service = Declared(
 
 def _of_most_processes(rows: Rows) -> list[Row]:
     """Rows of the largest number of processes."""
-    most = max((row["processes"] for row in measured(rows)), default=0)
-    return [row for row in measured(rows) if row["processes"] == most]
+    most = max((row["processes"] for row in without_errors(rows)), default=0)
+    return [row for row in without_errors(rows) if row["processes"] == most]
 
 
-processes = Declared(
+processes = TableDeclaration(
     experiment="processes",
     title="Several processes",
     columns=(
@@ -380,7 +380,7 @@ def _without_precision(model: str) -> str:
     return model.partition(" ")[0]
 
 
-hybrid = Declared(
+hybrid = TableDeclaration(
     experiment="hybrid",
     title="Hybrid",
     columns=(
@@ -398,7 +398,7 @@ hybrid = Declared(
     libraries=("tantivy", *FAISS),
     chosen=without_identifiers,
 )
-fusion = Declared(
+fusion = TableDeclaration(
     experiment="hybrid",
     title="Fusion: {model}",
     columns=(
@@ -425,7 +425,7 @@ def _encoders_of(rows: Rows, last: str) -> list[str]:
 
 def _by_encoder(
     marks: str, title: str, ways: dict[str, str], chosen: Callable[[Rows], Rows]
-) -> Declared:
+) -> TableDeclaration:
     """Table of a line for each set, with a column of each way for each encoder.
 
     `ways` has the heads of their columns, in which "{model}" is the encoder. The mean is of the
@@ -475,7 +475,7 @@ def _by_encoder(
         }
         return [*made, {"set": "mean", "ways": means}]
 
-    return Declared(
+    return TableDeclaration(
         experiment="weight",
         title=title,
         columns=columns,
@@ -511,7 +511,7 @@ gammas = _by_encoder(
     chosen=_without_word_vectors,
 )
 """What gamma 0.25 changes in semantic nDCG@10."""
-weight_intervals = Declared(
+weight_intervals = TableDeclaration(
     experiment="weight",
     title="Weight: Constant weights of BM25, and gamma",
     columns=(
@@ -538,7 +538,7 @@ def _by_rule(rows: Rows) -> list[Row]:
     """A line for each rule, with the rows of its models."""
     return [
         {"way": way, "ways": {row["model"]: row for row in of_rule}}
-        for (way,), of_rule in grouped(measured(rows), "way").items()
+        for (way,), of_rule in group_rows(without_errors(rows), "way").items()
     ]
 
 
@@ -554,7 +554,7 @@ def _rules_columns(rows: Rows) -> list[Column]:
     return [Column("rule", "way"), *each]
 
 
-rules = Declared(
+rules = TableDeclaration(
     experiment="code",
     title="Code: Rules of ranking",
     columns=_rules_columns,
@@ -565,7 +565,7 @@ rules = Declared(
     libraries=("tantivy", "openvino"),
     chosen=_with_rules,
 )
-repositories = Declared(
+repositories = TableDeclaration(
     experiment="code",
     title="Code: Repositories, {model}",
     columns=(
@@ -611,7 +611,7 @@ def _with_plain(rows: Rows) -> list[Row]:
 def _by_reducer(rows: Rows) -> list[Row]:
     """First row of each model and pooling, without a reducer, and the rows of its reducers."""
     lines = []
-    for of_pooling in grouped(rows, "model", "pooling").values():
+    for of_pooling in group_rows(rows, "model", "pooling").values():
         ways = {_reducer(row): row for row in _with_plain(of_pooling)}
         plain = next(row for row in of_pooling if not row["fit"])
         if "whitened" in ways:
@@ -619,7 +619,7 @@ def _by_reducer(rows: Rows) -> list[Row]:
     return lines
 
 
-similarity = Declared(
+similarity = TableDeclaration(
     experiment="sts",
     title="Similarity",
     columns=(
@@ -658,7 +658,7 @@ def _sets(rows: Rows) -> list[Column]:
     return [Column("", row_name), *figures]
 
 
-similarity_by_set = Declared(
+similarity_by_set = TableDeclaration(
     experiment="sts",
     title="Similarity: {model}, {language}",
     columns=_sets,
@@ -685,7 +685,7 @@ def _by_test(rows: Rows) -> list[Row]:
         {"what": what}
         | {name: sum(row.get(name, 0) for row in runs) or None for name in COUNTS}
         | {name: max(row.get(name, 0) for row in runs) or None for name in LONGEST}
-        for (what,), runs in grouped(rows, "what").items()
+        for (what,), runs in group_rows(rows, "what").items()
     ]
 
 
@@ -696,7 +696,7 @@ def _counts_and_times(row: Row) -> str:
     return ", ".join([*counts, *times])
 
 
-sweep = Declared(
+sweep = TableDeclaration(
     experiment="sweep",
     title="Sweep",
     columns=(

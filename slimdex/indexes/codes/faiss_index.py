@@ -20,8 +20,8 @@ from slimdex.system.threads import product
 
 from ..arrays import Matrix, Rows, as_matrix
 from ..ranking import best_of, first_allowed, top_k
-from .halves import Halves, cloned, halved, whole_of
-from .kinds import KINDS, PQ_MOST_ROWS, Kind, probed_lists
+from .halves import Halves, clone, halve, whole_of
+from .kinds import KINDS, PQ_MOST_ROWS, Kind, nprobe
 from .library import faiss
 
 ROUNDS_4BIT = 10
@@ -86,7 +86,7 @@ class FaissIndex:
         """Set parameters for some hundreds of candidates; they are saved with the index."""
         index = self._core()
         if isinstance(index, faiss.IndexIVF):
-            index.nprobe = probed_lists(index.nlist)
+            index.nprobe = nprobe(index.nlist)
             index.cp.niter = ROUNDS_LISTS
             index.cp.min_points_per_centroid = 1  # else FAISS prints a warning
         if isinstance(index, faiss.IndexIVFFastScan):
@@ -139,22 +139,22 @@ class FaissIndex:
     def train(self, X: Matrix) -> Self:
         """Fit codebooks to rows (n, k); raise `InputError` if there are too few."""
         X = as_matrix(X, dim=self.dim)
-        with _faiss_errors(f"{len(X)} vectors to train on"), _limited_threads(len(X)):
-            self._index.train(self._shortened(X))
+        with _faiss_errors(f"{len(X)} vectors to train on"), _few_threads(len(X)):
+            self._index.train(self._shorten(X))
         return self
 
     def add(self, X: Matrix) -> None:
         """Append rows (n, k); raise `InputError` if the kind does not support it."""
-        with _faiss_errors(), self._lock.exclusive(), _limited_threads(len(X)):
-            self._index.add(self._shortened(as_matrix(X, dim=self.dim)))
-            self._index = halved(self._index)
+        with _faiss_errors(), self._lock.exclusive(), _few_threads(len(X)):
+            self._index.add(self._shorten(as_matrix(X, dim=self.dim)))
+            self._index = halve(self._index)
 
     def copy(self, *, empty: bool = False) -> FaissIndex:
         """Return a copy with the same codebooks, without rows if `empty`."""
         other = FaissIndex.__new__(FaissIndex)
         other._lock = SharedLock()
         with _faiss_errors(), self._lock.shared():
-            other._index = cloned(self._index, empty=empty)
+            other._index = clone(self._index, empty=empty)
         return other
 
     def with_transform(self, weight: Matrix | None, bias: NDArray[np.float32] | None) -> FaissIndex:
@@ -176,7 +176,7 @@ class FaissIndex:
             other._index.prepend_transform(first)
         return other
 
-    def decoded(self, X: Matrix) -> Matrix:
+    def quantize(self, X: Matrix) -> Matrix:
         """Encode and decode rows (n, k), without adding them.
 
         Raises `InputError` if codes of this kind can't be decoded.
@@ -202,13 +202,13 @@ class FaissIndex:
             queries = queries / lengths
         try:
             work = len(queries) * len(self) // SCANNED if len(queries) > 1 else 0
-            with self._lock.shared(), _limited_threads(work):
+            with self._lock.shared(), _few_threads(work):
                 if rows is not None:
                     scores, hits = self._among(queries, k, rows)
                 else:
                     scores, hits = _as_cosines(self._index, self._index.search(queries, k))
         except RuntimeError as error:
-            raise _refused("this kind of index", error) from error
+            raise _input_error("this kind of index", error) from error
         return scores if lengths is None else scores * lengths, hits
 
     def _among(self, queries: Matrix, k: int, rows: Rows) -> tuple[Matrix, Rows]:
@@ -218,12 +218,12 @@ class FaissIndex:
         if self._takes_rows:
             results = self._select(queries, k, rows)
         elif is_copied and isinstance(self._core(), faiss.IndexPQFastScan):
-            results = self._copied(queries, k, rows)
+            results = self._search_copy(queries, k, rows)
         else:
             results = self._dropping(queries, k, rows)
-        return self._completed(queries, *results, rows)
+        return self._fill_up(queries, *results, rows)
 
-    def _completed(
+    def _fill_up(
         self, queries: Matrix, scores: Matrix, hits: Rows, rows: Rows
     ) -> tuple[Matrix, Rows]:
         """Fill up short results: FAISS's fast scans never return the very worst codes."""
@@ -232,14 +232,14 @@ class FaissIndex:
         for i in np.flatnonzero(count < expected):
             start = count[i]
             missing = np.setdiff1d(rows, hits[i])
-            products = self._decoded(queries[i : i + 1], missing)
+            products = self._code_products(queries[i : i + 1], missing)
             rest, rest_rows = top_k(products, missing, expected - start)
             worst = scores[i, start - 1] if start else np.inf
             scores[i, start:expected] = np.minimum(rest[0], worst)
             hits[i, start:expected] = rest_rows[0]
         return scores, hits
 
-    def _decoded(self, queries: Matrix, rows: Rows) -> Matrix:
+    def _code_products(self, queries: Matrix, rows: Rows) -> Matrix:
         """Inner products (q, n) with decoded rows; -1, the minimum, if rows can't be decoded."""
         try:
             X: Matrix = self._index.reconstruct_batch(rows)
@@ -254,7 +254,7 @@ class FaissIndex:
     def _by_distance(self) -> bool:
         return bool(self._index.metric_type == faiss.METRIC_L2)
 
-    def _shortened(self, X: Matrix) -> Matrix:
+    def _shorten(self, X: Matrix) -> Matrix:
         """Shorten rows that are compared by distance, as FAISS stores them: see `SHORTER`."""
         return X * SHORTER if self._by_distance else X
 
@@ -281,7 +281,7 @@ class FaissIndex:
             params.nprobe = ivf.nlist
         elif isinstance(core, faiss.IndexHNSW):  # graph search would miss some
             index = core.storage
-            queries = self._transformed(queries)
+            queries = self._transform(queries)
         selector: Any = faiss.IDSelectorBitmap  # FAISS's stubs have the C++ signature only
         params.sel = selector(bits)
         return _as_cosines(index, index.search(queries, k, params=params))
@@ -298,24 +298,24 @@ class FaissIndex:
                 return first_allowed(scores, hits, is_allowed, k)
             ask = min(len(self), 2 * ask)
 
-    def _copied(self, queries: Matrix, k: int, rows: Rows) -> tuple[Matrix, Rows]:
+    def _search_copy(self, queries: Matrix, k: int, rows: Rows) -> tuple[Matrix, Rows]:
         """Search a temporary index of these rows: decoding and encoding a row keeps its code."""
         index = faiss.clone_index(self._without_rows)
-        with _limited_threads(len(rows)):
+        with _few_threads(len(rows)):
             index.add(self._index.reconstruct_batch(rows))
             scores, hits = _as_cosines(index, index.search(queries, k))
         return scores, np.where(hits < 0, -1, rows[hits])
 
     @cached_property
     def _without_rows(self) -> Any:
-        return cloned(self._index, empty=True)
+        return clone(self._index, empty=True)
 
     def _mask(self, rows: Rows) -> NDArray[np.bool_]:
         mask = np.zeros(len(self), dtype=np.bool_)
         mask[rows] = True
         return mask
 
-    def _transformed(self, queries: Matrix) -> Matrix:
+    def _transform(self, queries: Matrix) -> Matrix:
         """Apply the transformations of the factory string to queries."""
         index = self._index
         while isinstance(index, faiss.IndexPreTransform):
@@ -362,7 +362,7 @@ class FaissIndex:
         index = cls.__new__(cls)
         index._lock = SharedLock()
         try:
-            index._index = halved(faiss.read_index(str(path)))
+            index._index = halve(faiss.read_index(str(path)))
         except (RuntimeError, MemoryError) as error:
             raise CorruptError(f"{path}: not a FAISS index ({_reason(error)})") from error
         if index._index.metric_type not in METRICS:
@@ -398,7 +398,7 @@ def _can_make(factory: str, dim: int) -> bool:
 
 
 @contextmanager
-def _limited_threads(rows: int) -> Iterator[None]:
+def _few_threads(rows: int) -> Iterator[None]:
     """Use one OpenMP thread for work on few rows.
 
     That is faster than waking other threads, and concurrent callers don't wait for each other's.
@@ -420,10 +420,10 @@ def _faiss_errors(what: str = "this kind of index") -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
-        raise _refused(what, error) from error
+        raise _input_error(what, error) from error
 
 
-def _refused(what: str, error: RuntimeError) -> InputError:
+def _input_error(what: str, error: RuntimeError) -> InputError:
     """Create an `InputError` from an error of FAISS."""
     return InputError(f"{what}: FAISS says {_reason(error)}; try another kind")
 

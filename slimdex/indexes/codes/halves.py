@@ -44,7 +44,7 @@ class Halves:
         half = rows // 2 // block * block
         cut = half // block * whole.get_block_stride()
         whole.reset()
-        return cls(_filled(whole, codes[:cut], half), _filled(whole, codes[cut:], rows - half))
+        return cls(_fill(whole, codes[:cut], half), _fill(whole, codes[cut:], rows - half))
 
     @property
     def ntotal(self) -> int:
@@ -54,7 +54,7 @@ class Halves:
     def whole(self) -> Any:
         """One index of all rows, a copy."""
         codes = np.concatenate([_codes(self.first), _codes(self.last)])
-        return _filled(_emptied(self.last), codes, self.ntotal)
+        return _fill(_empty_clone(self.last), codes, self.ntotal)
 
     def add(self, X: Matrix) -> None:
         """Append rows to the last."""
@@ -63,11 +63,11 @@ class Halves:
     def search(self, queries: Matrix, k: int) -> tuple[Matrix, Rows]:
         """Distances and rows (q, k), as FAISS returns them; ties are in the order of rows."""
         if len(queries) > 1:  # FAISS divides these among its threads
-            return self._joined(self.first.search(queries, k), self.last.search(queries, k))
+            return self._join(self.first.search(queries, k), self.last.search(queries, k))
         with in_parallel(lambda half: half.search(queries, k), [self.last]) as results:
-            return self._joined(self.first.search(queries, k), *results())
+            return self._join(self.first.search(queries, k), *results())
 
-    def _joined(self, first: tuple[Matrix, Rows], last: tuple[Matrix, Rows]) -> tuple[Matrix, Rows]:
+    def _join(self, first: tuple[Matrix, Rows], last: tuple[Matrix, Rows]) -> tuple[Matrix, Rows]:
         """Join the distances and rows of both halves, nearest first."""
         last_rows = np.where(last[1] < 0, -1, last[1] + self.first.ntotal)
         rows = np.hstack([first[1], last_rows])
@@ -89,7 +89,7 @@ class Halves:
         return X
 
 
-def halved(index: Any) -> Any:
+def halve(index: Any) -> Any:
     """Divide an index of many codes, and again once the last half is twice as large as the first.
 
     Other indexes are returned unchanged.
@@ -106,16 +106,16 @@ def whole_of(index: Any) -> Any:
     return index.whole() if isinstance(index, Halves) else index
 
 
-def cloned(index: Any, *, empty: bool = False) -> Any:
+def clone(index: Any, *, empty: bool = False) -> Any:
     """Copy an index, without rows if `empty`; the empty copy is a single index."""
     if isinstance(index, Halves) and empty:
-        return _emptied(index.last)
+        return _empty_clone(index.last)
     if isinstance(index, Halves):
         return Halves(faiss.clone_index(index.first), faiss.clone_index(index.last))
-    return _emptied(index) if empty else faiss.clone_index(index)
+    return _empty_clone(index) if empty else faiss.clone_index(index)
 
 
-def _emptied(index: Any) -> Any:
+def _empty_clone(index: Any) -> Any:
     empty = faiss.clone_index(index)
     empty.reset()
     return empty
@@ -127,7 +127,7 @@ def _codes(index: Any) -> NDArray[np.uint8]:
     return codes
 
 
-def _filled(empty: Any, codes: NDArray[np.uint8], rows: int) -> Any:
+def _fill(empty: Any, codes: NDArray[np.uint8], rows: int) -> Any:
     index: Any = faiss.clone_index(empty)
     faiss.copy_array_to_AlignedTable(codes, index.codes)
     index.ntotal = rows

@@ -79,12 +79,12 @@ def ivf_lists(rows: int) -> int:
     return max(1, round(math.sqrt(rows) / 4), round(rows / LIST_ROWS))
 
 
-def probed_lists(lists: int) -> int:
+def nprobe(lists: int) -> int:
     """Number of lists that a search scans: the more lists there are, the smaller their share.
 
     So few and many lists find the same share of the nearest (docs/research/codes.md).
 
-    >>> [probed_lists(lists) for lists in (1, 16, 289, 1024)]
+    >>> [nprobe(lists) for lists in (1, 16, 289, 1024)]
     [1, 16, 185, 448]
     """
     return min(round(3.5 * math.pow(lists, 0.7)), lists)

@@ -9,7 +9,7 @@ from torch.nn.functional import normalize, selu
 from ..arrays import Matrix
 from .linear import principal_axes
 from .moments import Moments
-from .reducer import shuffled, validation_rows
+from .reducer import shuffle, validation_rows
 
 
 class Training:
@@ -44,7 +44,7 @@ class Training:
 
     def train(self) -> float:
         """Train for an epoch; returns the error of the held-out rows."""
-        for batch in shuffled(len(self._rows), self._batch, self._generator):
+        for batch in shuffle(len(self._rows), self._batch, self._generator):
             self._optimizer.zero_grad(set_to_none=True)
             _error(self._rows[batch], self._weights).backward()  # type: ignore[no-untyped-call]
             self._optimizer.step()

@@ -64,7 +64,7 @@ def code_error(reducer: Reducer, index: FaissIndex, X: Matrix) -> float | None:
         return None
     short = normalize_rows(reducer.transform(X))
     try:
-        lost = short - index.decoded(short)
+        lost = short - index.quantize(short)
     except InputError:
         return None
     return float(np.vecdot(lost, lost).mean())

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from ..arrays import Matrix
-from .reducer import shuffled, validation_rows
+from .reducer import shuffle, validation_rows
 
 LARGEST_GRADIENT = 1.0
 """Norm at which gradients are clipped."""
@@ -59,7 +59,7 @@ class Training:
 
     def train(self) -> float:
         """Train for an epoch; returns the loss of the held-out rows."""
-        for batch in shuffled(len(self._rows), self._batch, self._generator):
+        for batch in shuffle(len(self._rows), self._batch, self._generator):
             self._optimizer.zero_grad(set_to_none=True)
             loss = _loss(self._noisy(self._rows[batch]), self._steps)
             loss.backward()  # type: ignore[no-untyped-call]

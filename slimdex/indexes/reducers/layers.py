@@ -45,7 +45,7 @@ Layer = Dense | Normalize
 
 
 def layers_of(reducer: Reducer) -> list[Layer]:
-    """Layers equivalent to `reduced`: k dimensions, unit length.
+    """Layers equivalent to `reduce_rows`: k dimensions, unit length.
 
     Raises `InputError` for a reducer that is not such a network: a flow.
 

@@ -17,7 +17,7 @@ import numpy as np
 from slimdex.errors import CorruptError, InputError
 from slimdex.system.progress import progress
 
-from ..arrays import Matrix, as_matrix, batches, sampled
+from ..arrays import Matrix, as_matrix, batches, sample_rows
 from ..options import REDUCERS
 from ..tensors import load_tensors
 from ..vectors.vector_file import VectorFile
@@ -109,12 +109,12 @@ class TrainedReducer(Reducer):
         torch is missing.
         """
         self._require_torch()
-        return self._fit(as_matrix(X[sampled(len(X), MOST_ROWS, self.random_state)]))
+        return self._fit(as_matrix(X[sample_rows(len(X), MOST_ROWS, self.random_state)]))
 
     def fit_vectors(self, vectors: VectorFile, moments: Moments) -> Self:
         """Fit to a sample of the rows on disk, the same as `fit` takes."""
         self._require_torch()
-        rows = sampled(len(vectors), MOST_ROWS, self.random_state)
+        rows = sample_rows(len(vectors), MOST_ROWS, self.random_state)
         return self._fit(np.concatenate([vectors.take(rows[part]) for part in batches(len(rows))]))
 
     @abstractmethod
@@ -165,7 +165,7 @@ def validation_rows(n: int) -> int:
     return max(1, round(n * HELD_OUT))
 
 
-def shuffled(n: int, size: int, generator: torch.Generator) -> Iterator[torch.Tensor]:
+def shuffle(n: int, size: int, generator: torch.Generator) -> Iterator[torch.Tensor]:
     """Yield n row numbers in random order, `size` at a time."""
     import torch  # takes a second, and is needed only for training
 

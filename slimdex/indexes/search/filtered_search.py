@@ -74,7 +74,7 @@ class FilteredSearch:
         if len(rows) <= max(self.exact_rows, self._sample(k)):
             return self.metric.nearest(queries, k, rows)
         if WIDE * len(rows) > len(self.index) >= self.wide_from:
-            return self.metric.rescored(queries, k, self._codes_of_whole(queries, k, rows))
+            return self.metric.rescore(queries, k, self._codes_of_whole(queries, k, rows))
         return self.by_codes(queries, k, rows)
 
     def by_codes(self, queries: Matrix, k: int, rows: Rows) -> tuple[Matrix, Rows]:
@@ -84,7 +84,7 @@ class FilteredSearch:
         count = min(max(AHEAD * self._sample(k), len(self.index) // FIRST_SHARE), len(rows))
         hard = []
         for part in batches(len(queries), QUERIES_TOGETHER):
-            short = self._reduced(queries[part])
+            short = self._reduce(queries[part])
             codes = self.index.search(short, count, rows)
             for i, batch in enumerate(zip(*codes, strict=True), part.start):
                 answer = self._descend(queries[i : i + 1], k, rows, *batch)
@@ -101,7 +101,7 @@ class FilteredSearch:
 
     def _codes_of_whole(self, queries: Matrix, k: int, rows: Rows) -> Rows:
         """Return allowed rows (q, m) among the nearest codes; if too few, the nearest allowed."""
-        short = self._reduced(queries)
+        short = self._reduce(queries)
         count = min(max(self.candidates, k), len(rows))
         ask = min(ceil(SPARE * count * len(self.index) / len(rows)), len(self.index))
         scores, hits = self.index.search(short, ask)
@@ -144,7 +144,7 @@ class FilteredSearch:
 
         Codes of equal score may be ordered differently in the larger batch.
         """
-        (scores,), (more,) = self.index.search(self._reduced(query), count, rows)
+        (scores,), (more,) = self.index.search(self._reduce(query), count, rows)
         is_new = ~np.isin(more, hits, assume_unique=True)
         return np.append(codes, scores[is_new]), np.append(hits, more[is_new])
 
@@ -155,7 +155,7 @@ class FilteredSearch:
         out[order] = self.metric.scores(probe, rows[order])[0]
         return out
 
-    def _reduced(self, queries: Matrix) -> Matrix:
+    def _reduce(self, queries: Matrix) -> Matrix:
         return normalize_rows(self.reducer.transform(queries))
 
     def _sample(self, k: int) -> int:

@@ -20,7 +20,7 @@ from ..arrays import (
     batches,
     contains,
     normalize_rows,
-    sampled,
+    sample_rows,
     without,
 )
 from ..codes.faiss_index import FaissIndex
@@ -40,7 +40,7 @@ SHARED_ROWS = 8192
 class ReducedIndex:
     """Search over the rows of a `VectorFile`; scores are cosines, best first.
 
-    Searches return rows of `vectors` only, even while `extended_to` adds others to shared codes.
+    Searches return rows of `vectors` only, even while `with_rows_of` adds others to shared codes.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ class ReducedIndex:
     def __len__(self) -> int:
         return min(len(self.index), len(self.vectors))
 
-    def extended_to(self, vectors: VectorFile, norms: VectorFile | None = None) -> ReducedIndex:
+    def with_rows_of(self, vectors: VectorFile, norms: VectorFile | None = None) -> ReducedIndex:
         """Return an index of the same vector file with more rows; this one is unchanged.
 
         `norms` is the file of norms if another process has extended it already.
@@ -108,7 +108,7 @@ class ReducedIndex:
             start = min(start, len(norms))
 
         stop = start
-        reduction = partial(_reduced_with_norms, self.reducer, rescorer)
+        reduction = partial(_reduce_with_norms, self.reducer, rescorer)
         for chunk, (short, lengths) in workers.map(reduction, self.vectors.scan(start)):
             stop += len(chunk)
             if len(self.index) < stop:
@@ -153,7 +153,7 @@ class ReducedIndex:
             with stage("scan"):
                 rows = without(rows, exclude)
                 if metric is None:
-                    return self.index.search(reduced(self.reducer, queries), k, rows)
+                    return self.index.search(reduce_rows(self.reducer, queries), k, rows)
                 filtered = FilteredSearch(self.reducer, self.index, metric, candidates)
                 return filtered.search(queries, k, rows)
 
@@ -165,7 +165,7 @@ class ReducedIndex:
         with stage("scan"):
             _, nearest = self._nearest_codes(queries, candidates, exclude)
         with stage("rescore"):
-            return metric.rescored(queries, k, nearest)
+            return metric.rescore(queries, k, nearest)
 
     def candidates_for(self, limit: int) -> int:
         """Number of rows to rescore for `limit` results: see `options.candidates_for`."""
@@ -192,7 +192,7 @@ class ReducedIndex:
 
     def _nearest_codes(self, queries: Matrix, count: int, exclude: Rows) -> tuple[Matrix, Rows]:
         """Return the `count` best codes of each query, asking for more until all have enough."""
-        short = reduced(self.reducer, queries)
+        short = reduce_rows(self.reducer, queries)
         total = len(self)
         live = total - len(exclude)
         later = len(self.index) - total  # being added by another thread
@@ -216,23 +216,23 @@ class ReducedIndex:
             ask *= 2
 
 
-def reduced(reducer: Reducer, X: Matrix) -> Matrix:
+def reduce_rows(reducer: Reducer, X: Matrix) -> Matrix:
     """Reduce rows (n, d) to k dimensions and unit length."""
     return normalize_rows(reducer.transform(X))
 
 
-def _reduced_with_norms(
+def _reduce_with_norms(
     reducer: Reducer, rescorer: Rescorer | None, rows: Matrix
 ) -> tuple[Matrix, Matrix | None]:
     norms = None if rescorer is None else rescorer.norms(rows)
-    return reduced(reducer, rows), norms
+    return reduce_rows(reducer, rows), norms
 
 
-def trained(kind: Kind, reducer: Reducer, vectors: VectorFile) -> FaissIndex:
+def train_index(kind: Kind, reducer: Reducer, vectors: VectorFile) -> FaissIndex:
     """Create an empty index of `kind`, trained on the vectors, or a random sample of them."""
     index = FaissIndex(kind, reducer.n_components, len(vectors))
     lists = index.probes[1] if index.probes else 0
     most = max(kind.max_rows, TRAINING_ROWS_OF_LIST * lists)
-    rows = sampled(len(vectors), most, seed=0)
-    chunks = [reduced(reducer, vectors.take(rows[part])) for part in batches(len(rows))]
+    rows = sample_rows(len(vectors), most, seed=0)
+    chunks = [reduce_rows(reducer, vectors.take(rows[part])) for part in batches(len(rows))]
     return index.train(np.concatenate(chunks))

@@ -27,7 +27,7 @@ from slimdex.system.spare import in_parallel
 from slimdex.system.threads import product
 
 from ..arrays import Matrix, Rows, as_matrix, batches
-from ..ranking import best_of, stacked, top_k
+from ..ranking import best_of, stack_results, top_k
 from ..reducers.linear import whitening_axes
 from ..reducers.moments import Moments
 from ..tensors import check_tensor, load_tensors, save_tensors
@@ -160,7 +160,7 @@ class Metric:
 
     def with_vectors(self, vectors: VectorFile) -> Metric:
         """Return the metric over an extended vector file, with norms of its own."""
-        return replace(self, vectors=vectors, norms=self.norms.reopened())
+        return replace(self, vectors=vectors, norms=self.norms.reopen())
 
     def probes(self, queries: Matrix) -> Probes:
         """Map queries (q, d) for `scores`."""
@@ -185,7 +185,7 @@ class Metric:
             out[:, part] = probes.steady_scores(X, norms)
         return out
 
-    def rescored(self, queries: Matrix, k: int, candidates: Rows) -> tuple[Matrix, Rows]:
+    def rescore(self, queries: Matrix, k: int, candidates: Rows) -> tuple[Matrix, Rows]:
         """Return scores and rows (q, k) of the nearest of each query's candidates (q, m).
 
         Scores and rows are padded with -inf and -1; candidates may be padded with -1.
@@ -195,7 +195,7 @@ class Metric:
             self._best(probe, k, np.sort(rows))  # in file order
             for probe, rows in zip(probes, candidates, strict=True)
         ]
-        return stacked(results, k)
+        return stack_results(results, k)
 
     def _best(self, probe: Probes, k: int, rows: Rows) -> tuple[Matrix, Rows]:
         if rows[0] < 0:

@@ -44,18 +44,20 @@ def packed_width(dim: int) -> int:
     return dim + SCALE.itemsize * _blocks(dim)
 
 
-def packed(X: Matrix) -> NDArray[np.int8]:
+def pack(X: Matrix) -> NDArray[np.int8]:
     """Pack rows (n, d), with magnitudes up to `arrays.LARGEST`, to (n, packed_width(d)).
 
-    >>> rows = packed(np.array([[254, -3, 2, 0]], dtype=np.float32))
-    >>> rows[:, :4].tolist(), unpacked(rows, dim=4).tolist()
+    >>> rows = pack(np.array([[254, -3, 2, 0]], dtype=np.float32))
+    >>> rows[:, :4].tolist(), unpack(rows, dim=4).tolist()
     ([[127, -2, 1, 0]], [[254.0, -4.0, 2.0, 0.0]])
     """
     n, dim = X.shape
     padded = np.zeros((n, _blocks(dim) * BLOCK), dtype=np.float32)
     padded[:, :dim] = X
     blocks = padded.reshape(n, _blocks(dim), BLOCK)
-    scales = np.minimum(_rounded(np.abs(blocks).max(axis=2) / np.float32(STEPS)), LARGEST_SCALE)
+    scales = np.minimum(
+        _round_scales(np.abs(blocks).max(axis=2) / np.float32(STEPS)), LARGEST_SCALE
+    )
     blocks /= np.where(scales == 0.0, np.float32(np.inf), scales)[:, :, None]
     np.rint(padded, out=padded)
     np.clip(padded, -STEPS, STEPS, out=padded)
@@ -66,7 +68,7 @@ def packed(X: Matrix) -> NDArray[np.int8]:
     return out
 
 
-def unpacked(rows: NDArray[np.int8], dim: int, out: Matrix | None = None) -> Matrix:
+def unpack(rows: NDArray[np.int8], dim: int, out: Matrix | None = None) -> Matrix:
     """Unpack (n, packed_width(dim)) to float32 rows (n, dim), into C-contiguous `out` if given."""
     wide = np.empty((len(rows), dim), dtype=np.float32) if out is None else out
     np.copyto(wide, rows[:, :dim])
@@ -96,7 +98,7 @@ def _blocks(dim: int) -> int:
     return -(-dim // BLOCK)
 
 
-def _rounded(scales: Matrix) -> Matrix:
+def _round_scales(scales: Matrix) -> Matrix:
     """Round to the nearest bfloat16; subnormal scales become 0."""
     bits = scales.view(np.uint32)
     bits = (bits + _HALF) & _UPPER

@@ -16,7 +16,7 @@ from slimdex.errors import CorruptError, InputError
 from slimdex.system.append_only import BLOCK_BYTES, appending, block_digests, sync_open
 
 from ..arrays import LARGEST, SCAN_ROWS, Matrix, Rows, as_matrix, batches
-from .row_formats import packed, packed_width, to_float32, unpacked
+from .row_formats import pack, packed_width, to_float32, unpack
 
 COLD_ROW_S = 3e-6
 """Seconds per row above which rows count as read from disk; a cached row takes a tenth of that."""
@@ -85,11 +85,11 @@ class VectorFile:
         if largest > limit:
             raise InputError(f"vector value {largest:g}; {self.dtype} holds up to {limit:g}")
         with appending(self.path, self.nbytes) as file:
-            file.write(self._packed(X).data)
+            file.write(self._pack(X).data)
         self.rows += len(X)
         self._map = None
 
-    def preallocated(self, rows: int) -> VectorFile:
+    def preallocate(self, rows: int) -> VectorFile:
         """Create or extend the file to `rows` rows; new rows are zero until they are written."""
         with self.path.open("ab") as file:
             if file.tell() < rows * self.row_bytes:
@@ -106,7 +106,7 @@ class VectorFile:
         """Overwrite a block, given the rows that overlap it; return its SHA-256."""
         rows = self.rows_of_block(block)
         offset = block * BLOCK_BYTES - rows.start * self.row_bytes
-        data = self._packed(as_matrix(X, dim=self.dim)).tobytes()
+        data = self._pack(as_matrix(X, dim=self.dim)).tobytes()
         data = data[offset : offset + min(BLOCK_BYTES, self.nbytes - block * BLOCK_BYTES)]
         with self.path.open("r+b") as file:
             file.seek(block * BLOCK_BYTES)
@@ -124,7 +124,7 @@ class VectorFile:
             sync_open(file.fileno(), path)
         return VectorFile(path, self.dim, len(rows), self.dtype, self.center)
 
-    def reopened(self) -> VectorFile:
+    def reopen(self) -> VectorFile:
         """Return a copy of this object, unaffected by later appends to this one."""
         return VectorFile(self.path, self.dim, self.rows, self.dtype, self.center)
 
@@ -133,7 +133,7 @@ class VectorFile:
         start = perf_counter()
         raw = self.map().take(rows, axis=0)
         self._note_latency(rows, start)
-        return self._unpacked(raw)
+        return self._unpack(raw)
 
     def holds(self, rows: Rows, X: Matrix) -> NDArray[np.bool_]:
         """Mark rows (n,) that have these values (n, dim), rounded as they are stored.
@@ -144,7 +144,7 @@ class VectorFile:
         >>> file.holds(np.array([0, 1]), np.array([[0.1, 2], [3, 4.1]], dtype=np.float32)).tolist()
         [True, False]
         """
-        same: NDArray[np.bool_] = (self.map().take(rows, axis=0) == self._packed(X)).all(axis=1)
+        same: NDArray[np.bool_] = (self.map().take(rows, axis=0) == self._pack(X)).all(axis=1)
         return same
 
     def take_into_scratch(self, rows: Rows) -> Matrix:
@@ -158,7 +158,7 @@ class VectorFile:
         raw = raw[: len(rows) * self._width].reshape(-1, self._width)
         self.map().take(rows, axis=0, out=raw, mode="clip")  # other modes copy first
         self._note_latency(rows, start)
-        return self._unpacked(raw, wide[: len(rows) * self.dim].reshape(-1, self.dim))
+        return self._unpack(raw, wide[: len(rows) * self.dim].reshape(-1, self.dim))
 
     def _note_latency(self, rows: Rows, start: float) -> None:
         """Infer from the elapsed time whether the rows were cached."""
@@ -191,7 +191,7 @@ class VectorFile:
             for part in batches(stop, SCAN_ROWS, start):
                 count = (part.stop - part.start) * self._width
                 chunk = np.fromfile(file, dtype=self.dtype, count=count)
-                yield self._unpacked(chunk.reshape(-1, self._width))
+                yield self._unpack(chunk.reshape(-1, self._width))
 
     def blocks(self) -> Iterator[tuple[int, str]]:
         """Yield (number, SHA-256) of each block; the last may be short."""
@@ -207,12 +207,12 @@ class VectorFile:
     def _mapping(self) -> tuple[mmap.mmap | None, NDArray[np.generic]]:
         mapping = self._map  # another thread's append may clear it at any time
         if mapping is None:
-            mapping = self._mapped()
+            mapping = self._map_file()
             self._map = mapping
         check_length(mapping[0], self.path)
         return mapping
 
-    def _mapped(self) -> tuple[mmap.mmap | None, NDArray[np.generic]]:
+    def _map_file(self) -> tuple[mmap.mmap | None, NDArray[np.generic]]:
         if self.rows == 0:
             return None, np.zeros((0, self._width), dtype=self.dtype)
         with self.path.open("rb") as file:
@@ -222,16 +222,16 @@ class VectorFile:
             mapped.madvise(mmap.MADV_RANDOM)
         return mapped, np.frombuffer(mapped, dtype=self.dtype).reshape(self.rows, self._width)
 
-    def _packed(self, X: Matrix) -> NDArray[np.generic]:
+    def _pack(self, X: Matrix) -> NDArray[np.generic]:
         """Convert rows (n, dim) to the format on disk, C-contiguous."""
         if self.dtype == np.int8:
-            return packed(X if self.center is None else X - self.center)
+            return pack(X if self.center is None else X - self.center)
         return np.ascontiguousarray(X, dtype=self.dtype)
 
-    def _unpacked(self, raw: NDArray[np.generic], out: Matrix | None = None) -> Matrix:
+    def _unpack(self, raw: NDArray[np.generic], out: Matrix | None = None) -> Matrix:
         """Convert rows in the format on disk to float32 (n, dim), into `out` if given."""
         if self.dtype == np.int8:
-            wide = unpacked(raw.view(np.int8), self.dim, out)
+            wide = unpack(raw.view(np.int8), self.dim, out)
             if self.center is not None:
                 wide += self.center
             return wide

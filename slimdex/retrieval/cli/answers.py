@@ -15,7 +15,7 @@ from ..search.excerpts import (
     are_by_chance,
     nearest_by_words,
     on_one_line,
-    shortened,
+    shorten,
     word_places,
 )
 from ..search.places import file_of
@@ -100,7 +100,7 @@ def by_chance(
     if len(names) == 1:
         return [f"{said} ({best[far[0]]:.3f}; random ones reach {score:.3f})"]
     some = ", ".join(
-        f"'{shortened(on_one_line(name), QUERY_CHARACTERS)}'" for name in far[:LISTED_QUERIES]
+        f"'{shorten(on_one_line(name), QUERY_CHARACTERS)}'" for name in far[:LISTED_QUERIES]
     )
     more = f" and {len(far) - LISTED_QUERIES:,} more" if len(far) > LISTED_QUERIES else ""
     return [f"{said} (they reach {score:.3f}) for {some}{more}"]
@@ -108,12 +108,12 @@ def by_chance(
 
 def _heading(hit: Hit, file: Path | None, excerpt: Excerpt) -> Text:
     """Return a hit's id, its title if that differs, and how it was found if not by its meaning."""
-    named = Text(visible(shortened(hit.id, LONGEST_ID)), style="green")
+    named = Text(visible(shorten(hit.id, LONGEST_ID)), style="green")
     if file is not None and _is_named_by(hit.id, file):
         named.append(_colon_line(hit, excerpt), style="default")
     title = on_one_line(hit.title)
     if title and not _says_title(hit.id, hit.title):
-        named.append("  " + visible(shortened(title)), style="default")
+        named.append("  " + visible(shorten(title)), style="default")
     if hit.found_by in ("words", "name"):
         named.append(f"  ({hit.found_by})", style="dim")
     return named
@@ -142,10 +142,10 @@ def _place(hit: Hit, file: Path | None, excerpt: Excerpt) -> Text:
         place.append(f"page {hit.page:,}")
     elif not (file is not None and _colon_line(hit, excerpt)):
         place += _lines(hit, excerpt)
-    shown = Text(visible(shortened(" > ".join(place))), style="dim")
+    shown = Text(visible(shorten(" > ".join(place))), style="dim")
     if file is None or _is_named_by(hit.id, file):
         return shown
-    path = Text(visible(shortened(str(file), LONGEST_ID)), style="green")
+    path = Text(visible(shorten(str(file), LONGEST_ID)), style="green")
     path.append(_colon_line(hit, excerpt), style="default")
     return Text.assemble(path, "  " if shown else "", shown)
 
@@ -192,4 +192,4 @@ def _columns(hit: Hit, columns: Sequence[str]) -> Text:
 def _value(value: Any) -> str:
     if isinstance(value, dict | list):
         value = json.dumps(value, default=str, ensure_ascii=False)
-    return "-" if value is None else shortened(on_one_line(str(value)))
+    return "-" if value is None else shorten(on_one_line(str(value)))

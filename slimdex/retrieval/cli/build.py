@@ -84,7 +84,7 @@ def build(
     source_request = sources.collect(vectors)
     began = time()
     with console.progress():
-        opened = source_request.opened()
+        opened = source_request.open()
 
     if encoder == EncoderOptions() and vectors is None and not fast and _is_repository(opened):
         console.note("mostly source code: --fast encodes it in a fraction of the time")

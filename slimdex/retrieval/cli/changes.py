@@ -62,7 +62,7 @@ def add(
         source_request = sources.collect(vectors)
         opened = open_index(index, opening, writing, workers)
         check_refit(refit)
-        added = add_to_index(opened, source_request.opened(), refit=refit)
+        added = add_to_index(opened, source_request.open(), refit=refit)
         facts = facts_after(opened, added)
     return Answer(facts, console.index_line(facts))
 
@@ -185,9 +185,9 @@ def _show_duplicates(
 def _beginning(text: str) -> str:
     """Return the beginning of a text on one line."""
     # Loads numpy, as the index did whose texts these are.
-    from ..search.excerpts import on_one_line, shortened
+    from ..search.excerpts import on_one_line, shorten
 
-    return shortened(on_one_line(text), SHOWN)
+    return shorten(on_one_line(text), SHOWN)
 
 
 def sync(

@@ -165,7 +165,7 @@ def _texts(corpus: list[str], text: str | None) -> Iterator[str]:
 
     note_if_typed(corpus)
     with console.progress():
-        opened = SourceRequest(corpus, text).opened()
+        opened = SourceRequest(corpus, text).open()
     return (document.content for document in opened.documents())
 
 

@@ -11,7 +11,7 @@ from .click_commands import Answer
 from .options import Dir, OpenOptions, Where, open_index
 
 if TYPE_CHECKING:
-    from ..exporting.export import Exported
+    from ..exporting.export import ExportReport
 
 
 def export(
@@ -45,7 +45,7 @@ def export(
     return Answer(asdict(done), _describe(done))
 
 
-def _describe(done: Exported) -> str:
+def _describe(done: ExportReport) -> str:
     """Describe in one line what was written."""
     if done.rows is None:
         return f"a model of {done.vectors} vectors of {done.dim} dimensions in {done.path}"

@@ -220,11 +220,11 @@ def _now_and_then(now: float | None, then: float | None) -> str:
 
 def show_evaluation(report: Mapping[str, Any]) -> None:
     """Print what a search finds and costs beside exact search, and explain each measure."""
-    from ..quality.evaluation import COLUMNS, LABELS, explained  # loaded: it made the report
+    from ..quality.evaluation import COLUMNS, LABELS, explain  # loaded: it made the report
 
     console.line(f"{report['queries']:,} queries, {report['documents']:,} documents")
     console.line("")
     console.show_measures({name: report[name] for name in COLUMNS if name in report}, LABELS)
     console.line("")
-    for text in explained(report):
+    for text in explain(report):
         console.prose(text)

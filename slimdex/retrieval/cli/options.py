@@ -185,10 +185,10 @@ class SourceOptions:
         """
         # Loads tempfile, hashlib and decimal, which commands without sources do without.
         from ..sources.source_request import SourceRequest
-        from ..sources.tabular.columns import checked_types
+        from ..sources.tabular.columns import parse_types
 
         types = self.types or []
-        checked_types(types)  # before anything is read
+        parse_types(types)  # before anything is read
         specs = [*(self.sources or []), *(f"sql:{query}" for query in self.sql or [])]
         if not specs:
             raise InputError("no sources; expected a file, a folder, -, python: or --sql")

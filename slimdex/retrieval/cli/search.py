@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 from slimdex.errors import InputError
 from slimdex.system.suggestions import did_you_mean
 
-from ..documents import Document, document_json, hit_json, shown_columns, shown_values
+from ..documents import Document, document_json, hit_json, visible_columns, visible_values
 from ..search.options import SearchOptions
 from . import console
 from .click_commands import Answer, Argument, Json
@@ -124,7 +124,7 @@ def search(
     request = request_for(content, options, trust_remote_code=opening.trust_remote_code)
     with quick_start(), console.progress():
         opened = open_index(index, opening)
-        columns = chosen_columns(show or [], shown_columns(opened.snapshot.columns))
+        columns = chosen_columns(show or [], visible_columns(opened.snapshot.columns))
         excerpts = not as_json and request.rerank is None
         result = commands.search(opened, request, excerpts=excerpts)
     if result.unfinished:
@@ -197,7 +197,7 @@ def open_document(
 
 def _show_document(document: Document) -> None:
     console.line(document.title or document.id, style="bold")
-    facts = {name: str(value) for name, value in shown_values(document.metadata).items()}
+    facts = {name: str(value) for name, value in visible_values(document.metadata).items()}
     passages = len(document.passages) or 1
     console.show_pairs({"id": document.id, **facts, "passages": passages})
     console.line("")

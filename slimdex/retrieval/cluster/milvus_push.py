@@ -30,10 +30,10 @@ import numpy as np
 from slimdex.errors import CorruptError, InputError
 from slimdex.indexes.arrays import Matrix, Rows, batches, normalize_rows
 from slimdex.indexes.reducers.reducer import load_reducer
-from slimdex.indexes.search.reduced_index import reduced
+from slimdex.indexes.search.reduced_index import reduce_rows
 from slimdex.indexes.search.rescoring import Rescorer
 from slimdex.system.atomic_files import temporary_parent
-from slimdex.system.json_text import READABLE, parsed
+from slimdex.system.json_text import READABLE, parse_json
 from slimdex.system.progress import note, progress
 from slimdex.system.threads import eigh, product
 
@@ -54,12 +54,12 @@ from .milvus_server import (
     WORDS,
     Server,
     alias_of,
+    field_value,
     is_ours,
     kinds_of,
     model_of,
     part_schema,
     row_schema,
-    stored,
 )
 
 SENT_AT_ONCE = 256
@@ -104,7 +104,7 @@ def push(
 def _push(snapshot: Snapshot, server: Server, alias: str, leave_out: Sequence[str]) -> PushResult:
     if snapshot.state.settings is None:
         raise InputError(f"{snapshot.path} holds no documents; expected some to reduce by")
-    pushed, file = Pushed.of(snapshot, leave_out)
+    pushed, file = PushDescription.of(snapshot, leave_out)
     if without := sorted(set(snapshot.columns) - {*pushed.kinds, *leave_out}):
         note(f"filters in Milvus can't name {', '.join(without)}: no field has such a type or name")
     before = server.collection_of(alias)
@@ -143,7 +143,7 @@ def _update(server: Server, target: str, source: RowSource) -> tuple[int, int]:
         new = [i for i, row in enumerate(entities) if known.get(row[KEY]) != row[DIGEST]]
         stored = source.with_vectors([entities[i] for i in new], rows[new], dtype)
         for few in batches(len(stored), SENT_AT_ONCE):
-            server.put(target, stored[few])
+            server.upsert(target, stored[few])
         sent += len(stored)
         gone.difference_update(row[KEY] for row in entities)
         done += len(rows)
@@ -156,7 +156,7 @@ def _update(server: Server, target: str, source: RowSource) -> tuple[int, int]:
 
 
 @dataclass(frozen=True)
-class Pushed:
+class PushDescription:
     """Description of what was pushed, for searches."""
 
     encoder: dict[str, Any]  # its spec
@@ -231,7 +231,7 @@ class Pushed:
             if known.get(number) != body
         ]
         for few in batches(len(rows), PARTS_AT_ONCE):
-            server.put(name, rows[few])
+            server.upsert(name, rows[few])
 
     @classmethod
     def read(cls, server: Server, target: str) -> tuple[Self, bytes]:
@@ -242,7 +242,7 @@ class Pushed:
                 raise ValueError("it does not exist")
             server.load(name)
             parts = _parts(server, name)
-            values = parsed(parts.pop(0), READABLE)
+            values = parse_json(parts.pop(0), READABLE)
             if values["format"] != FORMAT:
                 raise ValueError(f"format {values['format']}; expected {FORMAT}")
             pushed = cls(**values)
@@ -274,7 +274,7 @@ def ranking(ranked_by: str, file: bytes) -> Callable[[Matrix], Matrix]:
         path.write_bytes(file)
         if ranked_by == REDUCER:
             reducer = load_reducer(path)
-            return lambda X: reduced(reducer, X)
+            return lambda X: reduce_rows(reducer, X)
         rescorer = Rescorer.load(path)
     gram = rescorer.gram
     shift = rescorer.shift
@@ -302,7 +302,7 @@ class RowSource:
     """An index's rows in the form that Milvus stores; `pushed` and `file` are of `Pushed.of`."""
 
     def __init__(
-        self, snapshot: Snapshot, pushed: Pushed, file: bytes, left_out: Iterable[str]
+        self, snapshot: Snapshot, pushed: PushDescription, file: bytes, left_out: Iterable[str]
     ) -> None:
         self._snapshot = snapshot
         self._pushed = pushed
@@ -310,7 +310,7 @@ class RowSource:
         self._ranking = ranking(pushed.ranked_by, file)
 
     @cached_property
-    def _keyed(self) -> tuple[Rows, Rows]:
+    def _rows_and_keys(self) -> tuple[Rows, Rows]:
         """The rows that searches can find (n,), and their keys (n,)."""
         ids = self._snapshot.store.ids_by_row(self._snapshot.state.rows)
         rows = self._snapshot.searchable_rows()
@@ -322,11 +322,11 @@ class RowSource:
         return rows, keys
 
     def __len__(self) -> int:
-        return len(self._keyed[0])
+        return len(self._rows_and_keys[0])
 
     def __iter__(self) -> Iterator[tuple[Rows, list[dict[str, Any]]]]:
         """Yield the rows in batches, each with its entities without vectors."""
-        rows, keys = self._keyed
+        rows, keys = self._rows_and_keys
         for part in batches(len(rows), ROWS_AT_ONCE):
             yield rows[part], self._entities(rows[part], keys[part])
 
@@ -357,7 +357,7 @@ class RowSource:
             document = documents[first]
             entity = {ID: _short(document, "id", document.id)}
             for name, kind in self._pushed.kinds.items():
-                value = stored(kind, document.metadata.get(name))
+                value = field_value(kind, document.metadata.get(name))
                 entity[name] = _short(document, name, value)
             entity[HIT] = _hit_text(hit_of(document, row - first, 0.0))
             if self._pushed.words:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from slimdex.errors import InputError
 from slimdex.indexes.arrays import LARGEST, Matrix, Rows, as_matrix, batches
 from slimdex.indexes.options import candidates_for, default_candidates
-from slimdex.indexes.ranking import stacked
+from slimdex.indexes.ranking import stack_results
 from slimdex.system.suggestions import with_suggestions
 
 from ..encoders.adapters import as_encoder
@@ -29,7 +29,7 @@ from ..lexical.weighting import WORDED
 from ..lexical.word_index import MOST_WORDS, ScoredRows, idfs_of
 from ..search.answer import BestRows, fusion_for, nearest, vectors_of
 from ..search.request import Hits, Searchable, SearchRequest
-from .milvus_push import Pushed, hit_from, ranking, word_form
+from .milvus_push import PushDescription, hit_from, ranking, word_form
 from .milvus_server import (
     BM25,
     HIT,
@@ -105,7 +105,7 @@ class MilvusCollection(Searchable):
                 f"milvus {self.server.uri}: no index {self._alias!r}; expected one that "
                 "`slimdex push` has made"
             )
-        self.pushed, file = Pushed.read(self.server, self.target)
+        self.pushed, file = PushDescription.read(self.server, self.target)
         self._counts = dict[str, int]()
         self._ranking = ranking(self.pushed.ranked_by, file)
         self.server.load(self.target)
@@ -201,13 +201,13 @@ class PushedRows:
         """Scores and keys (q, k or fewer) of the nearest to queries (q, d)."""
         near = self._near(queries, k, self.where)
         each = [(each_query.scores[None], each_query.rows[None]) for each_query in near]
-        return stacked(each, max(len(each_query.rows) for each_query in near))
+        return stack_results(each, max(len(each_query.rows) for each_query in near))
 
     def whole(self, texts: Sequence[str], queries: Matrix) -> list[Whole]:
         """Best rows of the whole collection for queries as texts and as vectors (q, d)."""
         near = self._near(queries, self.usual)
         means = (queries @ self.mean).tolist()
-        each = zip(near, self._worded(texts), means, strict=True)
+        each = zip(near, self._best_by_bm25(texts), means, strict=True)
         return [Whole(*parts, self.total) for parts in each]
 
     def near(self, wholes: Sequence[Whole], queries: Matrix, k: int) -> list[ScoredRows]:
@@ -216,7 +216,7 @@ class PushedRows:
             return [whole.near for whole in wholes]
         return self._near(queries, max(k, self.depth), self.where)
 
-    def scored(self, queries: Matrix, rows: Sequence[Rows]) -> list[ScoredRows]:
+    def score(self, queries: Matrix, rows: Sequence[Rows]) -> list[ScoredRows]:
         """For each query, those of its keys (n,) that match the condition, and their cosines."""
         return [
             self._near(query[None], len(keys), _among(keys.tolist(), self.where))[0]
@@ -225,7 +225,7 @@ class PushedRows:
             for query, keys in zip(queries, rows, strict=True)
         ]
 
-    def fused(self, text: str, candidates: Candidates) -> NDArray[np.float64]:
+    def fuse(self, text: str, candidates: Candidates) -> NDArray[np.float64]:
         """Scores (n,) that order the keys found for a query."""
         assert self.fusion is not None
         return self.fusion.scores(candidates)
@@ -269,7 +269,7 @@ class PushedRows:
         vectors = list(queries.astype(dtype))
         return self._ask_server(VECTOR, vectors, k, where, params)
 
-    def _worded(self, texts: Sequence[str]) -> list[ScoredRows]:
+    def _best_by_bm25(self, texts: Sequence[str]) -> list[ScoredRows]:
         """The `WORDED` best rows for each text by BM25."""
         counts = [*map(self._counts, texts)]
         idfs = [idfs_of(each, self.total) for each in counts]

@@ -243,7 +243,7 @@ class Server:
         has_alias = self._ask("has_collection", alias)
         self._ask("alter_alias" if has_alias else "create_alias", name, alias)
 
-    def put(self, name: str, rows: list[dict[str, Any]]) -> None:
+    def upsert(self, name: str, rows: list[dict[str, Any]]) -> None:
         """Insert rows, replacing those of the same key."""
         self._ask("upsert", name, rows)
 
@@ -398,11 +398,11 @@ def kinds_of(columns: Mapping[str, str], left_out: Sequence[str] = ()) -> dict[s
     return kinds
 
 
-def stored(kind: str, value: Any) -> Any:
+def field_value(kind: str, value: Any) -> Any:
     """Convert a column's value for a field of Milvus; NaN and infinity are missing values.
 
     >>> from datetime import datetime
-    >>> stored("VARCHAR", datetime(2024, 12, 31, 9)), stored("DOUBLE", math.nan)
+    >>> field_value("VARCHAR", datetime(2024, 12, 31, 9)), field_value("DOUBLE", math.nan)
     ('2024-12-31 09:00:00', None)
     """
     if value is None:

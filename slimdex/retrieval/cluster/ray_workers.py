@@ -69,7 +69,7 @@ class RayWorkers:
             self.close()
             raise InputError(f"workers={workers}; expected at most the cluster's {processors}")
         self._queued = self.count * (QUEUED if self.count == processors else 1)
-        self._compute = ray.remote(num_cpus=1, max_retries=RETRIES)(_computed)
+        self._compute = ray.remote(num_cpus=1, max_retries=RETRIES)(_compute)
 
     def __enter__(self) -> Self:
         return self
@@ -166,7 +166,7 @@ _functions: dict[str, Callable[[Any], Any]] = {}
 """In a worker: its one function, by the name of its map."""
 
 
-def _computed(name: str, sent: list[Any], part: Any) -> Any:
+def _compute(name: str, sent: list[Any], part: Any) -> Any:
     """In a worker: compute the function of a part."""
     if name not in _functions:
         import ray  # which runs this function

@@ -10,10 +10,10 @@ import numpy as np
 
 from slimdex.errors import InputError
 from slimdex.indexes.arrays import Matrix, as_matrix
-from slimdex.system.json_text import parsed, written
+from slimdex.system.json_text import dump_json, parse_json
 from slimdex.system.suggestions import with_suggestions
 
-from .base import Encoder, checked_encoder
+from .base import Encoder, check_encoder
 
 VECTORS_ONLY = "given"
 """Encoder type of an index without an encoder."""
@@ -29,12 +29,12 @@ def as_encoder(encoder: Any) -> Encoder:
     (2, [[4.0, 1.0]])
     """
     if isinstance(encoder, type):
-        return checked_encoder(encoder)
+        return check_encoder(encoder)
     if all(hasattr(encoder, name) for name in ("encode_query", "state_dict", "max_seq_length")):
         return SentenceTransformersEncoder(encoder)
     if callable(encoder) and not hasattr(encoder, "encode"):
         return CallableEncoder(encoder)
-    return checked_encoder(encoder)
+    return check_encoder(encoder)
 
 
 class CallableEncoder:
@@ -154,7 +154,7 @@ class GivenEncoder:
 def plain_spec(spec: dict[str, Any]) -> dict[str, Any]:
     """A spec as the catalog gives it back: JSON has no tuples."""
     try:
-        stored: dict[str, Any] = parsed(written(spec))
+        stored: dict[str, Any] = parse_json(dump_json(spec))
     except (TypeError, ValueError) as error:
         raise InputError(f"an encoder's spec: {error}") from error
     return stored

@@ -9,9 +9,9 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from slimdex.errors import CorruptError, InputError, shortened_repr
+from slimdex.errors import CorruptError, InputError, short_repr
 from slimdex.indexes.arrays import Matrix, normalize_rows
-from slimdex.system.json_text import written
+from slimdex.system.json_text import dump_json
 
 from ..passages import LEAST_TOKENS
 
@@ -119,7 +119,7 @@ def several(texts: str | Sequence[str]) -> Sequence[str]:
     return [texts] if isinstance(texts, str) else texts
 
 
-def checked_encoder(encoder: Any) -> Encoder:
+def check_encoder(encoder: Any) -> Encoder:
     """Return a caller's encoder after checking its interface.
 
     Raises `InputError` if a part of the interface is missing.
@@ -231,8 +231,8 @@ def check_spec(spec: Any) -> None:
     Specs of other types are the user's.
     """
     if not isinstance(spec, dict):
-        raise TypeError(f"encoder {shortened_repr(spec)}; expected an object")
-    written(spec)  # which limits its depth
+        raise TypeError(f"encoder {short_repr(spec)}; expected an object")
+    dump_json(spec)  # which limits its depth
     if spec.get("type") == "mapped":  # by a slimdex before the first release
         raise ValueError("an encoder mapped to another one, by an older slimdex; build it again")
     for name, type_ in _fields(spec).items():
@@ -246,7 +246,7 @@ def check_spec(spec: Any) -> None:
 def check_whole(spec: dict[str, Any]) -> None:
     """Raise `CorruptError` if a field is missing that opening the encoder requires."""
     if missing := sorted(_fields(spec).keys() - OPTIONAL_FIELDS.keys() - spec.keys()):
-        raise CorruptError(f"encoder {shortened_repr(spec)}: no {', '.join(missing)}")
+        raise CorruptError(f"encoder {short_repr(spec)}: no {', '.join(missing)}")
 
 
 def _fields(spec: dict[str, Any]) -> dict[str, type]:
@@ -261,7 +261,7 @@ def _check_field(name: str, value: Any, type_: type) -> None:
     if is_right and type_ is list:
         is_right = all(type(text) is str for text in value) and len(value) in LIST_LENGTHS[name]
     if not is_right or not all(map(_is_plain, value if type_ is list else [value])):
-        raise TypeError(f"encoder with {name}={shortened_repr(value)}; expected {type_.__name__}")
+        raise TypeError(f"encoder with {name}={short_repr(value)}; expected {type_.__name__}")
 
 
 def _is_plain(value: str | int | bool) -> bool:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from slimdex.errors import InputError
-from slimdex.system.json_text import parsed
+from slimdex.system.json_text import parse_json
 
 from .pooling import PLAIN_MODES, WITHOUT_PROMPT
 
@@ -94,7 +94,7 @@ class Prompts:
     query: str = ""
     document: str = ""
 
-    def replaced(self, query: str | None, document: str | None) -> Prompts:
+    def override(self, query: str | None, document: str | None) -> Prompts:
         """Replace those that are given."""
         return Prompts(
             self.query if query is None else query, self.document if document is None else document
@@ -221,11 +221,11 @@ def read_prompts(folder: Path) -> Prompts:
     if not named_texts:
         raise InputError(f"{path}: prompts {prompts!r}; expected strings by name")
 
-    def named(names: tuple[str, ...]) -> str:
+    def first_prompt(names: tuple[str, ...]) -> str:
         return next((prompts[name] or "" for name in names if name in prompts), "")
 
     # As in `encode_query` and `encode_document`, the default prompt is for other texts only.
-    return Prompts(named(QUERY_PROMPTS), named(DOCUMENT_PROMPTS))
+    return Prompts(first_prompt(QUERY_PROMPTS), first_prompt(DOCUMENT_PROMPTS))
 
 
 def read_dimensions(folder: Path) -> int | None:
@@ -294,7 +294,7 @@ def check_model_folder(folder: Path) -> None:
 def read_json(path: Path, expected: type = dict) -> Any:
     """Read a JSON file of an expected type; raise `InputError` for anything else."""
     try:
-        content = parsed(path.read_text(encoding="utf-8"))
+        content = parse_json(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: {error}; expected JSON") from error
     if not isinstance(content, expected):

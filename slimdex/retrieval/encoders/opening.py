@@ -247,10 +247,10 @@ class Encoders:
         """The encoder of a spec; the last one stays in memory."""
         with self._loading:
             if self._last is None or self._last[0] != spec:
-                self._last = spec, self.opened(spec)
+                self._last = spec, self.open(spec)
             return self._last[1]
 
-    def opened(self, spec: dict[str, Any]) -> Encoder:
+    def open(self, spec: dict[str, Any]) -> Encoder:
         """The encoder of a spec: the caller's, or else loaded from its model's place."""
         for encoder in self._caller_encoders:
             if is_same_encoder(plain_spec(encoder.spec()), spec):

@@ -53,7 +53,7 @@ class Texts(Protocol):
     def mean(self, states: Tensor, weights: Tensor) -> Tensor:
         """Mean of the tokens' vectors with a weight for each token."""
 
-    def cumulated(self, numbers: Tensor) -> Tensor:
+    def cumsum(self, numbers: Tensor) -> Tensor:
         """Sum of each token's number and those of the tokens before it in its text."""
 
     def root_count(self) -> Tensor:
@@ -62,7 +62,7 @@ class Texts(Protocol):
     def average(self, vectors: Sequence[Tensor]) -> Tensor:
         """Mean of several vectors of each text."""
 
-    def joined(self, vectors: Sequence[Tensor]) -> Tensor:
+    def concatenate(self, vectors: Sequence[Tensor]) -> Tensor:
         """Several vectors of each text, one after the other."""
 
 
@@ -88,7 +88,7 @@ PLAIN_MODES = {
     ),
     "weightedmean": PlainMode(  # positions count the tokens of a prompt
         "weightedmean",
-        lambda texts, states: texts.mean(states, texts.cumulated(texts.tokens) * texts.pooled),
+        lambda texts, states: texts.mean(states, texts.cumsum(texts.tokens) * texts.pooled),
     ),
 }
 MODES = (*PLAIN_MODES, POOLER, WK)
@@ -174,7 +174,7 @@ def parse_pooling(text: str) -> Pooling:
 
 def pool(texts: Texts, states: Sequence[Tensor], pooling: Pooling) -> Tensor:
     """Pool the hidden states of all layers to vectors (texts, width), by joined plain modes."""
-    return texts.joined(
+    return texts.concatenate(
         [
             texts.average([PLAIN_MODES[mode].pool(texts, states[i]) for i in pooling.layers])
             for mode in pooling.modes

@@ -50,7 +50,7 @@ class Tokenizer:
             tokenizer.enable_truncation(max_length, direction=side)
 
     @property
-    def wrapped(self) -> Any:
+    def backend(self) -> Any:
         """Underlying tokenizer."""
         return self._tokenizer
 
@@ -76,12 +76,12 @@ class Tokenizer:
             encodings = self._tokenizer.encode_batch_fast(list(texts))
         for encoding in encodings:
             ids = encoding.ids
-            yield ids or [self.pad_id], len(ids) + self._cut_off(encoding, len(ids))
+            yield ids or [self.pad_id], len(ids) + self._count_truncated(encoding, len(ids))
 
     def _length(self, text: str) -> int:
         return len(self._tokenizer(text, verbose=False)["input_ids"])
 
-    def _cut_off(self, encoding: Any, length: int) -> int:
+    def _count_truncated(self, encoding: Any, length: int) -> int:
         """Count truncated tokens, which come in pieces with special tokens of their own."""
         if length < self.max_length:
             return 0
@@ -106,7 +106,7 @@ class Tokenizer:
             ends_special = ids[-1] in self._tokenizer.all_special_ids
         return len(ids) - int(ends_special)
 
-    def padded(self, ids: Sequence[list[int]], prompt_length: int = 0) -> tuple[Ids, Ids]:
+    def pad(self, ids: Sequence[list[int]], prompt_length: int = 0) -> tuple[Ids, Ids]:
         """Return ids and mask (n, `padded_length` of the longest), padded on the right.
 
         The mask marks tokens of a prompt that is not pooled, which is `prompt_length` long.
@@ -187,7 +187,7 @@ def token_batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
         start += size
 
 
-def checked_length(requested: int | None, default: int | None, longest: int) -> int:
+def resolve_length(requested: int | None, default: int | None, longest: int) -> int:
     """Maximum length in tokens: the requested one, else `default` or 256 within the model's limit.
 
     Raises `InputError` if the requested one is beyond the limit.

@@ -19,7 +19,7 @@ from .models import DEFAULT_MODEL, find_model, known_prompts
 from .pooling import parse_pooling
 from .runtimes.network_loader import NetworkLoader
 from .runtimes.openvino_runtime import PRECISIONS, Batch, OpenVinoRuntime, Runtime
-from .tokens import Tokenizer, checked_length, groups, token_batches
+from .tokens import Tokenizer, groups, resolve_length, token_batches
 
 if TYPE_CHECKING:
     from .runtimes.torch_runtime import SentenceNetwork
@@ -88,13 +88,13 @@ class TransformerEncoder:
         prompts = self.folder.prompts
         if prompts == Prompts():
             prompts = Prompts(*known_prompts(self._files.name))
-        self.prompts = prompts.replaced(query_prompt, document_prompt)
+        self.prompts = prompts.override(query_prompt, document_prompt)
         self._runtime, facts, tokenizer = self._loader.load(precision)
         self.dim = facts.dim
         self.width = facts.width
         self.layers = facts.layers
         self.pad_id = facts.pad_id
-        self.max_length = checked_length(max_length, self.folder.max_length, facts.longest)
+        self.max_length = resolve_length(max_length, self.folder.max_length, facts.longest)
         self._batch_tokens = batch_tokens
         self._tokenizer = Tokenizer(
             tokenizer, self.pad_id, self.max_length, lower_case=self.folder.lower_case
@@ -123,7 +123,7 @@ class TransformerEncoder:
     @property
     def tokenizer(self) -> Any:
         """Tokenizer of `tokenizers`, or of transformers if it is written in Python."""
-        return self._tokenizer.wrapped
+        return self._tokenizer.backend
 
     def network(self) -> SentenceNetwork:
         """Load the network in torch, on the CPU, in float32."""
@@ -226,7 +226,7 @@ class TransformerEncoder:
         """Encode one text, without batching or sorting."""
         ids = self._tokenizer.ids([text], prompt)
         (vector,) = self._runtime.run(
-            [self._tokenizer.padded(ids, self._prompt_tokens_to_skip(prompt))]
+            [self._tokenizer.pad(ids, self._prompt_tokens_to_skip(prompt))]
         )
         return vector
 
@@ -250,7 +250,7 @@ class TransformerEncoder:
         self, ids: Sequence[list[int]], rows: Sequence[list[int]], not_pooled: int = 0
     ) -> Iterator[Batch]:
         for batch in rows:
-            yield self._tokenizer.padded([ids[i] for i in batch], not_pooled)
+            yield self._tokenizer.pad([ids[i] for i in batch], not_pooled)
 
     def _prompt_tokens_to_skip(self, prompt: str) -> int:
         """Number of tokens of the prompt that are not pooled."""

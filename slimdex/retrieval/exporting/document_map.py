@@ -29,11 +29,11 @@ from slimdex.system.index_names import index_name
 from slimdex.system.progress import progress
 from slimdex.system.suggestions import with_suggestions
 
-from ..documents import Document, shown_values
+from ..documents import Document, visible_values
 from ..index import Index
-from ..search.excerpts import on_one_line, shortened
+from ..search.excerpts import on_one_line, shorten
 from ..store.snapshot import Snapshot
-from .placing import AXES, SEED, names_of_clusters, placed, regions_of
+from .placing import AXES, SEED, names_of_clusters, place, regions_of
 from .selection import REDUCED, Selection
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def _write(snapshot: Snapshot, where: str | None, new: Path, path: Path) -> Docu
         firsts = np.sort(np.random.default_rng(SEED).choice(total, MOST_DOCUMENTS, replace=False))
     progress("placing documents", 0, len(firsts))
     X = normalize_rows(np.ascontiguousarray(_vectors(selection, firsts)[:, :AXES]))
-    places = placed(X)
+    places = place(X)
     count = max(min(round((len(X) / CLUSTER_SIZE) ** 0.5), MOST_CLUSTERS), 1)
     clusters = regions_of(places, count)
     progress("placing documents", len(firsts), len(firsts))
@@ -132,14 +132,14 @@ def _data(
 ) -> dict[str, Any]:
     """Data of the page, as JSON values."""
     steps = np.round(places * STEPS).astype(int)
-    values = [shown_values(document.metadata) for document in documents]
+    values = [visible_values(document.metadata) for document in documents]
     return {
         "x": steps[:, 0].tolist(),
         "y": steps[:, 1].tolist(),
         "steps": STEPS,
         "ids": [document.id[:LONGEST_NAME] for document in documents],
         "titles": [document.title[:LONGEST_NAME] for document in documents],
-        "texts": [shortened(on_one_line(d.text[: 4 * EXCERPT]), EXCERPT) for d in documents],
+        "texts": [shorten(on_one_line(d.text[: 4 * EXCERPT]), EXCERPT) for d in documents],
         "clusters": {"name": "cluster", "labels": names, "codes": clusters.tolist()},
         "columns": [asdict(each) for each in colourings(values)],
     }
@@ -202,7 +202,7 @@ def _colouring(name: str, values: Sequence[Any]) -> Colouring | None:
         len(labels) if value is None else places.get(str(value), len(labels) - 1)
         for value in values
     ]
-    return _labelled(name, labels, codes)
+    return _make_colouring(name, labels, codes)
 
 
 def _has_order(values: Sequence[Any]) -> bool:
@@ -223,10 +223,10 @@ def _in_ranges(name: str, values: Sequence[Any], ordered: Sequence[Any]) -> Colo
         in_range = [value for value, code in zip(values, codes, strict=True) if code == i]
         high = max(in_range)
         labels.append(str(low) if low == high else f"{low} – {high}")
-    return _labelled(name, labels, codes, ordered=True)
+    return _make_colouring(name, labels, codes, ordered=True)
 
 
-def _labelled(
+def _make_colouring(
     name: str, labels: list[str], codes: Sequence[int], ordered: bool = False
 ) -> Colouring:
     if max(codes) == len(labels):

@@ -43,7 +43,7 @@ FORMATS = (*FILES, FAISS, MODEL)
 
 
 @dataclass(frozen=True)
-class Exported:
+class ExportReport:
     """Description of an export."""
 
     to: str  # format
@@ -63,7 +63,7 @@ def export(
     *,
     vectors: str | None = None,
     where: str | None = None,
-) -> Exported:
+) -> ExportReport:
     """Write an index's documents and vectors, or its encoder and reducer, for other programs.
 
     The export is written under a temporary name and renamed when complete and synced. Documents
@@ -87,7 +87,7 @@ def export(
 
 def export_index(
     index: Index, path: Path, to: str, *, vectors: str | None = None, where: str | None = None
-) -> Exported:
+) -> ExportReport:
     """Write an index in another format: see `export`."""
     if to not in FORMATS:
         raise InputError(f"to={to!r}; expected {', '.join(FORMATS[:-1])} or {FORMATS[-1]}")
@@ -98,12 +98,12 @@ def export_index(
         raise InputError(f"to={to!r}, where={where!r}; expected none: a model holds no documents")
     check_new(path, "file" if to in FILES else "folder")
     if to == MODEL:
-        encoder, layers = sentence_transformers_folder.reduced_model(index, kind)
+        encoder, layers = sentence_transformers_folder.model_and_layers(index, kind)
         dims = [len(layer.weight) for layer in layers if isinstance(layer, Dense)]
         notes = publish_folder(
             path, lambda new: sentence_transformers_folder.write(encoder, layers, new)
         )
-        return Exported(
+        return ExportReport(
             to=to,
             path=path,
             vectors=kind,
@@ -113,11 +113,11 @@ def export_index(
             notes=notes,
         )
 
-    def written(new: Path, snapshot: Snapshot) -> Exported:
+    def write(new: Path, snapshot: Snapshot) -> ExportReport:
         selection = Selection.of(snapshot, kind, where)
         notes = FILES.get(to, faiss_folder.write)(selection, new)
         documents = len(np.unique(selection.firsts(selection.rows)))
-        return Exported(
+        return ExportReport(
             to=to,
             path=path,
             vectors=kind,
@@ -128,4 +128,4 @@ def export_index(
         )
 
     publish = publish_file if to in FILES else publish_folder
-    return publish(path, lambda new: index.read(lambda snapshot: written(new, snapshot)))
+    return publish(path, lambda new: index.read(lambda snapshot: write(new, snapshot)))

@@ -10,7 +10,7 @@ from slimdex.indexes.codes.faiss_index import FaissIndex
 from slimdex.indexes.codes.kinds import FLAT
 from slimdex.indexes.reducers.layers import Dense, layers_of
 from slimdex.indexes.reducers.linear import Linear
-from slimdex.system.json_text import written
+from slimdex.system.json_text import dump_json
 from slimdex.system.progress import progress
 
 from .selection import FULL, Selection
@@ -30,10 +30,10 @@ def write(selection: Selection, folder: Path) -> list[str]:
     """
     front: Dense | None = None
     if selection.vectors == FULL:
-        index = _filled(FaissIndex(FLAT, selection.dim, len(selection)), selection)
+        index = _fill(FaissIndex(FLAT, selection.dim, len(selection)), selection)
     else:
         front = _front(selection)
-        index = _coded(selection)
+        index = _codes_of(selection)
     weight, bias = (None, None) if front is None else (front.weight, front.bias)
     index.with_transform(weight, bias).save(folder / INDEX)
     _write_ids(selection, folder / IDS)
@@ -52,16 +52,16 @@ def _front(selection: Selection) -> Dense | None:
     return first if isinstance(first, Dense) else None
 
 
-def _coded(selection: Selection) -> FaissIndex:
+def _codes_of(selection: Selection) -> FaissIndex:
     """Codes of the selected rows, numbered from 0; a graph of a subset is rebuilt."""
     index = selection.snapshot.index.index
     assert isinstance(index, FaissIndex)
     if len(selection) == len(index):
         return index.copy()
-    return _filled(index.copy(empty=True), selection)
+    return _fill(index.copy(empty=True), selection)
 
 
-def _filled(index: FaissIndex, selection: Selection) -> FaissIndex:
+def _fill(index: FaissIndex, selection: Selection) -> FaissIndex:
     for rows in selection.parts():
         X: Matrix = selection.take(rows)
         index.add(normalize_rows(X) if selection.vectors == FULL else X)
@@ -74,9 +74,9 @@ def _write_ids(selection: Selection, path: Path) -> None:
     with path.open("w", encoding="utf-8") as file:
         for rows in selection.parts():
             if not selection.is_cut:
-                file.writelines(written({"id": id}) + "\n" for id in selection.ids(rows))
+                file.writelines(dump_json({"id": id}) + "\n" for id in selection.ids(rows))
                 continue
             numbers = (rows - selection.firsts(rows)).tolist()
             for hit, number in zip(selection.hits(rows), numbers, strict=True):
                 line = {"id": hit.id, "passage": number, "start": hit.start, "end": hit.end}
-                file.write(written(line) + "\n")
+                file.write(dump_json(line) + "\n")

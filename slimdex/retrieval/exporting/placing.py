@@ -38,7 +38,7 @@ DISTINCT = 2.0
 _TERM = re.compile(r"[^\W\d_]{2,}")
 
 
-def placed(X: Matrix) -> Matrix:
+def place(X: Matrix) -> Matrix:
     """Place unit rows (n, k) so that near ones are near each other (n, 2), from 0 to 1.
 
     The same rows get the same places.
@@ -102,10 +102,12 @@ def names_of_clusters(texts: Iterable[str], clusters: Rows) -> list[str]:
         counts[cluster].update(word for word in text_words if _TERM.fullmatch(word))
     words = [*dict.fromkeys(word for each in counts for word in each)]
     stems = dict(zip(words, stemmer().analyze(" ".join(words)), strict=True))
-    return [_joined(ranked, counts[i], stems) for i, ranked in enumerate(_ranked(counts, stems))]
+    return [
+        _join_terms(ranked, counts[i], stems) for i, ranked in enumerate(_rank_stems(counts, stems))
+    ]
 
 
-def _ranked(counts: Sequence[Counter[str]], stems: dict[str, str]) -> list[list[str]]:
+def _rank_stems(counts: Sequence[Counter[str]], stems: dict[str, str]) -> list[list[str]]:
     """Stems of each cluster, the heaviest first."""
     stems_of_clusters = [Counter[str]() for _ in counts]
     for terms, each in zip(stems_of_clusters, counts, strict=True):
@@ -127,7 +129,7 @@ def _ranked(counts: Sequence[Counter[str]], stems: dict[str, str]) -> list[list[
     return ranked
 
 
-def _joined(terms: Sequence[str], words: Counter[str], stems: dict[str, str]) -> str:
+def _join_terms(terms: Sequence[str], words: Counter[str], stems: dict[str, str]) -> str:
     """The first terms, each as the word that is used most often for it."""
     usual = dict[str, str]()
     for word, _ in words.most_common():

@@ -11,7 +11,7 @@ from typing import Any
 from slimdex.system.progress import progress
 
 from ..documents import Hit, json_of
-from ..sources.tabular.columns import stored_names
+from ..sources.tabular.columns import storage_names
 from .selection import Selection
 
 VECTOR = "vector"
@@ -44,7 +44,7 @@ def write_csv(selection: Selection, path: Path) -> list[str]:
 def column_names(selection: Selection) -> dict[str, str]:
     """The user's columns -> their names in the file."""
     ours = [*row_fields(Hit("", 0.0, ""), 0, is_cut=selection.is_cut), VECTOR]
-    return stored_names([*selection.snapshot.columns], ours)
+    return storage_names([*selection.snapshot.columns], ours)
 
 
 def renaming_notes(names: dict[str, str]) -> list[str]:

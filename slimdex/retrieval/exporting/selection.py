@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slimdex.errors import InputError, shortened
+from slimdex.errors import InputError, shorten
 from slimdex.indexes.arrays import Matrix, Rows, batches, without
-from slimdex.indexes.search.reduced_index import reduced
+from slimdex.indexes.search.reduced_index import reduce_rows
 
 from ..documents import Hit
 from ..search.answer import hit_of
@@ -42,7 +42,7 @@ class Selection:
         """
         rows = without(snapshot.document_rows.all_rows(snapshot.rows_where(where)), snapshot.hidden)
         if not len(rows):
-            which = "documents" if where is None else f"documents where {shortened(where)}"
+            which = "documents" if where is None else f"documents where {shorten(where)}"
             raise InputError(f"{snapshot.path}: no {which} with text; expected some to export")
         return cls(snapshot, rows, vectors)
 
@@ -72,7 +72,7 @@ class Selection:
         """Read the vectors (n, dim) of some rows."""
         index = self.snapshot.index
         X = index.vectors.take(rows)
-        return X if self.vectors == FULL else reduced(index.reducer, X)
+        return X if self.vectors == FULL else reduce_rows(index.reducer, X)
 
     def ids(self, rows: Rows) -> list[str]:
         """Document ids of some rows, one per row."""

@@ -74,7 +74,7 @@ class _Folder:
         _write_json(self._folder / SETTINGS, settings)
 
 
-def reduced_model(
+def model_and_layers(
     index: Index, vectors: str
 ) -> tuple[TransformerEncoder | StaticEncoder, list[Layer]]:
     """The encoder of an index, and the layers of its reducer; no layers for full vectors.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slimdex.errors import shortened
+from slimdex.errors import shorten
 from slimdex.indexes.search.reduced_index import NO_ROWS
 
 from ..store.passages import DocumentRows
@@ -83,7 +83,7 @@ class Texts:
                 f"{self.empty:,} of {count:,} documents have no text: no search finds them"
             )
         if self.partly:
-            names = ", ".join(shortened(id, 80) for id in self.named)
+            names = ", ".join(shorten(id, 80) for id in self.named)
             more = ", ..." if self.partly > len(self.named) else ""
             notes.append(
                 f"{self.partly:,} of {count:,} documents are longer than the encoder reads: "

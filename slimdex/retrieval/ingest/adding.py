@@ -98,7 +98,7 @@ def add_sources(
         except ChangedOriginsError:
             note("others have added files of the same names meanwhile; the addition starts over")
             continue
-        notes = [*notes, *ids.notes, *added.notes, *sources.left_out()]
+        notes = [*notes, *ids.notes, *added.notes, *sources.omissions()]
         return replace(added, notes=notes, file_notes=sources.file_notes())
 
 
@@ -310,7 +310,7 @@ def _places_named(sources: Sources, readings: Sequence[Reading]) -> Iterator[Non
         why = f"id {error.id!r} occurs twice, in {one} and {other}; expected each id once"
         raise _with_notes(error, why) from error
     except NoDocumentsError as error:
-        why = ", ".join(sources.left_out() or [source.name for source in sources.opened])
+        why = ", ".join(sources.omissions() or [source.name for source in sources.opened])
         raise InputError(f"no documents ({why}); expected at least one") from error
     except EncodingError as error:
         place = error.ids and sources.place_of(error.ids[0], readings)

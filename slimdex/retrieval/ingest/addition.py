@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from slimdex.errors import InputError, shortened
+from slimdex.errors import InputError, shorten
 from slimdex.indexes.arrays import Rows
 from slimdex.system.unicode_text import check_unicode
 
@@ -25,7 +25,7 @@ class DuplicateKeyError(InputError):
 
     def __init__(self, id: str, first: int, second: int) -> None:
         super().__init__(
-            f"id {shortened(id)} occurs twice, in documents {first + 1:,} and {second + 1:,}; "
+            f"id {shorten(id)} occurs twice, in documents {first + 1:,} and {second + 1:,}; "
             "expected each id once"
         )
         self.id = id
@@ -99,7 +99,7 @@ def checked_document(document: Document) -> Document:
     id = id_text(document.id)
     if id is not document.id:
         document = replace(document, id=id)
-    check_columns(len(document.metadata), f"document {shortened(document.id)}")
+    check_columns(len(document.metadata), f"document {shorten(document.id)}")
     for name in ("text", "title"):
         if not isinstance(value := getattr(document, name), str):
             raise InputError(f"document {document.id!r}: {name}={value!r}; expected a str")

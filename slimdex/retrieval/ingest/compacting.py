@@ -84,7 +84,7 @@ def _commit_copies(
         if index.metric is not None and (norms := state.norm_file(change.path)) is not None:
             index.metric = replace(index.metric, norms=norms)
         vectors = state.vector_file(change.path, state.rows)
-        loaded = Loaded(index.extended_to(vectors), state.rows)
+        loaded = Loaded(index.with_rows_of(vectors), state.rows)
     change.commit_copies(manifest, loaded)
 
 

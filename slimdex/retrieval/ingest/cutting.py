@@ -13,7 +13,7 @@ from slimdex.system.progress import progress
 
 from ..documents import Document
 from ..encoders.base import CountingEncoder, Encoder
-from ..passages import LONGEST_UNIT, Count, Passage, divided
+from ..passages import LONGEST_UNIT, Count, Passage, divide
 from ..store.passages import Cut
 
 SURE = 3 / 4
@@ -37,7 +37,7 @@ def cut(documents: Sequence[Document], tokens: int | None, count: Count) -> list
             text = document.text
             parts = document.parts
             if number in long and tokens is not None:
-                cuts.append(Cut(divided(title, text, parts, count, tokens), parts))
+                cuts.append(Cut(divide(title, text, parts, count, tokens), parts))
                 progress("cutting", len(cuts), len(documents))
             elif parts:
                 cuts.append(Cut([Passage(0, len(text), title)], parts))

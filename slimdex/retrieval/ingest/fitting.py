@@ -120,7 +120,7 @@ def commit_fit(change: Change, fitted: FitResult, state: State, undo: Undo = "al
     if norms is not None and index.metric is not None:
         file = VectorFile(path / norms, 1, fitted_state.rows, np.float32)
         index.metric = replace(index.metric, norms=file)
-    index = index.extended_to(state.vector_file(path, state.rows))
+    index = index.with_rows_of(state.vector_file(path, state.rows))
     state, saved_rows = save_codes(path, state, index, fitted_state.rows)
     state, grown = with_documents(change, state)
     if index.metric is not None:

@@ -320,7 +320,7 @@ def _encode_unknown(index: Index, state: State, known: TextVectors, new: NewDocu
 
 def _remembered_terms(new: NewDocuments) -> Terms:
     """Find the terms of documents and their texts."""
-    terms = Terms.remembered()
+    terms = Terms.with_cache()
     for document in new.documents:
         terms.of_id(document.id)
     for text in new.texts:

@@ -169,7 +169,7 @@ def _encode_blocks(index: Index, encoder: Encoder) -> None:
     """
     snapshot = index.snapshot
     state = snapshot.state
-    file = state.vector_file(index.path, 0).preallocated(state.rows)
+    file = state.vector_file(index.path, 0).preallocate(state.rows)
     known = snapshot.manifest.checksums.of(state.vectors)
     lost = [block for block, digest in file.blocks() if known.get(block) != digest]
     did = reporting("encoding", sum(len(file.rows_of_block(block)) for block in lost))

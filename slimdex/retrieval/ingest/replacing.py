@@ -77,7 +77,7 @@ def next_encoder(index: Index) -> Encoder:
     """The encoder of the replacement that was begun; raises `InputError` if none was."""
     if (replacement := index.state.replacement) is None:
         raise InputError(f"{index.path}: no migration to continue; expected an encoder")
-    return index.encoders.opened(replacement.encoder)
+    return index.encoders.open(replacement.encoder)
 
 
 def undo(index: Index) -> None:

@@ -165,7 +165,7 @@ def _extended(change: Change, state: State, before: State) -> tuple[State, list[
     norms_before = 0
     if index.metric is not None:
         norms_before = index.metric.norms.nbytes
-    index = index.extended_to(state.vector_file(change.path, state.rows))
+    index = index.with_rows_of(state.vector_file(change.path, state.rows))
     if index.metric is not None:
         grown.append(AppendedFile(index.metric.norms, norms_before))
     return save_codes(change.path, state, index, saved_rows)[0], grown

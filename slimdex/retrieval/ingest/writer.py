@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from slimdex.errors import CorruptError, InputError
-from slimdex.indexes.arrays import Rows, batches, merged, without
+from slimdex.indexes.arrays import Rows, batches, merge_rows, without
 from slimdex.indexes.codes.kinds import FLAT
 from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.settings import Settings
@@ -112,7 +112,7 @@ def add_prepared(
     state = replace(change.next_state(), rows=stop)
 
     # Words: the turn only takes them over if nobody has committed since they were indexed.
-    deleted = merged(before.deleted, replaced)
+    deleted = merge_rows(before.deleted, replaced)
     folder = None if old.words is None else change.path / old.words
     is_same = before.manifest == prepared.comparison.snapshot.manifest
     words = prepared.words if is_same else None
@@ -192,7 +192,7 @@ def index_lexical(index: Index, wanted: bool) -> None:
     """
     while wanted and index.state.words is None:
         with work_folder(index.path) as folder:
-            snapshot = index.opened()
+            snapshot = index.open_snapshot()
             words = new_words(snapshot, folder / "words")
             with index.change() as change:
                 if change.state.words is not None:
@@ -215,7 +215,7 @@ def drop_deleted_words(index: Index) -> None:
     if not index.read(has_words_of_many_deleted):
         return
     with work_folder(index.path) as folder:
-        snapshot = index.opened()
+        snapshot = index.open_snapshot()
         words = new_words(snapshot, folder / "words")
         with index.change() as change:
             keeps_rows = change.base.manifest.keeps_rows_of(snapshot.manifest)
@@ -343,7 +343,7 @@ def _extended(before: Snapshot, state: State, vectors: VectorFile) -> Coded:
         loaded = before.reloaded()
     norms = loaded.index.metric.norms if loaded.index.metric else None
     nbytes = norms.nbytes if norms else 0
-    index = loaded.index.extended_to(vectors)
+    index = loaded.index.with_rows_of(vectors)
     state, saved_rows = save_codes(before.path, state, index, loaded.saved_rows)
     grown = [AppendedFile(index.metric.norms, nbytes)] if index.metric else []
     return Loaded(index, saved_rows), state, grown

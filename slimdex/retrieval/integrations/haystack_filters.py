@@ -11,7 +11,7 @@ from haystack.errors import FilterError
 from slimdex.errors import InputError
 
 from ..store.where.conditions import NEVER, And, Compare, Condition, Not, Or, as_sql
-from .metadata import Types, as_moment, compared
+from .metadata import Types, as_moment, compare
 
 ORDERED = (">", ">=", "<", "<=")
 NEGATED = ("!=", "not in")
@@ -85,12 +85,12 @@ def _of_column(column: str, operator: str, value: Any) -> Condition:
 
 
 def _of_metadata(name: str, operator: str, value: Any, columns: Types) -> Condition:
-    comparison = compared(name, operator, value, columns)
+    comparison = compare(name, operator, value, columns)
     if operator not in ("=", "IN"):
         return comparison
     # Texts that state the same moment are equal.
     moments = map(_moment, value if operator == "IN" else [value])
-    same = [compared(name, "=", moment, columns) for moment in moments if moment is not None]
+    same = [compare(name, "=", moment, columns) for moment in moments if moment is not None]
     return Or((comparison, *same)) if same else comparison
 
 

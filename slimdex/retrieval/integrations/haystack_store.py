@@ -21,7 +21,7 @@ from ..documents import Document as SlimdexDocument
 from ..documents import Hit
 from ..encoders.adapters import GivenEncoder
 from ..encoders.opening import open_encoder
-from ..recorded_values import encoded
+from ..recorded_values import encode_value
 from ..search.request import SearchRequest
 from .haystack_filters import META, filter_sql
 from .metadata import as_columns, as_metadata
@@ -307,7 +307,7 @@ def _only_vector(document: SlimdexDocument) -> Any:
 def _distinct(metadata: Iterable[Mapping[str, Any]], name: str) -> dict[str, Any]:
     """The different values of a name, by their texts as JSON: 1, 1.0, True and "1" differ."""
     values = (row[name] for row in metadata if row.get(name) is not None)
-    return {json.dumps(encoded(value), sort_keys=True): value for value in values}
+    return {json.dumps(encode_value(value), sort_keys=True): value for value in values}
 
 
 def _document(hit: Hit | SlimdexDocument, score: float | None = None) -> Document:

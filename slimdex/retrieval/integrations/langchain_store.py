@@ -16,7 +16,7 @@ from langchain_core.embeddings import Embeddings
 from langchain_core.vectorstores import VectorStore, VectorStoreRetriever
 from langchain_core.vectorstores.utils import maximal_marginal_relevance
 
-from slimdex.errors import InputError, shortened_repr
+from slimdex.errors import InputError, short_repr
 from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.settings import Settings
 from slimdex.system.suggestions import check_choice
@@ -27,7 +27,7 @@ from ..documents import Hit, id_text
 from ..encoders.base import encode_queries
 from ..search.request import SearchRequest
 from ..store.where.conditions import ALWAYS, And, Compare, Condition, Not, Or, as_sql
-from .metadata import as_columns, as_metadata, compared
+from .metadata import as_columns, as_metadata, compare
 from .stored_vectors import vectors_of
 
 Filter = Mapping[str, Any] | None
@@ -317,14 +317,14 @@ def filter_condition(filter: Any, columns: Mapping[str, str]) -> Condition:
 path=()),)),)),))
     """
     if not isinstance(filter, Mapping) or not filter:
-        raise InputError(f"filter {shortened_repr(filter)}; expected required metadata")
+        raise InputError(f"filter {short_repr(filter)}; expected required metadata")
     return And(tuple(_part(name, value, columns) for name, value in filter.items()))
 
 
 def _part(name: str, value: Any, columns: Mapping[str, str]) -> Condition:
     if name in ("$and", "$or"):
         if not isinstance(value, list | tuple) or not value:
-            raise InputError(f"filter {name} {shortened_repr(value)}; expected a list of filters")
+            raise InputError(f"filter {name} {short_repr(value)}; expected a list of filters")
         parts = tuple(filter_condition(each, columns) for each in value)
         return And(parts) if name == "$and" else Or(parts)
     if name == "$not":
@@ -332,18 +332,18 @@ def _part(name: str, value: Any, columns: Mapping[str, str]) -> Condition:
     if name.startswith("$"):
         check_choice("filter operator", name, JOINING)
     if isinstance(value, list | tuple):
-        return compared(name, "IN", value, columns)
+        return compare(name, "IN", value, columns)
     if not isinstance(value, Mapping) or not any(str(key).startswith("$") for key in value):
-        return compared(name, "=", value, columns)
+        return compare(name, "=", value, columns)
     return And(tuple(_comparison(name, sign, each, columns) for sign, each in value.items()))
 
 
 def _comparison(name: str, operator: str, value: Any, columns: Mapping[str, str]) -> Condition:
     check_choice(f"filter on {name}: operator", operator, [*OPERATORS, EXISTS])
     if operator == EXISTS:
-        is_missing = compared(name, "IS NULL", None, columns)
+        is_missing = compare(name, "IS NULL", None, columns)
         return Not(is_missing) if value else is_missing
-    comparison = compared(name, OPERATORS[operator], value, columns)
+    comparison = compare(name, OPERATORS[operator], value, columns)
     return Not(comparison) if operator in NEGATED else comparison
 
 

@@ -33,7 +33,7 @@ from ..encoders.adapters import GivenEncoder
 from ..lexical.fusion import AUTO, OFF
 from ..search.request import SearchRequest
 from ..store.where.conditions import NEVER, And, Compare, Condition, Not, Or, as_sql
-from .metadata import as_columns, as_metadata, compared
+from .metadata import as_columns, as_metadata, compare
 from .stored_vectors import vectors_of
 
 OPERATORS = {
@@ -302,16 +302,16 @@ def _comparison(one: MetadataFilter, columns: Mapping[str, str]) -> Condition:
     if value is None and operator != FilterOperator.IS_EMPTY:
         comparison: Condition = NEVER
     else:
-        comparison = compared(one.key, OPERATORS[operator], value, columns, nested=False)
+        comparison = compare(one.key, OPERATORS[operator], value, columns, nested=False)
     return Not(comparison) if operator in NEGATED else comparison
 
 
 def _among(one: MetadataFilter, columns: Mapping[str, str]) -> Condition:
     """A list, or a text, has any or all of several items."""
-    items = tuple(compared(one.key, "HAS", item, columns, nested=False) for item in one.value or ())
+    items = tuple(compare(one.key, "HAS", item, columns, nested=False) for item in one.value or ())
     if one.operator == FilterOperator.ANY:
         return Or(items)
-    return And((Not(compared(one.key, "IS NULL", None, columns, nested=False)), *items))
+    return And((Not(compare(one.key, "IS NULL", None, columns, nested=False)), *items))
 
 
 def _metadata(node: BaseNode) -> dict[str, Any]:

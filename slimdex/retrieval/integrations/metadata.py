@@ -16,9 +16,9 @@ from typing import Any
 
 from slimdex.errors import InputError
 
-from ..column_types import plain, restored, type_of
+from ..column_types import plain, restore_values, type_of
 from ..documents import BUILT_IN_COLUMNS, RECORD
-from ..recorded_values import decoded, encoded
+from ..recorded_values import decode_value, encode_value
 from ..store.column_fit import MisfitError, as_stored
 from ..store.where.conditions import SIGNS, And, Compare, Condition, Not, Or
 
@@ -91,7 +91,7 @@ def _as_columns(row: Mapping[str, Any], types: Types, columns: Types) -> dict[st
             out[name] = _storable(value, types[name], name in columns)
             stored = _round_trip(out[name], types[name])
         if not _is_same(stored, value) or value is None:
-            record[name_of(name)] = encoded(value)
+            record[name_of(name)] = encode_value(value)
     return out | ({RECORD: record} if record else {})
 
 
@@ -111,7 +111,7 @@ def _storable(value: Any, type_: str, is_column: bool) -> Any:
 
 def _round_trip(value: Any, type_: str) -> Any:
     """The value that comes back from a column of this type."""
-    (returned,) = restored({"": type_}, [as_stored(value, type_)]).values()
+    (returned,) = restore_values({"": type_}, [as_stored(value, type_)]).values()
     return returned
 
 
@@ -131,10 +131,10 @@ def as_metadata(columns: Mapping[str, Any]) -> dict[str, Any]:
     """Convert the columns of a document to its metadata."""
     values = {name_of(n): v for n, v in columns.items() if v is not None and n != RECORD}
     record = columns.get(RECORD) or {}
-    return values | {name: decoded(value) for name, value in record.items()}
+    return values | {name: decode_value(value) for name, value in record.items()}
 
 
-def compared(
+def compare(
     name: str, operator: str, value: Any, columns: Types, *, nested: bool = True
 ) -> Condition:
     """Compare metadata of a name with a constant, by an operator of `Compare`.
@@ -149,9 +149,9 @@ def compared(
     if operator == "IS NULL" or (operator == "=" and value is None):
         return is_missing
     if operator == "IS EMPTY":
-        empty = [place.compared("IN", ["", []], columns) for place in places]
+        empty = [place.compare("IN", ["", []], columns) for place in places]
         return Or((is_missing, *empty))
-    holds = Or(tuple(place.compared(operator, value, columns) for place in places))
+    holds = Or(tuple(place.compare(operator, value, columns) for place in places))
     has_none = operator == "IN" and isinstance(value, list | tuple) and None in value
     return Or((is_missing, holds)) if has_none else holds
 
@@ -171,7 +171,7 @@ class Place:
         in_record = Not(Compare(RECORD, "IS NULL", path=self._in_record))
         return Or((And((self._is_recorded, in_record)), And((Not(self._is_recorded), in_column))))
 
-    def compared(self, operator: str, value: Any, columns: Types) -> Condition:
+    def compare(self, operator: str, value: Any, columns: Types) -> Condition:
         """A comparison of the value in the record or, if there is none, in the column."""
         if operator == "IN" and isinstance(value, list | tuple):
             value = [each for each in value if each is not None]
@@ -201,7 +201,7 @@ class Place:
 def _constant(value: Any) -> Any:
     """A constant as the record has it; moments are compared separately."""
     if isinstance(value, dict):
-        return encoded(value)
+        return encode_value(value)
     return [*map(_constant, value)] if isinstance(value, list | tuple) else value
 
 

@@ -33,8 +33,8 @@ from ..encoders.base import AUTO, OFF, Encoder, passage_tokens
 from ..encoders.models import PACKAGED, is_hub_id
 from ..encoders.opening import open_encoder
 from ..encoders.transformer import TransformerEncoder
-from ..quality.evaluation import DEPTH, deep, nearest_of, ranked
-from ..quality.query_pools import encoded
+from ..quality.evaluation import DEPTH, deep, nearest_of, rank_documents
+from ..quality.query_pools import encode_with_progress
 from ..search.answer import nearest_documents
 from ..search.request import SearchRequest
 from ..sources.given_vectors import as_vectors, check_vectors
@@ -389,7 +389,9 @@ class SlimdexSearch(_OneCorpus):
         answers: Answers = {name: {} for name in names}
         if len(collection) and names:
             texts = _texts(queries)
-            pairs = list(zip(texts, encoded(self.encoder, texts)[:, None], strict=True))
+            pairs = list(
+                zip(texts, encode_with_progress(self.encoder, texts)[:, None], strict=True)
+            )
             ids = collection.index.store.ids_by_row(collection.index.state.rows)
             more = not set(ids).isdisjoint(names)  # `evaluate` asks for one more, to drop
             rankings = _answers(collection, pairs, top_k, more)
@@ -465,7 +467,7 @@ def _answers(
     """
     rescores = collection.index.snapshot.index.metric is not None
 
-    def coded(vector: Matrix, k: int) -> tuple[Matrix, Rows]:
+    def search_codes(vector: Matrix, k: int) -> tuple[Matrix, Rows]:
         request = SearchRequest(vectors=vector, limit=k, candidates=0)
         return collection.index.read(nearest_documents, request)
 
@@ -473,10 +475,10 @@ def _answers(
     for text, vector in pairs:
         search = partial(nearest_of, collection.index, vector)
         if text is not None:
-            search = partial(ranked, collection.index, text, vector)
+            search = partial(rank_documents, collection.index, text, vector)
         beyond = None
         if top_k > DEPTH + more:
-            beyond = partial(coded, vector) if rescores else search, top_k
+            beyond = partial(search_codes, vector) if rescores else search, top_k
         answers.append(deep(search, min(top_k, DEPTH + more), more, beyond))
     return answers
 

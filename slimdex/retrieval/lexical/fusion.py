@@ -83,7 +83,7 @@ class Candidates(NamedTuple):
     whole: Whole
 
     @classmethod
-    def joined(cls, near: ScoredRows, others: ScoredRows, whole: Whole) -> Candidates:
+    def join(cls, near: ScoredRows, others: ScoredRows, whole: Whole) -> Candidates:
         """Join the rows found by both searches.
 
         Parameters
@@ -149,7 +149,7 @@ class Fusion:
     >>> near = ScoredRows(np.array([0.9, 0.4], np.float32), np.array([3, 7]))
     >>> no_others = ScoredRows(np.empty(0, np.float32), np.empty(0, np.int64))
     >>> words = ScoredRows(np.array([5.0], np.float32), np.array([7]))
-    >>> found = Candidates.joined(near, no_others, Whole(near, words, 0.2, 2))
+    >>> found = Candidates.join(near, no_others, Whole(near, words, 0.2, 2))
     >>> [found.rows[found.order(Fusion(w).scores(found))].tolist() for w in (0.1, 0.5)]
     [[3, 7], [7, 3]]
     >>> Fusion(None).scores(found).round(4).tolist()

@@ -24,7 +24,7 @@ from typing import Any
 from slimdex.errors import CorruptError, SlimdexError
 from slimdex.system.append_only import sync_all
 from slimdex.system.atomic_files import MEMORY_FOLDER, temporary_parent
-from slimdex.system.json_text import READABLE, parsed
+from slimdex.system.json_text import READABLE, parse_json
 from slimdex.system.locks import FileLock
 
 LITTLE_BYTES = 1 << 20
@@ -96,7 +96,7 @@ def work_folder(path: Path, *, in_memory: bool = False) -> Iterator[Path]:
         with tantivy_errors(path, writing=True), ExitStack() as stack:
             if in_memory:
                 folder = stack.enter_context(short_lived_folder(path))
-                stack.enter_context(FileLock(folder, OWNER).held())
+                stack.enter_context(FileLock(folder, OWNER).hold())
                 yield folder
             else:
                 work.mkdir()
@@ -116,7 +116,7 @@ def publish(work: Path, path: Path, durable: Collection[str] = ()) -> None:
     theirs = (work / THEIR_LIST).read_text()
     path.mkdir()
     new = [path / LIST]
-    for name in segment_files(parsed(theirs), work):
+    for name in segment_files(parse_json(theirs), work):
         if name not in durable and work.parent != path.parent:
             copy(path / name, work / name)
             new.append(path / name)
@@ -174,10 +174,10 @@ def copy(new: Path, old: Path) -> None:
 def read_list(path: Path) -> dict[str, Any]:
     """Read tantivy's list of segments; raise `CorruptError` if it is damaged."""
     try:
-        ours = parsed((path / LIST).read_text(), READABLE)
+        ours = parse_json((path / LIST).read_text(), READABLE)
         if zlib.crc32(ours["list"].encode()) != ours["crc"]:
             raise ValueError("wrong checksum")
-        segment_list: dict[str, Any] = parsed(ours["list"], READABLE)
+        segment_list: dict[str, Any] = parse_json(ours["list"], READABLE)
         for each in segment_list["segments"]:
             if type(each["segment_id"]) is not str or type(each["max_doc"]) is not int:
                 raise TypeError("expected segments with names and numbers of rows")

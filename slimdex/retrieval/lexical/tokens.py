@@ -118,7 +118,7 @@ def _words(text: str) -> list[str]:
             continue
         parts = _PART.findall(run)
         for part in parts:
-            words += _with_humps(part) if part.isascii() else _split(part)
+            words += _with_humps(part) if part.isascii() else _words_in_run(part)
         if len(parts) > 1 and not UNSPACED.search(run):
             words += filter(_is_name, _names_in(_lower(run)))
     return words
@@ -192,7 +192,7 @@ class Terms(NamedTuple):
     of_text: Callable[[str], str] = words_in
 
     @classmethod
-    def remembered(cls) -> Terms:
+    def with_cache(cls) -> Terms:
         """These functions, remembering the terms of each id and text."""
         return cls(cache(id_terms), cache(words_in))
 
@@ -295,7 +295,7 @@ def _humps(part: str) -> list[str]:
     return [part[start:end] for start, end in pairwise([0, *starts, len(part)])]
 
 
-def _split(part: str) -> Iterator[str]:
+def _words_in_run(part: str) -> Iterator[str]:
     """Yield the words of a run of letters, or its bigrams in scripts without spaces."""
     end = 0
     for match in UNSPACED.finditer(part):

@@ -23,8 +23,8 @@ from slimdex.indexes.arrays import Matrix, Rows, batches, normalize_rows
 from slimdex.indexes.bounds import betting_bound
 from slimdex.indexes.codes.faiss_index import FaissIndex
 from slimdex.indexes.codes.kinds import FLAT
-from slimdex.indexes.ranking import agreement, best_of, first_allowed, stacked
-from slimdex.indexes.search.reduced_index import reduced
+from slimdex.indexes.ranking import agreement, best_of, first_allowed, stack_results
+from slimdex.indexes.search.reduced_index import reduce_rows
 from slimdex.system.threads import one_thread, product
 
 from ..index import Index
@@ -35,7 +35,7 @@ from ..store.passages import DocumentRows
 from ..store.state import SENTENCE
 from .info import memory, word_bytes
 from .labels import Qrels, per_query, with_labels
-from .query_pools import document_pool, encoded
+from .query_pools import document_pool, encode_with_progress
 from .recall_trials import ERROR, is_held_out, without_held_out
 
 SEARCHED = 200
@@ -103,30 +103,30 @@ def evaluate(
     documents (``text_to_documents_p50_ms``). Missing measures are None.
     """
     _check_not_empty(index)
-    judged, ids = labelled(index, queries, qrels)
+    judged, ids = queries_with_labels(index, queries, qrels)
     known = {id: row for row, id in enumerate(ids)}
     names = [id for id, _ in judged]
     self_rows = np.array([known.get(id, -1) if drop_self else -1 for id in names])
     held_out = index.snapshot.document_rows.documents(self_rows)[:, None]
     texts = [text for _, text in judged]
-    vectors = encoded(index.encoder, texts)
+    vectors = encode_with_progress(index.encoder, texts)
     report, answers, _ = _side_by_side(index, texts, vectors, held_out, DEPTH)
     if index.state.words is not None:
         searches = [
-            partial(ranked, index, text, vector[None])
+            partial(rank_documents, index, text, vector[None])
             for text, vector in zip(texts, vectors, strict=True)
         ]
         more = int((held_out >= 0).any())
         fused = _without_rows(_deep_results(searches, DEPTH, more), held_out)
         answers = {"default": fused} | answers
-        report = {"default": _fused_report(index, fused, texts, report["index"])} | report
+        report = {"default": _hybrid_report(index, fused, texts, report["index"])} | report
     for side, results in answers.items():
         labels = per_query(results.scores, results.rows, names, ids, qrels)
         report[side] = {name: float(v.mean()) for name, v in labels.items()} | report[side]
     return report
 
 
-def labelled(
+def queries_with_labels(
     index: Index, queries: Sequence[tuple[str, str]], qrels: Qrels
 ) -> tuple[list[tuple[str, str]], list[str]]:
     """Return the queries (id, text) that have labels, and the documents' ids by row.
@@ -146,9 +146,11 @@ def evaluate_self(index: Index, *, sample: int = 500) -> dict[str, Any]:
     ``"proved": {"estimate": e, "bound": b, "error": 0.05, "pool": words}``.
     """
     _check_not_empty(index)
-    pool = document_pool(index.opened(), index.query_encoder, sample, np.random.default_rng(0))
+    pool = document_pool(
+        index.open_snapshot(), index.query_encoder, sample, np.random.default_rng(0)
+    )
     texts = list(pool.texts)[: len(pool)] or None
-    held_out = _held_out_documents(index.snapshot.document_rows, pool.held_out)
+    held_out = _documents_of(index.snapshot.document_rows, pool.held_out)
     report, agreed = _side_by_side(index, texts, pool.vectors, held_out, NEAREST)[::2]
     report["proved"] = {
         "estimate": float(agreed.mean()),
@@ -159,7 +161,7 @@ def evaluate_self(index: Index, *, sample: int = 500) -> dict[str, Any]:
     return report
 
 
-def explained(report: Mapping[str, Any]) -> list[str]:
+def explain(report: Mapping[str, Any]) -> list[str]:
     """Explain each measure of a report in one line."""
     lines = [
         "Agreement with exact search: the share of its ten nearest that the index finds, too. It "
@@ -230,7 +232,7 @@ def latency(seconds: Sequence[float]) -> dict[str, float]:
     return {f"p{p}_ms": float(np.percentile(seconds, p) * 1e3) for p in PERCENTILES}
 
 
-def _fused_report(
+def _hybrid_report(
     index: Index, results: Results, texts: Sequence[str], by_meaning: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Measures of the default search without labels, by the names of the index's."""
@@ -249,7 +251,7 @@ def nearest_of(index: Index, queries: Matrix, k: int) -> tuple[Matrix, Rows]:
     return index.read(nearest_documents, SearchRequest(vectors=queries, limit=k))
 
 
-def ranked(index: Index, text: str, vector: Matrix, k: int) -> tuple[Matrix, Rows]:
+def rank_documents(index: Index, text: str, vector: Matrix, k: int) -> tuple[Matrix, Rows]:
     """Numbers that descend and documents (1, k) by a default search for an encoded text (1, d).
 
     If words are fused, the order is not that of the cosines.
@@ -349,7 +351,7 @@ def _deep_results(searches: Sequence[Ranking], depth: int, more: int) -> Results
     width = max((rows.shape[1] for _, rows in each), default=0)
     calls = [partial(search, min(NEAREST, depth) + more) for search in searches]
     seconds = seconds_on_one_thread(calls)
-    return Results(*stacked(each, width), seconds)
+    return Results(*stack_results(each, width), seconds)
 
 
 def _without_rows(results: Results, held_out: Rows) -> Results:
@@ -357,7 +359,7 @@ def _without_rows(results: Results, held_out: Rows) -> Results:
     return Results(*drop_rows(results.scores, results.rows, held_out), results.seconds)
 
 
-def _held_out_documents(rows: DocumentRows, held_out: Rows) -> Rows:
+def _documents_of(rows: DocumentRows, held_out: Rows) -> Rows:
     """Distinct documents (q, w) of rows (q, n), padded with -1."""
     if rows.is_one_each or not held_out.shape[1]:
         return held_out
@@ -419,7 +421,7 @@ def _rows_by_metric(index: Index, queries: Matrix, k: int) -> Rows:
     def nearest(queries: Matrix, k: int) -> tuple[Matrix, Rows]:
         if reduced_index.metric is not None:
             return reduced_index.metric.nearest(queries, k, live)
-        shorten = partial(reduced, reduced_index.reducer)
+        shorten = partial(reduce_rows, reduced_index.reducer)
         vectors = reduced_index.vectors
         short = shorten(queries)
         chunks = (live[part] for part in batches(len(live)))

@@ -32,7 +32,7 @@ from ..store.index_files import sampled_error
 from ..store.snapshot import Snapshot
 from ..store.state import Certificate, State
 from .query_pools import FROM_USER, document_pool
-from .recall_trials import ERROR, NEAREST, Pool, answers, built, exact_nearest_of
+from .recall_trials import ERROR, NEAREST, Pool, answers, build_index, exact_nearest_of
 
 GAIN = 0.005
 """Smallest gain of agreement that justifies a new fit."""
@@ -93,7 +93,7 @@ def drift(state: State, index: ReducedIndex, moments: Moments, hidden: Rows) -> 
 
 
 @dataclass(frozen=True)
-class Measured:
+class Agreement:
     """Agreement@10 with exact search, in the metric that an index approximates.
 
     Of each query (q,), with the rows (q, 10) of exact search, and of the index.
@@ -114,15 +114,15 @@ class Measured:
         return betting_bound(self.shares, ERROR)
 
 
-def measured(index: ReducedIndex, pool: Pool, hidden: Rows) -> Measured:
+def measure_agreement(index: ReducedIndex, pool: Pool, hidden: Rows) -> Agreement:
     """Agreement of an index on a pool of queries, each with its own documents held out."""
     live = without(np.arange(len(index)), hidden)
     truth = exact_nearest_of(index, pool, live)
     rows, _ = answers(index, pool, hidden)
-    return Measured(agreement(rows, truth, NEAREST), truth, rows)
+    return Agreement(agreement(rows, truth, NEAREST), truth, rows)
 
 
-def verdict(certificate: Certificate, now: Measured) -> str:
+def verdict(certificate: Certificate, now: Agreement) -> str:
     """State of a certificate: "holds", "not proved" or "broken"."""
     if now.estimate < certificate.promised:
         return "broken"
@@ -178,7 +178,7 @@ def _report(snapshot: Snapshot, index: Index, sample: int) -> dict[str, Any]:
 
     # Agreement now, and after another fit.
     pool = document_pool(snapshot, index.query_encoder, sample, np.random.default_rng(0))
-    now = measured(vectors, pool, hidden)
+    now = measure_agreement(vectors, pool, hidden)
     refitted = None
     if figures.since and isinstance(vectors.reducer, Linear):
         refitted = _measure_refit(snapshot, moments, pool, now)
@@ -214,7 +214,7 @@ def _report(snapshot: Snapshot, index: Index, sample: int) -> dict[str, Any]:
 
 
 def _measure_refit(
-    snapshot: Snapshot, moments: Moments, pool: Pool, now: Measured
+    snapshot: Snapshot, moments: Moments, pool: Pool, now: Agreement
 ) -> dict[str, Any] | None:
     """Agreement and time of a new fit; None if impossible."""
     try:
@@ -224,9 +224,9 @@ def _measure_refit(
     with TemporaryDirectory(dir=temporary_parent()) as folder:
         start = perf_counter()
         vectors = snapshot.index.vectors
-        index = built(vectors, settings, moments, Path(folder) / "norms")
+        index = build_index(vectors, settings, moments, Path(folder) / "norms")
         seconds = perf_counter() - start
-        then = measured(index, pool, snapshot.hidden)
+        then = measure_agreement(index, pool, snapshot.hidden)
         return {
             "estimate": then.estimate,
             "bound": then.bound,

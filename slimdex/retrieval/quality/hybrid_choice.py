@@ -19,9 +19,9 @@ from ..lexical.fusion import AUTO, OFF, Fusion
 from ..search.answer import IndexRows, candidates
 from ..store.snapshot import Snapshot
 from .cross_fitting import HALVES_ERROR, best_option, cross_fitted, gain_bound
-from .labels import Judged, UserQueries, labelled_queries, ndcg
+from .labels import LabelledQuery, UserQueries, labelled_queries, ndcg
 from .metric_choice import FEWEST_LABELLED
-from .query_pools import encoded
+from .query_pools import encode_with_progress
 
 WEIGHTS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 FUSIONS = (Fusion(AUTO), *map(Fusion, WEIGHTS), Fusion(None))
@@ -38,7 +38,7 @@ class HybridChoice:
     why: str
 
 
-def chosen_fusion(
+def choose_fusion(
     index: Index, snapshot: Snapshot, user_queries: UserQueries | None
 ) -> HybridChoice | None:
     """Choose the fusion with lexical search by labelled queries; None if impossible."""
@@ -53,11 +53,11 @@ def chosen_fusion(
     labelled = labelled_queries(snapshot, user_queries)
     order = np.random.default_rng(0).permutation(len(labelled))[:MOST_LABELLED]
     judged = [labelled[i] for i in order]
-    vectors = encoded(encoder, [query.text for query in judged])
+    vectors = encode_with_progress(encoder, [query.text for query in judged])
     return by_labels(snapshot, vectors, judged)
 
 
-def by_labels(snapshot: Snapshot, vectors: Matrix, judged: Sequence[Judged]) -> HybridChoice:
+def by_labels(snapshot: Snapshot, vectors: Matrix, judged: Sequence[LabelledQuery]) -> HybridChoice:
     """Choose the fusion that is significantly better than semantic search alone, if any.
 
     `vectors` (q, d) are those of the queries, which are in random order.
@@ -68,7 +68,7 @@ def by_labels(snapshot: Snapshot, vectors: Matrix, judged: Sequence[Judged]) -> 
         return HybridChoice(None, few)
     measured = np.empty((count, 1 + len(FUSIONS)))
     for i, query in enumerate(judged):
-        measured[i] = fused_ndcg(snapshot, vectors[i : i + 1], query)
+        measured[i] = fusion_ndcg(snapshot, vectors[i : i + 1], query)
         progress("comparing fusions", i + 1, count)
     gains = cross_fitted(measured) - measured[:, 0]
     low = gain_bound(gains, HALVES_ERROR)
@@ -83,9 +83,9 @@ def by_labels(snapshot: Snapshot, vectors: Matrix, judged: Sequence[Judged]) -> 
     return HybridChoice(str(fusion), f"hybrid search: {name}, {gained}")
 
 
-def fused_ndcg(snapshot: Snapshot, query: Matrix, judged: Judged) -> list[float]:
+def fusion_ndcg(snapshot: Snapshot, query: Matrix, judged: LabelledQuery) -> list[float]:
     """nDCG@10 of an encoded query (1, d), by semantic search alone and by each of `FUSIONS`."""
-    near, _, fused = fused_orders(snapshot, query, judged.text)
+    near, _, fused = fusion_orders(snapshot, query, judged.text)
     values = []
     for order in (near, *fused):
         documents = dict.fromkeys(snapshot.document_rows.documents(order).tolist())
@@ -93,7 +93,7 @@ def fused_ndcg(snapshot: Snapshot, query: Matrix, judged: Judged) -> list[float]
     return values
 
 
-def fused_orders(snapshot: Snapshot, query: Matrix, text: str) -> tuple[Rows, Rows, list[Rows]]:
+def fusion_orders(snapshot: Snapshot, query: Matrix, text: str) -> tuple[Rows, Rows, list[Rows]]:
     """Rows of an encoded query (1, d) by semantic search, lexical search, and each of `FUSIONS`."""
     index = snapshot.index
     rows = IndexRows(snapshot, index, index.candidates_for(DEPTH))

@@ -12,10 +12,10 @@ from slimdex.indexes.arrays import without
 from slimdex.indexes.codes.kinds import FLAT, by_size
 from slimdex.indexes.options import AUTO
 from slimdex.indexes.reducers.linear import Linear
-from slimdex.indexes.search.reduced_index import ReducedIndex, reduced
+from slimdex.indexes.search.reduced_index import ReducedIndex, reduce_rows
 from slimdex.system.atomic_files import size
 
-from ..documents import shown_columns
+from ..documents import visible_columns
 from ..store.snapshot import Snapshot
 
 OUTGROWN = 2
@@ -63,7 +63,7 @@ def facts(snapshot: Snapshot) -> dict[str, Any]:
         "encoder": state.encoder,
         "next_encoder": new and {"encoder": new.encoder, "encoded": new.rows, "of": state.rows},
         "stored": {"vectors": state.stored, "bytes_per_vector": index.vectors.row_bytes},
-        "columns": {name: snapshot.columns[name] for name in shown_columns(snapshot.columns)},
+        "columns": {name: snapshot.columns[name] for name in visible_columns(snapshot.columns)},
         "memory": memory(snapshot),
         "notes": [
             *filter(None, [snapshot.unfinished]),
@@ -147,7 +147,7 @@ def refit_seconds(index: ReducedIndex) -> float | None:
         return None
     start = perf_counter()
     vectors = index.vectors.take(rows)
-    index.index.copy(empty=True).add(reduced(index.reducer, vectors))
+    index.index.copy(empty=True).add(reduce_rows(index.reducer, vectors))
     if index.metric is not None:
         index.metric.rescorer.norms(vectors)
     return FIXED_S + (perf_counter() - start) * len(index) / len(rows)

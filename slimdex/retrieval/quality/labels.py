@@ -77,7 +77,7 @@ class UserQueries:
 
 
 @dataclass(frozen=True)
-class Judged:
+class LabelledQuery:
     """A query with labels: first row of a document -> relevance.
 
     Documents that are not in the index have negative numbers instead of rows; they count as not
@@ -107,7 +107,7 @@ def with_labels(
     return judged
 
 
-def labelled_queries(snapshot: Snapshot, user_queries: UserQueries) -> list[Judged]:
+def labelled_queries(snapshot: Snapshot, user_queries: UserQueries) -> list[LabelledQuery]:
     """Return the queries that have labels; raises `InputError` as `with_labels` does."""
     assert user_queries.labels is not None
     ids = snapshot.store.ids_by_row(snapshot.state.rows)
@@ -121,7 +121,7 @@ def labelled_queries(snapshot: Snapshot, user_queries: UserQueries) -> list[Judg
             labels[rows.get(document, -missing)] = relevance
         self_row = rows.get(id, -1)
         # A query that is labelled as its own answer may be found.
-        out.append(Judged(text, labels, -1 if self_row in labels else self_row))
+        out.append(LabelledQuery(text, labels, -1 if self_row in labels else self_row))
     return out
 
 

@@ -29,8 +29,8 @@ from ..encoders.base import Encoder
 from ..index import Index
 from ..store.snapshot import Snapshot
 from .cross_fitting import HALVES_ERROR, best_option, cross_fitted, gain_bound
-from .labels import Judged, UserQueries, labelled_queries, ndcg
-from .query_pools import encoded
+from .labels import LabelledQuery, UserQueries, labelled_queries, ndcg
+from .query_pools import encode_with_progress
 from .recall_trials import ERROR
 
 Cell = tuple[float, float]
@@ -94,7 +94,7 @@ class Comparison:
         return gain_bound(self.best - times * self.default, self.error)
 
 
-def chosen_metric(
+def choose_metric(
     index: Index,
     snapshot: Snapshot,
     user_queries: UserQueries | None = None,
@@ -125,7 +125,7 @@ def _choose_by_keywords(
     words = keywords(snapshot.texts(sample))
     targets = rng.choice(len(sample), min(KEYWORD_QUERIES, len(sample)), replace=False)
     targets = np.array([target for target in targets.tolist() if words[target]], dtype=np.int64)
-    queries = encoded(encoder, [words[target] for target in targets.tolist()])
+    queries = encode_with_progress(encoder, [words[target] for target in targets.tolist()])
     vectors = snapshot.index.vectors.take(sample)
     comparison = by_keywords(snapshot.moments(), vectors, queries, targets)
 
@@ -144,7 +144,7 @@ def _choose_by_keywords(
 
 
 def _choose_by_labels(
-    snapshot: Snapshot, encoder: Encoder, sample: Rows, judged: Sequence[Judged]
+    snapshot: Snapshot, encoder: Encoder, sample: Rows, judged: Sequence[LabelledQuery]
 ) -> Choice:
     wanted = np.array([row for query in judged for row in query.labels if row >= 0], np.int64)
     self_rows = np.array([query.self_row for query in judged])
@@ -159,7 +159,7 @@ def _choose_by_labels(
     comparison = by_labels(
         moments=snapshot.moments(),
         X=snapshot.index.vectors.take(rows),
-        queries=encoded(encoder, [query.text for query in judged]),
+        queries=encode_with_progress(encoder, [query.text for query in judged]),
         labels=labels,
         self_rows=np.array([position.get(row, -1) for row in self_rows.tolist()]),
     )

@@ -28,8 +28,8 @@ from ..index import Index
 from ..ingest.encoding import encoded as encoded_documents
 from ..ingest.encoding import reporting
 from ..store.snapshot import Snapshot
-from .labels import Judged, UserQueries, labelled_queries, ndcg
-from .query_pools import dropped, encoded
+from .labels import LabelledQuery, UserQueries, labelled_queries, ndcg
+from .query_pools import drop_words, encode_with_progress
 from .recall_trials import ERROR
 
 STAY = "stay"
@@ -92,12 +92,14 @@ def _compare(
     user_queries: UserQueries | None,
     count: int | None,
 ) -> Migration:
-    sample = Sample.drawn(snapshot.opened(), user_queries, count)
+    sample = Sample.draw(snapshot.opened(), user_queries, count)
     texts = [query.text for query in sample.queries]
 
     # The new encoder.
-    vectors, seconds = sample.encoded(snapshot, encoder)
-    new = sample.judged(snapshot, encoded(encoder, texts), vectors, Moments.of_rows(vectors))
+    vectors, seconds = sample.encode(snapshot, encoder)
+    new = sample.measure_ndcg(
+        snapshot, encode_with_progress(encoder, texts), vectors, Moments.of_rows(vectors)
+    )
     hours = seconds * len(snapshot.searchable_rows()) / SECONDS_AN_HOUR
 
     # The present one, if it can be loaded.
@@ -109,7 +111,9 @@ def _compare(
     present = _current_encoder(index)
     if present is not None:
         vectors = snapshot.index.vectors.take(sample.searched)
-        old = sample.judged(snapshot, encoded(present, texts), vectors, snapshot.moments())
+        old = sample.measure_ndcg(
+            snapshot, encode_with_progress(present, texts), vectors, snapshot.moments()
+        )
         gain = float((new - old).mean())
         gain_bound = gain_of(new, old)
         options = [Option(STAY, float(old.mean()), betting_bound(old, ERROR))]
@@ -163,11 +167,11 @@ class Sample:
     """Rows that have vectors of both encoders, in order, and queries with their description."""
 
     searched: Rows
-    queries: Sequence[Judged]
+    queries: Sequence[LabelledQuery]
     pool: str
 
     @classmethod
-    def drawn(
+    def draw(
         cls, snapshot: Snapshot, user_queries: UserQueries | None, count: int | None
     ) -> Sample:
         """Draw queries, and `count` rows, by default 5%, besides those that they ask for.
@@ -196,7 +200,11 @@ class Sample:
             rows = rng.choice(live, MOST_QUERIES)
             firsts = snapshot.document_rows.documents(rows).tolist()
             pairs = zip(snapshot.texts(rows), firsts, strict=True)
-            queries = [Judged(dropped(text, rng), {row: 1}) for text, row in pairs if text.strip()]
+            queries = [
+                LabelledQuery(drop_words(text, rng), {row: 1})
+                for text, row in pairs
+                if text.strip()
+            ]
 
         # The documents that they ask for, and others.
         labelled = [row for query in queries for row in query.labels if row >= 0]
@@ -206,7 +214,7 @@ class Sample:
         drawn = rng.choice(others, min(count, len(others)), replace=False)
         return cls(np.union1d(drawn, wanted), queries, pool)
 
-    def encoded(self, snapshot: Snapshot, encoder: Encoder) -> tuple[Matrix, float]:
+    def encode(self, snapshot: Snapshot, encoder: Encoder) -> tuple[Matrix, float]:
         """Encode the searched rows; returns vectors in their order, and seconds for each."""
         texts = snapshot.contents(self.searched, encoder)
         start = perf_counter()
@@ -214,7 +222,7 @@ class Sample:
         vectors, _ = encoded_documents(encoder, texts, encoder.dim, did)
         return vectors, (perf_counter() - start) / len(texts)
 
-    def judged(
+    def measure_ndcg(
         self, snapshot: Snapshot, queries: Matrix, documents: Matrix, moments: Moments
     ) -> Values:
         """nDCG@10 of encoded queries among the searched rows' vectors, in the index's metric.

@@ -78,12 +78,12 @@ def document_queries(snapshot: Snapshot, encoder: Encoder | None, rng: np.random
         )
     live = _of_short_documents(snapshot, live)
 
-    def mixed(count: int) -> Pool:
+    def mix(count: int) -> Pool:
         queries = list[str]()
 
         def words(rows: Rows) -> Matrix:
-            queries.extend(dropped(text, rng) for text in snapshot.texts(rows))
-            return encoded(encoder, queries)
+            queries.extend(drop_words(text, rng) for text in snapshot.texts(rows))
+            return encode_with_progress(encoder, queries)
 
         pool = _average_pairs(
             name=MIXED, snapshot=snapshot, live=live, count=count, rng=rng, vectors=words
@@ -98,14 +98,16 @@ def document_queries(snapshot: Snapshot, encoder: Encoder | None, rng: np.random
             for row, text in zip(rows.tolist(), snapshot.texts(rows), strict=True):
                 if len(sentences(text)) > 1:
                     made_of.append(row)
-                    queries.append(dropped(text, rng))
+                    queries.append(drop_words(text, rng))
         rows = np.array(made_of[:count], dtype=np.int64)[:, None]
         held_out = rows_of_documents(snapshot.document_rows, rows)
-        return Pool(CLOZE, encoded(encoder, queries[:count]), held_out, queries[:count])
+        return Pool(
+            CLOZE, encode_with_progress(encoder, queries[:count]), held_out, queries[:count]
+        )
 
     probed = snapshot.texts(rng.choice(live, PROBED))
     have_several = sum(len(sentences(text)) > 1 for text in probed) >= PROBED / 2
-    return cloze if have_several else mixed
+    return cloze if have_several else mix
 
 
 def rows_of_documents(rows: DocumentRows, made_of: Rows) -> Rows:
@@ -143,10 +145,10 @@ def sentences(text: str) -> list[str]:
     return [part.strip() for part in parts if len(part.split()) >= FEWEST_WORDS]
 
 
-def dropped(text: str, rng: np.random.Generator) -> str:
+def drop_words(text: str, rng: np.random.Generator) -> str:
     """A sentence of a text, or all of it if it has none, with half of its words dropped.
 
-    >>> len(dropped("a b c d e f g h", np.random.default_rng(0)).split()) in range(1, 9)
+    >>> len(drop_words("a b c d e f g h", np.random.default_rng(0)).split()) in range(1, 9)
     True
     """
     choices = sentences(text)
@@ -156,7 +158,7 @@ def dropped(text: str, rng: np.random.Generator) -> str:
     return " ".join(remaining or words[:1])
 
 
-def encoded(encoder: Encoder, texts: Sequence[str]) -> Matrix:
+def encode_with_progress(encoder: Encoder, texts: Sequence[str]) -> Matrix:
     """Encode queries to vectors (n, d), reporting progress."""
     parts = []
     for part in batches(len(texts), ENCODED_AT_ONCE):

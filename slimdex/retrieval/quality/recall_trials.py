@@ -17,12 +17,12 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import NDArray
 
-from slimdex.indexes.arrays import Matrix, Rows, batches, contains, sampled, without
+from slimdex.indexes.arrays import Matrix, Rows, batches, contains, sample_rows, without
 from slimdex.indexes.codes.faiss_index import FaissIndex
 from slimdex.indexes.codes.kinds import FLAT, kind_named
 from slimdex.indexes.ranking import agreement
 from slimdex.indexes.reducers.moments import Moments
-from slimdex.indexes.search.reduced_index import NO_ROWS, ReducedIndex, reduced, trained
+from slimdex.indexes.search.reduced_index import NO_ROWS, ReducedIndex, reduce_rows, train_index
 from slimdex.indexes.search.rescoring import Metric, Rescorer
 from slimdex.indexes.settings import Settings
 from slimdex.indexes.vectors.vector_file import VectorFile
@@ -65,7 +65,7 @@ class Pool:
         """A slice of the queries, without their texts."""
         return Pool(self.name, self.vectors[chosen], self.held_out[chosen])
 
-    def joined(self, other: Pool) -> Pool:
+    def join(self, other: Pool) -> Pool:
         """These queries and others of their kind, without their texts."""
         width = max(self.held_out.shape[1], other.held_out.shape[1])
         padded = [
@@ -110,7 +110,7 @@ class Trials:
         """Rows (q, 10) of the nearest live rows in a metric, padded with -1."""
         return exact_nearest(self.vectors, rescorer, pool, self.live)
 
-    def screened(self, settings: Settings, pool: Pool, truth: Rows, most: int) -> Ranks:
+    def screen(self, settings: Settings, pool: Pool, truth: Rows, most: int) -> Ranks:
         """Ranks by the codes of a sample of the rows, scaled; exact if it is all of them.
 
         The settings have a k, and a kind that searches all its codes. `truth` is of `exact`; ranks
@@ -120,15 +120,15 @@ class Trials:
 
         # Codes of the sample.
         reducer = settings.fit_reducer(self.vectors, self.moments)
-        codes = trained(kind_named(settings.kind), reducer, self.vectors)
+        codes = train_index(kind_named(settings.kind), reducer, self.vectors)
         for part in batches(len(sample)):
-            codes.add(reduced(reducer, vectors[part]))
+            codes.add(reduce_rows(reducer, vectors[part]))
 
         # Their order for each query; each row of the sample stands for `weight` rows.
         weight = len(self.live) / min(SCREENED_ROWS, len(self.live))
         slack = SLACK if weight > 1 else 0
         count = min(ceil(most / weight) + slack + pool.held_out.shape[1], len(sample))
-        _, positions = codes.search(reduced(reducer, pool.vectors), count)
+        _, positions = codes.search(reduce_rows(reducer, pool.vectors), count)
         rows = np.where(positions >= 0, sample[positions], -1)
         if weight == 1:
             return ranks_of(rows, truth, pool.held_out, most)
@@ -137,14 +137,14 @@ class Trials:
             truth=truth,
             held_out=pool.held_out,
             most=most,
-            drawn=contains(self._drawn(), rows),
+            drawn=contains(self._draw(), rows),
             weight=weight,
         )
 
-    def built(self, settings: Settings) -> ReducedIndex:
+    def build(self, settings: Settings) -> ReducedIndex:
         """Build an index of all rows as `reduce` would, with codes only in memory."""
         path = self._folder / f"norms-{settings.beta:g}-{settings.gamma:g}"
-        return built(self.vectors, settings, self.moments, path)
+        return build_index(self.vectors, settings, self.moments, path)
 
     def ranks(self, index: ReducedIndex, pool: Pool, truth: Rows, most: int) -> Ranks:
         """Ranks by all codes of an index."""
@@ -159,18 +159,20 @@ class Trials:
         rows, seconds = answers(index, pool, self.hidden)
         return agreement(rows, truth, NEAREST), seconds
 
-    def _drawn(self) -> Rows:
-        return self.live[sampled(len(self.live), SCREENED_ROWS, seed=0)]
+    def _draw(self) -> Rows:
+        return self.live[sample_rows(len(self.live), SCREENED_ROWS, seed=0)]
 
     def _sample_with(self, truth: Rows) -> tuple[Rows, Matrix]:
         """The sample and all true neighbours, with their vectors."""
         if self._sample is None or not np.isin(truth[truth >= 0], self._sample[0]).all():
-            rows = np.union1d(self._drawn(), truth[truth >= 0])
+            rows = np.union1d(self._draw(), truth[truth >= 0])
             self._sample = rows, self.vectors.take(rows)
         return self._sample
 
 
-def built(vectors: VectorFile, settings: Settings, moments: Moments, norms: Path) -> ReducedIndex:
+def build_index(
+    vectors: VectorFile, settings: Settings, moments: Moments, norms: Path
+) -> ReducedIndex:
     """Build an index of all rows as `reduce` would, in memory, with settings for these moments.
 
     The file of norms, if it exists, must have those in this metric.
@@ -181,7 +183,7 @@ def built(vectors: VectorFile, settings: Settings, moments: Moments, norms: Path
         rescorer = Rescorer.fit(moments, settings.beta, settings.gamma)
         rows = norms.stat().st_size // 4 if norms.exists() else 0
         metric = Metric(rescorer, vectors, VectorFile(norms, 1, rows, np.float32))
-    codes = trained(kind_named(settings.kind), reducer, vectors)
+    codes = train_index(kind_named(settings.kind), reducer, vectors)
     index = ReducedIndex(reducer, codes, vectors, metric=metric, candidates=settings.candidates)
     index.extend()
     return index
@@ -198,12 +200,12 @@ def exact_nearest(vectors: VectorFile, rescorer: Rescorer, pool: Pool, rows: Row
     shifts = np.zeros(len(pool), np.float32) if probes.shifts is None else probes.shifts
     queries = np.hstack([probes.vectors, -shifts[:, None]])
 
-    def widened(X: Matrix) -> Matrix:
+    def with_norm(X: Matrix) -> Matrix:
         norms = rescorer.norms(X)
         wide = np.hstack([X, np.ones_like(norms)])
         return np.divide(wide, norms, out=np.zeros_like(wide), where=norms > 0)
 
-    return _nearest(vectors, widened, queries, pool.held_out, rows)
+    return _nearest(vectors, with_norm, queries, pool.held_out, rows)
 
 
 def exact_nearest_of(index: ReducedIndex, pool: Pool, rows: Rows) -> Rows:
@@ -213,7 +215,7 @@ def exact_nearest_of(index: ReducedIndex, pool: Pool, rows: Rows) -> Rows:
     """
     if index.metric is not None:
         return exact_nearest(index.vectors, index.metric.rescorer, pool, rows)
-    shorten = partial(reduced, index.reducer)
+    shorten = partial(reduce_rows, index.reducer)
     return _nearest(index.vectors, shorten, shorten(pool.vectors), pool.held_out, rows)
 
 

@@ -63,7 +63,7 @@ def sync_then_refit(index: Index, sources: SourceRequest, refit: str = "auto") -
     """Sync with sources, as `Collection.sync` does; with the sources' notes."""
     notes = list[str]()
     with listening(note=notes.append):
-        opened = sources.opened()
+        opened = sources.open()
         done = add_then_refit(index, refit, lambda: sync(index, opened))
     return replace(done, notes=[*notes, *done.notes])
 

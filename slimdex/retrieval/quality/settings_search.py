@@ -27,7 +27,7 @@ from slimdex.system.atomic_files import in_units
 from ..store.state import Certificate
 from .metric_choice import Cell, Choice
 from .recall_trials import ERROR, Pool, Ranks, Trials, recalls
-from .targets import Proving, Shares, Target, Tried, Tuning, name_of
+from .targets import Proving, Shares, Target, TrialResult, Tuning, name_of
 
 TIMED = 200
 
@@ -99,7 +99,7 @@ class SettingsGrid:
 
 
 class Limit(NamedTuple):
-    """Largest value of an attribute of `Tried`, also as text."""
+    """Largest value of an attribute of `TrialResult`, also as text."""
 
     attribute: str
     most: float
@@ -109,7 +109,7 @@ class Limit(NamedTuple):
 class Proof(NamedTuple):
     """The chosen settings, and the certificate of their agreement."""
 
-    chosen: Tried
+    chosen: TrialResult
     certificate: Certificate
 
 
@@ -126,13 +126,13 @@ class Attempts:
     proof : the result, which ends the search.
     """
 
-    tried: tuple[Tried, ...] = ()
+    tried: tuple[TrialResult, ...] = ()
     promising: int = 0
     missed: Mapping[Settings, float] = field(default_factory=dict)
     needed: Mapping[Settings, int | None] = field(default_factory=dict)
     proof: Proof | None = None
 
-    def with_tried(self, tried: Tried) -> Attempts:
+    def with_tried(self, tried: TrialResult) -> Attempts:
         """Add settings with their verdict."""
         return replace(self, tried=(*self.tried, tried))
 
@@ -199,7 +199,7 @@ class SettingsSearch:
             return attempts
 
         # Choose its fewest candidates by all rows.
-        index = self.trials.built(option)
+        index = self.trials.build(option)
         ranks = self.trials.ranks(index, self.choosing, self.truth, self.grid.counts[-1])
         least = self.proving.least_promising(ranks, self.grid.counts, place)
         if least is None:
@@ -207,9 +207,9 @@ class SettingsSearch:
         tried = self._measure(index, replace(option, candidates=least))
         if self._limit_of(tried) is not None:
             return self._with_excessive(attempts, tried)
-        return self._put_to_proof(attempts, index, option, least)
+        return self._prove(attempts, index, option, least)
 
-    def _put_to_proof(
+    def _prove(
         self, attempts: Attempts, index: ReducedIndex, option: Settings, least: int
     ) -> Attempts:
         """Prove the fewest candidates possible, with more queries while that is promising.
@@ -280,7 +280,7 @@ class SettingsSearch:
         """Ranks by the codes of a sample of the rows."""
         kind = "pq" if option.kind == "ivf-pq" else option.kind  # lists miss a little more
         screened = replace(option, kind=kind)
-        return self.trials.screened(screened, self.choosing, self.truth, self.grid.counts[-1])
+        return self.trials.screen(screened, self.choosing, self.truth, self.grid.counts[-1])
 
     def _with_best_missed(self, attempts: Attempts) -> Attempts:
         """Measure the best of the settings that were screened out, unless a better one was."""
@@ -290,7 +290,7 @@ class SettingsSearch:
         best = max(missed, key=lambda option: missed[option])
         if any(tried.estimate >= missed[best] for tried in self._within(attempts)):
             return attempts
-        return self._with_unproved(attempts, self.trials.built(best), best)
+        return self._with_unproved(attempts, self.trials.build(best), best)
 
     def _with_unproved(
         self,
@@ -311,18 +311,18 @@ class SettingsSearch:
             return attempts.with_tried(replace(tried, verdict=f"below {self.target.agreement:g}"))
         if shares is None:
             shares = self.trials.measure(index, self.choosing, self.truth)[0]
-        needed = {**attempts.needed, settings: self.proving.needed(shares, place)}
+        needed = {**attempts.needed, settings: self.proving.queries_needed(shares, place)}
         return replace(attempts, needed=needed).with_tried(replace(tried, verdict="not proved"))
 
-    def _with_excessive(self, attempts: Attempts, tried: Tried) -> Attempts:
+    def _with_excessive(self, attempts: Attempts, tried: TrialResult) -> Attempts:
         """Add settings that exceed a limit."""
         return attempts.with_tried(replace(tried, verdict=f"over {self._limit_of(tried)}"))
 
-    def _measure(self, index: ReducedIndex, settings: Settings) -> Tried:
+    def _measure(self, index: ReducedIndex, settings: Settings) -> TrialResult:
         index.asked_candidates = settings.candidates
         shares, seconds = self.trials.measure(index, self.choosing, self.truth)
         timed = np.array(seconds[-TIMED:]) * 1e3
-        return Tried(
+        return TrialResult(
             settings=settings,
             ram=index.nbytes,
             estimate=float(shares.mean()),
@@ -332,21 +332,21 @@ class SettingsSearch:
             p99_ms=float(np.percentile(timed, 99)),
         )
 
-    def _limit_of(self, tried: Tried) -> str | None:
+    def _limit_of(self, tried: TrialResult) -> str | None:
         """The limit that a setting exceeds, if any."""
         exceeded = (each.text for each in self.limits if getattr(tried, each.attribute) > each.most)
         return next(exceeded, None)
 
-    def _excess(self, tried: Tried) -> float:
+    def _excess(self, tried: TrialResult) -> float:
         """The largest share of a limit that a setting takes."""
         shares = (getattr(tried, each.attribute) / each.most for each in self.limits)
         return float(max(shares))
 
-    def _within(self, attempts: Attempts) -> list[Tried]:
+    def _within(self, attempts: Attempts) -> list[TrialResult]:
         """Settings that exceed no limit."""
         return [tried for tried in attempts.tried if self._limit_of(tried) is None]
 
-    def _reaching(self, attempts: Attempts) -> list[Tried]:
+    def _reaching(self, attempts: Attempts) -> list[TrialResult]:
         """Settings that reach the target, but exceed a limit."""
         return [
             tried

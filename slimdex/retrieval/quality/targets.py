@@ -68,7 +68,7 @@ class Target:
         count = most_made()
         if self.agreement > (most := provable(count)):
             raise InputError(
-                f"agreement={self.agreement:g}: {count:,} queries prove {shown_down(most)} at "
+                f"agreement={self.agreement:g}: {count:,} queries prove {round_down(most)} at "
                 "most; expected no more than that"
             )
         for name in ("ram", "p99_ms"):
@@ -79,7 +79,7 @@ class Target:
 
 
 @dataclass(frozen=True)
-class Tried:
+class TrialResult:
     """A setting, measured on the choosing queries or, if put to the proof, on the proving ones."""
 
     settings: Settings
@@ -100,8 +100,8 @@ class Tuning:
     rows: int  # documents or passages that can be found
     noun: str  # what these are
     metric: str  # reason for (beta, gamma)
-    tried: list[Tried] = field(default_factory=list)
-    chosen: Tried | None = None  # None if nothing reaches the target
+    tried: list[TrialResult] = field(default_factory=list)
+    chosen: TrialResult | None = None  # None if nothing reaches the target
     certificate: Certificate | None = None  # by queries that did not choose
     lacking: str | None = None  # what was not reached, and the nearest result
     applied: bool = False  # True if the index has these settings now
@@ -168,10 +168,10 @@ def provable(queries: int) -> float:
     return betting_bound(np.ones(queries), error_at(1), stages(queries)) if queries else 0.0
 
 
-def shown_down(share: float) -> str:
+def round_down(share: float) -> str:
     """Format a share with four digits, rounded down, so that it can be reached.
 
-    >>> shown_down(0.99769)
+    >>> round_down(0.99769)
     '0.9976'
     """
     return f"{floor(share * 1e4) / 1e4:.4f}"
@@ -209,7 +209,7 @@ class Proving:
             return False
         new = self._draw(left[0] - len(self))
         self.truth = np.concatenate([self.truth, self._exact(new)])
-        self.pool = new if self.pool is None else self.pool.joined(new)
+        self.pool = new if self.pool is None else self.pool.join(new)
         return True
 
     def bound(self, shares: Shares, place: int) -> float:
@@ -238,7 +238,7 @@ class Proving:
             proved = count
         return proved
 
-    def needed(self, shares: Shares, place: int) -> int | None:
+    def queries_needed(self, shares: Shares, place: int) -> int | None:
         """About how many queries with such shares would prove the agreement; None for too many."""
         count = float(self.stages[-1])
         while count <= MOST_NEEDED:

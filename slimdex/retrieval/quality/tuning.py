@@ -24,13 +24,13 @@ from ..ingest import writer
 from ..ingest.fitting import refit
 from ..store.snapshot import Snapshot
 from . import targets
-from .hybrid_choice import chosen_fusion
+from .hybrid_choice import choose_fusion
 from .labels import UserQueries
-from .metric_choice import chosen_metric
-from .query_pools import FROM_USER, Draw, document_queries, encoded
+from .metric_choice import choose_metric
+from .query_pools import FROM_USER, Draw, document_queries, encode_with_progress
 from .recall_trials import Pool, Trials
 from .settings_search import SettingsGrid, SettingsSearch
-from .targets import Proving, Target, Tuning, provable, shown_down
+from .targets import Proving, Target, Tuning, provable, round_down
 
 CHOOSING = 500
 """Largest number of queries to choose settings; of few given queries, a quarter."""
@@ -89,7 +89,7 @@ def _search(
         choosing = draw(available - proving)
 
         # The metric, and the exact search in it.
-        choice = chosen_metric(index, snapshot, user_queries, rng)
+        choice = choose_metric(index, snapshot, user_queries, rng)
         grid = SettingsGrid(trials, choice.cell, with_lists=target.p99_ms is not None)
         exact = partial(trials.exact, rescorer=grid.rescorer)
         proofs = Proving(target.agreement, proving, draw, exact)
@@ -108,7 +108,7 @@ def _search(
 
 def _with_fusion(index: Index, tuning: Tuning, user_queries: UserQueries | None) -> Tuning:
     """Add how `auto` is to fuse, if labelled queries show it."""
-    choice = index.read(lambda snapshot: chosen_fusion(index, snapshot, user_queries))
+    choice = index.read(lambda snapshot: choose_fusion(index, snapshot, user_queries))
     if choice is None:
         return tuning
     return replace(tuning, words=choice.why, hybrid=choice.hybrid or index.state.hybrid)
@@ -127,7 +127,7 @@ def _queries(
     rest = iter(texts)
 
     def draw_next(count: int) -> Pool:
-        return Pool.of_queries(FROM_USER, encoded(encoder, [*islice(rest, count)]))
+        return Pool.of_queries(FROM_USER, encode_with_progress(encoder, [*islice(rest, count)]))
 
     return draw_next, len(texts)
 
@@ -151,7 +151,7 @@ def _too_few(target: Target, user_queries: UserQueries | None) -> str | None:
     if (most := provable(proving)) >= target.agreement:
         return None
     reason = (
-        f"{proving:,} of {len(user_queries.queries):,} queries prove {shown_down(most)} at most"
+        f"{proving:,} of {len(user_queries.queries):,} queries prove {round_down(most)} at most"
     )
     if not user_queries.labels:
         raise InputError(

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from slimdex.errors import CorruptError, InputError
 from slimdex.indexes.arrays import Matrix, Rows, contains, normalize_rows, union, without
-from slimdex.indexes.ranking import first_allowed, stacked
+from slimdex.indexes.ranking import first_allowed, stack_results
 from slimdex.indexes.search.reduced_index import ReducedIndex
 from slimdex.system.progress import stage
 from slimdex.system.spare import in_parallel
@@ -157,10 +157,10 @@ class SearchedRows(Protocol):
     def near(self, wholes: Sequence[Whole], queries: Matrix, k: int) -> Sequence[ScoredRows]:
         """Nearest rows for a fusion, k or more; those of the whole collection if they suffice."""
 
-    def scored(self, queries: Matrix, rows: Sequence[Rows]) -> list[ScoredRows]:
+    def score(self, queries: Matrix, rows: Sequence[Rows]) -> list[ScoredRows]:
         """For each query, those of its sorted rows (n,) that it may find, and their cosines."""
 
-    def fused(self, text: str, candidates: Candidates) -> NDArray[np.float64]:
+    def fuse(self, text: str, candidates: Candidates) -> NDArray[np.float64]:
         """Scores (n,) that order the rows found for a query by either search."""
 
 
@@ -186,7 +186,7 @@ def nearest(
             per_query = candidates(rows, [wholes[i] for i in left], queries, best.ask)
             joined.update(zip(left, per_query, strict=True))
             texts = request.texts or ()
-            fused = [rows.fused(texts[i], each) for i, each in zip(left, per_query, strict=True)]
+            fused = [rows.fuse(texts[i], each) for i, each in zip(left, per_query, strict=True)]
             best.add(*in_order(per_query, fused, best.ask))
 
     finders = np.full(best.rows.shape, MEANING)
@@ -201,8 +201,8 @@ def candidates(
     """Rows that a request for k finds for queries (q, d), by either search."""
     near = rows.near(wholes, queries, k)
     missing = [_others(*each) for each in zip(wholes, near, strict=True)]
-    each = zip(near, rows.scored(queries, missing), wholes, strict=True)
-    return [Candidates.joined(*parts) for parts in each]
+    each = zip(near, rows.score(queries, missing), wholes, strict=True)
+    return [Candidates.join(*parts) for parts in each]
 
 
 def _others(whole: Whole, near: ScoredRows) -> Rows:
@@ -221,7 +221,7 @@ def in_order(
     for each, scores in zip(per_query, fused, strict=True):
         best = each.order(scores, k)
         ranked.append((each.cosines[None, best], each.rows[None, best]))
-    return stacked(ranked, max((rows.shape[1] for _, rows in ranked), default=0))
+    return stack_results(ranked, max((rows.shape[1] for _, rows in ranked), default=0))
 
 
 class BestRows:
@@ -395,7 +395,7 @@ class IndexRows:
         # With a filter, rows without words keep the order of meaning: k of them are enough.
         return _rankings(*self.search(queries, max(k, self._least)))
 
-    def scored(self, queries: Matrix, rows: Sequence[Rows]) -> list[ScoredRows]:
+    def score(self, queries: Matrix, rows: Sequence[Rows]) -> list[ScoredRows]:
         """For each query, those of its sorted rows (n,) that are allowed, and their cosines."""
         if self.allowed is not None:
             rows = [each[contains(self.allowed, each)] for each in rows]
@@ -412,7 +412,7 @@ class IndexRows:
                 for probe, of_query in probes
             ]
 
-    def fused(self, text: str, candidates: Candidates) -> NDArray[np.float64]:
+    def fuse(self, text: str, candidates: Candidates) -> NDArray[np.float64]:
         """Scores (n,) that order the rows found for a query, ranked as code if they are that."""
         assert self.fusion is not None
         scores = self.fusion.scores(candidates)

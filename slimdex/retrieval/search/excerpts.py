@@ -148,16 +148,16 @@ def nearest_by_words(query: str, hit: Hit) -> Excerpt:
     return _on_one_line(hit, text, part_with(query, text))
 
 
-def quoted(query: str, hit: Hit, length: int) -> Excerpt:
+def quote(query: str, hit: Hit, length: int) -> Excerpt:
     """Return a part of a hit's text with its line breaks: see `part_with`."""
     part = part_with(query, hit.text, length)
-    return Excerpt.of(hit, _shown(hit.text, part), part.start, part.stop)
+    return Excerpt.of(hit, _with_omissions(hit.text, part), part.start, part.stop)
 
 
 def _on_one_line(hit: Hit, text: str, part: slice) -> Excerpt:
     """An excerpt from a part of a hit's text on one line."""
     start, last = _places(hit.text, part.start, max(part.start, part.stop - 1))
-    return Excerpt.of(hit, _shown(text, part), start, last + 1)
+    return Excerpt.of(hit, _with_omissions(text, part), start, last + 1)
 
 
 def _places(text: str, *offsets: int) -> list[int]:
@@ -217,10 +217,10 @@ def on_one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def shortened(text: str, length: int = LENGTH) -> str:
+def shorten(text: str, length: int = LENGTH) -> str:
     """Shorten a text, marking the omission.
 
-    >>> shortened("abcdef", 4)
+    >>> shorten("abcdef", 4)
     'abc…'
     """
     return text if len(text) <= length else text[: length - 1] + CUT
@@ -298,7 +298,7 @@ def _around(text: str, place: slice, length: int) -> slice:
     return slice(start, max(_end(text, start, length), place.stop))
 
 
-def _shown(text: str, part: slice) -> str:
+def _with_omissions(text: str, part: slice) -> str:
     before = part.start > 0
     after = part.stop < len(text)
     return f"{CUT if before else ''}{text[part]}{CUT if after else ''}"

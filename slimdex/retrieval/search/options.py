@@ -23,7 +23,7 @@ from typing import (
     get_type_hints,
 )
 
-from slimdex.errors import InputError, shortened_repr
+from slimdex.errors import InputError, short_repr
 
 if TYPE_CHECKING:
     from ..documents import Hit
@@ -87,7 +87,7 @@ class Option(NamedTuple):
         kind, *others = (each for each in self.kinds if each is not type(None))
         is_none = value is None and type(None) in self.kinds
         if not (others or is_none or self._allows(kind, value)):
-            raise InputError(f"{name}={shortened_repr(value)}; expected {self.bounds}")
+            raise InputError(f"{name}={short_repr(value)}; expected {self.bounds}")
 
     def _allows(self, kind: Any, value: Any) -> bool:
         if kind is str:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 
 import numpy as np
 
-from slimdex.errors import InputError, shortened_repr
+from slimdex.errors import InputError, short_repr
 from slimdex.indexes.arrays import Matrix, array_of, as_matrix
-from slimdex.system.duckdb_library import connected, duckdb, literal
+from slimdex.system.duckdb_library import connect, duckdb, literal
 from slimdex.system.progress import progress
 from slimdex.system.suggestions import with_suggestions
 from slimdex.system.unicode_text import check_unicode
@@ -80,11 +80,9 @@ class SearchRequest(SearchOptions):
                 raise InputError("neither texts nor vectors; expected one of them")
             return
         if not isinstance(texts, Sequence) or isinstance(texts, bytes):
-            raise InputError(f"queries {shortened_repr(texts)}; expected texts or vectors (q, dim)")
+            raise InputError(f"queries {short_repr(texts)}; expected texts or vectors (q, dim)")
         if wrong := [text for text in texts if not isinstance(text, str)]:
-            raise InputError(
-                f"query {shortened_repr(wrong[0])}; expected texts or vectors (q, dim)"
-            )
+            raise InputError(f"query {short_repr(wrong[0])}; expected texts or vectors (q, dim)")
         check_unicode([*texts], "query")
         if vectors is not None and len(texts) != len(vectors):
             raise InputError(f"{len(texts)} texts of {len(vectors)} queries; expected one of each")
@@ -150,7 +148,7 @@ def answer(request: SearchRequest, find: Callable[[SearchRequest], Hits]) -> Hit
     `find` returns the nearest hits of a request, which are then cut by their score and reranked.
     """
     hits = cut(find(first_stage(request)), request.min_score)
-    return reranked(request, hits)
+    return rerank(request, hits)
 
 
 def first_stage(request: SearchRequest) -> SearchRequest:
@@ -167,7 +165,7 @@ def cut(hits: Hits, min_score: float | None) -> Hits:
     return [[hit for hit in each if hit.score >= min_score] for each in hits]
 
 
-def reranked(request: SearchRequest, hits: Hits) -> Hits:
+def rerank(request: SearchRequest, hits: Hits) -> Hits:
     """Rerank the hits of the first stage; without reranking, the same hits."""
     reranker = request.rerank
     if reranker is None:
@@ -180,7 +178,7 @@ def reranked(request: SearchRequest, hits: Hits) -> Hits:
     return ordered
 
 
-def joined(requests: Sequence[SearchRequest]) -> SearchRequest:
+def join_requests(requests: Sequence[SearchRequest]) -> SearchRequest:
     """Join requests with vectors and the same `manner` into one."""
     texts = [text for one in requests for text in one.texts or ()]
     vectors = np.concatenate([one.query_vectors for one in requests])
@@ -227,19 +225,19 @@ def _check_regex(regex: str) -> None:
     """Raise `InputError` unless DuckDB takes a regular expression."""
     check_unicode(regex, "regex")
     try:
-        with connected() as connection:
+        with connect() as connection:
             connection.execute("SELECT regexp_matches('', ?)", [regex])
     except duckdb.Error as error:
         reason = str(error).removeprefix("Invalid Input Error: ")
         raise InputError(
-            f"regex {shortened_repr(regex)}: {reason}; expected RE2's syntax, without lookarounds "
+            f"regex {short_repr(regex)}: {reason}; expected RE2's syntax, without lookarounds "
             "and backreferences"
         ) from error
 
 
 def _load_reranker(name: Any) -> Reranker:
     if not isinstance(name, str):
-        raise InputError(f"rerank={shortened_repr(name)}; expected a CrossEncoder or its name")
+        raise InputError(f"rerank={short_repr(name)}; expected a CrossEncoder or its name")
     from .reranking import cross_encoder  # loads what downloads models
 
     return cross_encoder(name)
@@ -251,7 +249,7 @@ def _one_vector(query: Any) -> Any:
     except (TypeError, ValueError):
         vector = None
     if vector is None or vector.ndim != 1 or vector.dtype.kind not in "fiu":
-        raise InputError(f"query {shortened_repr(query)}; expected a text or a vector (dim,)")
+        raise InputError(f"query {short_repr(query)}; expected a text or a vector (dim,)")
     return vector[None]
 
 

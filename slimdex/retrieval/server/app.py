@@ -25,7 +25,7 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from slimdex.errors import SlimdexError, shortened
+from slimdex.errors import SlimdexError, shorten
 from slimdex.system.suggestions import did_you_mean
 
 from .access import Listening
@@ -203,7 +203,7 @@ async def _other_method(request: Request, error: Exception) -> Response:
     allowed = {"Allow": ", ".join(methods)}
     if request.method == "OPTIONS":
         return Response(status_code=204, headers=allowed)
-    line = f"{request.method[:20]} {shortened(request.url.path)}; expected {' or '.join(methods)}"
+    line = f"{request.method[:20]} {shorten(request.url.path)}; expected {' or '.join(methods)}"
     return _answer(request, 405, line, allowed)
 
 

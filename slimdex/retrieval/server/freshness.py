@@ -85,7 +85,7 @@ class Following:
         """
         with self._lock:
             now = monotonic()
-            seen = self._sources.opened().fingerprint()
+            seen = self._sources.open().fingerprint()
             left = self._left
             is_restored = left is not None and index.snapshot.manifest.replaces(left)
             if seen != self._seen or is_restored:

@@ -33,8 +33,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from slimdex.errors import InputError, shortened_repr
-from slimdex.system.json_text import received
+from slimdex.errors import InputError, short_repr
+from slimdex.system.json_text import parse_request_json
 
 ANSWERS = ("result", "error")
 """Members of a response, which is not answered."""
@@ -53,7 +53,7 @@ def refusal(data: bytes) -> JSONRPCError | None:
     ErrorData(code=-32600, message='method: missing; expected the name of a method', data=None)
     """
     try:
-        _check(received(data, "the message"))
+        _check(parse_request_json(data, "the message"))
     except InputError as error:
         code = PARSE_ERROR
         reason = str(error)
@@ -68,7 +68,7 @@ def refusal(data: bytes) -> JSONRPCError | None:
 def _check(message: Any) -> None:
     """Raise `_MessageError` unless a value is a request, a notification or a response."""
     if not isinstance(message, dict):
-        kind = "a batch" if isinstance(message, list) else shortened_repr(message)
+        kind = "a batch" if isinstance(message, list) else short_repr(message)
         raise _MessageError(INVALID_REQUEST, f"{kind}; expected one message, a JSON object")
     if message.get("jsonrpc") != "2.0":
         raise _MessageError(INVALID_REQUEST, _wrong(message, "jsonrpc", "'2.0'"))
@@ -90,7 +90,7 @@ def _check(message: Any) -> None:
 
 
 def _wrong(message: dict[str, Any], member: str, expected: str) -> str:
-    shown = shortened_repr(message[member]) if member in message else "missing"
+    shown = short_repr(message[member]) if member in message else "missing"
     return f"{member}: {shown}; expected {expected}"
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from slimdex.errors import InputError
 
 from ..commands import id_of
-from ..documents import Document, Lines, shown_values
+from ..documents import Document, Lines, visible_values
 from ..index import Index
 from ..store.snapshot import Snapshot
 
@@ -58,7 +58,7 @@ def _lines(document: Document, first: int, last: int | None, longest: int) -> di
         "last_line": starts[stop - 1][1] if begin < stop else first,
         "lines": total,
         "start": start,
-        "metadata": shown_values(document.metadata),
+        "metadata": visible_values(document.metadata),
     }
 
 

@@ -30,14 +30,14 @@ from ..documents import (
     ids_to_delete,
     json_of,
     shown_hit,
-    shown_values,
+    visible_values,
 )
 from ..index import Index
 from ..ingest.adding import counts
 from ..ingest.writer import delete as delete_documents
 from ..quality.refitting import add_documents_then_refit, sync_then_refit
 from ..search.answer import related as related_to
-from ..search.excerpts import are_by_chance, quoted
+from ..search.excerpts import are_by_chance, quote
 from ..search.options import SearchOptions, options_of
 from ..search.places import file_of
 from ..search.request import SearchRequest
@@ -268,7 +268,7 @@ def _add_readers(server: AgentsServer, indexes: Indexes) -> None:
             "text": document.text[start : start + READ],
             "start": start,
             "characters": len(document.text),
-            "metadata": shown_values(document.metadata),
+            "metadata": visible_values(document.metadata),
         }
         return _answer(part, remark)
 
@@ -376,7 +376,7 @@ def _passages(hits: Sequence[Hit], index: Path | None, query: str, note: str) ->
 
 def _passage(hit: Hit, query: str) -> dict[str, Any]:
     """A hit without what agents don't need, since they pay for each word: scores, for instance."""
-    part = quoted(query, hit, QUOTED)
+    part = quote(query, hit, QUOTED)
     metadata = hit.metadata
     if "path" in metadata:
         metadata = {name: metadata[name] for name in metadata if name not in FILE_FACTS}

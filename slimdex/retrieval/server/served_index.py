@@ -27,7 +27,7 @@ from ..ingest.added import Added
 from ..quality.refitting import add_documents_then_refit
 from ..search.answer import related
 from ..search.random_baseline import chance_score
-from ..search.request import SearchRequest, answer, first_stage, joined, reranked
+from ..search.request import SearchRequest, answer, first_stage, join_requests, rerank
 from ..store.manifest import Manifest
 from ..store.snapshot import Snapshot
 from ..store.where.checks import within
@@ -90,7 +90,7 @@ class ServedIndex:
         self._puts = self._batcher(self._put, "put", metrics)
         # One at a time: a model that reranks takes seconds, and gains nothing from a batch.
         self._rerankings = self._batcher(
-            lambda pairs: [reranked(*each) for each in pairs], "rerank", metrics, limit=1
+            lambda pairs: [rerank(*each) for each in pairs], "rerank", metrics, limit=1
         )
 
     def _batcher(
@@ -336,7 +336,7 @@ class ServedIndex:
             alike[request.manner].append(request)
         for group in alike.values():
             with spent() as seconds:
-                hits = answer(joined(group), self.index.find)
+                hits = answer(join_requests(group), self.index.find)
             for request, part in zip(group, _split(hits, group), strict=True):
                 answers[id(request)] = SearchAnswer(part, seconds)
         return [answers[id(request)] for request in requests]

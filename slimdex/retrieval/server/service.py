@@ -271,7 +271,7 @@ class RootFolder:
         """
         gone = place.with_name(f".{place.name}{DROPPED}")
         rmtree(gone, ignore_errors=True)
-        with FileLock(place, "writer").held(self._wait):
+        with FileLock(place, "writer").hold(self._wait):
             pass  # Windows renames no folder with an open file: a writer may still come between
         try:
             os.rename(place, gone)

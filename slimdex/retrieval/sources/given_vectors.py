@@ -12,11 +12,11 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from slimdex.errors import InputError, shortened
+from slimdex.errors import InputError, shorten
 from slimdex.indexes.arrays import LARGEST, SMALLEST, Matrix, Rows, array_of, as_matrix, batches
-from slimdex.system.duckdb_library import connected, duckdb, identifier, literal, one_file
+from slimdex.system.duckdb_library import connect, duckdb, identifier, literal, one_file
 from slimdex.system.index_names import no_file
-from slimdex.system.json_text import parsed
+from slimdex.system.json_text import parse_json
 
 from .files.input_files import FileFormat, InputFile, ending_of, open_file, remove_later, temporary
 from .tabular.table_files import READERS
@@ -109,7 +109,7 @@ class ColumnVectors:
         self.name = f"column {column!r}"
         self._paths = paths
         self._column = identifier(column)
-        self._connection = connected()
+        self._connection = connect()
         self._files = [self._as_parquet(open_file(str(path), path)) for path in paths]
         files = ", ".join(one_file(str(file.path)) for file in self._files)
         self._table = f"read_parquet([{files}])"
@@ -279,9 +279,9 @@ def read_query_vectors(spec: str) -> Matrix:
     """
     if spec.endswith(".npy"):
         return as_matrix(np.atleast_2d(load_array(Path(spec))), name=spec)
-    name = f"vector {shortened(spec)}"
+    name = f"vector {shorten(spec)}"
     try:
-        values = parsed(spec)
+        values = parse_json(spec)
     except ValueError as error:
         raise InputError(f"{name}; expected a .npy file or a JSON array") from error
     if not isinstance(values, list) or not values:

@@ -308,17 +308,17 @@ class Sources:
     def _read_as(self, readings: Sequence[Reading]) -> Iterator[tuple[Source, Reading]]:
         return zip(self.opened, readings or [Reading()] * len(self.opened), strict=True)
 
-    def left_out(self) -> list[str]:
+    def omissions(self) -> list[str]:
         """Tables without rows, and files of folders that were not read, and why; complete once the
         documents are read.
         """
         tables = [source for source in self.opened if isinstance(source, TableSource)]
         lines = [f"{table.name}: no rows" for table in tables if table.is_empty_table]
-        lines += [f"{source.name}: {line}" for source in self._files for line in source.left_out()]
+        lines += [f"{source.name}: {line}" for source in self._files for line in source.omissions()]
         return lines
 
     def file_notes(self) -> list[dict[str, str]]:
-        """All files that `left_out` counts or names, as "path" and "note"."""
+        """All files that `omissions` counts or names, as "path" and "note"."""
         return [note for source in self._files for note in source.file_notes()]
 
     @property

@@ -14,10 +14,10 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from slimdex.errors import InputError, shortened_repr
+from slimdex.errors import InputError, short_repr
 from slimdex.system.index_names import is_index
 from slimdex.system.progress import note
-from slimdex.system.user_cache import remember, remembered
+from slimdex.system.user_cache import load_remembered, remember
 
 if TYPE_CHECKING:
     from .source import Sources
@@ -51,14 +51,14 @@ class SourceRequest:
     exclude: Sequence[str] = ()
     generated: bool = False
 
-    def opened(self) -> Sources:
+    def open(self) -> Sources:
         """Open the sources and report their notes; raises `InputError` as `Sources.open` does."""
         # What remembers and compares sources needs none of their readers.
         from .files.input_files import FileFormat
         from .source import Sources
-        from .tabular.columns import ColumnNames, checked_types
+        from .tabular.columns import ColumnNames, parse_types
 
-        names = ColumnNames(self.text, self.id, self.title, types=checked_types([*self.types]))
+        names = ColumnNames(self.text, self.id, self.title, types=parse_types([*self.types]))
         files = FileFormat(
             encoding=self.encoding,
             format=self.file_format,
@@ -90,9 +90,9 @@ def as_source_request(
     paths = [sources] if isinstance(sources, str | Path) else [*sources]
     are_paths = all(isinstance(path, str | Path) and str(path) != "-" for path in paths)
     if not paths or not are_paths:
-        raise InputError(f"sources {shortened_repr(sources)}; expected files or folders")
+        raise InputError(f"sources {short_repr(sources)}; expected files or folders")
     if isinstance(exclude, str):
-        raise InputError(f"exclude {shortened_repr(exclude)}; expected a list of patterns")
+        raise InputError(f"exclude {short_repr(exclude)}; expected a list of patterns")
     return SourceRequest(
         specs=[str(path) for path in paths],
         text=text,
@@ -133,7 +133,7 @@ def have_changed(index: Path, sources: SourceRequest) -> bool | None:
 
     None if that is unknown, or would take long.
     """
-    record = remembered(_name(index))
+    record = load_remembered(_name(index))
     looked = 0
     began = record.get("began") if isinstance(record, dict) else None
     places = [*sources.specs]
@@ -163,7 +163,7 @@ def last_sources(index: Path, origins: Mapping[str, str]) -> SourceRequest:
     there was none, or the index has since been rebuilt from other sources.
     """
     try:
-        record = remembered(_name(index))
+        record = load_remembered(_name(index))
         names = {field.name for field in fields(SourceRequest)}
         # Another release may have other fields.
         values = {name: value for name, value in record["sources"].items() if name in names}

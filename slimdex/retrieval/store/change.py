@@ -20,7 +20,7 @@ from slimdex.indexes.arrays import Matrix, Rows, batches, without
 from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.search.reduced_index import NO_ROWS
 from slimdex.indexes.vectors.vector_file import VectorFile
-from slimdex.system.append_only import BLOCK_BYTES, extended_digests
+from slimdex.system.append_only import BLOCK_BYTES, digests_after_growth
 from slimdex.system.workers import IN_THIS_PROCESS, Workers
 
 from .manifest import BlockFile, Blocks, Manifest, Undo
@@ -299,7 +299,7 @@ class Change:
         file = grown.file
         before = grown.before
         known = self._checksums.of(file.path.name).get(before // BLOCK_BYTES)
-        (first, digest), *new = extended_digests(file.path, before, file.nbytes, known)
+        (first, digest), *new = digests_after_growth(file.path, before, file.nbytes, known)
         if before % BLOCK_BYTES and digest != known:
             raise CorruptError(f"{file.path}: damaged in its last block; see `slimdex verify`")
         return first, new

@@ -18,9 +18,9 @@ from threading import get_ident
 from typing import Any
 from uuid import UUID
 
-from slimdex.errors import InputError, shortened
-from slimdex.system.duckdb_library import connected, duckdb
-from slimdex.system.json_text import written
+from slimdex.errors import InputError, shorten
+from slimdex.system.duckdb_library import connect, duckdb
+from slimdex.system.json_text import dump_json
 from slimdex.system.unicode_text import check_unicode
 
 from ..documents import Document
@@ -74,7 +74,7 @@ def shown(value: Any) -> str:
 
 @lru_cache(4096)
 def _fit(type_: str) -> Fit:
-    with connected() as scratch:  # duckdb's default connection would keep its threads
+    with connect() as scratch:  # duckdb's default connection would keep its threads
         return _or_none(_fit_of(scratch.sqltype(type_)))
 
 
@@ -242,7 +242,7 @@ def _read_by_duckdb(text: str, type_: str) -> Any:
 @lru_cache(4)
 def _scratch(owner: tuple[int, int]) -> duckdb.DuckDBPyConnection:
     """A DuckDB of a process and thread: starting one takes longer than parsing a hundred texts."""
-    return connected({"threads": 1})  # it has no threads of its own
+    return connect({"threads": 1})  # it has no threads of its own
 
 
 def misfits(type_: str) -> str:
@@ -277,7 +277,7 @@ def _text(value: Any) -> str:
 
 def _json(value: Any) -> str:
     try:
-        text = written(value)
+        text = dump_json(value)
     except (TypeError, ValueError) as error:
         raise InputError(
             f"metadata of {type(value).__name__}: {error}; expected numbers, texts, dates, lists "
@@ -308,11 +308,11 @@ _FITS: Mapping[str, Fit] = {
 
 def misfit(documents: Sequence[Document], columns: Sequence[tuple[str, str, list[Any]]]) -> str:
     """Name the document whose value its column can't hold, as the start of an error message."""
-    with connected() as scratch:  # an error must not abort our transaction
+    with connect() as scratch:  # an error must not abort our transaction
         for column, type_, values in columns:
             for document, value in zip(documents, values, strict=True):
                 try:
                     scratch.execute(f"SELECT ?::{type_}", [value])
                 except (duckdb.Error, TypeError, OverflowError):
-                    return f"document {document.id!r}, {column}={shortened(str(value), 40)}: "
+                    return f"document {document.id!r}, {column}={shorten(str(value), 40)}: "
     return ""

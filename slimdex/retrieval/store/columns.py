@@ -10,9 +10,9 @@ from typing import Any
 
 from slimdex.errors import CorruptError, InputError
 from slimdex.indexes.arrays import Rows, batches
-from slimdex.system.duckdb_library import connected, duckdb, identifier
+from slimdex.system.duckdb_library import connect, duckdb, identifier
 
-from ..documents import shown_columns
+from ..documents import visible_columns
 from .document_store import COLUMNS_AT_ONCE, DocumentStore
 
 TEXTS = ("JSON", "VARCHAR")
@@ -36,7 +36,7 @@ def column_facts(store: DocumentStore) -> list[dict[str, Any]]:
     column of folders has "folders" too: see `folder_counts`. A column of lists has the "items" that
     most documents have.
     """
-    return [_facts(store, name, store.columns[name]) for name in shown_columns(store.columns)]
+    return [_facts(store, name, store.columns[name]) for name in visible_columns(store.columns)]
 
 
 def _facts(store: DocumentStore, name: str, type_: str) -> dict[str, Any]:
@@ -181,7 +181,7 @@ def wider(*types: str) -> str:
     'DOUBLE'
     """
     values = ", ".join(f"NULL::{type_}" for type_ in types)
-    with connected() as scratch:  # an error must not abort a transaction
+    with connect() as scratch:  # an error must not abort a transaction
         try:
             ((common,),) = scratch.execute(f"SELECT typeof(coalesce({values}))").fetchall()
         except duckdb.Error:

@@ -18,13 +18,13 @@ from weakref import finalize
 import numpy as np
 from numpy.typing import NDArray
 
-from slimdex.errors import CorruptError, InputError, UnreadableError, shortened
+from slimdex.errors import CorruptError, InputError, UnreadableError, shorten
 from slimdex.indexes.arrays import Rows, batches, union, without
 from slimdex.system.duckdb_library import duckdb, identifier
 from slimdex.system.once import Once, cached_property
 from slimdex.system.suggestions import did_you_mean
 
-from ..column_types import restored
+from ..column_types import restore_values
 from ..documents import BUILT_IN_COLUMNS, Document, content
 from .engine import Engine, Session, disk_error, disk_errors, is_damage, one_line, refused
 from .lines import DICTIONARY, LONGEST_LINE, LONGEST_TRAILING, DocumentFile
@@ -446,7 +446,7 @@ class DocumentStore:
         """
         try:
             return {
-                row: replace(each, metadata=restored(self.columns, [*each.metadata.values()]))
+                row: replace(each, metadata=restore_values(self.columns, [*each.metadata.values()]))
                 for row, each in self._in_segments(rows).items()
             }
         except InputError as error:  # not written by slimdex
@@ -663,7 +663,7 @@ class DocumentStore:
         known = dict(self._live(ids))
         if unknown := [id for id in ids if id not in known]:
             raise InputError(
-                f"unknown id {shortened(unknown[0])}; expected the id of a document"
+                f"unknown id {shorten(unknown[0])}; expected the id of a document"
                 f"{self._meant(unknown[0])}"
             )
         return known
@@ -682,7 +682,7 @@ class DocumentStore:
             ORDER BY len(id), id LIMIT 1""",
             [name, f"{name}."],
         ):
-            return f"; did you mean {shortened(similar[0][0])}?"
+            return f"; did you mean {shorten(similar[0][0])}?"
         similar = self.fetch(
             f"""SELECT id FROM {live} WHERE abs(len(id) - ?) <= 2
             ORDER BY levenshtein(lower(id), lower(?)), id LIMIT 1""",

@@ -18,7 +18,7 @@ from threading import RLock
 from typing import Any
 
 from slimdex.errors import CorruptError, InputError, SlimdexError, StatementError
-from slimdex.system.duckdb_library import connected, duckdb, identifier, literal
+from slimdex.system.duckdb_library import connect, duckdb, identifier, literal
 
 from .segments import checked_columns
 from .state import Segment
@@ -52,7 +52,7 @@ def started(folder: Path) -> duckdb.DuckDBPyConnection:
     # A folder of its own: DuckDB names its files by the process's number, which two processes in
     # containers may share.
     spill = folder / f"spill-{token_hex(4)}.tmp"
-    connection = connected(LIMITS | {"temp_directory": str(spill)})
+    connection = connect(LIMITS | {"temp_directory": str(spill)})
     connection.execute(f"SET allowed_directories = [{literal(f'{folder}/')}]")
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")

@@ -8,14 +8,14 @@ from pathlib import Path
 import numpy as np
 
 from slimdex.errors import CorruptError
-from slimdex.indexes.arrays import Rows, sampled
+from slimdex.indexes.arrays import Rows, sample_rows
 from slimdex.indexes.codes.faiss_index import FaissIndex
 from slimdex.indexes.codes.kinds import FLAT, kind_named
 from slimdex.indexes.reducers.drift import SAMPLED_ROWS, code_error, variance_kept
 from slimdex.indexes.reducers.linear import Identity
 from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.reducers.reducer import Reducer, load_reducer
-from slimdex.indexes.search.reduced_index import ReducedIndex, trained
+from slimdex.indexes.search.reduced_index import ReducedIndex, train_index
 from slimdex.indexes.search.rescoring import Metric, Rescorer
 from slimdex.indexes.settings import Settings
 from slimdex.indexes.vectors.vector_file import VectorFile
@@ -69,7 +69,7 @@ def encode_rows(
     norms = state.new_name("norms") if settings.rescores else None
     index = ReducedIndex(
         reducer,
-        trained(kind_named(settings.kind), reducer, vectors),
+        train_index(kind_named(settings.kind), reducer, vectors),
         vectors,
         metric=_metric(folder, state, vectors, norms, rows=0),
         candidates=settings.candidates,
@@ -128,7 +128,7 @@ def save_codes(
 
 def sampled_error(index: ReducedIndex, rows: Rows) -> float | None:
     """Mean error of the codes of a sample of rows (n,), ignoring those without a vector."""
-    rows = rows[sampled(len(rows), SAMPLED_ROWS, seed=0)]
+    rows = rows[sample_rows(len(rows), SAMPLED_ROWS, seed=0)]
     return code_error(index.reducer, index.index, index.vectors.take(rows))
 
 

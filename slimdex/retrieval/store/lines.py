@@ -35,7 +35,7 @@ from slimdex.indexes.vectors.vector_file import check_length
 from slimdex.system.append_only import appending, block_digests, sync_open
 from slimdex.system.once import cached_property
 
-from ..column_types import restored
+from ..column_types import restore_values
 from ..documents import Document, Part
 from ..passages import Passage
 from .passages import Cut, parts_read, parts_written
@@ -506,7 +506,9 @@ def _document(line: bytes, columns: Mapping[str, str], has_json: bool) -> Docume
     id, title, value, *values = values_of(line)
     text, spans, parts, _, _ = _text_parts(id, title, value)
     values += [None] * (len(columns) - len(values))
-    metadata = restored(columns, values) if has_json else dict(zip(columns, values, strict=True))
+    metadata = (
+        restore_values(columns, values) if has_json else dict(zip(columns, values, strict=True))
+    )
     return Document(id=id, text=text, title=title, metadata=metadata, parts=parts, passages=spans)
 
 

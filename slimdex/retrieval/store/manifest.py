@@ -20,7 +20,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 
 from slimdex.errors import CorruptError, InputError, SlimdexError, UnreadableError
-from slimdex.indexes.arrays import Rows, merged, without
+from slimdex.indexes.arrays import Rows, merge_rows, without
 from slimdex.system.atomic_files import publish
 from slimdex.system.index_names import MANIFEST
 
@@ -192,15 +192,15 @@ class Manifest:
         """
         row_file = self.row_file if ROWS in state.files else NO_ROW_FILE
         row_sets = RowSets(
-            deleted=without(merged(self.deleted, deleted), restored),
-            textless=merged(self.textless, textless),
+            deleted=without(merge_rows(self.deleted, deleted), restored),
+            textless=merge_rows(self.textless, textless),
             documents=document_rows,
         )
         return Manifest(
             state=state,
             columns=columns,
             row_sets=row_sets,
-            row_file=row_file.with_changed(merged(deleted, restored)),
+            row_file=row_file.with_changed(merge_rows(deleted, restored)),
             checksums=self.checksums,
         ).named(self.commits)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import compress
 from typing import Any
 
-from slimdex.errors import InputError, shortened
+from slimdex.errors import InputError, shorten
 from slimdex.indexes.arrays import batches
 from slimdex.system.duckdb_library import duckdb
 
@@ -129,12 +129,12 @@ class NewColumns:
                 if self._widen(column, type_of(value)):
                     return self._stored(column, values, documents)
                 raise InputError(
-                    f"document {shortened(document.id)}: {shown(value)} in column {column!r}; "
+                    f"document {shorten(document.id)}: {shown(value)} in column {column!r}; "
                     f"expected {self.types[column]}"
                 ) from error
             except InputError as error:
                 raise InputError(
-                    f"document {shortened(document.id)}, column {column!r}: {error}"
+                    f"document {shorten(document.id)}, column {column!r}: {error}"
                 ) from error
         return stored
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from slimdex.indexes.arrays import Rows
-from slimdex.system.json_text import parsed
+from slimdex.system.json_text import parse_json
 
 from ..documents import Document, Lines, Part
 from ..passages import Passage
@@ -250,4 +250,4 @@ def cut_of(
     passages = [
         Passage(*each) for each in zip(starts or (), ends or (), contexts or (), strict=True)
     ]
-    return Cut(passages, parts_read(parsed(parts)) if parts else ())
+    return Cut(passages, parts_read(parse_json(parts)) if parts else ())

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from slimdex.errors import CorruptError
-from slimdex.indexes.arrays import Rows, from_row, merged, without
+from slimdex.indexes.arrays import Rows, from_row, merge_rows, without
 from slimdex.indexes.search.reduced_index import NO_ROWS
 from slimdex.system.atomic_files import FileRecord, publish
-from slimdex.system.json_text import READABLE, parsed
+from slimdex.system.json_text import READABLE, parse_json
 
 from .passages import NO_DOCUMENT_ROWS, DocumentRows
 from .row_bits import bits_of, rows_of
@@ -139,7 +139,7 @@ NO_ROW_FILE = RowFile()
 def header_of(data: memoryview) -> tuple[Any, int]:
     """Parse the JSON at the start of a file; return it, and where it ends."""
     stop = LENGTH + int.from_bytes(data[:LENGTH], "little")
-    return parsed(str(data[LENGTH:stop], "utf-8"), READABLE), stop
+    return parse_json(str(data[LENGTH:stop], "utf-8"), READABLE), stop
 
 
 def sets_of(header: Any, data: memoryview, start: int) -> list[memoryview]:
@@ -155,7 +155,7 @@ def symmetric_difference(rows: Rows, others: Rows) -> Rows:
     >>> symmetric_difference(np.array([1, 4, 7]), np.array([2, 4])).tolist()
     [1, 2, 7]
     """
-    return merged(without(rows, others), without(others, rows))
+    return merge_rows(without(rows, others), without(others, rows))
 
 
 def _replaced_from(rows: Rows, first: int, bits: memoryview) -> Rows:

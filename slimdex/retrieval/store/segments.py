@@ -19,8 +19,8 @@ from typing import Any
 from slimdex.errors import CorruptError
 from slimdex.system.append_only import sync
 from slimdex.system.atomic_files import FileRecord, file_name, publish, sha256
-from slimdex.system.duckdb_library import connected, duckdb, identifier, literal
-from slimdex.system.json_text import parsed
+from slimdex.system.duckdb_library import connect, duckdb, identifier, literal
+from slimdex.system.json_text import parse_json
 
 from ..column_types import TYPES
 from ..documents import Document
@@ -129,7 +129,7 @@ def _columns(
 @cache
 def _expected() -> dict[str, dict[str, str]]:
     """Columns of each table, as this DuckDB reports them."""
-    with connected() as connection:
+    with connect() as connection:
         for table, columns in TABLES.items():
             connection.execute(f"CREATE TABLE {table}({columns})")
         return _columns(connection, "AND database_name = 'memory'")["memory"]
@@ -160,7 +160,7 @@ def read_origins(folder: Path, record: FileRecord | None) -> Origins:
         record.check_size(folder)  # an older state's may be gone
         with suppress(CorruptError, ValueError, AttributeError):
             record.check(folder)
-            read = parsed((folder / record.name).read_text())
+            read = parse_json((folder / record.name).read_text())
             return {int(row): str(origin) for row, origin in read.items()}
     return {}
 
@@ -308,7 +308,7 @@ def checked_type(text: str) -> str:
     """DuckDB's text of a type; raises `CorruptError` for anything else in a manifest."""
     if text in PLAIN_TYPES:  # another DuckDB takes many milliseconds
         return text
-    with connected() as scratch:
+    with connect() as scratch:
         try:
             return str(scratch.sqltype(text))
         except duckdb.Error as error:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slimdex.errors import CorruptError
-from slimdex.indexes.arrays import Matrix, Rows, batches, from_row, merged, without
+from slimdex.indexes.arrays import Matrix, Rows, batches, from_row, merge_rows, without
 from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.search.reduced_index import ReducedIndex
 from slimdex.indexes.search.rescoring import Rescorer
@@ -86,7 +86,7 @@ class Loaded:
         if new.rows == old.rows:
             return self
         norms = new.norm_file(folder)
-        index = self.index.extended_to(new.vector_file(folder, new.rows), norms)
+        index = self.index.with_rows_of(new.vector_file(folder, new.rows), norms)
         return Loaded(index, self.saved_rows)
 
 
@@ -190,7 +190,7 @@ class Snapshot:
     @cached_property
     def hidden(self) -> Rows:
         """Rows that no search finds, in order: deleted, or without text."""
-        return merged(self.deleted, self.manifest.textless)
+        return merge_rows(self.deleted, self.manifest.textless)
 
     @property
     def searchable_count(self) -> int:

@@ -28,9 +28,9 @@ from slimdex.system.atomic_files import (
     WORK,
     FileRecord,
     file_name,
-    stored_as,
+    vector_format,
 )
-from slimdex.system.json_text import READABLE, parsed
+from slimdex.system.json_text import READABLE, parse_json
 
 from ..encoders.adapters import plain_spec
 from ..encoders.base import AUTO as ANY
@@ -115,7 +115,7 @@ class Replacement:
 
     def vector_file(self, folder: Path) -> VectorFile:
         """The vectors so far, in the index's folder."""
-        dtype = STORED[stored_as(self.vectors)]
+        dtype = STORED[vector_format(self.vectors)]
         center = center_from(self.center, self.dim)
         return VectorFile(folder / self.vectors, self.dim, self.rows, dtype, center)
 
@@ -405,7 +405,7 @@ class State:
     @property
     def stored(self) -> str:
         """Format of the vectors, a name of `vector_file.STORED`."""
-        return stored_as(self.vectors)
+        return vector_format(self.vectors)
 
     def vector_file(self, folder: Path, rows: int) -> VectorFile:
         """The encoder's first `rows` vectors, in the index's folder."""
@@ -433,7 +433,7 @@ class State:
     def from_json(cls, text: str) -> Self:
         """Parse; raises `CorruptError` if a field is missing, unknown or invalid."""
         try:
-            values = parsed(text, READABLE)
+            values = parse_json(text, READABLE)
             values["requested"] = Settings(**values["requested"])
             values["settings"] = values["settings"] and Settings(**values["settings"])
             values["lines"] = values["lines"] and Lines(**values["lines"])
@@ -529,7 +529,7 @@ class State:
 
 def center_text(file: str, vectors: Matrix) -> str:
     """Return the center of a file of int8 vectors from its first (n, dim); "" for other types."""
-    if stored_as(file) != "int8":
+    if vector_format(file) != "int8":
         return ""
     return b64encode(center_of(vectors).astype("<f2").tobytes()).decode()
 

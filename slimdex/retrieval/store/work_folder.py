@@ -29,7 +29,7 @@ def work_folder(index: Path) -> Iterator[Path]:
         work = index / f"work-{token_hex(4)}"
         work.mkdir()
         process = os.getpid()
-        with FileLock(work, LOCK).held():
+        with FileLock(work, LOCK).hold():
             if not work.exists():  # removed as left by a killed process, before it was locked
                 continue
             try:
@@ -58,7 +58,7 @@ def remove_left_work(index: Path) -> None:
         with suppress(InUseError, InputError, FileNotFoundError):
             with ExitStack() as stack:
                 if path.is_dir():
-                    stack.enter_context(FileLock(path, LOCK).held(0))
+                    stack.enter_context(FileLock(path, LOCK).hold(0))
                 lock = _lock_of(path)
                 remove(path)
                 is_locked = lock is not None and lock == _lock_of(path)

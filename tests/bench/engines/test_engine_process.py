@@ -11,7 +11,7 @@ from slimdex.bench.datasets import Task
 from slimdex.bench.engines.engine import VECTORS, Engine
 from slimdex.bench.engines.measured import engine_process
 from slimdex.bench.engines.processes import WorkerError
-from slimdex.bench.engines.registry import Method, libraries_for, missing, uncompressed
+from slimdex.bench.engines.registry import Method, exact_method, libraries_for, missing
 from slimdex.bench.experiments.points_study import grid
 from slimdex.bench.machine import limit_threads
 from slimdex.indexes.arrays import Rows, normalize_rows
@@ -25,7 +25,7 @@ def brute_force(task: Task, k: int) -> Rows:
 
 
 def test_float32_in_a_worker_is_brute_force(task: Task) -> None:
-    with engine_process(uncompressed(48), task.vectors, task.queries) as process:
+    with engine_process(exact_method(48), task.vectors, task.queries) as process:
         worker = process.remote
         seconds = worker.build()
         _, rows = worker.answer(10)
@@ -84,7 +84,7 @@ def test_what_fails_says_so_and_leaves_no_process(task: Task) -> None:
     with process, pytest.raises(WorkerError, match="build: k=49; expected 1 to the encoder's 48"):
         process.remote.build()
     assert not process._process.is_alive()
-    with engine_process(uncompressed(48), task.vectors, task.queries) as process:
+    with engine_process(exact_method(48), task.vectors, task.queries) as process:
         worker = process.remote
         process._process.kill()
         with pytest.raises(WorkerError, match="answer: the process ended with code -9"):

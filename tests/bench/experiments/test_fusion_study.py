@@ -12,10 +12,10 @@ from slimdex.bench.datasets import Task
 from slimdex.bench.experiments.fusion_study import (
     SHOWN,
     WEIGHTS,
-    Weighed,
+    WeightScores,
     best_weight,
     measure_hybrid,
-    weighed,
+    score_weights,
     weight_rows,
 )
 from slimdex.bench.rows import ResultsFile, check_row
@@ -78,11 +78,11 @@ def test_exact_search_alone_and_fused_equals_an_index_of_all_dimensions(
     assert found["float32 rule"] > found["float32"] + 5
 
 
-def case(name: str, best: float) -> Weighed:
+def case(name: str, best: float) -> WeightScores:
     """Ten queries whose nDCG is 50 by the best weight, and falls by 10 for each 1 beside it."""
     by_weight = np.tile(50 - 10 * np.abs(np.array(WEIGHTS) - best), (10, 1))
     task = {"set": name, "model": "m", "dim": 2, "documents": 9, "queries": 10, "vectors": name}
-    return Weighed(task, by_weight[:, 0], by_weight[:, 0], by_weight, {})
+    return WeightScores(task, by_weight[:, 0], by_weight[:, 0], by_weight, {})
 
 
 def test_a_constant_is_chosen_on_the_other_sets() -> None:
@@ -98,7 +98,7 @@ def test_a_constant_is_chosen_on_the_other_sets() -> None:
 
 @pytest.mark.slow
 def test_measured_equals_exact_search(task: Task) -> None:
-    one = weighed(replace(task, dataset=task.dataset.asking(30)))
+    one = score_weights(replace(task, dataset=task.dataset.asking(30)))
     rows = task.vectors.take(np.arange(len(task.vectors)))
     rows = rows / np.linalg.norm(rows, axis=1, keepdims=True)
     queries = task.queries.take(np.arange(30))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from slimdex.bench.datasets import Task
-from slimdex.bench.engines.registry import Method, uncompressed
+from slimdex.bench.engines.registry import Method, exact_method
 from slimdex.bench.experiments.peers_study import measure_peers
 from slimdex.bench.machine import MemoryGroup
 from slimdex.bench.reporting.tables import peers
@@ -22,7 +22,7 @@ AMPLE, TOO_SMALL = 1 << 30, 1 << 20
 
 @pytest.fixture
 def methods() -> list[Method]:
-    return [uncompressed(48), Method("slimdex 1/64", Settings(24, 0.0, 0.0, "pq"), (20, 100))]
+    return [exact_method(48), Method("slimdex 1/64", Settings(24, 0.0, 0.0, "pq"), (20, 100))]
 
 
 def has_groups() -> bool:

@@ -18,19 +18,19 @@ from numpy.typing import NDArray
 
 from slimdex.bench.command_line import app
 from slimdex.bench.datasets import Dataset, Task, every_docstring
-from slimdex.bench.engines.registry import Method, uncompressed
+from slimdex.bench.engines.registry import Method, exact_method
 from slimdex.bench.experiments.points_study import (
     ENOUGH,
     GRID,
+    IndexPoints,
     LabelledQueries,
-    Measured,
     Study,
     Subject,
+    docstrings_index,
+    gain_of_choice,
     grid,
-    held_out,
     measure_grid,
     measure_settings,
-    packaged,
     smallest,
 )
 from slimdex.bench.reporting.choices import by_task, front
@@ -59,7 +59,7 @@ from tests.encoders import WordEncoder, direction
 
 BUILD = ("slimdex", "reduce", "words.index")
 SMALL = [
-    uncompressed(48),
+    exact_method(48),
     Method("slimdex", Settings(k=24), (0, 200)),
     Method("too much", Settings(k=96)),
 ]
@@ -81,7 +81,7 @@ def given(dataset: Dataset) -> LabelledQueries:
 
 
 @pytest.fixture(scope="module")
-def measured(words: Index, given: LabelledQueries) -> Measured:
+def measured(words: Index, given: LabelledQueries) -> IndexPoints:
     return measure_settings(Subject(words, "words & more", BUILD, labelled_queries=given), 0)
 
 
@@ -99,7 +99,7 @@ def whitened(X: NDArray[Any], beta: float, gamma: float, k: int) -> tuple[Any, A
 
 
 def test_points_are_what_brute_force_finds(
-    words: Index, measured: Measured, dataset: Dataset
+    words: Index, measured: IndexPoints, dataset: Dataset
 ) -> None:
     """Of exact kinds, with each (beta, gamma) and each k, in float64."""
     encoder = WordEncoder()
@@ -141,7 +141,7 @@ def test_points_are_what_brute_force_finds(
 
 
 def test_every_kind_is_measured_at_every_k_and_its_command_makes_it(
-    words: Index, measured: Measured
+    words: Index, measured: IndexPoints
 ) -> None:
     shares = {(kind, round(48 * share)) for kind, own in GRID for share in own}
     possible = {(kind, k) for kind, k in shares if kind != "pq" or k % 4 == 0} | {("pq", 4)}
@@ -159,7 +159,7 @@ def test_every_kind_is_measured_at_every_k_and_its_command_makes_it(
     assert alone["command"] == f"{measured.current['command']} --candidates 0"
 
 
-def test_differences_from_exact_search_are_paired_by_query(measured: Measured) -> None:
+def test_differences_from_exact_search_are_paired_by_query(measured: IndexPoints) -> None:
     exact = measured.exact
     assert exact["ndcg@10_delta"] == exact["ndcg@10_delta_low"] == exact["ndcg@10_delta_high"] == 0
     for point in (*measured.kinds, *measured.metrics, *measured.dimensions):
@@ -169,14 +169,14 @@ def test_differences_from_exact_search_are_paired_by_query(measured: Measured) -
         assert point["recall@10_low"] <= point["recall@10"] <= point["recall@10_high"]
 
 
-def test_sizes_are_those_of_all_codes(measured: Measured) -> None:
+def test_sizes_are_those_of_all_codes(measured: IndexPoints) -> None:
     for point in measured.kinds:
         codes = 800 * point["bytes_per_vector"] + point["fixed_bytes"]
         assert point["memory_bytes"] == pytest.approx(codes)
         assert point["disk_bytes"] == pytest.approx(codes + 800 * 48 * 2)
 
 
-def test_more_candidates_find_more(measured: Measured) -> None:
+def test_more_candidates_find_more(measured: IndexPoints) -> None:
     """If half of the documents are rescored, the codes hardly matter."""
     curves = dict[tuple[Any, ...], list[Any]]()
     for point in measured.curves:
@@ -195,7 +195,7 @@ def test_the_best_metric_is_judged_by_queries_that_did_not_choose_it() -> None:
     gains, best = [], []
     for _ in range(200):
         study = SimpleNamespace(ndcg={each: rng.normal(size=60) for each in settings})
-        gains.append(held_out(study, settings, settings[0])["ndcg@10_delta"])  # type: ignore[arg-type]
+        gains.append(gain_of_choice(study, settings, settings[0])["ndcg@10_delta"])  # type: ignore[arg-type]
         means = [values.mean() for values in study.ndcg.values()]
         best.append(max(means) - means[0])
     assert np.mean(best) > 0.2
@@ -203,7 +203,7 @@ def test_the_best_metric_is_judged_by_queries_that_did_not_choose_it() -> None:
 
 
 def test_the_search_that_users_get_is_measured_from_a_text(
-    words: Index, measured: Measured, given: LabelledQueries
+    words: Index, measured: IndexPoints, given: LabelledQueries
 ) -> None:
     search = measured.search
     assert search is not None
@@ -229,7 +229,7 @@ def test_a_graph_finds_what_exact_search_does(
     assert points[-1]["recall@10"] > 0.99
 
 
-def test_the_fewest_bytes_that_suffice_are_chosen(measured: Measured) -> None:
+def test_the_fewest_bytes_that_suffice_are_chosen(measured: IndexPoints) -> None:
     chosen = measured.chosen
     assert chosen is not None
     least = measured.exact["ndcg@10"] - 0.01
@@ -256,7 +256,7 @@ def test_own_rows_do_not_add_candidates(words: Index, tmp_path: Path) -> None:
     assert pool.held_out.shape[1] > 0
     settings = Settings(4, kind="pq", beta=0.0, gamma=0.0)
     (point,) = study.measure("settings", [settings], [10])
-    index = study.trials.built(replace(settings, candidates=10))
+    index = study.trials.build(replace(settings, candidates=10))
     truth = study.trials.exact(pool, Rescorer.fit(study.trials.moments, 0.0, 0.0))
     agreed, _ = study.trials.measure(index, pool, truth)
     assert (point["candidates"], point["recall@10"]) == (10, pytest.approx(agreed.mean()))
@@ -278,7 +278,7 @@ def test_a_data_set_is_indexed_for_the_time_of_a_run(
     monkeypatch.setenv("SLIMDEX_CACHE", str(tmp_path))
     encoder = WordEncoder()
     for _ in range(2):
-        with packaged(dataset, encoder) as subject:
+        with docstrings_index(dataset, encoder) as subject:
             assert subject.labelled_queries is not None
             queries, qrels = subject.labelled_queries
             assert len(subject.index.snapshot) == 800
@@ -289,14 +289,14 @@ def test_a_data_set_is_indexed_for_the_time_of_a_run(
 
 
 @pytest.fixture(scope="module")
-def page(measured: Measured, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def page(measured: IndexPoints, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("page") / "bench.html"
     about = ABOUT | {"processor": "An <Example> 3000", "flags": "avx2"}
     write_settings_page(path, measured, about)
     return path
 
 
-def test_the_page_says_what_was_measured(page: Path, measured: Measured) -> None:
+def test_the_page_says_what_was_measured(page: Path, measured: IndexPoints) -> None:
     text = page.read_text()
     assert text.count("<svg role=") == 5
     assert "An &lt;Example&gt; 3000 (avx2)" in text
@@ -317,7 +317,7 @@ def test_the_page_says_what_was_measured(page: Path, measured: Measured) -> None
     assert first[6].shown == f"{measured.current['recall@10']:.3f}"
 
 
-def test_the_page_says_what_to_do(measured: Measured) -> None:
+def test_the_page_says_what_to_do(measured: IndexPoints) -> None:
     chosen, current = measured.chosen, measured.current
     assert chosen is not None
     assert verdict(measured)[0].startswith(f"Change to {chosen['kind']}, k={chosen['k']}: ")
@@ -327,7 +327,7 @@ def test_the_page_says_what_to_do(measured: Measured) -> None:
     assert verdict(replace(measured, chosen=None))[0].startswith("No setting has a recall@10 of ")
 
 
-def test_the_front_is_what_nothing_smaller_beats(measured: Measured) -> None:
+def test_the_front_is_what_nothing_smaller_beats(measured: IndexPoints) -> None:
     best = front(measured.kinds, "memory_bytes", "recall@10")
     for point in measured.kinds:
         beaten = any(
@@ -339,7 +339,7 @@ def test_the_front_is_what_nothing_smaller_beats(measured: Measured) -> None:
         assert beaten or point in best
 
 
-def test_a_run_is_shown_beside_an_earlier_one(measured: Measured, tmp_path: Path) -> None:
+def test_a_run_is_shown_beside_an_earlier_one(measured: IndexPoints, tmp_path: Path) -> None:
     about = ABOUT | {"processor": "Before", "flags": ""}
     run = measured.as_dict() | {"machine": about}
     run["kinds"] = [point | {"p50_ms": 2 * point["p50_ms"]} for point in measured.kinds]
@@ -448,7 +448,7 @@ def test_too_few_documents_say_so(tmp_path: Path) -> None:
 @pytest.mark.parametrize("dim", [384, 768])
 def test_every_method_of_the_grid_suits_the_vectors(dim: int) -> None:
     methods = grid(dim, 60_000)
-    assert methods[0] == uncompressed(dim)
+    assert methods[0] == exact_method(dim)
     assert len(set(methods)) == len(methods)
     for method in methods:
         if method.settings:

@@ -12,7 +12,7 @@ import pytest
 
 from slimdex.bench.engines import peer_programs
 from slimdex.bench.engines.processes import WorkerError
-from slimdex.bench.engines.servers import served
+from slimdex.bench.engines.servers import serving
 from slimdex.bench.experiments import running_study
 from slimdex.bench.experiments.running_study import Extent
 from slimdex.bench.reporting.tables import beside_busy_processes, commands
@@ -115,7 +115,7 @@ def test_a_command_that_fails_says_why() -> None:
 
 @pytest.mark.slow
 def test_a_service_answers_and_its_memory_is_named(index: Path, tmp_path: Path) -> None:
-    with served(index) as server:
+    with serving(index) as server:
         answer = json.loads(server.ask(json.dumps({"query": "rain", "limit": 1})))
         assert len(answer["queries"][0]["hits"]) == 1
     if shutil.which("wrk") is None:
@@ -132,5 +132,5 @@ def test_a_service_answers_and_its_memory_is_named(index: Path, tmp_path: Path) 
 
 
 def test_a_service_that_does_not_start_says_why(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=f"{tmp_path}/none"), served(tmp_path / "none"):
+    with pytest.raises(InputError, match=f"{tmp_path}/none"), serving(tmp_path / "none"):
         pass

@@ -16,7 +16,7 @@ from slimdex.bench.experiments.similarity_study import (
     Pairs,
     Way,
     correlations,
-    measured,
+    measure_ways,
     read_pairs,
     read_seven,
     spearman,
@@ -68,14 +68,16 @@ def test_whitening_worked_out_beside_it(
     white /= np.linalg.norm(white, axis=1, keepdims=True)
     expected = 100 * spearmanr((white[:N] * white[N:]).sum(axis=1), pairs.gold).statistic
     judged = replace(pairs, others=others, subtasks=())
-    row = measured([way], [judged], lambda texts: X[[int(text[1:]) for text in texts]])[way]
+    row = measure_ways([way], [judged], lambda texts: X[[int(text[1:]) for text in texts]])[way]
     assert row == {"P": row["P"], "average": row["P"]}
     assert row["P"] == pytest.approx(expected, abs=1e-6)
 
 
 def test_a_row_has_every_protocol_of_a_set_with_subtasks(X: Matrix, pairs: Pairs) -> None:
     way, bare = Way("mean"), replace(pairs, name="B", subtasks=())
-    row = measured([way], [pairs, bare], lambda texts: X[[int(text[1:]) for text in texts]])[way]
+    row = measure_ways([way], [pairs, bare], lambda texts: X[[int(text[1:]) for text in texts]])[
+        way
+    ]
     unit = X / np.linalg.norm(X, axis=1, keepdims=True)
     cosines = np.vecdot(unit[:N], unit[N:])
     whole, *parts = (
@@ -101,7 +103,7 @@ def test_whitened_figures_of_one_set() -> None:
     places = {text: row for row, text in enumerate(sts16.sentences)}
     vectors = encoder.encode(sts16.sentences)
     (ways,) = [ways for ways in ways_of("mean", 384) if ways[0].layers == LAST]
-    rows = measured(ways, [sts16], lambda texts: vectors[[places[text] for text in texts]])
+    rows = measure_ways(ways, [sts16], lambda texts: vectors[[places[text] for text in texts]])
     found = [row["STS16"] for row in rows.values()]
     assert found == pytest.approx([IN_FP32["STS16"], 76.38, 79.38, 78.65], abs=0.02)
 

@@ -8,10 +8,10 @@ from xml.etree import ElementTree
 import pytest
 
 from slimdex.bench.reporting import tables
-from slimdex.bench.reporting.choices import default_row, uncompressed_row
+from slimdex.bench.reporting.choices import default_row, exact_row
 from slimdex.bench.reporting.page import write_report
 from slimdex.bench.reporting.sections import (
-    marked,
+    pages_with_marks,
     read_all,
     section,
     sections_with_rows,
@@ -41,7 +41,7 @@ def peer_rows() -> list[Row]:
 def test_tables_say_what_the_rows_say(retrieval_rows: list[Row], peer_rows: list[Row]) -> None:
     (table,) = tables.quality(retrieval_rows)
     (line,) = table.rows
-    exact, usual = uncompressed_row(retrieval_rows), default_row(retrieval_rows)
+    exact, usual = exact_row(retrieval_rows), default_row(retrieval_rows)
     assert exact is not None
     assert usual is not None
     assert [cell.shown for cell in line[:2]] == ["scifact", "5,183"]
@@ -134,7 +134,7 @@ def test_a_readme_section_stands_between_its_marks(
 
 @pytest.mark.parametrize("name", sections_with_rows(FOLDER))
 def test_the_readme_is_up_to_date(name: str) -> None:
-    (page,) = (page for page, names in marked(ROOT).items() if name in names)
+    (page,) = (page for page, names in pages_with_marks(ROOT).items() if name in names)
     assert section(name, FOLDER) in page.read_text("utf-8"), "run `slimdex bench tables`"
 
 

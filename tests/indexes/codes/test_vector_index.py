@@ -162,7 +162,7 @@ def test_distances_return_a_quarter_of_the_lost_length(
     indexes: Built, X: Matrix, queries: Matrix
 ) -> None:
     index = indexes["pq"]
-    decoded = index.decoded(X)
+    decoded = index.quantize(X)
     lengths = np.linalg.norm(queries, axis=1, keepdims=True)
     targets = queries @ decoded.T + lengths * (1 - np.vecdot(decoded, decoded)) / 4
     scores, hits = index.search(queries, 20)
@@ -219,7 +219,7 @@ def test_a_loaded_index_and_a_copy_encode_identically(
     index.save(tmp_path / "codes.faiss")
     loaded = FaissIndex.load(tmp_path / "codes.faiss")
     for other in (loaded, index.copy(empty=True)):
-        np.testing.assert_array_equal(other.decoded(X[:300]), index.decoded(X[:300]))
+        np.testing.assert_array_equal(other.quantize(X[:300]), index.quantize(X[:300]))
 
 
 def test_inverted_lists_may_follow_a_transformation(X: Matrix) -> None:

@@ -69,7 +69,7 @@ def test_code_error_of_every_kind(kind: str, rng: np.random.Generator) -> None:
     error = code_error(reducer, index, rows[:50])
     assert error is not None
     assert len(index) == 0
-    expected = [np.square(short[i] - index.decoded(short[i : i + 1])[0]).sum() for i in range(50)]
+    expected = [np.square(short[i] - index.quantize(short[i : i + 1])[0]).sum() for i in range(50)]
     assert error == pytest.approx(np.mean(expected), rel=1e-4, abs=1e-6)
     exact = kind in ("flat", "hnsw", "IVF4,Flat")
     assert error < 1e-9 if exact else error > 1e-8

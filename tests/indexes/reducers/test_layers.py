@@ -1,4 +1,4 @@
-"""Layers: a network of them gives what `reduced` does."""
+"""Layers: a network of them gives what `reduce_rows` does."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from slimdex.indexes.reducers.linear import (
     Whitening,
 )
 from slimdex.indexes.reducers.reducer import Reducer
-from slimdex.indexes.search.reduced_index import reduced
+from slimdex.indexes.search.reduced_index import reduce_rows
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +57,7 @@ def test_layers_equal_the_reduced_rows(X: Matrix, reducer: Reducer) -> None:
                 )
         else:
             outputs = normalize_rows(outputs)
-    np.testing.assert_allclose(outputs, reduced(reducer, X), atol=1e-5)
+    np.testing.assert_allclose(outputs, reduce_rows(reducer, X), atol=1e-5)
 
 
 def test_a_map_without_a_mean_has_no_bias(X: Matrix) -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from slimdex.indexes.arrays import Matrix, Rows, normalize_rows, without
 from slimdex.indexes.codes.faiss_index import FaissIndex
 from slimdex.indexes.search.filtered_search import EXACT_ROWS, FilteredSearch
-from slimdex.indexes.search.reduced_index import ReducedIndex, reduced
+from slimdex.indexes.search.reduced_index import ReducedIndex, reduce_rows
 from slimdex.indexes.search.rescoring import Metric
 from slimdex.indexes.vectors.vector_file import VectorFile
 from tests.chance import CHANCE
@@ -128,8 +128,8 @@ def test_most_rows_are_searched_like_all(
     short = replace(wide, candidates=k)
     alone = [short.search(query[None], k, allowed)[1] for query in queries]
     np.testing.assert_array_equal(short.search(queries, k, allowed)[1], np.concatenate(alone))
-    _, codes = index.index.search(reduced(index.reducer, queries), wide.candidates, allowed)
-    _, expected = wide.metric.rescored(queries, k, codes)
+    _, codes = index.index.search(reduce_rows(index.reducer, queries), wide.candidates, allowed)
+    _, expected = wide.metric.rescore(queries, k, codes)
     assert np.mean([np.isin(*each).mean() for each in zip(found, expected, strict=True)]) >= 0.9
 
 
@@ -197,7 +197,7 @@ def all_codes(index: ReducedIndex, queries: Matrix) -> Matrix:
     codes = index.index
     if "HNSW" in codes._core().__class__.__name__:  # whose search does not reach all rows
         rows = np.stack([codes._core().storage.reconstruct(i) for i in range(N)])
-        cosines: Matrix = codes._transformed(short) @ rows.T
+        cosines: Matrix = codes._transform(short) @ rows.T
         return cosines
     parameters = "nprobe=9999" if "IVF" in codes._core().__class__.__name__ else ""
     codes.set_parameters(parameters)
@@ -208,7 +208,7 @@ def all_codes(index: ReducedIndex, queries: Matrix) -> Matrix:
         assert known.sum() > N - 5
         out[i, actual[known]] = scores[i, known]
         missing = np.flatnonzero(np.isnan(out[i]))
-        own = codes._decoded(short[i : i + 1], missing)
+        own = codes._code_products(short[i : i + 1], missing)
         out[i, missing] = np.minimum(own, scores[i, known].min())
     return out
 
@@ -302,7 +302,7 @@ def test_rows_of_unprobed_lists_are_found_when_most_rows_are_deleted(
 def test_the_worst_codes_are_found_too(X: Matrix, codes_only: Built) -> None:
     """A fast scan asked for every row leaves out those whose score is the least it can tell."""
     index = codes_only["PRQ3x1x4fs"]  # one that compares by distance leaves out none
-    _, hits = index.index.search(reduced(index.reducer, X), N)
+    _, hits = index.index.search(reduce_rows(index.reducer, X), N)
     left_out = [(i, row) for i in range(N) for row in set(range(N)) - set(hits[i].tolist())]
     assert left_out
     for i, row in left_out[:20]:

@@ -13,7 +13,7 @@ from slimdex.indexes.arrays import Matrix, normalize_rows
 from slimdex.indexes.codes.kinds import IVF_PQ, kind_named
 from slimdex.indexes.reducers.linear import Identity, Whitening
 from slimdex.indexes.reducers.moments import Moments
-from slimdex.indexes.search.reduced_index import ReducedIndex, reduced, trained
+from slimdex.indexes.search.reduced_index import ReducedIndex, reduce_rows, train_index
 from slimdex.indexes.search.rescoring import Metric, Rescorer
 from slimdex.indexes.vectors.vector_file import VectorFile
 from slimdex.system import spare
@@ -43,7 +43,7 @@ def build(X: Matrix, folder: Path, kind: str, candidates: int, k: int = 12) -> R
     if candidates:
         norms = VectorFile(folder / f"{kind}.f32", 1, dtype=np.float32)
         metric = Metric(Rescorer.fit(moments, BETA, GAMMA), vectors, norms)
-    codes = trained(kind_named(kind), reducer, vectors)
+    codes = train_index(kind_named(kind), reducer, vectors)
     index = ReducedIndex(reducer, codes, vectors, metric=metric, candidates=candidates)
     index.extend()
     return index
@@ -132,7 +132,7 @@ def test_candidates_of_one_search_do_not_change_the_index(X: Matrix, folder: Pat
     before, cosines = index.search(X[:20], 10)[1], oracle(X, X[:20])
     everything = index.search(X[:20], 10, candidates=N)[0]
     np.testing.assert_allclose(everything, -np.sort(-cosines, axis=1)[:, :10], atol=1e-5)
-    codes = index.index.search(reduced(index.reducer, X[:20]), 10)
+    codes = index.index.search(reduce_rows(index.reducer, X[:20]), 10)
     for hits, own in zip(index.search(X[:20], 10, candidates=0), codes, strict=True):
         np.testing.assert_array_equal(hits, own)
     for more, among in ((N, oracle(X, X[:20], rows)), (0, None)):
@@ -154,7 +154,7 @@ def test_candidates_of_one_search_do_not_change_the_index(X: Matrix, folder: Pat
 def test_more_results_need_more_candidates(X: Matrix, folder: Path) -> None:
     """Twenty for ten results or fewer, two for each of more."""
     index, cosines = build(X, folder, "rabitq", candidates=20), oracle(X, X[:30])
-    short = reduced(index.reducer, X[:30])
+    short = reduce_rows(index.reducer, X[:30])
     agreement = []
     for k, count in ((3, 20), (10, 20), (11, 22), (60, 120), (700, 1400)):
         assert index.candidates_for(k) == count
@@ -199,4 +199,4 @@ def test_lists_are_trained_on_more_rows_than_their_kind(
     vectors.append(rng.standard_normal((2000, 8), dtype=np.float32))
     kind = replace(IVF_PQ, max_rows=10, factory=lambda k, n: "IVF20,Flat")
     reducer = Identity(8).fit(vectors.take(np.arange(2000)))
-    assert trained(kind, reducer, vectors).probes == (20, 20)
+    assert train_index(kind, reducer, vectors).probes == (20, 20)

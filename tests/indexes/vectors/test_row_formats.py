@@ -16,10 +16,10 @@ from slimdex.indexes.vectors.row_formats import (
     CONVERTED_AT_ONCE,
     LARGEST_CENTER,
     center_of,
-    packed,
+    pack,
     packed_width,
     to_float32,
-    unpacked,
+    unpack,
 )
 
 MAGNITUDES = st.floats(-LARGEST, LARGEST, width=32)
@@ -60,10 +60,10 @@ def test_a_case_worked_by_hand() -> None:
     X = np.zeros((1, 34), dtype=np.float32)
     X[0, [0, 1, 2, 31]] = [127, -127, 2.4, 0.4]
     X[0, [32, 33]] = [-63.5, 1.2]
-    rows = packed(X)
+    rows = pack(X)
     ints = [127, -127, 2, *[0] * 28, 0, -127, 2]
     assert rows.tobytes() == np.array(ints, np.int8).tobytes() + b"\x80\x3f\x00\x3f"
-    assert unpacked(rows, 34)[0, [0, 1, 2, 31, 32, 33]].tolist() == [127, -127, 2, 0, -63.5, 1]
+    assert unpack(rows, 34)[0, [0, 1, 2, 31, 32, 33]].tolist() == [127, -127, 2, 0, -63.5, 1]
 
 
 @pytest.mark.parametrize("dim", [1, 31, 32, 33, 64, 384, 100])
@@ -71,9 +71,9 @@ def test_rows_equal_the_definition(dim: int, rng: np.random.Generator) -> None:
     drawn = rng.normal(size=(20, dim)) * rng.lognormal(sigma=3, size=dim)
     X: Matrix = drawn.astype(np.float32)
     X[3], X[4, :40] = 0.0, 0.0
-    rows = packed(X)
+    rows = pack(X)
     assert rows.shape == (20, packed_width(dim)) == (20, dim + 2 * -(-dim // 32))
-    for row, x, wide in zip(rows, X, unpacked(rows, dim), strict=True):
+    for row, x, wide in zip(rows, X, unpack(rows, dim), strict=True):
         ints, scales, values = by_definition(x.tolist())
         assert row.tobytes() == np.array(ints, np.int8).tobytes() + scales
         assert wide.tolist() == values
@@ -81,16 +81,16 @@ def test_rows_equal_the_definition(dim: int, rng: np.random.Generator) -> None:
 
 @given(ROWS)
 def test_unpacked_rows_are_packed_to_the_same_bytes(X: np.ndarray) -> None:
-    rows = packed(X)
-    wide = unpacked(rows, X.shape[1])
-    np.testing.assert_array_equal(packed(wide), rows)
+    rows = pack(X)
+    wide = unpack(rows, X.shape[1])
+    np.testing.assert_array_equal(pack(wide), rows)
     assert np.abs(wide).max() <= LARGEST
 
 
 @given(ROWS)
 def test_no_number_is_off_by_more_than_half_a_step(X: np.ndarray) -> None:
     dim = X.shape[1]
-    wide = unpacked(packed(X), dim)
+    wide = unpack(pack(X), dim)
     for first in range(0, dim, BLOCK):
         block = slice(first, first + BLOCK)
         largest = np.abs(X[:, block]).max(axis=1, keepdims=True).astype(np.float64)
@@ -101,18 +101,18 @@ def test_no_number_is_off_by_more_than_half_a_step(X: np.ndarray) -> None:
 
 def test_int8_has_the_range_of_float16() -> None:
     X = np.array([[65504, -65504, 512, 255], [65024, 0, 0, 0]], dtype=np.float32)
-    wide = unpacked(packed(X), 4)
+    wide = unpack(pack(X), 4)
     assert wide.tolist() == [[65024, -65024, 512, 0], [65024, 0, 0, 0]]
 
 
 def test_rows_are_unpacked_into_a_given_array(rng: np.random.Generator) -> None:
     X = rng.normal(size=(5, 70)).astype(np.float32)
     wider = np.zeros((5, 90), dtype=np.int8)
-    wider[:, : packed_width(70)] = packed(X)
+    wider[:, : packed_width(70)] = pack(X)
     out = np.full((5, 70), np.nan, dtype=np.float32)
-    assert unpacked(wider[:, : packed_width(70)], 70, out) is out
-    np.testing.assert_array_equal(out, unpacked(packed(X), 70))
-    assert unpacked(packed(X[:0]), 70).shape == (0, 70)
+    assert unpack(wider[:, : packed_width(70)], 70, out) is out
+    np.testing.assert_array_equal(out, unpack(pack(X), 70))
+    assert unpack(pack(X[:0]), 70).shape == (0, 70)
 
 
 def test_every_float16_is_converted_exactly() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from slimdex.errors import CorruptError, InputError
 from slimdex.indexes.arrays import Matrix
-from slimdex.indexes.vectors.row_formats import packed, unpacked
+from slimdex.indexes.vectors.row_formats import pack, unpack
 from slimdex.indexes.vectors.vector_file import STORED, VectorFile
 from slimdex.system.append_only import BLOCK_BYTES
 
@@ -19,7 +19,7 @@ either = pytest.mark.parametrize("stored", STORED)
 def kept(X: Matrix, stored: str) -> Matrix:
     """Rows as they come back."""
     if stored == "int8":
-        return unpacked(packed(X), X.shape[1])
+        return unpack(pack(X), X.shape[1])
     return X.astype(np.float16).astype(np.float32)
 
 
@@ -139,7 +139,7 @@ def test_a_center_keeps_what_distinguishes_rows(tmp_path: Path, rng: np.random.G
     X = center + rng.normal(size=(500, 64)).astype(np.float32)
     file = VectorFile(tmp_path / "c", 64, 0, np.int8, center)
     file.append(X[:300])
-    file = file.reopened()
+    file = file.reopen()
     file.append(X[300:])
     rows = np.array([7, 499, 300])
     step = np.abs(X - center).reshape(500, 2, 32).max(axis=2).repeat(32, axis=1) / 127

@@ -89,7 +89,7 @@ def test_a_target_is_refused_before_anything_is_built(run: Runner) -> None:
 
 
 def test_an_explicit_gamma_of_0_is_kept(slimdex: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(building, "chosen_metric", lambda *_: Choice((0.5, 1.0), "raw"))
+    monkeypatch.setattr(building, "choose_metric", lambda *_: Choice((0.5, 1.0), "raw"))
     texts = [f"{a} {b}" for a in ("cat", "dog", "fog", "mat", "rain", "sat") for b in WORDS]
     write("many.jsonl", [{"id": i, "text": text} for i, text in enumerate(texts)])
     for option, gamma in (("", 1.0), ("--gamma 0", 0.0), ("--beta 0", 0.0)):

@@ -250,7 +250,7 @@ def test_a_damaged_description_is_told_and_written_again(empty: Server, index: P
     done = pushed(index, empty)
     for key in (1, 0):
         row = {"_pk": key, "body": "AAAA", VECTOR: [1.0, 0.0]}
-        empty.put(model_of(done.collection), [row])
+        empty.upsert(model_of(done.collection), [row])
         with pytest.raises(CorruptError, match=r"damaged .*; push again"):
             MilvusCollection(empty.uri, NAME, ReadingEncoder())
         assert pushed(index, empty) == replace(done, sent=0, is_new=False)

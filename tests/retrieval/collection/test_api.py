@@ -30,7 +30,7 @@ from slimdex import (
     write_map,
 )
 from slimdex.indexes.arrays import Matrix, Rows
-from slimdex.retrieval.quality.evaluation import evaluate_self, ranked
+from slimdex.retrieval.quality.evaluation import evaluate_self, rank_documents
 from slimdex.retrieval.store.document_store import DocumentStore
 from tests.encoders import ReadingEncoder, WordEncoder
 
@@ -213,7 +213,7 @@ NOTHING: dict[str, tuple[Callable[[Collection], object], object]] = {
     "iterate": (lambda c: ([*c], "a" in c), ([], False)),
     "to_arrow": (lambda c: (c.to_arrow().num_rows, c.to_arrow("false").num_columns), (0, 3)),
     "chance_score": (lambda c: c.chance_score(), None),
-    "ranked": (lambda c: ranked(c.index, "x", np.ones((1, 48), np.float32), 3)[1].size, 0),
+    "ranked": (lambda c: rank_documents(c.index, "x", np.ones((1, 48), np.float32), 3)[1].size, 0),
     "near_duplicates": (lambda c: c.near_duplicates(), []),
     "verify": (lambda c: c.verify(), []),
     "info": (lambda c: (c.info()["documents"], c.info()["notes"]), (0, [])),

@@ -23,7 +23,7 @@ from hypothesis.stateful import (
 
 from slimdex.errors import InputError
 from slimdex.indexes.settings import Settings
-from slimdex.indexes.vectors.row_formats import packed, packed_width, unpacked
+from slimdex.indexes.vectors.row_formats import pack, packed_width, unpack
 from slimdex.indexes.vectors.vector_file import STORED
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
@@ -288,7 +288,7 @@ class CollectionMachine(RuleBasedStateMachine):
         if self.stored == "int8":
             center = center_from(self.collection.index.state.center, DIM)
             assert center is not None
-            (x,) = unpacked(packed(x[None] - center), DIM) + center
+            (x,) = unpack(pack(x[None] - center), DIM) + center
         else:
             x = x.astype(np.float16).astype(np.float32)
         return float(q @ x / np.linalg.norm(q) / np.linalg.norm(x))

@@ -11,7 +11,7 @@ from slimdex.errors import InputError
 from slimdex.indexes.arrays import normalize_rows
 from slimdex.indexes.reducers.linear import Whitening
 from slimdex.indexes.settings import Settings
-from slimdex.indexes.vectors.row_formats import center_of, packed
+from slimdex.indexes.vectors.row_formats import center_of, pack
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.ingest.repairing import verify
@@ -396,7 +396,7 @@ def test_an_interrupted_int8_build_stays_int8(
     assert vectors.name == "vectors-000001.i8"
     X = WordEncoder().encode(["the cat", "the dog", "rain", "snow"])
     center = center_of(X[:2])  # of the first batch
-    assert vectors.read_bytes() == packed(X - center).tobytes()
+    assert vectors.read_bytes() == pack(X - center).tobytes()
     assert verify(path) == []
 
 

@@ -60,7 +60,7 @@ def test_a_folder_that_is_replaced_while_a_change_waits_keeps_its_files(path: Pa
         other.add(documents(40, 60))
     with Collection.open(path, WordEncoder()) as collection:
         turn = collection.index._turn
-        held = turn.held
+        held = turn.hold
 
         @contextmanager
         def waiting(seconds: float) -> Iterator[None]:
@@ -69,7 +69,7 @@ def test_a_folder_that_is_replaced_while_a_change_waits_keeps_its_files(path: Pa
             with held(seconds):
                 yield
 
-        turn.held = waiting  # type: ignore[assignment,method-assign]
+        turn.hold = waiting  # type: ignore[assignment,method-assign]
         with pytest.raises(InputError, match="was moved or replaced"):
             collection.delete("3")
     assert verify(path) == []

@@ -126,7 +126,7 @@ def test_padding_keeps_tokens_and_the_maximum_length(lengths: list[int]) -> None
     words = tokenizers.Tokenizer(tokenizers.models.WordLevel())
     tokenizer = Tokenizer(words, pad_id=7, max_length=65)
     texts = [list(range(100, 100 + length)) for length in lengths]
-    ids, mask = tokenizer.padded(texts)
+    ids, mask = tokenizer.pad(texts)
     assert [row[seen == 1].tolist() for row, seen in zip(ids, mask, strict=True)] == texts
     assert (ids[mask == 0] == 7).all()
     longest = max(lengths)

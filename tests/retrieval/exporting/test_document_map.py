@@ -22,7 +22,7 @@ from slimdex.retrieval.exporting.document_map import (
     colourings,
     write_map,
 )
-from slimdex.retrieval.exporting.placing import names_of_clusters, placed, regions_of
+from slimdex.retrieval.exporting.placing import names_of_clusters, place, regions_of
 from tests.browsing import DESKTOP, PHONE, check_accessible, launched, watched
 from tests.encoders import WordEncoder
 
@@ -44,12 +44,12 @@ def grouped(count: int, groups: int, dim: int = 24) -> tuple[Matrix, Rows]:
 @pytest.mark.slow
 def test_what_is_near_stays_near() -> None:
     X, group = grouped(600, 5)
-    places = placed(X)
+    places = place(X)
     assert (places.min(), places.max()) == (0, 1)
     far = np.linalg.norm(places[:, None] - places[None], axis=2)
     np.fill_diagonal(far, np.inf)
     assert (group[far.argmin(axis=1)] == group).mean() > 0.98
-    assert np.array_equal(placed(X), places)
+    assert np.array_equal(place(X), places)
     regions = regions_of(places, 5)
     assert (np.diff(np.bincount(regions)) <= 0).all()
     assert [len(set(regions[group == own])) for own in range(5)] == [1] * 5
@@ -58,7 +58,7 @@ def test_what_is_near_stays_near() -> None:
 @pytest.mark.parametrize("count", [1, 2, 19])
 def test_few_rows_are_placed(count: int) -> None:
     X, _ = grouped(count, 1)
-    places = placed(X)
+    places = place(X)
     assert places.shape == (count, 2)
     assert np.isfinite(places).all()
 

@@ -18,7 +18,7 @@ from slimdex import (
     TransformerEncoder,
     export,
 )
-from slimdex.indexes.search.reduced_index import reduced
+from slimdex.indexes.search.reduced_index import reduce_rows
 from slimdex.retrieval.encoders.base import Encoder, encode_queries
 from slimdex.retrieval.encoders.distillation import distill
 from tests.encoders import WIDTH, make_tiny_model
@@ -49,7 +49,7 @@ def check_same(collection: Collection, folder: Path) -> SentenceTransformer:
     model = SentenceTransformer(str(folder), device="cpu")
     queries = encode_queries(collection.encoder, TEXTS)
     found = model.encode_query(TEXTS, batch_size=7)
-    expected = reduced(collection.index.snapshot.index.reducer, queries)
+    expected = reduce_rows(collection.index.snapshot.index.reducer, queries)
     np.testing.assert_allclose(found, expected, atol=TOLERANCE)
     rows = model.encode_document(TEXTS)
     scores = found[:9] @ rows.T

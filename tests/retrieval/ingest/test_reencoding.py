@@ -120,7 +120,7 @@ def test_rewritten_blocks_have_the_same_bytes(tmp_path: Path, stored: str) -> No
     ]
     digests = dict(file.blocks())
     (tmp_path / "v").unlink()
-    again = VectorFile(tmp_path / "v", X.shape[1], 0, dtype).preallocated(5)
+    again = VectorFile(tmp_path / "v", X.shape[1], 0, dtype).preallocate(5)
     for block in (1, 0, 2):
         rows = again.rows_of_block(block)
         assert again.overwrite(block, X[rows.start : rows.stop]) == digests[block]

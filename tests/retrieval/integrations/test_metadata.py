@@ -19,11 +19,11 @@ from slimdex.retrieval.documents import (
     RECORD,
     document_json,
     hit_json,
-    shown_columns,
     shown_hit,
-    shown_values,
+    visible_columns,
+    visible_values,
 )
-from slimdex.retrieval.integrations.metadata import as_columns, as_metadata, compared
+from slimdex.retrieval.integrations.metadata import as_columns, as_metadata, compare
 from slimdex.retrieval.search.request import SearchRequest
 from slimdex.retrieval.store.columns import column_facts
 from slimdex.retrieval.store.where.conditions import as_sql
@@ -109,7 +109,7 @@ def test_comparisons(
     collection: Collection, name: str, operator: str, value: Any, expected: list[Any]
 ) -> None:
     columns = collection.index.snapshot.columns
-    where = as_sql(compared(name, operator, value, columns), columns)
+    where = as_sql(compare(name, operator, value, columns), columns)
     found = [as_metadata(document.metadata) for document in collection.get(where=where)]
     assert [next(iter(row.values())) for row in found] == expected
 
@@ -118,7 +118,7 @@ def test_a_missing_value_is_null_and_empty(collection: Collection) -> None:
     columns = collection.index.snapshot.columns
     missing: dict[str, list[Any]] = {"IS NULL": [None], "IS EMPTY": [None, "", []]}
     for operator, values in missing.items():
-        where = as_sql(compared("tags", operator, None, columns), columns)
+        where = as_sql(compare("tags", operator, None, columns), columns)
         found = {document.id for document in collection.get(where=where)}
         assert found == {str(i) for i, row in enumerate(METADATA) if row.get("tags") in values}
 
@@ -139,14 +139,14 @@ def test_no_user_sees_the_column_of_recorded_values(collection: Collection) -> N
             collection.get(where=where)
         assert f"{RECORD}," not in str(error.value)
     with pytest.raises(InputError, match="no such column"):
-        chosen_columns([RECORD], shown_columns(collection.index.snapshot.columns))
+        chosen_columns([RECORD], visible_columns(collection.index.snapshot.columns))
 
 
 @pytest.mark.parametrize(
     "record", ["text", {"a": {"datetime": "never"}}, {"a": {}}, {"a": {"b": 1, "c": 2}}, [1]]
 )
 def test_a_record_that_others_have_written_is_left_out(record: Any) -> None:
-    assert shown_values({"year": 1990, RECORD: record}) == {"year": 1990}
+    assert visible_values({"year": 1990, RECORD: record}) == {"year": 1990}
 
 
 def test_large_additions_have_mixed_values(tmp_path: Path) -> None:

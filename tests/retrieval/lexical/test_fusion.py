@@ -34,7 +34,7 @@ def joined(
     if allowed is not None:
         near, words = ({r: s for r, s in own.items() if r in allowed} for own in (near, words))
     others = dict.fromkeys(words.keys() - near.keys(), -0.5)
-    candidates = Candidates.joined(found(near), found(others), whole)
+    candidates = Candidates.join(found(near), found(others), whole)
     every = near | others
     assert candidates.rows.tolist() == sorted(every)
     assert candidates.cosines.tolist() == [every[row] for row in sorted(every)]
@@ -73,7 +73,7 @@ def test_reciprocal_ranks(
 def test_found_by() -> None:
     words = ScoredRows(np.array([2, 1, 1], np.float32), np.array([4, 7, 9]), np.array([9]))
     near = found({4: 0.5, 2: 0.5} | dict.fromkeys(range(20, 28), 0.5) | {30: 0.05})
-    candidates = Candidates.joined(near, found({7: 0.1, 9: 0.1}), Whole(near, words, 0.0, 9))
+    candidates = Candidates.join(near, found({7: 0.1, 9: 0.1}), Whole(near, words, 0.0, 9))
     ways = {
         first: [FINDERS[way] for way in candidates.finders(np.array(first))]
         for first in ((9, 7), (4, 2), (9, 7, 4), (2, -1))
@@ -124,7 +124,7 @@ def test_scores_do_not_depend_on_the_filter(
 def test_a_row_with_the_name_is_first_even_if_farthest(fusion: Fusion) -> None:
     near = ScoredRows(np.array([0.9, 0.1, -1], np.float32), np.array([4, 2, 7]))
     words = ScoredRows(np.array([8, 7], np.float32), np.array([7, 4]), np.array([7]))
-    candidates = Candidates.joined(near, found({}), Whole(near, words, 0.0, 9))
+    candidates = Candidates.join(near, found({}), Whole(near, words, 0.0, 9))
     assert candidates.rows[candidates.order(fusion.scores(candidates))].tolist() == [7, 4, 2]
 
 
@@ -134,7 +134,7 @@ def test_rare_words_count_by_what_the_nearest_row_does_not_mean() -> None:
     for nearest, mean, first in ((0.9, 0.0, 7), (0.9, 0.5, 7), (0.96, 0.9, 4)):
         near = ScoredRows(np.array([nearest, 0.6], np.float32), np.array([4, 7]))
         whole = Whole(near, words, mean, 9)
-        candidates = Candidates.joined(near, found({}), whole)
+        candidates = Candidates.join(near, found({}), whole)
         scores = Fusion("auto").scores(candidates)
         without = Fusion("auto").scores(candidates._replace(rare=np.zeros(2)))
         np.testing.assert_allclose(scores - without, [0, 4 * (1 - nearest)], rtol=1e-6)

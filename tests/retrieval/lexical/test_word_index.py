@@ -192,7 +192,7 @@ def test_temporary_folders_are_removed(
     monkeypatch.setattr(segment_folder, "MEMORY_FOLDER", memory)
     monkeypatch.setattr(segment_folder, "SPARE_BYTES", -free)
     monkeypatch.setattr(segment_folder, "temporary_parent", lambda _: memory)
-    with FileLock(used, segment_folder.OWNER).held():
+    with FileLock(used, segment_folder.OWNER).hold():
         os.utime(killed, (0, 0))
         os.utime(used, (0, 0))
         more = extended(index, tmp_path / "more", [("", "yak")])

@@ -25,7 +25,7 @@ from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.adapters import GivenEncoder
 from slimdex.retrieval.ingest import writer
 from slimdex.retrieval.ingest.repairing import repair
-from slimdex.retrieval.quality.health import Drift, Measured, drift, verdict
+from slimdex.retrieval.quality.health import Agreement, Drift, drift, verdict
 from slimdex.retrieval.quality.query_pools import document_pool
 from slimdex.retrieval.quality.recall_trials import Pool
 from slimdex.retrieval.sources.source import open_source
@@ -98,7 +98,7 @@ def test_variance_kept_and_code_error_are_those_by_numpy(grown: Collection) -> N
     assert found.since == len(live[live >= 640])
     old = live[live < 640]
     short = normalize_rows(index.reducer.transform(grown.index.snapshot.vectors().take(old)))
-    lost = short - index.index.decoded(short)
+    lost = short - index.index.quantize(short)
     assert found.error_old == pytest.approx(np.square(lost).sum(axis=1).mean(), rel=1e-5)
     assert found.error_then == pytest.approx(found.error_old, rel=1e-5)
     assert found.error_new is not None
@@ -230,9 +230,9 @@ def test_health_without_rescoring_and_of_reducers_without_axes(tmp_path: Path) -
 
 
 def test_verdicts_worked_by_hand() -> None:
-    def now(shares: list[float]) -> Measured:
+    def now(shares: list[float]) -> Agreement:
         rows = np.zeros((1, 10), dtype=np.int64)
-        return Measured(np.array(shares), rows, rows)
+        return Agreement(np.array(shares), rows, rows)
 
     proved = Certificate(Settings(), 0.96, 0.95, 0.05, "p", 500, 1000)
     assert proved.promised == 0.95

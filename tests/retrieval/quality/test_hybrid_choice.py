@@ -12,8 +12,8 @@ from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.lexical.fusion import Fusion
 from slimdex.retrieval.quality import hybrid_choice
-from slimdex.retrieval.quality.hybrid_choice import FUSIONS, fused_ndcg
-from slimdex.retrieval.quality.labels import Judged
+from slimdex.retrieval.quality.hybrid_choice import FUSIONS, fusion_ndcg
+from slimdex.retrieval.quality.labels import LabelledQuery
 from slimdex.retrieval.quality.query_pools import FROM_USER
 from slimdex.retrieval.quality.targets import Target
 from tests.encoders import WordEncoder
@@ -105,7 +105,7 @@ def test_each_fusion_is_measured_as_it_searches(collection: Collection) -> None:
     rows = {id: row for row, id in enumerate(collection.index.store.ids_by_row(COUNT))}
     for text, right in (("lib7-dev w1 w2", "lib7-dev"), ("w3 w4 lib9-dev", "lib11-dev")):
         query = WordEncoder(dim=12).encode([text])
-        found = fused_ndcg(snapshot, query, Judged(text, {rows[right]: 1}))
+        found = fusion_ndcg(snapshot, query, LabelledQuery(text, {rows[right]: 1}))
         ways = ["off", *map(str, FUSIONS)]
         for way, ndcg in zip(ways, found, strict=True):
             ids = [hit.id for hit in collection.search(text, 10, hybrid=way)]
@@ -123,8 +123,8 @@ def test_chance_turns_fusion_on_no_more_often_than_its_level(
     def noisy(*args: object) -> list[float]:
         return [0.4, *(0.4 + gain * (i == 4) + 0.5 * rng.normal() for i in range(len(FUSIONS)))]
 
-    monkeypatch.setattr(hybrid_choice, "fused_ndcg", noisy)
-    judged, vectors = [Judged("", {})] * 200, np.zeros((200, 12), np.float32)
+    monkeypatch.setattr(hybrid_choice, "fusion_ndcg", noisy)
+    judged, vectors = [LabelledQuery("", {})] * 200, np.zeros((200, 12), np.float32)
     found = [
         hybrid_choice.by_labels(collection.index.snapshot, vectors, judged) for _ in range(100)
     ]

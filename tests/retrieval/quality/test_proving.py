@@ -62,7 +62,7 @@ def test_queries_are_added_where_the_first_ones_prove_too_little(
     assert found.certificate.bound >= 0.95
     assert found.chosen.queries == found.certificate.queries
     trials = Trials(collection.index.snapshot, collection.index.snapshot.moments(), tmp_path)
-    assert agreement(collection, trials.built(found.chosen.settings), trials) >= 0.95
+    assert agreement(collection, trials.build(found.chosen.settings), trials) >= 0.95
 
 
 def test_the_best_is_named_if_nothing_is_promising(
@@ -75,7 +75,7 @@ def test_the_best_is_named_if_nothing_is_promising(
     draw = document_queries(snapshot, None, rng)
     exact = partial(trials.exact, rescorer=grid.rescorer)
     choosing = draw(100)
-    index = trials.built(grid.options[0])
+    index = trials.build(grid.options[0])
     reached = float(trials.measure(index, choosing, exact(choosing))[0].mean())
     target = Target(agreement=reached - 0.01)
     found = SettingsSearch(
@@ -102,7 +102,7 @@ def test_what_is_not_proved_is_named_with_the_queries_that_prove_it(
     monkeypatch.setattr(targets, "DOUBLINGS", 0)
     trials = Trials(collection.index.snapshot, collection.index.snapshot.moments(), tmp_path)
     smallest = SettingsGrid(trials, DEFAULT).options[0]
-    index = trials.built(smallest)
+    index = trials.build(smallest)
     reached = agreement(collection, index, trials)
     target = Target(agreement=round(reached - 0.08, 3), ram=index.nbytes)
     found = collection.tune(target)

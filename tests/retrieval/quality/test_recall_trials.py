@@ -81,7 +81,7 @@ def test_exact_neighbours_by_brute_force(
 
 def test_ranks_are_what_a_search_with_so_many_candidates_finds(trials: Trials, pool: Pool) -> None:
     settings = Settings(k=24, beta=0.5, gamma=0.5, kind="sq4")
-    index = trials.built(settings)
+    index = trials.build(settings)
     truth = trials.exact(pool, Rescorer.fit(trials.moments, 0.5, 0.5))
     ranks = trials.ranks(index, pool, truth, 300)
     for candidates in (10, 20, 60, 300):
@@ -97,8 +97,8 @@ def test_ranks_are_what_a_search_with_so_many_candidates_finds(trials: Trials, p
 def test_screening_all_rows_gives_the_same_ranks(trials: Trials, pool: Pool) -> None:
     settings = Settings(k=24, beta=0.5, gamma=0.5, kind="sq8")
     truth = trials.exact(pool, Rescorer.fit(trials.moments, 0.5, 0.5))
-    full = trials.ranks(trials.built(settings), pool, truth, 200)
-    screened = trials.screened(settings, pool, truth, 200)
+    full = trials.ranks(trials.build(settings), pool, truth, 200)
+    screened = trials.screen(settings, pool, truth, 200)
     far = 1000.0  # in place of infinite
     apart = np.abs(np.minimum(full, far) - np.minimum(screened, far))
     assert (apart <= 2).mean() > 0.99  # ties of codes
@@ -111,9 +111,9 @@ def test_screening_a_sample_is_right_on_average(
     pool = document_pool(collection.index.snapshot, WordEncoder(), 200, rng)
     settings = Settings(k=16, beta=0.5, gamma=0.5, kind="sq8")
     truth = trials.exact(pool, Rescorer.fit(trials.moments, 0.5, 0.5))
-    full = trials.ranks(trials.built(settings), pool, truth, 400)
+    full = trials.ranks(trials.build(settings), pool, truth, 400)
     monkeypatch.setattr(recall_trials, "SCREENED_ROWS", 300)
-    screened = trials.screened(settings, pool, truth, 400)
+    screened = trials.screen(settings, pool, truth, 400)
     for candidates in (20, 50, 100, 200):
         real = recalls(full, candidates).mean()
         assert recalls(screened, candidates).mean() == pytest.approx(real, abs=0.06)

@@ -15,7 +15,7 @@ from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document, Part
 from slimdex.retrieval.encoders.base import encode_queries
 from slimdex.retrieval.lexical.code_files import is_test_path
-from slimdex.retrieval.quality.hybrid_choice import FUSIONS, fused_orders
+from slimdex.retrieval.quality.hybrid_choice import FUSIONS, fusion_orders
 from tests.chance import CHANCE
 from tests.encoders import ReadingEncoder, WordEncoder
 
@@ -216,7 +216,7 @@ def test_an_index_with_less_code_than_texts_is_in_the_order_of_the_fusion(
         differing = 0
         for query in ("w1 w2 w3", "w4", "w7 w2"):
             vector = encode_queries(WordEncoder(), [query])
-            fused = fused_orders(snapshot, vector, query)[2][rule]
+            fused = fusion_orders(snapshot, vector, query)[2][rule]
             expected = [ids[row] for row in fused.tolist()][:10]
             differing += first_ids(made, query, 10) != expected
         assert (differing > 0) == is_ranked

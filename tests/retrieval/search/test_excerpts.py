@@ -17,7 +17,7 @@ from slimdex.retrieval.search.excerpts import (
     nearest_passages,
     on_one_line,
     parts,
-    quoted,
+    quote,
     word_places,
 )
 from tests.encoders import WordEncoder
@@ -101,7 +101,7 @@ def test_the_words_of_a_query_are_shown_and_marked(query: str, text: str, before
     for shown in (
         passages_near(encoder, [query], [[hit(whole)]])[0][0],
         nearest_by_words(query, hit(whole)).text,
-        quoted(query, hit(whole), 280).text,
+        quote(query, hit(whole), 280).text,
     ):
         marked = {shown[start:end] for start, end in word_places(shown, query)}
         assert marked == {text[start:end] for start, end in word_places(text, query)} != set()
@@ -112,7 +112,7 @@ def test_the_place_of_a_query_is_shown_whole_whatever_is_before_it() -> None:
     for letters in range(0, 400, 6):
         text = ("x " * 300)[:letters] + query + " y" * 300
         for length in (60, LENGTH, 280):
-            shown = quoted(query, hit(text), length).text
+            shown = quote(query, hit(text), length).text
             assert query in shown
             assert len(shown) <= length + 2
 

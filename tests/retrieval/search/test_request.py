@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from slimdex.errors import InputError
-from slimdex.retrieval.search.request import SearchRequest, joined
+from slimdex.retrieval.search.request import SearchRequest, join_requests
 
 TWO = np.eye(2, 48, dtype=np.float32)
 
@@ -55,7 +55,7 @@ def test_requests_that_differ_only_in_queries_are_joined() -> None:
     assert first.manner != second.manner
     assert first.manner == replace(second, where="n > 1").manner
     assert first.manner != SearchRequest(vectors=TWO, where="n > 1").manner
-    both = joined([first, second])
+    both = join_requests([first, second])
     assert (both.texts, both.where, both.query_vectors.tolist()) == (
         ["a", "b"],
         "n > 1",

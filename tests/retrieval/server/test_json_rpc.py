@@ -109,7 +109,7 @@ def test_a_change_that_would_take_long_ends_with_the_server(tmp_path: Path, end:
     added = call("added", "add", documents=[{"text": "a dog"}])
     pipe = subprocess.PIPE
     with (
-        FileLock(index, "writer").held(),  # so the addition waits for an hour
+        FileLock(index, "writer").hold(),  # so the addition waits for an hour
         subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe) as process,
     ):
         assert process.stdin is not None

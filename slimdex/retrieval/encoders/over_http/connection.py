@@ -25,7 +25,7 @@ from typing import Any
 from urllib.parse import SplitResult, urlsplit
 from weakref import finalize
 
-from slimdex.errors import InputError, shortened
+from slimdex.errors import InputError, shorten
 
 TRIES = 6
 FIRST_WAIT = 0.5
@@ -221,7 +221,7 @@ def _message(content: bytes) -> str:
     try:
         error = json.loads(content)
     except (ValueError, RecursionError):
-        return shortened(text.strip(), 100) if text.strip() else ""
+        return shorten(text.strip(), 100) if text.strip() else ""
     for name in ("error", "message", "detail"):
         if isinstance(error, dict) and error.get(name):
             error = error[name]

@@ -98,7 +98,7 @@ class HttpEncoder:
         self._most_texts = MOST_TEXTS
         self.max_length = max_length or self._model.longest() or USUAL_LENGTH
         known = Prompts(*known_prompts(self._model.name))
-        self.prompts = known.replaced(query_prompt, document_prompt)
+        self.prompts = known.override(query_prompt, document_prompt)
 
     @property
     def tokens_at_once(self) -> int:

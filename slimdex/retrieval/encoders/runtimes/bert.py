@@ -52,10 +52,10 @@ class Operations(Texts, Protocol):
     def linear(self, vectors: Tensor, weight: Array, bias: Array | None) -> Tensor:
         """Product with a matrix (out, in), plus a bias (out,)."""
 
-    def normalized(self, vectors: Tensor, weight: Array, bias: Array, epsilon: float) -> Tensor:
+    def layer_norm(self, vectors: Tensor, weight: Array, bias: Array, epsilon: float) -> Tensor:
         """Layer norm; epsilon is added to variances."""
 
-    def activated(self, vectors: Tensor, name: str) -> Tensor:
+    def activate(self, vectors: Tensor, name: str) -> Tensor:
         """Apply an activation: gelu_tanh, or a class of torch.nn in lower case.
 
         The vectors may be overwritten.
@@ -97,7 +97,7 @@ class Network:
         if self.pooling.mode == POOLER:
             firsts = texts.first(states[-1])
             layer = f"{self.family.architecture.pooler}"
-            pooled = texts.activated(self._linear(texts, firsts, layer), "tanh")
+            pooled = texts.activate(self._linear(texts, firsts, layer), "tanh")
         else:
             pooled = pool(texts, states, self.pooling)
         return self._with_head(texts, pooled)
@@ -132,7 +132,7 @@ class Network:
             return texts.rows_by_place(table)
         padding = self.family.shape.padding
         counted = texts.differing(padding)
-        return texts.rows(table[padding:], texts.cumulated(counted) * counted)
+        return texts.rows(table[padding:], texts.cumsum(counted) * counted)
 
     def _by_distance(self) -> Array | None:
         relative = self.family.architecture.relative
@@ -156,7 +156,7 @@ class Network:
 
         # Feed-forward.
         inner = self._linear(texts, state, layer + names.inner)
-        inner = texts.activated(inner, shape.activation)
+        inner = texts.activate(inner, shape.activation)
         outer = self._linear(texts, inner, layer + names.outer) + state
         return self._normalize(texts, outer, layer + names.outer_norm)
 
@@ -166,7 +166,7 @@ class Network:
 
     def _normalize(self, texts: Operations, vectors: Tensor, name: str) -> Tensor:
         weights = self.family.weights
-        return texts.normalized(
+        return texts.layer_norm(
             vectors,
             weights[f"{name}.weight"],
             weights[f"{name}.bias"],
@@ -180,7 +180,7 @@ class Network:
                 weight, bias = dense(part, width)
                 width = len(weight)
                 vectors = texts.linear(vectors, weight, bias)
-                vectors = texts.activated(vectors, part.activation.lower())
+                vectors = texts.activate(vectors, part.activation.lower())
             elif isinstance(part, Truncate):
                 width = min(part.dim, width)
                 vectors = texts.first_dimensions(vectors, width)

@@ -20,14 +20,14 @@ from slimdex.errors import InputError
 from slimdex.system.extras import require
 from slimdex.system.once import cached_property
 from slimdex.system.progress import progress
-from slimdex.system.user_cache import cache_folder, known_sha256, remember, remembered
+from slimdex.system.user_cache import cache_folder, known_sha256, load_remembered, remember
 
 from ..model_folder import Dense, SentenceFolder, read_json
 from ..models import ModelFiles, weights_sha256
 from ..pooling import Pooling
 from ..tokens import fast_tokenizer
 from .bert import read_network
-from .openvino_operations import built_network
+from .openvino_operations import build_network
 from .openvino_runtime import (
     Conversion,
     Facts,
@@ -101,7 +101,7 @@ class NetworkLoader:
         facts = self._transformer.facts(network.dim)
         tokenizer = fast_tokenizer(self._transformer.tokenizer)
         key = self.key
-        refused = remembered(f"{key}.refused") and precision != "int8"
+        refused = load_remembered(f"{key}.refused") and precision != "int8"
         model = None if refused else openvino_model(network, precision, self._transformer)
         if model is None:
             if not on_gpu:
@@ -139,7 +139,7 @@ class NetworkLoader:
 
     def _build_without_torch(self) -> Conversion | None:
         with self._explain_errors():
-            return built_network(self._folder, self._pooling)
+            return build_network(self._folder, self._pooling)
 
     def _require_torch(self) -> None:
         """Raise `InputError` if this model and its pooling need torch, which is missing."""

@@ -56,7 +56,7 @@ class NumpyTexts:
     def mean(self, states: Array, weights: Array) -> Array:
         return self._sums(states * weights[:, None]) / self._sums(weights[:, None])
 
-    def cumulated(self, numbers: NDArray[Any]) -> NDArray[Any]:
+    def cumsum(self, numbers: NDArray[Any]) -> NDArray[Any]:
         return np.concatenate([part.cumsum() for part in self._of_each(numbers)])
 
     def root_count(self) -> Array:
@@ -66,7 +66,7 @@ class NumpyTexts:
         mean: Array = np.mean(vectors, axis=0)
         return mean
 
-    def joined(self, vectors: Sequence[Array]) -> Array:
+    def concatenate(self, vectors: Sequence[Array]) -> Array:
         return np.hstack(vectors)
 
     def differing(self, id: int) -> NDArray[np.bool_]:
@@ -85,13 +85,13 @@ class NumpyTexts:
             product += bias
         return product
 
-    def normalized(self, vectors: Array, weight: Array, bias: Array, epsilon: float) -> Array:
+    def layer_norm(self, vectors: Array, weight: Array, bias: Array, epsilon: float) -> Array:
         unit = vectors - vectors.mean(axis=1, keepdims=True)
         unit /= np.sqrt(np.square(unit).mean(axis=1, keepdims=True) + epsilon)
         scaled: Array = unit * weight + bias
         return scaled
 
-    def activated(self, vectors: Array, name: str) -> Array:
+    def activate(self, vectors: Array, name: str) -> Array:
         """Apply one of `ACTIVATIONS` in place."""
         for rows in batches(len(vectors), CACHED_ROWS):
             vectors[rows] = ACTIVATIONS[name](vectors[rows])

@@ -24,7 +24,7 @@ CONSTANTS = {"leakyrelu": (0.01,), "selu": (1.6732632423543772, 1.05070098735548
 """Activation -> constants that its operation requires."""
 
 
-def built_network(folder: SentenceFolder, pooling: Pooling) -> Conversion | None:
+def build_network(folder: SentenceFolder, pooling: Pooling) -> Conversion | None:
     """Build the network of a model; None if torch is needed for its architecture or pooling.
 
     Raises `InputError` if weights are missing, or the pooling or the head does not fit.
@@ -69,7 +69,7 @@ class OpenVinoTexts:
         count = ops().reduce_sum(weights, integers(1), False)
         return total / ops().maximum(count, scalar(1.0, np.float32))
 
-    def cumulated(self, numbers: Node) -> Node:
+    def cumsum(self, numbers: Node) -> Node:
         return ops().cum_sum(numbers, scalar(1))
 
     def root_count(self) -> Node:
@@ -81,7 +81,7 @@ class OpenVinoTexts:
             total = total + other
         return total / scalar(len(vectors), np.float32) if len(vectors) > 1 else total
 
-    def joined(self, vectors: Sequence[Node]) -> Node:
+    def concatenate(self, vectors: Sequence[Node]) -> Node:
         return ops().concat(list(vectors), 1) if len(vectors) > 1 else vectors[0]
 
     def differing(self, id: int) -> Node:
@@ -99,11 +99,11 @@ class OpenVinoTexts:
         product = ops().matmul(vectors, constant(weight), False, True)
         return product if bias is None else product + constant(bias)
 
-    def normalized(self, vectors: Node, weight: Array, bias: Array, epsilon: float) -> Node:
+    def layer_norm(self, vectors: Node, weight: Array, bias: Array, epsilon: float) -> Node:
         unit = ops().mvn(vectors, integers(-1), True, epsilon, "inside_sqrt")
         return unit * constant(weight) + constant(bias)
 
-    def activated(self, vectors: Node, name: str) -> Node:
+    def activate(self, vectors: Node, name: str) -> Node:
         if name == "identity":
             return vectors
         if name in ("gelu", "gelu_tanh"):

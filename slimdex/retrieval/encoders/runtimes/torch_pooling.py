@@ -23,7 +23,7 @@ def pool(states: Sequence[Tensor], mask: Tensor, pooling: Pooling) -> Tensor:
     """
     if pooling.mode == WK:
         chosen = [states[layer] for layer in pooling.layers] or states
-        return _weighted_words(chosen, mask)
+        return _pool_sbert_wk(chosen, mask)
     texts = TorchTexts(mask, with_prompt=pooling.with_prompt)
     vectors: Tensor = plain.pool(texts, states, pooling)
     return vectors
@@ -51,7 +51,7 @@ class TorchTexts:
         weights = weights[:, :, None].float()  # sum in full precision
         return (states.float() * weights).sum(dim=1) / weights.sum(dim=1).clamp(min=1.0)
 
-    def cumulated(self, numbers: Tensor) -> Tensor:
+    def cumsum(self, numbers: Tensor) -> Tensor:
         return numbers.cumsum(dim=1)
 
     def root_count(self) -> Tensor:
@@ -63,7 +63,7 @@ class TorchTexts:
             total = total + other
         return total / len(vectors)
 
-    def joined(self, vectors: Sequence[Tensor]) -> Tensor:
+    def concatenate(self, vectors: Sequence[Tensor]) -> Tensor:
         return torch.cat(list(vectors), dim=-1)
 
 
@@ -72,7 +72,7 @@ def _gather(states: Tensor, columns: Tensor) -> Tensor:
     return states.gather(1, index)[:, 0]
 
 
-def _weighted_words(hidden_states: Sequence[Tensor], mask: Tensor) -> Tensor:
+def _pool_sbert_wk(hidden_states: Sequence[Tensor], mask: Tensor) -> Tensor:
     """Pool by SBERT-WK: average words over layers, then texts over words (Wang & Kuo 2020).
 
     Layers of a word are weighted by alignment, the inverse of how well a layer's vector agrees with

@@ -277,20 +277,20 @@ def _convert_somehow(network: nn.Module, transformer: Transformer) -> Any:
     In OpenVINO a window of local attention that is all padding gives NaN, as in ModernBERT.
     """
     try:
-        return converted(network, transformer)
+        return to_openvino(network, transformer)
     except ConversionError:
         attention = getattr(transformer.module.config, "_attn_implementation", None)
         if attention != "sdpa":
             raise
     transformer.module.set_attn_implementation("eager")
     try:
-        return converted(network, transformer)
+        return to_openvino(network, transformer)
     except ConversionError:
         transformer.module.set_attn_implementation(attention)  # torch will run it
         raise
 
 
-def converted(network: nn.Module, transformer: Transformer) -> Any:
+def to_openvino(network: nn.Module, transformer: Transformer) -> Any:
     """Convert the network to an `openvino.Model`, in float32.
 
     Raises `ConversionError` if OpenVINO is missing, can't convert the network, or computes

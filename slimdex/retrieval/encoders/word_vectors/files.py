@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slimdex.errors import InputError, shortened
+from slimdex.errors import InputError, shorten
 from slimdex.indexes.arrays import Matrix
 from slimdex.system.atomic_files import temporary_parent
 from slimdex.system.user_cache import cache_folder
@@ -243,7 +243,7 @@ def _dimensions(path: Path, line: bytes) -> int:
     while dim < len(fields) - 1 and _is_number(fields[-1 - dim]):
         dim += 1
     if not 1 <= dim <= MOST_DIMENSIONS:
-        raise InputError(f"{path}: line 1: {_shown(line)}; {EXPECTED_LINES}")
+        raise InputError(f"{path}: line 1: {_quote(line)}; {EXPECTED_LINES}")
     return dim
 
 
@@ -322,7 +322,7 @@ def _decode(path: Path, word: bytes, place: str) -> str:
     try:
         text = word.decode()
     except UnicodeDecodeError as error:
-        raise InputError(f"{path}: {place}: {_shown(word)}; expected UTF-8") from error
+        raise InputError(f"{path}: {place}: {_quote(word)}; expected UTF-8") from error
     if not text or "\n" in text:
         raise InputError(f"{path}: {place}: {text!r}; expected a word")
     return text
@@ -350,7 +350,7 @@ def _vectors(path: Path, lines: list[str], first: int) -> Matrix:
         for field in line.split(" ")
         if not _is_number(field) or not abs(float(field)) <= LARGEST
     )
-    raise InputError(f"{path}: line {place}: {shortened(wrong, 60)}; expected a finite number")
+    raise InputError(f"{path}: line {place}: {shorten(wrong, 60)}; expected a finite number")
 
 
 def _is_number(field: bytes | str) -> bool:
@@ -361,5 +361,5 @@ def _is_number(field: bytes | str) -> bool:
     return "_" not in str(field)  # Python accepts 1_000
 
 
-def _shown(data: bytes) -> str:
-    return shortened(data.strip().decode(errors="backslashreplace"), 60)
+def _quote(data: bytes) -> str:
+    return shorten(data.strip().decode(errors="backslashreplace"), 60)

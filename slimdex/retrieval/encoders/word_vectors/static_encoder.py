@@ -17,7 +17,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from slimdex.errors import InputError, shortened
+from slimdex.errors import InputError, shorten
 from slimdex.indexes.arrays import Matrix, Rows, batches, normalize_rows
 from slimdex.system.suggestions import with_suggestions
 from slimdex.system.threads import eigh, product
@@ -110,7 +110,7 @@ class StaticEncoder:
             name = files.name
             revision = files.revision
             vectors = read_static(files.folder)
-        prompts = vectors.prompts.replaced(query_prompt, document_prompt)
+        prompts = vectors.prompts.override(query_prompt, document_prompt)
         self._set(replace(vectors, prompts=prompts), pooling, name, revision)
 
     @classmethod
@@ -399,7 +399,7 @@ def read_frequencies(path: Path) -> dict[str, float]:
                 continue
             word, _, count = text.strip("\r\n ").replace("\t", " ").rpartition(" ")
             if not word.strip() or not re.fullmatch(r"\d{1,18}(\.\d{1,18})?", count):
-                shown = shortened(text.strip(), 60)
+                shown = shorten(text.strip(), 60)
                 raise InputError(f"{path}: line {number}: {shown}; expected a word and its count")
             counts[word.strip()] = counts.get(word.strip(), 0.0) + float(count)
     if not sum(counts.values()):

@@ -21,7 +21,7 @@ from starlette.exceptions import HTTPException
 
 from slimdex.errors import InputError
 from slimdex.indexes.options import REDUCERS
-from slimdex.system.json_text import received
+from slimdex.system.json_text import parse_request_json
 
 from ...documents import json_of
 from ...search.options import SEVERAL, Option, SearchOptions, options_of
@@ -38,7 +38,7 @@ class JsonRequest(Request):
         """Parse the body; raises `json.JSONDecodeError`, which FastAPI answers."""
         body = await self.body()
         try:
-            return received(body, "the body")
+            return parse_request_json(body, "the body")
         except InputError as error:
             raise json.JSONDecodeError(str(error), "", 0) from error
 

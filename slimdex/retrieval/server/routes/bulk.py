@@ -21,9 +21,9 @@ from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from slimdex.errors import InputError, shortened
+from slimdex.errors import InputError, shorten
 from slimdex.system.atomic_files import temporary_parent
-from slimdex.system.json_text import received
+from slimdex.system.json_text import parse_request_json
 from slimdex.system.progress import listening
 
 from ...documents import BUILT_IN_COLUMNS, id_text, json_of
@@ -112,7 +112,7 @@ async def add(
     """
     type_ = request.headers.get("content-type", "").split(";")[0].strip().lower()
     if type_ == JSON:
-        body = received(await request.body(), "the body")
+        body = parse_request_json(await request.body(), "the body")
         return JSONResponse(await commit(index, body, refit))
     if type_ not in STREAMED:
         raise LimitError(415, f"a body of type {type_!r}; expected {JSON} or {STREAMED[0]}")
@@ -288,7 +288,7 @@ async def commit(index: ServedIndex, body: Any, refit: str = "auto") -> dict[str
         raise InputError("no documents; expected at least one")
     if len(documents) < len(values):
         id, times = Counter(id_text(one["id"]) for one in values).most_common(1)[0]
-        raise InputError(f"id {shortened(id)} occurs {times} times; expected each id once")
+        raise InputError(f"id {shorten(id)} occurs {times} times; expected each id once")
     added = await index.change(lambda it: add_documents_then_refit(it, documents, refit=refit))
     return _with(NO_COUNTS, added, len(values)) | {"notes": added.notes, "refitted": added.refitted}
 
@@ -313,7 +313,7 @@ def _last(numbered: Iterable[tuple[int, Any]], what: str) -> list[dict[str, Any]
 
 
 def _add(index: Index, lines: Sequence[Line]) -> Added:
-    values = ((number, received(line, f"line {number:,}")) for number, line in lines)
+    values = ((number, parse_request_json(line, f"line {number:,}")) for number, line in lines)
     documents = _last(values, "line")
     try:
         return add_documents_then_refit(index, documents)

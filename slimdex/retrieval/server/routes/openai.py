@@ -18,7 +18,7 @@ from pydantic_core import PydanticCustomError
 
 from slimdex.errors import InputError
 from slimdex.indexes.arrays import Matrix
-from slimdex.indexes.search.reduced_index import reduced
+from slimdex.indexes.search.reduced_index import reduce_rows
 
 from ...documents import BUILT_IN_COLUMNS
 from ...index import Index
@@ -133,7 +133,7 @@ def _cut(index: Index, vectors: Matrix, dimensions: int) -> Matrix:
     if reducer is None or dimensions != reducer.n_components:
         known = f"{state.dim}" if reducer is None else f"{state.dim} or {reducer.n_components}"
         raise InputError(f"dimensions={dimensions}; expected {known}")
-    return reduced(reducer, vectors)
+    return reduce_rows(reducer, vectors)
 
 
 def where_of(filter: str | dict[str, Any] | None, index: Index) -> str | None:

@@ -13,7 +13,7 @@ from slimdex.indexes.arrays import as_matrix, batches
 
 from ...documents import Document, Hit, document_json, hit_json, id_texts
 from ...quality.info import facts as facts_of
-from ...search.excerpts import quoted, word_places
+from ...search.excerpts import quote, word_places
 from ...search.options import Reranker, SearchOptions, options_of
 from ...search.request import SearchRequest
 from ...store.columns import column_facts
@@ -92,7 +92,7 @@ def _hit(hit: Hit, query: str, body: SearchBody) -> dict[str, Any]:
     if not body.excerpts:
         return hit_json(hit)
     text = query if body.vector is None and body.vectors is None else ""
-    part = quoted(text, hit, EXCERPT)
+    part = quote(text, hit, EXCERPT)
     return hit_json(hit) | {
         "excerpt": [part.start, part.end],
         "excerpt_lines": None if part.line is None else [part.line, part.last_line],

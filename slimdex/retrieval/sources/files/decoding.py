@@ -97,11 +97,11 @@ _losses: ContextVar[Losses] = ContextVar("losses")
 
 
 @contextmanager
-def recorded_losses() -> Iterator[Losses]:
-    r"""Record what `decoded` guesses and replaces within the block.
+def recording_losses() -> Iterator[Losses]:
+    r"""Record what `decode_text` guesses and replaces within the block.
 
-    >>> with recorded_losses() as losses:
-    ...     text = decoded("März, Größe".encode() + b" \xc3", label="utf-8")
+    >>> with recording_losses() as losses:
+    ...     text = decode_text("März, Größe".encode() + b" \xc3", label="utf-8")
     >>> text, losses
     ('März, Größe \ufffd', Losses(is_guessed=False, replaced=1))
     """
@@ -113,7 +113,7 @@ def recorded_losses() -> Iterator[Losses]:
         _losses.reset(token)
 
 
-def decoded(data: bytes, encoding: str | None = None, label: str | None = None) -> str:
+def decode_text(data: bytes, encoding: str | None = None, label: str | None = None) -> str:
     r"""Decode a file's text, with "\n" as line ending.
 
     `encoding` is used if the text is not UTF-8 and has no byte order mark. Without it, `label`, the
@@ -121,9 +121,9 @@ def decoded(data: bytes, encoding: str | None = None, label: str | None = None) 
     charset-normalizer guesses. In a text that is UTF-8 except for some bytes, these become U+FFFD.
     Raises `UnreadableError` if the text is not valid in `encoding`.
 
-    >>> decoded(b"caf\xc3\xa9\r\n"), decoded("café".encode("utf-16"))
+    >>> decode_text(b"caf\xc3\xa9\r\n"), decode_text("café".encode("utf-16"))
     ('café\n', 'café')
-    >>> decoded(b"\xd2\xbb", label="gb2312"), decoded(b"caf\xc3\xa9", label="us-ascii")
+    >>> decode_text(b"\xd2\xbb", label="gb2312"), decode_text(b"caf\xc3\xa9", label="us-ascii")
     ('一', 'café')
     """
     losses = _losses.get(None) or Losses()

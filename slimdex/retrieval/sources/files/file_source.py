@@ -25,10 +25,10 @@ from .formats.source_code import lacks_grammar
 from .front_matter import COLUMNS, tags
 from .generated import GENERATED, LIBRARIES, REASONS, unwritten
 from .input_files import Reading, stamp_of
-from .kinds import BOOKS, HEAD, ending, kind_of, left_out_as
+from .kinds import BOOKS, HEAD, ending, kind_of, omission_reason
 from .limits import LARGEST_BOOK, LARGEST_FILE, UnreadableError, too_large
 from .outline import Extract
-from .packed import ENDINGS, opened, unpacked_head
+from .packed import ENDINGS, open_packed, unpack_head
 from .walking import FileEntry, Walk, as_unicode, walk, why
 from .worker import Worker
 
@@ -48,7 +48,7 @@ class FileSource:
     """Source with a document for each file below a folder, or for each message of a mailbox.
 
     Ids are paths relative to the folder; for a message, ``#`` and its message id follow the path.
-    Unreadable files are skipped and reported by `left_out`.
+    Unreadable files are skipped and reported by `omissions`.
 
     Attributes
     ----------
@@ -141,12 +141,12 @@ class FileSource:
         parts += [f"{indexes:,} slimdex index{'es' * (indexes != 1)}"] if indexes else []
         return [f"left out: {', '.join(parts)}"] if parts else []
 
-    def left_out(self) -> list[str]:
+    def omissions(self) -> list[str]:
         """Lines on skipped files and the reasons; complete after reading."""
         return self._notes_on_files().lines()
 
     def file_notes(self) -> list[dict[str, str]]:
-        """All files that `left_out` counts or names, as "path" and "note"; complete after reading.
+        """All files that `omissions` counts or names, as "path" and "note"; complete after reading.
 
         Paths include the folder as given.
         """
@@ -276,7 +276,7 @@ class FileSource:
         facts = (self._encoding, self._reads_generated, file.is_generated, path, file.size)
         return stamp_of(max(file.mtime_ns, file.ctime_ns), *facts, file.mtime_ns)
 
-    def _known_as(
+    def _with_id_and_origin(
         self, document: Document, file: FileEntry, reading: Reading, stamp: str
     ) -> Document:
         """Return a document with its id and origin in the index."""
@@ -299,17 +299,17 @@ class FileSource:
             kind = kind_of(file.relative, head)
             inner = kind
             if kind == "packed":
-                head = unpacked_head(stream, HEAD)
+                head = unpack_head(stream, HEAD)
                 inner = kind_of(file.relative, head)
             if inner in (None, "packed") or not head:
-                self._noted.left_out.append((file.relative, left_out_as(file.relative, head)))
+                self._noted.left_out.append((file.relative, omission_reason(file.relative, head)))
                 return
 
             # A document for each message of a mailbox.
             if inner == "mailbox":
                 stamp = stamp if _is_whole(file.path) else ""
                 for message in self._messages(file, stream, worker):
-                    yield self._known_as(message, file, reading, stamp)
+                    yield self._with_id_and_origin(message, file, reading, stamp)
                 return
 
             # One document for any other file.
@@ -323,7 +323,7 @@ class FileSource:
                 document = self._document(
                     file, file.relative, kind, extract, name=_stem(file.relative)
                 )
-                yield self._known_as(document, file, reading, stamp)
+                yield self._with_id_and_origin(document, file, reading, stamp)
             elif kind == "pdf":
                 raise UnreadableError("no text; a scan needs OCR, as by ocrmypdf")
             else:
@@ -353,7 +353,7 @@ class FileSource:
         self, file: FileEntry, box: io.BufferedReader, worker: Worker
     ) -> Iterator[Document]:
         taken = Counter[str]()
-        for number, message in enumerate(messages(opened(box)), start=1):
+        for number, message in enumerate(messages(open_packed(box)), start=1):
             try:
                 if isinstance(message, UnreadableError):
                     raise message
@@ -423,7 +423,7 @@ def _is_whole(mailbox: Path) -> bool:
     """Return whether a mailbox can be read to its end; if not, it is read again next time."""
     try:
         with _open(mailbox) as box:
-            for _ in messages(opened(box)):
+            for _ in messages(open_packed(box)):
                 pass
     except (UnreadableError, OSError):
         return False

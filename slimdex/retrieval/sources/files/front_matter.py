@@ -47,12 +47,12 @@ TYPED = re.compile(r"true|false|null|-?\d[\d.eE+-]*")
 """Plain values that may have a type in JSON."""
 
 
-def split(text: str) -> tuple[dict[str, Any], str]:
+def split_front_matter(text: str) -> tuple[dict[str, Any], str]:
     r"""Split front matter from a text; unparsable front matter stays in the text.
 
-    >>> split("---\ntitle: Tea\ntags: [a, b]\n---\nBoil water.\n")
+    >>> split_front_matter("---\ntitle: Tea\ntags: [a, b]\n---\nBoil water.\n")
     ({'title': 'Tea', 'tags': ['a', 'b']}, 'Boil water.\n')
-    >>> split("---\nversion: 1.10\nlanguage: no\ndraft: true\n---\n")[0]
+    >>> split_front_matter("---\nversion: 1.10\nlanguage: no\ndraft: true\n---\n")[0]
     {'version': '1.10', 'language': 'no', 'draft': True}
     """
     fence = FENCES.get(text[:3])

@@ -150,13 +150,13 @@ def attribute_rules(folder: Path, follows: Callable[[Path], bool]) -> IgnoreRule
     None if it has none, is too large, or is a link that is not followed.
     """
     data = _read(folder / ATTRIBUTES, follows)
-    return None if data is None or len(data) > LARGEST_RULES else IgnoreRules(marked(data))
+    return None if data is None or len(data) > LARGEST_RULES else IgnoreRules(to_gitignore(data))
 
 
-def marked(data: bytes) -> bytes:
+def to_gitignore(data: bytes) -> bytes:
     r"""Convert `.gitattributes` to the lines of a `.gitignore`: what is generated or of others.
 
-    >>> marked(b"*.pb.go linguist-generated\n* text=auto\nlib/** -linguist-vendored")
+    >>> to_gitignore(b"*.pb.go linguist-generated\n* text=auto\nlib/** -linguist-vendored")
     b'*.pb.go\n!lib/**'
     """
     lines = []

@@ -30,7 +30,7 @@ from slimdex.system.atomic_files import temporary_parent
 from slimdex.system.extras import install_command
 
 from .decoding import MARKS
-from .packed import opened
+from .packed import open_packed
 
 STANDARD_INPUT = "-"
 ZSTANDARD = ".zst"
@@ -268,7 +268,7 @@ def _unpack(file: InputFile) -> None:
     remove_later(file)
     try:
         with original.open("rb") as packed, file.path.open("wb") as copy:
-            shutil.copyfileobj(opened(packed), copy, PIECE)
+            shutil.copyfileobj(open_packed(packed), copy, PIECE)
     except ModuleNotFoundError as error:
         raise InputError(
             f"{file.name}: requires backports.zstd: {install_command('files')}"

@@ -121,11 +121,13 @@ def _by_content(head: bytes) -> str:
     return "mail" if HEADERS.match(head) else "text"
 
 
-def left_out_as(name: str, head: bytes) -> str:
+def omission_reason(name: str, head: bytes) -> str:
     r"""Reason why a file with this name and these first bytes has no kind.
 
-    >>> left_out_as("a.md", b""), left_out_as("a.doc", b"\xd0"), left_out_as("a.png", b"\x89")
-    ('empty', 'unsupported', 'binary')
+    >>> omission_reason("a.md", b""), omission_reason("a.doc", b"\xd0")
+    ('empty', 'unsupported')
+    >>> omission_reason("a.png", b"\x89")
+    'binary'
     """
     if not head:
         return "empty"

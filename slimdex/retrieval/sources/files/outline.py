@@ -117,7 +117,7 @@ class Outline:
         `lines` are the lines of its file that begin in the block, where known, as `Part` has them.
         Raises `UnreadableError` if the text becomes too long.
         """
-        cut = shown(text).strip("\n").rstrip()
+        cut = visible_text(text).strip("\n").rstrip()
         if not cut.strip():
             return
         if self._length:
@@ -156,7 +156,7 @@ class Outline:
 
         If `visible`, the heading is included in the text, with its `lines` as in `add`.
         """
-        words = " ".join(shown(text).split())
+        words = " ".join(visible_text(text).split())
         if not words:
             return
         if level == 1:
@@ -204,7 +204,7 @@ def _without_start(lines: Lines, text: str, length: int) -> Lines:
     return [first, *((offset - length, line) for offset, line in lines if offset > length)]
 
 
-def shown(text: str) -> str:
+def visible_text(text: str) -> str:
     """Remove invisible characters, and a terminal's codes."""
     text = ANSI.sub("", text) if "\x1b" in text else text
     return UNSHOWN.sub("", text) if UNSHOWN.search(text) else text
@@ -212,4 +212,4 @@ def shown(text: str) -> str:
 
 def words(text: str | None) -> str:
     """Normalise a short text to one line."""
-    return " ".join(shown(text or "").split())
+    return " ".join(visible_text(text or "").split())

@@ -103,13 +103,13 @@ def why_broken(data: bytes, error: Exception) -> str:
     return "encrypted" if PROTECTED in data else "a format from before 2007"
 
 
-def unpacked(data: bytes) -> bytes:
+def unpack(data: bytes) -> bytes:
     """Decompress gzip or Zstandard data, recognised by first bytes; return other data unchanged.
 
     Raises `UnreadableError` if it is broken, or larger than `LARGEST_UNPACKED`.
     """
     try:
-        with opened(io.BytesIO(data)) as packed:
+        with open_packed(io.BytesIO(data)) as packed:
             content: bytes = packed.read(LARGEST_UNPACKED + 1)
             packed.read(1)  # detects truncation
     except (OSError, EOFError, zlib.error) as error:
@@ -119,13 +119,13 @@ def unpacked(data: bytes) -> bytes:
     return content
 
 
-def unpacked_head(file: io.BufferedReader, length: int) -> bytes:
+def unpack_head(file: io.BufferedReader, length: int) -> bytes:
     """Read the first decompressed bytes of a file, and rewind it.
 
     Raises `UnreadableError` if decompression fails, or its library is missing.
     """
     try:
-        return bytes(opened(file).read(length))
+        return bytes(open_packed(file).read(length))
     except ModuleNotFoundError as error:
         raise UnreadableError(f"requires backports.zstd: {install_command('files')}") from error
     except (OSError, EOFError, zlib.error) as error:
@@ -134,7 +134,7 @@ def unpacked_head(file: io.BufferedReader, length: int) -> bytes:
         file.seek(0)
 
 
-def opened(file: Any) -> Any:
+def open_packed(file: Any) -> Any:
     """Open a compressed file for reading."""
     head = file.read(4)
     file.seek(0)

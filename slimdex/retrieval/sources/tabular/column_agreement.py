@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from slimdex.errors import InputError, shortened
+from slimdex.errors import InputError, shorten
 from slimdex.system.suggestions import did_you_mean
 
 from ...store.columns import TEXTS, wider
@@ -103,7 +103,7 @@ def _agree_with(index_type: str, table: TableSource, name: str) -> list[str]:
         table.keep_as(name, index_type)
         return []
 
-    which = f"{table.name}, row {misfit[0]}: {shortened(misfit[1], 40)} in column {name!r}"
+    which = f"{table.name}, row {misfit[0]}: {shorten(misfit[1], 40)} in column {name!r}"
     which += f" is not {index_type}"
     raise InputError(
         f"{which}: column {name!r} holds {index_type}; the new values are {type_} (types="

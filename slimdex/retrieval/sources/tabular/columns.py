@@ -14,7 +14,7 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from slimdex.errors import InputError
-from slimdex.system.duckdb_library import connected, duckdb, identifier, literal
+from slimdex.system.duckdb_library import connect, duckdb, identifier, literal
 
 from ...column_types import WRITTEN_DATE
 from ...documents import BUILT_IN_COLUMNS
@@ -66,10 +66,10 @@ class ColumnNames:
     types: Mapping[str, str] = field(default_factory=dict)
 
 
-def stored_names(columns: Sequence[str], ours: Sequence[str] = BUILT_IN_COLUMNS) -> dict[str, str]:
+def storage_names(columns: Sequence[str], ours: Sequence[str] = BUILT_IN_COLUMNS) -> dict[str, str]:
     """Map the user's columns to unique names, with "_" appended where they clash with ours.
 
-    >>> stored_names(["year", "Vector"], ["id", "vector"])
+    >>> storage_names(["year", "Vector"], ["id", "vector"])
     {'year': 'year', 'Vector': 'Vector_'}
     """
     taken = {*ours, *(name.lower() for name in columns if name.lower() not in ours)}
@@ -98,12 +98,12 @@ def only_text_column(source: str, types: Mapping[str, str]) -> str:
     raise InputError(f"{source}: which column is the text? Name one by text=NAME: {columns}")
 
 
-def checked_types(words: Sequence[str]) -> dict[str, str]:
+def parse_types(words: Sequence[str]) -> dict[str, str]:
     """Parse column types like ``name=VARCHAR,price=DECIMAL(10,2)``: column -> DuckDB type.
 
     Raises `InputError` if a pair is malformed, or DuckDB does not have the type.
 
-    >>> checked_types(["a=int,b=DECIMAL(9, 2)"])
+    >>> parse_types(["a=int,b=DECIMAL(9, 2)"])
     {'a': 'INTEGER', 'b': 'DECIMAL(9,2)'}
     """
     types = dict[str, str]()
@@ -114,7 +114,7 @@ def checked_types(words: Sequence[str]) -> dict[str, str]:
         if not equals or not name or not re.fullmatch(r"[\w\s(),\[\]]+", type_):
             raise InputError(f"types={pair!r}; expected COLUMN=TYPE, as in year=BIGINT")
         try:
-            with connected() as scratch:
+            with connect() as scratch:
                 ((normal,),) = scratch.execute(f"SELECT typeof(NULL::{type_})").fetchall()
         except duckdb.Error as error:
             raise InputError(
@@ -134,10 +134,10 @@ def storable(type_: str) -> str:
     return _storage_of(type_).type
 
 
-def stored_value(value: str, type_: str) -> str:
+def conversion_sql(value: str, type_: str) -> str:
     """SQL to convert a value of a DuckDB type to the type that it is stored as.
 
-    >>> stored_value("seen", "TIMESTAMPTZ[]")
+    >>> conversion_sql("seen", "TIMESTAMPTZ[]")
     "list_transform(seen, lambda x0: timezone('UTC', x0))"
     """
     return _storage_of(type_).of(value, 0)
@@ -159,7 +159,7 @@ def zone_note(columns: Iterable[str]) -> list[str]:
     return [said] if named else []
 
 
-class _Stored(NamedTuple):
+class _StoredType(NamedTuple):
     """A stored type, and the conversion of SQL at a depth of lambdas; None for the same type."""
 
     type: str
@@ -171,45 +171,45 @@ class _Stored(NamedTuple):
 
 
 @lru_cache(4096)
-def _storage_of(type_: str) -> _Stored:
-    with connected() as scratch:
+def _storage_of(type_: str) -> _StoredType:
+    with connect() as scratch:
         stored = _of(scratch.sqltype(type_))
         return stored._replace(type=str(scratch.sqltype(stored.type)))
 
 
-def _of(type_: Any) -> _Stored:
+def _of(type_: Any) -> _StoredType:
     """The storage of a type parsed by DuckDB."""
     kind = str(type_.id)
     if kind in PLAIN:
         name, sql = PLAIN[kind]
-        return _Stored(name, lambda value, _: sql.format(value))
+        return _StoredType(name, lambda value, _: sql.format(value))
     nested = {"list": _list, "array": _list, "struct": _struct, "tuple": _tuple, "map": _map}
     nested["union"] = _union
     if kind not in nested:
-        return _Stored(str(type_))
+        return _StoredType(str(type_))
     stored = nested[kind](type_)
     return _as_json(stored) if len(stored.type) > LONGEST_TYPE else stored
 
 
-def _as_json(stored: _Stored) -> _Stored:
-    return _Stored("JSON", lambda value, depth: f"to_json({stored.of(value, depth)})")
+def _as_json(stored: _StoredType) -> _StoredType:
+    return _StoredType("JSON", lambda value, depth: f"to_json({stored.of(value, depth)})")
 
 
-def _list(type_: Any) -> _Stored:
+def _list(type_: Any) -> _StoredType:
     (_, child), *size = type_.children
     item = _of(child)
     named = f"{item.type}[{size[0][1]}]" if size else f"{item.type}[]"
-    whole = _Stored(named, None if item.convert is None else _each(item))
+    whole = _StoredType(named, None if item.convert is None else _each(item))
     if item.type == "JSON":
         return _as_json(whole)
     if whole.convert is None:
-        return _Stored(str(type_))
+        return _StoredType(str(type_))
     if not size:
         return whole
-    return _Stored(named, lambda value, depth: f"CAST({whole.of(value, depth)} AS {named})")
+    return _StoredType(named, lambda value, depth: f"CAST({whole.of(value, depth)} AS {named})")
 
 
-def _each(item: _Stored) -> Callable[[str, int], str]:
+def _each(item: _StoredType) -> Callable[[str, int], str]:
     """The conversion of a list of items."""
 
     def convert(value: str, depth: int) -> str:
@@ -218,10 +218,10 @@ def _each(item: _Stored) -> Callable[[str, int], str]:
     return convert
 
 
-def _struct(type_: Any) -> _Stored:
+def _struct(type_: Any) -> _StoredType:
     fields = [(name, _of(child)) for name, child in type_.children]
     if all(field.convert is None and field.type != "JSON" for _, field in fields):
-        return _Stored(str(type_))
+        return _StoredType(str(type_))
 
     def convert(value: str, depth: int) -> str:
         packed = ", ".join(
@@ -231,11 +231,11 @@ def _struct(type_: Any) -> _Stored:
         return _unless_null(value, f"struct_pack({packed})")
 
     named = ", ".join(f"{identifier(name)} {field.type}" for name, field in fields)
-    whole = _Stored(f"STRUCT({named})", convert)
+    whole = _StoredType(f"STRUCT({named})", convert)
     return _as_json(whole) if any(field.type == "JSON" for _, field in fields) else whole
 
 
-def _tuple(type_: Any) -> _Stored:
+def _tuple(type_: Any) -> _StoredType:
     items = [_of(child) for _, child in type_.children]
 
     def convert(value: str, depth: int) -> str:
@@ -243,24 +243,24 @@ def _tuple(type_: Any) -> _Stored:
         listed = ", ".join(item.of(part, depth) for item, part in zip(items, parts, strict=True))
         return _unless_null(value, f"json_array({listed})")
 
-    return _Stored("JSON", convert)
+    return _StoredType("JSON", convert)
 
 
-def _map(type_: Any) -> _Stored:
+def _map(type_: Any) -> _StoredType:
     """JSON: DuckDB's Python client returns all keys of a map in every row."""
     keys, values = (_of(child) for _, child in type_.children)
     if keys.convert is None and values.convert is None:
-        return _as_json(_Stored(str(type_)))
+        return _as_json(_StoredType(str(type_)))
 
     def convert(value: str, depth: int) -> str:
         lists = [_each(each)(f"{part}({value})", depth) for part, each in parts]
         return f"to_json(map({', '.join(lists)}))"
 
     parts = [("map_keys", keys), ("map_values", values)]
-    return _Stored("JSON", convert)
+    return _StoredType("JSON", convert)
 
 
-def _union(type_: Any) -> _Stored:
+def _union(type_: Any) -> _StoredType:
     """The type of all members, or JSON: a value has no tag in Python."""
     members = [(name, _of(child)) for name, child in type_.children[1:]]  # the first is the tag
     types = {member.type for _, member in members}
@@ -274,7 +274,7 @@ def _union(type_: Any) -> _Stored:
             cases.append(f"WHEN {literal(name)} THEN {sql}")
         return f"CASE union_tag({value}) {' '.join(cases)} END"
 
-    return _Stored(stored_type, convert)
+    return _StoredType(stored_type, convert)
 
 
 def _unless_null(value: str, sql: str) -> str:

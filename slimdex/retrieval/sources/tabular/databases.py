@@ -121,7 +121,7 @@ def answer(request: dict[str, Any], _: bytes) -> dict[str, Any]:
     return {"notes": notes}
 
 
-def chosen(path: Path, kind: str, tables: list[str], table: str) -> str:
+def choose_table(path: Path, kind: str, tables: list[str], table: str) -> str:
     """Return the named table, or the only one.
 
     Raises `UnreadableError` if the table does not exist, or there are several and none is named.
@@ -143,7 +143,7 @@ def json_of_sqlite(path: Path, table: str, notes: list[str]) -> Iterator[str]:
                 "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') "
                 "AND name NOT LIKE 'sqlite_%' ORDER BY name"
             ).fetchall()
-            name = chosen(path, "table", [name for (name,) in listed], table)
+            name = choose_table(path, "table", [name for (name,) in listed], table)
             cursor = connection.execute(f"SELECT * FROM {identifier(name)}")
             names = unique_names([column[0] for column in cursor.description])
             binary = dict[str, None]()
@@ -197,7 +197,7 @@ def _sheet(path: Path, table: str, copy: Path) -> Any:
         book = python_calamine.CalamineWorkbook.from_path(str(copy if is_packed else path))
         tables = python_calamine.SheetTypeEnum.WorkSheet
         names = [sheet.name for sheet in book.sheets_metadata if sheet.typ == tables]
-        return book.get_sheet_by_name(chosen(path, "sheet", names, table))
+        return book.get_sheet_by_name(choose_table(path, "sheet", names, table))
     except python_calamine.PasswordError as error:
         raise UnreadableError(f"encrypted; expected {_expected_format(path)}") from error
     except (python_calamine.CalamineError, OSError) as error:

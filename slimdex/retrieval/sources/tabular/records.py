@@ -9,17 +9,17 @@ from importlib import import_module
 from itertools import chain
 from typing import Any, NamedTuple
 
-from slimdex.errors import InputError, shortened
-from slimdex.system.duckdb_library import connected, duckdb
+from slimdex.errors import InputError, shorten
+from slimdex.system.duckdb_library import connect, duckdb
 
-from ...column_types import restored
+from ...column_types import restore_values
 from ...documents import Document, check_columns, id_text
 from .columns import (
     USUAL_NAMES,
+    conversion_sql,
     has_zone,
     storable,
-    stored_names,
-    stored_value,
+    storage_names,
     usual_column,
     zone_note,
 )
@@ -77,7 +77,7 @@ def as_documents(records: Any) -> Records:
         return Records(_documents([rows], columns), [columns], zoned)
     if hasattr(records, "__arrow_c_stream__"):
         import_module("duckdb")  # the package adds relations to the connections of its extension
-        connection = connected()
+        connection = connect()
         with _reading(records):
             read, columns, zoned = _selection(connection.from_arrow(records))
             connection.register("given", records)
@@ -86,7 +86,7 @@ def as_documents(records: Any) -> Records:
 
     # Dicts and documents.
     if isinstance(records, str | bytes) or not isinstance(records, Iterable):
-        shown = shortened(records, 40) if isinstance(records, str) else type(records).__name__
+        shown = shorten(records, 40) if isinstance(records, str) else type(records).__name__
         raise InputError(f"{shown}; expected {EXPECTED_RECORDS}")
     zoned = set[str]()
     return Records((_document(item, zoned) for item in records), [], zoned)
@@ -174,7 +174,7 @@ def _selection(relation: Any) -> tuple[str, Mapping[str, str], set[str]]:
     """
     names = unique_names(relation.columns)
     types = {c: str(t) for c, t in zip(names, relation.types, strict=True)}
-    values = {c: stored_value(f"#{i}", t) for i, (c, t) in enumerate(types.items(), start=1)}
+    values = {c: conversion_sql(f"#{i}", t) for i, (c, t) in enumerate(types.items(), start=1)}
     id, text, title = (usual_column(names, usual) for usual in USUAL_NAMES)
     if id is None or text is None:
         lacks = "id" if id is None else "text"
@@ -183,7 +183,7 @@ def _selection(relation: Any) -> tuple[str, Mapping[str, str], set[str]]:
     # The other columns are metadata.
     metadata = {c: t for c, t in types.items() if c not in (id, text, title)}
     check_columns(len(metadata), "the table")
-    stored = stored_names([*metadata])
+    stored = storage_names([*metadata])
     columns = {stored[c]: storable(t) for c, t in metadata.items()}
     zoned = {stored[c] for c, t in metadata.items() if has_zone(t)}
     expressions = [f"CAST({values[c]} AS VARCHAR)" if c else "''" for c in (id, text, title)]
@@ -195,7 +195,7 @@ def _documents(parts: Iterable[Sequence[Any]], columns: Mapping[str, str]) -> It
     for number, (id, text, title, *metadata) in enumerate(chain.from_iterable(parts), start=1):
         if id is None:
             raise InputError(f"row {number} has no id; expected one")
-        yield Document(id, text or "", title or "", restored(columns, metadata))
+        yield Document(id, text or "", title or "", restore_values(columns, metadata))
 
 
 def _advice(reason: str) -> str:

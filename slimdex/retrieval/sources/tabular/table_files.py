@@ -12,9 +12,9 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
-from slimdex.errors import InputError, shortened
-from slimdex.system.duckdb_library import connected, duckdb, identifier, literal, one_file
-from slimdex.system.json_text import TooDeepError, parsed
+from slimdex.errors import InputError, shorten
+from slimdex.system.duckdb_library import connect, duckdb, identifier, literal, one_file
+from slimdex.system.json_text import TooDeepError, parse_json
 
 from ...documents import MOST_COLUMNS, check_columns
 from ..files.input_files import (
@@ -135,7 +135,7 @@ def _has_alike_keys(structure: Any) -> bool:
     return len(keys) < len(structure) or any(map(_has_alike_keys, structure.values()))
 
 
-def narrowed(
+def narrow_integers(
     connection: duckdb.DuckDBPyConnection, file: InputFile, types: dict[str, str]
 ) -> dict[str, str]:
     """Read whole numbers of a JSON file as BIGINT if all fit: DuckDB infers HUGEINT of 0 and -1."""
@@ -264,9 +264,9 @@ def _broken_line(path: Path) -> str | None:
 
 def _no_fields(line: str, number: int) -> str | None:
     """Describe a line of valid JSON that is no object of named fields."""
-    value = parsed(line) if line.strip() else {}
+    value = parse_json(line) if line.strip() else {}
     if not isinstance(value, dict):
-        return f"line {number}: {shortened(line.strip(), 40)}; expected a JSON object"
+        return f"line {number}: {shorten(line.strip(), 40)}; expected a JSON object"
     return f"line {number}: a field without a name; expected one" if "" in value else None
 
 
@@ -274,7 +274,7 @@ def _json_error(text: str, number: int) -> str | None:
     """Describe the first error of a JSON text that begins in a line of this number."""
     try:
         if text.strip():
-            parsed(text)
+            parse_json(text)
     except json.JSONDecodeError as error:
         place = number + error.lineno - 1
         return f"line {place}: broken JSON ({error.msg} at column {error.colno})"
@@ -337,7 +337,7 @@ def query_file(spec: str) -> InputFile:
     query = spec.removeprefix(SQL).strip().rstrip(";")
     path = temporary()
     file = InputFile(
-        name=shortened(query, 60),
+        name=shorten(query, 60),
         path=path,
         ending=ANSWER,
         id_prefix="sql",
@@ -347,13 +347,13 @@ def query_file(spec: str) -> InputFile:
     remove_later(file)
     path.unlink()  # DuckDB makes its files itself
     try:
-        with connected(OFFLINE) as connection:
+        with connect(OFFLINE) as connection:
             connection.execute(f"ATTACH {literal(str(path))} AS made")
             connection.execute(f"CREATE TABLE made.{TABLE} AS (\n{query}\n)")
             file.facts.append(_digest(connection))
     except duckdb.Error as error:
         reason = " ".join(str(error).split("\n\n")[0].splitlines()[:2])
-        raise InputError(f"sql {shortened(query)}: {reason}") from error
+        raise InputError(f"sql {shorten(query)}: {reason}") from error
     return file
 
 

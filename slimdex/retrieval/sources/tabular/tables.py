@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from functools import cached_property
 from typing import Any
 
-from slimdex.errors import InputError, shortened
+from slimdex.errors import InputError, shorten
 from slimdex.indexes.arrays import batches
-from slimdex.system.duckdb_library import connected, duckdb, identifier
+from slimdex.system.duckdb_library import connect, duckdb, identifier
 from slimdex.system.suggestions import did_you_mean
 
-from ...column_types import restored
+from ...column_types import restore_values
 from ...documents import Document, check_columns
 from ...store.column_fit import misfits
 from ..files.input_files import UNREADABLE, InputFile, Reading, unreadable
@@ -25,6 +25,7 @@ from .columns import (
     WITH_ZONES,
     ColumnNames,
     as_written,
+    conversion_sql,
     has_months,
     has_zone,
     is_nested,
@@ -33,8 +34,7 @@ from .columns import (
     loses_digits,
     only_text_column,
     storable,
-    stored_names,
-    stored_value,
+    storage_names,
     usual_column,
     zone_note,
 )
@@ -47,7 +47,7 @@ from .table_files import (
     first_error,
     has_mixed_line_endings,
     header,
-    narrowed,
+    narrow_integers,
     read_answer,
     read_csv,
     read_json,
@@ -87,7 +87,7 @@ class TableSource:
         self._reader = READERS.get(file.ending, read_answer)
         self.is_typed = self._reader in TYPED
         self.is_json = self._reader is read_json
-        self._connection = connected()
+        self._connection = connect()
         self._rows_read = 0
         self._characters_read = 0
         self._inferred = self._describe()
@@ -105,7 +105,7 @@ class TableSource:
         ours = (self._text, self._id, self._title)
         self._metadata = [c for c in self._types if c not in ours and c.lower() != vectors]
         check_columns(len(self._metadata), self.name)
-        self._renamed = stored_names(self._metadata)
+        self._renamed = storage_names(self._metadata)
         self._original = {stored.lower(): c for c, stored in self._renamed.items()}
 
         # Their types.
@@ -281,7 +281,7 @@ class TableSource:
         elif id is None:
             raise InputError(f"{self.name}: row {number} has no {self._id!r}; expected an id")
         try:
-            metadata = restored(columns, metadata_values)
+            metadata = restore_values(columns, metadata_values)
         except InputError as error:
             raise InputError(f"{self.name}: document {id!r}: {error}") from error
         return Document(id, text or "", title or "", metadata, origin=origin)
@@ -294,7 +294,7 @@ class TableSource:
                 return {}
             raise self._refusal("expected JSON objects with fields, found none")
         if self.is_json:
-            return narrowed(self._connection, self._file, types)
+            return narrow_integers(self._connection, self._file, types)
         return self._with_names_or_values(types) if self._reader is read_csv else types
 
     def _with_names_or_values(self, types: dict[str, str]) -> dict[str, str]:
@@ -349,7 +349,7 @@ class TableSource:
         for name in as_text:
             self.keep_as(name, "VARCHAR")
         return [
-            f"column {name!r} is stored as text: {shortened(value, 40)} "
+            f"column {name!r} is stored as text: {shorten(value, 40)} "
             f"{self._why_text(name, typed[name])}"
             for name, value in as_text.items()
         ]
@@ -367,7 +367,7 @@ class TableSource:
             examples += self._execute(f"SELECT {checks} FROM {rows}").fetchall()[0]
         return [
             f"column {self._renamed[c]!r} is stored as text, not as a date: "
-            f"{shortened(value, 40)}; write dates as 2024-12-31, or read these by a query with "
+            f"{shorten(value, 40)}; write dates as 2024-12-31, or read these by a query with "
             "strptime"
             for c, value in zip(texts, examples, strict=True)
             if value is not None
@@ -414,10 +414,10 @@ class TableSource:
         read = self._read_type(column)
         value = identifier(column)
         if type_ != read and has_zone(read):
-            value = stored_value(value, read)
+            value = conversion_sql(value, read)
             read = storable(read)
         if type_ == read:
-            return stored_value(value, type_)
+            return conversion_sql(value, type_)
         if type_ == "JSON" and column not in self._requested:
             return f"to_json({value})"
         if read == "VARCHAR":
@@ -425,7 +425,7 @@ class TableSource:
                 return f"from_base64({value})"
             value = f"nullif({value}, '')"
             type_ = WITH_ZONES.get(type_, type_)
-        return stored_value(f"CAST({value} AS {type_})", type_)
+        return conversion_sql(f"CAST({value} AS {type_})", type_)
 
     def _execute(self, sql: str) -> duckdb.DuckDBPyConnection:
         try:

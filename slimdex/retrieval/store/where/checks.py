@@ -16,13 +16,13 @@ from functools import lru_cache
 from threading import TIMEOUT_MAX, Event, Thread
 from typing import Any
 
-from slimdex.errors import InputError, shortened, shortened_repr
-from slimdex.system.duckdb_library import connected, duckdb, identifier, literal
-from slimdex.system.json_text import TooDeepError, parsed
+from slimdex.errors import InputError, short_repr, shorten
+from slimdex.system.duckdb_library import connect, duckdb, identifier, literal
+from slimdex.system.json_text import TooDeepError, parse_json
 from slimdex.system.suggestions import nearest
 from slimdex.system.unicode_text import check_unicode
 
-from ...documents import shown_columns
+from ...documents import visible_columns
 from . import allowed
 
 LONGEST_CONDITION = 1 << 18
@@ -96,7 +96,7 @@ def reads_clock(where: str, columns: Sequence[str]) -> bool:
     """
     if not isinstance(where, str):
         expected = "expected a condition as text, such as 'year > 2000'"
-        raise InputError(f"where={shortened_repr(where)}; {expected}")
+        raise InputError(f"where={short_repr(where)}; {expected}")
     check_unicode(where, "where")
     try:
         return _check(where, frozenset(column.lower() for column in columns))
@@ -108,7 +108,7 @@ def reads_clock(where: str, columns: Sequence[str]) -> bool:
 def _meant(name: str, where: str, columns: Sequence[str]) -> str:
     """Suggest a column for an unknown name, or the text that it is in the place or quotes of."""
     name = name[:SHOWN_NAME]
-    column = nearest(name, shown_columns(columns))
+    column = nearest(name, visible_columns(columns))
     text = name.strip("“”„‘’‚«»`´")
     meant = [f"the column {column}"] if column else []
     is_quoted = text != name or any(quoted in where for quoted in (identifier(name), f"`{name}`"))
@@ -119,9 +119,9 @@ def _meant(name: str, where: str, columns: Sequence[str]) -> str:
 
 def refusal(where: str, reason: str, columns: Sequence[str]) -> InputError:
     """The error for an invalid condition, shortened to a readable length."""
-    columns = shown_columns(columns)
+    columns = visible_columns(columns)
     named = ", ".join(columns[:SHOWN]) + (", ..." if len(columns) > SHOWN else "")
-    shown = shortened(where)
+    shown = shorten(where)
     for name in columns:
         if _is_keyword(where, name):
             reason += f' ({name} is a keyword of SQL: quote the column, "{name}")'
@@ -212,7 +212,7 @@ def _scratch(process: int) -> duckdb.DuckDBPyConnection:
 
     All threads share it.
     """
-    connection = connected(CONFIG)
+    connection = connect(CONFIG)
     connection.execute("SET lock_configuration = true")
     return connection
 
@@ -253,7 +253,7 @@ def parsed_condition(where: str) -> dict[str, Any]:
     try:
         sql = "SELECT json_serialize_sql(?::VARCHAR)"
         ((text,),) = _scratch(os.getpid()).cursor().execute(sql, [f"SELECT\n{where}\n"]).fetchall()
-        tree = parsed(text, DEEPEST_TREE)
+        tree = parse_json(text, DEEPEST_TREE)
     except TooDeepError as error:
         raise _Refused("it is nested too deeply") from error
     except duckdb.Error as error:

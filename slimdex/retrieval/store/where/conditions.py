@@ -16,7 +16,7 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
-from slimdex.errors import InputError, shortened_repr
+from slimdex.errors import InputError, short_repr
 from slimdex.system.duckdb_library import identifier, literal
 
 from ...documents import BUILT_IN_COLUMNS
@@ -134,7 +134,7 @@ def _holds(operand: Operand, operator: str, value: Any) -> str:
         return f"({operand.list_has(_spellings(value))} OR {part_of_text})"
     if isinstance(value, list | tuple | dict):
         if operator != "=":
-            raise InputError(f"{operator} {shortened_repr(value)}; expected a text or a number")
+            raise InputError(f"{operator} {short_repr(value)}; expected a text or a number")
         return operand.equal_parts(value, _holds)
     return _scalar(operand, operator, value)
 
@@ -166,7 +166,7 @@ def _constant_for(operand: Operand, value: Any) -> str:
 def _is_among(operand: Operand, values: Any) -> str:
     """SQL: the operand equals one of several values; those of one kind are compared at once."""
     if not isinstance(values, list | tuple):
-        raise InputError(f"value {shortened_repr(values)}; expected a list of values")
+        raise InputError(f"value {short_repr(values)}; expected a list of values")
     by_kind = dict[str, list[Any]]()
     parts = list[str]()
     for value in values:
@@ -199,7 +199,7 @@ def kind_of(value: Any) -> str:
             and value not in (float("inf"), -float("inf"))
         ):
             return kind
-    raise InputError(f"value {shortened_repr(value)}; expected a text, a number or a truth")
+    raise InputError(f"value {short_repr(value)}; expected a text, a number or a truth")
 
 
 def constant(value: Any) -> str:

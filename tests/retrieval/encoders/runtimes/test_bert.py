@@ -33,7 +33,7 @@ from slimdex.retrieval.encoders.runtimes.numpy_operations import ACTIVATIONS as 
 from slimdex.retrieval.encoders.runtimes.numpy_operations import encode
 from slimdex.retrieval.encoders.runtimes.openvino_operations import (
     OpenVinoTexts,
-    built_network,
+    build_network,
     ops,
 )
 from slimdex.retrieval.encoders.runtimes.openvino_runtime import OpenVinoRuntime
@@ -80,7 +80,7 @@ def tokenizer(folder: Path) -> Any:
 
 def vectors_differ(folder: Path, pooling: str = "mean") -> float:
     chosen = parse_pooling(pooling)
-    built = built_network(SentenceFolder(folder), chosen)
+    built = build_network(SentenceFolder(folder), chosen)
     assert built is not None
     return differs(built.model, SentenceNetwork(loaded(folder), chosen, [], built.facts.dim))
 
@@ -108,7 +108,7 @@ def test_layers_and_vectors_are_torchs(model: Path) -> None:
     assert vectors_differ(model, "max@1,2,-1") < 1e-5
     if loaded(model).config.model_type in ("electra", "distilbert"):
         with pytest.raises(InputError, match="'pooler': the model has no pooler; expected cls"):
-            built_network(SentenceFolder(model), Pooling("pooler"))
+            build_network(SentenceFolder(model), Pooling("pooler"))
     else:
         assert vectors_differ(model, "pooler") < 1e-5
 
@@ -144,7 +144,7 @@ def test_numpys_vectors_of_every_architecture(model: Path) -> None:
 
 def numpy_differs_not(model: Path, pooling: str) -> None:
     folder, chosen = SentenceFolder(model), parse_pooling(pooling)
-    built, found = built_network(folder, chosen), read_network(folder, chosen)
+    built, found = build_network(folder, chosen), read_network(folder, chosen)
     assert built is not None
     assert found is not None
     network, facts, _ = found
@@ -159,7 +159,7 @@ def numpy_differs_not(model: Path, pooling: str) -> None:
 
 
 def test_weights_are_released_once_a_compiled_network_has_copied_them(tiny_bert: Path) -> None:
-    built = built_network(SentenceFolder(tiny_bert), parse_pooling("mean"))
+    built = build_network(SentenceFolder(tiny_bert), parse_pooling("mean"))
     assert built is not None
     calls = list[str]()
     runtime = OpenVinoRuntime(built.model, "fp32", lambda: calls.append("released"))
@@ -195,7 +195,7 @@ def test_activations_of_heads_are_torchs(name: str) -> None:
     expected = getattr(torch.nn, name)()(torch.from_numpy(x)).numpy()
     np.testing.assert_allclose(NUMPY[name.lower()](x), expected, atol=2e-6)
     given = ops().parameter([-1, -1], np.float32)
-    model = openvino.Model([OpenVinoTexts().activated(given, name.lower())], [given])
+    model = openvino.Model([OpenVinoTexts().activate(given, name.lower())], [given])
     (found,) = openvino.compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})(x).values()
     np.testing.assert_allclose(found, expected, atol=2e-6)
 
@@ -273,7 +273,7 @@ def test_other_structures_and_folders_are_left_to_torch(
     set_config(copied_bert, **values)
     if not values:
         (copied_bert / "tokenizer.json").unlink()
-    assert built_network(SentenceFolder(copied_bert), Pooling("mean")) is None
+    assert build_network(SentenceFolder(copied_bert), Pooling("mean")) is None
 
 
 def test_weights_of_another_shape_are_refused(copied_bert: Path) -> None:

@@ -42,7 +42,7 @@ def runtime_of(encoder: TransformerEncoder) -> OpenVinoRuntime:
 
 def batches_of(encoder: TransformerEncoder) -> list[Batch]:
     ids = encoder._tokenizer.ids(TEXTS[:3])
-    return [encoder._tokenizer.padded(ids)] * 12
+    return [encoder._tokenizer.pad(ids)] * 12
 
 
 def test_vectors_are_those_of_one_batch_after_the_other(encoder: TransformerEncoder) -> None:
@@ -72,7 +72,7 @@ def test_batches_of_queries_have_few_shapes_and_the_vectors_of_each_alone(
     for count in range(1, 65):
         ids = [[5] * n for n in rng.integers(3, 40, count).tolist()]
         for rows in token_batches([*map(len, ids)], 512):
-            whole = encoder._tokenizer.padded([ids[i] for i in rows])
+            whole = encoder._tokenizer.pad([ids[i] for i in rows])
             parts = [*in_few_shapes(*whole)]
             assert sum(mask.sum() for _, mask in parts) == whole[1].sum()
             assert [len(part) for part, _ in parts] == [len(mask) for _, mask in parts]
@@ -86,7 +86,7 @@ def test_batches_of_queries_have_few_shapes_and_the_vectors_of_each_alone(
 
 
 def padded(encoder: TransformerEncoder, texts: list[str]) -> Batch:
-    return encoder._tokenizer.padded(encoder._tokenizer.ids(texts))
+    return encoder._tokenizer.pad(encoder._tokenizer.ids(texts))
 
 
 def failing(batches: list[Batch]) -> Iterator[Batch]:

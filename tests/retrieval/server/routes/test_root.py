@@ -124,7 +124,7 @@ async def test_refusals_leave_nothing(root: Path) -> None:
 
 async def test_an_index_that_another_process_writes_to_is_not_dropped(root: Path) -> None:
     async with asking({}, root=root) as (client, _):
-        with FileLock(root / "old.index", "writer").held():
+        with FileLock(root / "old.index", "writer").hold():
             answer = await client.delete("/indexes/old")
         assert answer.status_code == 503
         assert str(root) not in answer.text

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slimdex.retrieval.sources.files import decoding
-from slimdex.retrieval.sources.files.decoding import decoded
+from slimdex.retrieval.sources.files.decoding import decode_text
 from slimdex.retrieval.sources.files.file_source import FileSource
 from slimdex.retrieval.sources.files.formats import html_pages, readers
 from slimdex.retrieval.sources.files.limits import UnreadableError
@@ -39,16 +39,16 @@ TEXTS = {
 @pytest.mark.parametrize("language", TEXTS)
 def test_an_encoding_is_guessed_by_the_words(language: str) -> None:
     text, encoding = TEXTS[language]
-    assert decoded(text.encode(encoding)) == text
+    assert decode_text(text.encode(encoding)) == text
 
 
 def test_a_given_encoding_is_used_unless_the_text_is_utf_8() -> None:
-    assert decoded("Größe".encode(), "latin-1") == "Größe"
-    assert decoded("Größe".encode("latin-1"), "latin-1") == "Größe"
-    assert decoded("tea".encode("utf-16-le"), "utf-16-le") == "tea"
-    assert decoded("①".encode("cp932"), "shift_jis") == "①"  # of a vendor
+    assert decode_text("Größe".encode(), "latin-1") == "Größe"
+    assert decode_text("Größe".encode("latin-1"), "latin-1") == "Größe"
+    assert decode_text("tea".encode("utf-16-le"), "utf-16-le") == "tea"
+    assert decode_text("①".encode("cp932"), "shift_jis") == "①"  # of a vendor
     with pytest.raises(UnreadableError, match="byte 3 is not valid ASCII"):
-        decoded("Größe".encode("latin-1"), "ascii")
+        decode_text("Größe".encode("latin-1"), "ascii")
 
 
 def test_files_whose_encoding_was_guessed_are_named(tmp_path: Path) -> None:
@@ -59,7 +59,7 @@ def test_files_whose_encoding_was_guessed_are_named(tmp_path: Path) -> None:
     assert said == ["not UTF-8, encoding guessed (set it with encoding=latin-1 or another): a.txt"]
     source = FileSource.of_folder(str(tmp_path), "cp1252")
     assert len([d for batch in source.batches() for d in batch]) == 2
-    assert source.left_out() == []
+    assert source.omissions() == []
 
 
 GERMAN = "Der Kessel wurde im März geprüft, die Größe blieb gleich. "
@@ -96,7 +96,7 @@ def test_utf_8_with_a_wrong_byte_stays_utf_8(tmp_path: Path, name: str) -> None:
     assert document.text.count("\ufffd") == (0 if name == "script.html" else broken)
     where = f"{name}, message 1" if name == "a.mbox" else name
     places = f"{broken} place{'s' * (broken > 1)}"
-    assert source.left_out() == [
+    assert source.omissions() == [
         f"{places} can't be decoded, each read as U+FFFD: {where} ({broken})"
     ]
     assert [noted["note"] for noted in source.file_notes()] == [
@@ -111,15 +111,15 @@ WORLD = "Größe, ещё, Ελλάδα, 漢字と仮名, हिन्दी, «�
 def test_one_wrong_byte_damages_one_character(place: int, byte: bytes) -> None:
     whole = WORLD.encode()
     data = whole + whole[:place] + byte + whole[place + 1 :] + whole
-    for text in (decoded(data), decoded(data, label="utf-8"), decoded(data, "cp1251")):
+    for text in (decode_text(data), decode_text(data, label="utf-8"), decode_text(data, "cp1251")):
         assert text.startswith(WORLD)
         assert text.endswith(WORLD[1:])
         assert len(text) - len(WORLD) * 3 in range(-1, 4)  # of four bytes, each may be one
 
 
 def test_a_mark_decides_although_a_byte_is_wrong() -> None:
-    assert decoded("größer".encode("utf-16") + b"\xff") == "größer\ufffd"
-    assert decoded(b"\xef\xbb\xbfa\xff", "latin-1") == "a\ufffd"
+    assert decode_text("größer".encode("utf-16") + b"\xff") == "größer\ufffd"
+    assert decode_text(b"\xef\xbb\xbfa\xff", "latin-1") == "a\ufffd"
 
 
 @pytest.mark.parametrize("language", TEXTS)
@@ -129,8 +129,8 @@ def test_short_texts_in_older_encodings_are_not_taken_for_utf_8(language: str) -
         return
     for start in range(0, len(text), 16):
         data = text[start : start + 16].encode(encoding)
-        with decoding.recorded_losses() as losses:
-            decoded(data)
+        with decoding.recording_losses() as losses:
+            decode_text(data)
         assert losses == decoding.Losses(is_guessed=not decoding.is_utf_8(data))
 
 
@@ -151,7 +151,7 @@ LABELLED = [  # by the WHATWG encoding standard; a browser is asked about all la
 
 @pytest.mark.parametrize(("label", "data", "text"), LABELLED)
 def test_labels_are_read_as_by_browsers(label: str, data: bytes, text: str) -> None:
-    assert decoded(data, label=label) == text
+    assert decode_text(data, label=label) == text
 
 
 def test_a_label_in_any_place_is_read_the_same() -> None:
@@ -178,18 +178,18 @@ def test_a_label_in_any_place_is_read_the_same() -> None:
 def test_a_label_that_is_wrong_decides_nothing() -> None:
     german, russian = "Die Größe der Übung wäre schön.", "Съешь ещё этих мягких булок, да выпей."
     for label in ("us-ascii", "iso-8859-1", "gb2312", "iso-2022-jp", "klingon", "base64", "\0"):
-        assert decoded(russian.encode(), label=label) == russian
-    assert decoded("é".encode(), label="latin1") == "é"
-    assert decoded(german.encode("cp1252"), label="utf-8") == german
-    assert decoded(russian.encode("cp1251"), label="iso-2022-jp") == russian
-    assert decoded("é".encode("utf-16"), label="gb2312") == "é"
+        assert decode_text(russian.encode(), label=label) == russian
+    assert decode_text("é".encode(), label="latin1") == "é"
+    assert decode_text(german.encode("cp1252"), label="utf-8") == german
+    assert decode_text(russian.encode("cp1251"), label="iso-2022-jp") == russian
+    assert decode_text("é".encode("utf-16"), label="gb2312") == "é"
     meta = b"<meta charset=utf-16><p>"
     assert html_pages.read(meta + "größer".encode()).text == "größer"
 
 
 @given(st.binary(max_size=40), st.sampled_from(sorted(webencodings.LABELS)))
 def test_any_bytes_are_read_by_any_label(data: bytes, label: str) -> None:
-    assert isinstance(decoded(data, label=label), str)
+    assert isinstance(decode_text(data, label=label), str)
 
 
 @pytest.fixture(scope="module")

@@ -116,7 +116,7 @@ def test_files_of_unsupported_formats_are_named(tmp_path: Path) -> None:
     broken = noted.pop(f"{tmp_path.as_posix()}/j.xml")
     assert broken.startswith("broken: ")
     assert noted == {f"{tmp_path.as_posix()}/{name}": note for name, note in expected.items()}
-    assert source.left_out()[:3] == [
+    assert source.omissions()[:3] == [
         "left out: 3 empty",
         "left out: 5 unsupported files: a.doc, b.rtf, c.pages, d.zip, e.djvu",
         "left out: 3 files without text: k.svg, l.ipynb, m.md",
@@ -181,7 +181,7 @@ def test_links_are_followed_once(tmp_path: Path) -> None:
     source = FileSource.of_folder(str(folder), follow_links=True)
     found = [document.id for batch in source.batches() for document in batch]
     assert found == ["a.md", "elsewhere/c.md", "sub/b.md"]
-    assert [*source.notes, *source.left_out()] == [
+    assert [*source.notes, *source.omissions()] == [
         "1 file could not be read: nowhere.md (no such file or directory)"
     ]
 
@@ -216,7 +216,7 @@ def test_links_out_of_a_folder_are_counted_and_not_followed(tmp_path: Path) -> N
         found = {d.id: d.text for batch in source.batches() for d in batch}
         assert found == {"a.md": "a", "folder/b.md": "b", "sub/c.md": "c"}
         assert isinstance(source, FileSource)
-        (note,) = [note for note in source.left_out() if "link" in note]
+        (note,) = [note for note in source.omissions() if "link" in note]
         count, _, named = note.partition(" (follow_links=True follows links): ")
         assert count == "left out: 9 links out of the folder"
         assert sorted(named.split(", ")) == sorted(outside)
@@ -228,7 +228,7 @@ def test_a_file_that_becomes_a_link_is_not_read(tmp_path: Path) -> None:
     (tmp_path / "notes" / "a.md").unlink()
     (tmp_path / "notes" / "a.md").symlink_to(tmp_path / "secret.md")
     assert [d.text for batch in source.batches() for d in batch] == ["b"]
-    assert "a.md (" in source.left_out()[-1]
+    assert "a.md (" in source.omissions()[-1]
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes in folders")
@@ -256,7 +256,7 @@ def test_a_file_that_vanishes_or_grows_too_large(notes: Path) -> None:
         file.write(b"a" * 5000)
     found = [document.id for batch in source.batches() for document in batch]
     assert found == ["code/a.py", "work/LICENSE"]
-    assert source.left_out()[-1] == (
+    assert source.omissions()[-1] == (
         "2 files could not be read: tea.md (was removed), work/plan.txt (64 MiB; expected at most "
         "64 MiB)"
     )

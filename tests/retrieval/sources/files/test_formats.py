@@ -183,7 +183,7 @@ ALIASES = [
 def test_invalid_and_endless_front_matter_stays_in_the_text(fence: str, block: str) -> None:
     """PyYAML and tomllib would take seconds to minutes."""
     text = f"{fence}\n{block}\n{fence}\nText"
-    assert front_matter.split(text) == ({}, text)
+    assert front_matter.split_front_matter(text) == ({}, text)
 
 
 @pytest.mark.parametrize(
@@ -204,7 +204,7 @@ def test_invalid_and_endless_front_matter_stays_in_the_text(fence: str, block: s
 )
 def test_values_of_front_matter(text: str, values: dict[str, Any] | None) -> None:
     expected = ({}, f"{text}Text") if values is None else (values, "Text")
-    assert front_matter.split(f"{text}Text") == expected
+    assert front_matter.split_front_matter(f"{text}Text") == expected
 
 
 WRITTEN = (
@@ -230,7 +230,7 @@ def test_a_text_of_front_matter_is_as_written(text: str) -> None:
 @given(st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.booleans() | st.none())
 def test_front_matter_keeps_the_types_of_json(value: object) -> None:
     text = json.dumps(value)
-    values, _ = front_matter.split(f"---\nvalue: {text}\n---\n")
+    values, _ = front_matter.split_front_matter(f"---\nvalue: {text}\n---\n")
     assert values == {"value": value}
     assert front_matter.as_text(values["value"]) == text
 

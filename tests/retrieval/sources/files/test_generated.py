@@ -11,7 +11,7 @@ import pytest
 from slimdex.errors import InputError
 from slimdex.retrieval.sources.files.file_source import FileSource
 from slimdex.retrieval.sources.files.generated import says_generated
-from slimdex.retrieval.sources.files.ignore_rules import IgnoreRules, marked
+from slimdex.retrieval.sources.files.ignore_rules import IgnoreRules, to_gitignore
 from slimdex.retrieval.sources.files.input_files import FileFormat
 from slimdex.retrieval.sources.source import Sources
 
@@ -157,7 +157,7 @@ def test_files_that_nobody_writes_are_left_out(repository: Path) -> None:
     noted = {each["path"]: each["note"] for each in source.file_notes()}
     reasons = {f"{repository.as_posix()}/{path}": why for path, (_, why) in LEFT_OUT.items()}
     assert noted == reasons
-    assert source.left_out() == [
+    assert source.omissions() == [
         "left out: 3 generated files, 4 minified files, 3 lock files, 1 vendored file, "
         "2 data dumps, 4 library folders (generated=True reads them)"
     ]
@@ -168,7 +168,7 @@ def test_all_are_read_on_request(repository: Path) -> None:
     found = ids(source)
     assert {path for path, (text, _) in LEFT_OUT.items() if text} | READ.keys() <= found
     assert {"node_modules/a/index.js", "vendor/github.com/a/b/b.go", "env/lib/a.py"} <= found
-    assert source.left_out() == []
+    assert source.omissions() == []
 
 
 def test_a_file_or_folder_that_is_named_is_read(repository: Path) -> None:
@@ -208,7 +208,7 @@ def test_attributes_equal_those_of_git(tmp_path: Path) -> None:
         words = ("check-attr", "--stdin", "-z", "linguist-generated")
         told = git(tmp_path, *words, given=given).split("\0")[2::3]
         means = {"unspecified": None, "unset": False, "false": False, "set": True, "true": True}
-        rules = IgnoreRules(marked("\n".join(lines).encode()))
+        rules = IgnoreRules(to_gitignore("\n".join(lines).encode()))
         decisions = [rules.decision(path, is_folder=False) for path in paths]
         assert decisions == [means[value] for value in told], lines
         seen.update(decisions)
@@ -225,7 +225,7 @@ def test_attributes_decide_before_headers(tmp_path: Path) -> None:
     (tmp_path / "mine.go").write_text(GENERATED["go"])
     source = FileSource.of_folder(str(tmp_path))
     assert ids(source) == {"kept.py", "mine.go"}
-    assert source.left_out() == ["left out: 3 generated files (generated=True reads them)"]
+    assert source.omissions() == ["left out: 3 generated files (generated=True reads them)"]
     (tmp_path / ".git").mkdir()
     for pattern in ("/lib/**", "/lib/*", "lib/*"):
         (tmp_path / ".gitattributes").write_text(f"{pattern} linguist-vendored\n")

@@ -26,7 +26,7 @@ for name in sys.argv[1:]:
     try:
         source = open_source(name)
         found = [document.id for batch in source.batches() for document in batch]
-        print(json.dumps([found, source.left_out()]))
+        print(json.dumps([found, source.omissions()]))
     except InputError as error:
         print(json.dumps([[], [str(error)]]))
 """

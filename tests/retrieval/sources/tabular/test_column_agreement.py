@@ -16,7 +16,7 @@ from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.ingest.added import Added
 from slimdex.retrieval.sources.source import ColumnNames, Sources
-from slimdex.retrieval.sources.tabular.columns import checked_types
+from slimdex.retrieval.sources.tabular.columns import parse_types
 from slimdex.retrieval.sources.tabular.tables import TableSource
 from tests.building import add, build
 from tests.encoders import WordEncoder
@@ -46,7 +46,7 @@ def parquet(name: str, value: str) -> str:
 
 
 def opened(*specs: str, types: str = "") -> Sources:
-    return Sources.open(specs, ColumnNames(types=checked_types([types] if types else [])))
+    return Sources.open(specs, ColumnNames(types=parse_types([types] if types else [])))
 
 
 def values(sources: Sources) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from pyarrow.csv import write_csv
 
 from slimdex import Collection, Document
 from slimdex.retrieval.sources.source import ColumnNames, open_source
-from slimdex.retrieval.sources.tabular.columns import has_zone, storable, stored_value
+from slimdex.retrieval.sources.tabular.columns import conversion_sql, has_zone, storable
 from slimdex.retrieval.sources.tabular.records import as_documents
 from tests.chance import CHANCE
 from tests.encoders import WordEncoder
@@ -262,7 +262,7 @@ def test_values_within_others_are_converted(example: Example) -> None:
     assert read.columns == [{"v": storable(type_)}]
     assert not has_zone(storable(type_))
     assert storable(storable(type_)) == storable(type_)
-    assert stored_value("v", storable(type_)) == "v"
+    assert conversion_sql("v", storable(type_)) == "v"
 
 
 IN_A_ZONE = """

@@ -10,7 +10,7 @@ from ..outline import Extract, Outline
 from ..packed import Archive
 from . import html_pages
 from .html_events import Event, Start
-from .html_frame import Shown
+from .html_frame import ContentChoice
 from .xml_files import elements, facts, xhtml_events
 
 CONTAINER = "META-INF/container.xml"
@@ -49,7 +49,7 @@ def read(data: bytes) -> Extract:
     return Extract(title, outline.text, outline.parts, facts(about))
 
 
-def _without_contents(events: Sequence[Event]) -> Shown:
+def _without_contents(events: Sequence[Event]) -> ContentChoice:
     """Leave out tables of contents and lists of pages."""
     starts = ((number, event) for number, event in enumerate(events) if isinstance(event, Start))
     contents = (
@@ -57,4 +57,4 @@ def _without_contents(events: Sequence[Event]) -> Shown:
         for number, event in starts
         if event.tag == "nav" and not CONTENTS.isdisjoint(event.attributes)
     )
-    return Shown(frozenset(contents))
+    return ContentChoice(frozenset(contents))

@@ -157,7 +157,7 @@ def _prepare(text: str) -> str:
     text = NOSCRIPT.sub(r"<body>\g<0>", text)
     if XHTML in text[:HEAD]:
         text = EMPTY.sub(_with_end, text)
-    return _Tags(_with_ended_comment(text)).mended()
+    return _Tags(_with_ended_comment(text)).mend()
 
 
 def _with_ended_comment(text: str) -> str:
@@ -202,7 +202,7 @@ class _Tags:
         self._paragraph = -1  # depth of the last open one
         self._last_script = text.lower().rfind("</script")
 
-    def mended(self) -> str:
+    def mend(self) -> str:
         """Return the changed page."""
         while self._read_tags():
             pass

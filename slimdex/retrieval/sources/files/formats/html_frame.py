@@ -33,7 +33,7 @@ HIGHEST = 64
 """Elements above one among which an element of content is looked for."""
 
 
-class Shown(NamedTuple):
+class ContentChoice(NamedTuple):
     """Elements to leave out, and elements to read alone if there are any, by number of event."""
 
     left_out: frozenset[int] = frozenset()
@@ -53,7 +53,7 @@ class _Region(NamedTuple):
         return self.end - self.start
 
 
-def without_frame(events: Sequence[Event]) -> Shown:
+def without_frame(events: Sequence[Event]) -> ContentChoice:
     """Choose what of a page is read, which is always the larger part of its text."""
     page = _Scales()
     page.weigh(events)
@@ -64,8 +64,8 @@ def without_frame(events: Sequence[Event]) -> Shown:
     single = articles if len(articles) == 1 else []  # of several, each may be a teaser
     for regions in (mains, single):
         if regions and 2 * _weight_beside(frame, regions) >= page.weight:
-            return Shown(left_out, frozenset(region.first for region in regions))
-    return Shown(left_out)
+            return ContentChoice(left_out, frozenset(region.first for region in regions))
+    return ContentChoice(left_out)
 
 
 def _weight(regions: Iterable[_Region]) -> int:
@@ -101,13 +101,15 @@ def _weight_beside(frame: Sequence[_Region], regions: Iterable[_Region]) -> int:
     ends = [region.end for region in frame]
     weights = [*accumulate((region.weight for region in frame), initial=0)]
 
-    def framed(weight: int) -> int:
+    def frame_weight(weight: int) -> int:
         """Weight of the frame within the first text of a weight."""
         ended = bisect_left(ends, weight)
         begun = max(0, weight - frame[ended].start) if ended < len(frame) else 0
         return weights[ended] + begun
 
-    return sum(region.weight - framed(region.end) + framed(region.start) for region in regions)
+    return sum(
+        region.weight - frame_weight(region.end) + frame_weight(region.start) for region in regions
+    )
 
 
 class _Scales:

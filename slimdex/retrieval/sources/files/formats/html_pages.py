@@ -6,12 +6,12 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ..decoding import codec_of, declared_label, decoded
+from ..decoding import codec_of, declared_label, decode_text
 from ..front_matter import moment
 from ..outline import Extract, Outline, words
 from ..text_line import Line
 from .html_events import Event, fragment_events, page_events
-from .html_frame import Shown, without_frame
+from .html_frame import ContentChoice, without_frame
 
 HEADINGS = {f"h{level}": level for level in range(1, 7)}
 ENTRY = 10
@@ -37,7 +37,7 @@ UNSEEN = ("head", "title")
 """Elements whose text is metadata."""
 RAISED = re.compile(r"vertical-align:\s*super\b", re.I)
 NOTE_REFERENCES = frozenset(["noteref", "doc-noteref"])
-ALL = Shown()
+ALL = ContentChoice()
 Attributes = Mapping[str, str]
 
 
@@ -80,10 +80,10 @@ def page_text(data: bytes, encoding: str | None = None, label: str | None = None
     >>> page_text(b"<meta charset=latin1>\x93Tea\x94")
     '<meta charset=latin1>“Tea”'
     """
-    return decoded(data, encoding, label or _label(data))
+    return decode_text(data, encoding, label or _label(data))
 
 
-def feed(outline: Outline, events: Sequence[Event], shown: Shown = ALL) -> _Page:
+def feed(outline: Outline, events: Sequence[Event], shown: ContentChoice = ALL) -> _Page:
     """Append a page, a chapter or a part of a page; return it, with its title and facts."""
     page = _Page(outline, shown)
     for number, event in enumerate(events):
@@ -124,7 +124,7 @@ class _Page:
     `title` and `facts` are metadata of the page.
     """
 
-    def __init__(self, outline: Outline, shown: Shown) -> None:
+    def __init__(self, outline: Outline, shown: ContentChoice) -> None:
         self.outline = outline
         self.title = ""
         self.facts: dict[str, str] = {}

@@ -15,10 +15,10 @@ from functools import partial
 from itertools import chain, islice
 from typing import IO, Any, NamedTuple
 
-from ..decoding import WESTERN, decoded
+from ..decoding import WESTERN, decode_text
 from ..front_matter import moment
 from ..limits import LARGEST_FILE, UnreadableError, too_large
-from ..outline import Extract, Outline, shown, words
+from ..outline import Extract, Outline, visible_text, words
 from . import html_pages
 
 MESSAGES = ("message/rfc822", "message/global", "message/news")
@@ -110,7 +110,7 @@ def _policy(label: str) -> Compat32:
 
         def header_fetch_parse(self, name: str, value: str) -> str:
             """Decode a header's bytes."""
-            return decoded(value.encode("utf-8", "surrogateescape"), label=label)
+            return decode_text(value.encode("utf-8", "surrogateescape"), label=label)
 
     return Policy()
 
@@ -139,7 +139,7 @@ def _of_words(encoded: str) -> str:
         if runs and runs[-1][0] == charset.lower():
             data = runs.pop()[1] + data
         runs.append((charset.lower(), data))
-    return "".join(decoded(data, label=charset) for charset, data in runs)
+    return "".join(decode_text(data, label=charset) for charset, data in runs)
 
 
 def _file_name(part: Message) -> str:
@@ -147,7 +147,7 @@ def _file_name(part: Message) -> str:
     name = part.get_param("filename", None, "content-disposition") or part.get_param("name")
     if isinstance(name, tuple):  # of RFC 2231
         charset, _, value = name
-        return words(decoded(value.encode("latin-1", "replace"), label=charset))
+        return words(decode_text(value.encode("latin-1", "replace"), label=charset))
     return _header_text(name or "")
 
 
@@ -155,7 +155,7 @@ def _leaves(message: Message) -> Iterator[_Leaf]:
     """Yield parts with content; of alternatives the first plain text, or the last that has text."""
     if not message.is_multipart():
         name = _file_name(message)
-        text = "" if name else shown(_text(message))
+        text = "" if name else visible_text(_text(message))
         yield _Leaf(name, "" if INVISIBLE.fullmatch(text) else text)
         return
     inner = [part for part in message.get_payload() if isinstance(part, Message)]
@@ -201,7 +201,7 @@ def _text(part: Message) -> str:
     charset = part.get_content_charset()
     if kind.endswith("html"):
         return html_pages.text_of(html_pages.page_text(data, label=charset))
-    text = decoded(data, label=charset)
+    text = decode_text(data, label=charset)
     if str(part.get_param("format", "")).lower() == "flowed":
         return _join_flowed(text, deletes_space=str(part.get_param("delsp", "")).lower() == "yes")
     return text

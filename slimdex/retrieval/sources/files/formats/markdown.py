@@ -14,12 +14,12 @@ from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from slimdex.system.json_text import parsed
+from slimdex.system.json_text import parse_json
 
 from ....documents import Lines
 from .. import front_matter
 from ..limits import UnreadableError
-from ..outline import Extract, Outline, shown
+from ..outline import Extract, Outline, visible_text
 from ..text_line import Line
 from . import html_pages
 
@@ -83,8 +83,8 @@ def read(text: str) -> Extract:
     >>> tea.title, tea.text, tea.facts["tags"], tea.parts[0].anchor
     ('Tea', 'Tea\n\nBoil fresh water.', ['drinks', 'hot'], 'tea')
     """
-    text = shown(text)
-    values, body = front_matter.split(text)
+    text = visible_text(text)
+    values, body = front_matter.split_front_matter(text)
     outline = Outline()
     about = front_matter.facts(values)
     feed(outline, body, line=1 + text.count("\n", 0, len(text) - len(body)))
@@ -452,7 +452,7 @@ def read_rst(text: str) -> Extract:
     >>> tea.title, tea.text, tea.parts[0].anchor
     ('Tea', 'Tea\n\nBoil fresh water.', 'tea')
     """
-    text = shown(text)
+    text = visible_text(text)
     outline = Outline()
     styles = list[tuple[str, bool]]()
     done = 0
@@ -486,7 +486,7 @@ def read_notebook(text: str) -> Extract:
     Raises `UnreadableError` if it is not one.
     """
     try:
-        return _notebook(parsed(text))
+        return _notebook(parse_json(text))
     except (AttributeError, TypeError, ValueError) as error:
         raise UnreadableError(f"not a notebook: {str(error)[:100]}") from error
 

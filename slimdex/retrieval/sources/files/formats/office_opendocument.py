@@ -9,7 +9,7 @@ from ..limits import LARGEST_PACKED_TEXT, UnreadableError
 from ..outline import Extract, Outline
 from ..packed import Archive
 from .office_blocks import Blocks, Slide
-from .xml_files import attribute, elements, events, facts, joined, local
+from .xml_files import attribute, elements, events, facts, join_texts, local
 
 UNSEEN = frozenset([
     "tracked-changes", "note-citation", "binary-data", "forms", "styles", "automatic-styles",
@@ -34,7 +34,7 @@ def read_odf(data: bytes) -> Extract:
     events(content, handler)
     about = elements(data if archive is None else archive.read("meta.xml"))
     pages = {"pages": handler.pages} if handler.pages else {}
-    title = joined(about, "title") or outline.first_heading
+    title = join_texts(about, "title") or outline.first_heading
     return Extract(title, outline.text, outline.parts, facts(about) | pages)
 
 

@@ -7,14 +7,14 @@ from collections.abc import Iterable, Mapping
 from itertools import chain
 from typing import NamedTuple
 
-from ..decoding import decoded
+from ..decoding import decode_text
 from ..kinds import HEAD, kind_of
 from ..limits import LARGEST_PACKED_TEXT, UnreadableError
 from ..outline import Extract, Outline
 from ..packed import Archive
 from . import html_pages, mail
 from .office_blocks import SCRIPTS, Blocks, Formula, Slide, plain, symbol
-from .xml_files import attribute, elements, events, facts, joined, local
+from .xml_files import attribute, elements, events, facts, join_texts, local
 
 FIGURES = ("chart", "chartex", "diagramdata")
 """Kinds of parts that contain the labels of charts and diagrams."""
@@ -89,7 +89,7 @@ def _references(attributes: Mapping[str, str]) -> list[str]:
     return [value for namespace, value in namespaces if namespace.endswith("/relationships")]
 
 
-class _Embedded:
+class _EmbeddedParts:
     """Charts, diagrams and files that a part embeds, whose text belongs to the document."""
 
     def __init__(self, archive: Archive, related: Iterable[_Relation]) -> None:
@@ -116,7 +116,7 @@ def _text_of(part: str, data: bytes) -> str:
         return mail.read(data).text
     if kind == "html":
         return html_pages.text_of(html_pages.page_text(data))
-    return decoded(data) if kind == "text" else ""
+    return decode_text(data) if kind == "text" else ""
 
 
 class _Labels:
@@ -162,13 +162,13 @@ def read_docx(data: bytes) -> Extract:
     related = _relations(archive, main)
     levels = _Styles(archive.read(_part_of_kind(related, "styles"))).levels()
     for part in [main, *_of_kinds(related, *NOTES)]:
-        handler = _WordText(outline, levels, _Embedded(archive, _relations(archive, part)))
+        handler = _WordText(outline, levels, _EmbeddedParts(archive, _relations(archive, part)))
         events(archive.read(part), handler)
         if part == main and handler.root != "document":
             raise UnreadableError("not a DOCX file")
         outline.leave(0)
     about = elements(archive.read(_part_of_kind(_relations(archive), "core-properties")))
-    title = joined(about, "title") or outline.first_heading
+    title = join_texts(about, "title") or outline.first_heading
     return Extract(title, outline.text, outline.parts, facts(about))
 
 
@@ -220,7 +220,7 @@ class _DrawingText(Blocks):
     `root` is the name of the first element.
     """
 
-    def __init__(self, outline: Outline | Slide, embedded: _Embedded | None = None) -> None:
+    def __init__(self, outline: Outline | Slide, embedded: _EmbeddedParts | None = None) -> None:
         super().__init__(outline)
         self.root = ""
         self._embedded = embedded
@@ -319,7 +319,10 @@ class _WordText(_DrawingText):
     """Handler of the events of a part of a Word document."""
 
     def __init__(
-        self, outline: Outline | Slide, levels: Mapping[str, int], embedded: _Embedded | None = None
+        self,
+        outline: Outline | Slide,
+        levels: Mapping[str, int],
+        embedded: _EmbeddedParts | None = None,
     ) -> None:
         super().__init__(outline, embedded)
         self._levels = levels
@@ -382,12 +385,12 @@ def read_pptx(data: bytes) -> Extract:
     for number, name in enumerate(slides, start=1):
         slide = Slide()
         related = _relations(archive, name)
-        events(archive.read(name), _SlideText(slide, _Embedded(archive, related)))
+        events(archive.read(name), _SlideText(slide, _EmbeddedParts(archive, related)))
         for other in _of_kinds(related, "notesslide", "comments"):
             events(archive.read(other), _SlideText(slide, is_notes=True))
         slide.append_to(outline, number)
     about = elements(archive.read(_part_of_kind(_relations(archive), "core-properties")))
-    title = joined(about, "title") or outline.first_heading
+    title = join_texts(about, "title") or outline.first_heading
     return Extract(title, outline.text, outline.parts, facts(about) | {"pages": len(slides)})
 
 
@@ -395,7 +398,7 @@ class _SlideText(_DrawingText):
     """Handler of the events of a slide, its notes, or its comments."""
 
     def __init__(
-        self, slide: Slide, embedded: _Embedded | None = None, *, is_notes: bool = False
+        self, slide: Slide, embedded: _EmbeddedParts | None = None, *, is_notes: bool = False
     ) -> None:
         super().__init__(slide, embedded)
         self._shape = ""

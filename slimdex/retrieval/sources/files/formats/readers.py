@@ -9,11 +9,11 @@ from slimdex.errors import InputError
 from slimdex.system.extras import install_command
 from slimdex.system.unicode_text import check_unicode
 
-from ..decoding import declared_label, decoded, recorded_losses
+from ..decoding import declared_label, decode_text, recording_losses
 from ..kinds import BY_ENDING, HEAD, ending, kind_of
 from ..limits import UnreadableError
 from ..outline import Extract, Outline
-from ..packed import unpacked
+from ..packed import unpack
 from . import (
     epub,
     html_pages,
@@ -57,9 +57,9 @@ def read(name: str, kind: str, data: bytes, encoding: str | None = None) -> tupl
     """
     try:
         if kind == "packed":
-            data = unpacked(data)
+            data = unpack(data)
             kind = kind_of(name, data[:HEAD]) or "text"
-        with recorded_losses() as losses:
+        with recording_losses() as losses:
             extract = _read(name, kind, data, encoding)
         extract = replace(extract, **vars(losses))
         check_unicode([extract.title, extract.facts], "its metadata")  # its text is by now
@@ -88,7 +88,7 @@ def _read(name: str, kind: str, data: bytes, encoding: str | None) -> Extract:
         return read_bytes(data)
     if kind == "html":
         return html_pages.read(data, encoding)
-    text = decoded(data, encoding, declared_label(data))
+    text = decode_text(data, encoding, declared_label(data))
     if kind == "code":
         return source_code.read(text, ending(name))
     if read_text := OF_TEXT.get(kind):

@@ -20,7 +20,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
 from ....documents import Part
-from ..outline import DEEPEST, Extract, shown
+from ..outline import DEEPEST, Extract, visible_text
 
 if TYPE_CHECKING:
     from tree_sitter import Language, Node, Query
@@ -148,11 +148,11 @@ def read(text: str, ending: str) -> Extract:
     >>> [(part.start, part.headings, part.anchor) for part in code.parts]
     [(0, (), 'L1'), (11, ('a',), 'L3-L4'), (30, (), 'L6')]
     """
-    text = shown(text)
-    return divided(text, definitions(text, ending))
+    text = visible_text(text)
+    return divide(text, definitions(text, ending))
 
 
-def divided(text: str, definitions: Iterable[Definition]) -> Extract:
+def divide(text: str, definitions: Iterable[Definition]) -> Extract:
     """Divide a text at its definitions, which are in order."""
     text = text.rstrip()
     lines = text.split("\n")

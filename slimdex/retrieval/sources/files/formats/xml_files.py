@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from html.entities import html5
 from typing import Any, NamedTuple
 
-from ..decoding import codec_of, declared_label, decoded, is_utf_8
+from ..decoding import codec_of, declared_label, decode_text, is_utf_8
 from ..front_matter import moment
 from ..limits import UnreadableError
 from ..outline import Extract, Outline, words
@@ -45,7 +45,7 @@ def read(data: bytes) -> Extract:
     ('Tea', 'Tea\n\nBoil it\n\nPour', ('Tea',))
     """
     outline = Outline()
-    mixed = _Mixed()
+    mixed = _MixedContentParser()
     file = _Xml.of(_with_known_entities(data))
     file.parse(mixed)
     file.parse(_XmlText(outline, mixed.has_text))
@@ -79,7 +79,7 @@ def _with_known_entities(data: bytes) -> bytes:
     return ENTITY.sub(character, data)
 
 
-class _Mixed:
+class _MixedContentParser:
     """Parser that notes, in the order of their starts, which elements have text of their own."""
 
     def __init__(self) -> None:
@@ -187,7 +187,7 @@ class _Xml(NamedTuple):
         label = declared_label(data) or "utf-8"
         if codec_of(label) in (None, "utf-8") and is_utf_8(data):
             return cls(data)
-        return cls(decoded(data, label=label).encode("utf-8", "replace"), "utf-8")
+        return cls(decode_text(data, label=label).encode("utf-8", "replace"), "utf-8")
 
     def parse(self, target: Any) -> None:
         """Parse it to events of a target, without expanding entities."""
@@ -265,7 +265,7 @@ def attribute(attributes: Mapping[str, str], name: str) -> str:
     return next((value for key, value in attributes.items() if local(key) == name), "")
 
 
-def joined(elements: Sequence[Element], *names: str) -> str:
+def join_texts(elements: Sequence[Element], *names: str) -> str:
     """Texts of the first of these elements that is present, joined by commas."""
     texts = ([e.text for e in elements if e.name == name and e.text] for name in names)
     return ", ".join(next(filter(None, texts), []))
@@ -273,12 +273,12 @@ def joined(elements: Sequence[Element], *names: str) -> str:
 
 def facts(about: Sequence[Element]) -> dict[str, Any]:
     """Metadata from Dublin Core and similar fields."""
-    date = joined(about, "created", "creation-date", "date")
+    date = join_texts(about, "created", "creation-date", "date")
     columns: dict[str, Any] = {
-        "author": joined(about, "creator", "initial-creator"),
+        "author": join_texts(about, "creator", "initial-creator"),
         "date": moment(date),
-        "tags": joined(about, "keywords", "keyword", "subject"),
-        "description": joined(about, "description"),
-        "language": joined(about, "language"),
+        "tags": join_texts(about, "keywords", "keyword", "subject"),
+        "description": join_texts(about, "description"),
+        "language": join_texts(about, "language"),
     }
     return {column: value for column, value in columns.items() if value}
