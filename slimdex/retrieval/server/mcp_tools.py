@@ -75,9 +75,7 @@ CHANGES = ToolAnnotations(
 class Run(Protocol):
     """Function that runs a command on an index."""
 
-    def __call__(
-        self, name: str, command: Callable[[Index], T], where: str | None, /
-    ) -> Awaitable[T]:
+    def __call__(self, name: str, command: Callable[[Index], T], where: str | None) -> Awaitable[T]:
         """Run it on the index of a name; with the command's condition, which may take long."""
 
 

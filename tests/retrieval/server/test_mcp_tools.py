@@ -387,7 +387,7 @@ async def test_titles_state_what_ids_and_quotes_do_not(
 ) -> None:
     hit = Hit(id, 0.5, text, title, {"path": id}, headings=headings)
 
-    async def read(*_: object) -> Any:
+    async def read(name: str, command: object, where: str | None) -> Any:
         return SearchResult([[hit]], None, "")
 
     async with Client(agents_server(["i"], read)) as client:
@@ -423,7 +423,7 @@ async def test_a_change_ends_when_its_agent_cancels_it(tmp_path: Path) -> None:
 
     with Collection.create(tmp_path / "i", SlowEncoder()) as collection:
 
-        async def change(_: str, command: Callable[[Index], T], where: str | None) -> T:
+        async def change(name: str, command: Callable[[Index], T], where: str | None) -> T:
             return await server.changes.run(partial(command, collection.index))
 
         server = agents_server(["i"], change, change)
