@@ -6,15 +6,15 @@ from typing import Any
 
 from slimdex.retrieval import building
 from slimdex.retrieval.collection import Collection
-from slimdex.retrieval.ingest.added import Added
+from slimdex.retrieval.ingest.added import AdditionReport
 from slimdex.retrieval.sources.source import Sources
 
 
-def build(*arguments: Any, **options: Any) -> tuple[Collection, Added]:
+def build(*arguments: Any, **options: Any) -> tuple[Collection, AdditionReport]:
     """The collection that `building.build` makes, open."""
     index, added = building.build(*arguments, **options)
     return Collection(index), added
 
 
-def add(collection: Collection, sources: Sources) -> Added:
+def add(collection: Collection, sources: Sources) -> AdditionReport:
     return building.add(collection.index, sources)

@@ -12,7 +12,7 @@ from slimdex.retrieval.cli import console
 from slimdex.retrieval.cli.click_commands import Answer, Argument
 from slimdex.retrieval.cli.default_index import default_index
 from slimdex.retrieval.cli.options import DEFAULT_INDEX, Labels
-from slimdex.retrieval.cli.settings import parsed_candidates
+from slimdex.retrieval.cli.settings import parse_candidates
 from slimdex.retrieval.encoders.opening import model_place, open_encoder
 from slimdex.retrieval.sources.source import read_pairs
 from slimdex.system.index_names import index_name, is_index
@@ -227,7 +227,7 @@ def index(
     out: Out = MEASURED,
 ) -> None:
     """Measure an index of yours: agreement and times, with conditions, and with a cold disk."""
-    numbers = [parsed_candidates(word) for word in candidates.split(",")]
+    numbers = [parse_candidates(word) for word in candidates.split(",")]
     if bad := [number for number in numbers if number is not None and number < 1]:
         raise InputError(f"candidates={bad[0]}; expected 1 or more")
     texts = None if queries is None else [text for _, text in read_pairs(str(queries))]

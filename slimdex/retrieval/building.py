@@ -28,7 +28,7 @@ from .encoders.models import (
     other_languages,
 )
 from .index import Index, create_index
-from .ingest.added import Added
+from .ingest.added import AdditionReport
 from .ingest.adding import add_sources
 from .ingest.fitting import refit as refit_index
 from .quality.metric_choice import DEFAULT, choose_metric
@@ -55,7 +55,7 @@ def build(
     lexical: bool = True,
     workers: Workers = IN_THIS_PROCESS,
     shared_filesystem: bool = False,
-) -> tuple[Index, Added]:
+) -> tuple[Index, AdditionReport]:
     """Build a new index, or finish an interrupted build.
 
     Documents can be found as soon as their batch is in. After a failure, these stay, and another
@@ -138,7 +138,9 @@ def choose_settings(
     return notes
 
 
-def add(index: Index, sources: Sources, *, refit: str = "auto", withdraws: bool = True) -> Added:
+def add(
+    index: Index, sources: Sources, *, refit: str = "auto", withdraws: bool = True
+) -> AdditionReport:
     """Add documents; for `refit`, see `Collection.add`, and for `withdraws`, `add_sources`."""
     first = index.state.rows
     added = add_then_refit(index, refit, lambda: add_sources(index, sources, withdraws=withdraws))

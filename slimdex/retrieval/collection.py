@@ -55,8 +55,8 @@ if TYPE_CHECKING:
 
     from slimdex.indexes.settings import Settings
 
-    from .ingest.added import Added
-    from .ingest.replacing import Replaced
+    from .ingest.added import AdditionReport
+    from .ingest.replacing import ReplacementReport
     from .ingest.undoing import Undone
     from .quality.migration import Migration
     from .quality.near_duplicates import DuplicateGroup
@@ -341,7 +341,7 @@ class Collection:
 
     def __iter__(self) -> Iterator[Document]:
         """Iterate over all documents as they are now, in the order in which they were added."""
-        return self.index.read(Snapshot.opened).every_document()
+        return self.index.read(Snapshot.open).every_document()
 
     def to_arrow(self, where: str | None = None) -> pyarrow.Table:
         """Get id, title, text and the columns of all documents, or of those of a condition.
@@ -395,7 +395,7 @@ class Collection:
         *,
         vectors: DocumentVectors | ArrayLike | None = None,
         refit: str = "auto",
-    ) -> Added:
+    ) -> AdditionReport:
         """Add documents, or one; each replaces the document of the same id.
 
         After bad input none of them are added. Documents that take longer than some seconds to
@@ -597,7 +597,7 @@ class Collection:
         encoder: Encoder | Callable[[list[str]], Any] | None = None,
         *,
         minutes: float | None = None,
-    ) -> Replaced:
+    ) -> ReplacementReport:
         """Encode all documents again by another encoder, or go on with it.
 
         Searches are answered by the old vectors until all documents have new ones; then one commit

@@ -37,9 +37,9 @@ from .search.answer import find
 from .search.request import Hits, SearchRequest
 from .store.change import Change
 from .store.document_store import DocumentStore
-from .store.engine import Engine, disk_error, disk_errors, refused
+from .store.engine import Engine, disk_error, disk_errors, statement_error
 from .store.manifest import Manifest, mark
-from .store.snapshot import Loaded, Snapshot
+from .store.snapshot import IndexInMemory, Snapshot
 from .store.state import State
 from .store.verification import index_faults
 from .store.work_folder import remove_left_work
@@ -87,7 +87,7 @@ class Index:
         self._turn = FileLock(path, "writer", is_signed=True)
         self._place = path.stat()
         self._mark = mark(path)
-        self._newest = Snapshot.of(self._engine, Manifest.committed(path))
+        self._newest = Snapshot.of(self._engine, Manifest.read_current(path))
         self._in_doubt = False  # after a failed change of unknown outcome
         self._has_turn = False  # while this process alone commits
         self._is_changing = False
@@ -231,7 +231,7 @@ class Index:
 
     def has(self, id: str) -> bool:
         """True if a document has this id."""
-        return bool(self.store.known_ids([id]))
+        return bool(self.store.rows_of_ids([id]))
 
     def open_snapshot(self) -> Snapshot:
         """The newest snapshot with its documents open, which stay readable.
@@ -379,10 +379,10 @@ class Index:
             if isinstance(error, disk_errors()):
                 raise disk_error(self.path, error) from error
             if isinstance(error, duckdb.Error):
-                raise refused(self.path, error) from error
+                raise statement_error(self.path, error) from error
             raise
 
-    def _publish(self, manifest: Manifest, loaded: Loaded | None) -> None:
+    def _publish(self, manifest: Manifest, loaded: IndexInMemory | None) -> None:
         """Make a manifest the committed one, which searches see from now on."""
         self._check_place()
         sync(self.path)  # names of the files that it names
@@ -418,15 +418,15 @@ class Index:
     def _read_again(self) -> None:
         """Show what is committed."""
         current = mark(self.path)
-        manifest = Manifest.committed(self.path, self._newest.manifest)
+        manifest = Manifest.read_current(self.path, self._newest.manifest)
         if manifest != self._newest.manifest:
             self._show(manifest)
         self._mark = current
         self._in_doubt = False
 
-    def _show(self, manifest: Manifest, loaded: Loaded | None = None) -> None:
+    def _show(self, manifest: Manifest, loaded: IndexInMemory | None = None) -> None:
         if manifest.follows(self._newest.manifest):
-            self._newest = self._newest.followed_by(manifest, loaded)
+            self._newest = self._newest.at_commit(manifest, loaded)
         else:  # files of the same names may be others
             self._engine.restart()
             self._newest = Snapshot.of(self._engine, manifest)

@@ -31,7 +31,7 @@ from .documents import (
     page,
 )
 from .encoders.over_http.connection import TIMEOUT, BusyError, JsonServer, RefusedError
-from .ingest.added import Added
+from .ingest.added import AdditionReport
 from .search.options import options_of
 from .search.request import Hits, Searchable, SearchRequest
 from .sources.tabular.records import as_documents
@@ -227,7 +227,7 @@ class RemoteCollection(Searchable):
         *,
         vectors: DocumentVectors | ArrayLike | None = None,
         refit: str = "auto",
-    ) -> Added:
+    ) -> AdditionReport:
         """Add documents, or one; each replaces the document of the same id: see `Collection.add`.
 
         The service encodes: it takes no `vectors`. Of documents of more than 4 MiB together, those
@@ -241,7 +241,7 @@ class RemoteCollection(Searchable):
         counts = ("documents", "replaced", "unchanged", "encoded")
         totals = {name: sum(answer[name] for answer in answers) for name in counts}
         notes = [note for answer in answers for note in answer["notes"]]
-        return Added(**totals, notes=notes, refitted=any(a["refitted"] for a in answers))
+        return AdditionReport(**totals, notes=notes, refitted=any(a["refitted"] for a in answers))
 
     def delete(self, ids: Id | Sequence[Id] | None = None, *, where: str | None = None) -> int:
         """Delete documents by id, one or several, or by a condition; returns how many.

@@ -85,8 +85,8 @@ MUTATIONS = [
     Mutation("if request.scope[RIGHT] < right:", "if False:", "retrieval/server"),
     Mutation("            self.size -= size", "            pass", "retrieval/server"),
     Mutation(
-        "say(stopped_message())\n            raise SystemExit(INTERRUPT_CODE)",
-        "say(stopped_message())\n            raise SystemExit(2)",
+        "say(interrupt_message())\n            raise SystemExit(INTERRUPT_CODE)",
+        "say(interrupt_message())\n            raise SystemExit(2)",
         "retrieval/cli",
     ),
     Mutation('f"{hit.id}#{number}"', 'f"{hit.id}"', "retrieval/exporting"),

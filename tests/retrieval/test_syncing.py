@@ -21,7 +21,7 @@ from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.adapters import GivenEncoder
-from slimdex.retrieval.ingest.added import Added
+from slimdex.retrieval.ingest.added import AdditionReport
 from slimdex.retrieval.ingest.adding import sync
 from slimdex.retrieval.ingest.repairing import verify
 from slimdex.retrieval.sources.files import input_files
@@ -58,12 +58,12 @@ def built(*specs: str, index: str = "x") -> None:
     collection.close()
 
 
-def synced(*specs: str, index: str = "x", by: Any = None) -> Added:
+def synced(*specs: str, index: str = "x", by: Any = None) -> AdditionReport:
     with Collection.open(index, by or encoder()) as collection:
         return sync(collection.index, Sources.open(specs))
 
 
-def counts(added: Added) -> tuple[int, ...]:
+def counts(added: AdditionReport) -> tuple[int, ...]:
     """Added, changed, moved, deleted, and texts encoded."""
     new = added.documents - added.replaced - added.moved
     return new, added.replaced, added.moved, added.deleted - added.moved, added.encoded

@@ -34,7 +34,7 @@ class WindowsPath(PureWindowsPath):
 def test_an_index_has_the_name_of_its_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(service, "Path", WindowsPath)
     words = [r"C:\srv\notes.index", "D:/news.index", r"old=C:\srv\2019", r"\\nas\x\far.index"]
-    assert {name: place.as_posix() for name, place in service.named_places(words).items()} == {
+    assert {name: place.as_posix() for name, place in service.parse_places(words).items()} == {
         "notes": "C:/srv/notes.index",
         "news": "D:/news.index",
         "old": "C:/srv/2019",

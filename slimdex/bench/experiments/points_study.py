@@ -187,7 +187,7 @@ def questions_of(subject: Subject, snapshot: Snapshot, sample: int) -> tuple[Dat
         about = f"{len(judged):,} {subject.queries_are}"
     else:
         rng = np.random.default_rng(0)
-        pool = document_pool(snapshot.opened(), index.query_encoder, sample, rng)
+        pool = document_pool(snapshot.open(), index.query_encoder, sample, rng)
         ids = index.store.ids_by_row(snapshot.state.rows)
         names = [str(i) for i in range(len(pool))]
         texts = []
@@ -347,7 +347,7 @@ def measure_settings(subject: Subject, sample: int) -> IndexPoints:
     too few documents for that.
     """
     index = subject.index
-    snapshot = index.snapshot.opened()
+    snapshot = index.snapshot.open()
     current = snapshot.state.settings
     if current is None or not len(snapshot):
         raise InputError(f"{index.path} holds no documents; expected some to measure")

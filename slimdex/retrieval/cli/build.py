@@ -91,14 +91,14 @@ def build(
 
     def make_encoder() -> Encoder:
         if fast:
-            return replace(encoder, model=FAST_MODEL).opened()
+            return replace(encoder, model=FAST_MODEL).open()
         if encoder.model is None and opened.vectors is not None:
             return GivenEncoder(opened.vectors.dim)
-        return encoder.opened()
+        return encoder.open()
 
     # Build it.
-    say_when_stopped(lambda: _stopped_message(path))
-    with cluster.started() as workers, console.progress():
+    say_when_stopped(lambda: _interrupt_message(path))
+    with cluster.start() as workers, console.progress():
         index, added = build_index(
             path,
             opened,
@@ -135,7 +135,7 @@ def _is_repository(sources: Sources) -> bool:
     return len(are_code) >= MANY_FILES and 2 * sum(are_code) >= len(are_code)
 
 
-def _stopped_message(path: Path) -> str:
+def _interrupt_message(path: Path) -> str:
     """Message of a stopped build: once all documents are committed, it can't be run again."""
     state = _state(path)
     if state is None or state.settings is None:
@@ -192,7 +192,7 @@ def demo(out: Annotated[Path, "Folder for the demo's index."] = Path("slimdex-de
         console.line("")
         show_evaluation(report)
         console.line("")
-        console.line(f"Try your own: {console.typed('search', out, 'sort', 'a', 'list')}")
+        console.line(f"Try your own: {console.shell_command('search', out, 'sort', 'a', 'list')}")
 
 
 def _build_demo(out: Path) -> None:

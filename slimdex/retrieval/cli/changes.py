@@ -58,7 +58,7 @@ def add(
     from ..building import add as add_to_index
     from ..quality.refitting import check_refit
 
-    with cluster.started() as workers, console.progress():
+    with cluster.start() as workers, console.progress():
         source_request = sources.collect(vectors)
         opened = open_index(index, opening, writing, workers)
         check_refit(refit)
@@ -97,7 +97,7 @@ def _space_notes(index: Index, path: Path) -> list[str]:
 
     if not is_mostly_deleted(index):
         return []
-    frees = console.typed("compact", path)
+    frees = console.shell_command("compact", path)
     return [f"{index.snapshot.deleted_count:,} rows still take space: `{frees}` frees it"]
 
 
@@ -206,13 +206,13 @@ def sync(
     sync, or else of the build."""
     from ..sources.source_request import last_sources  # loads tempfile and hashlib
 
-    with cluster.started() as workers:
+    with cluster.start() as workers:
         opened = open_index(index, opening, writing, workers)
         if sources == SourceOptions():
             source_request = last_sources(opened.path, opened.state.origins)
         else:
             source_request = sources.collect()
-        synced = _Synced(source_request, index, opened, refit, as_json)
+        synced = _SyncedIndex(source_request, index, opened, refit, as_json)
         if watch:
             synced.watch()
         else:
@@ -220,7 +220,7 @@ def sync(
 
 
 @dataclass
-class _Synced:
+class _SyncedIndex:
     """An index that is kept in sync with its sources."""
 
     sources: SourceRequest

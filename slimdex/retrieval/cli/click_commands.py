@@ -216,7 +216,7 @@ def command_of(function: Callable[..., Answer | None], name: str) -> click.Comma
         params.append(_declare("as_json", Json, False))
 
     @wraps(function)
-    def called(**arguments: Any) -> None:
+    def call(**arguments: Any) -> None:
         as_json = is_answer and arguments.pop("as_json")
         for group_name, (group, names) in groups.items():
             arguments[group_name] = group(**{field: arguments.pop(field) for field in names})
@@ -230,7 +230,7 @@ def command_of(function: Callable[..., Answer | None], name: str) -> click.Comma
     return command(
         name,
         params=params,
-        callback=called,
+        callback=call,
         help=help,
         short_help=first,
         context_settings=CLICK_SETTINGS,

@@ -153,7 +153,7 @@ def index_line(facts: dict[str, Any]) -> str:
     )
 
 
-def typed(command: str, *words: str | Path) -> str:
+def shell_command(command: str, *words: str | Path) -> str:
     """Return a command of slimdex as text that can be pasted into the shell.
 
     The program is named by its path if the shell does not find it.
@@ -172,7 +172,7 @@ def search_command(path: Path) -> str:
     """Return the command that searches an index, which is not named if it is the default."""
     default = default_index()
     is_default = default is not None and default.absolute() == path.absolute()
-    return typed("search", *([] if is_default else [from_here(path)]), "your question")
+    return shell_command("search", *([] if is_default else [from_here(path)]), "your question")
 
 
 def documents(count: int) -> str:

@@ -152,7 +152,7 @@ def index_findings(path: Path) -> Iterator[Finding]:
         yield _commit(path, manifest)
         yield from _documents(path, manifest)
     yield Finding("being changed", holder or "by no process")
-    yield from _left(path)
+    yield from _leftovers(path)
 
 
 def _place(path: Path) -> Finding:
@@ -174,25 +174,27 @@ def _commit(path: Path, manifest: Manifest) -> Finding:
         f"version {state.version}, {state.rows:,} rows, {len(manifest.deleted):,} of them deleted"
     )
     mostly_gone = 2 * len(manifest.deleted) > state.rows
-    return Finding("newest commit", said, console.typed("compact", path) if mostly_gone else None)
+    return Finding(
+        "newest commit", said, console.shell_command("compact", path) if mostly_gone else None
+    )
 
 
 def _documents(path: Path, manifest: Manifest) -> Iterator[Finding]:
-    from ..store.unfinished import unfinished  # loads numpy, as the manifest did
+    from ..store.unfinished import progress_of  # loads numpy, as the manifest did
 
     state = manifest.state
     names = state.file_names - (set() if state.rows else {state.vectors})
     if missing := sorted(name for name in names if not (path / name).exists()):
         said = f"{len(missing)} missing: {', '.join(missing)}"
-        yield Finding("files", said, console.typed("repair", path))
-    if said := unfinished(path, state):
+        yield Finding("files", said, console.shell_command("repair", path))
+    if said := progress_of(path, state):
         yield Finding("documents", said)
     if state.replacement is not None:
         said = f"{state.replacement.rows:,} of {state.rows:,} rows are encoded again"
-        yield Finding("migration", said, console.typed("migrate", path, "--continue"))
+        yield Finding("migration", said, console.shell_command("migrate", path, "--continue"))
 
 
-def _left(path: Path) -> Iterator[Finding]:
+def _leftovers(path: Path) -> Iterator[Finding]:
     """Yield findings about the rest of killed processes, which the next change deals with."""
     if work := [folder for folder in work_folders(path) if not is_held(folder)]:
         said = f"{len(work)} left by killed processes, {in_units(sum(map(size, work)))}"

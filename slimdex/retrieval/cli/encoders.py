@@ -65,7 +65,7 @@ class EncoderOptions:
     ] = None
     api_key_file: ApiKeyFile = None
 
-    def opened(self) -> Encoder:
+    def open(self) -> Encoder:
         """Load the encoder."""
         # Loads numpy, and what downloads models.
         from ..encoders.models import DEFAULT_MODEL
@@ -227,7 +227,7 @@ def _compare(
     labels = read_qrels(qrels) if qrels else None
     pairs = read_pairs(str(queries)) if queries else None
     with console.progress():
-        migration = compare(opened, encoder.opened(), UserQueries.of(pairs, labels), sample)
+        migration = compare(opened, encoder.open(), UserQueries.of(pairs, labels), sample)
     return Answer(migration.as_dict(), partial(_show_migration, migration))
 
 
@@ -237,7 +237,7 @@ def _encode_again(
     from ..ingest.replacing import next_encoder, replace_vectors  # loaded by `migrate`
 
     with console.progress():
-        made = next_encoder(opened) if encoder.model is None else encoder.opened()
+        made = next_encoder(opened) if encoder.model is None else encoder.open()
         replaced = replace_vectors(opened, made, None if minutes is None else 60 * minutes)
     for text in replaced.notes:
         console.note(text)

@@ -18,7 +18,7 @@ from click.exceptions import NoArgsIsHelpError
 from slimdex.errors import SlimdexError
 from slimdex.system.unicode_text import check_unicode
 
-from .interrupts import INTERRUPT_CODE, stopped_message, was_interrupted
+from .interrupts import INTERRUPT_CODE, interrupt_message, was_interrupted
 from .safe_text import visible
 
 BAD_INPUT = 2
@@ -40,9 +40,9 @@ def one_line_errors() -> Iterator[None]:
         raise SystemExit(BAD_INPUT) from None
     except (Exception, KeyboardInterrupt) as error:
         if is_interrupt(error):
-            say(stopped_message())
+            say(interrupt_message())
             raise SystemExit(INTERRUPT_CODE) from None
-        line = explained(error)
+        line = user_message(error)
         if line is None:
             raise
         say(line)
@@ -90,7 +90,7 @@ def in_options(line: str) -> str:
     return SOURCE_ARGUMENTS.sub(lambda match: f"--{match[match.lastindex or 0]} ", line)
 
 
-def explained(error: BaseException) -> str | None:
+def user_message(error: BaseException) -> str | None:
     """Return the message of an error that the user can fix; None for a bug."""
     if isinstance(error, SlimdexError):
         return in_options("; ".join([str(error), *getattr(error, "__notes__", ())]))

@@ -17,7 +17,7 @@ from .options import Dir, Labels, OpenOptions, open_index
 
 if TYPE_CHECKING:
     from ..index import Index
-    from ..ingest.added import Added
+    from ..ingest.added import AdditionReport
     from ..quality.labels import Qrels
 
 CERTIFICATE_STATES = {
@@ -111,7 +111,7 @@ def evaluate(
     return Answer(report, partial(show_evaluation, report))
 
 
-def facts_after(index: Index, added: Added) -> dict[str, Any]:
+def facts_after(index: Index, added: AdditionReport) -> dict[str, Any]:
     """Print the notes of an addition; returns the facts of `Collection.info` with its counts."""
     from ..quality.info import facts  # loaded with the change before
 

@@ -117,7 +117,8 @@ def _of_index(index: Path | None) -> Iterator[Finding]:
             return
         yield from index_findings(path)
         yield Finding(
-            "not checked", f"every byte of its files: `{console.typed('verify', path)}` does"
+            "not checked",
+            f"every byte of its files: `{console.shell_command('verify', path)}` does",
         )
     except InputError as error:
         yield Finding(

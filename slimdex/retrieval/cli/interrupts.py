@@ -50,7 +50,7 @@ def interruptible() -> Iterator[None]:
         yield
         return
     signal.signal(signal.SIGINT, _interrupt)
-    sys.unraisablehook = _lost
+    sys.unraisablehook = _end_at_interrupt
     try:
         yield
     except SystemExit:
@@ -70,7 +70,7 @@ def say_when_stopped(message: Callable[[], str]) -> None:
     _message = message
 
 
-def stopped_message() -> str:
+def interrupt_message() -> str:
     """Return the message of this command, which was stopped."""
     return _message()
 
@@ -89,7 +89,7 @@ def _interrupt(_number: int, _frame: object) -> None:
         end(is_interrupted=True)
 
 
-def _lost(unraisable: Any) -> None:
+def _end_at_interrupt(unraisable: Any) -> None:
     """End at an interrupt that came where Python can't pass it on, such as in a destructor."""
     if not issubclass(unraisable.exc_type, KeyboardInterrupt):
         sys.__unraisablehook__(unraisable)
@@ -109,5 +109,5 @@ def end(*, is_interrupted: bool) -> NoReturn:
 
 
 def _say() -> None:
-    line = f"error: {visible(stopped_message())}\n"
+    line = f"error: {visible(interrupt_message())}\n"
     os.write(2, line.encode())  # not by a file object, which may be in use

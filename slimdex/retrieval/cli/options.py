@@ -110,10 +110,10 @@ class RayOptions:
     ] = None
 
     @contextmanager
-    def started(self) -> Iterator[Workers]:
+    def start(self) -> Iterator[Workers]:
         """Start the workers, and stop them at the end.
 
-        >>> with RayOptions().started() as workers:
+        >>> with RayOptions().start() as workers:
         ...     list(workers.map(abs, [-1]))
         [(-1, 1)]
         """

@@ -67,7 +67,7 @@ def _show(path: Path) -> None:
         said += f"; its sources have {'' if changed else 'not '}changed since"
     console.line(f"  {said}")
     if changed:
-        console.line(f"  {console.typed('sync', console.from_here(path))}")
+        console.line(f"  {console.shell_command('sync', console.from_here(path))}")
     console.line(f"  {console.search_command(path)}")
 
 

@@ -214,7 +214,7 @@ def _show(workload: Workload) -> None:
     kind = f"{workload.resolved_kind}{lists}, k={workload.reduced_dim} of {workload.dim}"
     console.line(f"{workload.count:,} documents: {kind}")
     console.show_pairs(_figures(workload))
-    for line in _left_out(workload):
+    for line in _omissions(workload):
         console.line(line)
 
 
@@ -230,7 +230,7 @@ def _figures(planned: Workload) -> dict[str, str]:
     return figures
 
 
-def _left_out(planned: Workload) -> list[str]:
+def _omissions(planned: Workload) -> list[str]:
     """Say what the figures leave out."""
     lexical = "words (the lexical index)"
     words = f"without {lexical}" if planned.no_lexical else f"{lexical} as of English texts"

@@ -47,7 +47,7 @@ class ListenOptions:
     )
     insecure: Annotated[bool, "Take tokens of other machines without TLS."] = False
 
-    def checked(self) -> Listening:
+    def parse(self) -> Listening:
         """Read the tokens, and check the other options against them."""
         # Loads ssl, socket and others.
         from ..server.access import Hosts, Listening, Tokens
@@ -77,7 +77,7 @@ class RootOptions:
         default = default_index() if self.root is None else None
         return [] if default is None else [str(default)]
 
-    def opened(self, writing: WriteOptions) -> RootFolder | None:
+    def open(self, writing: WriteOptions) -> RootFolder | None:
         """Open the folder; the encoder is loaded for the first new index."""
         if self.root is None:
             if self.model is not None:
@@ -116,10 +116,10 @@ def serve(
     from ..server.service import Service
 
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
-    listening = listen.checked()
+    listening = listen.parse()
     places = _places(indexes or root.default_indexes())
     open_one = partial(Index.open, wait=writing.wait, shared_filesystem=writing.shared_filesystem)
-    root_folder = root.opened(writing)
+    root_folder = root.open(writing)
     if not places and root_folder is None:
         raise InputError(f"serve: no index given; expected {EXPECTED_INDEX}, or --root")
     service = Service.open(
@@ -166,9 +166,9 @@ def mcp(
 
 def _places(words: Sequence[str]) -> dict[str, Path]:
     """Map the names of indexes to their folders."""
-    from ..server.service import named_places  # loads Starlette, of the extra `serve`
+    from ..server.service import parse_places  # loads Starlette, of the extra `serve`
 
-    return {name: index_of(path) or path for name, path in named_places(words).items()}
+    return {name: index_of(path) or path for name, path in parse_places(words).items()}
 
 
 def _parse_followed(words: Sequence[str], names: Sequence[str]) -> dict[str, list[str]]:

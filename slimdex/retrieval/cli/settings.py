@@ -80,7 +80,7 @@ class SettingsOptions:
         """
         settings = {name: value for name, value in asdict(self).items() if value is not None}
         if "candidates" in settings:
-            settings["candidates"] = parsed_candidates(settings["candidates"])
+            settings["candidates"] = parse_candidates(settings["candidates"])
         return settings
 
     @property
@@ -118,10 +118,10 @@ class StorageOptions:
         return int(self.passages) if self.passages.isdecimal() else self.passages
 
 
-def parsed_candidates(text: str) -> int | None:
+def parse_candidates(text: str) -> int | None:
     """Parse a number of candidates; None for auto.
 
-    >>> parsed_candidates("auto"), parsed_candidates("400")
+    >>> parse_candidates("auto"), parse_candidates("400")
     (None, 400)
     """
     if text == choices.AUTO:
@@ -189,7 +189,7 @@ def reduce(
     from ..ingest.fitting import refit
     from ..quality.info import facts
 
-    with cluster.started() as workers, console.progress():
+    with cluster.start() as workers, console.progress():
         opened = open_index(index, writing=writing, workers=workers)
         state = opened.state
         for line in refit(opened, state.requested.changed(settings.changes(), state.dim)):

@@ -94,7 +94,7 @@ class Texts:
 
 
 @dataclass(frozen=True)
-class Added:
+class AdditionReport:
     """Result of an addition, or of one batch of it."""
 
     documents: int = 0  # number added
@@ -108,7 +108,7 @@ class Added:
     # "path" and "note" of each file that was left out or could not be read:
     file_notes: list[dict[str, str]] = field(default_factory=list)
 
-    def __add__(self, other: Added) -> Added:
+    def __add__(self, other: AdditionReport) -> AdditionReport:
         """Sum the counts of two batches, and join their notes."""
         return replace(
             self,

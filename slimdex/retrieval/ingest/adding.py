@@ -22,12 +22,12 @@ from ..sources.given_vectors import DocumentVectors, as_vectors
 from ..sources.read_share import CountedDocuments, ReadShare
 from ..sources.tabular.records import as_documents
 from ..store.change import Change
-from ..store.columns import columns_with_values, widened
+from ..store.columns import columns_with_values, widening_notes
 from ..store.document_store import DocumentStore
 from ..store.manifest import Undo
 from ..store.work_folder import work_folder
 from . import writer
-from .added import Added, Texts
+from .added import AdditionReport, Texts
 from .addition import (
     Addition,
     ChangedOriginsError,
@@ -38,7 +38,7 @@ from .addition import (
 from .batches import Batch, Batches
 from .encoding import ENCODING, EncodingError
 from .long_addition import LongAddition
-from .preparing import Comparison, Prepared, is_small, prepare
+from .preparing import Comparison, PreparedBatch, is_small, prepare
 from .text_vectors import StoredTexts
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 def add_documents(
     index: Index, documents: Any, vectors: DocumentVectors | ArrayLike | None = None
-) -> Added:
+) -> AdditionReport:
     """Add documents in any form that `Collection.add` takes; the caller reports the notes."""
     read = as_documents(documents)
     new = [index.snapshot.store.new_columns(types) for types in read.columns]
@@ -65,7 +65,7 @@ def add_sources(
     *,
     deletes_missing: bool = False,
     withdraws: bool = True,
-) -> Added:
+) -> AdditionReport:
     """Add the documents of sources; it starts over if others choose the same ids meanwhile.
 
     `choose_ids` chooses the ids that documents lack, by default `SourceIds.of`. Documents whose
@@ -102,7 +102,7 @@ def add_sources(
         return replace(added, notes=notes, file_notes=sources.file_notes())
 
 
-def sync(index: Index, sources: Sources) -> Added:
+def sync(index: Index, sources: Sources) -> AdditionReport:
     """Add what is new, replace what has changed, delete what is gone; other documents stay.
 
     Files with unchanged path, size and times are not read. A text that the index already has, in a
@@ -123,13 +123,13 @@ def sync(index: Index, sources: Sources) -> Added:
 
     def ids_with_known(store: DocumentStore) -> SourceIds:
         ids = SourceIds.of(sources.opened, index.state, store)
-        known = [replace(each, known=store.known_origins(each.place)) for each in ids.readings]
+        known = [replace(each, known=store.origins_of_place(each.place)) for each in ids.readings]
         return replace(ids, readings=known)
 
     return add_sources(index, sources, ids_with_known, deletes_missing=True)
 
 
-def add(index: Index, addition: Addition) -> Added:
+def add(index: Index, addition: Addition) -> AdditionReport:
     """Add documents in batches: each is prepared, placed and committed.
 
     Bad input undoes all batches. An interrupt loses only the current one: adding the same documents
@@ -142,7 +142,7 @@ def add(index: Index, addition: Addition) -> Added:
         check_document_vectors(addition.vectors, index.state.dim)
     writer.drop_deleted_words(index)
     before = index.snapshot.columns
-    added = Added()
+    added = AdditionReport()
     texts = Texts()
     batches = Batches(index, addition.documents, addition.vectors)
     with LongAddition(index) as long:
@@ -161,13 +161,13 @@ def add(index: Index, addition: Addition) -> Added:
     if fit_notes is not None:  # those of the first batch's fit do not hold any more
         added = replace(added, notes=fit_notes)
     text_notes = texts.notes() if addition.vectors is None else []
-    changed_columns = widened(before, index.snapshot.columns)
+    changed_columns = widening_notes(before, index.snapshot.columns)
     return replace(added, notes=[*changed_columns, *added.notes, *text_notes])
 
 
 def _add_batch(
     index: Index, addition: Addition, batch: Batch, batches: Batches, long: LongAddition
-) -> tuple[Added, Texts]:
+) -> tuple[AdditionReport, Texts]:
     """Prepare the documents of a batch before the writers' turn; place and commit them in it."""
     share = None if batch.is_only else addition.read_share()
     needs_folder = not is_small(len(batch.documents), batch.to_encode)
@@ -178,17 +178,17 @@ def _add_batch(
         if not prepared.comparison.holds_for(index.snapshot):
             prepared = prepare(index, addition, before=prepared)
         with index.change() as change:
-            undo = long.begin(change, batch, batches.expected(share))
+            undo = long.begin(change, batch, batches.estimate_count(share))
             is_part = not batch.is_only
-            added, texts = _placed(change, addition, prepared, undo, is_part=is_part)
+            added, texts = _commit_prepared(change, addition, prepared, undo, is_part=is_part)
         batches.took(prepared.characters, prepared.seconds)
-    long.committed(change, batch)
+    long.note_commit(change, batch)
     return added, texts
 
 
-def _placed(
-    change: Change, addition: Addition, prepared: Prepared, undo: Undo, *, is_part: bool
-) -> tuple[Added, Texts]:
+def _commit_prepared(
+    change: Change, addition: Addition, prepared: PreparedBatch, undo: Undo, *, is_part: bool
+) -> tuple[AdditionReport, Texts]:
     """Commit prepared documents, and delete those that are missing."""
     store = change.base.store
     comparison = prepared.comparison
@@ -209,7 +209,7 @@ def _placed(
     elif change.is_needed:
         change.commit(undo=undo)
     unchanged = len(comparison.unchanged)
-    return Added(deleted=len(gone), unchanged=unchanged, moved=moved), Texts()
+    return AdditionReport(deleted=len(gone), unchanged=unchanged, moved=moved), Texts()
 
 
 def _adopt_origins(change: Change, comparison: Comparison) -> None:
@@ -284,7 +284,7 @@ def _counting(batch: Batch, share: ReadShare | None, batches: Batches) -> Iterat
     if batch.is_only:
         yield
         return
-    expected = max(batches.expected(share), batch.stop)
+    expected = max(batches.estimate_count(share), batch.stop)
     all_characters = batches.characters / share.text if share and share.text else 0
 
     def of_all(stage: str, done: int, total: int) -> tuple[int, int] | None:
@@ -334,7 +334,7 @@ def _gone_rows(sources: Sources, ids: SourceIds, store: DocumentStore, *, only_p
     """
     # Documents whose origins have changed since are left to the next sync, which reads them.
     readings = ids.readings
-    places = [each.place for each in readings if each.known <= store.known_origins(each.place)]
+    places = [each.place for each in readings if each.known <= store.origins_of_place(each.place)]
     # They may have their places from before a move yet.
     places += [before for before, now in ids.moved.items() if now in places]
     missing = store.gone_from(places, [*sources.origins(readings)])
@@ -361,7 +361,7 @@ def _may_go(source: Source, reading: Reading, id: str) -> bool:
     return not isinstance(source, FileSource) or source.may_go(id, reading.prefix or "")
 
 
-def counts(added: Added, documents: int) -> dict[str, Any]:
+def counts(added: AdditionReport, documents: int) -> dict[str, Any]:
     """Count what a sync did; `documents` is the number of documents after it."""
     return {
         "added": added.documents - added.replaced - added.moved,

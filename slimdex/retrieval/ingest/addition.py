@@ -92,7 +92,7 @@ def check_document_vectors(vectors: DocumentVectors, dim: int) -> None:
     check_vectors(vectors)
 
 
-def checked_document(document: Document) -> Document:
+def check_document(document: Document) -> Document:
     """Return a document with its id as text; raises `InputError` if it is malformed."""
     if not isinstance(document, Document):
         raise InputError(f"{document!r}; expected a Document")

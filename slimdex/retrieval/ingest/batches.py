@@ -22,9 +22,9 @@ from ..sources.given_vectors import ChosenVectors, DocumentVectors
 from ..sources.read_share import ReadShare
 from ..store.document_store import DocumentStore
 from ..store.snapshot import Snapshot
-from .addition import DuplicateKeyError, Missing, checked_document
+from .addition import DuplicateKeyError, Missing, check_document
 from .encoding import TEXT_CHARACTERS
-from .preparing import changed
+from .preparing import documents_that_differ
 from .text_vectors import DIGEST, digests_of
 
 SECONDS = 10.0
@@ -97,7 +97,7 @@ class Batches:
             enough = int(characters * self._seconds / max(seconds, 1e-3))
             self._limit = min(max(enough, READ_CHARACTERS), GROWTH * self._limit, MOST_CHARACTERS)
 
-    def expected(self, share: ReadShare | None) -> int:
+    def estimate_count(self, share: ReadShare | None) -> int:
         """Estimate the number of all documents from the share read so far; 0 if unknown."""
         return round(self._read / share.documents) if share and share.documents else 0
 
@@ -113,7 +113,7 @@ class Batches:
         Raises `InputError` for a malformed document, or if there is not one given vector for each,
         and `DuplicateKeyError` if an id occurs twice.
         """
-        filled = _Filled()
+        filled = _GrowingBatch()
         first = 0
         characters = 0
         for part in self._parts():
@@ -125,7 +125,7 @@ class Batches:
                 stop = self._seen.add(filled.documents)
                 characters = characters + filled.characters
                 yield self._batch(filled, first, stop, characters, is_last=False)
-                filled = _Filled()
+                filled = _GrowingBatch()
                 first = stop
             filled.add(part)
         if self._vectors is not None and len(self._vectors) != self._read:
@@ -138,7 +138,7 @@ class Batches:
         yield self._batch(filled, first, stop, characters, is_last=True)
 
     def _batch(
-        self, filled: _Filled, first: int, stop: int, characters: int, *, is_last: bool
+        self, filled: _GrowingBatch, first: int, stop: int, characters: int, *, is_last: bool
     ) -> Batch:
         vectors = self._vectors
         to_encode = filled.most_to_encode
@@ -154,7 +154,7 @@ class Batches:
             is_last=is_last,
         )
 
-    def _is_full(self, filled: _Filled) -> bool:
+    def _is_full(self, filled: _GrowingBatch) -> bool:
         if len(filled.documents) < LEAST_DOCUMENTS:
             return False
         if filled.characters >= MOST_CHARACTERS or len(filled.documents) >= MOST_DOCUMENTS:
@@ -169,7 +169,7 @@ class Batches:
         part = list[Document]()
         characters = 0
         for document in self._documents:
-            part.append(checked_document(document))
+            part.append(check_document(document))
             characters += len(document.text)
             if len(part) == READ_DOCUMENTS or characters >= READ_CHARACTERS:
                 yield part
@@ -179,7 +179,7 @@ class Batches:
             yield part
 
 
-class _Filled:
+class _GrowingBatch:
     """A batch that is being filled."""
 
     def __init__(self) -> None:
@@ -197,7 +197,7 @@ class _Filled:
     def look_up(self, index: Index) -> None:
         """Subtract the documents whose text the index already has."""
         documents = self.documents[self._looked_up :]
-        new = index.read(_changed, documents)
+        new = index.read(_documents_to_encode, documents)
         self.most_to_encode -= _characters(documents) - _characters(new)
         self._looked_up = len(self.documents)
 
@@ -257,6 +257,8 @@ def _characters(documents: Sequence[Document]) -> int:
     return sum(len(each.title) + len(each.text) + TEXT_CHARACTERS for each in documents)
 
 
-def _changed(snapshot: Snapshot, documents: Sequence[Document]) -> Sequence[Document]:
+def _documents_to_encode(snapshot: Snapshot, documents: Sequence[Document]) -> Sequence[Document]:
     """Documents whose text, title or parts differ from those of the same id."""
-    return changed(snapshot, documents, snapshot.store.look_up([each.id for each in documents]))
+    return documents_that_differ(
+        snapshot, documents, snapshot.store.look_up([each.id for each in documents])
+    )

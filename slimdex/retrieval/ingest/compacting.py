@@ -24,11 +24,11 @@ from ..store.change import Change
 from ..store.derived import with_new_documents, with_new_words
 from ..store.index_files import NOT_INDEX, with_moments
 from ..store.manifest import BlockFile, Checksums, Manifest
-from ..store.merging import compacted, is_numbered
+from ..store.merging import is_numbered, write_live
 from ..store.passages import DocumentRows
 from ..store.readings import ReadingFile, Readings
 from ..store.row_file import RowSets
-from ..store.snapshot import Loaded, Snapshot
+from ..store.snapshot import IndexInMemory, Snapshot
 from ..store.state import Segment, State
 from ..store.work_folder import work_folder
 
@@ -53,7 +53,7 @@ def compact(index: Index) -> int:
             break
         with nullcontext() if left else index.turn(), work_folder(index.path) as folder:
             snapshot = index.snapshot
-            if (copies := _copied(index, snapshot, folder)) is not None:
+            if (copies := _copy_live(index, snapshot, folder)) is not None:
                 with index.change() as change:
                     if change.base.manifest == snapshot.manifest:
                         _commit_copies(change, folder, *copies)
@@ -62,10 +62,10 @@ def compact(index: Index) -> int:
     return 0
 
 
-def _copied(index: Index, snapshot: Snapshot, folder: Path) -> Copies | None:
+def _copy_live(index: Index, snapshot: Snapshot, folder: Path) -> Copies | None:
     """Copy a snapshot's live rows to a folder; None if others change the index meanwhile."""
     try:
-        return _compacted(snapshot, folder)
+        return _compact(snapshot, folder)
     except Exception:
         if index.snapshot.manifest == snapshot.manifest:
             raise
@@ -84,11 +84,11 @@ def _commit_copies(
         if index.metric is not None and (norms := state.norm_file(change.path)) is not None:
             index.metric = replace(index.metric, norms=norms)
         vectors = state.vector_file(change.path, state.rows)
-        loaded = Loaded(index.with_rows_of(vectors), state.rows)
+        loaded = IndexInMemory(index.with_rows_of(vectors), state.rows)
     change.commit_copies(manifest, loaded)
 
 
-def _compacted(snapshot: Snapshot, folder: Path) -> Copies:
+def _compact(snapshot: Snapshot, folder: Path) -> Copies:
     old = snapshot.state
     live = without(np.arange(old.rows), snapshot.deleted)
     state = replace(old, generation=old.generation + 1)
@@ -111,7 +111,7 @@ def _compacted(snapshot: Snapshot, folder: Path) -> Copies:
     segments = list[Segment]()
     if state.rows:
         path = folder / state.new_name("segment")
-        segments.append(compacted(snapshot.store, path, state.rows))
+        segments.append(write_live(snapshot.store, path, state.rows))
     state = replace(state, segments=segments)
     state, files = _with_readings(snapshot.store.readings, state, live, folder)
     files.append(vectors)
@@ -132,7 +132,7 @@ def _compacted(snapshot: Snapshot, folder: Path) -> Copies:
     state, grown = with_new_documents(snapshot.store, state, folder, live=True)
     state = with_new_words(snapshot, state, folder, live=True)
     files += [each.file for each in grown]
-    state, replacing = _compacted_replacement(snapshot, state, live, folder)
+    state, replacing = _compact_replacement(snapshot, state, live, folder)
     files += replacing
 
     # The codes of live rows.
@@ -169,7 +169,7 @@ def _with_readings(
     return replace(state, readings=file.path.name, readings_count=file.count), [file]
 
 
-def _compacted_replacement(
+def _compact_replacement(
     snapshot: Snapshot, state: State, live: Rows, folder: Path
 ) -> tuple[State, list[VectorFile]]:
     """Write the live rows of a replacement, under the name of a later generation."""

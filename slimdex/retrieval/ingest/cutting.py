@@ -14,7 +14,7 @@ from slimdex.system.progress import progress
 from ..documents import Document
 from ..encoders.base import CountingEncoder, Encoder
 from ..passages import LONGEST_UNIT, Count, Passage, divide
-from ..store.passages import Cut
+from ..store.passages import DocumentPassages
 
 SURE = 3 / 4
 """Bytes per token of a passage that are always safe: no tokenizer makes more tokens than bytes, and
@@ -22,13 +22,15 @@ special tokens and a prompt take the rest."""
 COUNTED_AT_ONCE = 1024
 
 
-def cut(documents: Sequence[Document], tokens: int | None, count: Count) -> list[Cut | None]:
+def cut(
+    documents: Sequence[Document], tokens: int | None, count: Count
+) -> list[DocumentPassages | None]:
     """Cut documents into passages of at most so many tokens; None cuts none.
 
     Returns for each its passages and parts, None for a document of one passage without parts.
     `count` counts tokens as the index's encoder does.
     """
-    cuts = list[Cut | None]()
+    cuts = list[DocumentPassages | None]()
     for part in batches(len(documents), COUNTED_AT_ONCE):
         some = documents[part]
         long = {} if tokens is None else _long(some, tokens, count)
@@ -37,10 +39,10 @@ def cut(documents: Sequence[Document], tokens: int | None, count: Count) -> list
             text = document.text
             parts = document.parts
             if number in long and tokens is not None:
-                cuts.append(Cut(divide(title, text, parts, count, tokens), parts))
+                cuts.append(DocumentPassages(divide(title, text, parts, count, tokens), parts))
                 progress("cutting", len(cuts), len(documents))
             elif parts:
-                cuts.append(Cut([Passage(0, len(text), title)], parts))
+                cuts.append(DocumentPassages([Passage(0, len(text), title)], parts))
             else:
                 cuts.append(None)
     if any(each and len(each.passages) > 1 for each in cuts):

@@ -83,7 +83,7 @@ class Encoding:
 
     def __call__(self, window: Window) -> tuple[Matrix, Lengths]:
         """Vectors (n, dim) of the texts; (n, 2) tokens and tokens read, 0 if all are read."""
-        return encoded(self.encoder, window.texts, self.dim, self.did)
+        return encode_all(self.encoder, window.texts, self.dim, self.did)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Encoding, (self.encoder, self.dim)
@@ -94,7 +94,7 @@ def _characters(texts: Sequence[str], most: int) -> int:
     return sum(min(len(text), most) + TEXT_CHARACTERS for text in texts)
 
 
-def encoded(
+def encode_all(
     encoder: Encoder,
     texts: Sequence[str],
     dim: int,
@@ -111,7 +111,7 @@ def encoded(
     for places in steps([len(text) for text in texts], enough):
         step = [texts[i] for i in places]
         try:
-            vectors[places], read = _measured(encoder, step, dim)
+            vectors[places], read = _encode_with_lengths(encoder, step, dim)
         except InputError as error:
             raise EncodingError(str(error)) from error
         if len(read):
@@ -161,7 +161,9 @@ def partly_read(rows: Rows, lengths: Lengths) -> PartlyRead:
     return {row: (total, part) for row, (total, part) in read}
 
 
-def _measured(encoder: Encoder, texts: Sequence[str], dim: int) -> tuple[Matrix, Lengths]:
+def _encode_with_lengths(
+    encoder: Encoder, texts: Sequence[str], dim: int
+) -> tuple[Matrix, Lengths]:
     """Vectors (n, dim); and (n, 2) the tokens of each text and those read, (0, 2) if unknown.
 
     Raises `InputError` if the encoder does not return one finite vector per text.

@@ -22,7 +22,7 @@ from ..store.change import AppendedFile, Change
 from ..store.derived import with_documents
 from ..store.index_files import encode_rows, fit, save_codes
 from ..store.manifest import Manifest, Undo
-from ..store.snapshot import Loaded
+from ..store.snapshot import IndexInMemory
 from ..store.state import State
 from ..store.work_folder import work_folder
 
@@ -55,7 +55,7 @@ def refit(index: Index, settings: Settings, undo: Undo = "alone") -> list[str]:
         if not len(index.snapshot):
             raise InputError(f"{index.path} holds no documents; expected some to fit on")
         with work_folder(index.path) as folder:
-            if (made := _fitted(index, settings, folder)) is not None:
+            if (made := _fit(index, settings, folder)) is not None:
                 fitted, before = made
                 with index.change() as change:
                     if change.base.manifest.keeps_rows_of(before):
@@ -67,7 +67,7 @@ def refit(index: Index, settings: Settings, undo: Undo = "alone") -> list[str]:
         ]
 
 
-def _fitted(index: Index, settings: Settings, folder: Path) -> tuple[FitResult, Manifest] | None:
+def _fit(index: Index, settings: Settings, folder: Path) -> tuple[FitResult, Manifest] | None:
     """Fit the newest commit in another folder; None if its rows are replaced meanwhile."""
     before, moments = index.read(lambda snapshot: (snapshot.manifest, snapshot.moments()))
     try:
@@ -108,9 +108,9 @@ def commit_fit(change: Change, fitted: FitResult, state: State, undo: Undo = "al
     files = {role: record for role, record in state.files.items() if role not in ROLES}
     for role in [role for role in ROLES if role in fitted_state.files]:
         old = fitted.folder / fitted_state.files[role].name
-        name = _moved(path, old, state.new_name(role))
+        name = _move(path, old, state.new_name(role))
         files[role] = replace(fitted_state.files[role], name=name)
-    norms = fitted_state.norms and _moved(
+    norms = fitted_state.norms and _move(
         path, fitted.folder / fitted_state.norms, state.new_name("norms")
     )
     state = replace(state, files=files, norms=norms)
@@ -127,12 +127,12 @@ def commit_fit(change: Change, fitted: FitResult, state: State, undo: Undo = "al
         grown = [*grown, AppendedFile(index.metric.norms)]
 
     # Commit.
-    change.commit(state, grown=grown, undo=undo, loaded=Loaded(index, saved_rows))
+    change.commit(state, grown=grown, undo=undo, loaded=IndexInMemory(index, saved_rows))
     more = state.rows - fitted_state.rows
     noun = change.base.noun
     return [f"{more:,} {noun} that others added during the fit are coded with it"] if more else []
 
 
-def _moved(folder: Path, file: Path, name: str) -> str:
+def _move(folder: Path, file: Path, name: str) -> str:
     os.replace(file, folder / name)
     return name

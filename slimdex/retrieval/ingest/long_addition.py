@@ -16,7 +16,7 @@ from slimdex.system.atomic_files import FileRecord
 from ..index import Index
 from ..store.change import Change
 from ..store.manifest import Undo
-from ..store.state import State, Unfinished
+from ..store.state import PartialAddition, State
 from ..store.work_folder import work_folder
 from .batches import Batch
 from .fitting import refit
@@ -61,13 +61,13 @@ class LongAddition:
         if not batch.is_only:
             self._is_long = True
             self._open()
-            mark = Unfinished(self._work, batch.stop, expected, self._is_first)
+            mark = PartialAddition(self._work, batch.stop, expected, self._is_first)
             change.state = replace(change.state, unfinished=mark)
         last = change.base.state.files.get("before")
         is_ours = self._undo_file is not None and last == self._undo_file
         return "with the last" if is_ours else "alone"
 
-    def committed(self, change: Change, batch: Batch) -> None:
+    def note_commit(self, change: Change, batch: Batch) -> None:
         """Note a committed batch, and fit again if the index has grown by `REFIT_GROWTH`."""
         self.documents = batch.stop
         before, after = (each.files.get("before") for each in (change.base.state, change.state))

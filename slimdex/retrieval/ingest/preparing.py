@@ -25,9 +25,9 @@ from ..lexical.tokens import TERMS, Terms
 from ..sources.given_vectors import ChosenVectors, DocumentVectors
 from ..store.derived import write_words
 from ..store.lines import line_of
-from ..store.new_columns import ColumnValues, NewColumns, returned_values
+from ..store.new_columns import ColumnValues, NewColumns, values_as_returned
 from ..store.new_documents import NewDocuments
-from ..store.passages import Cut, parts_written
+from ..store.passages import DocumentPassages, parts_written
 from ..store.readings import PartlyRead
 from ..store.snapshot import Snapshot
 from ..store.state import State
@@ -74,7 +74,7 @@ class Comparison:
         if _basis(snapshot) != _basis(self.snapshot):
             return False
         ids = [document.id for document in (*self.unchanged, *self.new)]
-        return snapshot.store.known_ids(ids) == self.rows
+        return snapshot.store.rows_of_ids(ids) == self.rows
 
 
 def _basis(snapshot: Snapshot) -> tuple[object, ...]:
@@ -84,7 +84,7 @@ def _basis(snapshot: Snapshot) -> tuple[object, ...]:
 
 
 @dataclass(frozen=True)
-class Prepared:
+class PreparedBatch:
     """Documents of a batch as they will be committed.
 
     Attributes
@@ -119,8 +119,11 @@ class Prepared:
 
 
 def prepare(
-    index: Index, addition: Addition, before: Prepared | None = None, folder: Path | None = None
-) -> Prepared:
+    index: Index,
+    addition: Addition,
+    before: PreparedBatch | None = None,
+    folder: Path | None = None,
+) -> PreparedBatch:
     """Compare the documents of a batch with those of an index, cut and encode them.
 
     Parameters
@@ -136,7 +139,7 @@ def prepare(
         raise NoDocumentsError("no documents; expected at least one")
 
     # Compare: unchanged documents are left out.
-    comparison = index.read(_compared, documents, addition)
+    comparison = index.read(_compare, documents, addition)
     snapshot = comparison.snapshot
     state = snapshot.state
     has_vectors = comparison.vectors is not None
@@ -167,9 +170,9 @@ def prepare(
     if folder is not None:
         words = write_words(snapshot, new, folder / "words")
     elif state.words is not None:
-        terms = _remembered_terms(new)
+        terms = _terms_with_cache(new)
 
-    return Prepared(
+    return PreparedBatch(
         comparison=comparison,
         new=new,
         known=known,
@@ -186,7 +189,7 @@ def is_small(documents: int, characters: int) -> bool:
     return documents <= MOST_FEW and characters <= MOST_FEW_CHARACTERS
 
 
-def _compared(snapshot: Snapshot, documents: Sequence[Document], addition: Addition) -> Comparison:
+def _compare(snapshot: Snapshot, documents: Sequence[Document], addition: Addition) -> Comparison:
     """Compare documents with those of the same ids."""
     store = snapshot.store
     if addition.missing is not None:
@@ -195,7 +198,7 @@ def _compared(snapshot: Snapshot, documents: Sequence[Document], addition: Addit
     if rows and not store.is_in_lines(rows.values()):
         store.open()
     if snapshot.state.settings is not None:
-        snapshot.loaded()
+        snapshot.load()
 
     # Which documents are new or changed?
     columns = NewColumns(store, addition.columns)
@@ -222,7 +225,7 @@ def _compared(snapshot: Snapshot, documents: Sequence[Document], addition: Addit
         columns=columns.types,
         unchanged=[*compress(documents, np.logical_not(is_new))],
         new=new,
-        values=[column.chosen(is_new) for column in values],
+        values=[column.select(is_new) for column in values],
         vectors=new_vectors,
         gone=gone,
         stored_texts=stored_texts,
@@ -244,11 +247,11 @@ def _are_new(
     if any(columns[name] != type_ for name, type_ in store.columns.items()):
         store = store.with_columns(columns)
     existing = np.flatnonzero(~np.array(is_new)).tolist()
-    returned = returned_values(store, values, documents)
+    returned = values_as_returned(store, values, documents)
     metadata = {column.name: column.values for column in returned}
     for part in batches(len(existing), READ_AT_ONCE):
         some = existing[part]
-        stored = store.stored(sorted(rows[documents[i].id] for i in some))
+        stored = store.read_stored(sorted(rows[documents[i].id] for i in some))
         for i in some:
             document = documents[i]
             old = stored[rows[documents[i].id]]
@@ -288,7 +291,7 @@ def _mark_other_vectors(
 
 
 def _new_documents(
-    snapshot: Snapshot, comparison: Comparison, cuts: Sequence[Cut | None]
+    snapshot: Snapshot, comparison: Comparison, cuts: Sequence[DocumentPassages | None]
 ) -> NewDocuments:
     return NewDocuments.of(
         snapshot.store, comparison.new, cuts, comparison.columns, comparison.values
@@ -308,7 +311,7 @@ def _check_first(
 
 def _encode_unknown(index: Index, state: State, known: TextVectors, new: NewDocuments) -> list[str]:
     """Encode the texts that have no vector yet; return them."""
-    ids = {text: id for id, text in new.named_contents()}
+    ids = {text: id for id, text in new.ids_and_contents()}
     unknown = known.unknown(ids)
     if unknown:
         encoder = index.encoder_of(state)
@@ -318,7 +321,7 @@ def _encode_unknown(index: Index, state: State, known: TextVectors, new: NewDocu
     return unknown
 
 
-def _remembered_terms(new: NewDocuments) -> Terms:
+def _terms_with_cache(new: NewDocuments) -> Terms:
     """Find the terms of documents and their texts."""
     terms = Terms.with_cache()
     for document in new.documents:
@@ -328,7 +331,7 @@ def _remembered_terms(new: NewDocuments) -> Terms:
     return terms
 
 
-def changed(
+def documents_that_differ(
     snapshot: Snapshot, documents: Sequence[Document], row_of: Mapping[str, int]
 ) -> Sequence[Document]:
     """Return the documents whose text, title or parts differ from the indexed ones with their ids.
@@ -338,7 +341,7 @@ def changed(
     new = list[Document]()
     for part in batches(len(documents), READ_AT_ONCE):
         rows = [row_of[each.id] for each in documents[part] if each.id in row_of]
-        stored = snapshot.store.stored(rows).values()
+        stored = snapshot.store.read_stored(rows).values()
         old = {each.id: (each.title, each.text, (*each.parts,)) for each in stored}
         new += [
             each

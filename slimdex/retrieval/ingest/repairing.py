@@ -18,8 +18,8 @@ from ..store.derived import restore_dictionary, with_rebuilt_segments
 from ..store.readings import Readings
 from ..store.state import CANT_REBUILD
 from ..store.verification import (
-    derived_faults,
     faults_by_segment,
+    faults_of_derived_files,
     reading_faults,
     replacement_faults,
     segment_faults,
@@ -27,7 +27,7 @@ from ..store.verification import (
 )
 from ..store.work_folder import remove_left_work
 from . import writer
-from .encoding import encoded, partly_read, reporting
+from .encoding import encode_all, partly_read, reporting
 from .replacing import undo
 
 FROM_A_COPY = "restore the file from a copy"
@@ -90,9 +90,9 @@ def repair(
             undo(index)  # the next run of the migration encodes them from the first
             lost += damaged
         if untrusted:
-            return restored + lost + _replaced(index)
+            return restored + lost + _rebuild(index)
         # Processes that read the damaged dictionary go on with new files.
-        if derived := restored + derived_faults(index.snapshot):
+        if derived := restored + faults_of_derived_files(index.snapshot):
             writer.rebuild(index)
         return lost + derived
 
@@ -123,12 +123,12 @@ def _rebuild_readings(index: Index) -> list[str]:
     if faults:
         with index.change() as change:
             change.readings = Readings()
-            change.readings.put(dict.fromkeys(change.base.manifest.textless.tolist(), (0, 0)))
+            change.readings.add(dict.fromkeys(change.base.manifest.textless.tolist(), (0, 0)))
             change.commit(change.next_state(), undo="never")
     return [f"{fault}; how much of long texts was read is forgotten" for fault in faults]
 
 
-def _replaced(index: Index) -> list[str]:
+def _rebuild(index: Index) -> list[str]:
     """Rebuild all derived files; returns a line for each file that existed."""
     state = index.state
     kinds = {settings.kind for settings in (state.requested, state.settings) if settings}
@@ -181,10 +181,10 @@ def _encode_blocks(index: Index, encoder: Encoder) -> None:
         vectors = np.zeros((len(part), state.dim), dtype=np.float32)
         texts = [text for text in contents if text]
         did([""] * (len(part) - len(texts)))
-        vectors[has_text], lengths = encoded(encoder, texts, state.dim, did)
+        vectors[has_text], lengths = encode_all(encoder, texts, state.dim, did)
         digest = file.overwrite(block, vectors)
         with index.change() as change:
             change.replace_block(state.vectors, block, digest)
             empty = dict.fromkeys(rows[~has_text].tolist(), (0, 0))
-            change.readings.put({**empty, **partly_read(rows[has_text], lengths)})
+            change.readings.add({**empty, **partly_read(rows[has_text], lengths)})
             change.commit()

@@ -30,7 +30,7 @@ from ..store.readings import PartlyRead
 from ..store.snapshot import Snapshot
 from ..store.state import Replacement, State, center_text
 from ..store.work_folder import work_folder
-from .encoding import encoded, partly_read
+from .encoding import encode_all, partly_read
 from .fitting import FitResult, commit_fit, fit_in
 
 COMMITTED_ROWS = 256
@@ -38,7 +38,7 @@ COMMITTED_ROWS = 256
 
 
 @dataclass(frozen=True)
-class Replaced:
+class ReplacementReport:
     """Result of a run."""
 
     rows: int  # documents or passages that have a new vector
@@ -47,7 +47,9 @@ class Replaced:
     notes: tuple[str, ...] = ()  # of the fit, for the user
 
 
-def replace_vectors(index: Index, encoder: Encoder, seconds: float | None = None) -> Replaced:
+def replace_vectors(
+    index: Index, encoder: Encoder, seconds: float | None = None
+) -> ReplacementReport:
     """Encode documents again by another encoder, or resume this, for about `seconds`.
 
     A run encodes at least one window. It ends after the window in which its time is up, or with the
@@ -62,15 +64,15 @@ def replace_vectors(index: Index, encoder: Encoder, seconds: float | None = None
         if replacement.rows == total:
             notes = _finish(index, encoder)
             if notes is not None:
-                return Replaced(total, total, finished=True, notes=tuple(notes))
+                return ReplacementReport(total, total, finished=True, notes=tuple(notes))
             continue
         _encode_window(index, encoder)
         now = index.state
         if now.replacement and seconds is not None and perf_counter() - start >= seconds:
-            return Replaced(now.replacement.rows, now.rows)
+            return ReplacementReport(now.replacement.rows, now.rows)
     if not is_same_encoder(plain_spec(encoder.spec()), index.state.encoder):
         raise InputError(f"{index.path}: the migration was undone meanwhile")
-    return Replaced(index.state.rows, index.state.rows, finished=True)
+    return ReplacementReport(index.state.rows, index.state.rows, finished=True)
 
 
 def next_encoder(index: Index) -> Encoder:
@@ -121,7 +123,7 @@ def _encode_window(index: Index, encoder: Encoder) -> None:
 
     def read(snapshot: Snapshot) -> tuple[Manifest, Matrix, PartlyRead]:
         rows = _next_rows(snapshot.state)
-        return snapshot.manifest, *_encoded(snapshot, encoder, rows)
+        return snapshot.manifest, *_encode_rows(snapshot, encoder, rows)
 
     before, vectors, partly = index.read(read)
     with index.change() as change:
@@ -135,11 +137,13 @@ def _next_rows(state: State) -> Rows:
     return np.arange(first, min(first + COMMITTED_ROWS, state.rows))
 
 
-def _encoded(snapshot: Snapshot, encoder: Encoder, rows: Rows) -> tuple[Matrix, PartlyRead]:
+def _encode_rows(snapshot: Snapshot, encoder: Encoder, rows: Rows) -> tuple[Matrix, PartlyRead]:
     """Vectors (n, dim) of rows, zero for deleted ones and those without text."""
     out: Matrix = np.zeros((len(rows), encoder.dim), dtype=np.float32)
     places = np.flatnonzero(~np.isin(rows, snapshot.hidden))
-    out[places], lengths = encoded(encoder, snapshot.contents(rows[places], encoder), encoder.dim)
+    out[places], lengths = encode_all(
+        encoder, snapshot.contents(rows[places], encoder), encoder.dim
+    )
     return out, partly_read(rows[places], lengths)
 
 
@@ -158,7 +162,7 @@ def _append(change: Change, vectors: Matrix, partly: PartlyRead) -> None:
         sync(change.path)
     state = replace(state, replacement=replace(replacement, rows=len(file)))
     change.readings.forget(first, len(file))
-    change.readings.put(partly)
+    change.readings.add(partly)
     change.commit(state, grown=[AppendedFile(file, before)])
 
 
@@ -179,7 +183,7 @@ def _finish(index: Index, encoder: Encoder) -> list[str] | None:
             moments = _moments(
                 state.replacement.vector_file(index.path), snapshot.searchable_rows()
             )
-            fitted = fit_in(folder, index, _replaced(state), moments)
+            fitted = fit_in(folder, index, _with_new_vectors(state), moments)
         except (CorruptError, OSError):
             if index.snapshot.manifest.keeps_rows_of(snapshot.manifest):
                 raise
@@ -194,14 +198,14 @@ def _finish(index: Index, encoder: Encoder) -> list[str] | None:
                 return None
             while len(rows := _next_rows(index.state)):
                 with index.change() as change:
-                    _append(change, *_encoded(change.base, encoder, rows))
+                    _append(change, *_encode_rows(change.base, encoder, rows))
             with index.change() as change:
                 return _commit(change, fitted, snapshot, moments)
 
 
 def _commit(change: Change, fitted: FitResult, before: Snapshot, moments: Moments) -> list[str]:
     """Replace the vectors by the fitted ones and those of the rows added since."""
-    state = _replaced(change.next_state())
+    state = _with_new_vectors(change.next_state())
     vectors = state.vector_file(change.path, state.rows)
     old = before.searchable_rows()
     new = change.base.searchable_rows()
@@ -210,7 +214,7 @@ def _commit(change: Change, fitted: FitResult, before: Snapshot, moments: Moment
     return commit_fit(change, fitted, with_moments(change.path, state, moments))
 
 
-def _replaced(state: State) -> State:
+def _with_new_vectors(state: State) -> State:
     """The state with the new encoder and its vectors, which are not fitted yet."""
     new = state.replacement
     assert new is not None

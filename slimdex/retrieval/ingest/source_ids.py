@@ -69,7 +69,7 @@ class SourceIds:
         # Files keep their paths as ids, below the prefix of their folder.
         for source in sources:
             if isinstance(source, FileSource):
-                inner = _known_inside(source, origins, store)
+                inner = _paths_inside(source, origins, store)
                 inner_places = {key: origins.pop(key) for key in inner}
                 reading, key, note = _of_folder(source, origins, store, may_have_moved=not inner)
                 for inner_key, path in inner.items():
@@ -170,7 +170,7 @@ def _of_folder(
     return Reading(prefix, mark), prefix, note
 
 
-def _known_inside(
+def _paths_inside(
     source: FileSource, origins: Mapping[str, str], store: DocumentStore
 ) -> dict[str, str]:
     """Keys of known folders and files that a folder's files are in -> their paths in the folder.
@@ -187,7 +187,7 @@ def _known_inside(
     return {
         key: path
         for key, path in known.items()
-        if _is_folder(key) == path.endswith("/") and not store.made_up_ids(key)
+        if _is_folder(key) == path.endswith("/") and not store.generated_ids(key)
     }
 
 
@@ -203,7 +203,7 @@ def _has_moved(source: FileSource, prefix: str, place: str, store: DocumentStore
     been copied together with the index in it.
     """
     is_around_index = place_of(store.path).startswith(f"{source.place}/")
-    known = store.known_ids([prefix + path for path in source.paths])
+    known = store.rows_of_ids([prefix + path for path in source.paths])
     # A few files may be a copy of some, except around the index.
     all_files = 0 if is_around_index else store.count_of_place(place)
     if 2 * len(known) < max(len(source.paths), all_files):
@@ -218,7 +218,7 @@ def _has_moved(source: FileSource, prefix: str, place: str, store: DocumentStore
 
 def _has_left(source: FileSource, prefix: str, place: str, store: DocumentStore) -> bool:
     """True if a folder has files of another place, where there is no folder any more."""
-    known = store.known_ids([prefix + path for path in source.paths])
+    known = store.rows_of_ids([prefix + path for path in source.paths])
     old = store.read([*known.values()][:SAMPLED_FILES]).values()
     return bool(old) and not any(_is_at(place, each, prefix) for each in old)
 
@@ -233,7 +233,7 @@ def _is_at(place: str, document: Document, prefix: str) -> bool:
 
 def _is_harmless(source: Source, prefix: str, store: DocumentStore) -> bool:
     """True if no document of the index would be replaced by different content."""
-    rows = store.made_up_ids(prefix)
+    rows = store.generated_ids(prefix)
     if not rows:
         return True
     for batch in source.batches(Reading(prefix)):

@@ -94,10 +94,10 @@ class StoredTexts:
         for part in batches(len(documents), READ_AT_ONCE):
             collected += digests_of(store.contents_of(documents[part]))
         rows = store.manifest.document_rows.all_rows(documents)
-        return cls._sorted(np.array(collected, dtype=DIGEST), rows, store.epoch)
+        return cls._sort(np.array(collected, dtype=DIGEST), rows, store.epoch)
 
     @classmethod
-    def _sorted(cls, digests: NDArray[np.bytes_], rows: Rows, epoch: int) -> StoredTexts:
+    def _sort(cls, digests: NDArray[np.bytes_], rows: Rows, epoch: int) -> StoredTexts:
         order = np.argsort(digests, kind="stable")
         return cls(digests[order], rows[order], epoch)
 

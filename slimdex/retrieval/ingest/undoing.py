@@ -67,7 +67,7 @@ def _undone(change: Change, undo: Undo = "alone") -> Undone:
     restored = without(head.deleted, deleted)
     removed = without(deleted, head.deleted)
     state = _words_as(change, change.next_state(), before)
-    state, grown = _fitted_as(change, state, before.state)
+    state, grown = _restore_fit(change, state, before.state)
     state = replace(
         state,
         epoch=state.epoch + 1,
@@ -124,7 +124,7 @@ def _words_as(change: Change, state: State, manifest: Manifest) -> State:
     return replace(state, words=name, words_rows=None)
 
 
-def _fitted_as(change: Change, state: State, before: State) -> tuple[State, list[AppendedFile]]:
+def _restore_fit(change: Change, state: State, before: State) -> tuple[State, list[AppendedFile]]:
     """The state with moments, fit and codes of an earlier one, and the files that have grown.
 
     Before the first documents there was no fit: then the present one stays.
@@ -148,14 +148,16 @@ def _fitted_as(change: Change, state: State, before: State) -> tuple[State, list
     state = replace(
         state, settings=before.settings, fit=before.fit, norms=before.norms, files=files
     )
-    return _extended(change, state, before)
+    return _add_later_rows(change, state, before)
 
 
 def _fit(state: State) -> tuple[object, ...]:
     return state.settings, state.norms, *(state.files.get(role) for role in ROLES[:2])
 
 
-def _extended(change: Change, state: State, before: State) -> tuple[State, list[AppendedFile]]:
+def _add_later_rows(
+    change: Change, state: State, before: State
+) -> tuple[State, list[AppendedFile]]:
     """Add the codes and norms of the rows that came later to those of an earlier state."""
     files = {role: file for role, file in before.files.items() if role != "before"}
     rows = _norm_rows(change, state, before)

@@ -33,11 +33,11 @@ from ..store.derived import (
 )
 from ..store.index_files import encode_rows, fit, save_codes, with_moments
 from ..store.manifest import Undo
-from ..store.snapshot import Loaded, Snapshot
+from ..store.snapshot import IndexInMemory, Snapshot
 from ..store.state import Certificate, State, center_text
 from ..store.work_folder import work_folder
-from .added import Added, Texts
-from .preparing import Prepared
+from .added import AdditionReport, Texts
+from .preparing import PreparedBatch
 
 MOST_UNCOUNTED = 1024
 UNCOUNTED_SHARE = 64
@@ -84,12 +84,12 @@ def delete(index: Index, ids: Sequence[str] | None, where: str | None) -> int:
 
 def add_prepared(
     change: Change,
-    prepared: Prepared,
+    prepared: PreparedBatch,
     gone: Rows,
     undo: Undo = "alone",
     *,
     is_part: bool = False,
-) -> tuple[Added, Texts]:
+) -> tuple[AdditionReport, Texts]:
     """Commit new documents; delete those that are gone, and older ones of the same ids.
 
     Parameters
@@ -141,14 +141,14 @@ def add_prepared(
     # Lines and codes, or a new fit.
     state, grown = with_documents(change, state)
     if settings is None:
-        loaded, state, norms = _extended(before, state, vectors)
+        loaded, state, norms = _extend(before, state, vectors)
     else:
         state = fit(change.path, state, vectors, moments, settings)
-        loaded, state, norms = _encoded(change, state)
+        loaded, state, norms = _encode(change, state)
     texts = Texts.of(change, rows)
     files = [appended, *grown, *norms]
     change.commit(state, delete=replaced, grown=files, undo=undo, loaded=loaded)
-    added = Added(
+    added = AdditionReport(
         texts.documents,
         len(replaced_documents),
         notes,
@@ -159,7 +159,7 @@ def add_prepared(
     return added, texts
 
 
-def _append_vectors(change: Change, prepared: Prepared) -> AppendedFile:
+def _append_vectors(change: Change, prepared: PreparedBatch) -> AppendedFile:
     """Append the vectors of new rows, and note which texts were read in part."""
     first = change.base.state.rows
     count = prepared.new.row_count
@@ -174,7 +174,7 @@ def _append_vectors(change: Change, prepared: Prepared) -> AppendedFile:
         if prepared.comparison.vectors is not None:
             progress(TAKING, part.stop, count)
     partly = prepared.partly_read()
-    change.readings.put({first + row: read for row, read in partly.items()})
+    change.readings.add({first + row: read for row, read in partly.items()})
     return appended
 
 
@@ -276,7 +276,7 @@ def _rebuild(change: Change, settings: Settings | None, fit_again: bool) -> None
         elif fitted != settings or not moments.n:  # keep what the old fit was based on
             moments = change.moments_from(0, change.vectors())
         state = fit(path, state, change.vectors(), moments, settings)
-    loaded, state, norms = _encoded(change, state)
+    loaded, state, norms = _encode(change, state)
     change.commit(state, grown=[*grown, *norms], undo="never", loaded=loaded)
 
 
@@ -333,27 +333,27 @@ def _outgrown(
     return (fitted, []) if fitted != state.settings else (None, [])
 
 
-Coded = tuple[Loaded, State, Sequence[AppendedFile]]
+Coded = tuple[IndexInMemory, State, Sequence[AppendedFile]]
 """An index with the new rows, the state with its files, and the file of norms, if any."""
 
 
-def _extended(before: Snapshot, state: State, vectors: VectorFile) -> Coded:
-    loaded = before.loaded()
+def _extend(before: Snapshot, state: State, vectors: VectorFile) -> Coded:
+    loaded = before.load()
     if len(loaded.index.index) > before.state.rows:  # by an addition that failed later
-        loaded = before.reloaded()
+        loaded = before.reload()
     norms = loaded.index.metric.norms if loaded.index.metric else None
     nbytes = norms.nbytes if norms else 0
     index = loaded.index.with_rows_of(vectors)
     state, saved_rows = save_codes(before.path, state, index, loaded.saved_rows)
     grown = [AppendedFile(index.metric.norms, nbytes)] if index.metric else []
-    return Loaded(index, saved_rows), state, grown
+    return IndexInMemory(index, saved_rows), state, grown
 
 
-def _encoded(change: Change, state: State) -> Coded:
+def _encode(change: Change, state: State) -> Coded:
     vectors = change.vectors(state.rows)
     index, state = encode_rows(change.path, state, vectors, change.workers)
     grown = [AppendedFile(index.metric.norms)] if index.metric else []
-    return Loaded(index, len(index)), state, grown
+    return IndexInMemory(index, len(index)), state, grown
 
 
 def _are_whole(snapshot: Snapshot, roles: Set[str]) -> bool:

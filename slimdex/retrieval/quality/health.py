@@ -28,7 +28,7 @@ from slimdex.indexes.search.reduced_index import ReducedIndex
 from slimdex.system.atomic_files import temporary_parent
 
 from ..index import Index
-from ..store.index_files import sampled_error
+from ..store.index_files import estimate_code_error
 from ..store.snapshot import Snapshot
 from ..store.state import Certificate, State
 from .query_pools import FROM_USER, document_pool
@@ -82,13 +82,13 @@ def drift(state: State, index: ReducedIndex, moments: Moments, hidden: Rows) -> 
     return Drift(
         rows=len(live),
         since=len(live) - first,
-        fitted=state.fitted,
+        fitted=state.fit_rows,
         variance_then=then.get("variance_kept"),
         variance_now=variance_kept(index.reducer, moments),
         variance_best=best,
         error_then=then.get("code_error"),
-        error_old=sampled_error(index, live[:first]),
-        error_new=sampled_error(index, live[first:]),
+        error_old=estimate_code_error(index, live[:first]),
+        error_new=estimate_code_error(index, live[first:]),
     )
 
 
@@ -164,7 +164,7 @@ def health(index: Index, sample: int) -> dict[str, Any]:
 
 
 def _report(snapshot: Snapshot, index: Index, sample: int) -> dict[str, Any]:
-    snapshot.opened()  # which stays readable
+    snapshot.open()  # which stays readable
     state = snapshot.state
     vectors = snapshot.index
     hidden = snapshot.hidden

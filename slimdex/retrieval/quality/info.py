@@ -54,7 +54,7 @@ def facts(snapshot: Snapshot) -> dict[str, Any]:
         "deleted": snapshot.deleted_count,
         "without_text": len(snapshot.hidden) - len(snapshot.deleted),
         "cut": {"documents": cut, "share_read": round(share, 4)},
-        "fitted_rows": state.fitted,
+        "fitted_rows": state.fit_rows,
         "dimensions": state.dim,
         "settings": state.settings and state.settings.as_dict(),
         "requested": state.requested.as_dict(),
@@ -111,7 +111,7 @@ def fit_advice(snapshot: Snapshot) -> list[str]:
     seconds = refit_seconds(snapshot.index)
     about = "" if seconds is None else f" (about {max(1, round(seconds))} s)"
     return [
-        f"fitted on {snapshot.state.fitted:,} of {snapshot.searchable_count:,} {snapshot.noun}; "
+        f"fitted on {snapshot.state.fit_rows:,} of {snapshot.searchable_count:,} {snapshot.noun}; "
         f"`slimdex reduce {snapshot.path}` fits again{about}"
     ]
 
@@ -134,7 +134,7 @@ def kind_advice(snapshot: Snapshot) -> list[str]:
 def is_outgrown(snapshot: Snapshot) -> bool:
     """True if the reducer was fitted on so few of the documents that it may matter."""
     least = snapshot.index.reducer.n_features  # fewer do not span the variety of texts
-    return snapshot.searchable_count > max(OUTGROWN * snapshot.state.fitted, least)
+    return snapshot.searchable_count > max(OUTGROWN * snapshot.state.fit_rows, least)
 
 
 def refit_seconds(index: ReducedIndex) -> float | None:

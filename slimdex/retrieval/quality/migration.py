@@ -25,7 +25,7 @@ from slimdex.system.progress import note
 
 from ..encoders.base import Encoder
 from ..index import Index
-from ..ingest.encoding import encoded as encoded_documents
+from ..ingest.encoding import encode_all as encoded_documents
 from ..ingest.encoding import reporting
 from ..store.snapshot import Snapshot
 from .labels import LabelledQuery, UserQueries, labelled_queries, ndcg
@@ -92,7 +92,7 @@ def _compare(
     user_queries: UserQueries | None,
     count: int | None,
 ) -> Migration:
-    sample = Sample.draw(snapshot.opened(), user_queries, count)
+    sample = Sample.draw(snapshot.open(), user_queries, count)
     texts = [query.text for query in sample.queries]
 
     # The new encoder.

@@ -11,7 +11,7 @@ from slimdex.errors import InputError
 from slimdex.system.progress import listening
 
 from ..index import Index
-from ..ingest.added import Added
+from ..ingest.added import AdditionReport
 from ..ingest.adding import add_documents, sync
 from ..ingest.fitting import refit as fit_again
 from ..sources.source_request import SourceRequest, remember_sources
@@ -37,7 +37,7 @@ def check_refit(refit: str) -> None:
         raise InputError(f"refit={refit!r}; expected {', '.join(REFIT[:-1])} or {REFIT[-1]}")
 
 
-def add_then_refit(index: Index, refit: str, add: Callable[[], Added]) -> Added:
+def add_then_refit(index: Index, refit: str, add: Callable[[], AdditionReport]) -> AdditionReport:
     """Add documents, and then refit or advise it, as `refit` says: see `Collection.add`."""
     check_refit(refit)
     before = index.snapshot.searchable_count
@@ -54,12 +54,12 @@ def add_documents_then_refit(
     documents: Any,
     vectors: DocumentVectors | ArrayLike | None = None,
     refit: str = "auto",
-) -> Added:
+) -> AdditionReport:
     """Add documents, as `Collection.add` does; the caller reports the notes."""
     return add_then_refit(index, refit, lambda: add_documents(index, documents, vectors))
 
 
-def sync_then_refit(index: Index, sources: SourceRequest, refit: str = "auto") -> Added:
+def sync_then_refit(index: Index, sources: SourceRequest, refit: str = "auto") -> AdditionReport:
     """Sync with sources, as `Collection.sync` does; with the sources' notes."""
     notes = list[str]()
     with listening(note=notes.append):
@@ -68,7 +68,7 @@ def sync_then_refit(index: Index, sources: SourceRequest, refit: str = "auto") -
     return replace(done, notes=[*notes, *done.notes])
 
 
-def sync_and_remember(index: Index, sources: SourceRequest, refit: str = "auto") -> Added:
+def sync_and_remember(index: Index, sources: SourceRequest, refit: str = "auto") -> AdditionReport:
     """Sync with sources, and remember them for the next sync."""
     began = time()
     done = sync_then_refit(index, sources, refit)
@@ -93,7 +93,7 @@ def after_addition(
         return [], False
     notes = kind_advice(snapshot)
     count = snapshot.searchable_count
-    fitted = max(snapshot.state.fitted, 1)
+    fitted = max(snapshot.state.fit_rows, 1)
     then = max(before - 1, 0) // fitted
     now = (count - 1) // fitted
     has_doubled = now.bit_length() > then.bit_length()

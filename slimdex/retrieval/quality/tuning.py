@@ -67,7 +67,7 @@ def _search(
     index: Index, snapshot: Snapshot, target: Target, user_queries: UserQueries | None
 ) -> Tuning:
     """Try settings on a snapshot, which stays unchanged and readable."""
-    snapshot.opened()
+    snapshot.open()
     if not len(snapshot):
         raise InputError(f"{index.path} holds no documents; expected some to tune by")
     if user_queries is not None and not index.can_encode:

@@ -331,7 +331,7 @@ class IndexRows:
         where = request.condition
         allowed = None
         if where is not None:
-            snapshot.opened()  # a filter may wait, while others remove files
+            snapshot.open()  # a filter may wait, while others remove files
             with stage("filter"):
                 documents = snapshot.documents_where(where)
                 allowed = snapshot.document_rows.all_rows(documents)

@@ -29,8 +29,8 @@ from slimdex.errors import SlimdexError
 from slimdex.system.progress import listening
 
 from ..index import Index
-from .json_rpc import checked_messages, checked_stdio
-from .routes.bodies import Named
+from .json_rpc import check_messages, stdio_streams
+from .routes.bodies import NamedValues
 from .routes.failures import first_line, unknown
 
 T = TypeVar("T")
@@ -115,11 +115,11 @@ def reporting(command: Callable[[Index], T], context: Context[Any, Any]) -> Call
         line = f"{stage}: {done:,} of {total:,}"
         anyio.from_thread.run(context.report_progress, reports, None, line)
 
-    def reported(index: Index) -> T:
+    def run_and_report(index: Index) -> T:
         with listening(report):
             return command(index)
 
-    return reported
+    return run_and_report
 
 
 def is_blank(value: Any) -> bool:
@@ -133,7 +133,7 @@ def is_blank(value: Any) -> bool:
     return value is None or (isinstance(value, list) and all(map(is_blank, value)))
 
 
-class Argument(Named):
+class Argument(NamedValues):
     """An object in an argument; blank values of optional fields are as if left out."""
 
     @model_validator(mode="before")
@@ -222,7 +222,7 @@ class AgentsServer(MCPServer[Any]):
         for route in app.routes:
             assert isinstance(route, Route)
             route.app = RequestBodyLimitMiddleware(
-                checked_messages(route.app), DEFAULT_MAX_REQUEST_BODY_SIZE
+                check_messages(route.app), DEFAULT_MAX_REQUEST_BODY_SIZE
             )
         return app
 
@@ -257,7 +257,7 @@ class AgentsServer(MCPServer[Any]):
         """Serve over stdin and stdout; all requests are answered before the end."""
         self.streamable_http_app()  # makes the session manager, which has the server
         server = self.session_manager.app
-        async with checked_stdio(self._stop_changes) as (messages, answers):
+        async with stdio_streams(self._stop_changes) as (messages, answers):
             await server.run(messages, answers, server.create_initialization_options())
 
     async def _stop_changes(self) -> None:

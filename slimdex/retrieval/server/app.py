@@ -29,10 +29,10 @@ from slimdex.errors import SlimdexError, shorten
 from slimdex.system.suggestions import did_you_mean
 
 from .access import Listening
-from .middleware import error_json, guarded
+from .middleware import error_json, guard
 from .routes import bulk, change, openai, pages, search
 from .routes.bodies import Json
-from .routes.failures import explained, first_line
+from .routes.failures import first_line, status_and_message
 from .service import Service
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ def run(
     tcp = listening.listen()
     app = application(service, lambda: started(listening.url(tcp)))
     config = uvicorn.Config(
-        guarded(app, listening.hosts, listening.tokens, service.limits, service.metrics),
+        guard(app, listening.hosts, listening.tokens, service.limits, service.metrics),
         log_level="warning",
         access_log=False,
         ws="none",
@@ -172,7 +172,7 @@ async def _misread(request: Request, error: Exception) -> Response:
 
 
 async def _answer_error(request: Request, error: Exception) -> Response:
-    return _answer(request, *explained(error, request.app.state.service))
+    return _answer(request, *status_and_message(error, request.app.state.service))
 
 
 async def _no_such_route(request: Request, error: Exception) -> Response:

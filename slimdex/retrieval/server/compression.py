@@ -20,18 +20,18 @@ LINES = b"application/x-ndjson"
 """Content type of reports, each of which has to arrive at once."""
 
 
-def compressed(app: ASGIApp) -> ASGIApp:
+def compress_answers(app: ASGIApp) -> ASGIApp:
     """An application that compresses its answers, except reports that arrive line by line."""
     gzipping = GZipMiddleware(app, minimum_size=SMALLEST, compresslevel=LEVEL)
 
-    async def chosen(scope: Scope, receive: Receive, send: Send) -> None:
+    async def choose(scope: Scope, receive: Receive, send: Send) -> None:
         is_plain = scope["type"] != "http" or LINES in dict(scope["headers"]).get(b"accept", b"")
         await (app if is_plain else gzipping)(scope, receive, send)
 
-    return chosen
+    return choose
 
 
-def decompressed(headers: Mapping[bytes, bytes], receive: Receive) -> Receive:
+def decompress_body(headers: Mapping[bytes, bytes], receive: Receive) -> Receive:
     """The callable by which a body is read as it was before its compression.
 
     It raises `HTTPException` for a body that is not what its header states.

@@ -148,11 +148,11 @@ class CheckedLines(AsyncFile[str]):
     def _note(self, message: dict[str, Any]) -> None:
         """Note a request, or that its caller has cancelled it."""
         if message.get("method") == CANCELLED:
-            self.answered(message.get("params", {}).get("requestId"))
+            self.note_answer(message.get("params", {}).get("requestId"))
         elif "method" in message and "id" in message:
             self._unanswered.add(message["id"])
 
-    def answered(self, id: Any) -> None:
+    def note_answer(self, id: Any) -> None:
         """Note that a request has its answer."""
         if _is_id(id):
             self._unanswered.discard(id)
@@ -170,7 +170,7 @@ class _NotedAnswers:
         """Send a message."""
         await self._answers.send(message)
         if isinstance(message.message, JSONRPCResponse | JSONRPCError):
-            self._lines.answered(message.message.id)
+            self._lines.note_answer(message.message.id)
 
     async def aclose(self) -> None:
         """End the stream."""
@@ -184,7 +184,7 @@ class _NotedAnswers:
 
 
 @asynccontextmanager
-async def checked_stdio(at_end: Callable[[], Awaitable[None]]) -> AsyncIterator[tuple[Any, Any]]:
+async def stdio_streams(at_end: Callable[[], Awaitable[None]]) -> AsyncIterator[tuple[Any, Any]]:
     """Streams of messages from stdin and to stdout, as `stdio_server` makes them.
 
     Meanwhile other code in this process, and programs that it starts, read nothing from stdin.
@@ -207,10 +207,10 @@ async def checked_stdio(at_end: Callable[[], Awaitable[None]]) -> AsyncIterator[
             os.dup2(input, sys.stdin.fileno())
 
 
-def checked_messages(app: ASGIApp) -> ASGIApp:
+def check_messages(app: ASGIApp) -> ASGIApp:
     """An ASGI application whose POSTs are valid messages; the others are answered."""
 
-    async def checked(scope: Scope, receive: Receive, send: Send) -> None:
+    async def check(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] != "POST":
             await app(scope, receive, send)
             return
@@ -226,4 +226,4 @@ def checked_messages(app: ASGIApp) -> ASGIApp:
 
         await app(scope, again, send)
 
-    return checked
+    return check

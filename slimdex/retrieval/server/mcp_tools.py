@@ -274,7 +274,7 @@ def _add_readers(server: AgentsServer, indexes: Indexes) -> None:
     async def info(index: str = "") -> CallToolResult:
         """Describe an index: number of documents, and the columns that `where` may use."""
 
-        def described(opened: Index) -> dict[str, Any]:
+        def describe(opened: Index) -> dict[str, Any]:
             snapshot = opened.snapshot
             spec = snapshot.state.encoder
             return {
@@ -284,7 +284,7 @@ def _add_readers(server: AgentsServer, indexes: Indexes) -> None:
                 "columns": column_facts(opened.store),
             }
 
-        return _answer(*await indexes.ask(index, described))
+        return _answer(*await indexes.ask(index, describe))
 
 
 def _add_writers(

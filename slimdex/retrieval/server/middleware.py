@@ -24,7 +24,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from slimdex.system.unicode_text import EXPECTED
 
 from .access import Hosts, Right, Tokens
-from .compression import compressed, decompressed
+from .compression import compress_answers, decompress_body
 from .limits import Limits
 from .metrics import Metrics
 
@@ -54,12 +54,12 @@ class _Reading:
     is_left: bool = False  # the answer has ended before the body
 
 
-def guarded(
+def guard(
     app: ASGIApp, hosts: Hosts, tokens: Tokens | None, limits: Limits, metrics: Metrics
 ) -> ASGIApp:
     """Put all checks in front of an application; pages of allowed origins may read the answers."""
     return CORSMiddleware(
-        AccessMiddleware(compressed(app), hosts, tokens, limits, metrics),
+        AccessMiddleware(compress_answers(app), hosts, tokens, limits, metrics),
         allow_origins=hosts.pages,
         allow_methods=["GET", "POST", "PUT", "DELETE"],
         allow_headers=["authorization", "content-type", "content-encoding"],
@@ -100,7 +100,7 @@ class AccessMiddleware:
         if is_head:
             scope = {**scope, "method": "GET"}  # a copy, since the server skips HEAD's body too
 
-        async def answered(message: Message) -> None:
+        async def send_answer(message: Message) -> None:
             nonlocal status
             if is_head and message["type"] == "http.response.body":
                 message = {**message, "body": b""}
@@ -118,13 +118,13 @@ class AccessMiddleware:
             scope[RIGHT] = self._right(scope, headers)
             scope[READING] = reading
             _check_address(scope)
-            body = decompressed(headers, receive)
-            await self._app(scope, self._limit_body(headers, body, reading), answered)
+            body = decompress_body(headers, receive)
+            await self._app(scope, self._limit_body(headers, body, reading), send_answer)
         except HTTPException as refusal:
             values = error_json(scope["path"], refusal.detail)
             again = {"Retry-After": "1"} if refusal.status_code == 503 else {}
             answer = JSONResponse(values, refusal.status_code, again | dict(refusal.headers or {}))
-            await answer(scope, receive, answered)
+            await answer(scope, receive, send_answer)
         finally:
             self._held -= reading.held
 
@@ -175,7 +175,7 @@ class AccessMiddleware:
         idle = self._limits.idle
         start = perf_counter()
 
-        async def bounded() -> Message:
+        async def receive_within_limits() -> Message:
             if reading.is_bounded and stated.isdigit() and int(stated) > limit:
                 raise HTTPException(
                     413, f"a body of {int(stated):,} bytes; expected {limit:,} or fewer"
@@ -198,7 +198,7 @@ class AccessMiddleware:
                 self._count(reading, len(message.get("body", b"")))
             return message
 
-        return bounded
+        return receive_within_limits
 
     def _count(self, reading: _Reading, size: int) -> None:
         reading.held += size

@@ -23,7 +23,7 @@ from slimdex.system.progress import spent
 from ..documents import Document, Hit
 from ..encoders.base import CountingEncoder, encode_queries
 from ..index import Index
-from ..ingest.added import Added
+from ..ingest.added import AdditionReport
 from ..quality.refitting import add_documents_then_refit
 from ..search.answer import related
 from ..search.random_baseline import chance_score
@@ -244,7 +244,7 @@ class ServedIndex:
         if self.index.can_encode:  # without a time limit: a large model may take longer
             await self._search_first_stage(SearchRequest(texts=["slimdex"], limit=1))
         else:
-            await self.read(lambda index: index.read(Snapshot.loaded))
+            await self.read(lambda index: index.read(Snapshot.load))
 
     async def can(self, function: Callable[[Index], object]) -> bool:
         """True if a function can read the index."""
@@ -274,13 +274,13 @@ class ServedIndex:
             self._changes.inc()
             return result
 
-    async def put(self, document: Document) -> Added:
+    async def put(self, document: Document) -> AdditionReport:
         """Add or replace a document; concurrent calls share a commit.
 
         Each call returns the result for all documents of its commit.
         """
         with self._in_use():
-            added: Added = await self._puts.ask(document)
+            added: AdditionReport = await self._puts.ask(document)
             self._changes.inc()
             return added
 
@@ -319,12 +319,12 @@ class ServedIndex:
         encoder = self.index.encoder_of(state)
         vectors = encode_queries(encoder, [*chain.from_iterable(queries)])
         seconds = perf_counter() - start
-        return [(rows, state.epoch, seconds) for rows in _split(vectors, queries)]
+        return [(rows, state.epoch, seconds) for rows in _parts_of(vectors, queries)]
 
     def _encode_texts(self, texts: Sequence[Sequence[str]]) -> list[Matrix]:
-        return _split(self.index.encoder.encode([*chain.from_iterable(texts)]), texts)
+        return _parts_of(self.index.encoder.encode([*chain.from_iterable(texts)]), texts)
 
-    def _put(self, documents: Sequence[Document]) -> list[Added]:
+    def _put(self, documents: Sequence[Document]) -> list[AdditionReport]:
         last = {document.id: document for document in documents}  # as if added one after another
         return [add_documents_then_refit(self.index, [*last.values()])] * len(documents)
 
@@ -337,15 +337,15 @@ class ServedIndex:
         for group in alike.values():
             with spent() as seconds:
                 hits = answer(join_requests(group), self.index.find)
-            for request, part in zip(group, _split(hits, group), strict=True):
+            for request, part in zip(group, _parts_of(hits, group), strict=True):
                 answers[id(request)] = SearchAnswer(part, seconds)
         return [answers[id(request)] for request in requests]
 
 
-def _split(rows: Any, parts: Sequence[Any]) -> list[Any]:
+def _parts_of(rows: Any, parts: Sequence[Any]) -> list[Any]:
     """Split rows by the sizes of parts.
 
-    >>> _split("abcde", ["..", "..."])
+    >>> _parts_of("abcde", ["..", "..."])
     ['ab', 'cde']
     """
     ends = [*accumulate(map(len, parts), initial=0)]

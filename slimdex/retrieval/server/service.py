@@ -130,7 +130,7 @@ class Service:
         Raises a 403 for any other index, and `InUseError` if another process uses it.
         """
         async with self._changing:
-            served = self.named(name)
+            served = self.get(name)
             path = served.index.path
             if self.root is None or path.parent != self.root.path:
                 raise HTTPException(403, IN_ROOT)
@@ -148,7 +148,7 @@ class Service:
                 raise
             return documents
 
-    def named(self, name: str) -> ServedIndex:
+    def get(self, name: str) -> ServedIndex:
         """The index of a name; raises a 404 if unknown."""
         if name not in self.indexes:
             known = sorted(self.indexes)
@@ -160,7 +160,7 @@ class Service:
     async def read(self, name: str, command: Callable[[Index], T], where: str | None) -> T:
         """Run a command that only reads, on the index of a name; with the command's condition."""
         try:
-            return await self.named(name).read(command, where)
+            return await self.get(name).read(command, where)
         except EncoderError as error:
             LOG.error("%s", error)
             raise SlimdexError(NO_ENCODER) from error
@@ -292,17 +292,17 @@ async def _is_loaded(name: str, index: ServedIndex) -> bool:
     return True
 
 
-def named_places(words: Sequence[str]) -> dict[str, Path]:
+def parse_places(words: Sequence[str]) -> dict[str, Path]:
     """Map names to folders; a word is NAME=DIR, or DIR for an index named after its folder.
 
     Names that would be equal get those of the folders above. Raises `InputError` if a name is not
     valid in a URL, or occurs twice.
 
-    >>> named_places(["/srv/news.index", "old=/srv/2019"])
+    >>> parse_places(["/srv/news.index", "old=/srv/2019"])
     {'news': PosixPath('/srv/news.index'), 'old': PosixPath('/srv/2019')}
-    >>> named_places(["/srv/notes/.slimdex"])
+    >>> parse_places(["/srv/notes/.slimdex"])
     {'notes': PosixPath('/srv/notes/.slimdex')}
-    >>> [*named_places(["/srv/a/notes/.slimdex", "/srv/b/notes/.slimdex"])]
+    >>> [*parse_places(["/srv/a/notes/.slimdex", "/srv/b/notes/.slimdex"])]
     ['a-notes', 'b-notes']
     """
     folders = list[Path]()

@@ -24,15 +24,15 @@ from slimdex.system.append_only import BLOCK_BYTES, digests_after_growth
 from slimdex.system.workers import IN_THIS_PROCESS, Workers
 
 from .manifest import BlockFile, Blocks, Manifest, Undo
-from .merging import copied, to_merge
+from .merging import to_merge, write_copy
 from .new_documents import NO_DOCUMENTS, NewDocuments, new_segment
 from .passages import DocumentRows
 from .readings import ReadingFile
 from .segments import write_origins
-from .snapshot import Loaded, Snapshot
+from .snapshot import IndexInMemory, Snapshot
 from .state import MOST_TRAILING, State
 
-Publish = Callable[[Manifest, Loaded | None], None]
+Publish = Callable[[Manifest, IndexInMemory | None], None]
 """Make a manifest the committed one, with its index if that is in memory."""
 
 
@@ -73,7 +73,7 @@ class Change:
         self.state = base.state
         self.columns: Mapping[str, str] = base.columns
         self.new: NewDocuments = NO_DOCUMENTS
-        self.readings = base.store.readings.begun()
+        self.readings = base.store.readings.for_change()
         self.origins = dict[int, str | None]()
         self._document_rows: DocumentRows | None = None  # with those of `new`
         self._publish = publish
@@ -141,7 +141,7 @@ class Change:
 
     def replace_block(self, file: str, block: int, sha256: str) -> None:
         """Give one block of a file another checksum."""
-        self._checksums = self._checksums.replaced(file, block, sha256)
+        self._checksums = self._checksums.with_checksum(file, block, sha256)
 
     def write_meanwhile(self, write: Callable[[], None]) -> None:
         """Let a thread write files, which must exist when the change is committed."""
@@ -158,7 +158,7 @@ class Change:
         restore: Rows = NO_ROWS,
         grown: Sequence[AppendedFile] = (),
         undo: Undo = "alone",
-        loaded: Loaded | None = None,
+        loaded: IndexInMemory | None = None,
     ) -> None:
         """Make the change true, and end it.
 
@@ -167,7 +167,7 @@ class Change:
         state : by default `state`.
         delete, restore : rows to delete, and deleted ones that come back.
         grown : files with new blocks.
-        undo : how it can be undone: see `Manifest.remembered_by`.
+        undo : how it can be undone: see `Manifest.with_undo`.
         loaded : the index of the new state, if it is in memory.
 
         Raises `OSError` if the disk failed: the manifest shows whether it is committed.
@@ -189,12 +189,12 @@ class Change:
             ids = [document.id for document in self.new.documents]
             self.base.store.remember(rows, ids, manifest.state.rows)
 
-    def commit_copies(self, manifest: Manifest, loaded: Loaded | None) -> None:
+    def commit_copies(self, manifest: Manifest, loaded: IndexInMemory | None) -> None:
         """Commit a manifest whose rows, in new files, are the live ones."""
         old = self.base.manifest
         state = replace(manifest.state, version=old.state.version + 1, epoch=old.state.epoch + 1)
-        state = old.remembered_by(state, self.path, "never")
-        self._publish(replace(manifest, state=state).named(old.commits), loaded)
+        state = old.with_undo(state, self.path, "never")
+        self._publish(replace(manifest, state=state).with_new_name(old.commits), loaded)
 
     def discard(self) -> None:
         """Wait for the thread: it writes nothing afterwards."""
@@ -206,10 +206,10 @@ class Change:
         generation = max(self.state.generation, old.state.generation)
         state = replace(self.state, version=old.state.version + 1, generation=generation)
         is_moved = len(self._deleted) + len(self._restored) > 0
-        state = old.remembered_by(state, self.path, undo, is_moved)
+        state = old.with_undo(state, self.path, undo, is_moved)
         first = old.state.rows
         state = self._with_segment(self._with_origins(self._with_readings(state)))
-        manifest = old.followed_by(
+        manifest = old.next_commit(
             state,
             dict(self.columns),
             deleted=self._deleted,
@@ -218,7 +218,7 @@ class Change:
             document_rows=self.document_rows(state.rows),
         )
         with suppress(OSError, SlimdexError):  # on a full disk: a later commit does it
-            manifest = self._merged(manifest)
+            manifest = self._merge(manifest)
         with suppress(OSError):  # as above
             manifest = self._with_row_file(manifest)
         checksums = self._checksums.with_tails(self._tails, manifest.state.file_names)
@@ -269,7 +269,7 @@ class Change:
             return replace(state, readings=None, readings_count=0)
         return replace(state, readings=file.path.name, readings_count=file.count)
 
-    def _merged(self, manifest: Manifest) -> Manifest:
+    def _merge(self, manifest: Manifest) -> Manifest:
         """The manifest with fewer segments, if many have piled up."""
         state = manifest.state
         segments = state.segments
@@ -277,9 +277,9 @@ class Change:
         if len(segments) - first < 2:
             return manifest
         state = replace(state, generation=self._next_generation(state) + 1)
-        store = self.base.store.followed_by(manifest)
+        store = self.base.store.at_commit(manifest)
         path = self.path / state.new_name("segment")
-        one = copied(store, path, segments[first].first, segments[-1].stop)
+        one = write_copy(store, path, segments[first].first, segments[-1].stop)
         return replace(manifest, state=replace(state, segments=[*segments[:first], one]))
 
     def _with_row_file(self, manifest: Manifest) -> Manifest:

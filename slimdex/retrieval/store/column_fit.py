@@ -61,10 +61,10 @@ def as_stored(value: Any, type_: str) -> Any:
     except InputError:
         raise
     except (ValueError, ArithmeticError, RecursionError) as error:
-        raise MisfitError(f"{shown(value)}; expected {type_}") from error
+        raise MisfitError(f"{format_value(value)}; expected {type_}") from error
 
 
-def shown(value: Any) -> str:
+def format_value(value: Any) -> str:
     """Format a value for a message."""
     if isinstance(value, int) and value.bit_length() >= SHOWN_BITS:
         return f"a number of {value.bit_length()} bits"
@@ -139,8 +139,8 @@ def _double(value: Any) -> float:
         return _number(value)
     if isinstance(value, int) and not _is_exact(float, value):
         raise InputError(
-            f"{shown(value)} would lose digits in a column of DOUBLE; expected a whole number that "
-            "DOUBLE holds, or texts in this column"
+            f"{format_value(value)} would lose digits in a column of DOUBLE; expected a whole "
+            "number that DOUBLE holds, or texts in this column"
         )
     return float(_is((int, float, Decimal), value))
 

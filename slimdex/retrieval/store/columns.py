@@ -47,9 +47,9 @@ def _facts(store: DocumentStore, name: str, type_: str) -> dict[str, Any]:
     if "[" in type_ or "(" in type_.replace("DECIMAL(", ""):  # lists and structs
         return facts
     if name.lower() == FOLDER and type_ == "VARCHAR":
-        counted = folder_counts(dict(_counted(store, column)))
+        counted = folder_counts(dict(_count_values(store, column)))
         facts["folders"] = [{"value": v, "documents": n} for v, n in counted]
-    values = _counted(store, column, f"LIMIT {LISTED_VALUES + 1}")
+    values = _count_values(store, column, f"LIMIT {LISTED_VALUES + 1}")
     if values and len(values) <= LISTED_VALUES:
         return facts | {"values": [{"value": v, "documents": n} for v, n in values]}
     if any(word in type_ for word in ORDERED):
@@ -69,7 +69,7 @@ def _items(store: DocumentStore, column: str) -> list[tuple[Any, int]]:
     )
 
 
-def _counted(store: DocumentStore, column: str, limit: str = "") -> list[tuple[Any, int]]:
+def _count_values(store: DocumentStore, column: str, limit: str = "") -> list[tuple[Any, int]]:
     """Values of a quoted column with their numbers of documents, the most frequent first."""
     return store.fetch(
         f"""SELECT {column}, count(*) FROM {store.live(column)}
@@ -189,7 +189,7 @@ def wider(*types: str) -> str:
     return str(common)
 
 
-def widened(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
+def widening_notes(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
     """Messages about columns that became text."""
     return [
         f"column {name!r} was {type_} and is text now"

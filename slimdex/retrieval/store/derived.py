@@ -27,7 +27,7 @@ from .change import AppendedFile, Change
 from .document_store import DocumentStore
 from .lines import (
     NONE_COMPRESSED,
-    Compressed,
+    CompressedLines,
     DocumentFile,
     line_and_rows,
     text_value,
@@ -58,7 +58,7 @@ def with_documents(change: Change, state: State) -> tuple[State, list[AppendedFi
         store = change.base.store.with_columns(change.columns)
         return with_new_documents(store, state, change.path, new)
     file = DocumentFile(change.path, lines, change.base.state.rows)
-    return _appended(state, file, new.lines_and_rows(), change.columns, new.compressed)
+    return _append_lines(state, file, new.lines_and_rows(), change.columns, new.compressed)
 
 
 def with_new_documents(
@@ -79,7 +79,7 @@ def with_new_documents(
             (folder / name).unlink(missing_ok=True)  # of a commit that failed
         old = map(line_and_rows, _values(store, 0, store.rows, live=live))
         every_line = chain(old, new.lines_and_rows())
-        return _appended(state, DocumentFile(folder, lines, 0), every_line, store.columns)
+        return _append_lines(state, DocumentFile(folder, lines, 0), every_line, store.columns)
     except BaseException:
         for name in lines.names:
             (folder / name).unlink(missing_ok=True)
@@ -151,12 +151,12 @@ def check_lines(snapshot: Snapshot) -> None:
             raise CorruptError(f"{path}: row {others[0]} differs from its segment")
 
 
-def _appended(
+def _append_lines(
     state: State,
     file: DocumentFile,
     lines: Iterator[tuple[bytes, int]],
     columns: Mapping[str, str],
-    known: Compressed = NONE_COMPRESSED,
+    known: CompressedLines = NONE_COMPRESSED,
 ) -> tuple[State, list[AppendedFile]]:
     before = [each.nbytes for each in file.files]
     file = file.append(lines, columns, known)
@@ -216,7 +216,7 @@ def with_words(
     if written is not None:
         os.replace(written, change.path / name)
         return state
-    added = _added_texts(change.base, change.new, rows, deleted)
+    added = _texts_from(change.base, change.new, rows, deleted)
     if state.rows - rows <= READ_AT_ONCE:
         path = change.path / name
         few = [*added]
@@ -226,14 +226,14 @@ def with_words(
     return state
 
 
-def _added_texts(
+def _texts_from(
     snapshot: Snapshot, new: NewDocuments, start: int, deleted: Rows
 ) -> Iterator[tuple[str, str]]:
     """Id and text of each row from `start` on, with those of new documents."""
     stop = snapshot.state.rows
     yield from rows_with_text(snapshot.store, start, stop, deleted)
     count = new.row_count
-    for number, named in enumerate(new.named_contents(), 1):
+    for number, named in enumerate(new.ids_and_contents(), 1):
         yield named
         if number % READ_AT_ONCE == 0 or number == count:
             progress("indexing words", number, count)
@@ -269,7 +269,7 @@ def write_words(snapshot: Snapshot, new: NewDocuments, path: Path) -> Path | Non
     if state.words is None or not len(new):
         return None
     try:
-        rows = _added_texts(snapshot, new, state.lexical_rows, snapshot.deleted)
+        rows = _texts_from(snapshot, new, state.lexical_rows, snapshot.deleted)
         write_extended(snapshot.path / state.words, state.lexical_rows, path, rows)
     except (OSError, CorruptError):
         return None
@@ -314,7 +314,7 @@ def rows_with_text(
     row = start
     gone = set(from_row(deleted, start).tolist())
     for part in batches(stop, READ_AT_ONCE, start):
-        for named in store.named_contents(part.start, part.stop, live=live):
+        for named in store.ids_and_contents(part.start, part.stop, live=live):
             yield ("", "") if row in gone else named
             row += 1
         progress("indexing words", part.stop - start, stop - start)

@@ -26,10 +26,10 @@ from slimdex.system.suggestions import did_you_mean
 
 from ..column_types import restore_values
 from ..documents import BUILT_IN_COLUMNS, Document, content
-from .engine import Engine, Session, disk_error, disk_errors, is_damage, one_line, refused
+from .engine import Engine, Session, disk_error, disk_errors, is_damage, one_line, statement_error
 from .lines import DICTIONARY, LONGEST_LINE, LONGEST_TRAILING, DocumentFile
 from .manifest import Manifest
-from .passages import Cut, DocumentRows, cut_of
+from .passages import DocumentPassages, DocumentRows, passages_of
 from .readings import ReadingFile, Readings
 from .segments import (
     BARE_DOCUMENTS,
@@ -39,18 +39,18 @@ from .segments import (
     TRAILING,
     Origins,
     Values,
-    checked_type,
+    check_type,
     read_origins,
     table_values,
-    unnested,
+    unnest_query,
     views_of,
 )
 from .state import CANT_REBUILD
 from .where.checks import (
     SlowConditionError,
-    checked,
-    limited,
-    parsed_condition,
+    check,
+    limiting,
+    parse_condition,
     reads_clock,
     refusal,
 )
@@ -108,11 +108,11 @@ class IdHashes:
     older: Hashed  # sorted
     stop: int
     epoch: int
-    recent: Hashed = field(default_factory=lambda: _hashed((), ()))
+    recent: Hashed = field(default_factory=lambda: _hash_ids((), ()))
 
     def with_later(self, rows: Sequence[int], ids: Sequence[str], stop: int) -> IdHashes:
         """Add the ids of later documents."""
-        recent = np.append(self.recent, _hashed(ids, rows), axis=1)
+        recent = np.append(self.recent, _hash_ids(ids, rows), axis=1)
         if recent.shape[1] <= max(MOST_RECENT, self.older.shape[1] // RECENT_SHARE):
             return replace(self, stop=stop, recent=recent)
         recent = _in_order(recent)
@@ -143,7 +143,7 @@ class _IdCache:
     hashes: IdHashes | None = None
 
 
-def _hashed(ids: Sequence[str], rows: Sequence[int] | Rows) -> Hashed:
+def _hash_ids(ids: Sequence[str], rows: Sequence[int] | Rows) -> Hashed:
     return np.stack([_hashes(ids), np.array(rows, dtype=np.int64)])
 
 
@@ -188,13 +188,13 @@ class DocumentStore:
         self.id_cache = _IdCache()
         if before is not None:
             self.id_cache = before.id_cache
-            self.readings = before.readings.followed_by(file)
+            self.readings = before.readings.at_commit(file)
             if before.origins_file == self.origins_file:
                 self.changed_origins = before.changed_origins
         self._made: tuple[Session, str] | None = None
         self._has_gone = False
 
-    def followed_by(self, manifest: Manifest) -> DocumentStore:
+    def at_commit(self, manifest: Manifest) -> DocumentStore:
         """The documents of a later commit, with what is open of these and is the same."""
         later = DocumentStore(self.engine, manifest, self)
         return self if self._has_documents_of(later) else later
@@ -234,7 +234,7 @@ class DocumentStore:
         try:
             with self.session() as session:
                 schema = self._schema(session)
-                cursor = session.taken(schema)
+                cursor = session.take(schema)
             try:
                 yield cursor
             finally:
@@ -315,7 +315,7 @@ class DocumentStore:
         if trailing is None:
             return {}
         return {
-            f"{TRAILING}{table}": unnested(values)
+            f"{TRAILING}{table}": unnest_query(values)
             for table, values in zip(TABLES, trailing, strict=True)
         }
 
@@ -346,7 +346,7 @@ class DocumentStore:
         records = [*DocumentFile(self.path, lines, self.rows).records(firsts, longest).values()]
         values = zip(*(record.values for record in records), strict=True)
         columns = [
-            (name, checked_type(type_), each)
+            (name, check_type(type_), each)
             for (name, type_), each in zip(lines.columns.items(), values, strict=True)
         ]
         documents = [record.document for record in records]
@@ -395,7 +395,7 @@ class DocumentStore:
     def _read_error(self, error: duckdb.Error) -> Exception:
         if isinstance(error, disk_errors()):
             return UnreadableError(str(disk_error(self.path, error)))
-        return refused(self.path, error)
+        return statement_error(self.path, error)
 
     def _still_live(self, rows: Sequence[int] | Rows) -> set[int]:
         """Keep the documents that searches see."""
@@ -452,7 +452,7 @@ class DocumentStore:
         except InputError as error:  # not written by slimdex
             raise CorruptError(f"{self.path}: {error}") from error
 
-    def stored(self, rows: Sequence[int]) -> dict[int, Document]:
+    def read_stored(self, rows: Sequence[int]) -> dict[int, Document]:
         """Read documents with the values that the segments have, such as JSON as text."""
         in_lines = self.in_lines(rows)
         return self._in_segments(rows) if in_lines is None else in_lines
@@ -515,7 +515,7 @@ class DocumentStore:
             texts += passages[max(start - row, 0) : stop - row]
         return texts
 
-    def named_contents(
+    def ids_and_contents(
         self, start: int, stop: int, *, live: bool = False
     ) -> Iterator[tuple[str, str]]:
         """Id and text to encode of each row of the documents that begin in start .. stop.
@@ -538,7 +538,7 @@ class DocumentStore:
         return [text for _, _, passages in passages_by_row for text in passages]
 
     def _contents(
-        self, table: str, where: str, values: list[Any], cuts: Mapping[int, Cut]
+        self, table: str, where: str, values: list[Any], cuts: Mapping[int, DocumentPassages]
     ) -> Iterator[tuple[int, str, list[str]]]:
         """Row, id and texts to encode of documents, in order."""
         sql = f'SELECT "row", id, title, text FROM {table} WHERE {where} ORDER BY "row"'
@@ -558,17 +558,17 @@ class DocumentStore:
         """Documents of rows start .. stop that satisfy a DuckDB expression, in order, including
         deleted ones.
 
-        Only an expression over the columns is allowed: see `where.checked`.
+        Only an expression over the columns is allowed: see `where.checks.check`.
         """
         names = self._names
-        where = checked(where, names)
+        where = check(where, names)
         if may_order_dates(where, self._types) and (said := self._hint(where)):
             raise refusal(where, said, names)
         with self.reading() as cursor:
             try:
                 inside = f'"row" >= {int(start)} AND "row" < {int(stop)}'
                 committed = f"(SELECT * FROM documents WHERE {inside})"
-                with limited(cursor):
+                with limiting(cursor):
                     sql = f'SELECT "row" FROM {committed} WHERE ({where}\n)'
                     columns = cursor.execute(sql).fetchnumpy()
                 return np.sort(columns["row"].astype(np.int64), kind="stable")  # fast if in order
@@ -582,7 +582,7 @@ class DocumentStore:
                 raise refusal(where, said or one_line(error), names) from error
 
     def _hint(self, where: str) -> str:
-        return hint(parsed_condition(where), self._types, self._samples)
+        return hint(parse_condition(where), self._types, self._samples)
 
     @property
     def _types(self) -> dict[str, str]:
@@ -612,21 +612,21 @@ class DocumentStore:
         )
         return int(rows[0][0]) if rows and row < sum(rows[0]) else row
 
-    def cuts_between(self, start: int, stop: int) -> dict[int, Cut]:
+    def cuts_between(self, start: int, stop: int) -> dict[int, DocumentPassages]:
         """Map the documents whose first row is in start .. stop to their cuts."""
         return self._cuts(BETWEEN, [start, stop])
 
-    def cuts_of(self, rows: Sequence[int]) -> dict[int, Cut]:
+    def cuts_of(self, rows: Sequence[int]) -> dict[int, DocumentPassages]:
         """Map documents, given by their first rows, to their cuts."""
         return self._cuts(AMONG, [[*map(int, rows)]])
 
-    def _cuts(self, where: str, values: list[Any]) -> dict[int, Cut]:
+    def _cuts(self, where: str, values: list[Any]) -> dict[int, DocumentPassages]:
         rows = self.fetch(
             f'SELECT "row", starts, ends, contexts, parts FROM passages WHERE {where}',
             values,
         )
         try:
-            return {row: cut_of(*values) for row, *values in rows}
+            return {row: passages_of(*values) for row, *values in rows}
         except (TypeError, ValueError) as error:  # not written by slimdex
             raise CorruptError(f"{self.path}: passages ({error})") from error
 
@@ -690,7 +690,7 @@ class DocumentStore:
         )
         return did_you_mean(id, [near for (near,) in similar])
 
-    def known_ids(self, ids: Sequence[str]) -> dict[str, int]:
+    def rows_of_ids(self, ids: Sequence[str]) -> dict[str, int]:
         """Map those ids that exist to their live rows."""
         return dict(self._live(ids))
 
@@ -699,7 +699,7 @@ class DocumentStore:
         known = self.id_cache
         is_second = bool(known.looked_up.ids)  # addition of this process
         if is_second and known.hashes is None:
-            known.hashes = self._hashed()
+            known.hashes = self._hash_all()
         rows = dict(self.live_from(0, ids))
         known.looked_up = _LookedUp(frozenset(ids), rows, self.rows, self.epoch)
         return rows
@@ -725,7 +725,7 @@ class DocumentStore:
         """Rows (id, row) from `start` on of the live documents with these ids."""
         if start >= self.rows:
             return []
-        if (known := self._known_hashes()) is not None:
+        if (known := self._hashes_of_ids()) is not None:
             rows = known.rows_of(ids)
             if not (live := self._still_live(rows[rows >= start])):
                 return []
@@ -741,36 +741,36 @@ class DocumentStore:
         live = self._still_live([row for _, row in matches])
         return [(id, row) for id, row in matches if row in live]
 
-    def _known_hashes(self) -> IdHashes | None:
+    def _hashes_of_ids(self) -> IdHashes | None:
         """The hashes of all ids; None until the second addition of this process."""
         known = self.id_cache.hashes
         if known is None:
             return None
         if known.epoch != self.epoch:
-            known = self._hashed()
+            known = self._hash_all()
         elif known.stop < self.rows:
-            known = self._hashed_after(known)
+            known = self._hash_later(known)
         self.id_cache.hashes = known
         return known
 
-    def _hashed(self) -> IdHashes:
+    def _hash_all(self) -> IdHashes:
         sql = f'SELECT id, "row" FROM {BARE_DOCUMENTS} WHERE {BETWEEN}'
-        parts = [_hashed((), ())]
+        parts = [_hash_ids((), ())]
         for part in batches(self.rows, IDS_AT_ONCE):
             with self.reading() as cursor:  # arrays take a quarter of the time of tuples
                 read = cursor.execute(sql, [part.start, part.stop]).fetchnumpy()
-            parts.append(_hashed(read["id"].tolist(), read["row"]))
+            parts.append(_hash_ids(read["id"].tolist(), read["row"]))
         return IdHashes(_in_order(np.concatenate(parts, axis=1)), self.rows, self.epoch)
 
-    def _hashed_after(self, known: IdHashes) -> IdHashes:
+    def _hash_later(self, known: IdHashes) -> IdHashes:
         """Add the rows of later commits; the ids of a few rows are read from the lines."""
         rows = np.arange(known.stop, self.rows)
         rows = rows[self.manifest.document_rows.documents(rows) == rows]
         if (read := self.in_lines(rows.tolist())) is None:
-            return self._hashed()
+            return self._hash_all()
         return known.with_later([*read], [each.id for each in read.values()], self.rows)
 
-    def made_up_ids(self, prefix: str) -> dict[str, int]:
+    def generated_ids(self, prefix: str) -> dict[str, int]:
         """Map generated ids (prefix, colon, number) of live documents to their rows."""
         rows = self.fetch(
             f'SELECT id, "row" FROM {self.live()} WHERE starts_with(id, ?)',
@@ -788,7 +788,7 @@ class DocumentStore:
         """Map lower-case names to the names of columns."""
         return {name.lower(): name for name in self.columns}
 
-    def known_origins(self, place: str) -> set[str]:
+    def origins_of_place(self, place: str) -> set[str]:
         """Origins of the live documents of a place."""
         live = self.live(table="origins")
         rows = self.fetch(f"SELECT DISTINCT slimdex_origin FROM {live} WHERE {PLACE} = ?", [place])

@@ -20,7 +20,7 @@ from typing import Any
 from slimdex.errors import CorruptError, InputError, SlimdexError, StatementError
 from slimdex.system.duckdb_library import connect, duckdb, identifier, literal
 
-from .segments import checked_columns
+from .segments import read_columns
 from .state import Segment
 
 MEMORY_VARIABLE = "SLIMDEX_MEMORY"
@@ -47,7 +47,7 @@ FIRST_CAUSE = "Original error: "
 DAMAGE = re.compile(r"(\w+ Error: |Failed to \w+: )*(Corrupt|Failure while replaying WAL)")
 
 
-def started(folder: Path) -> duckdb.DuckDBPyConnection:
+def start(folder: Path) -> duckdb.DuckDBPyConnection:
     """Start DuckDB in memory, with access to one folder."""
     # A folder of its own: DuckDB names its files by the process's number, which two processes in
     # containers may share.
@@ -67,7 +67,7 @@ class Session:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._connection = started(folder.absolute())
+        self._connection = start(folder.absolute())
         self.has_failed = False  # DuckDB rejects all statements
         self._columns = dict[str, dict[str, str]]()  # of attached segments
         self._shared = set[str]()  # tables that several schemas read
@@ -99,7 +99,7 @@ class Session:
         self, schema: str, tables: Mapping[str, tuple[str, Sequence[Any]]], views: Mapping[str, str]
     ) -> None:
         """Make tables of queries and their values, and views of queries, in a schema."""
-        cursor = self.taken(schema)
+        cursor = self.take(schema)
         for name, (sql, values) in tables.items():
             cursor.execute(f"CREATE TABLE {name} AS {sql}", list(values))
         for name, sql in views.items():
@@ -119,7 +119,7 @@ class Session:
             if new:
                 files = {each.name: self._folder / each.name for each in new}
                 try:
-                    self._columns |= checked_columns(self._connection, files)
+                    self._columns |= read_columns(self._connection, files)
                 except duckdb.Error as error:
                     raise CorruptError(f"{self._folder}: damaged ({one_line(error)})") from error
             failed.pop_all()
@@ -171,7 +171,7 @@ class Session:
             with suppress(duckdb.Error):
                 self._connection.execute(f"DROP TABLE memory.main.{identifier(name)}")
 
-    def taken(self, schema: str) -> duckdb.DuckDBPyConnection:
+    def take(self, schema: str) -> duckdb.DuckDBPyConnection:
         """A connection that uses a schema."""
         cursor, current = self._idle.pop() if self._idle else (self.cursor(), "")
         if current != schema:
@@ -275,7 +275,7 @@ def disk_error(path: Path, error: duckdb.Error) -> OSError:
     return os_error
 
 
-def refused(path: Path, error: duckdb.Error) -> SlimdexError:
+def statement_error(path: Path, error: duckdb.Error) -> SlimdexError:
     """Convert DuckDB's error about a statement."""
     if is_damage(error):
         return CorruptError(f"{path}: damaged ({one_line(error)})")

@@ -77,7 +77,7 @@ def encode_rows(
     index.extend(workers)
     codes = publish(folder / state.new_name("codes"), index.index.save)
     figures = {name: value for name, value in state.fit.items() if name != "code_error"}
-    if (error := sampled_error(index, np.arange(len(index)))) is not None:
+    if (error := estimate_code_error(index, np.arange(len(index)))) is not None:
         figures["code_error"] = error
     files = state.files | {"codes": codes}
     return index, replace(state, files=files, norms=norms, fit=figures)
@@ -126,7 +126,7 @@ def save_codes(
     return replace(state, files=files), total
 
 
-def sampled_error(index: ReducedIndex, rows: Rows) -> float | None:
+def estimate_code_error(index: ReducedIndex, rows: Rows) -> float | None:
     """Mean error of the codes of a sample of rows (n,), ignoring those without a vector."""
     rows = rows[sample_rows(len(rows), SAMPLED_ROWS, seed=0)]
     return code_error(index.reducer, index.index, index.vectors.take(rows))

@@ -38,7 +38,7 @@ from slimdex.system.once import cached_property
 from ..column_types import restore_values
 from ..documents import Document, Part
 from ..passages import Passage
-from .passages import Cut, parts_read, parts_written
+from .passages import DocumentPassages, parts_read, parts_written
 from .state import Lines
 
 ENTRY = Struct("<QII")
@@ -151,7 +151,7 @@ def _with_offset(moment: datetime) -> datetime:
     return moment.astimezone(UTC)
 
 
-def _restored(item: dict[str, Any]) -> Any:
+def _restore(item: dict[str, Any]) -> Any:
     ((name, value),) = item.items()
     if name not in _READ:
         raise ValueError(f"a value of {name!r}")
@@ -159,18 +159,18 @@ def _restored(item: dict[str, Any]) -> Any:
 
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
-_DECODER = json.JSONDecoder(object_hook=_restored)
+_DECODER = json.JSONDecoder(object_hook=_restore)
 
 
 @dataclass(frozen=True)
-class Compressed:
+class CompressedLines:
     """Lines as they are stored after a dictionary, the start of their file."""
 
     start: bytes = b""
     stored: Mapping[bytes, bytes] = field(default_factory=dict)
 
 
-NONE_COMPRESSED = Compressed()
+NONE_COMPRESSED = CompressedLines()
 
 
 @dataclass(frozen=True)
@@ -259,7 +259,7 @@ class DocumentFile:
         self,
         lines: Iterable[tuple[bytes, int]],
         columns: Mapping[str, str],
-        known: Compressed = NONE_COMPRESSED,
+        known: CompressedLines = NONE_COMPRESSED,
     ) -> DocumentFile:
         """Append documents durably; return the longer file, leaving this one unchanged.
 
@@ -280,7 +280,7 @@ class DocumentFile:
             dictionary = _Dictionary(texts.read(min(end, DICTIONARY)), known)
             texts.seek(end)
             for line, count in lines:
-                stored = dictionary.compressed(line)
+                stored = dictionary.compress(line)
                 if len(stored) > LONGEST_LINE:
                     raise InputError(
                         f"a document of {len(line)} bytes; expected at most {LONGEST_LINE}"
@@ -292,9 +292,9 @@ class DocumentFile:
         longer = replace(self.lines, bytes=end, columns=dict(columns))
         return DocumentFile(self._folder, longer, rows)
 
-    def compressed(self, lines: Iterable[bytes]) -> Compressed:
+    def compress(self, lines: Iterable[bytes]) -> CompressedLines:
         """Compress lines that `append` will write later, to this file or a longer one."""
-        return self._dictionary.known(lines)
+        return self._dictionary.compress_all(lines)
 
     def documents(self, rows: Sequence[int], columns: Mapping[str, str]) -> dict[int, Document]:
         """Read documents by any of their rows.
@@ -345,11 +345,11 @@ class DocumentFile:
 
     def _forms(self, values: Sequence[Any], length: int) -> Iterator[bytes]:
         """The lines of `length` bytes that these values may have in this file."""
-        yield _shortened(line_of(values), length)
+        yield _shorten(line_of(values), length)
         id, title, text, *rest = values
         if isinstance(text, list) and not self.lines.is_whole:  # as earlier versions wrote it
             text = text[:3] if text[1] or text[2] else text[0]
-            yield _shortened(line_of([id, title, text, *rest]), length)
+            yield _shorten(line_of([id, title, text, *rest]), length)
 
     def restore(self, row: int, values: Sequence[Any]) -> bool:
         """Write the line of a document in the dictionary again, durably.
@@ -393,10 +393,10 @@ class DocumentFile:
         return read
 
 
-def _shortened(line: bytes, length: int) -> bytes:
+def _shorten(line: bytes, length: int) -> bytes:
     """A line without the last columns, if they are null: it was shorter before these came.
 
-    >>> _shortened(line_of(["7", "", "Rain", None, None]), 21)
+    >>> _shorten(line_of(["7", "", "Rain", None, None]), 21)
     b'["7","","Rain",null]\\n'
     """
     head = line[: length - len(END)]
@@ -407,17 +407,17 @@ def _shortened(line: bytes, length: int) -> bytes:
 class _Dictionary:
     """The start of a file of lines, by which the later ones are compressed."""
 
-    def __init__(self, start: bytes, known: Compressed = NONE_COMPRESSED) -> None:
+    def __init__(self, start: bytes, known: CompressedLines = NONE_COMPRESSED) -> None:
         self._start = start
         self._known = known.stored if known.start == start else {}
 
-    def known(self, lines: Iterable[bytes]) -> Compressed:
+    def compress_all(self, lines: Iterable[bytes]) -> CompressedLines:
         """Compress lines, unless the dictionary is incomplete."""
         if len(self._start) < DICTIONARY:
             return NONE_COMPRESSED
-        return Compressed(self._start, {line: self.compressed(line) for line in lines})
+        return CompressedLines(self._start, {line: self.compress(line) for line in lines})
 
-    def compressed(self, line: bytes) -> bytes:
+    def compress(self, line: bytes) -> bytes:
         """Return the bytes to store: the line itself while the dictionary is incomplete."""
         if len(self._start) < DICTIONARY:
             self._start += line[: DICTIONARY - len(self._start)]
@@ -426,7 +426,7 @@ class _Dictionary:
             return known
         if len(line) > MOST_COMPRESSED:
             return line
-        stream = self._begun.copy()  # a new stream takes four times as long
+        stream = self._stream.copy()  # a new stream takes four times as long
         stored: bytes = COMPRESSED + stream.compress(line) + stream.flush()
         return stored
 
@@ -445,7 +445,7 @@ class _Dictionary:
         return zlib.crc32(stored, self._checksum if stored[:1] == COMPRESSED else 0)
 
     @cached_property
-    def _begun(self) -> Any:
+    def _stream(self) -> Any:
         return zlib.compressobj(LEVEL, wbits=RAW, zdict=self._start)
 
     @cached_property
@@ -453,7 +453,7 @@ class _Dictionary:
         return zlib.crc32(self._start)
 
 
-def text_value(text: str, cut: Cut | None, origin: str | None) -> Any:
+def text_value(text: str, cut: DocumentPassages | None, origin: str | None) -> Any:
     """Return what a line has of a text: itself, or a list with its passages, parts and origin.
 
     >>> text_value("Rain. Snow.", Cut([Passage(0, 5), Passage(6, 11, "Weather")]), None)
@@ -461,7 +461,7 @@ def text_value(text: str, cut: Cut | None, origin: str | None) -> Any:
     """
     if cut is None and origin is None:
         return text
-    cut = cut or Cut()
+    cut = cut or DocumentPassages()
     spans = [[passage.start, passage.end] for passage in cut.passages]
     contexts = [passage.context for passage in cut.passages]
     parts = parts_written(cut.parts)
@@ -480,7 +480,7 @@ class Record:
     """
 
     document: Document
-    cut: Cut | None
+    cut: DocumentPassages | None
     values: Sequence[Any]
 
 
@@ -497,7 +497,7 @@ def _record(line: bytes, count: int, longest: int) -> Record:
     passages = [Passage(*span, each) for span, each in zip(spans, contexts, strict=True)]
     return Record(
         document=Document(id=id, text=text, title=title, origin=origin or ""),
-        cut=Cut(passages, parts) if passages or parts else None,
+        cut=DocumentPassages(passages, parts) if passages or parts else None,
         values=values + [None] * (count - len(values)),
     )
 

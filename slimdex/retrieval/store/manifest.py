@@ -49,7 +49,7 @@ has read an older commit reads all files again."""
 COMMITS = re.compile(rf"([0-9a-f]{{{COMMIT}}})*")
 CHECKSUMS = re.compile(rf"([0-9a-f]{{{HEX}}})*")
 Undo = Literal["alone", "with the last", "never"]
-"""Ways to undo a commit: see `Manifest.remembered_by`."""
+"""Ways to undo a commit: see `Manifest.with_undo`."""
 Blocks = list[tuple[int, str]]
 """Blocks of a file: number and SHA-256."""
 
@@ -80,7 +80,7 @@ class Checksums:
         digits = self.digits.get(file, "")
         return {i // HEX: digits[i : i + HEX] for i in range(0, len(digits), HEX)}
 
-    def replaced(self, file: str, block: int, sha256: str) -> Checksums:
+    def with_checksum(self, file: str, block: int, sha256: str) -> Checksums:
         """With another checksum of one block of a file."""
         digits = self.digits.get(file, "").ljust(block * HEX, "0")
         changed = digits[: block * HEX] + sha256 + digits[(block + 1) * HEX :]
@@ -126,7 +126,7 @@ class Manifest:
     @classmethod
     def empty(cls, state: State) -> Manifest:
         """The manifest of an index without documents."""
-        return cls(state, {}).named()
+        return cls(state, {}).with_new_name()
 
     @property
     def deleted(self) -> Rows:
@@ -143,7 +143,7 @@ class Manifest:
         """Documents that have several rows."""
         return self.row_sets.documents
 
-    def named(self, before: str = "") -> Manifest:
+    def with_new_name(self, before: str = "") -> Manifest:
         """With a new random name, after those of the commits before."""
         commits = before + token_hex(COMMIT // 2)
         return replace(self, commits=commits[-COMMIT * MOST_COMMITS :])
@@ -175,7 +175,7 @@ class Manifest:
         stop = len(self.commits) - COMMIT * (self.state.version - version)
         return self.commits[:stop][-COMMIT:] if 0 < stop <= len(self.commits) else ""
 
-    def followed_by(
+    def next_commit(
         self,
         state: State,
         columns: Mapping[str, str],
@@ -202,7 +202,7 @@ class Manifest:
             row_sets=row_sets,
             row_file=row_file.with_changed(merge_rows(deleted, restored)),
             checksums=self.checksums,
-        ).named(self.commits)
+        ).with_new_name(self.commits)
 
     def with_row_file(self, folder: Path) -> Manifest:
         """Write the sets of all rows to a new file, durably, and name it in the state."""
@@ -211,9 +211,7 @@ class Manifest:
         state = replace(state, files=state.files | {ROWS: record})
         return replace(self, state=state, row_file=RowFile(record, state.rows))
 
-    def remembered_by(
-        self, state: State, folder: Path, undo: Undo, is_moved: bool = False
-    ) -> State:
+    def with_undo(self, state: State, folder: Path, undo: Undo, is_moved: bool = False) -> State:
         """The state to commit next, with what undoing it needs; this one is written to a file.
 
         Parameters
@@ -252,7 +250,7 @@ class Manifest:
         if hashlib.sha256(data[DIGEST:]).digest() != data[:DIGEST]:
             raise CorruptError(f"{path}: damaged; expected the checksum at its beginning")
         try:
-            return cls._parsed(memoryview(data)[DIGEST:], path, before)
+            return cls._parse(memoryview(data)[DIGEST:], path, before)
         except SlimdexError:
             raise
         except FileNotFoundError as error:  # its file of rows
@@ -263,7 +261,7 @@ class Manifest:
             raise CorruptError(f"{path}: {' '.join(str(error).split())}") from error
 
     @classmethod
-    def _parsed(cls, data: memoryview, path: Path, before: Manifest | None) -> Manifest:
+    def _parse(cls, data: memoryview, path: Path, before: Manifest | None) -> Manifest:
         header, start = header_of(data)
         if not isinstance(format_ := header["format"], int) or format_ < OLDEST_FORMAT:
             raise ValueError(f"format {format_!r}; expected {FORMAT}")
@@ -276,7 +274,7 @@ class Manifest:
         bits = sets_of(header, data, start)
         rest = np.frombuffer(data[start + sum(map(len, bits)) :], dtype="<i8")
         row_file, row_sets = _in_file(path.parent, state, rest.astype(np.int64), before)
-        row_sets = row_sets.replaced_from(row_file.rows, bits)
+        row_sets = row_sets.replace_from(row_file.rows, bits)
         if max(row_sets.last, row_file.rows - 1) >= state.rows:
             raise ValueError(f"row {row_sets.last}; expected fewer than {state.rows}")
         checksums = header["checksums"]
@@ -301,7 +299,7 @@ class Manifest:
         )
 
     @classmethod
-    def committed(cls, folder: Path, before: Manifest | None = None) -> Manifest:
+    def read_current(cls, folder: Path, before: Manifest | None = None) -> Manifest:
         """Read the committed one; raises `UnreadableError` if it can't be read at the moment."""
         try:
             return cls.read(folder, before=before)
@@ -347,12 +345,12 @@ def _in_file(
     known = RowSets(documents=before.document_rows) if before is not None else NO_ROW_SETS
     if before is not None and before.row_file.record == record:
         row_file = before.row_file
-        row_sets = before.row_sets.toggled(symmetric_difference(row_file.changed, changed))
+        row_sets = before.row_sets.toggle(symmetric_difference(row_file.changed, changed))
         row_file = replace(row_file, changed=changed)
     elif record is not None:
         row_file, row_sets = RowFile.read(folder, record, known)
         row_file = row_file.with_changed(changed)
-        row_sets = row_sets.toggled(changed)
+        row_sets = row_sets.toggle(changed)
     else:
         row_file = NO_ROW_FILE
         row_sets = known

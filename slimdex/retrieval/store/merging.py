@@ -11,7 +11,7 @@ from slimdex.system.duckdb_library import duckdb, identifier
 
 from .document_store import DocumentStore
 from .engine import disk_error, disk_errors
-from .segments import BARE_DOCUMENTS, attaching, published
+from .segments import BARE_DOCUMENTS, attaching, publish_segment
 from .state import Segment
 
 ALIKE = 8
@@ -43,10 +43,10 @@ def to_merge(segments: Sequence[Segment]) -> int:
     return len(segments)
 
 
-def copied(store: DocumentStore, path: Path, first: int, stop: int) -> Segment:
+def write_copy(store: DocumentStore, path: Path, first: int, stop: int) -> Segment:
     """Write the rows first .. stop, deleted ones included, to one segment."""
     inside = f'WHERE "row" >= {first} AND "row" < {stop}'
-    return _written(
+    return _write(
         store,
         path,
         (first, stop),
@@ -55,14 +55,14 @@ def copied(store: DocumentStore, path: Path, first: int, stop: int) -> Segment:
     )
 
 
-def compacted(store: DocumentStore, path: Path, stop: int) -> Segment:
+def write_live(store: DocumentStore, path: Path, stop: int) -> Segment:
     """Write the live documents, renumbered in order as rows 0 .. stop, to a segment."""
     live = f"""live AS {store.live('"row"')}"""
     numbered = f"numbered AS {NUMBERED}"
     built_in = ["documents.id", "documents.title", "documents.text", "origins.slimdex_origin"]
     users = [f"documents.{identifier(column)}" for column in store.columns]
     selected = ", ".join(built_in + users)
-    return _written(
+    return _write(
         store,
         path,
         (0, stop),
@@ -94,7 +94,7 @@ def is_numbered(store: DocumentStore, stop: int) -> bool:
     return bool((strays, first, gaps, last) == (0, 0, 0, stop))
 
 
-def _written(
+def _write(
     store: DocumentStore, path: Path, rows: tuple[int, int], documents: str, passages: str
 ) -> Segment:
     """Write a segment of the rows first .. stop, given the queries of its two tables.
@@ -121,4 +121,4 @@ def _written(
         if isinstance(error, disk_errors()):
             raise disk_error(new, error) from error
         raise
-    return published(new, path, *rows)
+    return publish_segment(new, path, *rows)

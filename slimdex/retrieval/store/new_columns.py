@@ -17,11 +17,11 @@ from slimdex.system.duckdb_library import duckdb
 
 from ..column_types import by_lower_name, type_of, types_of
 from ..documents import Document, check_columns
-from .column_fit import BITS, MisfitError, as_stored, misfit, shown
+from .column_fit import BITS, MisfitError, as_stored, format_value, misfit
 from .columns import TEXTS, check_digits, has_lists, has_values, is_replaceable, wider
 from .document_store import COLUMNS_AT_ONCE, DocumentStore
 from .engine import disk_errors, one_line
-from .segments import checked_type, unnested
+from .segments import check_type, unnest_query
 
 TYPED_AT_ONCE = 1024
 """Documents by whose values the type of a new column is chosen; later ones may widen it."""
@@ -42,7 +42,7 @@ class ColumnValues:
         expected = "BIGINT" if is_number else self.type
         return all(value is None or type_of(value) == expected for value in self.values)
 
-    def chosen(self, is_chosen: Sequence[bool]) -> ColumnValues:
+    def select(self, is_chosen: Sequence[bool]) -> ColumnValues:
         """Return the values of some of the documents."""
         return ColumnValues(self.name, self.type, [*compress(self.values, is_chosen)])
 
@@ -72,14 +72,14 @@ class NewColumns:
         """
         metadata = [by_lower_name(document) for document in documents]
         for part in batches(len(documents), TYPED_AT_ONCE):
-            self._ensure(types_of(metadata[part], self._settled))
+            self._ensure(types_of(metadata[part], self._with_known_type))
             self._see(metadata[part])
         columns = [name for name in self.types if name.lower() in self._used]
         values_by_name = {
             name: [values.get(name.lower(), ("", None))[1] for values in metadata]
             for name in columns
         }
-        stored = {name: self._stored(name, values_by_name[name], documents) for name in columns}
+        stored = {name: self._to_stored(name, values_by_name[name], documents) for name in columns}
         return [ColumnValues(name, self.types[name], stored[name]) for name in columns]
 
     def _declare(self, columns: Mapping[str, str]) -> None:
@@ -117,7 +117,7 @@ class NewColumns:
                     if value not in ([], ()):
                         self._with_values.add(name)
 
-    def _stored(
+    def _to_stored(
         self, column: str, values: Sequence[Any], documents: Sequence[Document]
     ) -> list[Any]:
         """Return values as DuckDB accepts them for a column, which is widened if necessary."""
@@ -127,9 +127,9 @@ class NewColumns:
                 stored.append(as_stored(value, self.types[column]))
             except MisfitError as error:
                 if self._widen(column, type_of(value)):
-                    return self._stored(column, values, documents)
+                    return self._to_stored(column, values, documents)
                 raise InputError(
-                    f"document {shorten(document.id)}: {shown(value)} in column {column!r}; "
+                    f"document {shorten(document.id)}: {format_value(value)} in column {column!r}; "
                     f"expected {self.types[column]}"
                 ) from error
             except InputError as error:
@@ -176,7 +176,7 @@ class NewColumns:
         self.types[column] = type_
 
     @property
-    def _settled(self) -> set[str]:
+    def _with_known_type(self) -> set[str]:
         """Lower-case names of columns with a known type, not guessed for lack of values."""
         guessed = {n for n, t in self.types.items() if t in ("JSON", "VARCHAR[]")} - self._filled
         return {name.lower() for name in self.types if name not in guessed}
@@ -193,11 +193,11 @@ def _normal(type_: str) -> str:
     >>> _normal("DECIMAL(38, 10)"), _normal("INT")
     ('DECIMAL(38,10)', 'INTEGER')
     """
-    normal = checked_type(type_)
+    normal = check_type(type_)
     return normal.replace(", ", ",") if normal.startswith("DECIMAL") else normal
 
 
-def returned_values(
+def values_as_returned(
     store: DocumentStore, columns: Sequence[ColumnValues], documents: Sequence[Document]
 ) -> list[ColumnValues]:
     """Return columns with the values that DuckDB will return for them.
@@ -213,7 +213,7 @@ def returned_values(
             for few in batches(len(changed), COLUMNS_AT_ONCE):
                 for part in batches(len(documents), TYPED_AT_ONCE):
                     values = [(c.name, c.type, c.values[part]) for c in changed[few]]
-                    sql, parameters = unnested(values)
+                    sql, parameters = unnest_query(values)
                     rows = cursor.execute(sql, parameters).fetchall()
                     for column, read in zip(changed[few], zip(*rows, strict=True), strict=True):
                         returned[column.name] += read

@@ -22,12 +22,12 @@ from .document_store import DocumentStore
 from .lines import (
     LONGEST_TRAILING,
     NONE_COMPRESSED,
-    Compressed,
+    CompressedLines,
     line_of,
     text_value,
 )
-from .new_columns import ColumnValues, returned_values
-from .passages import Cut, DocumentRows
+from .new_columns import ColumnValues, values_as_returned
+from .passages import DocumentPassages, DocumentRows
 from .segments import Values, table_values, write_segment
 from .state import Segment
 
@@ -49,17 +49,17 @@ class NewDocuments:
     """
 
     documents: Sequence[Document] = ()
-    cuts: Sequence[Cut | None] = ()
+    cuts: Sequence[DocumentPassages | None] = ()
     columns: Sequence[ColumnValues] = ()
     lines: Sequence[bytes] = ()
-    compressed: Compressed = NONE_COMPRESSED
+    compressed: CompressedLines = NONE_COMPRESSED
 
     @classmethod
     def of(
         cls,
         store: DocumentStore,
         documents: Sequence[Document],
-        cuts: Sequence[Cut | None],
+        cuts: Sequence[DocumentPassages | None],
         columns: Mapping[str, str],
         values: Sequence[ColumnValues],
     ) -> NewDocuments:
@@ -68,14 +68,14 @@ class NewDocuments:
         `columns` are the user's of all documents: name -> DuckDB type. Raises `InputError` if
         DuckDB can't store a value.
         """
-        returned = {each.name: each.values for each in returned_values(store, values, documents)}
+        returned = {each.name: each.values for each in values_as_returned(store, values, documents)}
         absent: Sequence[Any] = [None] * len(documents)
         metadata = [returned.get(name, absent) for name in columns]
         lines = _lines(documents, cuts, metadata)
         file = store.document_file()
         compressed = NONE_COMPRESSED
         if file is not None:
-            compressed = file.compressed(lines)
+            compressed = file.compress(lines)
         return cls(documents, cuts, values, lines, compressed)
 
     def __len__(self) -> int:
@@ -110,7 +110,7 @@ class NewDocuments:
             texts += [document.content] if cut is None else cut.contents(document.text)
         return texts
 
-    def named_contents(self) -> Iterator[tuple[str, str]]:
+    def ids_and_contents(self) -> Iterator[tuple[str, str]]:
         """Id and text to encode of each row."""
         numbers = np.repeat(np.arange(len(self)), self.counts).tolist()
         for number, text in zip(numbers, self.texts, strict=True):
@@ -145,7 +145,9 @@ NO_DOCUMENTS = NewDocuments()
 
 
 def _lines(
-    documents: Sequence[Document], cuts: Sequence[Cut | None], metadata: Sequence[Sequence[Any]]
+    documents: Sequence[Document],
+    cuts: Sequence[DocumentPassages | None],
+    metadata: Sequence[Sequence[Any]],
 ) -> list[bytes]:
     """Return the line of each document, given the values of each column."""
     lines = list[bytes]()

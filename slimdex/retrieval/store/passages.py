@@ -25,8 +25,8 @@ from ..passages import Passage
 class _Memory:
     """A growing array of columns (2, n), to which successive commits append without a copy.
 
-    >>> one, columns = _Memory().appended(0, np.array([[1], [2]]))
-    >>> one.appended(1, np.array([[3], [4]]))[1].tolist(), columns.tolist()
+    >>> one, columns = _Memory().append(0, np.array([[1], [2]]))
+    >>> one.append(1, np.array([[3], [4]]))[1].tolist(), columns.tolist()
     ([[1, 3], [2, 4]], [[1], [2]])
     """
 
@@ -35,7 +35,7 @@ class _Memory:
         self._used = self._columns.shape[1]
         self._lock = Lock()
 
-    def appended(self, count: int, more: Rows) -> tuple[_Memory, Rows]:
+    def append(self, count: int, more: Rows) -> tuple[_Memory, Rows]:
         """Append columns after the first `count`; return the memory used, and all columns.
 
         If another change has appended there already, the columns are copied to new memory.
@@ -134,10 +134,10 @@ class DocumentRows:
             return self
         memory = self._memory or _Memory(np.stack([self.firsts, self.counts]))
         more = np.stack([later.firsts, later.counts])
-        memory, columns = memory.appended(len(self.firsts), more)
+        memory, columns = memory.append(len(self.firsts), more)
         return DocumentRows(columns[0], columns[1], memory)
 
-    def replaced_from(self, row: int, later: DocumentRows) -> DocumentRows:
+    def replace_from(self, row: int, later: DocumentRows) -> DocumentRows:
         """Replace the documents from a row on; fast if `later` begins with those that are there."""
         cut = int(np.searchsorted(self.firsts, row))
         known = len(self.firsts) - cut
@@ -152,7 +152,7 @@ NO_DOCUMENT_ROWS = DocumentRows(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=n
 
 
 @dataclass(frozen=True)
-class Cut:
+class DocumentPassages:
     """Passages of a document, one row each, and the parts of its text."""
 
     passages: Sequence[Passage] = ()
@@ -243,11 +243,11 @@ def _lines_fault(part: Part) -> str | None:
     return None
 
 
-def cut_of(
+def passages_of(
     starts: list[int] | None, ends: list[int] | None, contexts: list[str] | None, parts: str | None
-) -> Cut:
+) -> DocumentPassages:
     """The cut of a document from what a segment has of it."""
     passages = [
         Passage(*each) for each in zip(starts or (), ends or (), contexts or (), strict=True)
     ]
-    return Cut(passages, parts_read(parse_json(parts)) if parts else ())
+    return DocumentPassages(passages, parts_read(parse_json(parts)) if parts else ())

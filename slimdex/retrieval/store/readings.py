@@ -80,11 +80,11 @@ class Readings:
         self._before = NO_ENTRIES  # by row, of the first entries of the file
         self._before_count = 0
 
-    def begun(self) -> Readings:
+    def for_change(self) -> Readings:
         """Return readings to which a change adds its own."""
         return Readings(self.file, self)
 
-    def followed_by(self, file: ReadingFile | None) -> Readings:
+    def at_commit(self, file: ReadingFile | None) -> Readings:
         """Return the readings of a later commit; only new entries of its file are read."""
         if file == self.file:
             return self
@@ -96,7 +96,7 @@ class Readings:
             later._before_count = self.file.count
         return later
 
-    def put(self, partly: PartlyRead) -> None:
+    def add(self, partly: PartlyRead) -> None:
         """Add rows whose text was read only in part."""
         if partly:
             self._add([[row, tokens, read] for row, (tokens, read) in sorted(partly.items())])
@@ -118,7 +118,7 @@ class Readings:
     def entries(self) -> Entries:
         """The entry of each row (n, 3), by row."""
         if self._known is None:
-            self._known = _merged(self._committed(), self.added)
+            self._known = _merge(self._committed(), self.added)
         return self._known
 
     def _entries_from(self, row: int) -> Entries:
@@ -130,7 +130,7 @@ class Readings:
             return self._base.entries()
         if self.file is None:
             return NO_ENTRIES
-        return _merged(self._before, [self.file.entries(self._before_count)])
+        return _merge(self._before, [self.file.entries(self._before_count)])
 
     def of(self, rows: Rows) -> PartlyRead:
         """The given rows whose text was read only in part: row -> tokens, tokens read."""
@@ -161,7 +161,7 @@ class Readings:
         return documents, int(known[:, 1].sum()), int(known[:, 2].sum())
 
 
-def _merged(known: Entries, added: Sequence[Entries]) -> Entries:
+def _merge(known: Entries, added: Sequence[Entries]) -> Entries:
     """Entries by row: the last one of each. What is added mostly follows what is known."""
     latest = np.concatenate([NO_ENTRIES, *added])[::-1]
     rows, last = np.unique(latest[:, 0], return_index=True)

@@ -62,17 +62,17 @@ class RowSets:
         ends = (from_row(rows, first) - first for rows in (self.deleted, self.textless))
         return [*map(bits_of, ends), self.documents.bits(first)]
 
-    def replaced_from(self, first: int, bits: list[memoryview]) -> RowSets:
+    def replace_from(self, first: int, bits: list[memoryview]) -> RowSets:
         """Replace the sets from row `first` on by those that `bits` returned."""
         deleted, textless, continued = bits
         later = DocumentRows.of_bits(continued, first)
         return RowSets(
-            deleted=_replaced_from(self.deleted, first, deleted),
-            textless=_replaced_from(self.textless, first, textless),
-            documents=self.documents.replaced_from(first, later),
+            deleted=_replace_from(self.deleted, first, deleted),
+            textless=_replace_from(self.textless, first, textless),
+            documents=self.documents.replace_from(first, later),
         )
 
-    def toggled(self, rows: Rows) -> RowSets:
+    def toggle(self, rows: Rows) -> RowSets:
         """Delete those of the rows that are not deleted, and restore the others."""
         return replace(self, deleted=symmetric_difference(self.deleted, rows))
 
@@ -127,7 +127,7 @@ class RowFile:
         rows = header["rows"]
         if type(rows) is not int or rows < 0:
             raise CorruptError(f"{path}: {rows!r} rows; expected a whole number")
-        sets = similar.replaced_from(0, sets_of(header, memoryview(data), start))
+        sets = similar.replace_from(0, sets_of(header, memoryview(data), start))
         if sets.last >= rows:
             raise CorruptError(f"{path}: row {sets.last}; expected fewer than {rows}")
         return cls(record, rows), sets
@@ -158,7 +158,7 @@ def symmetric_difference(rows: Rows, others: Rows) -> Rows:
     return merge_rows(without(rows, others), without(others, rows))
 
 
-def _replaced_from(rows: Rows, first: int, bits: memoryview) -> Rows:
+def _replace_from(rows: Rows, first: int, bits: memoryview) -> Rows:
     later = rows_of(bits) + first
     before = rows[: np.searchsorted(rows, first)]
     return np.concatenate([before, later]) if len(later) else before

@@ -24,7 +24,7 @@ from slimdex.system.json_text import parse_json
 
 from ..column_types import TYPES
 from ..documents import Document
-from .passages import Cut, parts_written
+from .passages import DocumentPassages, parts_written
 from .state import Segment
 
 TABLES = {
@@ -77,7 +77,7 @@ _COLUMNS = """
 """
 
 
-def checked_columns(
+def read_columns(
     connection: duckdb.DuckDBPyConnection, files: Mapping[str, Path]
 ) -> dict[str, dict[str, str]]:
     """The user's columns of each attached file, by its name there: name -> DuckDB type.
@@ -93,10 +93,10 @@ def checked_columns(
     for kind, file, name in connection.execute(each).fetchall():
         raise _foreign(files[file], f"it has a {kind}, {name!r}; expected plain tables")
     columns_by_file = _columns(connection, inside)
-    return {file: _checked(path, columns_by_file.get(file, {})) for file, path in files.items()}
+    return {file: _check(path, columns_by_file.get(file, {})) for file, path in files.items()}
 
 
-def _checked(path: Path, columns: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+def _check(path: Path, columns: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
     tables = _expected()
     if columns.keys() != tables.keys():
         listed = ", ".join(columns)
@@ -143,7 +143,7 @@ def attaching(new: Path, name: str, rows: int) -> str:
     return f"ATTACH {place} AS {name} ({options})"
 
 
-def published(new: Path, path: Path, first: int, stop: int) -> Segment:
+def publish_segment(new: Path, path: Path, first: int, stop: int) -> Segment:
     """Make a closed file durable, and rename it to a segment's path."""
     sync(new)
     segment = Segment(path.name, new.stat().st_size, sha256(new), first, stop)
@@ -199,7 +199,7 @@ def _union(tables: Sequence[tuple[str, Mapping[str, str]]], columns: Mapping[str
     missing = dict(columns)
     for name, types in tables:
         cast = [
-            f"CAST({identifier(column)} AS {checked_type(columns[column])}) AS {identifier(column)}"
+            f"CAST({identifier(column)} AS {check_type(columns[column])}) AS {identifier(column)}"
             for column, type_ in types.items()
             if columns.get(column, type_) != type_
         ]
@@ -212,14 +212,17 @@ def _union(tables: Sequence[tuple[str, Mapping[str, str]]], columns: Mapping[str
     return " UNION ALL BY NAME ".join(parts)
 
 
-def unnested(values: Values) -> tuple[str, list[Any]]:
+def unnest_query(values: Values) -> tuple[str, list[Any]]:
     """The query, with its parameters, that returns the rows of a table."""
     columns = [f"unnest(?::{type_}[]) AS {identifier(name)}" for name, type_, _ in values]
     return f"SELECT {', '.join(columns)}", [[*column] for _, _, column in values]
 
 
 def table_values(
-    rows: Sequence[int], documents: Sequence[Document], cuts: Sequence[Cut | None], columns: Values
+    rows: Sequence[int],
+    documents: Sequence[Document],
+    cuts: Sequence[DocumentPassages | None],
+    columns: Values,
 ) -> tuple[Values, Values]:
     """Values in both tables of a segment: of documents and of passages.
 
@@ -272,7 +275,7 @@ def write_segment(
             connection.execute(f"CREATE TABLE {database}.{table}({named})")
         for part in parts:
             for table, values in zip(TABLES, part, strict=True):
-                sql, parameters = unnested(values)
+                sql, parameters = unnest_query(values)
                 connection.execute(f"INSERT INTO {database}.{table} BY NAME {sql}", parameters)
         # After an error, this query fails; `COMMIT` alone would roll back without an error.
         connection.execute(f"SELECT count(*) FROM {database}.documents").fetchall()
@@ -287,7 +290,7 @@ def write_segment(
             with suppress(OSError):
                 left.unlink()
         raise
-    return published(file, path, rows.start, rows.stop)
+    return publish_segment(file, path, rows.start, rows.stop)
 
 
 def built_in_columns(table: str) -> list[tuple[str, str]]:
@@ -297,14 +300,12 @@ def built_in_columns(table: str) -> list[tuple[str, str]]:
 
 
 def _empty(columns: Sequence[tuple[str, str]]) -> str:
-    nulls = ", ".join(
-        f"NULL::{checked_type(type_)} AS {identifier(name)}" for name, type_ in columns
-    )
+    nulls = ", ".join(f"NULL::{check_type(type_)} AS {identifier(name)}" for name, type_ in columns)
     return f"SELECT {nulls} WHERE false"
 
 
 @cache
-def checked_type(text: str) -> str:
+def check_type(text: str) -> str:
     """DuckDB's text of a type; raises `CorruptError` for anything else in a manifest."""
     if text in PLAIN_TYPES:  # another DuckDB takes many milliseconds
         return text

@@ -34,7 +34,7 @@ from .lines import line_files
 from .manifest import Manifest
 from .passages import DocumentRows
 from .state import State
-from .unfinished import unfinished
+from .unfinished import progress_of
 from .where.matches import Matches
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ MOST_CODE_FILES = 4096
 """Files of source code whose names and definitions are kept, some kilobytes each."""
 
 
-def fitted_files(state: State) -> tuple[Any, ...]:
+def files_of_fit(state: State) -> tuple[Any, ...]:
     """Files and settings that an index in memory depends on."""
     files = [state.files.get(role) for role in ("reducer", "rescorer", "codes")]
     return state.epoch, state.settings, state.vectors, state.norms, files
@@ -64,7 +64,7 @@ def _words_key(manifest: Manifest) -> tuple[Any, ...]:
 
 
 @dataclass
-class Loaded:
+class IndexInMemory:
     """An index in memory, and the number of its rows in the file of codes."""
 
     index: ReducedIndex
@@ -76,10 +76,10 @@ class Loaded:
         if self.index.metric is not None:
             self.index.metric.norms.map()
 
-    def extended(self, folder: Path, old: State, new: State) -> Loaded | None:
+    def extend_to(self, folder: Path, old: State, new: State) -> IndexInMemory | None:
         """The index with the rows that later commits added; None if it has to be loaded again."""
         is_longer = (
-            fitted_files(new) == fitted_files(old) and len(self.index.index) <= old.rows <= new.rows
+            files_of_fit(new) == files_of_fit(old) and len(self.index.index) <= old.rows <= new.rows
         )
         if not is_longer:
             return None
@@ -87,7 +87,7 @@ class Loaded:
             return self
         norms = new.norm_file(folder)
         index = self.index.with_rows_of(new.vector_file(folder, new.rows), norms)
-        return Loaded(index, self.saved_rows)
+        return IndexInMemory(index, self.saved_rows)
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class Snapshot:
 
     manifest: Manifest
     store: DocumentStore
-    _loaded: Once[Loaded] = field(default_factory=Once)
+    _loaded: Once[IndexInMemory] = field(default_factory=Once)
     _words: Once[WordIndex] = field(default_factory=Once)
     _mean_rows: Once[NDArray[np.float32]] = field(default_factory=Once)
     _matches: Matches = field(default_factory=Matches)
@@ -111,23 +111,23 @@ class Snapshot:
         """Make a snapshot with nothing loaded yet."""
         return cls(manifest, DocumentStore(engine, manifest))
 
-    def followed_by(self, manifest: Manifest, loaded: Loaded | None = None) -> Snapshot:
+    def at_commit(self, manifest: Manifest, loaded: IndexInMemory | None = None) -> Snapshot:
         """The snapshot of a later commit, with what is in memory of this one and still holds.
 
-        `loaded` is its index, if that is in memory.
+        `load` is its index, if that is in memory.
         """
         old = self.state
         new = manifest.state
         before = self._loaded.value
         if loaded is None and before is not None:
             with suppress(OSError, CorruptError):  # loaded when it is needed
-                loaded = before.extended(self.path, old, new)
+                loaded = before.extend_to(self.path, old, new)
         has_same_words = _words_key(manifest) == _words_key(self.manifest)
         has_same_mean = _mean_files(new) == _mean_files(old)
         has_same_values = new.epoch == old.epoch and manifest.columns == self.columns
         return Snapshot(
             manifest,
-            self.store.followed_by(manifest),
+            self.store.at_commit(manifest),
             _loaded=Once(loaded),
             _words=self._words if has_same_words else Once(),
             _mean_rows=self._mean_rows if has_same_mean else Once(),
@@ -174,7 +174,7 @@ class Snapshot:
     @property
     def unfinished(self) -> str:
         """A sentence on the progress of an unfinished addition; empty if there is none."""
-        return unfinished(self.path, self.state)
+        return progress_of(self.path, self.state)
 
     @property
     def noun(self) -> str:
@@ -219,7 +219,7 @@ class Snapshot:
         """The rows that a search can find, in order."""
         return without(np.arange(self.state.rows), self.hidden)
 
-    def opened(self) -> Snapshot:
+    def open(self) -> Snapshot:
         """Open the documents' files, so that they stay readable when deleted."""
         if self.store.document_file() is None:
             self.store.open()
@@ -270,19 +270,19 @@ class Snapshot:
     @property
     def index(self) -> ReducedIndex:
         """The vectors' index, empty before the first documents."""
-        return self.loaded().index
+        return self.load().index
 
-    def loaded(self) -> Loaded:
+    def load(self) -> IndexInMemory:
         """The index, with the state of its file of codes."""
         with self._loading:
-            return self._loaded.get(self.reloaded)
+            return self._loaded.get(self.reload)
 
-    def reloaded(self) -> Loaded:
+    def reload(self) -> IndexInMemory:
         """The index, read from its files again."""
         index = load_index(self.path, self.state)
         saved_rows = len(index.index)
         index.extend()
-        return Loaded(index, saved_rows)
+        return IndexInMemory(index, saved_rows)
 
     def documents(self, rows: Sequence[int]) -> dict[int, Document]:
         """Documents by their first row, from the file if current, otherwise from the segments."""
@@ -310,15 +310,15 @@ class Snapshot:
 
     def of_ids(self, ids: Sequence[str], *, vectors: bool = False) -> list[Document]:
         """Documents of these ids, in their order; raises `InputError` if an id is unknown."""
-        return self.listed(self.rows_of(ids), vectors=vectors)
+        return self.documents_at(self.rows_of(ids), vectors=vectors)
 
     def of_condition(
         self, where: str | None, part: slice, *, vectors: bool = False
     ) -> list[Document]:
         """Some of the documents that match a condition, in the order of their rows."""
-        return self.listed(self.rows_where(where)[part].tolist(), vectors=vectors)
+        return self.documents_at(self.rows_where(where)[part].tolist(), vectors=vectors)
 
-    def listed(self, rows: Sequence[int], *, vectors: bool = False) -> list[Document]:
+    def documents_at(self, rows: Sequence[int], *, vectors: bool = False) -> list[Document]:
         """Documents of first rows, in their order, with their vectors if asked for."""
         documents = self.documents(rows)
         if vectors and rows:
@@ -359,7 +359,7 @@ class Snapshot:
     def moments(self) -> Moments:
         """The moments of the live documents' vectors, without those of empty texts."""
         state = self.state
-        moments = self._counted_moments()
+        moments = self._load_moments()
         rows = without(np.arange(state.moment_rows, state.rows), self.hidden)
         gone = np.array(state.moments_deleted, dtype=np.int64)
         if len(rows):
@@ -370,7 +370,7 @@ class Snapshot:
             moments.subtract(Moments.of_rows(self.vectors().take(gone)))
         return moments
 
-    def _counted_moments(self) -> Moments:
+    def _load_moments(self) -> Moments:
         """Load the moments from their file, which may differ by the last rows that came or went."""
         record = self.state.files.get("moments")
         dim = self.state.dim
@@ -396,7 +396,7 @@ class Snapshot:
 
     @property
     def _mean_row(self) -> NDArray[np.float32]:
-        return self._mean_rows.get(lambda: self._rescorer.mean_row(self._counted_moments()))
+        return self._mean_rows.get(lambda: self._rescorer.mean_row(self._load_moments()))
 
     @property
     def _rescorer(self) -> Rescorer:

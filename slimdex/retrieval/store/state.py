@@ -121,7 +121,7 @@ class Replacement:
 
 
 @dataclass(frozen=True)
-class Unfinished:
+class PartialAddition:
     """An addition that has committed some of its batches.
 
     Attributes
@@ -141,7 +141,7 @@ class Unfinished:
     def said(self) -> str:
         """The number of documents so far, and the estimated total.
 
-        >>> Unfinished("work-0123abcd", 4096, 15_800).said
+        >>> PartialAddition("work-0123abcd", 4096, 15_800).said
         '4,096 of about 15,800 documents are in'
         """
         of = f" of about {self.expected:,}" if self.expected > self.documents else ""
@@ -302,7 +302,7 @@ class State:
     words: str | None = None
     words_rows: int | None = None
     hybrid: str | None = None
-    unfinished: Unfinished | None = None
+    unfinished: PartialAddition | None = None
 
     @classmethod
     def new(
@@ -379,7 +379,7 @@ class State:
         return self.rows if self.words_rows is None else self.words_rows
 
     @property
-    def fitted(self) -> int:
+    def fit_rows(self) -> int:
         """Rows that the reducer was fitted on: documents, or passages if texts are cut."""
         return int(self.fit.get("documents", 0))
 
@@ -440,7 +440,7 @@ class State:
             values["segments"] = [Segment(**segment) for segment in values["segments"]]
             values["replacement"] = (new := values["replacement"]) and Replacement(**new)
             if values.get("unfinished") is not None:
-                values["unfinished"] = Unfinished(**values["unfinished"])
+                values["unfinished"] = PartialAddition(**values["unfinished"])
             values["files"] = {role: FileRecord(**f) for role, f in values["files"].items()}
             proved = values["certificate"]
             values["certificate"] = proved if proved is None else Certificate.read(proved)

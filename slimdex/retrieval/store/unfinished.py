@@ -8,7 +8,7 @@ from .state import State
 from .work_folder import is_held, work_folders
 
 
-def unfinished(path: Path, state: State) -> str:
+def progress_of(path: Path, state: State) -> str:
     """Describe the progress of an unfinished addition in a sentence; empty if there is none."""
     mark = state.unfinished
     if mark is None:

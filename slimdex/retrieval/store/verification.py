@@ -51,7 +51,7 @@ def index_faults(snapshot: Snapshot) -> list[str]:
     return segment_faults(snapshot) or [
         *vector_faults(snapshot),
         *replacement_faults(snapshot),
-        *derived_faults(snapshot),
+        *faults_of_derived_files(snapshot),
     ]
 
 
@@ -111,7 +111,7 @@ def reading_faults(snapshot: Snapshot) -> list[str]:
     return [] if file is None else _block_faults(snapshot, file)
 
 
-def derived_faults(snapshot: Snapshot) -> list[str]:
+def faults_of_derived_files(snapshot: Snapshot) -> list[str]:
     """Faults of derived files: checksums, then inconsistent numbers and documents."""
     state = snapshot.state
     folder = snapshot.path
@@ -208,17 +208,17 @@ def copy_index(folder: Path, path: Path) -> Manifest:
     no copy.
     """
     check_new(path)
-    return publish_folder(path, lambda new: _copied(folder, new))
+    return publish_folder(path, lambda new: _copy_newest(folder, new))
 
 
-def _copied(folder: Path, new: Path) -> Manifest:
+def _copy_newest(folder: Path, new: Path) -> Manifest:
     for _ in range(TRIES):
-        manifest = Manifest.committed(folder)
+        manifest = Manifest.read_current(folder)
         try:
             _copy(folder, manifest, new)
             return manifest
         except (CorruptError, FileNotFoundError) as error:
-            if manifest == Manifest.committed(folder):
+            if manifest == Manifest.read_current(folder):
                 missing = f"{getattr(error, 'filename', None)}: missing"
                 message = str(error) if isinstance(error, CorruptError) else missing
                 raise CorruptError(message.replace(str(new), str(folder))) from error
@@ -229,7 +229,7 @@ def _copied(folder: Path, new: Path) -> Manifest:
 
 def _copy(folder: Path, manifest: Manifest, new: Path) -> None:
     """Copy the files of a manifest; raises `CorruptError` or `OSError` if one is not as it says."""
-    lengths = {each.path.name: each.nbytes for each in _appended(folder, manifest.state)}
+    lengths = {each.path.name: each.nbytes for each in _append_only_files(folder, manifest.state)}
     with ExitStack() as stack:
         files = [
             (name, stack.enter_context((folder / name).open("rb")))
@@ -257,7 +257,7 @@ def _names(folder: Path, state: State) -> list[str]:
     return names
 
 
-def _appended(folder: Path, state: State) -> list[BlockFile]:
+def _append_only_files(folder: Path, state: State) -> list[BlockFile]:
     """The append-only files of a state; others of the state before have no length of their own."""
     files: list[BlockFile] = [state.vector_file(folder, state.rows)]
     if (norms := state.norm_file(folder)) is not None:

@@ -222,7 +222,7 @@ def test_a_graph_finds_what_exact_search_does(
     words: Index, given: LabelledQueries, tmp_path: Path
 ) -> None:
     pytest.importorskip("hnswlib", reason="hnswlib, of the extra peers, is not installed")
-    snapshot = words.snapshot.opened()
+    snapshot = words.snapshot.open()
     subject = Subject(words, "words", BUILD, labelled_queries=given)
     points = [*Study(subject, snapshot, 0, tmp_path).graph()]
     assert [point["effort"] for point in points] == [10, 20, 40, 80, 160, 320, 640]
@@ -250,7 +250,7 @@ def test_queries_made_of_documents_ask_for_them(words: Index) -> None:
 
 def test_own_rows_do_not_add_candidates(words: Index, tmp_path: Path) -> None:
     """Recall is that of single searches for ten, which leave out the documents asked for."""
-    snapshot = words.snapshot.opened()
+    snapshot = words.snapshot.open()
     study = Study(Subject(words, "words", BUILD), snapshot, 40, tmp_path)
     pool = study.pool
     assert pool.held_out.shape[1] > 0

@@ -251,7 +251,7 @@ class CollectionMachine(RuleBasedStateMachine):
         self.collection.compact()
         snapshot = self.collection.index.snapshot
         with tempfile.TemporaryDirectory() as folder:
-            rows = self.collection.index.store.named_contents(0, snapshot.state.rows)
+            rows = self.collection.index.store.ids_and_contents(0, snapshot.state.rows)
             expected = WordIndex.create(Path(folder) / "w", rows).search(query, 1000)
         assert snapshot.words is not None
         hits = snapshot.words.search(query, 1000, hidden=snapshot.hidden)

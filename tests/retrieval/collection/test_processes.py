@@ -82,7 +82,7 @@ def test_a_snapshot_stays_readable_after_later_commits(tmp_path: Path) -> None:
         Collection.open(path, WordEncoder()) as other,
     ):
         one.add([Document(str(n), f"tea {n}", metadata={"n": n}) for n in range(30)])
-        snapshot = one.index.snapshot.opened()
+        snapshot = one.index.snapshot.open()
         before = snapshot.rows_where("n < 20").tolist()
         other.delete([str(n) for n in range(0, 30, 2)])
         other.add([Document("1", "cake", metadata={"n": 0.5, "m": 1})])

@@ -20,7 +20,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from slimdex.indexes.settings import Settings
-from slimdex.retrieval.cli.errors import explained
+from slimdex.retrieval.cli.errors import user_message
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.ingest import batches, encoding, preparing, replacing
@@ -327,7 +327,7 @@ def observed(collection: Collection) -> Seen:
 
 def report(error: Exception) -> dict[str, Any]:
     """The line that a user would see, none for a traceback."""
-    return {"line": explained(error), "error": "".join(traceback.format_exception(error))}
+    return {"line": user_message(error), "error": "".join(traceback.format_exception(error))}
 
 
 def say(**what: Any) -> None:

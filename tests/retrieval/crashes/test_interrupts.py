@@ -15,7 +15,7 @@ from slimdex.retrieval.documents import Document
 from slimdex.retrieval.index import Index
 from slimdex.retrieval.ingest.repairing import repair, verify
 from slimdex.retrieval.store.manifest import Manifest
-from slimdex.retrieval.store.snapshot import Loaded
+from slimdex.retrieval.store.snapshot import IndexInMemory
 from tests.conftest import Copies
 from tests.encoders import WordEncoder
 
@@ -54,7 +54,7 @@ def test_interrupted_after_its_commit_a_change_is_seen(
 ) -> None:
     shown = Index._show
 
-    def interrupted(self: Index, manifest: Manifest, loaded: Loaded | None = None) -> None:
+    def interrupted(self: Index, manifest: Manifest, loaded: IndexInMemory | None = None) -> None:
         patch.undo()
         shown(self, manifest, loaded)
         raise error

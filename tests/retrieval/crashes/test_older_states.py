@@ -30,7 +30,7 @@ def path(tmp_path: Path) -> Path:
 def test_a_search_that_has_read_an_older_manifest_does_not_show_it(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read, may_go, has_read = Manifest.committed, threading.Event(), threading.Event()
+    read, may_go, has_read = Manifest.read_current, threading.Event(), threading.Event()
 
     def slowly(folder: Path, before: Manifest | None = None) -> Manifest:
         manifest = read(folder, before)
@@ -42,7 +42,7 @@ def test_a_search_that_has_read_an_older_manifest_does_not_show_it(
     with Collection.open(path, WordEncoder()) as one, Collection.open(path, WordEncoder()) as two:
         assert len(one) == 40
         search = threading.Thread(target=lambda: len(one), name="search")
-        monkeypatch.setattr(Manifest, "committed", slowly)
+        monkeypatch.setattr(Manifest, "read_current", slowly)
         two.add(documents(40, 41))
         search.start()
         assert has_read.wait(60)

@@ -38,7 +38,7 @@ def meanwhile(
 
     Returns whether the copier had the turn, for each time that it copied.
     """
-    turns, compacted = list[bool](), compacting._compacted
+    turns, compacted = list[bool](), compacting._compact
 
     def copied(snapshot: Any, *given: Any) -> Any:
         turns.append(FileLock(snapshot.path, "writer").is_held())
@@ -48,7 +48,7 @@ def meanwhile(
                 change(other, len(turns))
         return actual
 
-    monkeypatch.setattr(compacting, "_compacted", copied)
+    monkeypatch.setattr(compacting, "_compact", copied)
     return turns
 
 

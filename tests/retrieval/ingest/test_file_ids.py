@@ -15,7 +15,7 @@ import pytest
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
-from slimdex.retrieval.ingest.added import Added
+from slimdex.retrieval.ingest.added import AdditionReport
 from slimdex.retrieval.ingest.adding import sync
 from slimdex.retrieval.sources.source import Sources, read_pairs
 from tests.building import add, build
@@ -40,18 +40,18 @@ def _folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         Path(path).write_text(text)
 
 
-def built(*specs: str, index: str = "x") -> Added:
+def built(*specs: str, index: str = "x") -> AdditionReport:
     collection, added = build(Path(index), Sources.open(specs), WordEncoder, Settings())
     collection.close()
     return added
 
 
-def added_to(*specs: str, index: str = "x") -> Added:
+def added_to(*specs: str, index: str = "x") -> AdditionReport:
     with Collection.open(index, WordEncoder()) as collection:
         return add(collection, Sources.open(specs))
 
 
-def synced(*specs: str, index: str = "x") -> Added:
+def synced(*specs: str, index: str = "x") -> AdditionReport:
     with Collection.open(index, WordEncoder()) as collection:
         return sync(collection.index, Sources.open(specs))
 
@@ -378,7 +378,7 @@ NESTED = {"cake.md": "plum cake", "notes/tea.md": "black tea", "notes/plans/a.md
 )
 @pytest.mark.parametrize("add_or_sync", [added_to, synced])
 def test_a_folder_around_a_known_one_has_each_file_once(
-    inner: str, add_or_sync: Callable[..., Added]
+    inner: str, add_or_sync: Callable[..., AdditionReport]
 ) -> None:
     write_all("all", NESTED)
     built(inner)
@@ -392,7 +392,7 @@ def test_a_folder_around_a_known_one_has_each_file_once(
 
 
 @pytest.mark.parametrize("add_or_sync", [added_to, synced])
-def test_a_folder_around_the_second_of_two(add_or_sync: Callable[..., Added]) -> None:
+def test_a_folder_around_the_second_of_two(add_or_sync: Callable[..., AdditionReport]) -> None:
     write_all("all", NESTED)
     built("home/notes", "all/notes")
     home = {"tea.md": "at home", "plans/a.md": "plans at home"}

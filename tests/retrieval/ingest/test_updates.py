@@ -238,7 +238,7 @@ def test_what_a_failed_change_has_committed_is_seen(
     with monkeypatch.context() as patch:
 
         def interrupted(*_: Any) -> None:
-            patch.setattr(Manifest, "committed", unreadable)
+            patch.setattr(Manifest, "read_current", unreadable)
             raise KeyboardInterrupt
 
         patch.setattr(Index, "_show", interrupted)

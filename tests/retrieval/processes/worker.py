@@ -92,7 +92,7 @@ def see(collection: Collection) -> Any:
     """Version and documents of one snapshot."""
 
     def seen(snapshot: Snapshot) -> Any:
-        every = sorted((each.id, each.text) for each in snapshot.opened().every_document())
+        every = sorted((each.id, each.text) for each in snapshot.open().every_document())
         return snapshot.state.version, tuple(every)
 
     return collection.index.read(seen)

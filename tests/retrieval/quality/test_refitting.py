@@ -57,7 +57,7 @@ def test_auto_refits_only_if_that_takes_hardly_longer_than_the_addition(
         (note,), refitted = after_addition(collection.index, 700, seconds)
         assert refitted is is_refitted
         assert ("refitted in" if is_refitted else f"`slimdex reduce {tmp_path}/i`") in note
-        assert collection.index.state.fitted == (1500 if is_refitted else 700)
+        assert collection.index.state.fit_rows == (1500 if is_refitted else 700)
         assert len(collection.search("a3")) == 10
 
 
@@ -67,7 +67,7 @@ def test_a_refitted_index_equals_a_fresh_build(tmp_path: Path) -> None:
         collection.add(topic("a", 640))
         added = collection.add(topic("b", 800), refit="always")
         assert added.refitted
-        assert collection.index.state.fitted == len(collection)
+        assert collection.index.state.fit_rows == len(collection)
         vectors = collection.index.snapshot.vectors().take(np.arange(1440))
         refitted = collection.index.snapshot.index.reducer.transform(vectors)
     with Collection.create(tmp_path / "fresh", WordEncoder()) as fresh:
@@ -122,7 +122,7 @@ def test_when_nothing_is_left_of_the_first_fit_there_is_another(tmp_path: Path, 
         if way == "delete and compact":
             collection.compact()
         collection.add(other)
-        assert collection.index.state.fitted == 800
+        assert collection.index.state.fit_rows == 800
         reducer = collection.index.snapshot.index.reducer
         live = np.setdiff1d(
             np.arange(collection.index.state.rows), collection.index.snapshot.hidden

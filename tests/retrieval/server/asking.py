@@ -17,7 +17,7 @@ from slimdex.retrieval.index import Index
 from slimdex.retrieval.server.access import Hosts, Tokens
 from slimdex.retrieval.server.app import application
 from slimdex.retrieval.server.limits import Limits
-from slimdex.retrieval.server.middleware import guarded
+from slimdex.retrieval.server.middleware import guard
 from slimdex.retrieval.server.service import RootFolder, Service
 from tests.encoders import WordEncoder
 
@@ -68,7 +68,7 @@ async def asking(
     own = None if root is None else RootFolder(root, WordEncoder, wait=0.1)
     service = Service.open(places, limits, folders, root=own, reranker=reranker, open_one=opened)
     app = application(service)
-    public = guarded(app, hosts or Hosts(), tokens, service.limits, service.metrics)
+    public = guard(app, hosts or Hosts(), tokens, service.limits, service.metrics)
     raised: Exception | None = None
     async with (
         app.router.lifespan_context(app),

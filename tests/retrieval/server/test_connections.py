@@ -20,7 +20,7 @@ from slimdex.retrieval.server import middleware
 from slimdex.retrieval.server.access import Hosts, Right, Tokens
 from slimdex.retrieval.server.app import application
 from slimdex.retrieval.server.limits import Limits
-from slimdex.retrieval.server.middleware import guarded
+from slimdex.retrieval.server.middleware import guard
 from slimdex.retrieval.server.service import Service
 from tests.encoders import WordEncoder
 
@@ -137,7 +137,7 @@ async def _served(
     opened = partial(Index.open, encoder=WordEncoder())
     service = Service.open({"notes": path}, limits, open_one=opened)
     tokens = Tokens({TOKEN: Right.WRITE})
-    public = guarded(application(service), Hosts(), tokens, limits, service.metrics)
+    public = guard(application(service), Hosts(), tokens, limits, service.metrics)
     server = uvicorn.Server(uvicorn.Config(public, log_level="critical", lifespan="on"))
     with socket.create_server(("127.0.0.1", 0)) as listening:
         running = asyncio.create_task(server.serve([listening]))

@@ -21,7 +21,7 @@ WORKERS = """
     from slimdex.retrieval.index import Index
     from slimdex.retrieval.server.access import Hosts
     from slimdex.retrieval.server.app import application
-    from slimdex.retrieval.server.middleware import guarded
+    from slimdex.retrieval.server.middleware import guard
     from slimdex.retrieval.server.service import Service
     from tests.encoders import WordEncoder
 
@@ -31,7 +31,7 @@ WORKERS = """
 
     async def served(service):
         app = application(service)
-        public = guarded(app, Hosts(), None, service.limits, service.metrics)
+        public = guard(app, Hosts(), None, service.limits, service.metrics)
         client = httpx.AsyncClient(
             transport=httpx.ASGITransport(public), base_url="http://localhost"
         )

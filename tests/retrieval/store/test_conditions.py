@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 
 from slimdex.errors import InputError
-from slimdex.retrieval.store.where.checks import checked
+from slimdex.retrieval.store.where.checks import check
 from slimdex.retrieval.store.where.conditions import (
     ALWAYS,
     NEVER,
@@ -42,7 +42,7 @@ def table() -> Iterator[duckdb.DuckDBPyConnection]:
 def test_rendered_sql_matches_the_same_documents(
     table: duckdb.DuckDBPyConnection, condition: Condition
 ) -> None:
-    assert expected(table, checked(as_sql(condition, COLUMNS), [*COLUMNS])) == held(condition)
+    assert expected(table, check(as_sql(condition, COLUMNS), [*COLUMNS])) == held(condition)
 
 
 def test_values_that_are_no_constants_are_refused() -> None:
@@ -76,5 +76,5 @@ def test_values_that_are_no_constants_are_refused() -> None:
 def test_constants_of_another_kind(
     table: duckdb.DuckDBPyConnection, column: str, value: object, written: str
 ) -> None:
-    found = expected(table, checked(as_sql(Compare(column, "=", value), COLUMNS), [*COLUMNS]))
+    found = expected(table, check(as_sql(Compare(column, "=", value), COLUMNS), [*COLUMNS]))
     assert found == expected(table, written)

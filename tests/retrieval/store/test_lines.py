@@ -32,7 +32,7 @@ from slimdex.retrieval.store import lines
 from slimdex.retrieval.store.lines import (
     ENTRY,
     NONE_COMPRESSED,
-    Compressed,
+    CompressedLines,
     DocumentFile,
     UnwritableError,
     line_and_rows,
@@ -40,7 +40,7 @@ from slimdex.retrieval.store.lines import (
     text_value,
     values_of,
 )
-from slimdex.retrieval.store.passages import Cut
+from slimdex.retrieval.store.passages import DocumentPassages
 from slimdex.retrieval.store.state import Lines
 from slimdex.system.append_only import BLOCK_BYTES
 from slimdex.system.progress import listening
@@ -167,7 +167,7 @@ def appended(
     file: DocumentFile,
     documents: Sequence[Sequence[Any]],
     columns: dict[str, str],
-    known: Compressed = NONE_COMPRESSED,
+    known: CompressedLines = NONE_COMPRESSED,
 ) -> DocumentFile:
     return file.append(map(line_and_rows, documents), columns, known)
 
@@ -207,7 +207,7 @@ def test_documents_are_read_as_appended(
 def test_all_rows_of_a_document_have_its_line(tmp_path: Path) -> None:
     lines = ((3, 7), (4, 7), (6, 1_000_000))
     parts = (Part(0, ("A",)), Part(3, ("A", "B"), 2, "b", lines), Part(8, lines=((9, 10**12),)))
-    cut = Cut([Passage(0, 3), Passage(4, 7), Passage(8, 9)], parts)
+    cut = DocumentPassages([Passage(0, 3), Passage(4, 7), Passage(8, 9)], parts)
     written = [("a", "", "x"), ("b", "t", text_value("one two 3", cut, None)), ("c", "", "y")]
     file = appended(empty(tmp_path), written, {})
     assert file.rows == 5
@@ -216,7 +216,7 @@ def test_all_rows_of_a_document_have_its_line(tmp_path: Path) -> None:
     assert actual[2].text == "one two 3"
     assert actual[2].parts == parts
     assert actual[2].passages == ((0, 3), (4, 7), (8, 9))
-    whole = text_value("x", Cut([Passage(0, 1)], parts), None)
+    whole = text_value("x", DocumentPassages([Passage(0, 1)], parts), None)
     longer = appended(file, [("d", "", whole)], {})
     assert longer.rows == 6
     assert longer.documents([5], {})[5].passages == ((0, 1),)
@@ -288,7 +288,7 @@ def test_lines_compressed_before_are_those_compressed_as_they_are_appended(
             appended(empty(tmp_path_factory.mktemp("file")), each, COLUMNS)
             for each in (first, first if is_same else others)
         )
-        known = other.compressed(map(line_of, [*later[::2], *others]))
+        known = other.compress(map(line_of, [*later[::2], *others]))
         expected = stored(appended(file, later, COLUMNS))
         assert stored(appended(file, later, COLUMNS, known)) == expected
 
@@ -301,7 +301,7 @@ def test_known_lines_are_not_compressed_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = appended(empty(tmp_path), values(4000), COLUMNS)
-    known = file.compressed(map(line_of, values(9, 4000)))
+    known = file.compress(map(line_of, values(9, 4000)))
     monkeypatch.setattr(zlib, "compressobj", None)
     assert appended(file, values(9, 4000), COLUMNS, known).rows == 4009
 
@@ -643,7 +643,7 @@ def test_a_document_whose_row_the_snapshot_does_not_have(
     collection: Collection, docstrings: list[Document], change: str
 ) -> None:
     """A reader has a snapshot, and then a change is committed: rows are those of another one."""
-    before = collection.index.snapshot.opened()
+    before = collection.index.snapshot.open()
     if change == "add":
         collection.add(docstrings[300:303])
     else:
@@ -655,7 +655,7 @@ def test_a_document_whose_row_the_snapshot_does_not_have(
         (d.id, d.text) for d in (expected, docstrings[200])
     ]
     ids = [docstrings[0].id, docstrings[299].id]
-    assert [d.id for d in before.listed(before.rows_of(ids))] == ids
+    assert [d.id for d in before.documents_at(before.rows_of(ids))] == ids
     assert collection.index.snapshot is not before
 
 

@@ -77,12 +77,12 @@ def test_a_million_rows_take_three_bits_each_at_most(tmp_path: Path) -> None:
 
 def test_commits_are_compared_by_their_names(tmp_path: Path) -> None:
     """Whatever the number of rows."""
-    one = manifest(20, [1], [2], ONE_EACH).named()
-    other = manifest(20, [1], [2], ONE_EACH).named()
+    one = manifest(20, [1], [2], ONE_EACH).with_new_name()
+    other = manifest(20, [1], [2], ONE_EACH).with_new_name()
     one.write(tmp_path / MANIFEST)
     assert Manifest.read(tmp_path) == one
     assert one != other
-    assert one.named(one.commits) != one
+    assert one.with_new_name(one.commits) != one
     assert replace(one, row_sets=RowSets(np.arange(20))) == one  # of which no more is looked at
 
 
@@ -122,7 +122,7 @@ def test_checksums_of_blocks_against_a_plain_list(changes: list[tuple[int, int]]
         checksums = checksums.with_tails({"a": tail, "b": (0, [])}, {"a", "b"})
         assert checksums.of("a") == dict(enumerate(expected))
     if expected:
-        other = checksums.replaced("a", len(expected) - 1, "f" * 64)
+        other = checksums.with_checksum("a", len(expected) - 1, "f" * 64)
         assert other.of("a") == dict(enumerate([*expected[:-1], "f" * 64]))
     assert checksums.with_tails({}, {"b"}).of("a") == {}
 

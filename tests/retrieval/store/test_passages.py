@@ -87,7 +87,7 @@ def test_documents_from_a_row_on_are_replaced(
     """Whether the new ones begin with the known ones or not."""
     first = sum(before)
     for counts in (later, known + later, known[:-1], known):
-        replaced = rows_from(0, before + known).replaced_from(first, rows_from(first, counts))
+        replaced = rows_from(0, before + known).replace_from(first, rows_from(first, counts))
         assert replaced.firsts.tolist() == rows_from(0, before + counts).firsts.tolist()
         assert replaced.counts.tolist() == rows_from(0, before + counts).counts.tolist()
 

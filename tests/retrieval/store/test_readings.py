@@ -34,10 +34,10 @@ def test_readings_against_a_dictionary(
     path = tmp_path_factory.mktemp("readings") / "readings.bin"
     now, expected = Readings(), dict[int, tuple[int, int]]()
     for steps, is_read in commits:
-        change = now.begun()
+        change = now.for_change()
         for step in steps:
             if isinstance(step, dict):
-                change.put(step)
+                change.add(step)
                 expected = {**expected, **step}
             else:
                 start, stop = step
@@ -45,7 +45,7 @@ def test_readings_against_a_dictionary(
                 gone = [row for row in expected if start <= row < stop and expected[row][0]]
                 expected = {row: it for row, it in expected.items() if row not in gone}
             assert change.of(np.arange(50)) == expected
-        now = now.followed_by(committed(change, path))
+        now = now.at_commit(committed(change, path))
         for readings in (now, Readings(now.file)) if is_read else ():
             assert readings.of(np.arange(50)) == expected
             blank = [row for row in sorted(expected) if expected[row][0] == 0]
@@ -56,14 +56,14 @@ def test_readings_against_a_dictionary(
 def test_what_was_read_of_a_file_is_not_read_again(tmp_path: Path) -> None:
     """Of a large index, that would take longer than the rest of a commit."""
     path, change = tmp_path / "readings.bin", Readings()
-    change.put({row: (9, row % 9) for row in range(30)})
+    change.add({row: (9, row % 9) for row in range(30)})
     first = Readings(committed(change, path))
     expected = first.of(np.arange(40))
-    change = first.begun()
-    change.put({35: (0, 0)})
+    change = first.for_change()
+    change.add({35: (0, 0)})
     later = committed(change, path)
     data = bytearray(path.read_bytes())
     data[:240] = bytes(240)
     path.write_bytes(data)
-    assert first.begun().of(np.arange(40)) == expected
-    assert first.followed_by(later).of(np.arange(40)) == {**expected, 35: (0, 0)}
+    assert first.for_change().of(np.arange(40)) == expected
+    assert first.at_commit(later).of(np.arange(40)) == {**expected, 35: (0, 0)}

@@ -97,7 +97,7 @@ def test_damaged_readings_keep_the_rows_without_text(tmp_path: Path, is_missing:
     with Collection.create(path, ReadingEncoder(max_length=8), passages="off") as collection:
         collection.add([Document("long", "word " * 40), Document("none", ""), Document("a", "b")])
         with collection.index.change() as change:
-            change.readings.put({0: (40, 8)})
+            change.readings.add({0: (40, 8)})
             change.commit()
         snapshot = collection.index.snapshot
         assert snapshot.state.readings is not None

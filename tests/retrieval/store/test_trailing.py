@@ -385,8 +385,8 @@ def test_a_small_addition_asks_duckdb_nothing(
         assert collection.add([replace(DOCUMENTS[7], text="another")]).replaced == 1
         assert collection.add([DOCUMENTS[3], replace(DOCUMENTS[7], text="a third")]).unchanged == 1
         assert collection.delete(["id5", "id44"]) == 2
-        assert before.store.known_ids(["new"]) == {}
-        assert before.store.known_ids(["id41", "id42"]) == {"id41": 41}
+        assert before.store.rows_of_ids(["new"]) == {}
+        assert before.store.rows_of_ids(["id41", "id42"]) == {"id41": 41}
         monkeypatch.undo()
         assert [each.stop for each in collection.index.state.segments] == [40]
         assert collection.count("n > 41") == 3

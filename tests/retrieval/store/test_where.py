@@ -20,7 +20,7 @@ from slimdex.retrieval.store.document_store import DocumentStore
 from slimdex.retrieval.store.where.allowed import CLOCK_FUNCTIONS, FUNCTIONS
 from slimdex.retrieval.store.where.checks import (
     LONGEST_CONDITION,
-    checked,
+    check,
     reads_clock,
     seconds_allowed,
 )
@@ -182,14 +182,14 @@ MEANT = {
 @pytest.mark.parametrize(("where", "meant"), MEANT.items())
 def test_a_name_that_is_no_columns_has_a_suggestion(where: str, meant: str) -> None:
     with pytest.raises(InputError) as refused:
-        checked(where, ["year", "kind"])
+        check(where, ["year", "kind"])
     assert f'" not found ({meant}); expected a condition' in str(refused.value)
 
 
 def test_a_name_near_no_column_has_no_suggestion() -> None:
     for where in ("nothing_such > 3", "x" * 200_000 + " > 3"):
         with pytest.raises(InputError, match='" not found; expected') as refused:
-            checked(where, ["year", "kind"])
+            check(where, ["year", "kind"])
         assert len(str(refused.value)) < 500
 
 
@@ -407,25 +407,25 @@ def test_only_listed_functions(store: DocumentStore) -> None:
     assert len(others) > 400
     for name in others:
         with pytest.raises(InputError, match=r"not allowed|syntax error|at or near"):
-            checked(f'"{name}"(n) IS NULL', COLUMNS)
+            check(f'"{name}"(n) IS NULL', COLUMNS)
 
 
 def test_a_column_may_be_named_like_a_function_without_brackets() -> None:
-    assert checked("user = 'x'", ["user"]) == "user = 'x'"
+    assert check("user = 'x'", ["user"]) == "user = 'x'"
 
 
 @pytest.mark.parametrize("schema", ["main", "pg_catalog"])
 def test_a_column_may_be_named_like_a_schema(schema: str) -> None:
     """Before a function DuckDB takes it for the schema; the second argument is the pattern then."""
     where = f"{schema}.regexp_matches('x')"
-    assert checked(where, [schema]) == where
+    assert check(where, [schema]) == where
     with pytest.raises(InputError, match="a pattern is a constant"):
-        checked(f"{schema}.regexp_matches('x', text)", [schema, "text"])
+        check(f"{schema}.regexp_matches('x', text)", [schema, "text"])
 
 
 def test_messages_list_a_limited_number_of_columns() -> None:
     with pytest.raises(InputError) as raised:
-        checked("nosuch", [f"c{i}" for i in range(10_000)])
+        check("nosuch", [f"c{i}" for i in range(10_000)])
     assert len(str(raised.value)) < 1500
     assert str(raised.value).endswith(", c199, ...")
 

@@ -66,7 +66,7 @@ async def index_of(name: str, request: Request) -> ServedIndex:
     """The index that a request names. (FastAPI would run a function that is not `async` in a
     thread.)
     """
-    return service_of(request).named(name)
+    return service_of(request).get(name)
 
 
 Served = Annotated[ServedIndex, Depends(index_of)]
@@ -82,7 +82,7 @@ class Json(Response):
         return json_of(content).encode("utf-8", "backslashreplace")
 
 
-async def known_parameters(request: Request) -> None:
+async def refuse_unknown_parameters(request: Request) -> None:
     """Raise a 422 for parameters of the query that the route would ignore."""
     if not request.query_params:
         return
@@ -97,7 +97,7 @@ async def known_parameters(request: Request) -> None:
             raise HTTPException(422, f"parameter {name!r} {times} times; expected it once")
 
 
-class Named(BaseModel):
+class NamedValues(BaseModel):
     """Named values; unknown names are refused."""
 
     model_config = ConfigDict(extra="forbid")
@@ -112,7 +112,7 @@ class Named(BaseModel):
         return content
 
 
-class Body(Named):
+class Body(NamedValues):
     """A request's body."""
 
     model_config = ConfigDict(strict=True)

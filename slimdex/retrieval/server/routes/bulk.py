@@ -28,7 +28,7 @@ from slimdex.system.progress import listening
 
 from ...documents import BUILT_IN_COLUMNS, id_text, json_of
 from ...index import Index
-from ...ingest.added import Added
+from ...ingest.added import AdditionReport
 from ...ingest.adding import add_sources
 from ...ingest.source_ids import SourceIds
 from ...quality.refitting import add_documents_then_refit, add_then_refit
@@ -43,8 +43,8 @@ from ..limits import LimitError, Limits
 from ..middleware import needs, reads_by_line
 from ..served_index import ServedIndex
 from .answers import CHANGED, AddedBody, Responses, errors
-from .bodies import JsonRoute, Served, known_parameters, service_of
-from .failures import explained
+from .bodies import JsonRoute, Served, refuse_unknown_parameters, service_of
+from .failures import status_and_message
 
 JSON = "application/json"
 STREAMED = ("application/x-ndjson", "application/jsonl", "application/ndjson")
@@ -69,7 +69,7 @@ ADDED: Responses = {
 }
 routes = APIRouter(
     route_class=JsonRoute,
-    dependencies=[Depends(needs(Right.WRITE)), Depends(known_parameters)],
+    dependencies=[Depends(needs(Right.WRITE)), Depends(refuse_unknown_parameters)],
     responses=errors(CHANGED),
     tags=["changes"],
 )
@@ -189,7 +189,7 @@ async def _with_counts(
                 last = report
                 yield report
     except Exception as error:
-        status, line = explained(error, service_of(request))
+        status, line = status_and_message(error, service_of(request))
         failure: dict[str, Any] = {"error": line, "status": status}
         yield failure if durable is None else failure | {"durable": last}
     finally:
@@ -293,7 +293,7 @@ async def commit(index: ServedIndex, body: Any, refit: str = "auto") -> dict[str
     return _with(NO_COUNTS, added, len(values)) | {"notes": added.notes, "refitted": added.refitted}
 
 
-def _with(counts: dict[str, Any], added: Added, lines: int) -> dict[str, Any]:
+def _with(counts: dict[str, Any], added: AdditionReport, lines: int) -> dict[str, Any]:
     """Add a commit that ends at a line."""
     sums = {name: counts[name] + getattr(added, name) for name in COUNTS}
     return {"lines": lines, **sums}
@@ -312,7 +312,7 @@ def _last(numbered: Iterable[tuple[int, Any]], what: str) -> list[dict[str, Any]
     return [*documents.values()]
 
 
-def _add(index: Index, lines: Sequence[Line]) -> Added:
+def _add(index: Index, lines: Sequence[Line]) -> AdditionReport:
     values = ((number, parse_request_json(line, f"line {number:,}")) for number, line in lines)
     documents = _last(values, "line")
     try:
@@ -369,8 +369,8 @@ def _check(number: int, size: int, seconds: float, limits: Limits) -> None:
 def add_file(index: Index, path: Path, name: str) -> dict[str, Any]:
     """Add the documents of a file, whose id is its `name`, the path by which its sender calls it.
 
-    Returns the counts and notes of `Added`, and all "documents" of the index as "total". Raises
-    `InputError` if the kind of file is unknown, or there is nothing to read in it.
+    Returns the counts and notes of an `AdditionReport`, and all "documents" of the index as
+    "total". Raises `InputError` if the kind of file is unknown, or there is nothing to read in it.
     """
     sources = Sources([_open(path, name)])
     added = add_then_refit(

@@ -47,7 +47,7 @@ from .bodies import (
     ReduceBody,
     Served,
     SyncBody,
-    known_parameters,
+    refuse_unknown_parameters,
     service_of,
 )
 
@@ -55,7 +55,7 @@ CORPUS = "corpus.jsonl"
 """Name of the only file that is read in a folder that contains it."""
 routes = APIRouter(
     route_class=JsonRoute,
-    dependencies=[Depends(needs(Right.WRITE)), Depends(known_parameters)],
+    dependencies=[Depends(needs(Right.WRITE)), Depends(refuse_unknown_parameters)],
     responses=errors(CHANGED),
     tags=["changes"],
 )

@@ -39,7 +39,7 @@ UNKNOWN_FIELD = "unknown_field"
 """Type of pydantic's error about a field of `unknown` name."""
 
 
-def explained(error: Exception, service: Service) -> tuple[int, str]:
+def status_and_message(error: Exception, service: Service) -> tuple[int, str]:
     """Return the HTTP status, and one line without the server's paths.
 
     Errors that the caller can't fix are logged, internal errors with their traceback.

@@ -113,11 +113,11 @@ async def _model(index: ServedIndex) -> dict[str, Any]:
 @routes.post("/embeddings", responses=answer(EmbeddedBody))
 async def embeddings(body: EmbeddingsBody, request: Request) -> Response:
     """Encode texts with an index's encoder."""
-    index = service_of(request).named(body.model)
+    index = service_of(request).get(body.model)
     texts = [body.input] if isinstance(body.input, str) else body.input
     vectors = await index.embed(texts)
     if body.dimensions is not None and body.dimensions != vectors.shape[1]:
-        vectors = await index.read(partial(_cut, vectors=vectors, dimensions=body.dimensions))
+        vectors = await index.read(partial(_reduce_to, vectors=vectors, dimensions=body.dimensions))
     rows: list[Any] = vectors.tolist()
     if body.encoding_format == "base64":
         rows = [b64encode(row.astype("<f4").tobytes()).decode() for row in vectors]
@@ -127,7 +127,7 @@ async def embeddings(body: EmbeddingsBody, request: Request) -> Response:
     return Json({"object": "list", "model": index.name, "data": data, "usage": usage})
 
 
-def _cut(index: Index, vectors: Matrix, dimensions: int) -> Matrix:
+def _reduce_to(index: Index, vectors: Matrix, dimensions: int) -> Matrix:
     state = index.state
     reducer = None if state.settings is None else index.snapshot.index.reducer
     if reducer is None or dimensions != reducer.n_components:

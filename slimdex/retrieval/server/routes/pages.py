@@ -40,7 +40,7 @@ MEASURED: Responses = {200: {"content": {"text/plain": {}}}}
 @routes.get("/", include_in_schema=False)
 async def page(request: Request) -> Response:
     """The page."""
-    return _sent(PAGE / "index.html", request, SAFE)
+    return _file_response(PAGE / "index.html", request, SAFE)
 
 
 @routes.get("/page/{name}", include_in_schema=False)
@@ -48,10 +48,10 @@ async def part(name: str, request: Request) -> Response:
     """Files of the page."""
     if name not in {path.name for path in PAGE.iterdir()}:
         raise HTTPException(404, f"{name[:100]!r}; expected a part of the page")
-    return _sent(PAGE / name, request, SAFE)
+    return _file_response(PAGE / name, request, SAFE)
 
 
-def _sent(path: Path, request: Request, headers: Mapping[str, str] = FRESH) -> Response:
+def _file_response(path: Path, request: Request, headers: Mapping[str, str] = FRESH) -> Response:
     """A file, or a 304 for a browser that has it."""
     answer = FILES.file_response(path, path.stat(), request.scope)
     answer.headers.update(headers)
@@ -75,7 +75,7 @@ async def docs_part(name: str, request: Request) -> Response:
     """Files of the API's documentation."""
     if name not in SWAGGER:
         raise HTTPException(404, f"{name[:100]!r}; expected a part of the page")
-    return _sent(Path(fastapi_offline.__file__).parent / "static" / name, request)
+    return _file_response(Path(fastapi_offline.__file__).parent / "static" / name, request)
 
 
 @routes.get("/health", responses=answer(StatusBody) | errors((400, 403)))
@@ -96,7 +96,7 @@ async def _status(service: Service) -> str:
     indexes = service.indexes.values()
     if not service.is_ready:
         return "loading"
-    if not all([await index.can(lambda it: Manifest.committed(it.path)) for index in indexes]):
+    if not all([await index.can(lambda it: Manifest.read_current(it.path)) for index in indexes]):
         return "recovering"
     if not all([await index.can(lambda it: it.check_files()) for index in indexes]):
         return "damaged"

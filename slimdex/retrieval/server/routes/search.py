@@ -38,14 +38,14 @@ from .bodies import (
     RelatedBody,
     SearchBody,
     Served,
-    known_parameters,
+    refuse_unknown_parameters,
     service_of,
 )
 from .openai import where_of
 
 routes = APIRouter(
     route_class=JsonRoute,
-    dependencies=[Depends(known_parameters)],
+    dependencies=[Depends(refuse_unknown_parameters)],
     responses=errors(READ),
     tags=["search"],
 )

@@ -69,7 +69,7 @@ CONFIG: dict[str, str | bool | int | float | list[str]] = {
 }
 
 
-def checked(where: str, columns: Sequence[str]) -> str:
+def check(where: str, columns: Sequence[str]) -> str:
     """Return the condition unchanged if it is one expression over the columns.
 
     Put in brackets on lines of its own, it is valid wherever SQL takes an expression.
@@ -77,9 +77,9 @@ def checked(where: str, columns: Sequence[str]) -> str:
     `columns` are the allowed column names, in any case. Raises `InputError` if the condition is
     invalid, too long or too deeply nested.
 
-    >>> checked("year > 1990 AND lower(author) LIKE 'k%'", ["year", "author"])
+    >>> check("year > 1990 AND lower(author) LIKE 'k%'", ["year", "author"])
     "year > 1990 AND lower(author) LIKE 'k%'"
-    >>> checked("year > (SELECT 1990)", ["year"])  # doctest: +ELLIPSIS
+    >>> check("year > (SELECT 1990)", ["year"])  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ...
     slimdex.errors.InputError: where 'year > (SELECT 1990)': SUBQUERY is not allowed; ...
@@ -89,7 +89,7 @@ def checked(where: str, columns: Sequence[str]) -> str:
 
 
 def reads_clock(where: str, columns: Sequence[str]) -> bool:
-    """True if a condition may hold for other documents a moment later; raises as `checked` does.
+    """True if a condition may hold for other documents a moment later; raises as `check` does.
 
     >>> reads_clock("day < today()", ["day"]), reads_clock("age > 40", ["age"])
     (True, False)
@@ -100,7 +100,7 @@ def reads_clock(where: str, columns: Sequence[str]) -> bool:
     check_unicode(where, "where")
     try:
         return _check(where, frozenset(column.lower() for column in columns))
-    except _Refused as error:
+    except _Refusal as error:
         meant = _meant(error.name, where, columns) if isinstance(error, _NoColumn) else ""
         raise refusal(where, f"{error}{meant}", columns) from error
 
@@ -134,13 +134,13 @@ def _is_keyword(where: str, column: str) -> bool:
     if not re.fullmatch(r"[A-Za-z_]+", column) or not word.search(where[:SHOWN_WHERE]):
         return False
     try:
-        return bool(parsed_condition(f"{column} IS NULL")["children"][0]["class"] != "COLUMN_REF")
-    except _Refused:
+        return bool(parse_condition(f"{column} IS NULL")["children"][0]["class"] != "COLUMN_REF")
+    except _Refusal:
         return True
 
 
 @contextmanager
-def limited(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
+def limiting(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
     """Interrupt the connection if it takes too long.
 
     DuckDB reacts after each 2,048 rows, but not while planning.
@@ -194,11 +194,11 @@ def seconds_allowed() -> float:
     raise InputError(f"{SECONDS}={configured!r}; expected a number of seconds, more than 0")
 
 
-class _Refused(Exception):
+class _Refusal(Exception):
     """Reason for the refusal."""
 
 
-class _NoColumn(_Refused):
+class _NoColumn(_Refusal):
     """An unknown name in place of a column's."""
 
     def __init__(self, name: str) -> None:
@@ -219,52 +219,52 @@ def _scratch(process: int) -> duckdb.DuckDBPyConnection:
 
 @lru_cache(CHECKED)
 def _check(where: str, names: frozenset[str]) -> bool:
-    """Raise `_Refused` unless a text is an allowed expression over columns of these names.
+    """Raise `_Refusal` unless a text is an allowed expression over columns of these names.
 
     Returns whether it reads the clock.
     """
     _check_text(where)
-    return _check_tree(parsed_condition(where), names)
+    return _check_tree(parse_condition(where), names)
 
 
 def _check_text(where: str) -> None:
     """Check what needs no parser, before parsing."""
     if not where.strip():
-        raise _Refused("it is empty")
+        raise _Refusal("it is empty")
     if len(where) > LONGEST_CONDITION:
-        raise _Refused(f"{len(where)} characters; at most {LONGEST_CONDITION} are read")
+        raise _Refusal(f"{len(where)} characters; at most {LONGEST_CONDITION} are read")
     text = where.encode()
     if 0 in text:
-        raise _Refused("it has a NUL character")
+        raise _Refusal("it has a NUL character")
     depth = 0
     for offset, kind in duckdb.tokenize(where):
         symbol = text[offset : offset + 1]
         if kind != duckdb.token_type.operator:
             continue
         if symbol == b";":
-            raise _Refused("it has a semicolon")
+            raise _Refusal("it has a semicolon")
         depth += (symbol in b"([{") - (symbol in b")]}")
         if depth > DEEPEST:
-            raise _Refused(f"more than {DEEPEST} brackets inside each other")
+            raise _Refusal(f"more than {DEEPEST} brackets inside each other")
 
 
-def parsed_condition(where: str) -> dict[str, Any]:
+def parse_condition(where: str) -> dict[str, Any]:
     """Parse the text as one expression, without brackets around it, which it could close."""
     try:
         sql = "SELECT json_serialize_sql(?::VARCHAR)"
         ((text,),) = _scratch(os.getpid()).cursor().execute(sql, [f"SELECT\n{where}\n"]).fetchall()
         tree = parse_json(text, DEEPEST_TREE)
     except TooDeepError as error:
-        raise _Refused("it is nested too deeply") from error
+        raise _Refusal("it is nested too deeply") from error
     except duckdb.Error as error:
-        raise _Refused(" ".join(str(error).split())) from error
+        raise _Refusal(" ".join(str(error).split())) from error
     if tree["error"]:
-        raise _Refused(" ".join(tree["error_message"].split("\n")[0].split()))
+        raise _Refusal(" ".join(tree["error_message"].split("\n")[0].split()))
     (statement,) = tree["statements"]
     node = statement["node"]
     plain = _expression_of(node) if node["type"] == "SELECT_NODE" else None
     if plain is None:
-        raise _Refused("more than one expression")
+        raise _Refusal("more than one expression")
     return plain
 
 
@@ -308,13 +308,13 @@ def _check_tree(root: dict[str, Any], names: frozenset[str]) -> bool:
 
         # Bounds of work that one condition may cause.
         if casts > TEXT_CASTS:
-            raise _Refused(f"more than {TEXT_CASTS} casts to text inside each other")
+            raise _Refusal(f"more than {TEXT_CASTS} casts to text inside each other")
         if mentions > MENTIONS:
-            raise _Refused(f"it names columns more than {MENTIONS} times (IN takes many values)")
+            raise _Refusal(f"it names columns more than {MENTIONS} times (IN takes many values)")
         if calls > CALLS:
-            raise _Refused(f"it calls functions more than {CALLS} times")
+            raise _Refusal(f"it calls functions more than {CALLS} times")
         if built_from > BUILT_FROM:
-            raise _Refused(f"more than {BUILT_FROM} columns in texts or lists")
+            raise _Refusal(f"more than {BUILT_FROM} columns in texts or lists")
         waiting += [(item, casts, building) for item in value.values()]
     return clock
 
@@ -340,13 +340,13 @@ def _check_node(node: dict[str, Any], names: frozenset[str]) -> None:
     if kind not in allowed.CLASSES or (
         kind == "OPERATOR" and node["type"] not in allowed.OPERATORS
     ):
-        raise _Refused(f"{node['type']} is not allowed")
+        raise _Refusal(f"{node['type']} is not allowed")
     if kind == "LAMBDA":
         if node["syntax_type"] != "SINGLE_ARROW":  # which is JSON's
-            raise _Refused("LAMBDA is not allowed")
+            raise _Refusal("LAMBDA is not allowed")
         _check_paths([node["expr"]])
     if kind == "COLLATE" and not set(node["collation"].lower().split(".")) <= allowed.COLLATIONS:
-        raise _Refused(f"no collation {node['collation']!r}")
+        raise _Refusal(f"no collation {node['collation']!r}")
     if kind == "COLUMN_REF":
         first, *rest = node["column_names"]
         if first.lower() not in names and (rest or first.lower() not in allowed.CLOCKS):
@@ -354,7 +354,7 @@ def _check_node(node: dict[str, Any], names: frozenset[str]) -> None:
     elif kind == "TYPE":
         name = node["type_name"]
         if node["catalog"] or node["schema"] or name.lower() not in allowed.TYPES:
-            raise _Refused(f"no type {name!r}")
+            raise _Refusal(f"no type {name!r}")
     elif kind == "FUNCTION":
         _check_function(node, names)
 
@@ -362,15 +362,15 @@ def _check_node(node: dict[str, Any], names: frozenset[str]) -> None:
 def _check_function(node: dict[str, Any], names: frozenset[str]) -> None:
     name = node["function_name"].lower()
     if name not in allowed.FUNCTIONS:
-        raise _Refused(f"function {name!r} is not allowed")
+        raise _Refusal(f"function {name!r} is not allowed")
     # The parser takes the column of a call like column.lower() for a schema.
     first = node["catalog"] or node["schema"]
     if first and first.lower() not in names:
         raise _NoColumn(first)
     if node["filter"] or node["distinct"] or node["order_bys"]["orders"] or node["export_state"]:
-        raise _Refused(f"function {name!r} is called with DISTINCT, ORDER BY or FILTER")
+        raise _Refusal(f"function {name!r} is called with DISTINCT, ORDER BY or FILTER")
     if name != allowed.TAKES_NAMES and any(argument["name"] for argument in node["arguments"]):
-        raise _Refused(f"function {name!r} with the name of an argument")
+        raise _Refusal(f"function {name!r} with the name of an argument")
     arguments = [argument["expression"] for argument in node["arguments"]]
     for argument in arguments:
         if argument["class"] == "COLUMN_REF":  # a text in double quotes is no pattern or path
@@ -381,16 +381,16 @@ def _check_function(node: dict[str, Any], names: frozenset[str]) -> None:
     if name.startswith("json") or name == "->>":
         _check_paths(arguments if first else arguments[1:])
     if name == allowed.SHRINKING and not _shrinks(arguments):
-        raise _Refused("replace with anything but a constant that is no longer than the one before")
+        raise _Refusal("replace with anything but a constant that is no longer than the one before")
 
 
 def _check_pattern(places: Sequence[dict[str, Any]], is_regex: bool) -> None:
     """Raise unless patterns are constants of limited length and repetition."""
     for place in places:
         if (constant := place.get("literal")) is None or len(constant["text"]) > LONGEST_PATTERN:
-            raise _Refused(f"a pattern is a constant of at most {LONGEST_PATTERN} characters")
+            raise _Refusal(f"a pattern is a constant of at most {LONGEST_PATTERN} characters")
         if is_regex and len(constant["text"]) * _repeats(constant["text"]) > REPEATED:
-            raise _Refused("a pattern with too many repetitions in braces")
+            raise _Refusal("a pattern with too many repetitions in braces")
 
 
 def _repeats(pattern: str) -> int:
@@ -414,9 +414,9 @@ def _check_paths(paths: Sequence[dict[str, Any]]) -> None:
             waiting += [argument["expression"] for argument in path["arguments"]]
         elif path["class"] == "CONSTANT":
             if path["literal"]["text"].count("..") > DESCENTS:
-                raise _Refused(f'more than {DESCENTS} ".." in a path in JSON')
+                raise _Refusal(f'more than {DESCENTS} ".." in a path in JSON')
         elif path["class"] != "COLUMN_REF" and not {name, path["type"]} & allowed.LISTS:
-            raise _Refused(
+            raise _Refusal(
                 "a JSON path that is not a constant, column or list (are there brackets around the "
                 "arrow and what is before and after it?)"
             )

@@ -98,14 +98,14 @@ def as_sql(condition: Condition, columns: Mapping[str, str]) -> str:
     if isinstance(condition, Not):
         return f"NOT coalesce({as_sql(condition.part, columns)}, false)"
     if isinstance(condition, Compare):
-        return _compared(condition, columns)
+        return _compare(condition, columns)
     if not condition.parts:
         return "true" if condition == ALWAYS else "false"
     word = " AND " if isinstance(condition, And) else " OR "
     return f"({word.join(as_sql(part, columns) for part in condition.parts)})"
 
 
-def _compared(condition: Compare, columns: Mapping[str, str]) -> str:
+def _compare(condition: Compare, columns: Mapping[str, str]) -> str:
     type_ = (TEXT_COLUMNS | dict(columns)).get(condition.column)
     operand = _operand(identifier(condition.column), type_, condition.path)
     sql = _holds(operand, condition.operator, condition.value)

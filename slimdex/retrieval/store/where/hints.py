@@ -85,12 +85,12 @@ class Comparison:
 
     def of(self, value: str, constants: Sequence[str] | None = None) -> str:
         """Return the comparison of another value in SQL, with constants as they are written."""
-        written = [*(constants or map(self.written, self.constants))]
+        written = [*(constants or map(self.as_sql, self.constants))]
         if self.is_list:
             return f"{value} {self.sign} ({', '.join(written)})"
         return f"{value} {self.sign} {' AND '.join(written)}"
 
-    def written(self, constant: str) -> str:
+    def as_sql(self, constant: str) -> str:
         """Return a constant in SQL."""
         return literal(constant) if self.are_texts or self.is_pattern else constant
 
@@ -213,7 +213,7 @@ def _said(comparison: Comparison, type_: str, samples: Callable[[], Sequence[str
 def _of_list(comparison: Comparison, type_: str) -> str:
     """Return a comparison with the items of a list."""
     column = comparison.column
-    items = [*map(comparison.written, comparison.constants)]
+    items = [*map(comparison.as_sql, comparison.constants)]
     if comparison.is_pattern:
         return comparison.of(f"array_to_string({column}, ' ')")
     if type_ == "VARCHAR[]":

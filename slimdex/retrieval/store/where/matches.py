@@ -21,13 +21,13 @@ MOST_CONDITIONS = 8
 
 
 @dataclass(frozen=True)
-class _Known:
+class _MatchBits:
     """Rows before `stop` that match a condition, a bit for each row."""
 
     bits: NDArray[np.uint8]
     stop: int = 0
 
-    def extended(self, rows: Rows, stop: int) -> _Known:
+    def extend(self, rows: Rows, stop: int) -> _MatchBits:
         """Add the later matching rows before `stop`."""
         whole = self.stop // 8
         flags = np.zeros(stop - 8 * whole, dtype=np.bool_)
@@ -35,14 +35,14 @@ class _Known:
         bits = np.concatenate([self.bits[:whole], np.packbits(flags)])
         if self.stop % 8:
             bits[whole] |= self.bits[whole]
-        return _Known(bits, stop)
+        return _MatchBits(bits, stop)
 
     def rows(self, stop: int) -> Rows:
         """Return the matching rows before `stop`, in order."""
         return np.flatnonzero(np.unpackbits(self.bits, count=stop).view(np.bool_))
 
 
-NOTHING = _Known(np.zeros(0, dtype=np.uint8))
+NOTHING = _MatchBits(np.zeros(0, dtype=np.uint8))
 
 
 class Matches:
@@ -54,7 +54,7 @@ class Matches:
     """
 
     def __init__(self) -> None:
-        self._known = OrderedDict[str, _Known]()
+        self._known = OrderedDict[str, _MatchBits]()
         self._lock = Lock()
 
     def rows(self, where: str, stop: int, find: Callable[[int, int], Rows]) -> Rows:
@@ -65,7 +65,7 @@ class Matches:
         with self._lock:
             known = self._known.get(where, NOTHING)
         if known is NOTHING or known.stop < stop:
-            known = known.extended(find(known.stop, stop), stop)
+            known = known.extend(find(known.stop, stop), stop)
         with self._lock:
             self._known[where] = known
             self._known.move_to_end(where)

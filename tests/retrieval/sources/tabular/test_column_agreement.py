@@ -14,7 +14,7 @@ import pytest
 from slimdex.errors import InputError
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
-from slimdex.retrieval.ingest.added import Added
+from slimdex.retrieval.ingest.added import AdditionReport
 from slimdex.retrieval.sources.source import ColumnNames, Sources
 from slimdex.retrieval.sources.tabular.columns import parse_types
 from slimdex.retrieval.sources.tabular.tables import TableSource
@@ -93,7 +93,7 @@ def test_two_files_behave_like_one_with_all_their_rows(
         assert opened(*order).notes == [] or first[0]
 
 
-def about_columns(added: Added) -> list[str]:
+def about_columns(added: AdditionReport) -> list[str]:
     return [note for note in added.notes if "column" in note]
 
 
