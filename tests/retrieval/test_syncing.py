@@ -292,7 +292,7 @@ def test_what_an_interrupted_sync_has_encoded_is_kept(
     monkeypatch.setattr("slimdex.retrieval.ingest.batches.LEAST_DOCUMENTS", 1)
     with monkeypatch.context() as patch:
         patch.setattr(
-            "slimdex.retrieval.ingest.long_addition.LongAddition.committed",
+            "slimdex.retrieval.ingest.long_addition.LongAddition.note_commit",
             lambda *a, **k: (_ for _ in ()).throw(Stopped),
         )
         with pytest.raises(Stopped):

@@ -456,7 +456,8 @@ class _Dictionary:
 def text_value(text: str, cut: DocumentPassages | None, origin: str | None) -> Any:
     """Return what a line has of a text: itself, or a list with its passages, parts and origin.
 
-    >>> text_value("Rain. Snow.", Cut([Passage(0, 5), Passage(6, 11, "Weather")]), None)
+    >>> cut = DocumentPassages([Passage(0, 5), Passage(6, 11, "Weather")])
+    >>> text_value("Rain. Snow.", cut, None)
     ['Rain. Snow.', [[0, 5], [6, 11]], [], ['', 'Weather'], None]
     """
     if cut is None and origin is None:

@@ -58,7 +58,9 @@ def test_a_build_goes_on_as_it_was_begun(bert: Runner, monkeypatch: pytest.Monke
     with monkeypatch.context() as patch:
         patch.setattr(batches, "FIRST_CHARACTERS", 1)
         patch.setattr(batches, "READ_DOCUMENTS", 2)
-        patch.setattr("slimdex.retrieval.ingest.long_addition.LongAddition.committed", interrupted)
+        patch.setattr(
+            "slimdex.retrieval.ingest.long_addition.LongAddition.note_commit", interrupted
+        )
         stopped = bert(f"build long.jsonl --out x {begun}")
     assert stopped.code == 130
     assert "error: stopped; run the same command again to continue; 2 of about" in stopped.err

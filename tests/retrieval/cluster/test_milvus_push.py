@@ -148,7 +148,7 @@ def test_what_a_push_left_is_mended(
 
     monkeypatch.setattr(milvus_push, "SENT_AT_ONCE", 100)
     stop = -1
-    for name in ("create", "put", "remove", "point", "drop", "load"):
+    for name in ("create", "upsert", "remove", "point", "drop", "load"):
         counted(name)
     pushed(index, empty)
     whole = calls
