@@ -29,7 +29,7 @@ from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.encoders.adapters import GivenEncoder
 from slimdex.retrieval.encoders.base import Encoder
 from slimdex.retrieval.lexical.fusion import AUTO, OFF, Candidates, Fusion, fusion_of
-from slimdex.retrieval.lexical.weighting import WEIGHT, word_bonuses
+from slimdex.retrieval.lexical.word_bonuses import WEIGHT, word_bonuses
 from slimdex.retrieval.quality.evaluation import latency, seconds_of
 from slimdex.retrieval.quality.hybrid_choice import DEPTH, FUSIONS, by_labels, fusion_orders
 from slimdex.retrieval.quality.labels import LabelledQuery, ndcg

@@ -25,7 +25,7 @@ from ..encoders.opening import encoder_from_spec
 from ..lexical.fusion import FINDERS, Candidates, Fusion, Whole
 from ..lexical.rare_words import RareWords
 from ..lexical.tokens import stems_of
-from ..lexical.weighting import WORDED
+from ..lexical.word_bonuses import WORDED
 from ..lexical.word_index import MOST_WORDS, ScoredRows, idfs_of
 from ..search.answer import BestRows, fusion_for, nearest, vectors_of
 from ..search.request import Hits, Searchable, SearchRequest

@@ -4,7 +4,7 @@ Weighted fusion is ``(1 - w) * cosine' + w * bm25'``, with each score divided by
 query: the cosine above the query's mean cosine with all rows, and BM25. Bruch, Gai and Ingber
 (2023, "An Analysis of Fusion Functions for Hybrid Retrieval") found a weighted sum the best and
 most robust of the functions they compared, whatever constants scale it. The rule adds bonuses to
-cosines, as large as the query suggests (`weighting`), and more for rare codes and names
+cosines, as large as the query suggests (`word_bonuses`), and more for rare codes and names
 (`rare_words`). Reciprocal rank fusion (RRF: Cormack, Clarke
 and Büttcher 2009) sums ``1 / (60 + rank)``, without scaling or weight. A row whose name equals the
 query comes first.
@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from slimdex.errors import InputError
 from slimdex.indexes.arrays import Rows, contains
 
-from .weighting import word_bonuses
+from .word_bonuses import word_bonuses
 from .word_index import ScoredRows
 
 OFF = "off"

@@ -30,7 +30,7 @@ from slimdex.system.spare import in_parallel
 from ..documents import Document, Hit, line_at
 from ..encoders.base import Encoder, encode_queries
 from ..lexical.fusion import AUTO, FINDERS, MEANING, Candidates, Fusion, Whole, fusion_of
-from ..lexical.weighting import WORDED
+from ..lexical.word_bonuses import WORDED
 from ..lexical.word_index import ScoredRows
 from ..passages import headings_of, part_at
 from ..store.snapshot import Snapshot

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from slimdex.errors import InputError
 from slimdex.retrieval.lexical.fusion import FINDERS, Candidates, Fusion, Whole, fusion_of
-from slimdex.retrieval.lexical.weighting import word_bonuses
+from slimdex.retrieval.lexical.word_bonuses import word_bonuses
 from slimdex.retrieval.lexical.word_index import ScoredRows
 
 SCORES = st.dictionaries(st.integers(0, 30), st.floats(0.125, 8, width=16), max_size=12)
