@@ -73,6 +73,7 @@ def settings(
         raise InputError("bench: expected both --queries and --qrels, or neither")
     if out.is_dir() or not out.parent.is_dir():
         raise InputError(f"--out {out}; expected a file in an existing folder")
+    # Read everything that may be wrong before measuring for minutes.
     before = None if against is None else settings_page.read_run(against)
     path = index or default_index()
     about = provenance()
@@ -80,6 +81,8 @@ def settings(
         raise InputError("bench: labels without an index; expected the folder of one")
     if path is not None and not is_index(path):
         raise InputError(f"{path}: no slimdex index there (`slimdex build SOURCE` makes one)")
+
+    # Measure an index, or one of docstrings.
     if path is None:
         console.note("no index: docstrings of Python are encoded and measured, in a minute or two")
         subject = points_study.docstrings_index(every_docstring(SAMPLE))
@@ -177,17 +180,22 @@ def running(
     packages = ["duckdb", "openvino", "fastapi", "uvicorn", "sentence-transformers"]
     packages += packages_of(stores)
     extent = running_study.QUICK if quick else running_study.Extent()
+
+    # Several processes share a store that is made for it.
     if "processes" in parts:
         measure = partial(processes_study.measure_processes, stores, extent.stored, extent.seconds)
         run_alone("processes", out / "processes-random.jsonl", packages, measure)
+
+    # The other parts share an index.
     measures = {"start": running_study.measure_start, "serve": running_study.measure_serve}
     if not measures.keys() & {*parts}:
         return
     with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         subject = running_study.Subject.open(path, Path(folder), extent)
-        for part in (part for part in measures if part in parts):
-            file = out / f"{part}-{subject.facts['model']}.jsonl"
-            run_alone(part, file, packages, partial(measures[part], subject, extent))
+        for part, measure_part in measures.items():
+            if part in parts:
+                file = out / f"{part}-{subject.facts['model']}.jsonl"
+                run_alone(part, file, packages, partial(measure_part, subject, extent))
 
 
 def encode(
@@ -227,9 +235,10 @@ def index(
     out: Out = MEASURED,
 ) -> None:
     """Measure an index of yours: agreement and times, with conditions, and with a cold disk."""
-    numbers = [parse_candidates(word) for word in candidates.split(",")]
-    if bad := [number for number in numbers if number is not None and number < 1]:
-        raise InputError(f"candidates={bad[0]}; expected 1 or more")
+    numbers = [*map(parse_candidates, candidates.split(","))]
+    for number in numbers:
+        if number is not None and number < 1:
+            raise InputError(f"candidates={number}; expected 1 or more")
     texts = None if queries is None else [text for _, text in read_pairs(str(queries))]
     measure = partial(
         index_study.measure_index, path, candidates=numbers, conditions=where or (), texts=texts
@@ -309,8 +318,10 @@ def tables() -> None:
     if not with_rows:
         raise InputError(f"{FOLDER}: no rows of results; expected retrieval-, peers- or others")
     for page, names in pages_with_marks(Path()).items():
-        written = [name for name in names if name in with_rows]
-        changed = [name for name in written if write_section(page, name, section(name, FOLDER))]
+        changed = []
+        for name in names:
+            if name in with_rows and write_section(page, name, section(name, FOLDER)):
+                changed.append(name)
         console.line(f"{page}: {', '.join(changed) or 'nothing'} changed")
     for picture in write_pictures(Path("docs/research"), read_all(FOLDER)):
         console.line(str(picture))

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from math import inf
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -94,18 +95,25 @@ class Dataset:
                 f"{name}: {len(documents)} documents, {len(judged)} of {len(queries)} queries "
                 "with a label; expected some of each"
             )
+
+        # A query is a document if it has its id and its text.
         rows = {document.id: row for row, document in enumerate(documents)}
-        self_rows = [
-            rows[id] if id in rows and documents[rows[id]].text == text else -1
-            for id, text in judged
-        ]
+        query_ids = []
+        query_texts = []
+        self_rows = []
+        for id, text in judged:
+            row = rows.get(id, -1)
+            is_document = row >= 0 and documents[row].text == text
+            query_ids.append(id)
+            query_texts.append(text)
+            self_rows.append(row if is_document else -1)
         return cls(
             name=name,
             ids=[document.id for document in documents],
             texts=[document.content for document in documents],
-            query_ids=[id for id, _ in judged],
-            query_texts=[text for _, text in judged],
-            qrels={id: dict(qrels[id]) for id, _ in judged},
+            query_ids=query_ids,
+            query_texts=query_texts,
+            qrels={id: dict(qrels[id]) for id in query_ids},
             self_rows=np.array(self_rows, dtype=np.int64),
         )
 
@@ -125,19 +133,25 @@ class Dataset:
 
     def quick(self) -> Self:
         """Return a small part: some queries, their answers, and further documents."""
+        # Answers, and documents that are queries.
         asking = self.asking(QUICK_QUERIES)
-        wanted = {id for query in asking.query_ids for id in self.qrels[query]}
-        wanted |= {self.ids[row] for row in asking.self_rows if row >= 0}
-        spare = [row for row, id in enumerate(self.ids) if id not in wanted]
-        filled = set(spare[: max(QUICK_DOCUMENTS - len(wanted), 0)])
-        rows = [row for row, id in enumerate(self.ids) if id in wanted or row in filled]
+        wanted = set[str]()
+        for query in asking.query_ids:
+            wanted.update(self.qrels[query])
+        for row in asking.self_rows[asking.self_rows >= 0]:
+            wanted.add(self.ids[row])
+
+        # The first of the others fill the set.
+        others = [id for id in self.ids if id not in wanted]
+        chosen = wanted.union(others[: max(QUICK_DOCUMENTS - len(wanted), 0)])
+        rows = [row for row, id in enumerate(self.ids) if id in chosen]
         place = {row: i for i, row in enumerate(rows)} | {-1: -1}
         return replace(
             asking,
             name=f"{self.name} (quick)",
             ids=[self.ids[row] for row in rows],
             texts=[self.texts[row] for row in rows],
-            self_rows=np.array([place[int(row)] for row in asking.self_rows]),
+            self_rows=np.array([place[row] for row in asking.self_rows.tolist()]),
         )
 
 
@@ -151,19 +165,23 @@ def load_dataset(name: str, data: Path | None) -> Dataset:
     """
     if name.endswith(IDENTIFIERS):
         base = load_dataset(name.removesuffix(IDENTIFIERS), data)
-        documents = [Document(*pair) for pair in zip(base.ids, base.texts, strict=True)]
-        questions = [*identifier_questions(documents)]
-        labels = {id: {answer: 1} for id, _, answer in questions}
-        return Dataset.of(name, documents, [(id, text) for id, text, _ in questions], labels)
+        documents = [*map(Document, base.ids, base.texts)]
+        questions = []
+        labels = {}
+        for id, text, answer in identifier_questions(documents):
+            questions.append((id, text))
+            labels[id] = {answer: 1}
+        return Dataset.of(name, documents, questions, labels)
     if name == DOCSTRINGS:
         return _docstrings()
+
+    # A folder, or else a task of mteb.
     folder = (data or Path()) / name
     if data is None and not folder.is_dir():
         return public_set(name)
     if not folder.is_dir():
         raise InputError(f"{folder}: no such folder; expected a set in BEIR's layout")
-    source = open_source(str(folder))
-    documents = [document for batch in source.batches() for document in batch]
+    documents = [*chain.from_iterable(open_source(str(folder)).batches())]
     queries = read_pairs(str(folder / "queries.jsonl"))
     return Dataset.of(folder.name, documents, queries, read_qrels(folder / "qrels" / "test.tsv"))
 
@@ -200,10 +218,12 @@ def set_of_task(task: Any) -> Dataset:
             f"{name}: mteb can't load it ({reason}); expected a network, or its folder in BEIR's "
             "layout in --data"
         ) from error
+
+    # Convert mteb's rows.
     data = task.dataset[SUBSET][SPLIT]
-    documents = [
-        Document(row["id"], row["text"], title=row.get("title") or "") for row in data["corpus"]
-    ]
+    documents = []
+    for row in data["corpus"]:
+        documents.append(Document(row["id"], row["text"], title=row.get("title") or ""))
     queries = [(row["id"], row["text"]) for row in data["queries"]]
     return Dataset.of(name, documents, queries, data["relevant_docs"])
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import accumulate
 
 import numpy as np
 
@@ -53,14 +54,18 @@ def identifier_questions(documents: Sequence[Document]) -> Iterator[tuple[str, s
     is_single = _single_in(texts)
     for kind, pattern in KINDS.items():
         first_letters = FIRST_LETTERS if kind == "person" else None
-        single = [
-            (word, document.id)
-            for row, document in enumerate(documents)
-            for word in sorted({*pattern.findall(texts[row])})
-            if len(word) >= SHORTEST and is_single(word.strip(SIGNS)[:first_letters], row)
-        ]
+
+        # Words of one document only.
+        single = []
+        for row, document in enumerate(documents):
+            for word in sorted({*pattern.findall(texts[row])}):
+                if len(word) >= SHORTEST and is_single(word.strip(SIGNS)[:first_letters], row):
+                    single.append((word, document.id))
+
+        # Questions for some of them.
         order = np.random.default_rng(0).permutation(len(single))[:WORDS_OF_A_KIND]
-        for word, answer in (single[i] for i in order):
+        for i in order:
+            word, answer = single[i]
             for number, form in enumerate(FORMS):
                 yield f"{kind}:{word}:{number}", form.format(word), answer
 
@@ -72,9 +77,9 @@ def _single_in(texts: Sequence[str]) -> Callable[[str, int], bool]:
     >>> is_single("Wrote", 0), is_single("Ada", 0)
     (True, False)
     """
-    folded = [text.lower() for text in texts]
-    starts = np.cumsum([0, *(len(text) + 1 for text in folded)]).tolist()
-    whole = "\n".join(folded)
+    folded = [text.lower() + "\n" for text in texts]
+    starts = [*accumulate(map(len, folded), initial=0)]
+    whole = "".join(folded)
 
     def is_single(string: str, row: int) -> bool:
         first = whole.find(string.lower())

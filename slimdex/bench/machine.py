@@ -58,9 +58,13 @@ class Resident:
         with suppress(OSError, AttributeError):  # other C libraries have no malloc_trim
             ctypes.CDLL("libc.so.6").malloc_trim(0)
         maps = psutil.Process().memory_maps()
-        anonymous = sum(each.anonymous for each in maps)
-        files = sum(each.rss - each.anonymous for each in maps if each.path != str(ignored))
-        return cls(anonymous, files)
+        private = 0
+        files = 0
+        for mapping in maps:
+            private += mapping.anonymous
+            if mapping.path != str(ignored):
+                files += mapping.rss - mapping.anonymous
+        return cls(private, files)
 
     def since(self, before: Resident) -> Resident:
         """Growth since an earlier measurement."""
@@ -71,8 +75,8 @@ def peak_memory() -> int:
     """Maximum number of bytes that this process has had in RAM."""
     status = Path("/proc/self/status")
     if status.exists():  # getrusage would also count the process that started it
-        (line,) = (line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
-        return int(line.split()[1]) * 1024
+        _, _, line = status.read_text().partition("VmHWM:")
+        return int(line.split()[0]) * 1024
     import resource  # Windows has none
 
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -85,14 +89,18 @@ def provenance(packages: Iterable[str] = ()) -> dict[str, Any]:
     Versions, processor, threads, load of the last minute, commit, and whether the checkout was
     clean.
     """
+    versions: dict[str, str | None] = {"python": platform.python_version()}
+    for name in (*LIBRARIES, *packages):
+        versions[name] = version_of(name)
     info = _cpuinfo()
+    flags = info.get("flags", "").split()
+    load = {"load": round(os.getloadavg()[0], 2)} if hasattr(os, "getloadavg") else {}
     return {
-        "versions": {"python": platform.python_version()}
-        | {name: version_of(name) for name in (*LIBRARIES, *packages)},
+        "versions": versions,
         "processor": processor_name(info),
-        "flags": " ".join(flag for flag in FLAGS if flag in info.get("flags", "").split()),
+        "flags": " ".join(flag for flag in FLAGS if flag in flags),
         "threads": os.cpu_count(),
-        **({"load": round(os.getloadavg()[0], 2)} if hasattr(os, "getloadavg") else {}),
+        **load,  # Windows has none
         "system": f"{platform.system()} {platform.machine()}",
         **_checkout(),
     }
@@ -108,8 +116,12 @@ def version_of(package: str) -> str | None:
 
 def not_installed(packages: Mapping[str, Sequence[str]]) -> dict[str, str]:
     """Map names to their missing packages, for names that lack some."""
-    absent = {name: [p for p in names if version_of(p) is None] for name, names in packages.items()}
-    return {name: " ".join(names) for name, names in absent.items() if names}
+    missing = {}
+    for name, needed in packages.items():
+        absent = [package for package in needed if version_of(package) is None]
+        if absent:
+            missing[name] = " ".join(absent)
+    return missing
 
 
 def limit_threads(threads: int | None) -> None:
@@ -134,17 +146,23 @@ def processor_name(info: Mapping[str, str]) -> str:
     'P (family 6, model 143, stepping 8)'
     """
     kind = {"family": "cpu family", "model": "model", "stepping": "stepping"}
-    numbers = ", ".join(f"{word} {info[name]}" for word, name in kind.items() if name in info)
+    numbers = []
+    for word, line in kind.items():
+        if line in info:
+            numbers.append(f"{word} {info[line]}")
     name = info.get("model name") or platform.processor() or platform.machine()
-    return f"{name} ({numbers})" if numbers else name
+    return f"{name} ({', '.join(numbers)})" if numbers else name
 
 
 def _cpuinfo() -> dict[str, str]:
     """Lines of /proc/cpuinfo about the first processor; none on other systems."""
     info = Path("/proc/cpuinfo")
     first = info.read_text().partition("\n\n")[0] if info.exists() else ""
-    lines = (line.partition(":") for line in first.splitlines())
-    return {name.strip(): value.strip() for name, _, value in lines}
+    values = {}
+    for line in first.splitlines():
+        name, _, value = line.partition(":")
+        values[name.strip()] = value.strip()
+    return values
 
 
 def _checkout() -> dict[str, Any]:
@@ -170,9 +188,12 @@ def memory_parts(process: psutil.Process, index: Path) -> dict[str, tuple[int, i
     Private bytes were written. The others are pages of files, which the system can evict.
     """
     sizes = dict[str, tuple[int, int]]()
-    for each in process.memory_maps() if sys.platform == "linux" else ():
-        resident, private = sizes.get(part := _part_of(each.path, index), (0, 0))
-        sizes[part] = resident + each.rss, private + each.private_dirty
+    if sys.platform != "linux":
+        return sizes
+    for mapping in process.memory_maps():
+        part = _part_of(mapping.path, index)
+        resident, private = sizes.get(part, (0, 0))
+        sizes[part] = (resident + mapping.rss, private + mapping.private_dirty)
     return dict(sorted(sizes.items(), key=lambda item: -item[1][0]))
 
 
@@ -185,8 +206,10 @@ def _part_of(path: str, index: Path) -> str:
     if path.endswith(".safetensors"):
         return "the model's weights"
     _, _, package = path.rpartition("site-packages/")
-    names = (name for name in ("openvino", "duckdb", "faiss", "tantivy") if name in package)
-    return next(names, "Python and other libraries")
+    for library in ("openvino", "duckdb", "faiss", "tantivy"):
+        if library in package:
+            return library
+    return "Python and other libraries"
 
 
 def mapped_memory(folder: Path) -> int:
@@ -194,7 +217,8 @@ def mapped_memory(folder: Path) -> int:
     process = psutil.Process()
     if not hasattr(process, "memory_maps"):  # macOS
         return 0
-    return sum(each.rss for each in process.memory_maps() if each.path.startswith(f"{folder}/"))
+    maps = process.memory_maps()
+    return sum(mapping.rss for mapping in maps if mapping.path.startswith(f"{folder}/"))
 
 
 class MemoryGroup:
@@ -252,8 +276,10 @@ def place_of_groups(membership: str) -> tuple[Path, str]:
     >>> place_of_groups("0::/\n")
     (PosixPath('/sys/fs/cgroup'), 'memory.max')
     """
-    lines = (line.split(":", 2) for line in membership.splitlines())
-    groups = {controllers: path.lstrip("/") for _, controllers, path in lines}
+    groups = {}
+    for line in membership.splitlines():
+        _, controllers, path = line.split(":", 2)
+        groups[controllers] = path.lstrip("/")
     if "memory" in groups:  # version 1
         return MOUNTED / "memory" / groups["memory"], "memory.limit_in_bytes"
     # Version 2 allows no limited group inside one that has processes.

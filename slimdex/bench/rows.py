@@ -173,7 +173,9 @@ def read_rows(folder: Path, experiment: str, *, needed: bool = True) -> list[Row
     Raises `InputError` if there are none and `needed` is true.
     """
     files = sorted(folder.glob(f"{experiment}*.jsonl"), key=lambda file: file.stem)
-    rows = [row for file in files for row in ResultsFile(file).rows.values()]
+    rows = list[Row]()
+    for file in files:
+        rows += ResultsFile(file).rows.values()
     if needed and not rows:
         raise InputError(
             f"{folder}: no rows of {experiment}; expected {experiment}*.jsonl from `slimdex bench`"

@@ -93,7 +93,7 @@ def check_folder(folder: Path) -> None:
     """
     with os.scandir(folder) as entries:
         for entry in entries:
-            is_work = any(names.fullmatch(entry.name) for names in (WORK, SPILL))
+            is_work = WORK.fullmatch(entry.name) or SPILL.fullmatch(entry.name)
             is_ours = entry.name.startswith(FIXED) or OUR_FILES.fullmatch(entry.name)
             if not is_work and not is_ours:
                 continue
@@ -303,6 +303,8 @@ def _create_locked(path: Path, make: Callable[[Path], None], stack: ExitStack) -
         make(new)
         if not OPENS_FOLDERS:
             return new
+
+        # It is ours only if it still exists once it is locked.
         try:
             with ExitStack() as attempt_stack:
                 attempt_stack.enter_context(locking(new))

@@ -102,8 +102,10 @@ def _source() -> tuple[Path | None, bool]:
     from urllib.parse import urlsplit
     from urllib.request import url2pathname
 
-    records = (each.read_text("direct_url.json") for each in distributions(name="slimdex"))
-    for record in filter(None, records):  # a checkout's own egg-info, found first, has none
+    for distribution in distributions(name="slimdex"):
+        record = distribution.read_text("direct_url.json")
+        if not record:  # a checkout's own egg-info, found first, has none
+            continue
         source = json.loads(record)
         if "dir_info" not in source:
             return None, False

@@ -34,7 +34,9 @@ def index_names(place: PurePath) -> Iterator[str]:
     >>> [*index_names(PurePath("/srv/notes/.slimdex"))]
     ['notes', 'srv-notes']
     """
-    shown = next((each for each in (place, place.parent) if each.name[:1] not in ("", ".")), place)
+    is_hidden = place.name[:1] in ("", ".")
+    has_name_above = place.parent.name[:1] not in ("", ".")
+    shown = place.parent if is_hidden and has_name_above else place
     name = shown.name.removesuffix(ENDING).lstrip(".")
     yield name
     for above in shown.parents:

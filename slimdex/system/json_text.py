@@ -85,7 +85,8 @@ def parse_request_json(data: bytes, what: str) -> Any:
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) < len(pairs):
-        twice = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
+        counts = Counter(key for key, _ in pairs)
+        twice = next(key for key, count in counts.items() if count > 1)
         raise DuplicateKeyError(
             f"the key {shorten(twice, 40)} twice in an object; expected it once"
         )
@@ -120,9 +121,10 @@ def _check(value: Any, text: str, deepest: int) -> None:
         return
     level = _containers([value])
     for _ in range(deepest):
-        level = _containers(
-            child for item in level for child in (item.values() if isinstance(item, dict) else item)
-        )
+        children = list[Any]()
+        for item in level:
+            children += item.values() if isinstance(item, dict) else item
+        level = _containers(children)
     if level:
         raise TooDeepError(deepest)
 

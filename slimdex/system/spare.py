@@ -77,10 +77,9 @@ def in_parallel(
         if not futures:
             return [function(part) for part in parts]
         # Threads begin with the first part, so the caller begins with the last.
-        last_first = zip(reversed(parts), reversed(futures), strict=True)
-        values = [
-            function(part) if future.cancel() else future.result() for part, future in last_first
-        ]
+        values = list[Result]()
+        for part, future in zip(reversed(parts), reversed(futures), strict=True):
+            values.append(function(part) if future.cancel() else future.result())
         return values[::-1]
 
     try:

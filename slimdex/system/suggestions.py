@@ -115,6 +115,8 @@ def _suggesting(function: Callable[..., Any]) -> Callable[..., Any]:
             unknown, names = _unknown(function, keywords)
             if not unknown:
                 raise
+
+            # Python's own message, with a suggestion.
             call = function.__qualname__.removesuffix(".__init__")
             suggestion = suggest_parameter(unknown[0], names - keywords.keys())
             reason = f"{call}() got an unexpected keyword argument {unknown[0]!r}{suggestion}"
@@ -143,7 +145,9 @@ def suggest_parameter(word: str, names: Iterable[str]) -> str:
     >>> suggest_parameter("colour", ["where", "limit"])
     '; expected limit, where'
     """
-    others = {other: name for name in names for other in OTHERS.get(name, ())}
+    others = dict[str, str]()
+    for name in names:
+        others |= dict.fromkeys(OTHERS.get(name, ()), name)
     if word in others:
         return f"; did you mean {others[word]!r}?"
     takes = ", ".join(sorted({*names} - {"self", "cls"}))

@@ -51,6 +51,8 @@ class Products:
         """
         is_small = multiplications < LARGE
         numbers = list[int]()
+
+        # No product begins while a process forks.
         with self._changed:
             self._changed.wait_for(lambda: not self._forks)
             self._running += 1
@@ -188,12 +190,15 @@ def _libraries() -> tuple[list[Any], list[Any]]:
     from threadpoolctl import ThreadpoolController  # imports ctypes, which a search may not need
 
     every = ThreadpoolController().lib_controllers
-    blas = [library for library in every if library.user_api == "blas"]
-    on_openmp = [
-        library
-        for library in blas
-        if (library.internal_api, library.threading_layer) == ("openblas", "openmp")
-    ]
-    independent = [library for library in blas if library not in on_openmp]
-    openmp = [library for library in every if on_openmp and library.user_api == "openmp"]
-    return independent, openmp
+    independent = []
+    openmp = []
+    is_on_openmp = False
+    for library in every:
+        if library.user_api == "openmp":
+            openmp.append(library)
+        elif library.user_api == "blas":
+            if (library.internal_api, library.threading_layer) == ("openblas", "openmp"):
+                is_on_openmp = True
+            else:
+                independent.append(library)
+    return independent, openmp if is_on_openmp else []

@@ -75,11 +75,15 @@ def known_sha256(path: Path) -> str:
     stamp = _stamp(path)
     if stamp[0] < LARGE:
         return sha256(path)
+
+    # A digest of the path names the entry.
     encoded = os.fsencode(path.absolute())
     name = f"sha256-{hashlib.sha256(encoded).hexdigest()[:32]}"
     known = None if _IN_FULL.get() else load_remembered(name)
     if isinstance(known, dict) and known.get("stamp") == stamp and "sha256" in known:
         return str(known["sha256"])
+
+    # Remember it, unless the file may still be changing.
     digest = sha256(path)
     if time_ns() - max(stamp[1:3]) > RACY and _stamp(path) == stamp:
         remember(name, {"stamp": stamp, "sha256": digest})

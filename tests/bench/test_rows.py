@@ -91,7 +91,13 @@ def columns_read(node: ast.AST) -> list[ast.expr]:
     if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name):
         return [node.slice] if node.value.id in ROW_NAMES else []
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-        places = {"Column": slice(1, 2), "columns_named": slice(1, None), "of_way": slice(1, 2)}
+        places = {
+            "Column": slice(1, 2),
+            "columns_named": slice(1, None),
+            "of_way": slice(1, 2),
+            "values_of": slice(1, 2),
+            "with_column": slice(0, 1),
+        }
         return node.args[places.get(node.func.id, slice(0))]
     return []
 

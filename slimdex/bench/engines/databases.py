@@ -182,6 +182,8 @@ class QdrantEdge(Database):
         if any(place.folder.iterdir()):
             self._shard = edge.EdgeShard.load(str(place.folder))
             return
+
+        # A new shard. A small one keeps the vectors on disk, and codes of 8 bits in memory.
         options: dict[str, Any] = {}
         on_disk = {"memory": edge.Memory.Cold} if self.small else {}
         if place.ability is VECTORS:
@@ -201,9 +203,10 @@ class QdrantEdge(Database):
     def add(self, parts: Iterable[Batch]) -> None:
         edge = self._library
         for rows, ids, texts, vectors in parts:
-            payloads: Iterable[Any] = [None] * len(rows)
+            payloads: list[Any] = [None] * len(rows)
             if texts is not None:
-                payloads = ({"id": i, "text": t} for i, t in zip(ids, texts, strict=True))
+                pairs = zip(ids, texts, strict=True)
+                payloads = [{"id": id, "text": text} for id, text in pairs]
             points = [*map(edge.Point, rows, vectors.tolist(), payloads)]
             self._shard.update(edge.UpdateOperation.upsert_points(points))
 
@@ -282,6 +285,7 @@ class SqliteVec(Database):
         connection = self._connection
         many = connection.executemany
         with _immediate(connection):
+            # Rows continue after those that are there.
             ((row,),) = connection.execute('SELECT ifnull(max("row") + 1, 0) FROM documents')
             for _, ids, texts, vectors in parts:
                 rows = range(row, row := row + len(ids))

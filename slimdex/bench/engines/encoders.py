@@ -95,8 +95,12 @@ class OnnxRuntime:
         """Encode batches of similar length."""
         ids = self._tokenizer.ids(texts)
         order = sorted(range(len(ids)), key=lambda i: -len(ids[i]))
-        parts = [order[low : low + BATCH] for low in range(0, len(order), BATCH)]
-        vectors = [self._means([ids[i] for i in part]) for part in parts]
+        vectors = []
+        for low in range(0, len(order), BATCH):
+            part = order[low : low + BATCH]
+            vectors.append(self._means([ids[i] for i in part]))
+
+        # Back in the order of the texts.
         out: Matrix = np.concatenate(vectors)[np.argsort(order)]
         return out
 

@@ -219,7 +219,10 @@ class Database(Engine):
 
     def search(self, queries: Matrix, k: int) -> tuple[Matrix, Rows]:
         """Find the rows (q, k) of one query after the other; see `Engine.search`."""
-        return by_place([[id for id, _ in self.fetch(Query(query), k)] for query in queries], k)
+        answers = []
+        for query in queries:
+            answers.append([id for id, _ in self.fetch(Query(query), k)])
+        return by_place(answers, k)
 
     def footprint(self) -> Footprint:
         """Bytes of the folder."""

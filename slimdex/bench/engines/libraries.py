@@ -89,6 +89,7 @@ class Usearch(Engine):
         for part, chunk in zip(batches(len(vectors)), vectors.scan(), strict=True):
             self._index.add(keys[part], normalize_rows(chunk))
         self.row_bytes = self._index.serialized_length / self.rows
+        # Searched in a mapped file instead of in memory.
         if self.in_files:
             self._index.save(folder / "index")
             self._index = self._library.Index.restore(folder / "index", view=True)

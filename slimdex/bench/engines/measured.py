@@ -205,11 +205,13 @@ class MeasuredStore:
 
         limit_threads(1)
         with ThreadPoolExecutor(callers, initializer=limit_threads, initargs=(1,)) as pool:
-            list(pool.map(ask, [places[0]] * callers))
+            list(pool.map(ask, [places[0]] * callers))  # starts the threads
             begin = perf_counter()
             answers = list(pool.map(ask, places))
             seconds = perf_counter() - begin
-        return Crowd([took for took, _ in answers], seconds, sum(not same for _, same in answers))
+        times = [took for took, _ in answers]
+        faults = sum(not is_same for _, is_same in answers)
+        return Crowd(times, seconds, faults)
 
     def codes(self) -> dict[str, int]:
         """Number of vectors and bytes of their codes in memory, if the store says so."""

@@ -61,6 +61,7 @@ class Subprocess(Generic[T]):
     def _ask(self, command: str, *arguments: Any, **named: Any) -> Any:
         try:
             self._pipe.send((command, arguments, named))
+            # A library may hang: its process is killed, and the others are measured.
             if not self._pipe.poll(self._longest):
                 self._process.kill()
                 raise WorkerError(f"{command}: no answer in {self._longest:.0f} s")
@@ -178,12 +179,13 @@ class Contender(Attempts, Generic[T]):
 
     def columns(self) -> Row:
         """Columns, with percentiles of the seconds."""
-        times = {
-            f"{measure}_{part}": value
-            for part, seconds in self.seconds.items()
-            for measure, value in latency(seconds).items()
-        }
-        return super().columns() | (times if self.error is None else {})
+        columns = super().columns()
+        if self.error is not None:
+            return columns
+        for part, seconds in self.seconds.items():
+            for measure, milliseconds in latency(seconds).items():
+                columns[f"{measure}_{part}"] = milliseconds
+        return columns
 
 
 C = TypeVar("C", bound=Attempts)
@@ -206,4 +208,8 @@ def replace_rows(results: ResultsFile, contenders: Iterable[C], about: Row) -> l
     """Replace all rows by those of the contenders; returns a line for each failure."""
     measured = list(contenders)
     results.replace([contender.columns() | about for contender in measured])
-    return list(dict.fromkeys(f"{c.name} failed: {c.error}" for c in measured if c.error))
+    failures = dict[str, None]()  # each once, in order
+    for contender in measured:
+        if contender.error:
+            failures[f"{contender.name} failed: {contender.error}"] = None
+    return list(failures)

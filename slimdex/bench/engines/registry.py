@@ -59,7 +59,10 @@ def missing(names: Iterable[str]) -> dict[str, str]:
 
 def packages_of(names: Iterable[str]) -> list[str]:
     """Packages of some libraries."""
-    return sorted({package for name in names for package in LIBRARIES[name].packages})
+    packages = set[str]()
+    for name in names:
+        packages.update(LIBRARIES[name].packages)
+    return sorted(packages)
 
 
 @dataclass(frozen=True)

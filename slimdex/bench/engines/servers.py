@@ -71,6 +71,7 @@ class Server:
         if shutil.which("wrk") is None:
             raise InputError("wrk is not installed; expected it, as by `apt install wrk`")
         with TemporaryDirectory(prefix="slimdex-wrk-") as folder:
+            # wrk reads the bodies, and writes a summary as JSON, by a script in Lua.
             lines = Path(folder) / "bodies"
             lines.write_text("".join(body + "\n" for body in bodies))
             script = Path(folder) / "script.lua"
@@ -79,6 +80,8 @@ class Server:
             command += ["--duration", f"{ceil(seconds)}s", "--timeout", f"{TIMEOUT_S}s"]
             command += ["--script", str(script), self.url]
             done = subprocess.run(command, capture_output=True, text=True, check=False)
+
+        # The last line is the summary, if nothing failed.
         if done.returncode:
             raise InputError(f"wrk: {done.stderr.strip() or done.stdout.strip()}")
         summary = json.loads(done.stdout.strip().splitlines()[-1])
@@ -133,6 +136,7 @@ def _running(command: Sequence[str], ready: str) -> Iterator[psutil.Process]:
             end = monotonic() + PATIENCE_S
             while not _answers(ready):
                 if process.poll() is not None or monotonic() > end:
+                    # State the last line of what it said.
                     process.kill()
                     _, said = process.communicate()
                     last = said.strip().rpartition("\n")[2]

@@ -38,11 +38,20 @@ EVERY = "every"
 FUSION = "fusion"
 ALL = "all"
 """Ways: the order of the fusion, and all rules."""
-WAYS = {FUSION: (), ALL: RULES}
-WAYS |= {rule: (rule,) for rule in RULES}
-WAYS |= {f"without {rule}": tuple(r for r in RULES if r != rule) for rule in RULES}
-"""Way -> rules that are applied."""
 LIMIT = 10
+
+
+def _ways() -> dict[str, tuple[str, ...]]:
+    """Map each way to the rules that it applies: none, all, one alone, or all without one."""
+    ways: dict[str, tuple[str, ...]] = {FUSION: (), ALL: tuple(RULES)}
+    for rule in RULES:
+        ways[rule] = (rule,)
+    for rule in RULES:
+        ways[f"without {rule}"] = tuple(other for other in RULES if other != rule)
+    return ways
+
+
+WAYS = _ways()
 
 
 class Question(NamedTuple):
@@ -75,8 +84,9 @@ class Repository:
 
 
 def _question(task: dict[str, Any]) -> Question:
-    targets = [*task["relevant"], *task.get("secondary", ())]
-    paths = (target if isinstance(target, str) else target["path"] for target in targets)
+    paths = []
+    for target in (*task["relevant"], *task.get("secondary", ())):
+        paths.append(target if isinstance(target, str) else target["path"])
     return Question(task["query"], tuple(paths))
 
 
@@ -91,6 +101,7 @@ def measure_code(
     rows = list[Row]()
     points = dict[str, list[PerQuery]]()
     for repository in repositories:
+        # Index the files, and measure each way.
         with TemporaryDirectory(prefix="slimdex-bench-") as folder:
             start = perf_counter()
             sources = Sources.open([str(repository.folder)])
@@ -107,6 +118,8 @@ def measure_code(
         rows += _rows(facts, ndcg_by_way)
         for way, values in ndcg_by_way.items():
             points.setdefault(way, []).append(values)
+
+    # All repositories together.
     together = {way: np.concatenate(values) for way, values in points.items()}
     rows += _rows({"set": EVERY}, together)
     for row in rows:
@@ -121,13 +134,18 @@ def _by_way(
     """NDCG@10 times 100 of each way for each question (q,) that has an answer in the index."""
     snapshot = collection.index.open_snapshot()
     documents = snapshot.documents(snapshot.live_documents().tolist())
-    ids = {row: document.id for row, document in documents.items()}
-    labels = [
-        {row: 1 for row, id in ids.items() if any(_is_same(id, answer) for answer in each.answers)}
-        for each in questions
-    ]
-    texts = [question.text for question, of_it in zip(questions, labels, strict=True) if of_it]
-    labels = [of_it for of_it in labels if of_it]
+    texts = []
+    labels = []
+    for question in questions:
+        labels_by_row = {}
+        for row, document in documents.items():
+            if any(_is_same(document.id, answer) for answer in question.answers):
+                labels_by_row[row] = 1
+        if labels_by_row:
+            texts.append(question.text)
+            labels.append(labels_by_row)
+
+    # What does not depend on the way is computed once.
     request = SearchRequest(texts=texts, limit=LIMIT)
     vectors = vectors_of(request, lambda: collection.index.encoder)
     searched = IndexRows.of(snapshot, request)
@@ -136,7 +154,7 @@ def _by_way(
         ranked = replace(searched, code=CodeRanking(snapshot, rules))
         _, rows, _ = nearest(ranked, request, vectors, wholes)
         orders = snapshot.document_rows.documents(rows).tolist()
-        yield way, np.array([100 * ndcg(*each) for each in zip(orders, labels, strict=True)])
+        yield way, 100 * np.array([*map(ndcg, orders, labels)])
         progress("judging", number + 1, len(WAYS))
 
 

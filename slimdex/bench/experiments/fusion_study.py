@@ -111,13 +111,15 @@ def _all_rows(task: Task) -> Matrix:
 def _labelled_queries(task: Task) -> list[LabelledQuery]:
     """Queries of a set, with labels by row."""
     data = task.dataset
-    place = {id: row for row, id in enumerate(data.ids)}
-    return [
-        LabelledQuery(
-            text, {place[d]: r for d, r in data.qrels[id].items() if d in place}, int(self_row)
-        )
-        for id, text, self_row in zip(data.query_ids, data.query_texts, data.self_rows, strict=True)
-    ]
+    row_of = {id: row for row, id in enumerate(data.ids)}
+    queries = []
+    for id, text, self_row in zip(data.query_ids, data.query_texts, data.self_rows, strict=True):
+        labels = {}
+        for answer, label in data.qrels[id].items():
+            if answer in row_of:
+                labels[row_of[answer]] = label
+        queries.append(LabelledQuery(text, labels, int(self_row)))
+    return queries
 
 
 def _without_self(query: LabelledQuery, order: Rows) -> list[int]:
@@ -165,6 +167,8 @@ def measure_hybrid(
     order = np.random.default_rng(0).permutation(len(questions.judged))
     tuning = questions.part(order[::2][:MOST])
     judging = questions.part(order[1::2][:MOST])
+
+    # Build an index of the vectors, then add the words; each is timed.
     start = perf_counter()
     encoder_of_vectors = GivenEncoder(task.vectors.dim)
     with temporary_collection(
@@ -173,6 +177,8 @@ def measure_hybrid(
         built = perf_counter()
         collection.index_lexical()
         costs: Row = {"build_s": built - start, "words_s": perf_counter() - built}
+
+        # One half of the queries tunes, the other judges.
         snapshot = collection.index.snapshot
         choice = by_labels(snapshot, tuning.vectors, tuning.judged)
         costs |= _costs(collection, snapshot, judging)
@@ -187,12 +193,17 @@ def _questions(task: Task, encoder: Encoder, cache: Path, names: bool) -> Questi
     vectors = task.queries.take(np.arange(len(judged)))
     if not names:
         return Questions(judged, vectors, np.zeros(len(judged), dtype=bool))
+
+    # Some documents are searched by their names.
     chosen = np.random.default_rng(1).permutation(len(data.ids))[:NAMES]
     texts = [data.ids[row] for row in chosen]
     named = encode_texts(encoder, texts, cache, "encoding names", queries=True)
+
+    # As many of the set's own queries, then the names.
     few = np.random.default_rng(2).permutation(len(judged))[:NAMES]
     judged = [judged[i] for i in few.tolist()]
-    judged += [LabelledQuery(text, {int(row): 1}) for text, row in zip(texts, chosen, strict=True)]
+    for text, row in zip(texts, chosen, strict=True):
+        judged.append(LabelledQuery(text, {int(row): 1}))
     return Questions(
         judged,
         np.concatenate([vectors[few], named.take(np.arange(len(texts)))]),
@@ -275,6 +286,7 @@ def _costs(collection: Collection, snapshot: Snapshot, judging: Questions) -> Ro
         request = SearchRequest(texts=texts, vectors=vectors, hybrid=hybrid)
         return 1000 * min(seconds_of([partial(collection.answer, request)] * 2)) / count
 
+    # Sizes, and times of each way.
     memory = collection.info()["memory"]
     return {
         "words_row_bytes": size(words.path) / rows,
@@ -329,6 +341,8 @@ def score_weights(task: Task) -> WeightScores:
             each = exact(query.text, vector)
             scores: list[NDArray[np.floating]] = [each.cosines, _by_rule(each), *_by_weights(each)]
             orders = [each.rows[each.order(score)] for score in scores]
+
+            # All rows in each metric, with one more than counts, since the query may be a row.
             for metric, lengths in zip(metrics, norms, strict=True):
                 cosines = metric.probes(vector).scores(rows, lengths)
                 orders.append(best_of([(cosines, np.arange(len(rows)))], 1, DEPTH + 1)[1][0])
@@ -352,7 +366,8 @@ def _by_weights(rows: Candidates) -> Iterator[NDArray[np.float64]]:
 
 def best_weight(each: Sequence[WeightScores]) -> int:
     """Place in `WEIGHTS` of the best mean nDCG of sets; the first of equals."""
-    return int(np.argmax(np.mean([one.by_weight.mean(axis=0) for one in each], axis=0)))
+    means = [one.by_weight.mean(axis=0) for one in each]
+    return int(np.argmax(np.mean(means, axis=0)))
 
 
 def weight_rows(each: Sequence[WeightScores]) -> Iterator[list[Row]]:
@@ -361,10 +376,15 @@ def weight_rows(each: Sequence[WeightScores]) -> Iterator[list[Row]]:
     The constant is the best for the same encoder on the other sets, if there are any.
     """
     for one in each:
+        # The same encoder on other sets chooses a weight.
         same = [other for other in each if other.task["model"] == one.task["model"]]
         others = [other for other in same if other.task["set"] != one.task["set"]]
         left_out = one.by_weight[:, best_weight(others or [one])]
+
+        # A row for each way.
         ways = {EXACT: one.semantic, RULE: one.rule, "left out": left_out}
-        ways |= {f"weight {w:g}": one.by_weight[:, i] for i, w in enumerate(WEIGHTS)}
-        ways |= {f"gamma {gamma}": values for gamma, values in one.by_gamma.items()}
+        for weight, values in zip(WEIGHTS, one.by_weight.T, strict=True):
+            ways[f"weight {weight:g}"] = values
+        for gamma, values in one.by_gamma.items():
+            ways[f"gamma {gamma}"] = values
         yield [_row(one.task, "queries", way, ndcgs, one.semantic) for way, ndcgs in ways.items()]

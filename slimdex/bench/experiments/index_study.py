@@ -142,6 +142,8 @@ def by_candidates(
     exact = exact_nearest_of(index, Pool.of_queries(FROM_USER, vectors), snapshot.searchable_rows())
     for count in [index.candidates if number is None else number for number in numbers]:
         _, nearest_rows = index.search(vectors, NEAREST, None, hidden, count)
+
+        # Times on one thread, and of a text on all.
         search = partial(collection.search, limit=NEAREST, candidates=count)
         calls: Calls = {HITS: (search, vectors), TEXT: (search, texts)}
         known = {

@@ -76,7 +76,10 @@ def measure_peers(
     # Figures beside other methods are not comparable.
     beside: Row = {"with": sorted(method.name for method in methods)}
     beside |= {} if cap is None else {"cap": cap}
-    keys = {(m, e): row_key(task, m, e, **beside) for m in methods for e in m.efforts}
+    keys = {}
+    for method in methods:
+        for effort in method.efforts:
+            keys[method, effort] = row_key(task, method, effort, **beside)
     if results.rows.keys() == set(keys.values()):
         return []
     judge = Judge(task.dataset, *exact_answers(task, depth_for(task.dataset, ANSWERS)))
@@ -134,7 +137,8 @@ def _build_methods(
         stack.enter_context(process)
 
         # One row for each effort, of the same process.
-        for effort in (effort for of, effort in keys if of == method):
+        efforts = [effort for method_of_key, effort in keys if method_of_key == method]
+        for effort in efforts:
             row = {"key": keys[method, effort]} | task.facts() | method.columns(effort)
             row |= _median(builds)
             contender = MethodContender(
@@ -156,7 +160,12 @@ def _median(builds: Sequence[Seconds]) -> Row:
 def _judge(judge: Judge, contender: MethodContender, _: int) -> None:
     columns = judge.columns(*contender.process.remote.answer(judge.depth))
     is_deep = judge.depth > ANSWERS + 1  # one may be the query's own document
-    contender.row |= {n: v for n, v in columns.items() if is_deep or not n.startswith("recall@100")}
+    contender.row |= columns if is_deep else without_deep(columns)
+
+
+def without_deep(columns: Row) -> Row:
+    """Leave out measures of more answers than were asked for."""
+    return {name: value for name, value in columns.items() if not name.startswith("recall@100")}
 
 
 def _time(task: Task, name: str, contender: MethodContender, turn: int) -> None:

@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.util import find_spec
+from itertools import product
 from pathlib import Path
 from shlex import join
 from tempfile import TemporaryDirectory
@@ -169,7 +170,9 @@ class IndexPoints:
 
     def as_dict(self) -> dict[str, Any]:
         """All points as JSON values."""
-        return {**self.facts, **{n: v for n, v in vars(self).items() if n != "facts"}}
+        values = {**self.facts, **vars(self)}
+        del values["facts"]
+        return values
 
 
 def questions_of(subject: Subject, snapshot: Snapshot, sample: int) -> tuple[Dataset, Pool]:
@@ -189,11 +192,15 @@ def questions_of(subject: Subject, snapshot: Snapshot, sample: int) -> tuple[Dat
         rng = np.random.default_rng(0)
         pool = document_pool(snapshot.open(), index.query_encoder, sample, rng)
         ids = index.store.ids_by_row(snapshot.state.rows)
-        names = [str(i) for i in range(len(pool))]
+        names = [*map(str, range(len(pool)))]
         texts = []
-        made_of = (row[row >= 0] for row in snapshot.document_rows.documents(pool.held_out))
-        each = zip(names, made_of, strict=True)
-        qrels = {name: {ids[row]: 1 for row in answer_rows} for name, answer_rows in each}
+
+        # A query's answer is the document that it was made of.
+        made_of = snapshot.document_rows.documents(pool.held_out)
+        labels = {}
+        for name, documents in zip(names, made_of, strict=True):
+            labels[name] = {ids[document]: 1 for document in documents[documents >= 0]}
+        qrels = labels
         about = f"{len(pool):,} queries: {pool.name}; {MADE_OF}"
 
     dataset = Dataset(
@@ -242,6 +249,7 @@ class Study:
             index = self.trials.build(settings)
             seconds = perf_counter() - start
             for effort in efforts if settings.rescores else efforts[:1]:
+                # The same codes, searched with another number of candidates.
                 count = settings.candidates if effort is None else effort
                 metric = None if count == 0 else index.metric
                 searched = ReducedIndex(
@@ -268,9 +276,12 @@ class Study:
         seconds = graph.build(rows, self._folder)["index_s"]
         depth = min(NEAREST + pool.held_out.shape[1], len(live))
         for effort in EFFORTS:
+            # Its answers, for recall.
             graph.set_effort(effort)
             matches = live[graph.search(pool.vectors, depth)[1]]
             matches = without_held_out(matches, pool.held_out)[:, :NEAREST]
+
+            # Single searches, for latency.
             k = min(NEAREST, depth)
             calls = [partial(graph.search, query[None], k) for query in pool.vectors]
             yield {
@@ -288,12 +299,16 @@ class Study:
         return self._truths[cell]
 
     def _point(self, settings: Settings, index: ReducedIndex, *, timed: bool) -> Point:
+        # Quality: recall of the exact answers in the same metric, and measures by labels.
         truth = self._truth((settings.beta, settings.gamma))
         matches = self._nearest(index)
         recalls = agreement(matches, truth, NEAREST)
         labels = self._by_labels(index)
         self.ndcg[settings] = labels["ndcg@10"]
+        # Exact search was measured first.
         reference = next(iter(self.ndcg.values()))
+
+        # Costs.
         fixed = index.fixed_nbytes
         memory = index.index.row_nbytes * len(index) + fixed
         return settings.as_dict() | {
@@ -384,13 +399,13 @@ def _settings_to_try(study: Study, current: Settings) -> tuple[list[Settings], .
     """Settings to measure: kinds at several k, (beta, gamma), and (k, gamma)."""
     possible = SettingsGrid(study.trials, (current.beta, current.gamma), grid=GRID)
     usual = current.candidates or None
-    kinds = dict.fromkeys(
-        [current, *(replace(each, candidates=usual) for each in possible.options)]
-    )
+    kinds = {current: None}  # each once, the present settings first
+    for option in possible.options:
+        kinds[replace(option, candidates=usual)] = None
     metrics = [replace(current, beta=beta, gamma=gamma) for beta, gamma in CELLS]
     sizes = sorted({each.k for each in kinds if each.k and each.kind == current.kind})
     gammas = sorted({gamma for _, gamma in CELLS})
-    dimensions = [replace(current, k=k, gamma=gamma) for k in sizes for gamma in gammas]
+    dimensions = [replace(current, k=k, gamma=gamma) for k, gamma in product(sizes, gammas)]
     return [*kinds], [*filter(possible.suits, metrics)], [*filter(possible.suits, dimensions)]
 
 
@@ -433,9 +448,14 @@ def measure_search(index: Index, study: Study, by_meaning: PerQuery) -> Point | 
     texts = study.data.query_texts
     if not texts:
         return None
-    queries = zip(texts, study.pool.vectors, strict=True)
-    rankings = [rank_documents(index, text, vector[None], NEAREST) for text, vector in queries]
+
+    # Quality.
+    rankings = []
+    for text, vector in zip(texts, study.pool.vectors, strict=True):
+        rankings.append(rank_documents(index, text, vector[None], NEAREST))
     ndcg = study.data.measures(*stack_results(rankings, NEAREST))["ndcg@10"]
+
+    # Time of a whole search, and of the encoding in it.
     calls = [partial(encode_queries, index.encoder, [text]) for text in texts]
     return {
         "has_words": index.state.words is not None,
@@ -448,11 +468,9 @@ def measure_search(index: Index, study: Study, by_meaning: PerQuery) -> Point | 
 
 def smallest(kinds: Sequence[Point], exact: Point) -> Point | None:
     """The fewest bytes a vector with which recall and nDCG suffice; of equal ones the fastest."""
-    enough = [
-        point
-        for point in kinds
-        if point["recall@10"] >= ENOUGH and point["ndcg@10"] >= exact["ndcg@10"] - NEARLY
-    ]
+    least_ndcg = exact["ndcg@10"] - NEARLY
+    finds_enough = [point for point in kinds if point["recall@10"] >= ENOUGH]
+    enough = [point for point in finds_enough if point["ndcg@10"] >= least_ndcg]
     return min(enough, key=lambda p: (p["bytes_per_vector"], p["p50_ms"]), default=None)
 
 
@@ -513,9 +531,13 @@ def measure_grid(task: Task, results: ResultsFile, about: Row, *, quick: bool = 
     stage = f"{task.dataset.name}, {task.model}"
     judge = None
     for done, method in enumerate(methods):
-        every = {(method, effort): row_key(task, method, effort) for effort in method.efforts}
-        keys = {of: key for of, key in every.items() if _is_missing(results, key)}
+        keys = {}
+        for effort in method.efforts:
+            key = row_key(task, method, effort)
+            if _is_missing(results, key):
+                keys[method, effort] = key
         if keys:
+            # Exact answers, which take a while, are needed only if a row is missing.
             progress(stage, done, len(methods))
             judge = judge or Judge(task.dataset, *exact_answers(task, depth_for(task.dataset)))
             for contender in measure_methods(task, keys, judge):
@@ -531,10 +553,13 @@ def _is_missing(results: ResultsFile, key: str) -> bool:
 
 def grid(dim: int, rows: int, *, quick: bool = False) -> list[Method]:
     """Methods for `rows` vectors of `dim` dimensions, uncompressed first."""
-    ways = (REDUCERS | OTHERS).items()
-    reduced = [_method(name, like, part(dim, 2), "pq", CANDIDATES) for name, like in ways]
-    methods = [exact_method(dim), *_usual(dim, rows), *reduced, *(() if quick else _more(dim))]
-    return [*{repr(method): method for method in methods}.values()]
+    methods = [exact_method(dim), *_usual(dim, rows)]
+    for name, like in (REDUCERS | OTHERS).items():
+        methods.append(_method(name, like, part(dim, 2), "pq", CANDIDATES))
+    if not quick:
+        methods += _more(dim)
+    distinct = {repr(method): method for method in methods}
+    return [*distinct.values()]
 
 
 def _usual(dim: int, rows: int) -> Iterator[Method]:
@@ -558,11 +583,14 @@ def _more(dim: int) -> Iterator[Method]:
                 yield _method(name, settings, part(dim, of, share), "flat")
     for kind in ("rabitq", "sq4", "sq8", "fp16", "ivf-pq", "hnsw"):
         yield _method("slimdex", DEFAULTS, half, kind, CANDIDATES)
-    sizes = {8: ["sq8"], 16: ["sq4", f"PQ{half}x4fs"], 32: [f"PQ{half // 2}x4fs", f"PQ{half // 4}"]}
-    for kind in (kind for kinds in sizes.values() for kind in kinds):
+
+    # Codes alone, at 1/8, twice at 1/16 and twice at 1/32.
+    for kind in ("sq8", "sq4", f"PQ{half}x4fs", f"PQ{half // 2}x4fs", f"PQ{half // 4}"):
         yield _method("slimdex", DEFAULTS, half, kind)
     for kind in ("sq8", "sq4"):  # 1/16, 1/32
         yield _method("slimdex", DEFAULTS, quarter, kind)
+
+    # Quantisers of the encoder's own vectors.
     yield _method("int4", PLAIN, dim, "sq4")
     for most in (half, quarter):  # 1/16, 1/32
         yield _method("PQ", PLAIN, dim, f"PQ{_divisor(dim, most)}x4fs")

@@ -52,15 +52,15 @@ def measure_processes(
     cases = [*product(SIZES, WRITERS, names)]
     with TemporaryDirectory(prefix="slimdex-bench-") as path, ExitStack() as stack:
         folder = Path(path)
-        groups = {
-            name: [
-                stack.enter_context(Subprocess(Participant, name)).remote
-                for _ in range(2 + max(WRITERS))
-            ]
-            for name in names
-        }
+        groups = dict[str, list[Participant]]()
+        for name in names:
+            groups[name] = []
+            for _ in range(2 + max(WRITERS)):
+                process = stack.enter_context(Subprocess(Participant, name))
+                groups[name].append(process.remote)
         for name in names:
             groups[name][0].fill(folder / name, stored)
+
         for done, (size, writers, name) in enumerate(cases, start=1):
             # Chroma remembers paths, so each case has one of its own.
             copy = Path(shutil.copytree(folder / name, folder / f"{name} {done}"))
@@ -84,18 +84,20 @@ def _write_and_search(
     def at_once(seconds: float, size: int, before: int) -> tuple[Calls, list[Calls]]:
         with ThreadPoolExecutor(1 + len(writing)) as pool:
             search = pool.submit(searching.search, seconds)
-            writes = [
-                pool.submit(each.write, first - before, size, seconds)
-                for each, first in zip(writing, firsts, strict=True)
-            ]
+            writes = []
+            for each, first in zip(writing, firsts, strict=True):
+                writes.append(pool.submit(each.write, first - before, size, seconds))
             return search.result(), [write.result() for write in writes]
 
     at_once(0, 1, before=1)  # what the first calls load is not timed
     searched, written = at_once(seconds, facts["changed"], before=0)
 
     # What has been acknowledged must be there, and searches find it.
-    ids = {id for calls in written for id in calls.ids}
-    last_ids = [id for calls in written for id in calls.ids[-CHECKED // len(writing) :]]
+    ids = set[str]()
+    last_ids = list[str]()
+    for calls in written:
+        ids.update(calls.ids)
+        last_ids += calls.ids[-CHECKED // len(writing) :]
     looking.open(folder)
     ends = {
         "acknowledged": len(ids),
@@ -109,14 +111,20 @@ def _write_and_search(
 
 
 def _counts(searched: Calls, written: Sequence[Calls], seconds: float) -> Row:
-    commits = [each for calls in written for each in calls.seconds]
-    refusals = [each for calls in (*written, searched) for each in calls.refusals]
+    # Calls of all processes together.
+    commits = list[float]()
+    refusals = list[str]()
+    for calls in written:
+        commits += calls.seconds
+        refusals += calls.refusals
+    refusals += searched.refusals
+    milliseconds = latency(commits or [seconds])
     return {
         "seconds": seconds,
         "changes": len(commits),
         "commits_per_s": sum(len(calls.seconds) / calls.elapsed for calls in written),
         **latency(searched.seconds or [seconds]),
-        **{f"{name}_changes": ms for name, ms in latency(commits or [seconds]).items()},
+        **{f"{name}_changes": value for name, value in milliseconds.items()},
         "searches": len(searched.seconds),
         "refused": len(refusals),
         "refusal": refusals[0] if refusals else None,
@@ -158,8 +166,14 @@ class Calls:
 def documents(first: int, size: int) -> Batch:
     """Documents by their number, with random vectors."""
     numbers = range(first, first + size)
-    texts = [" ".join(VOCABULARY[(n // 10**i) % 10] for i in range(9)) for n in numbers]
-    return Batch(numbers, [*map(str, numbers)], texts, np.stack([*map(vector, numbers)]))
+    ids = [*map(str, numbers)]
+    vectors = np.stack([*map(vector, numbers)])
+    return Batch(numbers, ids, [*map(_text, numbers)], vectors)
+
+
+def _text(number: int) -> str:
+    """A word for each of the nine last digits of a number, the last digit first."""
+    return " ".join(VOCABULARY[(number // 10**place) % 10] for place in range(9))
 
 
 def vector(number: int) -> Matrix:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import count
+from itertools import chain, count
 from os import cpu_count, environ
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -117,9 +117,17 @@ class Subject:
             raise InputError(f"{path}: expected an index of texts, made by a model")
         name, model = model_place(spec["model"])
         file = folder / "documents.jsonl"
-        lines = (json.dumps({"id": id, "text": text}) + "\n" for id, text in texts.items())
-        file.write_text("".join(lines), encoding="utf-8")
-        queries = [" ".join(text.split()[:WORDS]) for text in texts.values() if text.strip()]
+        lines = ""
+        for id, text in texts.items():
+            lines += json.dumps({"id": id, "text": text}) + "\n"
+        file.write_text(lines, encoding="utf-8")
+
+        # The first words of documents are queries.
+        queries = []
+        for text in texts.values():
+            words = text.split()[:WORDS]
+            if words:
+                queries.append(" ".join(words))
         facts = {"model": Path(name).name, "documents": len(texts)}
         return cls(
             index=path,
@@ -138,7 +146,7 @@ class Subject:
 
 def _of_docstrings(path: Path, most: int | None) -> Path:
     batches = open_source("python:").batches()
-    documents = [document for batch in batches for document in batch]
+    documents = [*chain.from_iterable(batches)]
     with Collection.create(path, open_encoder(MODEL)) as collection:
         collection.add(documents[:most])
     return path
@@ -154,7 +162,9 @@ class Work(Attempts):
     def columns(self) -> Row:
         """Columns, without the first round, which may have read files from disk."""
         row = super().columns()
-        for way, each in self.spent.items() if self.error is None else ():
+        if self.error is not None:
+            return row
+        for way, each in self.spent.items():
             elapsed, worked = zip(*each[1:], strict=True)
             row |= {f"{way}_s": statistics.median(elapsed), f"{way}_cpu_s": statistics.mean(worked)}
         return row
@@ -176,7 +186,8 @@ def measure_start(subject: Subject, extent: Extent, results: ResultsFile, about:
             SERVICE: partial(_requests, server, texts[:QUERIES]),
         }
         works = [*_commands(subject, extent.rounds), *_others(subject, extent.rounds)]
-        works += [Work(name=name, row=subject.row(name), call=calls[name]) for name in calls]
+        for name, call in calls.items():
+            works.append(Work(name=name, row=subject.row(name), call=call))
 
         def take(way: str, work: Work, _: int) -> None:
             work.spent[way].append(work.call())
@@ -209,7 +220,9 @@ def _commands(subject: Subject, rounds: int) -> Iterator[Work]:
 def _others(subject: Subject, rounds: int) -> Iterator[Work]:
     """A search by each library that is installed, in an index that it builds first."""
     absent = not_installed(PACKAGES)
-    for name in (name for name in PACKAGES if name not in absent):
+    for name in PACKAGES:
+        if name in absent:
+            continue
         program = [sys.executable, str(peer_programs.__file__), name]
         place = [str(subject.folder / name), str(subject.model)]
         search = [*program, "search", *place, subject.texts[0]]
@@ -333,11 +346,13 @@ def measure_serve(subject: Subject, extent: Extent, results: ResultsFile, about:
         load(server, SERVICE, "vectors", by_vector)
     for row in _memory(facts, idle, loaded):
         results.append(row | about)
+
+    # Chroma's server, if it is installed.
     if not missing(["Chroma"]):
         _fill_chroma(subject.index, subject.folder / "served by Chroma")
-        bodies = [
-            json.dumps({"query_embeddings": [row], "n_results": LIMIT}) for row in vectors.tolist()
-        ]
+        bodies = []
+        for row in vectors.tolist():
+            bodies.append(json.dumps({"query_embeddings": [row], "n_results": LIMIT}))
         with serving_chroma(subject.folder / "served by Chroma") as server:
             load(server, "Chroma's server", "vectors", bodies)
 

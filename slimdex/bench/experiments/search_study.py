@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -26,7 +27,7 @@ from ..engines.processes import Contender, Subprocess, WorkerError, in_turns, re
 from ..engines.registry import LIBRARIES
 from ..paired_measures import AGREEMENT, ANSWERS, Judge, depth_for
 from ..rows import ResultsFile, Row, key_of
-from .peers_study import exact_answers
+from .peers_study import exact_answers, without_deep
 
 ENOUGH = 0.99
 """Agreement with exact search of the effort to find."""
@@ -95,6 +96,8 @@ def measure_search(
     with ExitStack() as stack:
         place = Path(stack.enter_context(TemporaryDirectory(dir=folder)))
         contenders = list[StoreContender]()
+
+        # Build each store in a process of its own, then search all in turns.
         exact = exact_answers(task, depth_for(task.dataset, ANSWERS))
         for done, name in enumerate(names, start=1):
             contender = _build_contender(
@@ -108,6 +111,8 @@ def measure_search(
             contenders.append(contender)
             progress("building", done, len(names))
         in_turns(contenders, _one_turn, "in turns", rounds)
+
+    # Figures beside other stores are not comparable, so they are other rows.
     for store in contenders:
         facts = task.facts() | {"method": store.name, "effort": store.effort}
         store.row = {"key": key_of(facts | {"with": sorted(names)})} | facts | store.row
@@ -193,7 +198,7 @@ def _find_effort(
 def _quality(contender: StoreContender, task: Task, exact: Exact) -> None:
     """Measure agreement with exact search, quality by labels, and the memory of the process."""
     columns = _columns(task, exact, contender)
-    contender.row |= {n: value for n, value in columns.items() if not n.startswith("recall@100")}
+    contender.row |= without_deep(columns)
     whole, grown = contender.process.remote.memory()
     contender.row |= {"memory_bytes": whole.private, "memory_files_bytes": whole.files}
     contender.row |= {"store_bytes": grown.private, "store_files_bytes": grown.files}
@@ -207,11 +212,14 @@ def rows_of(answers: Sequence[Answer], dataset: Dataset, depth: int) -> tuple[Ma
     Raises `WorkerError` if a text is neither the document of its id nor a passage of it.
     """
     row_of = {id: row for row, id in enumerate(dataset.ids)}
-    for id, text in (pair for answer in answers for pair in answer):
+    for id, text in chain.from_iterable(answers):
         whole = dataset.texts[row_of[id]]
         if text not in whole or bool(text) != bool(whole):
             raise WorkerError(f"answers: id {id!r} with the text {text[:40]!r}, not its own")
-    return by_place([[row_of[id] for id, _ in answer] for answer in answers], depth)
+    rows = []
+    for answer in answers:
+        rows.append([row_of[id] for id, _ in answer])
+    return by_place(rows, depth)
 
 
 def _one_turn(contender: StoreContender, turn: int) -> None:

@@ -97,15 +97,23 @@ class Way:
 
 def ways_of(mode: str, width: int) -> list[list[Way]]:
     """Ways of each pooling in the papers' tables: some whitened, whole and cut, or rotated."""
-    half, third = (max(round(width / of / 4) * 4, 4) for of in (2, 3))
+    half = _part(width, 2)
+    third = _part(width, 3)
     poolings = (LAST,) if mode in (MODEL_POOLING, WK, CLS) else (LAST, FIRST_LAST)
     groups = []
-    for plain in (Way(mode, layers) for layers in poolings):
-        fitted = replace(plain, fit=TARGET)
-        white = replace(fitted, beta=1.0, gamma=1.0)
-        whitened = [white, replace(fitted, k=half), replace(white, k=third)]
-        groups.append([plain, *(() if mode in (WK, CLS) else whitened)])
+    for layers in poolings:
+        ways = [Way(mode, layers)]
+        if mode not in (WK, CLS):
+            fitted = replace(ways[0], fit=TARGET)
+            white = replace(fitted, beta=1.0, gamma=1.0)
+            ways += [white, replace(fitted, k=half), replace(white, k=third)]
+        groups.append(ways)
     return groups
+
+
+def _part(width: int, of: int) -> int:
+    """A part of the dimensions, as a multiple of four."""
+    return max(round(width / of / 4) * 4, 4)
 
 
 def measure_model(model: str, sets: Sequence[Pairs], out: Path, about: Row) -> ResultsFile:
@@ -123,7 +131,11 @@ def measure_model(model: str, sets: Sequence[Pairs], out: Path, about: Row) -> R
     }
     results = ResultsFile(out / f"sts-{facts['model']}.jsonl")
     modes = [MODEL_POOLING] if static else MODES
-    groups = [ways for mode in modes for ways in ways_of(mode, encoder.width)]
+    groups = list[list[Way]]()
+    for mode in modes:
+        groups += ways_of(mode, encoder.width)
+
+    # One encoder for each pooling, opened only if a row is missing.
     for done, ways in enumerate(groups, start=1):
         keys = {way: key_of(facts | way.columns()) for way in ways}
         missing = [way for way in ways if keys[way] not in results.rows]
@@ -139,9 +151,11 @@ def measure_model(model: str, sets: Sequence[Pairs], out: Path, about: Row) -> R
 
 def _vectors(encoder: LocalEncoder, sets: Sequence[Pairs]) -> Callable[[Sequence[str]], Matrix]:
     """Encode all texts of sets; returns a function from texts to vectors."""
-    texts = list(dict.fromkeys(t for pairs in sets for t in (*pairs.sentences, *pairs.others)))
-    file = encode_texts(encoder, texts, CACHE)
-    places = {text: row for row, text in enumerate(texts)}
+    distinct = dict[str, None]()
+    for pairs in sets:
+        distinct |= dict.fromkeys([*pairs.sentences, *pairs.others])
+    file = encode_texts(encoder, list(distinct), CACHE)
+    places = {text: row for row, text in enumerate(distinct)}
     return lambda few: file.take(np.array([places[text] for text in few]))
 
 
@@ -154,17 +168,29 @@ def measure_ways(
     """
     rows: dict[Way, Row] = {way: {} for way in ways}
     for pairs in sets:
-        sides = [vectors(pairs.first), vectors(pairs.second)]
-        fitted_on = np.concatenate([*sides, *([vectors(pairs.others)] if pairs.others else [])])
-        moments = Moments(fitted_on.shape[1]).update(fitted_on)
+        # Reducers are fitted on all sentences of the set.
+        first = vectors(pairs.first)
+        second = vectors(pairs.second)
+        fitted_on = [first, second]
+        if pairs.others:
+            fitted_on.append(vectors(pairs.others))
+        moments = Moments(first.shape[1]).update(np.concatenate(fitted_on))
+
         for way in ways:
-            first, second = (_transform(side, way, moments) for side in sides)
-            for protocol, figure in correlations(pairs, first, second).items():
+            sides = (_transform(first, way, moments), _transform(second, way, moments))
+            for protocol, figure in correlations(pairs, *sides).items():
                 rows[way][f"{pairs.name}{protocol}"] = figure
+
+    # Averages; a set without subtasks counts with its only figure.
+    protocols = dict[str, None]()
+    for pairs in sets:
+        protocols |= dict.fromkeys(pairs.protocols)
     for row in rows.values():
-        for protocol in dict.fromkeys(p for pairs in sets for p in pairs.protocols):
-            columns = [f"{p.name}{protocol}" for p in sets]
-            figures = [row[c if c in row else p.name] for c, p in zip(columns, sets, strict=True)]
+        for protocol in protocols:
+            figures = []
+            for pairs in sets:
+                column = f"{pairs.name}{protocol}"
+                figures.append(row[column] if column in row else row[pairs.name])
             row[f"average{protocol}"] = float(np.mean(figures))
     return rows
 
@@ -213,14 +239,18 @@ def read_pairs(path: Path, name: str = "") -> Pairs:
     Raises `InputError` if the file is missing or has other columns.
     """
     rows = _table(path)
-    gold = next((c for c in ("score", "label") if rows and c in rows[0]), None)
-    if gold is None or not {"sentence1", "sentence2"} <= set(rows[0]):
+    columns = set(rows[0]) if rows else set()
+    gold = next((name for name in ("score", "label") if name in columns), None)
+    if gold is None or not {"sentence1", "sentence2"} <= columns:
         raise InputError(f"{path}: expected columns sentence1, sentence2 and score or label")
     try:
         scores = np.array([float(row[gold]) for row in rows])
     except (TypeError, ValueError) as error:
         raise InputError(f"{path}: a {gold} that is no number ({error})") from error
-    first, second = ([row[side] for row in rows] for side in ("sentence1", "sentence2"))
+
+    # Columns of the table.
+    first = [row["sentence1"] for row in rows]
+    second = [row["sentence2"] for row in rows]
     subtasks = [row.get("subtask") or "" for row in rows]
     return Pairs(name or path.stem, first, second, scores, subtasks)
 
@@ -229,8 +259,10 @@ def read_seven(folder: Path) -> list[Pairs]:
     """Read the papers' seven sets from a folder of their files."""
     sets = []
     for name, (judged, *fitted_too) in SEVEN.items():
-        parts = [read_pairs(folder / file) for file in fitted_too]
-        others = [sentence for p in parts for sentence in (*p.first, *p.second)]
+        others = list[str]()
+        for file in fitted_too:
+            part = read_pairs(folder / file)
+            others += [*part.first, *part.second]
         pairs = read_pairs(folder / judged, name)
         subtasks = pairs.subtasks if name.startswith("STS1") else ()
         sets.append(replace(pairs, subtasks=subtasks, others=others))
@@ -242,8 +274,9 @@ def spearman(pairs: Pairs, vectors: Mapping[str, NDArray[np.float32]]) -> float:
 
     `vectors` maps each sentence to its vector (dim,).
     """
-    sides = (np.stack([vectors[text] for text in side]) for side in (pairs.first, pairs.second))
-    return correlations(pairs, *sides)[""]
+    first = np.stack([vectors[text] for text in pairs.first])
+    second = np.stack([vectors[text] for text in pairs.second])
+    return correlations(pairs, first, second)[""]
 
 
 def correlations(pairs: Pairs, first: Matrix, second: Matrix) -> dict[str, float]:
@@ -258,10 +291,16 @@ def correlations(pairs: Pairs, first: Matrix, second: Matrix) -> dict[str, float
 
     if len(pairs.protocols) == 1:
         return {"": of(slice(None))}
+
+    # Means over the subtasks, weighted by their pairs or not.
     subtasks = np.array(pairs.subtasks)
-    masks = [subtasks == name for name in dict.fromkeys(pairs.subtasks)]
-    by_subtask = [of(mask) for mask in masks]
-    weighted = np.average(by_subtask, weights=[mask.sum() for mask in masks])
+    by_subtask = []
+    counts = []
+    for name in dict.fromkeys(pairs.subtasks):
+        is_of_subtask = subtasks == name
+        by_subtask.append(of(is_of_subtask))
+        counts.append(is_of_subtask.sum())
+    weighted = np.average(by_subtask, weights=counts)
     figures = of(slice(None)), float(np.mean(by_subtask)), float(weighted)
     return dict(zip(PROTOCOLS, figures, strict=True))
 

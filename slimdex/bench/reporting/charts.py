@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from html import escape
 from math import ceil
 from statistics import fmean
@@ -11,7 +11,7 @@ from ..engines.registry import SLIMDEX, UNCOMPRESSED
 from ..rows import Row
 from .choices import FASTEST_AT, by_task, fastest_at, front
 from .svg import Axis, Line, Point, plot
-from .table import group_rows, without_errors
+from .table import group_rows, rows_where, values_of, without_errors
 
 CODES_ONLY = "codes only"
 RESCORED = "rescored"
@@ -68,11 +68,16 @@ Panel = tuple[str, Sequence[str], float]
 
 def pictures(retrieval: Sequence[Row], peers: Sequence[Row]) -> dict[str, str]:
     """Name of the picture -> SVG, for the existing rows."""
-    panels = {
-        "peers": [panel for rows in by_task(peers).values() for panel in _peer_map(rows)],
-        "quality": [*_quality(retrieval)],
-    }
-    return {name: _picture(TITLES[name], points) for name, points in panels.items() if points}
+    panels = {"peers": list[Panel](), "quality": [*_quality(retrieval)]}
+    for of_task in by_task(peers).values():
+        panels["peers"] += _peer_map(of_task)
+
+    # Without rows there is no picture.
+    drawn = {}
+    for name, of_picture in panels.items():
+        if of_picture:
+            drawn[name] = _picture(TITLES[name], of_picture)
+    return drawn
 
 
 def _picture(name: str, panels: Sequence[Panel]) -> str:
@@ -103,33 +108,29 @@ def _quality(rows: Sequence[Row]) -> Iterator[Panel]:
 
     # Axes.
     height = 440.0
-    x = Axis(
-        "memory a vector",
-        1,
-        SHARES[-1],
-        LEFT,
-        WIDTH - RIGHT - LEGEND,
-        named={share: "float32" if share == 1 else f"1/{share}" for share in SHARES},
-    )
-    highest = max(2, ceil(max(row["ndcg@10_delta"] for row in shown)))
+    ticks: dict[float, str] = {share: f"1/{share}" for share in SHARES}
+    ticks[1] = "float32"
+    x = Axis("memory a vector", 1, SHARES[-1], LEFT, WIDTH - RIGHT - LEGEND, named=ticks)
+    highest = max(2, ceil(max(values_of(shown, "ndcg@10_delta"))))
     y = Axis("nDCG@10, points against float32", LOWEST, highest, height - FOOT, TOP, linear=True)
 
     # Points, and a line through those of each method.
     lines = dict[tuple[str, str], list[tuple[float, float]]]()
     points = list[Point]()
     for row in sorted(shown, key=lambda row: float(row["compression"])):
+        stage = _stage(row)
         at = (row["compression"], row["ndcg@10_delta"])
-        lines.setdefault((row["method"], _stage(row)), []).append(at)
-        tooltip = f"{row['method']}, {_stage(row)}: {at[1]:+.2f}"
-        points.append(Point(*at, _series(row["method"]), "", tooltip, shape=SHAPES[_stage(row)]))
+        lines.setdefault((row["method"], stage), []).append(at)
+        tooltip = f"{row['method']}, {stage}: {at[1]:+.2f}"
+        points.append(Point(*at, _series(row["method"]), "", tooltip, shape=SHAPES[stage]))
     drawn = [Line("zero", [(1, 0), (SHARES[-1], 0)])]
     for (method, how), places in lines.items():
         ours = " ours" * (method == SLIMDEX)
         drawn.append(Line(f"s{_series(method)}{DASHED[how]}{ours}", places))
 
     # Legend and title.
-    present = {row["method"] for row in shown}
-    legend = _legend({name: i for i, name in enumerate(METHODS) if name in present})
+    present = set(values_of(shown, "method"))
+    legend = _legend([name for name in METHODS if name in present])
     count = models.count(model)
     title = f"mean of {count} sets, {model}" if count > 1 else f"{means[0]['set']}, {model}"
     yield title, [*plot(points, drawn, x, y), *legend], height
@@ -146,26 +147,32 @@ def _mean_by_method(rows: Sequence[Row], model: str) -> list[Row]:
     Only methods measured on all of them are included, distinguished by name, size, kind, k and
     effort; candidates that depend on the size of a set are left out.
     """
-    of_model = [row for row in rows if row["model"] == model]
-    sets = {row["set"] for row in of_model}
+    of_model = rows_where(rows, model=model)
+    sets = set(values_of(of_model, "set"))
     sized = [row for row in without_errors(of_model) if row.get("compression")]
     groups = group_rows(sized, "method", "k", "beta", "gamma", "kind", "effort")
-    return [
-        members[0] | {"ndcg@10_delta": fmean(row["ndcg@10_delta"] for row in members)}
-        for members in groups.values()
-        if {row["set"] for row in members} == sets
-    ]
+
+    # A mean over fewer sets would not compare with the others.
+    means = []
+    for members in groups.values():
+        if set(values_of(members, "set")) == sets:
+            mean = fmean(values_of(members, "ndcg@10_delta"))
+            means.append(members[0] | {"ndcg@10_delta": mean})
+    return means
 
 
 def _lines_of(means: Sequence[Row]) -> list[Row]:
     """Rows of each method's line, rescored or by codes alone: those that no smaller one beats."""
     staged = [row | {"stage": _stage(row)} for row in means]
-    return [row for line in group_rows(staged, "method", "stage").values() for row in front(line)]
+    shown = []
+    for line in group_rows(staged, "method", "stage").values():
+        shown += front(line)
+    return shown
 
 
-def _legend(series: Mapping[str, int]) -> Iterator[str]:
+def _legend(methods: Sequence[str]) -> Iterator[str]:
     """Draw the colours of methods and the two kinds of lines, beside the plot."""
-    entries = [(name, number, RESCORED) for name, number in series.items()]
+    entries = [(name, _series(name), RESCORED) for name in methods]
     entries += [(how, GREY, how) for how in SHAPES]
     for row, (name, number, how) in enumerate(entries):
         outline = Point(0, 0, number, "", "", shape=SHAPES[how]).outline
@@ -197,29 +204,20 @@ def _peer_map(rows: Sequence[Row]) -> Iterator[Panel]:
 
     # Points.
     height = 380.0
-    points = [
-        Point(
-            max(row["process_row_bytes"], 1),
-            row["p50_ms_one"],
-            OURS if row["method"].startswith(SLIMDEX) else OTHERS,
-            row["method"],
-            f"{row['method']}: {row['process_row_bytes']:,.0f} bytes a vector, "
-            f"{row['p50_ms_one']:.2f} ms",
-            shape=0,
-        )
-        for row in reached
-    ]
+    points = []
+    for row in reached:
+        name = row["method"]
+        size = row["process_row_bytes"]
+        milliseconds = row["p50_ms_one"]
+        series = OURS if name.startswith(SLIMDEX) else OTHERS
+        tooltip = f"{name}: {size:,.0f} bytes a vector, {milliseconds:.2f} ms"
+        points.append(Point(max(size, 1), milliseconds, series, name, tooltip, shape=0))
 
     # Axes and title.
-    x = Axis.over(
-        "private bytes a vector, by growth of the process",
-        [point.x for point in points],
-        LEFT,
-        WIDTH - RIGHT,
-    )
-    y = Axis.over(
-        "median ms a query, one thread", [point.y for point in points], height - FOOT, TOP
-    )
+    sizes = [point.x for point in points]
+    times = [point.y for point in points]
+    x = Axis.over("private bytes a vector, by growth of the process", sizes, LEFT, WIDTH - RIGHT)
+    y = Axis.over("median ms a query, one thread", times, height - FOOT, TOP)
     first = rows[0]
     title = f"{first['set']}, {first['model']}: {first['documents']:,} vectors; agreement {least}"
     yield title, plot(points, (), x, y), height

@@ -10,7 +10,7 @@ from slimdex.indexes.options import CANDIDATES
 from ..engines.registry import SLIMDEX, UNCOMPRESSED, part
 from ..experiments.points_study import DEFAULTS
 from ..rows import Row
-from .table import BY_TASK, group_rows, without_errors
+from .table import BY_TASK, group_rows, rows_where, values_of, without_errors
 
 FASTEST_AT = 0.99
 """Agreement with exact search at which approximate indexes are compared."""
@@ -34,14 +34,14 @@ def by_task(rows: Iterable[Row], *apart: str) -> dict[tuple[Any, ...], list[Row]
 def most_compared(rows: Iterable[Row], *apart: str) -> list[Row]:
     """Return the group of `by_task` that compares the most methods."""
     each = by_task(rows, *apart).values()
-    return max(each, key=lambda of_task: len({row["method"] for row in of_task}), default=[])
+    return max(each, key=lambda of_task: len(set(values_of(of_task, "method"))), default=[])
 
 
 def _slimdex_row(rows: Sequence[Row], of: int, effort: Callable[[Row], int]) -> Row | None:
     """Row of slimdex by default except for k = d / of and its candidates."""
-    usual = (SLIMDEX, DEFAULTS.beta, DEFAULTS.gamma, DEFAULTS.kind)
-    for row in rows:
-        settings = tuple(row.get(name) for name in ("method", "beta", "gamma", "kind"))
+    usual = (DEFAULTS.beta, DEFAULTS.gamma, DEFAULTS.kind)
+    for row in rows_where(rows, method=SLIMDEX):
+        settings = (row.get("beta"), row.get("gamma"), row.get("kind"))
         if settings == usual and row["k"] == part(row["dim"], of) and row["effort"] == effort(row):
             return row
     return None
@@ -59,7 +59,7 @@ def small_row(rows: Sequence[Row]) -> Row | None:
 
 def exact_row(rows: Sequence[Row]) -> Row | None:
     """Row of exact float32 search, if there is one."""
-    return next((r for r in rows if r["method"] == UNCOMPRESSED), None)
+    return next(iter(rows_where(rows, method=UNCOMPRESSED)), None)
 
 
 def is_default(row: Row) -> bool:
@@ -110,5 +110,7 @@ def fastest_at(rows: Sequence[Row], least: float = FASTEST_AT, by: str = "p50_ms
     def rank(row: Row) -> tuple[float, float]:
         return max(least - row["agreement@10"], 0.0), row[by]
 
-    each = group_rows(without_errors(rows), "method").values()
-    return sorted((min(of_method, key=rank) for of_method in each), key=lambda row: row[by])
+    fastest = []
+    for of_method in group_rows(without_errors(rows), "method").values():
+        fastest.append(min(of_method, key=rank))
+    return sorted(fastest, key=lambda row: row[by])

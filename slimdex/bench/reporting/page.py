@@ -35,6 +35,7 @@ def html_table(table: Table, label: str) -> str:
     head = "".join(f'<th scope="col"{kind}>{escape(name)}</th>' for kind, name in heads)
     lines = []
     for row in table.rows:
+        # The first cell names the row, for screen readers.
         cells = ""
         for place, (kind, cell) in enumerate(zip(kinds, row, strict=True)):
             tag, scope = ("td", "") if place else ("th", ' scope="row"')
@@ -68,6 +69,7 @@ def soft(text: str) -> str:
 
 def write_report(out: Path, rows: Measured) -> list[Path]:
     """Write `index.html`, and an SVG for each picture, into a folder; returns their paths."""
+    # Pictures are part of the page too, so that it loads nothing.
     paths = write_pictures(out, rows)
     parts = dict[str, tuple[str, str]]()  # anchor -> title and HTML
     for path in paths:
@@ -80,8 +82,13 @@ def write_report(out: Path, rows: Measured) -> list[Path]:
         anchor += f"-{len(parts)}" if anchor in parts else ""
         note = soft(table.note) if table.note else ""
         parts[anchor] = escape(table.title), note + html_table(table, table.title)
-    contents = "".join(f'<li><a href="#{a}">{title}</a></li>' for a, (title, _) in parts.items())
-    sections = (f'<h2 id="{a}">{title}</h2>\n{part}' for a, (title, part) in parts.items())
+
+    # Contents with a link to each part, then the parts.
+    contents = ""
+    sections = []
+    for anchor, (title, part) in parts.items():
+        contents += f'<li><a href="#{anchor}">{title}</a></li>'
+        sections.append(f'<h2 id="{anchor}">{title}</h2>\n{part}')
     body = (
         f'{soft(LEAD)}\n<nav aria-label="Contents"><h2>Contents</h2>'
         f"<ul>{contents}</ul></nav>\n" + "\n".join(sections)

@@ -14,7 +14,7 @@ from slimdex.errors import InputError
 from ..options import MEASURED
 from ..rows import Row, read_rows
 from .choices import is_default
-from .table import Table, TableDeclaration
+from .table import Table, TableDeclaration, rows_where, values_of
 from .tables import EXPERIMENTS, TABLES, of_default_encoder, without_identifiers
 
 BENCHMARKS = "docs/research/benchmarks.md"
@@ -42,13 +42,12 @@ def _format(tables: Sequence[Table]) -> Iterator[str]:
 
 def _default(folder: Path) -> list[str]:
     """Default index in three rounded numbers, each with a link to its rows."""
+    # Memory by one row, quality by the mean over the sets.
     row = next(row for row in read_rows(folder, "search") if is_default(row))
     every = of_default_encoder(read_rows(folder, "hybrid"))
-    sets = without_identifiers([row for row in every if row["what"] == "queries"])
-    gains, losses = (
-        [row["ndcg@10_delta"] for row in sets if row["way"] == way]
-        for way in ("rule", "rule codes")
-    )
+    sets = without_identifiers(rows_where(every, what="queries"))
+    gains = values_of(rows_where(sets, way="rule"), "ndcg@10_delta")
+    losses = values_of(rows_where(sets, way="rule codes"), "ndcg@10_delta")
     search = f"{BENCHMARKS}#from-a-text-to-its-documents"
     quality = f"{BENCHMARKS}#quality"
     return [
@@ -68,12 +67,23 @@ def _of_tables(tables: Sequence[TableDeclaration], folder: Path) -> list[str]:
     """Format tables of a folder's rows, and where these were measured."""
     first = tables[0]
     rows = first.chosen(read_rows(folder, first.experiment))
-    formatted = _format([made for table in tables for made in table(rows)])
-    return [*formatted, _machines_and_versions(rows, first.libraries)]
+    paragraphs = list[str]()
+    for table in tables:
+        paragraphs += _format(table(rows))
+    return [*paragraphs, _machines_and_versions(rows, first.libraries)]
+
+
+def _tables_by_marks() -> dict[str, list[TableDeclaration]]:
+    """Group the tables that pages show by the name in their marks."""
+    tables = dict[str, list[TableDeclaration]]()
+    for table in TABLES:
+        if table.marks:
+            tables.setdefault(table.marks, []).append(table)
+    return tables
 
 
 DEFAULT = "default"
-MARKS = {name: [t for t in TABLES if t.marks == name] for name in (t.marks for t in TABLES) if name}
+MARKS = _tables_by_marks()
 SECTIONS = {name: partial(_of_tables, tables) for name, tables in MARKS.items()} | {
     DEFAULT: _default
 }
@@ -85,7 +95,8 @@ def pages_with_marks(folder: Path) -> dict[Path, list[str]]:
     sections = dict[Path, list[str]]()
     for page in (folder / "README.md", *sorted((folder / "docs").rglob("*.md"))):
         text = page.read_text(encoding="utf-8") if page.is_file() else ""
-        if names := [name for name in SECTIONS if _marks(name)[0] in text]:
+        names = [name for name in SECTIONS if _marks(name)[0] in text]
+        if names:
             sections[page] = names
     return sections
 
@@ -93,8 +104,13 @@ def pages_with_marks(folder: Path) -> dict[Path, list[str]]:
 def sections_with_rows(folder: Path) -> list[str]:
     """Sections for which a folder has rows."""
     measured = {path.name.partition("-")[0] for path in folder.glob("*.jsonl")}
-    names = [name for name, tables in MARKS.items() if tables[0].experiment in measured]
-    return [*names, DEFAULT] if measured >= {"search", "hybrid"} else names
+    names = []
+    for name, tables in MARKS.items():
+        if tables[0].experiment in measured:
+            names.append(name)
+    if measured >= {"search", "hybrid"}:
+        names.append(DEFAULT)
+    return names
 
 
 def section(name: str, folder: Path) -> str:
@@ -139,11 +155,15 @@ def _machines_and_versions(rows: Sequence[Row], libraries: Sequence[str]) -> str
     """Distinct machines, versions and commits of some rows."""
 
     def of(row: Row) -> str:
-        numbers = {name: row["versions"].get(name) for name in libraries}
-        versions = ", ".join(f"{name} {number}" for name, number in numbers.items() if number)
+        versions = []
+        for name in libraries:
+            number = row["versions"].get(name)
+            if number:
+                versions.append(f"{name} {number}")
         processor = _short_name(row["processor"], row.get("flags") or "")
-        return f"{row['threads']} threads of {processor}, {versions}"
+        return f"{row['threads']} threads of {processor}, {', '.join(versions)}"
 
+    # A dictionary keeps each commit once, in the order of the rows.
     commits = dict[str, dict[str, None]]()
     for row in rows:
         commit = f"`{row['commit'][:7]}`" if row.get("clean") else "code that no commit holds"

@@ -110,18 +110,26 @@ def write_settings_page(
 
 def _html(table: Table, label: str) -> str:
     """Format a table of settings, whose first column says why they are marked."""
-    rows = [[first if first.shown else NOT_MEASURED, *others] for first, *others in table.rows]
+    rows = []
+    for why, *others in table.rows:
+        rows.append([why if why.shown else NOT_MEASURED, *others])
     return html_table(replace(table, heads=["settings", *table.heads[1:]], rows=rows), label)
 
 
 def all_points(measured: IndexPoints) -> list[Point]:
     """All points of slimdex; each has the command that makes it."""
-    several = (measured.kinds, measured.curves, measured.metrics, measured.dimensions)
-    return [measured.exact, *(point for points in several for point in points)]
+    return [
+        measured.exact,
+        *measured.kinds,
+        *measured.curves,
+        *measured.metrics,
+        *measured.dimensions,
+    ]
 
 
 def verdict(measured: IndexPoints) -> list[str]:
     """Recommend settings and describe the default search, in Markdown."""
+    # What to do with the index.
     current = measured.current
     chosen = measured.chosen
     now = f"{measured.facts['present'].capitalize()}: {_in_words(current, measured)}."
@@ -134,7 +142,10 @@ def verdict(measured: IndexPoints) -> list[str]:
         lines = [f"Keep {_in_words(current, measured)}: `{current['command']}`."]
     else:
         lines = [f"Change to {_in_words(chosen, measured)}: `{chosen['command']}`. {now}"]
-    if (search := measured.search) is not None:
+
+    # With labels, the default search was measured too.
+    search = measured.search
+    if search is not None:
         words = "with words" if search["has_words"] else "by meaning"
         share = search["encoding_p50_ms"] / search["p50_ms"]
         lines.append(
@@ -163,8 +174,9 @@ def difference(point: Point) -> str:
     >>> difference({name: 0.01, f"{name}_low": -0.02, f"{name}_high": 0.04})
     '+0.010 (-0.020 to +0.040)'
     """
-    names = ("ndcg@10_delta", "ndcg@10_delta_low", "ndcg@10_delta_high")
-    mean, low, high = (round(point[name], 3) + 0.0 for name in names)  # no -0.000
+    mean = round(point["ndcg@10_delta"], 3) + 0.0  # adding zero makes -0.000 positive
+    low = round(point["ndcg@10_delta_low"], 3) + 0.0
+    high = round(point["ndcg@10_delta_high"], 3) + 0.0
     return f"{mean:+.3f} ({low:+.3f} to {high:+.3f})"
 
 
@@ -183,6 +195,8 @@ def _in_short(measured: IndexPoints) -> list[Point]:
             shown.append(min(enough, key=lambda p: float(p["bytes_per_vector"])))
         else:
             shown += points[-1:]
+
+    # The same point may be shown for several reasons.
     distinct = {id(point): point for point in shown}.values()
     return sorted(distinct, key=lambda p: -float(p["bytes_per_vector"]))
 
@@ -205,11 +219,11 @@ def read_run(path: Path) -> dict[str, Any]:
 def beside(measured: IndexPoints, against: Mapping[str, Any]) -> Table:
     """Make the table of points of the short one that an earlier run has measured, too."""
     then = {_settings_of(point): point for point in [against["exact"], *against["kinds"]]}
-    lines = [
-        _line(point, measured) | {"then": then[_settings_of(point)]}
-        for point in _in_short(measured)
-        if _settings_of(point) in then
-    ]
+    lines = []
+    for point in _in_short(measured):
+        earlier_point = then.get(_settings_of(point))
+        if earlier_point is not None:
+            lines.append(_line(point, measured) | {"then": earlier_point})
     return make_table("", "", AGAINST, lines)
 
 
@@ -238,6 +252,8 @@ def _line(point: Point, measured: IndexPoints) -> Point:
     why = "float32, exact" if is_exact else ", ".join(marks)
     is_alone = point["candidates"] == 0 and not is_exact
     alone = ", codes alone" * is_alone
+
+    # Its share of float32's bytes.
     share = 4 * measured.facts["dim"] / point["bytes_per_vector"]
     return point | {
         "why": why,
@@ -256,6 +272,10 @@ def _charts(measured: IndexPoints) -> Iterator[str]:
     best = front(points, "memory_bytes", "recall@10")
     good = [point for point in best if point["recall@10"] >= GOOD]
     marked = [point for point in points if point in good or point["why"]]
+    drawn = []
+    for point in points:
+        is_pale = point not in best and not point["why"]
+        drawn.append(_draw_point(point, "recall@10", faint=is_pale))
 
     # Charts that every page has.
     line = [(point["memory_bytes"] / MB, point["recall@10"]) for point in best]
@@ -266,10 +286,7 @@ def _charts(measured: IndexPoints) -> Iterator[str]:
         _key(points)
         + svg.scatter(
             "recall@10 by memory",
-            [
-                _draw_point(point, "recall@10", faint=point not in best and not point["why"])
-                for point in points
-            ],
+            drawn,
             MEMORY,
             "recall@10",
             lines=[svg.Line("front", line)],
@@ -335,14 +352,20 @@ def _draw_point(point: Point, measure: str, *, faint: bool = False) -> svg.Point
 
 
 def _latency_chart(measured: IndexPoints) -> str:
+    """Draw recall over the time of a search, with a curve for each kind and k, and the graph's."""
     drawn = list[svg.Point]()
-    lines = dict[tuple[int, str], list[tuple[float, float]]]()
-    swept = [(_series(p["kind"]), f"k={p['k']}", p, tooltip(p)) for p in measured.curves]
-    swept += [(len(SERIES), GRAPH, point, _graph_tooltip(point)) for point in measured.graph]
-    for series, name, point, about in swept:
-        curve = lines.setdefault((series, name), [])
+    curves = dict[tuple[int, str], list[tuple[float, float]]]()
+
+    def draw(point: Point, series: int, name: str, about: str) -> None:
+        curve = curves.setdefault((series, name), [])
         curve.append((point["p50_ms"], point["recall@10"]))
-        drawn.append(svg.Point(*curve[-1], series, "" if len(curve) > 1 else name, about))
+        label = name if len(curve) == 1 else ""  # once a curve
+        drawn.append(svg.Point(*curve[-1], series, label, about))
+
+    for point in measured.curves:
+        draw(point, _series(point["kind"]), f"k={point['k']}", tooltip(point))
+    for point in measured.graph:
+        draw(point, len(SERIES), GRAPH, _graph_tooltip(point))
     exact = measured.exact
     drawn.append(svg.Point(exact["p50_ms"], 1.0, _series("flat"), "float32, exact", tooltip(exact)))
     return svg.scatter(
@@ -350,7 +373,7 @@ def _latency_chart(measured: IndexPoints) -> str:
         drawn,
         "median ms of a search",
         "recall@10",
-        lines=[svg.Line(f"s{series}", curve) for (series, _), curve in lines.items()],
+        lines=[svg.Line(f"s{series}", curve) for (series, _), curve in curves.items()],
         least_span=LEAST_SPAN["recall@10"],
     )
 
@@ -365,17 +388,20 @@ def _heat_map(
     """Draw nDCG@10 by gamma and the second of two columns; the first one is the same for all."""
     fixed, column = columns
     first = points[0]
-    cells = {(point["gamma"], float(point[column])): point for point in points}
-    values = {cell: float(point["ndcg@10"]) for cell, point in cells.items()}
+    values = {}
+    tooltips = {}
+    for point in points:
+        cell = (point["gamma"], float(point[column]))
+        values[cell] = float(point["ndcg@10"])
+        tooltips[cell] = tooltip(point)
 
     # The best cell and the index's own have rings.
     name = measured.facts["present"]
     current = (measured.current["gamma"], float(measured.current[column]))
     rings = {max(values, key=lambda cell: values[cell]): "best"}
-    if current in cells:
+    if current in values:
         rings[current] = f"{name}, best" if current in rings else name
 
-    tooltips = {cell: tooltip(point) for cell, point in cells.items()}
     label = f"nDCG@10 by {column} and gamma"
     drawing = svg.heat_map(label, values, tooltips, rings, ("gamma", column))
     at = f"nDCG@10 at kind {first['kind']}, {fixed}={first[fixed]:g}."
@@ -405,10 +431,16 @@ def _graph_tooltip(point: Point) -> str:
 
 def _key(points: Sequence[Point], graph: Sequence[Point] = ()) -> str:
     """Explain the colours and shapes of kinds, and that of a graph if there is one."""
-    present = {point["kind"] for point in points} | ({GRAPH} if graph else set())
-    names = enumerate([*SERIES, GRAPH])
-    items = (f"<li>{svg.marker(i)}{name}</li>" for i, name in names if name in present)
-    return f'<ul class="key">{"".join(items)}</ul>'
+    present = {point["kind"] for point in points}
+    if graph:
+        present.add(GRAPH)
+
+    # Their positions are the numbers of their colours and shapes.
+    items = ""
+    for series, name in enumerate([*SERIES, GRAPH]):
+        if name in present:
+            items += f"<li>{svg.marker(series)}{name}</li>"
+    return f'<ul class="key">{items}</ul>'
 
 
 def _figure(title: str, caption: str, drawing: str) -> str:
@@ -418,10 +450,13 @@ def _figure(title: str, caption: str, drawing: str) -> str:
 
 def machine_line(about: Mapping[str, Any]) -> str:
     """Describe the machine and the versions of a run."""
-    versions = ", ".join(f"{name} {number}" for name, number in about["versions"].items() if number)
+    versions = []
+    for name, number in about["versions"].items():
+        if number:
+            versions.append(f"{name} {number}")
     flags = f" ({about['flags']})" if about["flags"] else ""
     load = f", load {about['load']:.1f} before" if "load" in about else ""
     return (
         f"Measured on one thread of {about['processor']}{flags}{load}; built on all "
-        f"{about['threads']}. With {versions}."
+        f"{about['threads']}. With {', '.join(versions)}."
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
-from itertools import count
+from itertools import product
 from math import ceil, floor, log10
 
 WIDTH = 480.0
@@ -155,14 +155,16 @@ class Axis:
         """
         if not self.linear:
             exponents = range(floor(log10(self.low)), ceil(log10(self.high)) + 1)
-            steps = [round(n * 10.0**e, 9) for e in exponents for n in (1, 2, 5)]
+            steps = [round(n * 10.0**e, 9) for e, n in product(exponents, (1, 2, 5))]
             return [step for step in steps if self.low <= step <= self.high]
+
+        # About six steps, each a round number.
         rough = (self.high - self.low) / 6
         scale = 10.0 ** floor(log10(rough))
         step = next(n * scale for n in (1, 2, 5, 10) if n * scale >= rough)
         first = ceil(self.low / step - 1e-9)
-        numbers = (round(n * step, 9) for n in count(first))
-        return [n for n, _ in zip(numbers, range(12), strict=False) if n <= self.high]
+        numbers = [round(n * step, 9) for n in range(first, first + 12)]
+        return [number for number in numbers if number <= self.high]
 
 
 def scatter(
@@ -176,7 +178,9 @@ def scatter(
 ) -> str:
     """Draw points and lines over a logarithmic x and a linear y, not narrower than `least_span`."""
     x = Axis.over(x_title, [p.x for p in points], LEFT, WIDTH - RIGHT)
-    values = [value for p in points for value in (p.y, *(p.ends or ()))]
+    values = list[float]()
+    for point in points:
+        values += (point.y, *(point.ends or ()))
     foot = HEIGHT - BOTTOM
     y = Axis.over(y_title, values, foot, TOP, linear=True, least_span=least_span)
     return _drawing(name, plot(points, lines, x, y), (WIDTH, HEIGHT))
@@ -188,16 +192,24 @@ def plot(points: Sequence[Point], lines: Sequence[Line], x: Axis, y: Axis) -> li
     for line in lines:
         places = " ".join(f"{x.at(a):.1f},{y.at(b):.1f}" for a, b in line.places)
         drawn.append(f'<polyline class="{line.classes}" points="{places}"/>')
+
+    # Intervals.
     for point in points:
         if point.ends:
-            low, high = (y.at(end) for end in point.ends)
+            low, high = point.ends
             at = x.at(point.x)
-            drawn.append(f'<path class="grid whisker" d="M{at:.1f} {low:.1f}V{high:.1f}"/>')
+            drawn.append(
+                f'<path class="grid whisker" d="M{at:.1f} {y.at(low):.1f}V{y.at(high):.1f}"/>'
+            )
+
+    # Points with their labels, pale ones below the others.
     spots = [(x.at(p.x) - x.start, y.start - y.at(p.y)) for p in points]
     size = (x.stop - x.start, y.start - y.stop)
     sides = place_labels(spots, [f"{p.label} " for p in points], size)  # a gap to the next one
-    each = sorted(zip(points, sides, strict=True), key=lambda one: not one[0].faint)
-    return [*drawn, *(_mark(p, x.at(p.x), y.at(p.y), side) for p, side in each)]
+    labelled = sorted(zip(points, sides, strict=True), key=lambda pair: not pair[0].faint)
+    for point, side in labelled:
+        drawn.append(_mark(point, x.at(point.x), y.at(point.y), side))
+    return drawn
 
 
 def _mark(point: Point, x: float, y: float, side: str | None) -> str:
@@ -255,17 +267,24 @@ def heat_map(
 
     `rings` say why some cells are marked; `titles` are those of rows and columns.
     """
-    rows, columns = (sorted({cell[i] for cell in values}) for i in (0, 1))
+    rows = sorted({row for row, _ in values})
+    columns = sorted({column for _, column in values})
     width = (WIDTH - LEFT - RIGHT) / len(columns)
     height = (HEIGHT - TOP - BOTTOM) / len(rows)
     low = min(values.values())
     high = max(values.values())
     lefts = {column: LEFT + i * width for i, column in enumerate(columns)}
     tops = {row: HEIGHT - BOTTOM - (i + 1) * height for i, row in enumerate(rows)}
+
+    # Titles and ticks.
     foot = HEIGHT - BOTTOM
     elements = _titles(Axis(titles[1], 0, 1, LEFT, WIDTH - RIGHT), Axis(titles[0], 0, 1, foot, TOP))
-    elements += [_below(left + width / 2, foot, f"{column:g}") for column, left in lefts.items()]
-    elements += [_left_of(LEFT, top + height / 2, f"{row:g}") for row, top in tops.items()]
+    for column, left in lefts.items():
+        elements.append(_below(left + width / 2, foot, f"{column:g}"))
+    for row, top in tops.items():
+        elements.append(_left_of(LEFT, top + height / 2, f"{row:g}"))
+
+    # Cells.
     for cell, value in values.items():
         shade = 0.05 + 0.5 * (value - low) / ((high - low) or 1.0)
         at = f"translate({lefts[cell[1]]:.1f} {tops[cell[0]]:.1f})"
@@ -315,12 +334,15 @@ def place_labels(
     taken = [(x - DOT / 2, y - DOT / 2, x + DOT / 2, y + DOT / 2) for x, y in places]
     sides = list[str | None]()
     for i, (place, label) in enumerate(zip(places, labels, strict=True)):
-        boxes = {side: _box(place, side, len(label)) for side in SIDES}
-        others = [box for j, box in enumerate(taken) if j != i]
-        fits = (s for s, box in boxes.items() if _inside(box, size) and not _meets(box, others))
-        sides.append(side := next(fits, None))
-        if side is not None:
-            taken.append(boxes[side])
+        # A label may cover its own point.
+        others = [*taken[:i], *taken[i + 1 :]]
+        sides.append(None)
+        for side in SIDES:
+            box = _box(place, side, len(label))
+            if _inside(box, size) and not _meets(box, others):
+                sides[i] = side
+                taken.append(box)
+                break
     return sides
 
 
@@ -337,4 +359,10 @@ def _inside(box: Box, size: tuple[float, float]) -> bool:
 
 
 def _meets(box: Box, others: Sequence[Box]) -> bool:
-    return any(box[0] < o[2] and o[0] < box[2] and box[1] < o[3] and o[1] < box[3] for o in others)
+    left, top, right, bottom = box
+    for other_left, other_top, other_right, other_bottom in others:
+        is_beside = right <= other_left or other_right <= left
+        is_above_or_below = bottom <= other_top or other_bottom <= top
+        if not is_beside and not is_above_or_below:
+            return True
+    return False

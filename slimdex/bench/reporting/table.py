@@ -40,13 +40,17 @@ class Table:
 
     def texts(self) -> tuple[list[str], list[list[str]]]:
         """Return the heads, and the shown texts of each row."""
-        return [*self.heads], [[cell.shown for cell in row] for row in self.rows]
+        rows = []
+        for row in self.rows:
+            rows.append([cell.shown for cell in row])
+        return [*self.heads], rows
 
     def markdown(self) -> str:
         """Format the table as GitHub's markdown."""
         heads, rows = self.texts()
-        lines = [heads, ["---" if t else "---:" for t in self.text], *rows]
-        return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+        rules = ["---" if is_text else "---:" for is_text in self.text]
+        lines = [" | ".join(line) for line in (heads, rules, *rows)]
+        return "\n".join(f"| {line} |" for line in lines)
 
 
 @dataclass(frozen=True)
@@ -73,6 +77,8 @@ class Column:
             return value or EMPTY
         if not self.form:
             return Cell(value, value)
+
+        # A number keeps its value for sorting, whatever its format shows.
         value = value if self.unit == 1 else value / self.unit
         return Cell(format(value, self.form), float(value))
 
@@ -80,6 +86,33 @@ class Column:
 def without_errors(rows: Iterable[Row]) -> list[Row]:
     """Rows without an error."""
     return [row for row in rows if "error" not in row]
+
+
+def with_column(name: str) -> Callable[[Rows], list[Row]]:
+    """Return a function from rows to those without an error that have a column."""
+
+    def with_it(rows: Rows) -> list[Row]:
+        return [row for row in without_errors(rows) if name in row]
+
+    return with_it
+
+
+def rows_where(rows: Iterable[Row], **values: Any) -> list[Row]:
+    """Rows whose columns have these values.
+
+    >>> rows_where([{"set": "a", "k": 1}, {"set": "b", "k": 1}], k=1, set="b")
+    [{'set': 'b', 'k': 1}]
+    """
+    matches = []
+    for row in rows:
+        if all(row[name] == value for name, value in values.items()):
+            matches.append(row)
+    return matches
+
+
+def values_of(rows: Iterable[Row], column: str) -> list[Any]:
+    """Values of a column, in the order of the rows."""
+    return [row[column] for row in rows]
 
 
 def columns_named(form: str, *names: str) -> tuple[Column, ...]:
@@ -124,12 +157,17 @@ class TableDeclaration:
 
     def __call__(self, rows: Rows) -> list[Table]:
         """Make the tables of rows."""
-        wanted = self.where.items()
-        rows = [row for row in rows if all(row[name] == value for name, value in wanted)]
-        groups = [*group_rows(self.prepared(rows), *self.by).values()]
+        rows = rows_where(rows, **self.where)
+        groups = group_rows(self.prepared(rows), *self.by).values()
         end = self.apart if len(groups) > 1 else ""
-        made = [self._table(group, self.title + end) for group in groups]
-        return [table for table in made if table.rows]
+
+        # Groups without lines have no table.
+        tables = []
+        for group in groups:
+            table = self._table(group, self.title + end)
+            if table.rows:
+                tables.append(table)
+        return tables
 
     def _table(self, rows: Rows, title: str) -> Table:
         lines = list(self.lines(rows))
@@ -145,37 +183,49 @@ class TableDeclaration:
 
 def make_table(title: str, note: str, columns: Sequence[Column], rows: Iterable[Row]) -> Table:
     """Make a table with a line for each row."""
-    lines = [[column.cell(row) for column in columns] for row in rows]
-    return Table(title, note, [column.head for column in columns], lines)
+    heads = [column.head for column in columns]
+    lines = []
+    for row in rows:
+        lines.append([column.cell(row) for column in columns])
+    return Table(title, note, heads, lines)
 
 
 def group_rows(rows: Iterable[Row], *names: str) -> dict[tuple[Any, ...], list[Row]]:
     """Group rows by the values of columns, in the order of the rows."""
     groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
-        groups.setdefault(tuple(row[name] for name in names), []).append(row)
+        values = tuple(row[name] for name in names)
+        groups.setdefault(values, []).append(row)
     return groups
 
 
 def difference(row: Row) -> Cell:
     """Difference of nDCG@10 from its reference, and its interval."""
-    delta, low, high = (row[f"ndcg@10_{part}"] for part in ("delta", "low", "high"))
+    delta = row["ndcg@10_delta"]
+    low = row["ndcg@10_low"]
+    high = row["ndcg@10_high"]
     return Cell(f"{delta:+.2f} ({low:+.2f} to {high:+.2f})", delta)
 
 
 def failures(rows: Iterable[Row], name: str = "method") -> str:
     """Format "; failed: ..." with the failed methods and reasons; "" if there are none."""
-    failed = [f"{row[name]} ({row['error']})" for row in rows if "error" in row]
-    return f"; failed: {', '.join(dict.fromkeys(failed))}" if failed else ""
+    failed = dict[str, None]()
+    for row in rows:
+        if "error" in row:
+            failed[f"{row[name]} ({row['error']})"] = None
+    return f"; failed: {', '.join(failed)}" if failed else ""
 
 
 def by_way(base: str) -> Callable[[Rows], list[Row]]:
     """Return the row of one way for each set and model; its column `ways` has the rows of all."""
 
     def lines(rows: Rows) -> list[Row]:
-        groups = group_rows(without_errors(rows), *BY_TASK).values()
-        ways = ({row["way"]: row for row in group} for group in groups)
-        return [by_name[base] | {"ways": by_name} for by_name in ways if base in by_name]
+        of_base = []
+        for group in group_rows(without_errors(rows), *BY_TASK).values():
+            ways = {row["way"]: row for row in group}
+            if base in ways:
+                of_base.append(ways[base] | {"ways": ways})
+        return of_base
 
     return lines
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import product
 from statistics import fmean
 from typing import Any
 
@@ -40,6 +41,9 @@ from .table import (
     group_rows,
     make_table,
     of_way,
+    rows_where,
+    values_of,
+    with_column,
     without_errors,
 )
 
@@ -105,11 +109,22 @@ def _fastest(rows: Rows) -> list[Row]:
     return [row for row in fastest_at(rows) if "whitened" not in row["method"]]
 
 
+def _measured_peers_columns(rows: Rows) -> list[Column]:
+    """Columns of which at least one row has a figure."""
+    fastest = _fastest(rows)
+    columns = []
+    for column in PEERS:
+        cells = map(column.cell, fastest)
+        if any(cell.shown for cell in cells):
+            columns.append(column)
+    return columns
+
+
 def _peers_note(rows: Rows) -> str:
     """Describe the set, the limit of memory of the capped times, and failures."""
     note = "{set}, {documents:,} vectors".format_map(rows[0])
-    caps = {row["cap_bytes"] for row in without_errors(rows) if "cap_bytes" in row}
-    for cap in sorted(caps):
+    capped = with_column("cap_bytes")(rows)
+    for cap in sorted(set(values_of(capped, "cap_bytes"))):
         note += f"; capped: at most {cap // 10**6} MB beyond Python's"
     return note + failures(rows)
 
@@ -117,7 +132,7 @@ def _peers_note(rows: Rows) -> str:
 peers = TableDeclaration(
     experiment="peers",
     title="Peers: Search by vector",
-    columns=lambda rows: [c for c in PEERS if any(c.cell(r).shown for r in _fastest(rows))],
+    columns=_measured_peers_columns,
     apart=", {set}, {model}",
     note=_peers_note,
     by=BY_TASK,
@@ -174,8 +189,8 @@ def _if_enough_queries(name: str) -> Callable[[Row], Any]:
 def _defaults(rows: Rows) -> list[Row]:
     """Rows of the default index, of the largest set."""
     defaults = [row for row in without_errors(rows) if is_default(row)]
-    most = max((row["documents"] for row in defaults), default=0)
-    return [row for row in defaults if row["documents"] == most]
+    most = max(values_of(defaults, "documents"), default=0)
+    return rows_where(defaults, documents=most)
 
 
 def _stores(rows: Rows) -> list[Row]:
@@ -260,7 +275,7 @@ commands = TableDeclaration(
     ),
     note=lambda rows: f"{without_errors(rows)[0]['processes']} processes each{failures(rows)}",
     by=("model", "documents"),
-    lines=lambda rows: [row for row in without_errors(rows) if "processes" in row],
+    lines=with_column("processes"),
     libraries=("openvino", "sentence-transformers", "chromadb"),
 )
 beside_busy_processes = TableDeclaration(
@@ -275,7 +290,7 @@ beside_busy_processes = TableDeclaration(
     ),
     note="one busy process on each processor",
     by=("model", "documents"),
-    lines=lambda rows: [row for row in without_errors(rows) if "busy_s" in row],
+    lines=with_column("busy_s"),
 )
 
 
@@ -337,8 +352,9 @@ memory_of_service = TableDeclaration(
 
 def _of_most_processes(rows: Rows) -> list[Row]:
     """Rows of the largest number of processes."""
-    most = max((row["processes"] for row in without_errors(rows)), default=0)
-    return [row for row in without_errors(rows) if row["processes"] == most]
+    measured = without_errors(rows)
+    most = max(values_of(measured, "processes"), default=0)
+    return rows_where(measured, processes=most)
 
 
 processes = TableDeclaration(
@@ -404,10 +420,8 @@ fusion = TableDeclaration(
     columns=(
         *columns_named("", "set"),
         Column("float32", "ndcg@10", ".2f"),
-        *(
-            Column("off" if way == "meaning" else way, of_way(way, "ndcg@10_delta"), "+.2f")
-            for way in ("meaning", *WAYS, "rule")
-        ),
+        Column("off", of_way("meaning", "ndcg@10_delta"), "+.2f"),
+        *(Column(way, of_way(way, "ndcg@10_delta"), "+.2f") for way in (*WAYS, "rule")),
         Column("by labels", of_way("auto", "ndcg@10_delta"), "+.2f"),
         Column("labels choose", of_way("auto", "fusion")),
     ),
@@ -420,7 +434,8 @@ fusion = TableDeclaration(
 
 def _encoders_of(rows: Rows, last: str) -> list[str]:
     """Encoders that were measured by a way."""
-    return [*dict.fromkeys(_without_precision(r["model"]) for r in rows if r["way"] == last)]
+    models = values_of(rows_where(rows, way=last), "model")
+    return [*dict.fromkeys(map(_without_precision, models))]
 
 
 def _by_encoder(
@@ -447,32 +462,27 @@ def _by_encoder(
             sets.setdefault(row["set"], {})[_without_precision(row["model"]), row["way"]] = row
         models = _encoders_of(rows, last)
 
-        # A line for each set.
-        shown = [
-            set_name
-            for set_name in sets
-            if any((model, last) in sets[set_name] for model in models)
-        ]
-        shown.sort(key=lambda set_name: set_name.endswith(IDENTIFIERS))
-        made: list[Row] = [{"set": set_name, "ways": sets[set_name]} for set_name in shown]
-
-        # The mean of those that all encoders have.
-        compared = [
-            sets[set_name]
-            for set_name in shown
-            if not set_name.endswith(IDENTIFIERS)
-            and all((model, last) in sets[set_name] for model in models)
-        ]
+        # A line for each set that an encoder has; sets of identifiers stand last.
+        made = list[Row]()
+        compared = []
+        for set_name in sorted(sets, key=lambda name: name.endswith(IDENTIFIERS)):
+            rows_by_way = sets[set_name]
+            has_way = [(model, last) in rows_by_way for model in models]
+            if any(has_way):
+                made.append({"set": set_name, "ways": rows_by_way})
+            if models and all(has_way) and not set_name.endswith(IDENTIFIERS):
+                compared.append(rows_by_way)
         if not compared:
             return made
-        means = {
-            (model, way): {
-                name: fmean(rows_by_way[model, way][name] for rows_by_way in compared)
-                for name in ("ndcg@10", "ndcg@10_delta")
+
+        # The mean of the sets that all encoders have.
+        means = {}
+        for key in product(models, ways):
+            of_key = [rows_by_way[key] for rows_by_way in compared]
+            means[key] = {
+                "ndcg@10": fmean(values_of(of_key, "ndcg@10")),
+                "ndcg@10_delta": fmean(values_of(of_key, "ndcg@10_delta")),
             }
-            for model in models
-            for way in ways
-        }
         return [*made, {"set": "mean", "ways": means}]
 
     return TableDeclaration(
@@ -493,7 +503,8 @@ def _without_word_vectors(rows: Rows) -> list[Row]:
 
 def _with_identifiers(rows: Rows) -> list[Row]:
     """Rows of the encoders that were also measured on sets of identifiers."""
-    models = {row["model"] for row in rows if row["set"].endswith(IDENTIFIERS)}
+    of_identifiers = [row for row in rows if row["set"].endswith(IDENTIFIERS)]
+    models = set(values_of(of_identifiers, "model"))
     return [row for row in rows if row["model"] in models]
 
 
@@ -536,10 +547,10 @@ def _with_rules(rows: Rows) -> list[Row]:
 
 def _by_rule(rows: Rows) -> list[Row]:
     """A line for each rule, with the rows of its models."""
-    return [
-        {"way": way, "ways": {row["model"]: row for row in of_rule}}
-        for (way,), of_rule in group_rows(without_errors(rows), "way").items()
-    ]
+    lines = []
+    for (way,), of_rule in group_rows(without_errors(rows), "way").items():
+        lines.append({"way": way, "ways": {row["model"]: row for row in of_rule}})
+    return lines
 
 
 def _points_or_difference(row: Row) -> Cell:
@@ -549,7 +560,7 @@ def _points_or_difference(row: Row) -> Cell:
 
 
 def _rules_columns(rows: Rows) -> list[Column]:
-    models = dict.fromkeys(row["model"] for row in rows)
+    models = dict.fromkeys(values_of(rows, "model"))
     each = [Column(model, of_way(model, _points_or_difference)) for model in models]
     return [Column("rule", "way"), *each]
 
@@ -602,10 +613,17 @@ def _change(name: str, row: Row) -> Cell:
     return Cell(f"{value:.2f}{change}", value)
 
 
+_average = partial(_change, "average")
+
+
 def _with_plain(rows: Rows) -> list[Row]:
     """Rows, each with that of the same pooling without a reducer."""
     plain = {row["pooling"]: row for row in rows if not row["fit"]}
-    return [row | {"plain": plain[row["pooling"]] if row["fit"] else None} for row in rows]
+    lines = []
+    for row in rows:
+        of_pooling = plain[row["pooling"]] if row["fit"] else None
+        lines.append(row | {"plain": of_pooling})
+    return lines
 
 
 def _by_reducer(rows: Rows) -> list[Row]:
@@ -625,10 +643,9 @@ similarity = TableDeclaration(
     columns=(
         *columns_named("", "model", "pooling"),
         Column("none", "average", ".2f"),
-        *(
-            Column(way, of_way(way, partial(_change, "average")))
-            for way in ("whitened", "whitened and cut", "rotated and cut")
-        ),
+        Column("whitened", of_way("whitened", _average)),
+        Column("whitened and cut", of_way("whitened and cut", _average)),
+        Column("rotated and cut", of_way("rotated and cut", _average)),
     ),
     lines=_by_reducer,
     marks="similarity",
@@ -652,7 +669,8 @@ def row_name(row: Row) -> str:
 def _sets(rows: Rows) -> list[Column]:
     """Columns of all sets, in the papers' order, and of averages."""
     sets = rows[0]["sets"]
-    names = [*(SU if set(sets) == set(SEVEN) else sets), "average"]
+    in_order = SU if set(sets) == set(SEVEN) else sets
+    names = [*in_order, "average"]
     names += BY_SUBTASKS[:1] if BY_SUBTASKS[0] in rows[0] else ()
     figures = (Column(name.replace(*BY_SUBTASKS), partial(_change, name)) for name in names)
     return [Column("", row_name), *figures]
@@ -681,19 +699,27 @@ LONGEST = {"longest_search_s": "longest search", "longest_change_s": "longest ch
 
 def _by_test(rows: Rows) -> list[Row]:
     """A line for each test of `make sweep`, with sums and maxima of its cases."""
-    return [
-        {"what": what}
-        | {name: sum(row.get(name, 0) for row in runs) or None for name in COUNTS}
-        | {name: max(row.get(name, 0) for row in runs) or None for name in LONGEST}
-        for (what,), runs in group_rows(rows, "what").items()
-    ]
+    lines = []
+    for (what,), runs in group_rows(rows, "what").items():
+        line = {"what": what}
+        for name in COUNTS:
+            line[name] = sum(row.get(name, 0) for row in runs) or None
+        for name in LONGEST:
+            line[name] = max(row.get(name, 0) for row in runs) or None
+        lines.append(line)
+    return lines
 
 
 def _counts_and_times(row: Row) -> str:
     """Format a test's counts and longest times, without those that it did not take."""
-    counts = [f"{row[name]:,d} {things}" for name, things in COUNTS.items() if row[name]]
-    times = [f"{what} {row[name]:.1f} s" for name, what in LONGEST.items() if row[name]]
-    return ", ".join([*counts, *times])
+    facts = []
+    for name, things in COUNTS.items():
+        if row[name]:
+            facts.append(f"{row[name]:,d} {things}")
+    for name, what in LONGEST.items():
+        if row[name]:
+            facts.append(f"{what} {row[name]:.1f} s")
+    return ", ".join(facts)
 
 
 sweep = TableDeclaration(
@@ -736,5 +762,8 @@ EXPERIMENTS = tuple(dict.fromkeys(table.experiment for table in TABLES))
 
 def tables_of(experiment: str, rows: Rows) -> list[Table]:
     """Make the tables of an experiment's rows."""
-    declarations = (table for table in TABLES if table.experiment == experiment)
-    return [table for declared in declarations for table in declared(rows)]
+    tables = list[Table]()
+    for declaration in TABLES:
+        if declaration.experiment == experiment:
+            tables += declaration(rows)
+    return tables

@@ -195,11 +195,15 @@ class FaissIndex:
         With `rows`, the search compares all of them and no others.
         """
         queries = as_matrix(queries, dim=self.dim, name="queries")
+
+        # Distances rank like cosines for queries of unit length.
         lengths = None
         if self._by_distance:
             lengths = np.sqrt(np.vecdot(queries, queries))[:, None]
             lengths[lengths == 0.0] = TINY
             queries = queries / lengths
+
+        # A small search is faster on a few threads.
         try:
             work = len(queries) * len(self) // SCANNED if len(queries) > 1 else 0
             with self._lock.shared(), _few_threads(work):
@@ -234,6 +238,7 @@ class FaissIndex:
             missing = np.setdiff1d(rows, hits[i])
             products = self._code_products(queries[i : i + 1], missing)
             rest, rest_rows = top_k(products, missing, expected - start)
+            # Scores must not rise down the ranking.
             worst = scores[i, start - 1] if start else np.inf
             scores[i, start:expected] = np.minimum(rest[0], worst)
             hits[i, start:expected] = rest_rows[0]

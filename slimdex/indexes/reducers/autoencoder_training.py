@@ -55,8 +55,8 @@ class Training:
 
     def copy(self) -> tuple[Matrix, Matrix]:
         """Copy the weights (d, hidden) and (hidden, k)."""
-        first, second = (weights.detach().numpy().copy() for weights in self._weights)
-        return first, second
+        first, second = self._weights
+        return first.detach().numpy().copy(), second.detach().numpy().copy()
 
 
 def _initial(X: Matrix, hidden: int, k: int, generator: torch.Generator) -> list[torch.Tensor]:

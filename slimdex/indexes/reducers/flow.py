@@ -106,10 +106,10 @@ class Flow(TrainedReducer):
     @property
     def nbytes(self) -> int:
         """Resident bytes once fitted."""
-        steps_nbytes: int = sum(
-            array.nbytes for step in self.steps_ for array in vars(step).values()
-        )
-        return steps_nbytes + (self.cut_.nbytes if self.cut_ else 0)
+        nbytes = self.cut_.nbytes if self.cut_ else 0
+        for step in self.steps_:
+            nbytes += sum(array.nbytes for array in vars(step).values())
+        return nbytes
 
     def transform(self, X: Matrix) -> Matrix:
         """Map rows (n, d) to z (n, n_components), not normalised."""
@@ -122,11 +122,10 @@ class Flow(TrainedReducer):
 
     def save(self, path: Path) -> None:
         """Write as safetensors."""
-        arrays = {
-            f"{i}.{name}": array
-            for i, step in enumerate(self.steps_)
-            for name, array in vars(step).items()
-        }
+        arrays = {}
+        for i, step in enumerate(self.steps_):
+            for name, array in vars(step).items():
+                arrays[f"{i}.{name}"] = array
         if self.cut_:
             arrays |= {"cut.shift": self.cut_.shift_, "cut.components": self.cut_.components_}
         save_fitted(path, self, arrays)
@@ -157,7 +156,8 @@ class Flow(TrainedReducer):
         # The arrays.
         shapes: dict[str, tuple[int | None, ...]] = dict(cut)
         for i, m in enumerate(active_dimensions(d, flow.levels, flow.depth)):
-            shapes |= {f"{i}.{name}": s for name, s in step_shapes(m, flow.width).items()}
+            for name, of_step in step_shapes(m, flow.width).items():
+                shapes[f"{i}.{name}"] = of_step
         if set(arrays) != set(shapes):
             raise CorruptError(f"{path}: arrays {sorted(arrays)!r:.80}; expected those of a flow")
         for name, shape in shapes.items():
@@ -165,10 +165,10 @@ class Flow(TrainedReducer):
             if name.endswith("scale") and not (arrays[name] > 0).all():
                 raise CorruptError(f"{path}: {name} has zero or less; expected scales")
 
-        flow.steps_ = [
-            Step(**{field.name: arrays[f"{i}.{field.name}"] for field in fields(Step)})
-            for i in range(count)
-        ]
+        flow.steps_ = []
+        for i in range(count):
+            step = {field.name: arrays[f"{i}.{field.name}"] for field in fields(Step)}
+            flow.steps_.append(Step(**step))
         flow.cut_ = Pca(k) if cut else None
         if flow.cut_:
             flow.cut_.shift_ = arrays["cut.shift"]
@@ -220,6 +220,7 @@ class Flow(TrainedReducer):
             first, centre=centre.astype(np.float32), scale=scale.astype(np.float32)
         )
 
+        # A flow keeps all dimensions, so its outputs are cut.
         self.cut_ = None
         if self.n_components < d:
             outputs = (self._forward(X[part]) for part in batches(n))

@@ -47,7 +47,9 @@ class Training:
         self._batch = batch
         self._generator = torch.Generator().manual_seed(random_state)
         self._steps = [_initial(each, self._generator) for each in shapes]
-        self._every = [tensor for tensors in self._steps for tensor in tensors.values()]
+        self._every = list[torch.Tensor]()
+        for tensors in self._steps:
+            self._every += tensors.values()
 
         # Rows in random order, some of them for validation.
         rows = torch.from_numpy(X)[torch.randperm(len(X), generator=self._generator)]

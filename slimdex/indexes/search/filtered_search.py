@@ -82,6 +82,8 @@ class FilteredSearch:
         scores = np.full((len(queries), k), -np.inf, dtype=np.float32)
         hits = np.full((len(queries), k), -1, dtype=np.int64)
         count = min(max(AHEAD * self._sample(k), len(self.index) // FIRST_SHARE), len(rows))
+
+        # Codes decide which rows are rescored, query by query.
         hard = []
         for part in batches(len(queries), QUERIES_TOGETHER):
             short = self._reduce(queries[part])
@@ -95,6 +97,8 @@ class FilteredSearch:
                 width = best_rows.shape[1]
                 scores[i, :width] = best[0]
                 hits[i, :width] = best_rows[0]
+
+        # The others are compared with all rows.
         if hard:
             scores[hard], hits[hard] = self.metric.nearest(queries[hard], k, rows)
         return scores, hits

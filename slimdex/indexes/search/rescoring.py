@@ -191,10 +191,10 @@ class Metric:
         Scores and rows are padded with -inf and -1; candidates may be padded with -1.
         """
         probes = self.probes(queries).each()
-        results = [
-            self._best(probe, k, np.sort(rows))  # in file order
-            for probe, rows in zip(probes, candidates, strict=True)
-        ]
+        results = []
+        for probe, rows in zip(probes, candidates, strict=True):
+            in_file_order = np.sort(rows)
+            results.append(self._best(probe, k, in_file_order))
         return stack_results(results, k)
 
     def _best(self, probe: Probes, k: int, rows: Rows) -> tuple[Matrix, Rows]:

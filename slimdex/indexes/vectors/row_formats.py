@@ -55,12 +55,16 @@ def pack(X: Matrix) -> NDArray[np.int8]:
     padded = np.zeros((n, _blocks(dim) * BLOCK), dtype=np.float32)
     padded[:, :dim] = X
     blocks = padded.reshape(n, _blocks(dim), BLOCK)
+
+    # A scale for each block, by its largest number.
     scales = np.minimum(
         _round_scales(np.abs(blocks).max(axis=2) / np.float32(STEPS)), LARGEST_SCALE
     )
     blocks /= np.where(scales == 0.0, np.float32(np.inf), scales)[:, :, None]
     np.rint(padded, out=padded)
     np.clip(padded, -STEPS, STEPS, out=padded)
+
+    # The bytes of a row: its numbers, then its scales.
     out = np.empty((n, packed_width(dim)), dtype=np.int8)
     out[:, :dim] = padded[:, :dim]
     bits = scales.view(np.uint32) >> np.uint32(16)

@@ -48,10 +48,9 @@ class CallableEncoder:
 
     def __init__(self, function: Callable[[list[str]], Any]) -> None:
         self._function = function
-        self._name = ".".join(
-            str(getattr(function, part, type(function).__name__))
-            for part in ("__module__", "__qualname__")
-        )
+        kind = type(function).__name__  # of an object without names of its own
+        module = getattr(function, "__module__", kind)
+        self._name = f"{module}.{getattr(function, '__qualname__', kind)}"
         self.dim = self.encode(["a text"]).shape[1]
 
     def encode(self, texts: Sequence[str]) -> Matrix:

@@ -127,7 +127,8 @@ def check_encoder(encoder: Any) -> Encoder:
     if isinstance(encoder, str):
         raise InputError(f"encoder {encoder!r}, a str; expected TransformerEncoder({encoder!r})")
     name = type(encoder).__name__
-    if missing := [part for part in ENCODER_PARTS if not hasattr(encoder, part)]:
+    missing = [part for part in ENCODER_PARTS if not hasattr(encoder, part)]
+    if missing:
         raise InputError(
             f"encoder {name} has no {' and no '.join(missing)}; expected "
             f"{', '.join(ENCODER_PARTS.values())}"
@@ -155,10 +156,14 @@ def passage_tokens(requested: str | int | None, encoder: Encoder) -> int | None:
     """
     if requested is None or requested == OFF:
         return None
+
+    # By default as many as the encoder reads, if it states that and counts.
     most: int | None = getattr(encoder, "max_length", None)
     counts = isinstance(encoder, CountingEncoder)
     if requested == AUTO:
         return most if counts and most is not None and most >= LEAST_TOKENS else None
+
+    # A number, within what the encoder reads.
     if type(requested) is not int:
         raise InputError(f"passages={requested!r}; expected auto, off or a number of tokens")
     if not counts:
@@ -216,11 +221,13 @@ def fingerprint_cosine(one: str, other: str) -> float:
     >>> fingerprint_cosine(one, one), fingerprint_cosine(one, other)
     (1.0, 0.0)
     """
-    first, second = (np.frombuffer(b64decode(text), dtype="<f2") for text in (one, other))
+    first = np.frombuffer(b64decode(one), dtype="<f2").astype(np.float32)
+    second = np.frombuffer(b64decode(other), dtype="<f2").astype(np.float32)
     if len(first) != len(second):
         return 0.0
     rows = len(FINGERPRINT_TEXTS)
-    a, b = (normalize_rows(x.astype(np.float32).reshape(rows, -1)) for x in (first, second))
+    a = normalize_rows(first.reshape(rows, -1))
+    b = normalize_rows(second.reshape(rows, -1))
     are_zero = ~(a.any(axis=1) | b.any(axis=1))  # texts without any word that the model knows
     return float(np.where(are_zero, 1.0, np.vecdot(a, b)).min())
 

@@ -69,6 +69,8 @@ def distill(
     check_new(Path(out))
     if dim is not None and dim < 1:
         raise InputError(f"dim={dim}; expected 1 or more")
+
+    # Vectors of words or tokens.
     if has_word_vectors(model):
         vectors = StaticEncoder(model).vectors
         if dim is not None:
@@ -83,6 +85,7 @@ def distill(
             dim,
         )
     encoder = StaticEncoder.of(vectors)
+    # Weights by these texts replace those by Zipf's law.
     if texts is not None or frequencies is not None:
         encoder = encoder.fitted(texts or (), frequencies=frequencies)
     return encoder.save(out)
@@ -136,6 +139,7 @@ def _vocabulary(tokenizer: Any, *, lower_case: bool) -> tuple[str, list[int], An
     Special and unused tokens are removed from WordPiece vocabularies. Other vocabularies can't be
     shortened without side effects: there the mask excludes them and their rows are zero.
     """
+    # Tokens that stand for text.
     data = json.loads(tokenizer.to_str())
     special = {token["id"] for token in data["added_tokens"] if token["special"]}
     vocabulary: dict[str, int] = tokenizer.get_vocab()
@@ -144,13 +148,15 @@ def _vocabulary(tokenizer: Any, *, lower_case: bool) -> tuple[str, list[int], An
     data |= {"post_processor": None, "truncation": None, "padding": None}
     unknown = data["model"].get("unk_token")
     plain -= {vocabulary.get(unknown, -1)}
+
+    # Only they stay, or a row without a token is one of an empty token.
     if data["model"]["type"] == "WordPiece":
         by_id = [(id, token) for id, token in by_id if id in plain or token == unknown]
         data["model"]["vocab"] = {token: i for i, (_, token) in enumerate(by_id)}
         data["added_tokens"] = []
     else:
-        missing = sorted(set(range(by_id[-1][0] + 1)) - {id for id, _ in by_id})
-        by_id = sorted([*by_id, *((id, "") for id in missing)])
+        token_of = dict(by_id)
+        by_id = [(id, token_of.get(id, "")) for id in range(by_id[-1][0] + 1)]
     if lower_case:
         parts = [{"type": "Lowercase"}, *filter(None, [data["normalizer"]])]
         data["normalizer"] = {"type": "Sequence", "normalizers": parts}

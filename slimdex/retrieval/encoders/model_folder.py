@@ -177,6 +177,8 @@ def _head(module: Mapping[str, Any], folder: Path) -> Dense | Normalize:
         return Normalize()
     if kind != "Dense":
         raise InputError(f"{folder / MODULES}: module {kind}; expected Dense or Normalize")
+
+    # A layer, with an activation that the network has too.
     place = _inside(folder, module)
     config = read_json(place / "config.json")
     activation = str(config.get("activation_function", "torch.nn.Tanh"))
@@ -196,15 +198,21 @@ def _head(module: Mapping[str, Any], folder: Path) -> Dense | Normalize:
 def _pooling(path: Path) -> str:
     config = read_json(path)
     modes = config.get("pooling_mode")
+    # Older folders have a key for each mode.
     if modes is None:
-        modes = [mode for key, mode in OLD_POOLING_KEYS.items() if config.get(key)] or ["mean"]
+        modes = []
+        for key, mode in OLD_POOLING_KEYS.items():
+            if config.get(key):
+                modes.append(mode)
+        modes = modes or ["mean"]
     modes = [modes] if isinstance(modes, str) else list(modes)
     if not modes or not all(mode in POOLING_MODES for mode in modes):
         raise InputError(
             f"{path}: pooling {'+'.join(map(str, modes))}; "
             f"expected some of {', '.join(POOLING_MODES)} (or choose a pooling)"
         )
-    pooling = f"{'+'.join(POOLING_MODES[mode] for mode in modes)}@-1"
+    names = "+".join(POOLING_MODES[mode] for mode in modes)
+    pooling = f"{names}@-1"
     return f"{pooling} {WITHOUT_PROMPT}" if config.get("include_prompt") is False else pooling
 
 
@@ -273,7 +281,10 @@ def check_model_folder(folder: Path) -> None:
     Custom code (`auto_map`) is refused by transformers, unless trusted.
     """
     if not any(folder.glob("*.safetensors")):
-        pickles = sorted(path.name for kind in PICKLES for path in folder.glob(kind))
+        pickles = list[str]()
+        for pattern in PICKLES:
+            pickles += [path.name for path in folder.glob(pattern)]
+        pickles.sort()
         why = f" ({pickles[0]} is not read: it could run code)" if pickles else ""
         if any(folder.glob("*.gguf")):
             why = (
@@ -286,6 +297,8 @@ def check_model_folder(folder: Path) -> None:
         )
     if (folder / INDEX).exists():
         _check_index(folder / INDEX)
+
+    # Values that would load other code, or are too large.
     if (folder / "config.json").exists():
         for key, value in _items(read_json(folder / "config.json")):
             _check_item(folder / "config.json", key, value)

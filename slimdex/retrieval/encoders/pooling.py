@@ -160,11 +160,15 @@ def parse_pooling(text: str) -> Pooling:
     match = re.fullmatch(r"([\w+]+)(?:@(-?\d+(?:,-?\d+)*))?", kind.strip())
     if match is None or not (match[1] in MODES or set(match[1].split("+")) <= set(PLAIN_MODES)):
         raise InputError(f"pooling {text!r}; expected {MODE_NAMES}, with layers as in 'mean@1,-1'")
+
+    # Layers, the last one by default.
     mode = match[1]
     default_layers = "" if mode == WK else "-1"
     numbers = match[2] or default_layers
-    layers = tuple(int(number) for number in numbers.split(",") if number)
+    layers = tuple(map(int, numbers.split(","))) if numbers else ()
     pooling = Pooling(mode, layers, with_prompt)
+
+    # What some modes can't be combined with.
     if pooling.mode == POOLER and pooling.needs_all_layers:
         raise InputError(f"pooling {text!r}; expected 'pooler' without layers")
     if pooling.mode in (POOLER, WK) and not with_prompt:
@@ -174,9 +178,9 @@ def parse_pooling(text: str) -> Pooling:
 
 def pool(texts: Texts, states: Sequence[Tensor], pooling: Pooling) -> Tensor:
     """Pool the hidden states of all layers to vectors (texts, width), by joined plain modes."""
-    return texts.concatenate(
-        [
-            texts.average([PLAIN_MODES[mode].pool(texts, states[i]) for i in pooling.layers])
-            for mode in pooling.modes
-        ]
-    )
+    vectors = []
+    for name in pooling.modes:
+        mode = PLAIN_MODES[name]
+        of_layers = [mode.pool(texts, states[layer]) for layer in pooling.layers]
+        vectors.append(texts.average(of_layers))
+    return texts.concatenate(vectors)

@@ -79,16 +79,21 @@ class TransformerEncoder:
             raise InputError(f"precision={precision!r}; expected {', '.join(PRECISIONS)}")
         chosen = None if pooling is None else parse_pooling(pooling)
         self._files = find_model(model, with_code=trust_remote_code)
+        # A chosen pooling replaces the folder's, with the modules after it.
         self.folder = read_folder(self._files.folder, skip_pooling=chosen is not None)
         self.pooling = chosen or parse_pooling(self.folder.pooling)
         self._loader = NetworkLoader(
             self._files, self.folder, self.pooling, trusted=trust_remote_code
         )
         self._trusted = trust_remote_code
+
+        # Prompts: of the folder, else those known for the model, unless given.
         prompts = self.folder.prompts
         if prompts == Prompts():
             prompts = Prompts(*known_prompts(self._files.name))
         self.prompts = prompts.override(query_prompt, document_prompt)
+
+        # Load the network.
         self._runtime, facts, tokenizer = self._loader.load(precision)
         self.dim = facts.dim
         self.width = facts.width
@@ -132,8 +137,10 @@ class TransformerEncoder:
     def count_tokens(self, texts: str | Sequence[str]) -> int:
         """Count the encoded tokens of texts, including special ones."""
         texts = several(texts)
-        parts = (self._tokenizer.ids(texts[group]) for group in groups(texts))
-        return sum(len(ids) for part in parts for ids in part)
+        count = 0
+        for group in groups(texts):
+            count += sum(map(len, self._tokenizer.ids(texts[group])))
+        return count
 
     def token_counts(self, texts: Sequence[str]) -> list[int]:
         """Count the tokens of each document, with special ones and prompt, without truncation."""
@@ -274,6 +281,8 @@ def encoder_from_spec(
             f"model {spec['model']!r} has custom code; expected trust_remote_code=True, "
             "for authors you trust"
         )
+
+    # A pooling that is chosen skips the head, so it is not chosen if there was one.
     query, document = spec.get("prompts", ("", ""))
     encoder = TransformerEncoder(
         model or spec["model"],

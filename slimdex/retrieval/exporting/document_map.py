@@ -12,11 +12,14 @@ import gzip
 import hashlib
 import html
 import json
+import re
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import date, datetime
 from decimal import Decimal
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -105,12 +108,16 @@ def _write(snapshot: Snapshot, where: str | None, new: Path, path: Path) -> Docu
     firsts = total
     if len(total) > MOST_DOCUMENTS:
         firsts = np.sort(np.random.default_rng(SEED).choice(total, MOST_DOCUMENTS, replace=False))
+
+    # Place the documents, and find clusters among them.
     progress("placing documents", 0, len(firsts))
     X = normalize_rows(np.ascontiguousarray(_vectors(selection, firsts)[:, :AXES]))
     places = place(X)
     count = max(min(round((len(X) / CLUSTER_SIZE) ** 0.5), MOST_CLUSTERS), 1)
     clusters = regions_of(places, count)
     progress("placing documents", len(firsts), len(firsts))
+
+    # Name the clusters by the documents' texts, and write the page.
     by_row = snapshot.documents(firsts.tolist())
     documents = [by_row[row] for row in firsts.tolist()]
     names = names_of_clusters((document.content for document in documents), clusters)
@@ -133,20 +140,25 @@ def _data(
     """Data of the page, as JSON values."""
     steps = np.round(places * STEPS).astype(int)
     values = [visible_values(document.metadata) for document in documents]
+    texts = []
+    for document in documents:
+        line = on_one_line(document.text[: 4 * EXCERPT])
+        texts.append(shorten(line, EXCERPT))
     return {
         "x": steps[:, 0].tolist(),
         "y": steps[:, 1].tolist(),
         "steps": STEPS,
         "ids": [document.id[:LONGEST_NAME] for document in documents],
         "titles": [document.title[:LONGEST_NAME] for document in documents],
-        "texts": [shorten(on_one_line(d.text[: 4 * EXCERPT]), EXCERPT) for d in documents],
+        "texts": texts,
         "clusters": {"name": "cluster", "labels": names, "codes": clusters.tolist()},
         "columns": [asdict(each) for each in colourings(values)],
     }
 
 
 def _page(name: str, data: dict[str, Any]) -> str:
-    style, script = ((FILES / file).read_text("utf-8") for file in ("map.css", "map.js"))
+    style = (FILES / "map.css").read_text("utf-8")
+    script = (FILES / "map.js").read_text("utf-8")
     packed = gzip.compress(json.dumps(data, separators=(",", ":")).encode(), 9, mtime=0)
     parts = {
         "POLICY": f"default-src 'none'; script-src '{_digest(script)}'; "
@@ -156,8 +168,8 @@ def _page(name: str, data: dict[str, Any]) -> str:
         "SCRIPT": script,
         "DATA": base64.b64encode(packed).decode(),
     }
-    pieces = (FILES / "map.html").read_text("utf-8").split("%%")
-    return "".join(parts[piece] if i % 2 else piece for i, piece in enumerate(pieces))
+    template = (FILES / "map.html").read_text("utf-8")
+    return re.sub("%%(.*?)%%", lambda match: parts[match[1]], template)
 
 
 def _digest(text: str) -> str:
@@ -182,9 +194,15 @@ def colourings(rows: Sequence[Mapping[str, Any]]) -> list[Colouring]:
     >>> [(each.name, each.labels, each.codes) for each in colourings(rows)]
     [('kind', ['a'], [0, 0, 0, 0])]
     """
-    names = dict.fromkeys(name for row in rows for name in row)
-    candidates = (_colouring(name, [row.get(name) for row in rows]) for name in names)
-    return [each for each in candidates if each is not None][:MOST_COLUMNS]
+    names = dict.fromkeys(chain.from_iterable(rows))
+    colourings = list[Colouring]()
+    for name in names:
+        colouring = _colouring(name, [row.get(name) for row in rows])
+        if colouring is not None:
+            colourings.append(colouring)
+        if len(colourings) == MOST_COLUMNS:
+            break
+    return colourings
 
 
 def _colouring(name: str, values: Sequence[Any]) -> Colouring | None:
@@ -194,14 +212,16 @@ def _colouring(name: str, values: Sequence[Any]) -> Colouring | None:
         return _in_ranges(name, values, sorted(there))
     if not there or 2 * len(counts) > len(there):
         return None
+
+    # The most frequent values have a colour of their own, and all others share one.
     labels = [value for value, _ in counts.most_common(COLOURS)]
+    places = {label: i for i, label in enumerate(labels)}
     if len(counts) > COLOURS:
         labels.append(OTHERS)
-    places = {label: i for i, label in enumerate(labels[:COLOURS])}
-    codes = [
-        len(labels) if value is None else places.get(str(value), len(labels) - 1)
-        for value in values
-    ]
+    codes = []
+    for value in values:
+        code = places.get(str(value), len(labels) - 1)
+        codes.append(len(labels) if value is None else code)
     return _make_colouring(name, labels, codes)
 
 
@@ -214,14 +234,19 @@ def _in_ranges(name: str, values: Sequence[Any], ordered: Sequence[Any]) -> Colo
     """Ranges with about equally many documents."""
     starts = [ordered[i * len(ordered) // RANGES] for i in range(RANGES)]
     starts = [*dict.fromkeys(starts)]
-    codes = [
-        len(starts) if value is None else sum(value >= start for start in starts) - 1
-        for value in values
-    ]
+
+    # The code of a value is its range, and the highest value ends the range's label.
+    codes = []
+    highest = list(starts)
+    for value in values:
+        if value is None:
+            codes.append(len(starts))
+            continue
+        code = bisect_right(starts, value) - 1
+        codes.append(code)
+        highest[code] = max(highest[code], value)
     labels = []
-    for i, low in enumerate(starts):
-        in_range = [value for value, code in zip(values, codes, strict=True) if code == i]
-        high = max(in_range)
+    for low, high in zip(starts, highest, strict=True):
         labels.append(str(low) if low == high else f"{low} – {high}")
     return _make_colouring(name, labels, codes, ordered=True)
 

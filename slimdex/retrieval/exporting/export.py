@@ -97,6 +97,8 @@ def export_index(
     if to == MODEL and where is not None:
         raise InputError(f"to={to!r}, where={where!r}; expected none: a model holds no documents")
     check_new(path, "file" if to in FILES else "folder")
+
+    # A model, which holds no rows.
     if to == MODEL:
         encoder, layers = sentence_transformers_folder.model_and_layers(index, kind)
         dims = [len(layer.weight) for layer in layers if isinstance(layer, Dense)]

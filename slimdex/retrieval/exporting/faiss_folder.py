@@ -74,7 +74,8 @@ def _write_ids(selection: Selection, path: Path) -> None:
     with path.open("w", encoding="utf-8") as file:
         for rows in selection.parts():
             if not selection.is_cut:
-                file.writelines(dump_json({"id": id}) + "\n" for id in selection.ids(rows))
+                for id in selection.ids(rows):
+                    file.write(dump_json({"id": id}) + "\n")
                 continue
             numbers = (rows - selection.firsts(rows)).tolist()
             for hit, number in zip(selection.hits(rows), numbers, strict=True):

@@ -60,19 +60,24 @@ def _table(selection: Selection, rows: Rows, names: dict[str, str]) -> pa.Table:
     else:
         texts = {"text": documents["text"]}
     columns = {"id": documents["id"], "title": documents["title"]} | texts
-    types = selection.snapshot.columns
-    columns |= {names[name]: _typed(documents[name], type_) for name, type_ in types.items()}
+    for name, type_ in selection.snapshot.columns.items():
+        columns[names[name]] = _typed(documents[name], type_)
     columns[VECTOR] = pa.FixedSizeListArray.from_arrays(selection.take(rows).ravel(), selection.dim)
     return pa.table(columns)
 
 
 def _passages(hits: Sequence[Hit], numbers: Sequence[int]) -> dict[str, Any]:
     """Columns of passages, including their texts."""
-    fields = [row_fields(hit, i, is_cut=True) for hit, i in zip(hits, numbers, strict=True)]
+    rows = []
+    for hit, number in zip(hits, numbers, strict=True):
+        rows.append(row_fields(hit, number, is_cut=True))
     types = dict.fromkeys(("text", "passage_id"), pa.string())
     types |= dict.fromkeys(("passage", "start", "end", "line", "last_line", "page"), pa.int64())
     types |= {"headings": pa.list_(pa.string()), "anchor": pa.string()}
-    return {name: pa.array([row[name] for row in fields], kind) for name, kind in types.items()}
+    columns = {}
+    for name, type_ in types.items():
+        columns[name] = pa.array([row[name] for row in rows], type_)
+    return columns
 
 
 def _typed(column: pa.ChunkedArray, type_: str) -> Any:
@@ -81,6 +86,8 @@ def _typed(column: pa.ChunkedArray, type_: str) -> Any:
     if type_ == "JSON":
         return pa.ExtensionArray.from_storage(pa.json_(), whole)
     if type_ == "UUID":
-        values = [None if text is None else UUID(text).bytes for text in whole.to_pylist()]
+        values = []
+        for text in whole.to_pylist():
+            values.append(None if text is None else UUID(text).bytes)
         return pa.ExtensionArray.from_storage(pa.uuid(), pa.array(values, pa.binary(16)))
     return whole

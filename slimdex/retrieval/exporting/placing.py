@@ -13,6 +13,7 @@ import logging
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import chain
 
 import numpy as np
 
@@ -100,19 +101,22 @@ def names_of_clusters(texts: Iterable[str], clusters: Rows) -> list[str]:
     for text, cluster in zip(texts, clusters.tolist(), strict=True):
         text_words = dict.fromkeys(words_of(text[:READ_CHARACTERS]))
         counts[cluster].update(word for word in text_words if _TERM.fullmatch(word))
-    words = [*dict.fromkeys(word for each in counts for word in each)]
+    words = dict.fromkeys(chain.from_iterable(counts))
     stems = dict(zip(words, stemmer().analyze(" ".join(words)), strict=True))
-    return [
-        _join_terms(ranked, counts[i], stems) for i, ranked in enumerate(_rank_stems(counts, stems))
-    ]
+    ranked = _rank_stems(counts, stems)
+    return [_join_terms(*pair, stems) for pair in zip(ranked, counts, strict=True)]
 
 
 def _rank_stems(counts: Sequence[Counter[str]], stems: dict[str, str]) -> list[list[str]]:
     """Stems of each cluster, the heaviest first."""
-    stems_of_clusters = [Counter[str]() for _ in counts]
-    for terms, each in zip(stems_of_clusters, counts, strict=True):
-        for word, count in each.items():
+    stems_of_clusters = []
+    for words in counts:
+        terms = Counter[str]()
+        for word, count in words.items():
             terms[stems[word]] += count
+        stems_of_clusters.append(terms)
+
+    # A stem is heavy if it is more frequent in the cluster than elsewhere.
     total = sum(stems_of_clusters, Counter[str]())
     every = max(total.total(), 1)
     mean = every / max(len(stems_of_clusters), 1)

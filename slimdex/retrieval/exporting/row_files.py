@@ -49,7 +49,11 @@ def column_names(selection: Selection) -> dict[str, str]:
 
 def renaming_notes(names: dict[str, str]) -> list[str]:
     """Notes on columns that the file names otherwise."""
-    return [f"column {old!r} is {new!r} in the file" for old, new in names.items() if old != new]
+    notes = []
+    for old, new in names.items():
+        if old != new:
+            notes.append(f"column {old!r} is {new!r} in the file")
+    return notes
 
 
 def row_fields(hit: Hit, number: int, *, is_cut: bool) -> dict[str, Any]:

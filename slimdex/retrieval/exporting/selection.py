@@ -66,7 +66,8 @@ class Selection:
 
     def parts(self) -> Iterator[Rows]:
         """Yield the rows, some thousands at a time."""
-        return (self.rows[part] for part in batches(len(self.rows), ROWS_AT_ONCE))
+        for part in batches(len(self.rows), ROWS_AT_ONCE):
+            yield self.rows[part]
 
     def take(self, rows: Rows) -> Matrix:
         """Read the vectors (n, dim) of some rows."""
@@ -84,7 +85,7 @@ class Selection:
         """Documents and passages of some rows, without scores."""
         firsts = self.firsts(rows)
         documents = self.snapshot.documents(np.unique(firsts).tolist())
-        return [
-            hit_of(documents[first], row - first, 0.0)
-            for row, first in zip(rows.tolist(), firsts.tolist(), strict=True)
-        ]
+        hits = []
+        for row, first in zip(rows.tolist(), firsts.tolist(), strict=True):
+            hits.append(hit_of(documents[first], row - first, 0.0))
+        return hits

@@ -169,7 +169,10 @@ def _add_transformer(made: _Folder, folder: Path, encoder: TransformerEncoder) -
 
 def _copy_transformer(source: Path, folder: Path) -> None:
     """Copy a transformer and its tokenizer, set to float32 and right padding."""
-    for path in {path for pattern in HUB_FILES for path in source.glob(pattern)}:
+    paths = set[Path]()  # since several patterns match some
+    for pattern in HUB_FILES:
+        paths.update(source.glob(pattern))
+    for path in paths:
         if path.name not in (MODULES, SETTINGS) and not path.match("sentence_*_config.json"):
             shutil.copyfile(path, folder / path.name)
     config = read_json(folder / CONFIG)

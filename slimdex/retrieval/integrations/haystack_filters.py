@@ -38,6 +38,8 @@ def condition(filters: Mapping[str, Any], columns: Types) -> Condition:
         raise FilterError(f"{filters!r:.200}: no operator; expected one")
     if "field" in filters:
         return _comparison(filters, str(operator), columns)
+
+    # Several conditions, joined.
     if not filters.get("conditions"):
         raise FilterError(f"{filters!r:.200}: no conditions; expected some")
     parts = tuple(condition(part, columns) for part in filters["conditions"])
@@ -55,10 +57,14 @@ def _comparison(filters: Mapping[str, Any], operator: str, columns: Types) -> Co
     value = filters["value"]
     if field in OTHERS:
         raise FilterError(f"field {field!r}; expected id, content, or meta and a name")
+
+    # Texts of moments are compared as moments.
     if operator in ORDERED:
         value = _as_moment(operator, value)
     elif OPERATORS[operator] == "IN" and not isinstance(value, list):
         raise FilterError(f"{operator} {value!r:.100}; expected a list")
+
+    # Nothing is more or less than None.
     comparison: Condition = NEVER
     if field in COLUMNS and (operator not in ORDERED or value is not None):
         comparison = _of_column(COLUMNS[field], OPERATORS[operator], value)
@@ -89,8 +95,11 @@ def _of_metadata(name: str, operator: str, value: Any, columns: Types) -> Condit
     if operator not in ("=", "IN"):
         return comparison
     # Texts that state the same moment are equal.
-    moments = map(_moment, value if operator == "IN" else [value])
-    same = [compare(name, "=", moment, columns) for moment in moments if moment is not None]
+    same = []
+    for constant in value if operator == "IN" else [value]:
+        moment = _moment(constant)
+        if moment is not None:
+            same.append(compare(name, "=", moment, columns))
     return Or((comparison, *same)) if same else comparison
 
 

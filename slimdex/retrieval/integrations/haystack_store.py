@@ -80,6 +80,8 @@ class SlimdexDocumentStore:
         """
         if not isinstance(documents, list) or not all(isinstance(d, Document) for d in documents):
             raise ValueError(f"{documents!r:.100}; expected a list of Haystack's documents")
+
+        # What the policy does with documents that exist, and with those given twice.
         new = dict[str, Document]()
         for document in documents:
             if document.id not in new and document.id not in self.collection:
@@ -88,18 +90,21 @@ class SlimdexDocumentStore:
                 raise DuplicateDocumentError(f"document {document.id!r} exists already")
             elif policy == DuplicatePolicy.OVERWRITE:
                 new[document.id] = document
+
+        # Convert and add them.
         if new:
-            rows = as_columns([d.meta for d in new.values()], self._columns)
-            converted = [
-                SlimdexDocument(d.id, d.content or "", metadata=row)
-                for d, row in zip(new.values(), rows, strict=True)
-            ]
+            rows = as_columns([document.meta for document in new.values()], self._columns)
+            converted = []
+            for document, row in zip(new.values(), rows, strict=True):
+                text = document.content or ""
+                converted.append(SlimdexDocument(document.id, text, metadata=row))
             self.collection.add(converted, vectors=self._vectors([*new.values()]))
         return len(new)
 
     def delete_documents(self, document_ids: list[str]) -> None:
         """Delete documents by their ids; ignore unknown ids."""
-        if known := [id for id in dict.fromkeys(document_ids) if id in self.collection]:
+        known = [id for id in dict.fromkeys(document_ids) if id in self.collection]
+        if known:
             self.collection.delete(known)
 
     def delete_all_documents(self) -> None:
@@ -122,9 +127,14 @@ class SlimdexDocumentStore:
         matches = self.collection.get(where=self._require_filter(filters), vectors=not has_encoder)
         if not matches:
             return 0
-        rows = as_columns([as_metadata(d.metadata) | meta for d in matches], self._columns)
-        changed = [replace(d, metadata=row) for d, row in zip(matches, rows, strict=True)]
-        vectors = None if has_encoder else np.stack([_only_vector(d) for d in matches])
+        metadata = [as_metadata(document.metadata) | meta for document in matches]
+        rows = as_columns(metadata, self._columns)
+        changed = []
+        for document, row in zip(matches, rows, strict=True):
+            changed.append(replace(document, metadata=row))
+
+        # Without a model, the stored vectors are added again.
+        vectors = None if has_encoder else np.stack([*map(_only_vector, matches)])
         self.collection.add(changed, vectors=vectors)
         return len(changed)
 
@@ -147,10 +157,13 @@ class SlimdexDocumentStore:
             for name, value in metadata.items():
                 if value is not None:
                     types.setdefault(name, set()).add(TYPES.get(type(value), "keyword"))
-        return {
-            name: {"type": each.pop() if len(each) == 1 else "keyword"}
-            for name, each in types.items()
-        }
+
+        # A field with values of several types is shown as one of texts.
+        info = {}
+        for name, types_of_values in types.items():
+            type_ = types_of_values.pop() if len(types_of_values) == 1 else "keyword"
+            info[name] = {"type": type_}
+        return info
 
     def get_metadata_field_min_max(self, metadata_field: str) -> dict[str, Any]:
         """The least and the greatest value of a field; None without values, or if they differ in
@@ -274,10 +287,12 @@ class SlimdexDocumentStore:
     def _vectors(self, documents: list[Document]) -> Any:
         if self.collection.index.has_encoder:
             return None
-        if lacking := [d.id for d in documents if d.embedding is None]:
-            raise DocumentStoreError(
-                f"document {lacking[0]!r} has no embedding; expected one, or a store with a model"
-            )
+        for document in documents:
+            if document.embedding is None:
+                raise DocumentStoreError(
+                    f"document {document.id!r} has no embedding; expected one, or a store with a "
+                    "model"
+                )
         return np.array([d.embedding for d in documents], dtype=np.float32)
 
     def _where(self, filters: dict[str, Any] | None) -> str | None:
@@ -292,7 +307,8 @@ class SlimdexDocumentStore:
     def _metadata(self, filters: dict[str, Any] | None) -> Iterator[dict[str, Any]]:
         where = self._where(filters)
         documents = self.collection if where is None else self.collection.get(where=where)
-        return (as_metadata(document.metadata) for document in documents)
+        for document in documents:
+            yield as_metadata(document.metadata)
 
     @property
     def _columns(self) -> Mapping[str, str]:
@@ -306,8 +322,12 @@ def _only_vector(document: SlimdexDocument) -> Any:
 
 def _distinct(metadata: Iterable[Mapping[str, Any]], name: str) -> dict[str, Any]:
     """The different values of a name, by their texts as JSON: 1, 1.0, True and "1" differ."""
-    values = (row[name] for row in metadata if row.get(name) is not None)
-    return {json.dumps(encode_value(value), sort_keys=True): value for value in values}
+    distinct = {}
+    for row in metadata:
+        value = row.get(name)
+        if value is not None:
+            distinct[json.dumps(encode_value(value), sort_keys=True)] = value
+    return distinct
 
 
 def _document(hit: Hit | SlimdexDocument, score: float | None = None) -> Document:

@@ -147,12 +147,15 @@ class SlimdexVectorStore(VectorStore):
                 f"{len(texts)} texts, {len(requested_ids)} ids, {len(rows)} metadata; expected "
                 "equal numbers"
             )
-        names = [str(uuid4()) if id in (None, "") else id_text(id) for id in requested_ids]
+
+        # Texts without an id get a new one.
+        names = []
+        for id in requested_ids:
+            names.append(str(uuid4()) if id in (None, "") else id_text(id))
         columns = as_columns(rows, self._columns)
-        documents = {
-            id: SlimdexDocument(id, text, metadata=row)
-            for id, text, row in zip(names, texts, columns, strict=True)
-        }
+        documents = {}  # of several with one id, the last one counts
+        for id, text, row in zip(names, texts, columns, strict=True):
+            documents[id] = SlimdexDocument(id, text, metadata=row)
         if documents:
             self.collection.add([*documents.values()])
         return names
@@ -188,7 +191,7 @@ class SlimdexVectorStore(VectorStore):
     def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
         """Documents with these ids; unknown ids are ignored."""
         known = [id for id in ids if id in self.collection]
-        return [*map(_document, self.collection.get(known) if known else [])]
+        return [*map(_document, self.collection.get(known))] if known else []
 
     def similarity_search(
         self,
@@ -207,7 +210,7 @@ class SlimdexVectorStore(VectorStore):
             filters, "$not" -> a filter. A name with dots may lead into an object.
         where : a DuckDB condition on the columns.
         """
-        return [_document(hit) for hit in self._hits(query, k, filter, where)]
+        return [*map(_document, self._hits(query, k, filter, where))]
 
     def similarity_search_with_score(
         self,
@@ -230,7 +233,7 @@ class SlimdexVectorStore(VectorStore):
     ) -> list[Document]:
         """Documents closest to a vector."""
         vector = np.array(embedding, dtype=np.float32)
-        return [_document(hit) for hit in self._hits(None, k, filter, where, vector)]
+        return [*map(_document, self._hits(None, k, filter, where, vector))]
 
     def max_marginal_relevance_search(
         self,
@@ -293,11 +296,15 @@ class SlimdexVectorStore(VectorStore):
         return self.collection.answer(request)[0]
 
     def _where(self, filter: Filter, where: str | None, among: Condition = ALWAYS) -> str | None:
-        parts = [among, *([filter_condition(filter, self._columns)] if filter else [])]
-        sql = [as_sql(part, self._columns) for part in parts if part != ALWAYS]
+        parts = list[str]()
+        if among != ALWAYS:
+            parts.append(as_sql(among, self._columns))
+        if filter:
+            required = filter_condition(filter, self._columns)
+            parts.append(as_sql(required, self._columns))
         if where is not None:
-            sql.append(f"({where}\n)")
-        return " AND ".join(sql) or None
+            parts.append(f"({where}\n)")  # a new line ends a comment in it
+        return " AND ".join(parts) or None
 
     @property
     def _columns(self) -> Mapping[str, str]:
@@ -331,6 +338,8 @@ def _part(name: str, value: Any, columns: Mapping[str, str]) -> Condition:
         return Not(filter_condition(value, columns))
     if name.startswith("$"):
         check_choice("filter operator", name, JOINING)
+
+    # A name with a list of values, a value, or operators.
     if isinstance(value, list | tuple):
         return compare(name, "IN", value, columns)
     if not isinstance(value, Mapping) or not any(str(key).startswith("$") for key in value):

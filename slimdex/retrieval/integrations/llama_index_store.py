@@ -110,14 +110,18 @@ class SlimdexVectorStore(BasePydanticVectorStore):
         if not last:
             return []
         vectors = np.array([node.get_embedding() for node in last.values()], dtype=np.float32)
+
+        # The first nodes tell the dimensions.
         if self._collection is None:
             encoder = GivenEncoder(vectors.shape[1])
             self._collection = Collection.open_or_create(self.path, encoder, self._settings)
+
+        # Add them with their metadata.
         rows = as_columns([*map(_metadata, last.values())], self._columns)
-        documents = [
-            Document(node.node_id, node.get_content(metadata_mode=MetadataMode.NONE), metadata=row)
-            for node, row in zip(last.values(), rows, strict=True)
-        ]
+        documents = []
+        for node, row in zip(last.values(), rows, strict=True):
+            text = node.get_content(metadata_mode=MetadataMode.NONE)
+            documents.append(Document(node.node_id, text, metadata=row))
         self._collection.add(documents, vectors=vectors)
         return [node.node_id for node in nodes]
 
@@ -197,6 +201,8 @@ class SlimdexVectorStore(BasePydanticVectorStore):
             raise InputError(f"a query without a text; mode {mode!r} expects one")
         if self._collection is None or not len(self._collection):
             return VectorStoreQueryResult(nodes=[], similarities=[], ids=[])
+
+        # Search, and choose among the hits as the mode asks.
         hits = self._collection.answer(self._request(query))[0]
         if mode == "mmr":
             threshold = query.mmr_threshold if mmr_threshold is None else mmr_threshold
@@ -215,6 +221,8 @@ class SlimdexVectorStore(BasePydanticVectorStore):
         assert self._collection is not None
         mode = VectorStoreQueryMode(query.mode).value
         limit = query.similarity_top_k
+
+        # Limit and fusion of the mode.
         hybrid: str | float = AUTO
         if mode == "hybrid":
             limit = query.hybrid_top_k or limit
@@ -225,6 +233,8 @@ class SlimdexVectorStore(BasePydanticVectorStore):
         elif mode in ("text_search", "sparse"):
             hybrid = 1.0
             limit = query.sparse_top_k or limit
+
+        # A search by words alone needs a vector too, but not its scores.
         any_vector = np.ones(self._collection.index.state.dim).tolist()
         vector = query.query_embedding or any_vector
         return SearchRequest(
@@ -278,13 +288,15 @@ def condition(filters: MetadataFilters, columns: Mapping[str, str]) -> Condition
     """
     if not filters.filters:
         raise InputError("filters without any filter; expected at least one")
-    parts = tuple(
-        condition(one, columns) if isinstance(one, MetadataFilters) else _comparison(one, columns)
-        for one in filters.filters
-    )
+    parts = list[Condition]()
+    for one in filters.filters:
+        if isinstance(one, MetadataFilters):
+            parts.append(condition(one, columns))
+        else:
+            parts.append(_comparison(one, columns))
     if filters.condition == FilterCondition.NOT:
-        return Not(Or(parts))
-    return Or(parts) if filters.condition == FilterCondition.OR else And(parts)
+        return Not(Or(tuple(parts)))
+    return Or(tuple(parts)) if filters.condition == FilterCondition.OR else And(tuple(parts))
 
 
 def _comparison(one: MetadataFilter, columns: Mapping[str, str]) -> Condition:
@@ -299,6 +311,8 @@ def _comparison(one: MetadataFilter, columns: Mapping[str, str]) -> Condition:
         )
     if operator in (FilterOperator.ANY, FilterOperator.ALL):
         return _among(one, columns)
+
+    # No value equals None, not even a missing one, as in LlamaIndex's own store.
     if value is None and operator != FilterOperator.IS_EMPTY:
         comparison: Condition = NEVER
     else:
@@ -308,10 +322,15 @@ def _comparison(one: MetadataFilter, columns: Mapping[str, str]) -> Condition:
 
 def _among(one: MetadataFilter, columns: Mapping[str, str]) -> Condition:
     """A list, or a text, has any or all of several items."""
-    items = tuple(compare(one.key, "HAS", item, columns, nested=False) for item in one.value or ())
+    items = list[Condition]()
+    for item in one.value or ():
+        items.append(compare(one.key, "HAS", item, columns, nested=False))
     if one.operator == FilterOperator.ANY:
-        return Or(items)
-    return And((Not(compare(one.key, "IS NULL", None, columns, nested=False)), *items))
+        return Or(tuple(items))
+
+    # A missing value does not have all items, not even if none are required.
+    is_missing = compare(one.key, "IS NULL", None, columns, nested=False)
+    return And((Not(is_missing), *items))
 
 
 def _metadata(node: BaseNode) -> dict[str, Any]:

@@ -56,7 +56,12 @@ def as_columns(metadata: Sequence[Mapping[str, Any]], columns: Types) -> list[di
     >>> as_columns([{"page": 1}, {"page": "iv"}], {})
     [{'page': 1}, {'page': None, 'slimdex_metadata': {'page': 'iv'}}]
     """
-    rows = [{column_of(str(name)): plain(value) for name, value in row.items()} for row in metadata]
+    rows = []
+    for values_by_name in metadata:
+        row = {column_of(str(name)): plain(value) for name, value in values_by_name.items()}
+        rows.append(row)
+
+    # The values of each column, which its type must hold.
     spelling = {column.lower(): column for column in columns}
     values = dict[str, list[Any]]()
     for row in rows:
@@ -90,6 +95,8 @@ def _as_columns(row: Mapping[str, Any], types: Types, columns: Types) -> dict[st
         if value is not None and name in types:
             out[name] = _storable(value, types[name], name in columns)
             stored = _round_trip(out[name], types[name])
+
+        # What the column would give back otherwise is recorded beside it.
         if not _is_same(stored, value) or value is None:
             record[name_of(name)] = encode_value(value)
     return out | ({RECORD: record} if record else {})
@@ -129,9 +136,16 @@ def _is_same(a: Any, b: Any) -> bool:
 
 def as_metadata(columns: Mapping[str, Any]) -> dict[str, Any]:
     """Convert the columns of a document to its metadata."""
-    values = {name_of(n): v for n, v in columns.items() if v is not None and n != RECORD}
+    metadata = {}
+    for column, value in columns.items():
+        if value is not None and column != RECORD:
+            metadata[name_of(column)] = value
+
+    # What columns could not hold.
     record = columns.get(RECORD) or {}
-    return values | {name: decode_value(value) for name, value in record.items()}
+    for name, value in record.items():
+        metadata[name] = decode_value(value)
+    return metadata
 
 
 def compare(
@@ -141,17 +155,21 @@ def compare(
 
     If `nested`, a name with dots, such as author.name, may also lead into an object.
     """
+    # Where the value may be: under the whole name, or inside an object.
     places = [Place(name)]
     if nested and "." in name:
         first, *path = name.split(".")
         places.append(Place(first, tuple(path)))
-    is_missing = Not(Or(tuple(place.has_value(columns) for place in places)))
+    has_value = [place.has_value(columns) for place in places]
+    is_missing = Not(Or(tuple(has_value)))
     if operator == "IS NULL" or (operator == "=" and value is None):
         return is_missing
     if operator == "IS EMPTY":
         empty = [place.compare("IN", ["", []], columns) for place in places]
         return Or((is_missing, *empty))
-    holds = Or(tuple(place.compare(operator, value, columns) for place in places))
+    comparisons = [place.compare(operator, value, columns) for place in places]
+    holds = Or(tuple(comparisons))
+    # A list that has None also holds where the value is missing.
     has_none = operator == "IN" and isinstance(value, list | tuple) and None in value
     return Or((is_missing, holds)) if has_none else holds
 
@@ -180,10 +198,12 @@ class Place:
             return in_column
         path = self._in_record
         in_record = [Compare(RECORD, operator, _constant(value), path=path)]
+
+        # A moment is compared with the moments and the dates of the record.
         constants = value if operator == "IN" and isinstance(value, list) else [value]
-        moments = [as_moment(each) for each in constants]
-        for moment in moments if operator in (*SIGNS, "IN") else ():
+        for constant in constants if operator in (*SIGNS, "IN") else ():
             sign = "=" if operator == "IN" else operator
+            moment = as_moment(constant)
             if moment is not None:
                 in_record.append(Compare(RECORD, sign, moment, path=(*path, "datetime", "0")))
                 in_record.append(Compare(RECORD, sign, moment, path=(*path, "date")))
@@ -195,7 +215,10 @@ class Place:
 
     @property
     def _in_record(self) -> tuple[str, ...]:
-        return (self.name, *(step for part in self.path for step in ("dict", part)))
+        steps = [self.name]
+        for part in self.path:
+            steps += ("dict", part)
+        return tuple(steps)
 
 
 def _constant(value: Any) -> Any:

@@ -174,6 +174,8 @@ class SlimdexIndex(_OneCorpus):
                 f"vectors of {vectors.dim} dimensions; expected {self._dim}, as those before"
             )
         check_vectors(vectors)
+
+        # The first vectors tell the dimensions of the index.
         if self._collection is None:
             self._dim = vectors.dim
             self.sizes = None
@@ -321,6 +323,8 @@ class SlimdexSearch(_OneCorpus):
         self.passages = passages
         self.lexical = lexical
         self._folder = None if folder is None else Path(folder)
+
+        # Results of other settings are other experiments for mteb.
         base = meta or meta_of(self.encoder)
         tokens = passage_tokens(passages, self.encoder)
         more: dict[str, Any] = {"passages": OFF if tokens is None else tokens, "lexical": lexical}
@@ -385,18 +389,17 @@ class SlimdexSearch(_OneCorpus):
         if self._collection is None:
             raise InputError("search: no corpus; expected `index` before, for each search")
         collection = self._collection
-        names = [str(id) for id in queries["id"]]
+        names = [*map(str, queries["id"])]
         answers: Answers = {name: {} for name in names}
         if len(collection) and names:
             texts = _texts(queries)
-            pairs = list(
-                zip(texts, encode_with_progress(self.encoder, texts)[:, None], strict=True)
-            )
+            vectors = encode_with_progress(self.encoder, texts)
+            pairs = [*zip(texts, vectors[:, None], strict=True)]
             ids = collection.index.store.ids_by_row(collection.index.state.rows)
             more = not set(ids).isdisjoint(names)  # `evaluate` asks for one more, to drop
             rankings = _answers(collection, pairs, top_k, more)
             for name, (scores, rows) in zip(names, rankings, strict=True):
-                answers[name] = {ids[row]: score for row, score in zip(rows, scores, strict=True)}
+                answers[name] = dict(zip([ids[row] for row in rows], scores, strict=True))
         self.clear()
         return answers
 
@@ -410,13 +413,15 @@ def as_experiment(
     """
     before = dict(meta.experiment_kwargs or {})
     experiment = {"index": "slimdex", **settings.as_dict(), "stored": stored, **(more or {})}
-    if taken := sorted(before.keys() & experiment.keys()):
+    taken = sorted(before.keys() & experiment.keys())
+    if taken:
         raise InputError(
             f"model {meta.name}: its experiment has {', '.join(taken)} already; expected a model "
             "that is not compressed"
         )
-    named = {name: CHOSEN if value is None else value for name, value in experiment.items()}
-    return meta.model_copy(update={"experiment_kwargs": {**before, **named}})
+    for name, value in experiment.items():
+        before[name] = CHOSEN if value is None else value
+    return meta.model_copy(update={"experiment_kwargs": before})
 
 
 def meta_of(encoder: Encoder) -> ModelMeta:
@@ -471,6 +476,7 @@ def _answers(
         request = SearchRequest(vectors=vector, limit=k, candidates=0)
         return collection.index.read(nearest_documents, request)
 
+    # A long ranking continues by codes alone, without rescoring.
     answers = []
     for text, vector in pairs:
         search = partial(nearest_of, collection.index, vector)
@@ -496,9 +502,12 @@ def _check_similarity(similarity: Similarity, queries: Matrix, documents: Matrix
     mteb does not give its backends the similarity, so it is computed on examples; a dot product
     or a distance of unit vectors ranks equally.
     """
+    # A vector of zeros has no cosine.
     documents = documents[documents.any(axis=1)]
     if not len(documents) or not len(queries):
         return
+
+    # Rankings agree unless clear differences have opposite signs.
     similarities = np.asarray(_on_cpu(similarity(queries, documents)), dtype=np.float64)
     cosines = normalize_rows(queries) @ normalize_rows(documents).T
     least = 1e-4 * float(np.ptp(similarities))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -29,12 +30,12 @@ class FolderTask(AbsTaskRetrieval):
         """Read documents, queries and labels; mteb's arguments have no effect."""
         if self.data_loaded:
             return
-        corpus = [
-            {"id": document.id, "title": document.title, "text": document.text}
-            for batch in open_source(str(self.source)).batches()
-            for document in batch
-        ]
+        corpus = []
+        for document in chain.from_iterable(open_source(str(self.source)).batches()):
+            corpus.append({"id": document.id, "title": document.title, "text": document.text})
         queries = [{"id": id, "text": text} for id, text in read_pairs(str(self.source))]
+
+        # mteb keeps documents and queries with each split.
         self.dataset = {SUBSET: {}}
         for split in self.metadata.eval_splits:
             self.dataset[SUBSET][split] = {

@@ -125,7 +125,7 @@ class Hosts:
         if match is None:
             return False
         name = match[1].strip("[]").lower()
-        return _is_address(name) or name in [LOCAL, *(known.lower() for known in self.names)]
+        return _is_address(name) or name in [LOCAL, *map(str.lower, self.names)]
 
     def allows(self, origin: str, host: str) -> bool:
         """True if pages of an origin may call: the service's own pages, or configured ones.

@@ -141,12 +141,13 @@ class Argument(NamedValues):
     def _without_blanks(cls, argument: Any) -> Any:
         if not isinstance(argument, dict):
             return argument
-        optional = [name for name, field in cls.model_fields.items() if not field.is_required()]
-        return {
-            name: value
-            for name, value in argument.items()
-            if name not in optional or not is_blank(value)
-        }
+        present = {}
+        for name, value in argument.items():
+            field = cls.model_fields.get(name)
+            is_optional = field is not None and not field.is_required()
+            if not is_optional or not is_blank(value):
+                present[name] = value
+        return present
 
 
 def plain_schema(schema: Mapping[str, Any], models: Mapping[str, Any]) -> dict[str, Any]:
@@ -201,6 +202,8 @@ class AgentsServer(MCPServer[Any]):
         for argument in arguments:
             if argument not in known:
                 raise ToolError(f"{name}: argument {unknown(argument, known)}")
+
+        # Blank arguments count as missing, before a required one is looked for.
         present = {each: value for each, value in arguments.items() if not is_blank(value)}
         for argument in required:
             if argument not in present:

@@ -185,21 +185,27 @@ async def _no_such_route(request: Request, error: Exception) -> Response:
     paths = ["/docs", "/mcp"]
     for route in request.app.openapi()["paths"]:
         parts = route.split("/")
-        if len(parts) == len(segments):
-            pairs = zip(parts, segments, strict=True)
-            paths.append("/".join(sent if part.startswith("{") else part for part, sent in pairs))
+        if len(parts) != len(segments):
+            continue
+        # A parameter of the route, as {name}, takes what was sent.
+        for i, part in enumerate(parts):
+            if part.startswith("{"):
+                parts[i] = segments[i]
+        paths.append("/".join(parts))
     return _answer(request, 404, f"{path!r}: no such route; see /docs{did_you_mean(path, paths)}")
 
 
 async def _other_method(request: Request, error: Exception) -> Response:
     """Answer which methods a path has."""
-    scopes = [{**request.scope, "method": method} for method in METHODS]
-    methods = [
-        scope["method"]
-        for scope in scopes
-        if any(route.matches(scope)[0] is Match.FULL for route in request.app.routes)
-    ]
-    methods += [*["HEAD"] * ("GET" in methods), "OPTIONS"]
+    methods = []
+    for method in METHODS:
+        scope = {**request.scope, "method": method}
+        matches = [route.matches(scope)[0] for route in request.app.routes]
+        if Match.FULL in matches:
+            methods.append(method)
+    if "GET" in methods:
+        methods.append("HEAD")
+    methods.append("OPTIONS")
     allowed = {"Allow": ", ".join(methods)}
     if request.method == "OPTIONS":
         return Response(status_code=204, headers=allowed)

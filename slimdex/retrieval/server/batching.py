@@ -123,4 +123,9 @@ class Batcher(Generic[Request, Answer]):
                 return [error]
         else:
             return answers
-        return [answer for request in requests for answer in self._answers([request])]
+
+        # One by one, so that only the requests that fail have the error.
+        answers_one_by_one = list[Answer | BaseException]()
+        for request in requests:
+            answers_one_by_one += self._answers([request])
+        return answers_one_by_one

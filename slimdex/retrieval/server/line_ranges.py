@@ -28,10 +28,10 @@ def read_lines(
     Raises `InputError` if there are no such lines.
     """
     documents = index.read(Snapshot.of_ids, [id_of(index, id) for id, _, _ in ranges])
-    return [
-        _lines(document, first, last, longest)
-        for document, (_, first, last) in zip(documents, ranges, strict=True)
-    ]
+    parts = []
+    for document, (_, first, last) in zip(documents, ranges, strict=True):
+        parts.append(_lines(document, first, last, longest))
+    return parts
 
 
 def _lines(document: Document, first: int, last: int | None, longest: int) -> dict[str, Any]:

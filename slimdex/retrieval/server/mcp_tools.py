@@ -402,10 +402,16 @@ def _title(hit: Hit, text: str) -> str:
     first_line = text.partition("\n")[0]
     names = dict.fromkeys([hit.title, *hit.headings])
     if "path" not in hit.metadata:
-        return " > ".join(name for name in names if name and name not in (hit.id, first_line))
-    stated = _letters(f"{hit.id} {first_line}")
+        stated_names = ("", hit.id, first_line)
+        return " > ".join(name for name in names if name not in stated_names)
+
     # Headings of code are qualified names: Class, Class.method.
-    new = [name for name in names if any(_letters(part) not in stated for part in name.split("."))]
+    stated = _letters(f"{hit.id} {first_line}")
+    new = []
+    for name in names:
+        parts = map(_letters, name.split("."))
+        if not all(part in stated for part in parts):
+            new.append(name)
     qualifiers = {name.rpartition(".")[0] for name in new}
     return " > ".join(name for name in new if name not in qualifiers)
 
@@ -435,12 +441,17 @@ def _with_files(
     >>> _with_files([{"id": "a.md"}, {"id": "b.md"}], ["/n/a.md", "/m/b"], "hits")
     {'folder': '/n', 'hits': [{'id': 'a.md'}, {'id': 'b.md', 'file': '/m/b'}]}
     """
-    ids = [f"/{each['id']}" for each in records]
-    pairs = [*zip(files, ids, strict=True)]
-    folders = Counter(file.removesuffix(id) for file, id in pairs if file.endswith(id))
+    # The folder of most files: a file is there if its path ends in the document's id.
+    folders = Counter[str]()
+    for record, file in zip(records, files, strict=True):
+        end = f"/{record['id']}"
+        if file.endswith(end):
+            folders[file.removesuffix(end)] += 1
     folder = max(folders, key=folders.__getitem__, default="")
-    placed = [
-        each if not file or file == folder + id else {**each, "file": file}
-        for each, (file, id) in zip(records, pairs, strict=True)
-    ]
+
+    # Files elsewhere have their own path.
+    placed = []
+    for record, file in zip(records, files, strict=True):
+        is_in_folder = not file or file == f"{folder}/{record['id']}"
+        placed.append(record if is_in_folder else {**record, "file": file})
     return {"folder": folder, name: placed} if folder else {name: placed}

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import accumulate, chain, pairwise
+from itertools import accumulate, chain, pairwise, starmap
 from time import monotonic, perf_counter
 from typing import Any, TypeVar
 
@@ -90,7 +90,7 @@ class ServedIndex:
         self._puts = self._batcher(self._put, "put", metrics)
         # One at a time: a model that reranks takes seconds, and gains nothing from a batch.
         self._rerankings = self._batcher(
-            lambda pairs: [rerank(*each) for each in pairs], "rerank", metrics, limit=1
+            lambda pairs: [*starmap(rerank, pairs)], "rerank", metrics, limit=1
         )
 
     def _batcher(
@@ -192,8 +192,10 @@ class ServedIndex:
         """
         self._check(texts, self.limits.texts)
         with self._in_use():
-            parts = [texts[part] for part in batches(len(texts), self.limits.batch)]
-            vectors: list[Matrix] = [await self._texts.ask(part, len(part)) for part in parts]
+            vectors = list[Matrix]()
+            for batch in batches(len(texts), self.limits.batch):
+                part = texts[batch]
+                vectors.append(await self._texts.ask(part, len(part)))
             return np.concatenate(vectors)
 
     async def chance_score(self, request: SearchRequest) -> float | None:
@@ -308,7 +310,8 @@ class ServedIndex:
             return
         if any(not text.strip() for text in queries):
             raise InputError("a blank text; expected words")
-        if (longest := max(map(len, queries))) > limits.text:
+        longest = max(map(len, queries))
+        if longest > limits.text:
             raise LimitError(
                 413, f"a text of {longest:,} characters; expected {limits.text:,} or fewer"
             )

@@ -83,7 +83,8 @@ class Service:
         `Collection.open` does.
         """
         in_root = {} if root is None else root.places
-        if both := sorted(in_root.keys() & places.keys()):
+        both = sorted(in_root.keys() & places.keys())
+        if both:
             raise InputError(f"a second index {both[0]!r}; expected another name: {NAMED_FOLDER}")
         for folder in folders:
             if not folder.is_dir():
@@ -232,13 +233,12 @@ class RootFolder:
     @property
     def places(self) -> dict[str, Path]:
         """Folders of the existing indexes, by name."""
-        return {
-            folder.name.removesuffix(ENDING): folder
-            for folder in sorted(self.path.glob(f"*{ENDING}"))
-            if _NEW_NAME.fullmatch(folder.name.removesuffix(ENDING))
-            and is_index(folder)
-            and not folder.is_symlink()
-        }
+        places = {}
+        for folder in sorted(self.path.glob(f"*{ENDING}")):
+            name = folder.name.removesuffix(ENDING)
+            if _NEW_NAME.fullmatch(name) and is_index(folder) and not folder.is_symlink():
+                places[name] = folder
+        return places
 
     def create(
         self, name: str, settings: Mapping[str, Any], passages: str | int | None = AUTO
@@ -315,6 +315,7 @@ def parse_places(words: Sequence[str]) -> dict[str, Path]:
 
     places = dict[str, Path]()
     for word, folder, possible in zip(words, folders, names, strict=True):
+        # The first name that no other folder might have.
         unique = (name for name in possible if sum(name in each for each in names) == 1)
         name = next(unique, possible[0])
         if not _NAME.fullmatch(name):

@@ -122,6 +122,8 @@ class ServedModel:
         body = api.body | {"model": self.name, api.texts: list(texts)}
         if self.dimensions is not None:
             body["dimensions"] = self.dimensions
+
+        # Ask, and check that the answer is a vector for each text.
         answer = self.server.ask(api.path, body, stopped)
         place = f"{self.server.url}{api.path}"
         try:
@@ -185,7 +187,9 @@ def _candidates(url: str) -> list[tuple[str, str]]:
     """
     root = url.removesuffix("/v1")
     others = [(root, "ollama"), (root, "tei")]
-    openai = [(base, api) for base in (f"{root}/v1", root) for api in ("openai", "openai-floats")]
+    openai = []
+    for base in (f"{root}/v1", root):
+        openai += [(base, "openai"), (base, "openai-floats")]
     return others + openai if url == root else openai + others
 
 

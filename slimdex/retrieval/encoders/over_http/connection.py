@@ -83,6 +83,8 @@ class JsonServer:
         finalize(self, _close, self._idle)
         self._has_answered = False
         self._proxy = _proxy(self._parts.scheme, self._parts.hostname or "")
+
+        # A proxy of http needs the whole URL in the request line.
         is_whole = self._proxy is not None and self._parts.scheme == "http"
         self._base = url if is_whole else self._parts.path
         self._headers = {"Accept": "application/json", "Content-Type": "application/json"}

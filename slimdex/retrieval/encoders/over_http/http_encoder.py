@@ -85,6 +85,8 @@ class HttpEncoder:
                 raise InputError(f"{name}={value}; expected 1 or more")
         place = parse_address(url)
         self._key = key_for(place.url) if api_key is None else api_key
+
+        # Find the API, and the model if there is only one.
         self._model, vectors = find_model(
             place.url,
             FINGERPRINT_TEXTS,
@@ -93,6 +95,8 @@ class HttpEncoder:
             dimensions=dimensions,
             key=self._key,
         )
+
+        # What its vectors, its facts and its name tell.
         self.dim = vectors.shape[1]
         self._fingerprint = fingerprint(vectors)
         self._most_texts = MOST_TEXTS
@@ -160,6 +164,8 @@ class HttpEncoder:
         stopped = Event()
         with ThreadPoolExecutor(AT_ONCE) as threads:
             running = [threads.submit(self._read, part, stopped) for part in parts]
+
+            # The first failure stops the other batches.
             try:
                 for one in wait(running, return_when=FIRST_EXCEPTION).done:
                     one.result()
@@ -187,7 +193,9 @@ class HttpEncoder:
                     raise
         if half == 0:
             return self._read([texts[0][: lengths[0] // 2]], stopped)
-        vectors, read = _join([self._read(part, stopped) for part in (texts[:half], texts[half:])])
+        first = self._read(texts[:half], stopped)
+        second = self._read(texts[half:], stopped)
+        vectors, read = _join([first, second])
         # A text that was too long does not mean that the batch was.
         if read == lengths:
             self._most_texts = min(self._most_texts, half)
@@ -205,7 +213,10 @@ class HttpEncoder:
 
 def _join(batches: Sequence[tuple[Matrix, list[int]]]) -> tuple[Matrix, list[int]]:
     vectors = np.concatenate([rows for rows, _ in batches])
-    return vectors, [characters for _, read in batches for characters in read]
+    characters_read = list[int]()
+    for _, of_batch in batches:
+        characters_read += of_batch
+    return vectors, characters_read
 
 
 def http_from_spec(

@@ -198,6 +198,8 @@ def read_network(folder: SentenceFolder, pooling: Pooling) -> tuple[Network, Fac
     read = folder_tokenizer(folder.transformer)
     if family is None or read is None or pooling.mode == WK or not pooling.with_prompt:
         return None
+
+    # The pooling must fit the network.
     pooling.check_layers(family.shape.layers)
     if pooling.mode == POOLER and f"{family.architecture.pooler}.weight" not in family.weights:
         raise InputError(

@@ -23,9 +23,9 @@ SETTINGS = ("special_tokens_map.json", "tokenizer_config.json")
 """Files of a tokenizer's settings; the later one counts."""
 FARTHEST = 128
 """Distance of tokens from which on biases are equal, in MPNet."""
-WORDS, POSITIONS, TYPES = (
-    f"embeddings.{kind}_embeddings.weight" for kind in ("word", "position", "token_type")
-)
+WORDS = "embeddings.word_embeddings.weight"
+POSITIONS = "embeddings.position_embeddings.weight"
+TYPES = "embeddings.token_type_embeddings.weight"
 Array = NDArray[np.float32]
 DTYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
 """Types of safetensors that are read -> numpy's; bfloat16 as its bits."""
@@ -244,8 +244,9 @@ def folder_tokenizer(folder: Path) -> tuple[Any, float] | None:
     if not path.is_file():
         return None
     settings = dict[str, Any]()
-    for file in (folder / name for name in SETTINGS):
-        settings |= read_json(file) if file.is_file() else {}
+    for name in SETTINGS:
+        if (folder / name).is_file():
+            settings |= read_json(folder / name)
     tokenizer = read_tokenizer(path)
     side = settings.get("truncation_side", "right")
     tokenizer.enable_truncation(GROUP_CHARACTERS, direction=side)
@@ -283,6 +284,8 @@ class Weights:
             array = array.reshape(shape)
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"{path}: {name} {about!r}; expected a tensor of floats") from error
+
+        # numpy has no bfloat16: it is the upper half of a float32.
         if about["dtype"] == "BF16":
             return (array.astype(np.uint32) << 16).view(np.float32)
         return array.astype(np.float32, copy=False)
@@ -303,6 +306,8 @@ class Weights:
                 header = json.loads(file.read(min(size, path.stat().st_size)))
                 data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
             self._maps.append(data)
+
+            # Tensors by their names, without old endings and the prefix of larger models.
             header.pop("__metadata__", None)
             for name, about in header.items():
                 for old, new in OLD_ENDINGS.items():
@@ -335,6 +340,8 @@ def dense(part: Dense, columns: int) -> tuple[Array, Array | None]:
         weights = Weights([part.weights])
     except ValueError as error:
         raise InputError(str(error)) from error
+
+    # Shapes must fit the vectors before the layer.
     weight = weights.get("linear.weight")
     if weight is None or weight.ndim != 2 or weight.shape[1] != columns:
         shape = None if weight is None else weight.shape

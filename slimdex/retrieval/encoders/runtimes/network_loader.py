@@ -180,12 +180,13 @@ class NetworkLoader:
 
     def _combined_sha256(self) -> str:
         transformer = weights_sha256(self._folder.transformer)
-        dense = [
-            known_sha256(part.weights) for part in self._folder.head if isinstance(part, Dense)
-        ]
-        if not dense:
+        digests = [transformer]
+        for part in self._folder.head:
+            if isinstance(part, Dense):
+                digests.append(known_sha256(part.weights))
+        if len(digests) == 1:
             return transformer
-        return hashlib.sha256("".join([transformer, *dense]).encode()).hexdigest()
+        return hashlib.sha256("".join(digests).encode()).hexdigest()
 
 
 def _on_gpu(precision: str) -> bool:
@@ -195,8 +196,11 @@ def _on_gpu(precision: str) -> bool:
 def conversion_key(folder: Path, sha256: str, pooling: str) -> str:
     """Cache key: a digest of weights, settings and package versions."""
     parts = [str(LAYOUT), sha256, pooling, *map(_version, LIBRARIES)]
+
+    # Our code, which builds the network, and the model's settings.
     here = Path(__file__).parent
-    parts += [known_sha256(path) for name in NETWORK_CODE for path in sorted(here.glob(name))]
+    for name in NETWORK_CODE:
+        parts += map(known_sha256, sorted(here.glob(name)))
     for pattern in SMALL_FILES:
         for path in sorted(folder.rglob(pattern)):
             parts += [path.name, known_sha256(path)]
@@ -236,9 +240,12 @@ def keep_conversion(key: str, conversion: Conversion) -> None:
             library = openvino_library()
             library.save_model(conversion.model, new / MODEL, compress_to_fp16=False)
             conversion.tokenizer.save(str(new / TOKENIZER))
+
+            # Checksums, by which a broken file is noticed.
             files = {path.name: known_sha256(path) for path in new.iterdir()}
             manifest = {"facts": asdict(conversion.facts), "files": files}
             (new / FACTS).write_text(json.dumps(manifest))
+            # Another process may have been faster.
             if not folder.exists():
                 new.rename(folder)
         finally:

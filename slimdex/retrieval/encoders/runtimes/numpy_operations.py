@@ -137,8 +137,13 @@ class NumpyTexts:
 
 def attention(query: Array, key: Array, value: Array, bias: Array | float, heads: int) -> Array:
     """Attention of heads to (n, width), from vectors (n, width) of one text."""
-    parts = (x.reshape(len(x), heads, -1).transpose(1, 0, 2) for x in (query, key, value))
-    query, key, value = parts
+
+    def by_heads(vectors: Array) -> Array:
+        return vectors.reshape(len(vectors), heads, -1).transpose(1, 0, 2)
+
+    query = by_heads(query)
+    key = by_heads(key)
+    value = by_heads(value)
     scores = query @ key.transpose(0, 2, 1) / np.float32(np.sqrt(query.shape[2])) + bias
     scores = np.exp(scores - scores.max(axis=2, keepdims=True))
     by_head: Array = scores / scores.sum(axis=2, keepdims=True) @ value

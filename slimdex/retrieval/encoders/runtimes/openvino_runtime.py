@@ -168,6 +168,7 @@ class OpenVinoRuntime:
 
         Cores then need not synchronise at every operation of the network.
         """
+        # One by one, until the work is worth the time of compiling.
         done = 0
         while self._streams is None and self._worked_s < WORTH_WHILE_S:
             start = perf_counter()
@@ -178,6 +179,8 @@ class OpenVinoRuntime:
                 self._worked_s += perf_counter() - start
             done += 1
             yield from outputs
+
+        # All others side by side.
         with self._compiling:
             if self._streams is None or self._streams.has_failed:
                 self._streams = _Streams(self._compile("THROUGHPUT"))
@@ -286,9 +289,12 @@ def _with_compressed_weights(model: Any) -> Any:
         if node.get_type_name() != "MatMul":
             continue
         weight = node.input_value(1).get_node()
+        # Products of two activations, as in attention, have no weights.
         if weight.get_type_name() != "Constant" or len(weight.get_output_shape(0)) != 2:
             continue
         values = weight.get_data().astype(np.float32)
+
+        # A scale for each output.
         axis = 1 if node.get_attributes()["transpose_b"] else 0
         scale = np.abs(values).max(axis=axis, keepdims=True) / 127
         scale[scale == 0] = 1.0

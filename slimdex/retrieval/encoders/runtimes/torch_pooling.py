@@ -99,9 +99,9 @@ def _layer_weights(layers: Tensor, units: Tensor) -> Tensor:
     alignment = []
     novelty = []
     for i in range(count):
-        around = [
-            j for j in range(max(0, i - NEIGHBOURS), min(count, i + NEIGHBOURS + 1)) if j != i
-        ]
+        before = range(max(0, i - NEIGHBOURS), i)
+        after = range(i + 1, min(count, i + NEIGHBOURS + 1))
+        around = [*before, *after]
 
         # Split the layer into its part in the span of its neighbours, and the rest.
         layer = layers[:, :, i]
@@ -124,11 +124,17 @@ def _layer_weights(layers: Tensor, units: Tensor) -> Tensor:
         alignment.append(1 / (agreement.clamp(min=1e-6) * (len(around) + 1) * 2))
         novelty.append(rest.norm(dim=-1) / layer.norm(dim=-1).clamp(min=TINY))
 
-    measures = [torch.stack(values, dim=-1) for values in (alignment, novelty)]
-    shares = [values / values.sum(dim=-1, keepdim=True).clamp(min=TINY) for values in measures]
-    both = shares[0] + shares[1]
+    # Both measures count alike.
+    both = _shares(alignment) + _shares(novelty)
     total: Tensor = both / both.sum(dim=-1, keepdim=True)
     return total
+
+
+def _shares(values: Sequence[Tensor]) -> Tensor:
+    """Join the values of layers, and scale each word's to a sum of one."""
+    joined = torch.stack([*values], dim=-1)
+    shares: Tensor = joined / joined.sum(dim=-1, keepdim=True).clamp(min=TINY)
+    return shares
 
 
 def _without_last(mask: Tensor) -> Tensor:

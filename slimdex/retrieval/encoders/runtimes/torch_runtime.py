@@ -93,6 +93,7 @@ class SentenceNetwork(nn.Module):
         self.head = nn.Sequential(*head)
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        # The transformer reads tokens of prompts, which are not pooled, as any others.
         seen = attention_mask if self.pooling.with_prompt else attention_mask.clamp(max=1)
         output = self.transformer(
             input_ids=input_ids,
@@ -145,6 +146,7 @@ class TorchRuntime:
                 torch.autocast(self._device.type, self._half, enabled=self._half is not None),
             ):
                 output = self._network(self._to_device(ids), self._to_device(mask)).float()
+            # The batch before this one, which runs meanwhile.
             if waiting is not None:
                 yield waiting.cpu().numpy()
             waiting = output
@@ -239,6 +241,8 @@ def build_network(
         raise InputError(
             "pooling 'pooler': the model has no pooler; expected cls, mean, max or last"
         )
+
+    # The layers behind the pooling, each of which may change the width.
     modules = list[nn.Module]()
     width = transformer.width * len(pooling.modes)
     for part in head:

@@ -156,6 +156,8 @@ def _load(folder: Path) -> WordVectors | None:
         size = (folder / VECTORS).stat().st_size
         if len(text) != facts["bytes"] or size != 4 * count * dim:
             raise ValueError(folder)
+
+        # The vectors stay on disk until they are read.
         words = text.decode().split("\n")
         vectors: Matrix = np.asarray(np.memmap(folder / VECTORS, "<f4", "r", shape=(count, dim)))
         if len(words) != count:
@@ -205,7 +207,8 @@ def _words(path: Path, file: io.BufferedReader) -> Iterator[Word]:
         return
 
     # A header states how many words follow.
-    count, dim = (int(part) for part in header.groups())
+    count = int(header[1])
+    dim = int(header[2])
     if not count or not 1 <= dim <= MOST_DIMENSIONS:
         raise InputError(
             f"{path}: line 1: {count} words of {dim} dimensions; expected 1 or more, of 1 to "
@@ -344,6 +347,8 @@ def _vectors(path: Path, lines: list[str], first: int) -> Matrix:
             return vectors
     except ValueError:
         pass
+
+    # Find the first field at fault, which numpy does not tell.
     place, wrong = next(
         (number, field)
         for number, line in enumerate(lines, first)

@@ -113,7 +113,8 @@ class StaticVectors:
 
 def static_place(folder: Path) -> Path | None:
     """Find the subfolder of a model that contains static vectors; None if there is none."""
-    for place in (folder / name for name in PLACES):
+    for name in PLACES:
+        place = folder / name
         if (place / WEIGHTS).is_file() and _matrix_name(place / WEIGHTS):
             return place
     return None
@@ -136,11 +137,10 @@ def read_static(folder: Path) -> StaticVectors:
     name = _matrix_name(path) or ""
     try:
         with safe_open(path, framework="numpy") as file:
-            arrays = {
-                key: file.get_tensor(key)
-                for key in (name, "weights", "mapping")
-                if key in file.keys()  # noqa: SIM118
-            }
+            arrays = {}
+            for key in (name, "weights", "mapping"):
+                if key in file.keys():  # noqa: SIM118
+                    arrays[key] = file.get_tensor(key)
     except (SafetensorError, TypeError, ValueError) as error:  # numpy has no type for some tensors
         raise InputError(f"{path}: {error}; expected tensors of numbers") from error
     vectors = _float32(path, name, arrays[name], 2)
@@ -160,8 +160,11 @@ def read_static(folder: Path) -> StaticVectors:
     mapping = _mapping(path, arrays.get("mapping"), len(vectors))
     weights = arrays.get("weights")
     rows = {"mapping": mapping, "weights": weights}
-    sizes = {key: len(array) for key, array in rows.items() if array is not None and array.ndim}
-    for what, size in (sizes if mapping is not None else {name: len(vectors)} | sizes).items():
+    sizes = {} if mapping is not None else {name: len(vectors)}
+    for key, array in rows.items():
+        if array is not None and array.ndim:
+            sizes[key] = len(array)
+    for what, size in sizes.items():
         if size < count or not count:
             raise InputError(
                 f"{path}: {size:,} rows of {what!r}; expected {count:,}, one for each token in "
@@ -206,16 +209,13 @@ def write_static(folder: Path, vectors: StaticVectors, about: dict[str, Any]) ->
     }
 
     # The modules that sentence-transformers reads.
-    kinds = ["StaticEmbedding", *(["Normalize"] if whole.normalize else [])]
-    modules = [
-        {
-            "idx": i,
-            "name": str(i),
-            "path": f"{i}_{kind}" if i else ".",
-            "type": f"sentence_transformers.models.{kind}",
-        }
-        for i, kind in enumerate(kinds)
-    ]
+    package = "sentence_transformers.models"
+    modules: list[dict[str, Any]] = []
+    modules.append({"idx": 0, "name": "0", "path": ".", "type": f"{package}.StaticEmbedding"})
+    if whole.normalize:
+        modules.append(
+            {"idx": 1, "name": "1", "path": "1_Normalize", "type": f"{package}.Normalize"}
+        )
 
     def write(new: Path) -> None:
         save_file(arrays, new / WEIGHTS)
@@ -247,8 +247,10 @@ def _normalizes(folder: Path) -> bool:
     if not (folder / MODULES).is_file():
         return False
     modules = read_json(folder / MODULES, list)
-    types = [str(module.get("type")) if isinstance(module, dict) else "" for module in modules]
-    kinds = [kind.rpartition(".")[2] for kind in types]
+    kinds = []
+    for module in modules:
+        type_ = str(module.get("type")) if isinstance(module, dict) else ""
+        kinds.append(type_.rpartition(".")[2])
     if kinds not in (["StaticEmbedding"], ["StaticEmbedding", "Normalize"]):
         raise InputError(
             f"{folder / MODULES}: {', '.join(kinds)}; expected StaticEmbedding, or that and "

@@ -67,11 +67,14 @@ def splits_at_spaces(tokenizer: Any) -> bool:
     splitters = _kinds(text["pre_tokenizer"], "pretokenizers")
     if not splitters:
         return False
+
+    # No part of it may look beyond a space.
+    normalizer_kinds = _kinds(text["normalizer"], "normalizers")
     return (
         text["model"]["type"] in LOCAL_MODELS
         and all(" " not in token["content"] for token in text["added_tokens"])
-        and all(kind in LOCAL_NORMALIZERS for kind in _kinds(text["normalizer"], "normalizers"))
-        and (all(kind in LOCAL_SPLITTERS for kind in splitters) or _is_word_tokenizer(tokenizer))
+        and set(normalizer_kinds) <= set(LOCAL_NORMALIZERS)
+        and (set(splitters) <= set(LOCAL_SPLITTERS) or _is_word_tokenizer(tokenizer))
     )
 
 
@@ -86,7 +89,10 @@ def _kinds(part: dict[str, Any] | None, name: str) -> list[str]:
     if part is None:
         return []
     if part["type"] == "Sequence":
-        return [kind for one in part[name] for kind in _kinds(one, name)]
+        kinds = list[str]()
+        for one in part[name]:
+            kinds += _kinds(one, name)
+        return kinds
     return [part["type"]]
 
 
@@ -121,7 +127,7 @@ class WordPieces:
             self._forget_if_many()
         ends = np.cumsum(lengths)
         places = np.repeat(starts - ends + lengths, lengths) + np.arange(lengths.sum())
-        last = np.cumsum([len(part) for part in pieces]) - 1
+        last = np.cumsum([*map(len, pieces)]) - 1
         return known[places], np.diff(ends[last], prepend=0)
 
     def counts(self, texts: Sequence[str]) -> list[int]:
@@ -142,7 +148,9 @@ class WordPieces:
         self._counts: list[int] = []
         self._characters = 0
         self._stored = 0
-        self._ids, self._lengths, self._starts = (np.empty(0, dtype=np.int64) for _ in range(3))
+        self._ids = np.empty(0, dtype=np.int64)
+        self._lengths = np.empty(0, dtype=np.int64)
+        self._starts = np.empty(0, dtype=np.int64)
 
     def _forget_if_many(self) -> None:
         if len(self._number) > MOST_PIECES or self._characters > MOST_CHARACTERS:
@@ -170,10 +178,12 @@ class WordPieces:
         else:
             encodings = self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
         parts = [encoding.ids for encoding in encodings]
-        lengths = np.array([len(part) for part in parts], dtype=np.int64)
+        lengths = np.array([*map(len, parts)], dtype=np.int64)
         ids = np.fromiter(chain.from_iterable(parts), np.int64, int(lengths.sum()))
         if self._dropped is None:
             return ids, lengths
+
+        # Drop tokens without a vector, and count the others of each text.
         is_known = ids != self._dropped
         counted = np.append(0, np.cumsum(is_known))
         ends = np.cumsum(lengths)

@@ -90,7 +90,10 @@ async def refuse_unknown_parameters(request: Request) -> None:
     described = request.app.openapi()["paths"][route.path_format][request.method.lower()]
     parameters = described.get("parameters", [])
     known = [each["name"] for each in parameters if each["in"] == "query"]
-    for name, times in Counter(name for name, _ in request.query_params.multi_items()).items():
+
+    # Each sent parameter must be one of them, once.
+    sent = [name for name, _ in request.query_params.multi_items()]
+    for name, times in Counter(sent).items():
         if name not in known:
             raise HTTPException(422, f"parameter {unknown(name, known)}")
         if times > 1:

@@ -167,6 +167,8 @@ async def _answer(
     reads_by_line(request)
     reported = _with_counts(index, request, reports, durable)
     last = await anext(reported)
+
+    # An error at once is no stream, since it has a status of its own.
     if STREAMED[0] in request.headers.get("accept", "") and "error" not in last:
         return Answering(_as_lines(last, reported), media_type=STREAMED[0])
     async for report in reported:
@@ -222,6 +224,7 @@ async def _receive(request: Request, limits: Limits, name: str) -> AsyncGenerato
         path = Path(folder) / f"upload{''.join(Path(name).suffixes[-2:])[:40]}"
         size = 0
         with path.open("wb") as file:
+            # The size is only known at the end, so each chunk is counted.
             async for chunk in request.stream():
                 size += len(chunk)
                 if size > limits.file:
@@ -255,6 +258,7 @@ async def _done(
         with listening(progress):
             return change(index)
 
+    # Progress comes from the writer's thread; None ends it.
     working = asyncio.ensure_future(index.change(run))
     working.add_done_callback(lambda _: reports.put_nowait(None))
     while (report := await reports.get()) is not None:
@@ -286,6 +290,8 @@ async def commit(index: ServedIndex, body: Any, refit: str = "auto") -> dict[str
     documents = _last(enumerate(values, start=1), "document")
     if not documents:
         raise InputError("no documents; expected at least one")
+
+    # An id that occurs twice in one request is a mistake; say which.
     if len(documents) < len(values):
         id, times = Counter(id_text(one["id"]) for one in values).most_common(1)[0]
         raise InputError(f"id {shorten(id)} occurs {times} times; expected each id once")
@@ -342,6 +348,7 @@ async def _lines(body: AsyncIterator[bytes], limits: Limits) -> AsyncIterator[Li
     rest = bytearray()
     since = monotonic()
     async for chunk in body:
+        # A chunk ends anywhere: its first part continues the line before.
         first, *others = chunk.split(b"\n")
         rest += first
         _check(number, len(rest), monotonic() - since, limits)
@@ -385,6 +392,8 @@ def _open(path: Path, name: str) -> Source:
         file = open_file(name, path)
         file.id_prefix = name
         return TableSource(file, ColumnNames())
+
+    # Any other kind is read as one document, or as those in it.
     source = FileSource.of_file(name, path, name)
     if source is None:
         raise InputError(

@@ -102,6 +102,8 @@ async def sync(index: Served, body: SyncBody, request: Request) -> Response:
     """
     folders = service_of(request).folders
     _check_places(body.sources, folders)
+
+    # Omitted options have the defaults of `slimdex sync`.
     options = body.model_dump(exclude={"sources", "refit"}, exclude_none=True)
     sources = SourceRequest(body.sources, **options)
 
@@ -114,6 +116,11 @@ async def sync(index: Served, body: SyncBody, request: Request) -> Response:
         }
 
     return Json(await index.change(synced))
+
+
+def _is_inside(path: Path, folders: Sequence[Path]) -> bool:
+    """Return whether a path, of which links are followed, is in one of the folders."""
+    return any(path.resolve().is_relative_to(folder) for folder in folders)
 
 
 def _check_places(sources: Sequence[str], folders: Sequence[Path]) -> None:
@@ -129,7 +136,7 @@ def _check_places(sources: Sequence[str], folders: Sequence[Path]) -> None:
             and place.is_absolute()
             # Looking for a file on another computer would reveal this one to it.
             and (place.drive in drives or not is_on_share(place))
-            and all(any(p.resolve().is_relative_to(f) for f in folders) for p in read)
+            and all(_is_inside(path, folders) for path in read)
         )
         if not inside or ":" in source.removeprefix(place.drive).split("/")[0]:
             raise HTTPException(
@@ -158,6 +165,8 @@ async def reduce(index: Served, body: ReduceBody) -> Response:
             state = opened.state
             more = refit(opened, state.requested.changed(changes, state.dim))
         state = opened.state
+
+        # The settings that were asked for, and those in effect.
         return {
             "requested": state.requested.as_dict(),
             "settings": state.settings and state.settings.as_dict(),

@@ -118,9 +118,13 @@ async def embeddings(body: EmbeddingsBody, request: Request) -> Response:
     vectors = await index.embed(texts)
     if body.dimensions is not None and body.dimensions != vectors.shape[1]:
         vectors = await index.read(partial(_reduce_to, vectors=vectors, dimensions=body.dimensions))
+
+    # Numbers, or the bytes of float32 that OpenAI's own client asks for.
     rows: list[Any] = vectors.tolist()
     if body.encoding_format == "base64":
         rows = [b64encode(row.astype("<f4").tobytes()).decode() for row in vectors]
+
+    # The answer in OpenAI's form.
     read = await index.tokens(texts)
     data = [{"object": "embedding", "index": i, "embedding": row} for i, row in enumerate(rows)]
     usage = {"prompt_tokens": read, "total_tokens": read}
@@ -155,12 +159,16 @@ def condition(filter: Any, columns: Sequence[str], depth: int = 0) -> Condition:
     kind = filter.get("type")
     if not isinstance(kind, str) or kind not in (*OPERATORS, *JOINED):
         raise InputError(f"filter of type {kind!r}; expected {FILTER}")
+
+    # Several filters, joined.
     if kind in JOINED:
         parts = filter.get("filters")
         if not isinstance(parts, list) or not parts:
             raise InputError(f"filter of type {kind!r} without filters; expected some")
         inner = tuple(condition(part, columns, depth + 1) for part in parts)
         return And(inner) if kind == "and" else Or(inner)
+
+    # A comparison of a column with a constant.
     key = filter.get("key")
     value = filter.get("value")
     if not isinstance(key, str) or key not in columns:

@@ -96,6 +96,8 @@ async def _status(service: Service) -> str:
     indexes = service.indexes.values()
     if not service.is_ready:
         return "loading"
+
+    # The commit that is read, then the files that it names.
     if not all([await index.can(lambda it: Manifest.read_current(it.path)) for index in indexes]):
         return "recovering"
     if not all([await index.can(lambda it: it.check_files()) for index in indexes]):

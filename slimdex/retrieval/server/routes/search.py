@@ -71,18 +71,19 @@ async def search(index: Served, body: SearchBody, request: Request) -> Response:
     chance = await index.chance_score(search_request)
 
     def as_json() -> Json:
+        queries = []
+        for name, hits in zip(search_request.names, reply.hits, strict=True):
+            queries.append({"query": name, "hits": [_hit(hit, name, body) for hit in hits]})
         return Json(
             {
-                "queries": [
-                    {"query": name, "hits": [_hit(hit, name, body) for hit in hits]}
-                    for name, hits in zip(search_request.names, reply.hits, strict=True)
-                ],
+                "queries": queries,
                 "chance_score": chance,
                 "unfinished": index.index.snapshot.unfinished or None,
                 "milliseconds": {name: round(1000 * s, 3) for name, s in reply.seconds.items()},
             }
         )
 
+    # Many hits are written in a thread, so that other requests need not wait.
     if sum(map(len, reply.hits)) <= WRITTEN_AT_ONCE and not body.excerpts:
         return as_json()
     return await index.read(lambda _: as_json())
@@ -91,6 +92,8 @@ async def search(index: Served, body: SearchBody, request: Request) -> Response:
 def _hit(hit: Hit, query: str, body: SearchBody) -> dict[str, Any]:
     if not body.excerpts:
         return hit_json(hit)
+
+    # A vector has no words to quote or mark.
     text = query if body.vector is None and body.vectors is None else ""
     part = quote(text, hit, EXCERPT)
     return hit_json(hit) | {
@@ -106,8 +109,11 @@ def _request(body: SearchBody, where: str | None, reranker: Reranker | None) -> 
     ways = (body.query, body.queries, body.vector, body.vectors)
     if sum(way is not None for way in ways) != 1:
         raise InputError(ONE_OF)
+
+    # Rows of unequal lengths would make no array.
     rows = body.vectors if body.vector is None else [body.vector]
-    if len(lengths := {len(row) for row in rows or ()}) > 1:
+    lengths = {*map(len, rows or ())}
+    if len(lengths) > 1:
         raise InputError(f"vectors of {sorted(lengths)} dimensions; expected equal ones")
     options = {name: value for name, value in body if name in options_of(SearchOptions)}
     return SearchRequest(
@@ -124,16 +130,20 @@ async def indexes(request: Request) -> Response:
     """
     service = service_of(request)
     writes = request.scope[RIGHT] >= Right.WRITE
-    able = {
-        "write": writes,
-        "create": writes and service.root is not None,
-        "rerank": service.reranker is not None,
-    }
-    served = [
-        {"name": name, "documents": len(index.index.snapshot)}
-        for name, index in service.indexes.items()
-    ]
-    return Json({"indexes": served, "can": [what for what, is_so in able.items() if is_so]})
+
+    # What the token allows, and what the service was started with.
+    can = []
+    if writes:
+        can.append("write")
+    if writes and service.root is not None:
+        can.append("create")
+    if service.reranker is not None:
+        can.append("rerank")
+
+    served = []
+    for name, index in service.indexes.items():
+        served.append({"name": name, "documents": len(index.index.snapshot)})
+    return Json({"indexes": served, "can": can})
 
 
 @routes.get("/indexes/{name}", responses=answer(InfoBody))
@@ -147,14 +157,15 @@ async def info(index: Served) -> Response:
 
 def _without_folders(spec: dict[str, Any]) -> dict[str, Any]:
     """Don't reveal the folders of models."""
-    return {
-        name: _without_folders(value)
-        if isinstance(value, dict)
-        else Path(str(value)).name
-        if name == "model"
-        else value
-        for name, value in spec.items()
-    }
+    shown = dict[str, Any]()
+    for name, value in spec.items():
+        if isinstance(value, dict):
+            shown[name] = _without_folders(value)
+        elif name == "model":
+            shown[name] = Path(str(value)).name
+        else:
+            shown[name] = value
+    return shown
 
 
 @routes.get("/indexes/{name}/columns", responses=answer(ColumnsBody))
