@@ -169,7 +169,8 @@ def _notes_on_differences(
     """Notes on what an unfinished build keeps, although something else is requested now."""
     state = index.state
     notes = list[str]()
-    requested, precision = (each.spec().get("precision") for each in (encoder, index.encoder))
+    requested = encoder.spec().get("precision")
+    precision = index.encoder.spec().get("precision")
     if requested != precision:
         notes.append(f"encoded in {precision} like the documents before, not in {requested}")
     if vector_dtype != state.stored:
@@ -183,7 +184,7 @@ def _notes_on_differences(
 def _check_unfinished(index: Index) -> None:
     path = index.path
     stopped = index.state.unfinished
-    if stopped is not None and stopped.builds:
+    if stopped is not None and stopped.builds:  # may be continued, by one process
         if is_held(path / stopped.work):
             raise InUseError(f"{path}: another process is building it; expected none")
         return
@@ -221,6 +222,8 @@ def model_notes(snapshot: Snapshot, first: int) -> list[str]:
     model = model_by_folder_name(str(snapshot.state.encoder.get("model")))
     if model is None or model.languages != ENGLISH:
         return []
+
+    # Languages, by a sample of the documents.
     rows = snapshot.live_documents()
     rows = rows[rows >= first]
     if not len(rows):
@@ -233,6 +236,8 @@ def model_notes(snapshot: Snapshot, first: int) -> list[str]:
             f"language of {model.name}: build a new index with the model {FOR_OTHER_LANGUAGES}, or "
             "another of `slimdex models`"
         ]
+
+    # A better model, mentioned once.
     better = better_model(model)
     if first or better is None or load_remembered(f"advised-{better.name}"):
         return []

@@ -49,6 +49,7 @@ def by_lower_name(document: Document) -> dict[str, tuple[str, Any]]:
     """
     out = dict[str, tuple[str, Any]]()
     for name, value in document.metadata.items():
+        # DuckDB's columns have no case.
         if not isinstance(name, str) or not name or name.lower() in BUILT_IN_COLUMNS:
             raise InputError(
                 f"document {document.id!r}: metadata {name!r}; expected a name other than "
@@ -158,12 +159,15 @@ def _list_of(kinds: set[str]) -> str:
 
 def _joint(kinds: set[str]) -> str:
     """The type of a column whose values have these types."""
+    # Numbers and times.
     if len(kinds) == 1:
         return next(iter(kinds))
     if kinds <= {"BOOLEAN", "BIGINT", "DOUBLE"}:
         return "DOUBLE" if "DOUBLE" in kinds else "BIGINT"
     if kinds == {"DATE", "TIMESTAMP"}:
         return "TIMESTAMP"
+
+    # Lists; "" are items of empty ones.
     if all(kind.endswith("[]") for kind in kinds):
         return _list_of({kind.removesuffix("[]") for kind in kinds} - {""})
     leaves = {kind.replace("[]", "") for kind in kinds}
@@ -176,10 +180,11 @@ def restore_values(columns: Mapping[str, str], values: Sequence[Any]) -> dict[st
 
     Raises `InputError` if JSON can't be read, for example because it is nested too deeply.
     """
-    return {
-        name: _from_json(name, value) if type_ == "JSON" and value is not None else value
-        for (name, type_), value in zip(columns.items(), values, strict=True)
-    }
+    restored = dict(zip(columns, values, strict=True))
+    for name, type_ in columns.items():
+        if type_ == "JSON" and restored[name] is not None:
+            restored[name] = _from_json(name, restored[name])
+    return restored
 
 
 def _from_json(name: str, text: str) -> Any:

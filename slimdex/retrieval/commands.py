@@ -47,7 +47,7 @@ def search(index: Index, request: SearchRequest, *, excerpts: bool = False) -> S
     else:
         hits = answer(request, index.find)
         if excerpts:
-            passages = [[beginning(hit) for hit in of_query] for of_query in hits]
+            passages = [[*map(beginning, of_query)] for of_query in hits]
     chance = None
     if request.has_chance_score:
         chance = index.read(chance_score, request.condition)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from itertools import chain
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -176,7 +177,7 @@ class Document:
     @property
     def lines(self) -> Lines:
         """Lines of its file, of all parts."""
-        return [pair for part in self.parts for pair in part.lines]
+        return [*chain.from_iterable(part.lines for part in self.parts)]
 
     @property
     def has_lines(self) -> bool:
@@ -317,15 +318,16 @@ def hit_from_json(values: Mapping[str, Any]) -> Hit:
 
 def document_json(document: Document) -> dict[str, Any]:
     """Convert a document, with its parts and passages."""
+    parts = []
+    for part in document.parts:
+        lines = [*map(list, part.lines)]
+        parts.append(vars(part) | {"headings": [*part.headings], "lines": lines})
     return {
         "id": document.id,
         "title": document.title,
         "text": document.text,
         "metadata": visible_values(document.metadata),
-        "parts": [
-            vars(part) | {"headings": [*part.headings], "lines": [[*pair] for pair in part.lines]}
-            for part in document.parts
-        ],
+        "parts": parts,
         "passages": [{"start": start, "end": end} for start, end in document.passages],
     }
 

@@ -444,8 +444,11 @@ class Index:
 
     def _strays(self) -> list[Path]:
         named = self._newest.state.file_names
-        ours = (path for path in self.path.iterdir() if OUR_FILES.fullmatch(path.name))
-        return [path for path in ours if path.name not in named]
+        strays = []
+        for path in self.path.iterdir():
+            if OUR_FILES.fullmatch(path.name) and path.name not in named:
+                strays.append(path)
+        return strays
 
 
 def create_index(

@@ -27,7 +27,7 @@ import unicodedata
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import accumulate, pairwise
+from itertools import accumulate, chain, pairwise
 
 from .documents import Document, Part, content
 from .lexical.tokens import INVISIBLE
@@ -126,7 +126,7 @@ def is_code(parts: Sequence[Part]) -> bool:
 
 def _names(part: Part) -> tuple[str, ...]:
     """Names of the classes around a part of code, and its own."""
-    return tuple(name for heading in part.headings for name in heading.split("."))
+    return tuple(chain.from_iterable(heading.split(".") for heading in part.headings))
 
 
 def part_at(parts: Sequence[Part], start: int) -> Part | None:
@@ -211,7 +211,7 @@ class _Cutter:
         """Text to encode of the passage that was cut from start to end."""
         headings = headings_of(self._parts, start, end)
         if self._is_code:
-            headings = tuple(name for heading in headings for name in heading.split("."))
+            headings = tuple(chain.from_iterable(heading.split(".") for heading in headings))
             piece = self._fitting(start, end, headings)
             if piece is not None:
                 headings = piece.headings
@@ -250,18 +250,17 @@ class _Cutter:
         """Cut a section; if pieces have more tokens than their units, cut again with less room."""
         room = self._room(section.headings)
         for _ in range(CONTEXT_TRIES):
+            # Fill pieces with whole units.
             units = self._units(section, room)
             sums = [0, *accumulate(unit.tokens for unit in units)]
-            pieces = [
-                _Piece(
-                    units[first].start,
-                    units[stop - 1].end,
-                    sums[stop] - sums[first],
-                    number,
-                    section.headings,
-                )
-                for first, stop in _fill_passages(units, room)
-            ]
+            pieces = list[_Piece]()
+            for first, stop in _fill_passages(units, room):
+                tokens = sums[stop] - sums[first]
+                start = units[first].start
+                end = units[stop - 1].end
+                pieces.append(_Piece(start, end, tokens, number, section.headings))
+
+            # The tokens of a piece may be more than those of its units.
             over = self._most(pieces) - self._length
             if over <= 0 or room <= over:
                 break
@@ -285,6 +284,7 @@ class _Cutter:
 
     def _both(self, one: _Piece, other: _Piece) -> _Piece | None:
         """Join two neighbours; None if not allowed."""
+        # Whole definitions join below a common name; other texts join sections.
         headings = _common(one.headings, other.headings)
         if self._is_code:
             may_join = bool(headings) and one.is_whole and other.is_whole
@@ -293,6 +293,8 @@ class _Cutter:
             may_join = one.section != other.section and (bool(headings) or is_alone)
         if not may_join:
             return None
+
+        # Both fit into a passage, below the headings that they share.
         room = self._room(headings)
         tokens = one.tokens + other.tokens
         if tokens > room or min(one.tokens, other.tokens) * SHARE >= room:
@@ -326,7 +328,10 @@ class _Cutter:
     def _fitting_context(self, headings: tuple[str, ...]) -> tuple[str, int]:
         """Leave out outer headings, and then all, if a passage has no room for them."""
         below = headings[1:] if headings[:1] == (self._title,) else headings
-        for named in [*(below[i:] for i in range(len(below))), ()]:
+
+        # The innermost headings that fit; without any, the title alone.
+        for first in range(len(below) + 1):
+            named = below[first:]
             name = ("." if self._is_code else " ").join(named)
             context = " ".join(filter(None, [self._title, name]))
             if len(context) > LONGEST_UNIT * self._length:
@@ -338,12 +343,12 @@ class _Cutter:
 
     def _units(self, section: _Section, room: int) -> list[_Unit]:
         """Divide a section into sentences, and further until each unit fits."""
-        spans = [
-            sentence
-            for part in _divide_at(section.start, section.end, section.inner, PART)
-            for paragraph in self._divide(*part, PARAGRAPH)
-            for sentence in self._divide(*paragraph, SENTENCE)
-        ]
+        spans = list[tuple[int, int, int]]()
+        for part in _divide_at(section.start, section.end, section.inner, PART):
+            for paragraph in self._divide(*part, PARAGRAPH):
+                spans += self._divide(*paragraph, SENTENCE)
+
+        # Units that are too long are divided at lines, then words, then letters.
         units = self._count_tokens(spans, room)
         for level in (LINE, WORD, LETTER):
             if all(unit.tokens <= room for unit in units):
@@ -354,6 +359,7 @@ class _Cutter:
     def _smaller(self, units: Sequence[_Unit], room: int, level: int) -> list[_Unit]:
         """Divide at a level the units that do not fit; repeat this only for characters."""
         while True:
+            # None stands for a piece whose tokens are not counted yet.
             pieces = list[_Unit | None]()
             waiting = list[tuple[int, int, int]]()
             for unit in units:
@@ -363,6 +369,8 @@ class _Cutter:
                 spans = list(self._divide(unit.start, unit.end, unit.ending, level))
                 pieces += [None] * len(spans)
                 waiting += spans
+
+            # All are counted at once.
             counted = iter(self._count_tokens(waiting, room))
             units = [next(counted) if unit is None else unit for unit in pieces]
             if level != LETTER or all(u.tokens <= room or u.end - u.start < 2 for u in units):
@@ -373,15 +381,12 @@ class _Cutter:
         longest = LONGEST_UNIT * self._length
         short = [span for span in spans if span[1] - span[0] <= longest]
         counts = iter(self._count([self._text[start:end] for start, end, _ in short]))
-        return [
-            _Unit(
-                start,
-                end,
-                room + 1 if end - start > longest else max(next(counts) - self._special, 0),
-                ending,
-            )
-            for start, end, ending in spans
-        ]
+        units = []
+        for start, end, ending in spans:
+            is_counted = end - start <= longest
+            tokens = max(next(counts) - self._special, 0) if is_counted else room + 1
+            units.append(_Unit(start, end, tokens, ending))
+        return units
 
     def _divide(
         self, start: int, end: int, ending: int, level: int
@@ -475,6 +480,7 @@ def _sections_of_code(text: str, parts: Sequence[Part]) -> list[_Section]:
     sections = list[_Section]()
     starts = [0, *(part.start for part in parts[1:]), len(text)]
     for part, (start, end) in zip(parts, pairwise(starts), strict=True):
+        # A blank part belongs to the section before, or to the first one.
         is_blank = not text[start:end].strip()
         if is_blank and sections:
             sections[-1] = replace(sections[-1], end=end)

@@ -22,12 +22,15 @@ def encode_value(value: Any) -> Any:
 
     Raises `InputError` for a value of another type.
     """
+    # Values of JSON, and dicts of these.
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, list):
         return [*map(encode_value, value)]
     if isinstance(value, dict) and all(isinstance(name, str) for name in value):
         return {"dict": {name: encode_value(item) for name, item in value.items()}}
+
+    # Others, as a dict with the name of their type.
     for type_, (name, encode, _) in _KINDS.items():
         if isinstance(value, type_):
             return {name: encode(value)}

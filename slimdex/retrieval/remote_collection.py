@@ -87,6 +87,7 @@ class RemoteCollection(Searchable):
 
         Raises `InputError` if there is no such index, or the token is not known.
         """
+        # The address.
         parts = urlsplit(url)
         named = parts.path.rstrip("/").rpartition("/indexes/")[2]
         if parts.scheme not in ("http", "https") or not parts.hostname or not named:
@@ -95,6 +96,8 @@ class RemoteCollection(Searchable):
             raise InputError(f"url with a password, query or fragment; expected {URL_FORM}")
         if timeout <= 0:
             raise InputError(f"timeout={timeout:g}; expected more than 0 seconds")
+
+        # An answer shows that the index exists and that the token is known.
         collection = cls(JsonServer(url.rstrip("/"), token, timeout))
         collection._listing(limit=0)
         return collection
@@ -126,14 +129,14 @@ class RemoteCollection(Searchable):
         if not len(request):
             return []
         answer = self._ask("/search", body_of(request))
-        return [[hit_from_json(hit) for hit in one["hits"]] for one in answer["queries"]]
+        return [[*map(hit_from_json, one["hits"])] for one in answer["queries"]]
 
     def related(self, id: Id, limit: int = 10, where: str | None = None) -> list[Hit]:
         """Find the documents nearest in meaning to a document: see `Collection.related`."""
         id = id_text(id)
         parameters = _parameters({"limit": limit, "where": where})
         answer = self._ask(f"/related/{quote(id, safe='')}?{parameters}")
-        return [hit_from_json(hit) for hit in answer["hits"]]
+        return [*map(hit_from_json, answer["hits"])]
 
     @overload
     def get(self, ids: Id, *, vectors: bool = False) -> Document: ...
@@ -167,6 +170,8 @@ class RemoteCollection(Searchable):
             _check_no_vectors(vectors)
             size = PAGE if part.stop is None else min(PAGE, part.stop)
             return [*islice(self._pages(where, size), part.start, part.stop)]
+
+        # By their ids.
         check_ids_alone(where, limit, offset)
         texts = id_texts(ids)
         _check_no_vectors(vectors)
@@ -235,13 +240,20 @@ class RemoteCollection(Searchable):
         """
         if vectors is not None:
             raise InputError("vectors for a service; expected none, since it encodes the texts")
+
+        # One request for each part; their counts are summed.
         checked = _check_unique(as_documents(documents).documents)
         path = f"/documents?{urlencode({'refit': refit})}"
-        answers = [self._ask(path, part) for part in _parts(checked)]
-        counts = ("documents", "replaced", "unchanged", "encoded")
-        totals = {name: sum(answer[name] for answer in answers) for name in counts}
-        notes = [note for answer in answers for note in answer["notes"]]
-        return AdditionReport(**totals, notes=notes, refitted=any(a["refitted"] for a in answers))
+        totals: dict[str, Any] = dict.fromkeys(("documents", "replaced", "unchanged", "encoded"), 0)
+        notes = list[str]()
+        refitted = False
+        for part in _parts(checked):
+            answer = self._ask(path, part)
+            for name in totals:
+                totals[name] += answer[name]
+            notes += answer["notes"]
+            refitted = refitted or answer["refitted"]
+        return AdditionReport(**totals, notes=notes, refitted=refitted)
 
     def delete(self, ids: Id | Sequence[Id] | None = None, *, where: str | None = None) -> int:
         """Delete documents by id, one or several, or by a condition; returns how many.
@@ -276,6 +288,8 @@ def body_of(request: SearchRequest) -> dict[str, Any]:
         body: dict[str, Any] = {"vectors": request.query_vectors.tolist()}
     else:
         body = {"queries": [*request.texts]}
+
+    # Options that are given, and that a service has.
     for name, option in options_of(type(request)).items():
         value = getattr(request, name)
         if isinstance(value, np.generic):
@@ -317,6 +331,8 @@ def _parts(documents: Iterator[Document]) -> Iterator[list[Any]]:
         if taken := fields.keys() & document.metadata.keys():
             raise InputError(f"id {document.id!r}: a column {min(taken)!r}; expected another name")
         text = json_of({**document.metadata, **fields}, ensure_ascii=True)
+
+        # The text is ASCII, so its length is that in bytes.
         if part and size + len(text) > SENT_BYTES:
             yield part
             part = []
@@ -330,22 +346,22 @@ def _parts(documents: Iterator[Document]) -> Iterator[list[Any]]:
 
 def _document(said: Mapping[str, Any]) -> Document:
     """The document that `document_json` has written."""
-    parts = tuple(
-        Part(
-            start=part["start"],
-            headings=tuple(part["headings"]),
-            page=part["page"],
-            anchor=part["anchor"],
-            lines=tuple((offset, line) for offset, line in part.get("lines", ())),
+    parts = []
+    for values in said["parts"]:
+        part = Part(
+            start=values["start"],
+            headings=tuple(values["headings"]),
+            page=values["page"],
+            anchor=values["anchor"],
+            lines=tuple((offset, line) for offset, line in values.get("lines", ())),
         )
-        for part in said["parts"]
-    )
+        parts.append(part)
     passages = [(one["start"], one["end"]) for one in said["passages"]]
     return Document(
         id=said["id"],
         text=said["text"],
         title=said["title"],
         metadata=said["metadata"],
-        parts=parts,
+        parts=tuple(parts),
         passages=passages,
     )

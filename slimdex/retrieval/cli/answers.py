@@ -50,6 +50,8 @@ def show_hits(
         line("  nothing found")
     words = query if is_text else ""
     excerpts = excerpts or [nearest_by_words(words, hit) for hit in hits]
+
+    # A line with the score and title of each hit; below it place, metadata and excerpt.
     for hit, excerpt in zip(map(shown_hit, hits), excerpts, strict=True):
         score = Text(f"{hit.score:6.3f}  ", style="cyan")
         file = file_of(hit.metadata.get("path"))
@@ -64,11 +66,11 @@ def as_json(
     names: Sequence[str], ids: Sequence[str] | None, hits_of_queries: Sequence[Sequence[Hit]]
 ) -> list[dict[str, Any]]:
     """Convert the hits of all queries for JSON; queries from a file have ids."""
-    known = [{"id": id} for id in ids] if ids else [{} for _ in hits_of_queries]
-    return [
-        {**id, "query": name, "hits": [*map(hit_json, hits)]}
-        for id, name, hits in zip(known, names, hits_of_queries, strict=True)
-    ]
+    values = []
+    for i, (name, hits) in enumerate(zip(names, hits_of_queries, strict=True)):
+        id = {"id": ids[i]} if ids else {}
+        values.append({**id, "query": name, "hits": [*map(hit_json, hits)]})
+    return values
 
 
 def by_chance(
@@ -88,20 +90,22 @@ def by_chance(
     """
     if score is None:
         return []
-    best = {
-        name: max(hit.score for hit in hits)
-        for name, hits in zip(names, hits_of_queries, strict=True)
-        if hits and are_by_chance(hits, score, name)
-    }
+
+    # Queries whose hits are all far.
+    best = {}
+    for name, hits in zip(names, hits_of_queries, strict=True):
+        if hits and are_by_chance(hits, score, name):
+            best[name] = max(hit.score for hit in hits)
     far = list(best)
     said = "the best hit is no nearer than a random document would be"
     if not far:
         return []
     if len(names) == 1:
         return [f"{said} ({best[far[0]]:.3f}; random ones reach {score:.3f})"]
-    some = ", ".join(
-        f"'{shorten(on_one_line(name), QUERY_CHARACTERS)}'" for name in far[:LISTED_QUERIES]
-    )
+
+    # Of many, the first few are named.
+    shown = [shorten(on_one_line(name), QUERY_CHARACTERS) for name in far[:LISTED_QUERIES]]
+    some = ", ".join(f"'{name}'" for name in shown)
     more = f" and {len(far) - LISTED_QUERIES:,} more" if len(far) > LISTED_QUERIES else ""
     return [f"{said} (they reach {score:.3f}) for {some}{more}"]
 
@@ -142,6 +146,8 @@ def _place(hit: Hit, file: Path | None, excerpt: Excerpt) -> Text:
         place.append(f"page {hit.page:,}")
     elif not (file is not None and _colon_line(hit, excerpt)):
         place += _lines(hit, excerpt)
+
+    # The file comes first, unless the id names it.
     shown = Text(visible(shorten(" > ".join(place))), style="dim")
     if file is None or _is_named_by(hit.id, file):
         return shown

@@ -130,9 +130,11 @@ def _is_repository(sources: Sources) -> bool:
     from ..lexical.code_files import is_code_path
     from ..sources.files.file_source import FileSource
 
-    folders = [source for source in sources.opened if isinstance(source, FileSource)]
-    are_code = [is_code_path(path) for folder in folders for path in folder.paths]
-    return len(are_code) >= MANY_FILES and 2 * sum(are_code) >= len(are_code)
+    paths = list[str]()
+    for source in sources.opened:
+        if isinstance(source, FileSource):
+            paths += source.paths
+    return len(paths) >= MANY_FILES and 2 * sum(map(is_code_path, paths)) >= len(paths)
 
 
 def _interrupt_message(path: Path) -> str:

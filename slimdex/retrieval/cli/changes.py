@@ -158,9 +158,9 @@ def dedup(
 
 def _group_json(group: DuplicateGroup) -> dict[str, Any]:
     """Convert a group, with the beginnings of the texts."""
-    others = [
-        {"id": id, "score": round(score, 6), "text": group.texts[id]} for id, score in group.others
-    ]
+    others = []
+    for id, score in group.others:
+        others.append({"id": id, "score": round(score, 6), "text": group.texts[id]})
     return {"kept": group.kept, "text": group.texts[group.kept], "others": others}
 
 
@@ -267,9 +267,10 @@ class _SyncedIndex:
 
     def _places(self) -> list[Path]:
         specs = self.sources.specs
-        if missing := [spec for spec in specs if not Path(spec).exists()]:
-            raise InputError(f"{missing[0]}: can't be watched; expected files and folders")
-        return [Path(spec) for spec in specs]
+        for spec in specs:
+            if not Path(spec).exists():
+                raise InputError(f"{spec}: can't be watched; expected files and folders")
+        return [*map(Path, specs)]
 
     def _follow(self, ticks: Iterable[bool]) -> None:
         is_first = True
@@ -277,6 +278,8 @@ class _SyncedIndex:
         for changed in ticks:
             if not changed and monotonic() < again and not self._is_restored():
                 continue
+
+            # An error ends it only at first; later, it is shown once and tried again.
             try:
                 self.once(watched=True)
                 again = math.inf

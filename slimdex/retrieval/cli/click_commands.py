@@ -197,6 +197,7 @@ def command_of(function: Callable[..., Answer | None], name: str) -> click.Comma
     the dataclass's fields; if its default is an instance, their defaults are its values.
     What returns an `Answer` has the option --json.
     """
+    # The function's parameters, and the fields of those that are dataclasses.
     params = list[click.Parameter]()
     groups = dict[str, tuple[Any, list[str]]]()
     signature = inspect.signature(function, eval_str=True)
@@ -223,6 +224,7 @@ def command_of(function: Callable[..., Answer | None], name: str) -> click.Comma
         if (answer := function(**arguments)) is not None:
             answer.show(as_json)
 
+    # The command, whose short help is the first paragraph of the docstring.
     help = inspect.getdoc(function) or ""
     first = " ".join(help.partition("\n\n")[0].split())
     is_of_index = any(isinstance(param, IndexArgument) for param in params)

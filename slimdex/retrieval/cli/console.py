@@ -105,11 +105,10 @@ def show_measures(
 
     `labels` maps measures to their labels in the table.
     """
-    measures = next(iter(columns.values()))
-    rows = [
-        (labels.get(name, name), *(_number(name, each[name]) for each in columns.values()))
-        for name in measures
-    ]
+    rows = []
+    for name in next(iter(columns.values())):
+        numbers = [_number(name, column[name]) for column in columns.values()]
+        rows.append((labels.get(name, name), *numbers))
     show_table(["", *columns], rows)
 
 

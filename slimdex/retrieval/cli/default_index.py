@@ -28,8 +28,10 @@ def default_index() -> Path | None:
         return Path(folder)
     if is_index(INDEX_FOLDER):
         return Path(INDEX_FOLDER)
-    places = (above / INDEX_FOLDER for above in Path.cwd().parents)
-    return next((place for place in places if is_index(place)), None)
+    for folder_above in Path.cwd().parents:
+        if is_index(folder_above / INDEX_FOLDER):
+            return folder_above / INDEX_FOLDER
+    return None
 
 
 def new_index() -> Path:
@@ -51,10 +53,11 @@ def index_of(path: str | Path) -> Path | None:
     folder = Path(path).absolute()
     if is_index(inner):
         return inner
-    beside = (Path(path).parent / name for name in (INDEX_FOLDER, f"{folder.name}.index"))
-    return next(
-        (index for index in beside if is_index(index) and _is_built_from(index, folder)), None
-    )
+    for name in (INDEX_FOLDER, f"{folder.name}.index"):
+        beside = Path(path).parent / name
+        if is_index(beside) and _is_built_from(beside, folder):
+            return beside
+    return None
 
 
 def _is_built_from(index: Path, folder: Path) -> bool:

@@ -58,15 +58,26 @@ def installation_findings() -> Iterator[Finding]:
 
 
 def _library_findings() -> Iterator[Finding]:
+    # The packages of each extra; those of none are required.
     packages: dict[str, list[str]] = {}
     for line in requires("slimdex") or []:
         if (parts := REQUIREMENT.match(line)) and parts[1] != "slimdex":
             packages.setdefault(parts[2] or "", []).append(parts[1])
-    missing = [name for name in packages[""] if _version(name) is None]
-    installed = [f"{name} {_version(name)}" for name in packages.pop("") if name not in missing]
+
+    # Those that are required.
+    missing = []
+    installed = []
+    for name in packages.pop(""):
+        version = _version(name)
+        if version is None:
+            missing.append(name)
+        else:
+            installed.append(f"{name} {version}")
     remedy = f"{sys.executable} -m pip install {' '.join(missing)}" if missing else None
     lacks = f"; missing: {', '.join(missing)}" if missing else ""
     yield Finding("libraries", ", ".join(installed) + lacks, remedy)
+
+    # Those of each extra for users.
     for extra, names in packages.items():
         if extra not in DEVELOPER_EXTRAS:
             yield Finding(f"extra {extra}", _extra(extra, names))

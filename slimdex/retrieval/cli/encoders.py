@@ -86,19 +86,20 @@ def _show_models() -> None:
     from ..encoders.models import BEIR, KNOWN, MULTILINGUAL  # loaded by `models`
 
     heads = ("model", "M weights", "languages", "dim", "tokens", "licence", "BEIR", "MTEB", "")
-    rows = [
-        (
+    rows = []
+    for name, model in KNOWN.items():
+        row = (
             name,
             f"{model.parameters}",
             model.languages,
             f"{model.dimensions}",
             f"{model.tokens:,}",
             model.licence,
-            *(_score(model, measure) for measure in (BEIR, MULTILINGUAL)),
+            _score(model, BEIR),
+            _score(model, MULTILINGUAL),
             "needs the extra torch" if model.needs_torch else "",
         )
-        for name, model in KNOWN.items()
-    ]
+        rows.append(row)
     console.show_table(heads, rows)
     console.line("")
     console.prose(
@@ -249,8 +250,9 @@ def _encode_again(
 
 def _show_migration(migration: Migration) -> None:
     """Print a row for each option, then the advice and its reason."""
-    rows = [
-        (
+    rows = []
+    for option in migration.options:
+        row = (
             option.name,
             f"{100 * option.estimate:.1f}",
             f"{100 * option.bound:.1f}",
@@ -258,8 +260,7 @@ def _show_migration(migration: Migration) -> None:
             "" if option.gain_bound is None else f"{100 * option.gain_bound:+.1f}",
             f"{option.hours:.2f}",
         )
-        for option in migration.options
-    ]
+        rows.append(row)
     console.show_table(["option", "nDCG@10", "at least", "gain", "gain at least", "hours"], rows)
     console.line("")
     console.line(

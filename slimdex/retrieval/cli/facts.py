@@ -132,19 +132,25 @@ def info_lines(facts: Mapping[str, Any]) -> dict[str, str]:
     >>> info_lines({"settings": {"k": 192, "beta": 0.0, "candidates": None}, "certificate": None})
     {'settings': 'k=192, beta=0, candidates=auto'}
     """
-    chosen = {name: facts.get(name) or {} for name in ("settings", "requested")}
-    shown = dict(facts) | {
-        name: {key: AUTO if value is None else value for key, value in values.items()}
-        for name, values in chosen.items()
-    }
+    shown = dict(facts)
+    for name in ("settings", "requested"):
+        settings = facts.get(name) or {}
+        shown[name] = {key: AUTO if value is None else value for key, value in settings.items()}
     if certificate := facts.get("certificate"):
         shown["certificate"] = certificate["said"]
     if encoder := facts.get("encoder"):
-        shown["encoder"] = {key: value for key, value in encoder.items() if key != "fingerprint"}
+        shown["encoder"] = dict(encoder)
+        shown["encoder"].pop("fingerprint", None)
         if "prompts" in encoder:
-            shown["encoder"]["prompts"] = [repr(text) for text in encoder["prompts"]]
-    lines = {name: _plain(shown[name]) for name in facts}
-    return {name: line for name, line in lines.items() if line}
+            shown["encoder"]["prompts"] = [*map(repr, encoder["prompts"])]
+
+    # In the order of the facts.
+    lines = {}
+    for name in facts:
+        value = _plain(shown[name])
+        if value:
+            lines[name] = value
+    return lines
 
 
 def _plain(value: Any) -> str:

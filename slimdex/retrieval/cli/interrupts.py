@@ -49,6 +49,8 @@ def interruptible() -> Iterator[None]:
     if before is not signal.default_int_handler or not is_main:
         yield
         return
+
+    # Whatever is raised after an interrupt is one.
     signal.signal(signal.SIGINT, _interrupt)
     sys.unraisablehook = _end_at_interrupt
     try:

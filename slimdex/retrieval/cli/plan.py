@@ -250,6 +250,7 @@ def size_text(size: float) -> str:
     >>> size_text(56e9), size_text(999.6e6), size_text(1234)
     ('56 GB', '1 GB', '1.23 kB')
     """
+    # A size that rounds up to a unit is shown in it: 999.6 MB as 1 GB.
     unit, scale = next((each for each in UNITS if size >= each[1] * 0.9995), UNITS[-1])
     return f"{_digits(size / scale)} {unit}"
 

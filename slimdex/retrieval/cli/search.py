@@ -70,6 +70,8 @@ class QueryOptions:
             from ..sources.given_vectors import read_query_vectors
 
             return Queries(vectors=read_query_vectors(self.query_vector))
+
+        # A file of queries.
         if self.queries:
             # Loads readers of all formats, which a typed query does without.
             from ..sources.source import read_pairs
@@ -78,8 +80,10 @@ class QueryOptions:
             if not pairs:
                 raise InputError(f"{self.queries}: no queries; expected at least one")
             return Queries([text for _, text in pairs], ids=[id for id, _ in pairs])
+
+        # Typed queries.
         texts = [" ".join(self.words)] if self.words else list(self.query or ())
-        if any(not text.strip() for text in texts):
+        if not all(map(str.strip, texts)):
             raise InputError("search: an empty query; expected text")
         return Queries(texts)
 
@@ -150,15 +154,21 @@ def chosen_columns(words: Sequence[str], known: Sequence[str]) -> list[str]:
     >>> chosen_columns(["Year,kind", "a,b"], ["year", "kind", "a,b"])
     ['year', 'kind', 'a,b']
     """
+    # A name may have commas itself.
     by_lower = {name.lower(): name for name in known}
     names = list[str]()
     for word in words:
-        names += [word] if word.lower() in by_lower else [n.strip() for n in word.split(",")]
-    if unknown := [name for name in names if name.lower() not in by_lower]:
-        there = ", ".join(known) or "none: this index has no columns"
-        suggestion = did_you_mean(unknown[0], known)
-        raise InputError(f"column {unknown[0]!r}: no such column; expected {there}{suggestion}")
-    return [by_lower[name.lower()] for name in names]
+        is_one_name = word.lower() in by_lower
+        names += [word] if is_one_name else map(str.strip, word.split(","))
+
+    columns = list[str]()
+    for name in names:
+        if name.lower() not in by_lower:
+            there = ", ".join(known) or "none: this index has no columns"
+            suggestion = did_you_mean(name, known)
+            raise InputError(f"column {name!r}: no such column; expected {there}{suggestion}")
+        columns.append(by_lower[name.lower()])
+    return columns
 
 
 def related(

@@ -178,6 +178,7 @@ def _parse_followed(words: Sequence[str], names: Sequence[str]) -> dict[str, lis
     """
     followed = dict[str, list[str]]()
     for word in words:
+        # An index alone needs no name; a path may have "=" in it.
         name, _, source = word.partition("=")
         if not source or Path(word).exists():
             name = names[0] if len(names) == 1 else ""

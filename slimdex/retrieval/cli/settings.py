@@ -261,8 +261,9 @@ def _show_tuning(tuning: Tuning) -> None:
     """Print a row for each measured setting, then the choice and its reason."""
     if tuning.tried:
         heads = ["kind", "k", "candidates", "bytes", "agreement", "at least", "p50 ms", "p99 ms"]
-        rows = [
-            (
+        rows = []
+        for tried in tuning.tried:
+            row = (
                 tried.settings.kind,
                 str(tried.settings.k),
                 _candidates(tried.settings.candidates),
@@ -273,8 +274,7 @@ def _show_tuning(tuning: Tuning) -> None:
                 f"{tried.p99_ms:.2f}",
                 tried.verdict,
             )
-            for tried in tuning.tried
-        ]
+            rows.append(row)
         console.show_table([*heads, ""], rows)
         console.line("")
     for text in tuning.said:

@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Self
@@ -134,11 +135,14 @@ def _push(snapshot: Snapshot, server: Server, alias: str, leave_out: Sequence[st
 
 def _update(server: Server, target: str, source: RowSource) -> tuple[int, int]:
     """Send new and changed rows, remove deleted ones; return both numbers."""
-    known = {row[KEY]: row[DIGEST] for rows in server.every(target, [KEY, DIGEST]) for row in rows}
+    entities_there = chain.from_iterable(server.every(target, [KEY, DIGEST]))
+    known = {row[KEY]: row[DIGEST] for row in entities_there}
     dtype = "float32" if server.is_lite else "float16"
     gone = set(known)
     sent = 0
     done = 0
+
+    # New and changed rows.
     for rows, entities in source:
         new = [i for i, row in enumerate(entities) if known.get(row[KEY]) != row[DIGEST]]
         stored = source.with_vectors([entities[i] for i in new], rows[new], dtype)
@@ -148,6 +152,8 @@ def _update(server: Server, target: str, source: RowSource) -> tuple[int, int]:
         gone.difference_update(row[KEY] for row in entities)
         done += len(rows)
         progress("pushing", done, len(source))
+
+    # Rows of documents that are gone.
     left = sorted(gone)
     for few in batches(len(left), REMOVED_AT_ONCE):
         server.remove(target, left[few])
@@ -225,11 +231,10 @@ class PushDescription:
         # The file's parts are 1, 2 and so on. The description is part 0 and is written last:
         # without it, the file does not count. Each row must have a vector, which nothing reads.
         numbers = [*range(1, len(parts)), 0]
-        rows = [
-            {KEY: number, "body": body, VECTOR: [1.0, 0.0]}
-            for number, body in zip(numbers, parts, strict=True)
-            if known.get(number) != body
-        ]
+        rows = []
+        for number, body in zip(numbers, parts, strict=True):
+            if known.get(number) != body:
+                rows.append({KEY: number, "body": body, VECTOR: [1.0, 0.0]})
         for few in batches(len(rows), PARTS_AT_ONCE):
             server.upsert(name, rows[few])
 
@@ -259,8 +264,8 @@ class PushDescription:
 
 
 def _parts(server: Server, name: str) -> dict[int, str]:
-    every = server.every(name, [KEY, "body"], PARTS_AT_ONCE)
-    return {row[KEY]: row["body"] for rows in every for row in rows}
+    rows = chain.from_iterable(server.every(name, [KEY, "body"], PARTS_AT_ONCE))
+    return {row[KEY]: row["body"] for row in rows}
 
 
 def ranking(ranked_by: str, file: bytes) -> Callable[[Matrix], Matrix]:
@@ -280,6 +285,8 @@ def ranking(ranked_by: str, file: bytes) -> Callable[[Matrix], Matrix]:
     shift = rescorer.shift
     if gram is None:
         return lambda X: normalize_rows(X - shift)
+
+    # Products of rows times the root of a Gram matrix are products by that matrix.
     values, axes = eigh(gram.astype(np.float64))
     root = ((axes * np.sqrt(np.maximum(values, 0.0))) @ axes.T).astype(np.float32)
     return lambda X: normalize_rows(product(X - shift, root))
@@ -331,15 +338,15 @@ class RowSource:
             yield rows[part], self._entities(rows[part], keys[part])
 
     def _entities(self, rows: Rows, keys: Rows) -> list[dict[str, Any]]:
+        # Documents, without the columns that are left out.
         firsts = self._snapshot.document_rows.documents(rows)
         wanted = np.unique(firsts)
-        documents = {
-            first: replace(
-                document,
-                metadata={n: v for n, v in document.metadata.items() if n not in self._left_out},
-            )
-            for first, document in self._snapshot.documents(wanted.tolist()).items()
-        }
+        documents = dict[int, Document]()
+        for first, document in self._snapshot.documents(wanted.tolist()).items():
+            metadata = dict(document.metadata)
+            for name in self._left_out:
+                metadata.pop(name, None)
+            documents[first] = replace(document, metadata=metadata)
 
         # Texts for BM25, if the collection has words.
         contents = dict[int, str]()
@@ -404,7 +411,7 @@ def _hit_text(hit: Hit) -> str:
                 f"document {hit.id!r:.80}: its columns have {len(line):,} bytes; Milvus takes "
                 f"{LONGEST_TEXT:,}: expected leave_out to name some"
             )
-        hit = replace(hit, text=hit.text[:-excess])
+        hit = replace(hit, text=hit.text[:-excess])  # a character has one byte or more
 
 
 def hit_from(entity: Mapping[str, Any], score: float, finder: str) -> Hit:

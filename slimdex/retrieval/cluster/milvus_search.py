@@ -218,12 +218,13 @@ class PushedRows:
 
     def score(self, queries: Matrix, rows: Sequence[Rows]) -> list[ScoredRows]:
         """For each query, those of its keys (n,) that match the condition, and their cosines."""
-        return [
-            self._near(query[None], len(keys), _among(keys.tolist(), self.where))[0]
-            if len(keys)
-            else NO_ROWS
-            for query, keys in zip(queries, rows, strict=True)
-        ]
+        scored = list[ScoredRows]()
+        for query, keys in zip(queries, rows, strict=True):
+            if len(keys):
+                scored += self._near(query[None], len(keys), _among(keys.tolist(), self.where))
+            else:
+                scored.append(NO_ROWS)
+        return scored
 
     def fuse(self, text: str, candidates: Candidates) -> NDArray[np.float64]:
         """Scores (n,) that order the keys found for a query."""
@@ -241,15 +242,16 @@ class PushedRows:
         wholes = self.whole(request.texts or (), queries) if self.fusion else []
         scores, keys, finders = nearest(self, request, queries, wholes)
         entities = self._entities(keys)
-        each = (array.tolist() for array in (scores, keys, finders))
-        return [
-            [
-                hit_from(entities[key], min(score, 1.0), FINDERS[how])
-                for score, key, how in zip(*of_query, strict=True)
-                if key in entities  # others are padding, or were deleted meanwhile
-            ]
-            for of_query in zip(*each, strict=True)
-        ]
+        hits_of_queries = []
+        for i in range(len(queries)):
+            hits_of_query = []
+            each = (scores[i].tolist(), keys[i].tolist(), finders[i].tolist())
+            for score, key, finder in zip(*each, strict=True):
+                if key in entities:  # others are padding, or were deleted meanwhile
+                    hit = hit_from(entities[key], min(score, 1.0), FINDERS[finder])
+                    hits_of_query.append(hit)
+            hits_of_queries.append(hits_of_query)
+        return hits_of_queries
 
     def _entities(self, keys: Rows) -> dict[int, dict[str, Any]]:
         """Map keys, in any shape, to their rows with hits."""
@@ -271,13 +273,16 @@ class PushedRows:
 
     def _best_by_bm25(self, texts: Sequence[str]) -> list[ScoredRows]:
         """The `WORDED` best rows for each text by BM25."""
+        # All texts with words are asked about at once.
         counts = [*map(self._counts, texts)]
         idfs = [idfs_of(each, self.total) for each in counts]
         queries = [" ".join(map(word_form, each)) for each in idfs if each]
         answers = iter(self._ask_server(BM25, queries, WORDED, "", {}) if queries else ())
-        worded = [next(answers) if each else NO_ROWS for each in idfs]
+
+        # The scores of each text's rows, with a bonus for rare words.
         out = []
-        for text, text_counts, text_idfs, best in zip(texts, counts, idfs, worded, strict=True):
+        for text, text_counts, text_idfs in zip(texts, counts, idfs, strict=True):
+            best = next(answers) if text_idfs else NO_ROWS
             rare = RareWords.of(text, text_counts, text_idfs, self.total)
             scores = np.abs(best.scores)  # the embedded server's are negative
             bonuses = self._rare(rare, best.rows, scores)
@@ -314,14 +319,13 @@ class PushedRows:
         answers = self.server.nearest(
             self.target, name, queries, limit=k, where=where, params=params, output=[ID]
         )
-        self.ids.update((hit.id, hit["entity"][ID]) for hits in answers for hit in hits)
-        return [
-            ScoredRows(
-                np.array([hit.distance for hit in hits], dtype=np.float32),
-                np.array([hit.id for hit in hits], dtype=np.int64),
-            )
-            for hits in answers
-        ]
+        scored = []
+        for hits in answers:
+            self.ids.update((hit.id, hit["entity"][ID]) for hit in hits)
+            scores = np.array([hit.distance for hit in hits], dtype=np.float32)
+            keys = np.array([hit.id for hit in hits], dtype=np.int64)
+            scored.append(ScoredRows(scores, keys))
+        return scored
 
 
 def _among(keys: Sequence[int], where: str = "") -> str:

@@ -158,7 +158,7 @@ def _start(ray: Any, address: str, workers: int | None) -> str:
 
 def _in_a_line(error: BaseException) -> str:
     """Shorten an error to one line, without Ray's traceback."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    lines = [*filter(None, map(str.strip, str(error).splitlines()))]
     return f"{type(error).__name__}: {lines[-1]}" if lines else type(error).__name__
 
 

@@ -44,6 +44,7 @@ class Texts:
     @classmethod
     def of(cls, change: Change, rows: DocumentRows) -> Texts:
         """Count the documents that a change adds; `rows` has these too."""
+        # Only the rows that the change adds.
         first = change.base.state.rows
         counts = rows.counts[np.searchsorted(rows.firsts, first) :]
         partly, tokens, read = change.readings.partly_read(rows, NO_ROWS, first)

@@ -174,6 +174,8 @@ def _add_batch(
     with _counting(batch, share, batches), ExitStack() as stack:
         folder = stack.enter_context(work_folder(index.path)) if needs_folder else None
         prepared = prepare(index, addition, folder=folder)
+
+        # In the turn; if others have changed what counts, prepare again with the same vectors.
         stack.enter_context(index.turn())
         if not prepared.comparison.holds_for(index.snapshot):
             prepared = prepare(index, addition, before=prepared)
@@ -190,6 +192,7 @@ def _commit_prepared(
     change: Change, addition: Addition, prepared: PreparedBatch, undo: Undo, *, is_part: bool
 ) -> tuple[AdditionReport, Texts]:
     """Commit prepared documents, and delete those that are missing."""
+    # Origins of the files, whose places may have changed.
     store = change.base.store
     comparison = prepared.comparison
     change.columns = comparison.columns
@@ -197,10 +200,14 @@ def _commit_prepared(
     for before, now in addition.moved.items():
         change.origins |= dict.fromkeys(store.rows_of_place(before), f"{now}/")
     _adopt_origins(change, comparison)
+
+    # Documents that are gone, or have another id now.
     gone = comparison.gone
     if addition.missing is not None and comparison.snapshot.manifest != change.base.manifest:
         gone = addition.missing(store)
     moved = _count_moved(store, comparison, gone, addition.first_row)
+
+    # Only what differs is committed.
     if len(prepared.new):
         added, texts = writer.add_prepared(change, prepared, gone, undo, is_part=is_part)
         return replace(added, moved=moved), texts
@@ -214,15 +221,13 @@ def _commit_prepared(
 
 def _adopt_origins(change: Change, comparison: Comparison) -> None:
     """Give documents that exist unchanged the origins of their new copies."""
-    origins = {
-        comparison.rows[document.id]: document.origin
-        for document in comparison.unchanged
-        if document.origin
-    }
+    origins = {}
+    for document in comparison.unchanged:
+        if document.origin:
+            origins[comparison.rows[document.id]] = document.origin
     if origins:
         known = {**change.base.store.origins_of([*origins]), **change.origins}
-        changed = {row: now for row, now in origins.items() if known[row] != now}
-        change.origins |= changed
+        change.origins |= {row: now for row, now in origins.items() if known[row] != now}
 
 
 def _count_moved(
@@ -234,13 +239,16 @@ def _count_moved(
     """
     if not len(gone):
         return 0
+
+    # What this addition added under new ids, in earlier batches and in this one.
     start = store.rows if first_row is None else first_row
     digests = store.content_digests(store.rows_of_new_ids(start)) if start < store.rows else []
-    digests += [
-        md5(f"{document.title}\n{document.text}".encode(), usedforsecurity=False).hexdigest()
-        for document in comparison.new
-        if not 0 <= comparison.rows.get(document.id, -1) < start
-    ]
+    for document in comparison.new:
+        is_replacement = 0 <= comparison.rows.get(document.id, -1) < start
+        if not is_replacement:
+            content = f"{document.title}\n{document.text}".encode()
+            digests.append(md5(content, usedforsecurity=False).hexdigest())
+
     old = Counter(store.content_digests(gone))
     return (old & Counter(digests)).total()
 
@@ -306,8 +314,9 @@ def _places_named(sources: Sources, readings: Sequence[Reading]) -> Iterator[Non
     try:
         yield
     except DuplicateKeyError as error:
-        one, other = (sources.place(number, readings) for number in (error.first, error.second))
-        why = f"id {error.id!r} occurs twice, in {one} and {other}; expected each id once"
+        first = sources.place(error.first, readings)
+        second = sources.place(error.second, readings)
+        why = f"id {error.id!r} occurs twice, in {first} and {second}; expected each id once"
         raise _with_notes(error, why) from error
     except NoDocumentsError as error:
         why = ", ".join(sources.omissions() or [source.name for source in sources.opened])
@@ -338,6 +347,8 @@ def _gone_rows(sources: Sources, ids: SourceIds, store: DocumentStore, *, only_p
     # They may have their places from before a move yet.
     places += [before for before, now in ids.moved.items() if now in places]
     missing = store.gone_from(places, [*sources.origins(readings)])
+
+    # A document is gone if one of its sources does not have it any more.
     read = [*zip(sources.opened, readings, strict=True)]
     gone = list[int]()
     for row, id, place in missing:

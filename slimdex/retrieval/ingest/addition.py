@@ -66,6 +66,7 @@ class Addition:
 
         Raises `ChangedOriginsError` if others have chosen the same ids for other files meanwhile.
         """
+        # Its own origins, unless others use their prefixes for other places.
         before = self.known_origins
         origins = dict(now)
         for prefix, place in self.origins.items():
@@ -75,6 +76,8 @@ class Addition:
                 )
             if before.get(prefix) != place:
                 origins[prefix] = place
+
+        # Those that became parts of a folder are gone.
         for prefix in before.keys() - self.origins.keys():
             if now.get(prefix) == before[prefix]:
                 del origins[prefix]

@@ -217,6 +217,8 @@ class _Ids:
         """
         if not documents:
             return self._count
+
+        # Ids of earlier batches.
         digests = np.array(digests_of([each.id for each in documents]), dtype=DIGEST)
         for known, numbers in zip(self._batches, self._places, strict=True):
             places, is_known = _places_of(digests, known)
@@ -224,6 +226,8 @@ class _Ids:
                 place = int(is_known.argmax())
                 earlier = int(numbers[places[place]])
                 raise DuplicateKeyError(documents[place].id, earlier, self._count + place)
+
+        # Ids of this batch.
         order = np.argsort(digests, kind="stable")
         ordered = digests[order]
         numbers = self._count + order

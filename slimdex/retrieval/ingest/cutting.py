@@ -52,12 +52,23 @@ def cut(
 
 def _long(documents: Sequence[Document], tokens: int, count: Count) -> set[int]:
     """Return the positions of the documents with more than this number of tokens."""
-    sizes = [len(each.content.encode(errors="replace")) for each in documents]
-    may_be_long = [i for i, size in enumerate(sizes) if size > SURE * tokens]
-    long = {i for i in may_be_long if len(documents[i].text) > LONGEST_UNIT * tokens}
-    rest = [i for i in may_be_long if i not in long]
-    counts = count([documents[i].content for i in rest]) if rest else ()
-    return long | {i for i, n in zip(rest, counts, strict=True) if n > tokens}
+    # Most are surely short, some surely long; the others are counted.
+    long = set[int]()
+    unsure = list[int]()
+    for position, document in enumerate(documents):
+        if len(document.content.encode(errors="replace")) <= SURE * tokens:
+            continue
+        if len(document.text) > LONGEST_UNIT * tokens:
+            long.add(position)
+        else:
+            unsure.append(position)
+
+    if unsure:
+        counts = count([documents[position].content for position in unsure])
+        for position, token_count in zip(unsure, counts, strict=True):
+            if token_count > tokens:
+                long.add(position)
+    return long
 
 
 def counter(encoder: Encoder) -> Count:

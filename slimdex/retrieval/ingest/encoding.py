@@ -49,10 +49,10 @@ def encode_texts(
     lengths: Lengths = np.zeros((len(texts), 2), dtype=np.int64)
     did = _reporting_length(texts, getattr(encoder, "max_length", None))
     is_here = workers is IN_THIS_PROCESS
-    windows = (
-        Window(part.start, texts[part], (ids[part.start], ids[part.stop - 1]))
-        for part in batches(len(texts), WINDOW_TEXTS)
-    )
+    windows = list[Window]()
+    for part in batches(len(texts), WINDOW_TEXTS):
+        ends = (ids[part.start], ids[part.stop - 1])
+        windows.append(Window(part.start, texts[part], ends))
     try:
         for window, result in workers.map(Encoding(encoder, dim, did), windows):
             span = slice(window.start, window.start + len(window.texts))

@@ -106,10 +106,11 @@ def commit_fit(change: Change, fitted: FitResult, state: State, undo: Undo = "al
 
     # Move the files into the index.
     files = {role: record for role, record in state.files.items() if role not in ROLES}
-    for role in [role for role in ROLES if role in fitted_state.files]:
-        old = fitted.folder / fitted_state.files[role].name
-        name = _move(path, old, state.new_name(role))
-        files[role] = replace(fitted_state.files[role], name=name)
+    for role in ROLES:
+        record = fitted_state.files.get(role)
+        if record is not None:
+            name = _move(path, fitted.folder / record.name, state.new_name(role))
+            files[role] = replace(record, name=name)
     norms = fitted_state.norms and _move(
         path, fitted.folder / fitted_state.norms, state.new_name("norms")
     )

@@ -70,7 +70,8 @@ class LongAddition:
     def note_commit(self, change: Change, batch: Batch) -> None:
         """Note a committed batch, and fit again if the index has grown by `REFIT_GROWTH`."""
         self.documents = batch.stop
-        before, after = (each.files.get("before") for each in (change.base.state, change.state))
+        before = change.base.state.files.get("before")
+        after = change.state.files.get("before")
         if after != before:
             self._undo_file = after
         state = change.state

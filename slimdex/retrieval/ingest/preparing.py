@@ -244,11 +244,15 @@ def _are_new(
     is_new = [document.id not in rows for document in documents]
     if all(is_new):
         return is_new
+
+    # Values are compared in the types that the columns will have.
     if any(columns[name] != type_ for name, type_ in store.columns.items()):
         store = store.with_columns(columns)
-    existing = np.flatnonzero(~np.array(is_new)).tolist()
     returned = values_as_returned(store, values, documents)
     metadata = {column.name: column.values for column in returned}
+
+    # Documents of known ids, some at a time.
+    existing = np.flatnonzero(~np.array(is_new)).tolist()
     for part in batches(len(existing), READ_AT_ONCE):
         some = existing[part]
         stored = store.read_stored(sorted(rows[documents[i].id] for i in some))
@@ -343,9 +347,7 @@ def documents_that_differ(
         rows = [row_of[each.id] for each in documents[part] if each.id in row_of]
         stored = snapshot.store.read_stored(rows).values()
         old = {each.id: (each.title, each.text, (*each.parts,)) for each in stored}
-        new += [
-            each
-            for each in documents[part]
-            if old.get(each.id) != (each.title, each.text, (*each.parts,))
-        ]
+        for each in documents[part]:
+            if old.get(each.id) != (each.title, each.text, (*each.parts,)):
+                new.append(each)
     return new

@@ -131,7 +131,9 @@ def _rebuild_readings(index: Index) -> list[str]:
 def _rebuild(index: Index) -> list[str]:
     """Rebuild all derived files; returns a line for each file that existed."""
     state = index.state
-    kinds = {settings.kind for settings in (state.requested, state.settings) if settings}
+    kinds = {state.requested.kind}
+    if state.settings is not None:
+        kinds.add(state.settings.kind)
     for kind in kinds - KINDS.keys() - {AUTO}:
         raise InputError(
             f"{index.path}: kind {kind!r} is an untrusted factory string; expected one "
@@ -139,8 +141,13 @@ def _rebuild(index: Index) -> list[str]:
         )
     remove_left_work(index.path)
     writer.rebuild(index, fit_again=True)
-    used = {state.vectors, *([state.replacement.vectors] if state.replacement else [])}
-    used |= {segment.name for segment in state.segments} | {state.readings or state.vectors}
+
+    # All others were derived from these files.
+    used = {state.vectors, *(segment.name for segment in state.segments)}
+    if state.replacement is not None:
+        used.add(state.replacement.vectors)
+    if state.readings is not None:
+        used.add(state.readings)
     names = sorted(state.file_names - used)
     return [f"{index.path / name}: untrusted" for name in names]
 
@@ -174,14 +181,17 @@ def _encode_blocks(index: Index, encoder: Encoder) -> None:
     lost = [block for block, digest in file.blocks() if known.get(block) != digest]
     did = reporting("encoding", sum(len(file.rows_of_block(block)) for block in lost))
     for block in lost:
+        # Rows without text have no vector.
         part = file.rows_of_block(block)
         contents = snapshot.store.contents(part.start, part.stop)
-        has_text = np.array([bool(text) for text in contents])
+        has_text = np.array([*map(bool, contents)])
         rows = np.array(part)
         vectors = np.zeros((len(part), state.dim), dtype=np.float32)
-        texts = [text for text in contents if text]
+        texts = [*filter(None, contents)]
         did([""] * (len(part) - len(texts)))
         vectors[has_text], lengths = encode_all(encoder, texts, state.dim, did)
+
+        # Write the block, then commit its checksum.
         digest = file.overwrite(block, vectors)
         with index.change() as change:
             change.replace_block(state.vectors, block, digest)

@@ -50,6 +50,7 @@ class SourceIds:
 
     def new_id(self, id: str, prefix: str) -> str | None:
         """Id in the folder of a prefix of a document that became part of it; None of others."""
+        # The longest key that fits, since folders that became parts can be in one another.
         keys = [key for key, now in self.parts.items() if now.startswith(prefix)]
         for key in sorted([*keys, prefix], key=len, reverse=True):
             if id == key or id.startswith(key if _is_folder(key) else f"{key}#"):
@@ -92,11 +93,10 @@ class SourceIds:
                 prefix = {mark: name for name, mark in origins.items()}.get(digest)
                 if prefix is None:
                     place = PurePath(file.place)
-                    prefix = next(
-                        name
-                        for name in _names(file.id_prefix, place if place.is_absolute() else None)
-                        if name not in taken and _is_harmless(source, name, store)
-                    )
+                    names = _names(file.id_prefix, place if place.is_absolute() else None)
+                    prefix = next(names)
+                    while prefix in taken or not _is_harmless(source, prefix, store):
+                        prefix = next(names)
                     if prefix != file.id_prefix:
                         notes.append(f"{file.id_prefix}:1, ... are of another file")
                 origins[prefix] = digest
@@ -117,9 +117,12 @@ def _names(base: str, place: PurePath | None) -> Iterator[str]:
     """Candidate names: the one given, longer parts of a path without its root, numbered names."""
     yield base
     parts = () if place is None else place.relative_to(place.anchor).parts
-    longer = ("/".join(parts[-length:]) for length in range(1, len(parts) + 1))
-    yield from (name for name in longer if len(name) > len(base))
-    yield from (f"{base}~{number}" for number in count(2))
+    for start in reversed(range(len(parts))):
+        name = "/".join(parts[start:])
+        if len(name) > len(base):
+            yield name
+    for number in count(2):
+        yield f"{base}~{number}"
 
 
 def _of_folder(
@@ -144,11 +147,10 @@ def _of_folder(
     mark = place_digest(str(place))
     if source.is_alone:
         (path,) = source.paths
-        id = next(
-            name
-            for name in _names(path, place)
-            if name not in origins and not store.is_of_others(name, mark)
-        )
+        names = _names(path, place)
+        id = next(names)
+        while id in origins or store.is_of_others(id, mark):
+            id = next(names)
         note = f"{source.name}: its id is {id}: {path} is another file's"
         return Reading(id, mark), id, "" if id == path else note
 
@@ -161,12 +163,18 @@ def _of_folder(
     # A new folder: the first one needs no prefix.
     if not folders:
         return Reading("", mark), "", ""
-    names = (f"{name}/" for name in _names(place.name, place) if name)
-    prefix = next(name for name in names if name not in origins)
+    names = filter(None, _names(place.name, place))
+    prefix = f"{next(names)}/"
+    while prefix in origins:
+        prefix = f"{next(names)}/"
     note = f"{source.name}: ids are {prefix}..., since others are of another folder"
-    left = [before for key, before in folders.items() if _has_left(source, key, before, store)]
-    if count := sum(map(store.count_of_place, left)):
-        note += f"; if that has become this one, build again, since its {count:,} documents stay"
+    old_documents = 0
+    for key, before in folders.items():
+        if _has_left(source, key, before, store):
+            old_documents += store.count_of_place(before)
+    if old_documents:
+        note += "; if that has become this one, build again, since its "
+        note += f"{old_documents:,} documents stay"
     return Reading(prefix, mark), prefix, note
 
 
@@ -179,16 +187,23 @@ def _paths_inside(
     """
     if source.is_alone or not origins:
         return {}
-    files = {*source.paths}
-    above = {folder for path in files for folder in PurePosixPath(path).parents}
-    folders = {f"{folder}/" for folder in above if folder.name}
-    paths = {place_digest(f"{source.place}/{path}".rstrip("/")): path for path in files | folders}
-    known = {key: paths[place] for key, place in origins.items() if place in paths}
-    return {
-        key: path
-        for key, path in known.items()
-        if _is_folder(key) == path.endswith("/") and not store.generated_ids(key)
-    }
+
+    # All files, and the folders that they are in.
+    paths = {*source.paths}
+    for path in source.paths:
+        for folder in PurePosixPath(path).parents:
+            if folder.name:
+                paths.add(f"{folder}/")
+
+    path_of = {place_digest(f"{source.place}/{path}".rstrip("/")): path for path in paths}
+    inside = {}
+    for key, place in origins.items():
+        if place not in path_of:
+            continue
+        path = path_of[place]
+        if _is_folder(key) == path.endswith("/") and not store.generated_ids(key):
+            inside[key] = path
+    return inside
 
 
 def _is_folder(key: str) -> bool:
@@ -209,11 +224,14 @@ def _has_moved(source: FileSource, prefix: str, place: str, store: DocumentStore
     if 2 * len(known) < max(len(source.paths), all_files):
         return False
     paths = [path for path in source.paths if prefix + path in known]
-    read = {prefix + document.id: document for document in source.some(paths, SAMPLED_FILES)}
-    old = store.read([known[id] for id in read]).values()
-    same = sum((read[each.id].title, read[each.id].text) == (each.title, each.text) for each in old)
+    new = {prefix + document.id: document for document in source.some(paths, SAMPLED_FILES)}
+    old = store.read([known[id] for id in new]).values()
+    same = 0
+    for document in old:
+        again = new[document.id]
+        same += (again.title, again.text) == (document.title, document.text)
     is_still_there = not is_around_index and any(_is_at(place, each, prefix) for each in old)
-    return 2 * same > len(read) and not is_still_there
+    return 2 * same > len(new) and not is_still_there
 
 
 def _has_left(source: FileSource, prefix: str, place: str, store: DocumentStore) -> bool:
@@ -245,23 +263,27 @@ def _is_harmless(source: Source, prefix: str, store: DocumentStore) -> bool:
 
 
 def _has_all_values_of(new: Document, old: Document) -> bool:
-    values = {name.lower(): value for name, value in new.metadata.items()}
-    return (new.title, new.text) == (old.title, old.text) and all(
-        value is None
-        or (existing := values.get(name.lower())) == value
-        or str(existing) == str(value)
-        for name, value in old.metadata.items()
-    )
+    if (new.title, new.text) != (old.title, old.text):
+        return False
+    new_values = {name.lower(): value for name, value in new.metadata.items()}
+    for name, value in old.metadata.items():
+        new_value = new_values.get(name.lower())
+        if value is not None and new_value != value and str(new_value) != str(value):
+            return False
+    return True
 
 
 def _notes(sources: Sequence[Source], readings: Sequence[Reading]) -> list[str]:
-    pairs = zip(sources, readings, strict=True)
-    made = [(s.name, r.prefix) for s, r in pairs if r.prefix and s.origin is not None]
-    if not made:
+    names = []
+    ids = []
+    for source, reading in zip(sources, readings, strict=True):
+        if reading.prefix and source.origin is not None:
+            names.append(source.name)
+            ids.append(f"{reading.prefix}:1, ...")
+    if not ids:
         return []
-    if len(made) == 1:
-        ((name, prefix),) = made
-        return [f"{name}: no id column; ids are {prefix}:1, ..."]
-    ids = "; ".join(f"{prefix}:1, ..." for _, prefix in made[:LISTED_FILES])
-    more = f"; and so on for {len(made) - LISTED_FILES:,} more" if len(made) > LISTED_FILES else ""
-    return [f"{len(made):,} files have no id column; ids are {ids}{more}"]
+    if len(ids) == 1:
+        return [f"{names[0]}: no id column; ids are {ids[0]}"]
+    listed = "; ".join(ids[:LISTED_FILES])
+    more = f"; and so on for {len(ids) - LISTED_FILES:,} more" if len(ids) > LISTED_FILES else ""
+    return [f"{len(ids):,} files have no id column; ids are {listed}{more}"]

@@ -70,9 +70,8 @@ class TextVectors:
     def _places_of(self, texts: Sequence[str]) -> tuple[Rows, NDArray[np.bool_]]:
         """Return the places of the texts that are not empty, and which ones these are (n,)."""
         places = [self._places[text] for text in texts if text]
-        return np.array(places, dtype=np.int64), np.array(
-            [bool(text) for text in texts], dtype=bool
-        )
+        has_text = [*map(bool, texts)]
+        return np.array(places, dtype=np.int64), np.array(has_text, dtype=bool)
 
 
 @dataclass(frozen=True)
@@ -105,12 +104,16 @@ class StoredTexts:
         """Add the stored vectors of those texts that these are, unless rows were renumbered."""
         if snapshot.state.epoch != self.epoch or not len(self.rows):
             return
+
+        # Which of the texts have a vector, by their digests?
         unknown = known.unknown(texts)
         requested = np.array(digests_of(unknown), dtype=DIGEST)
         places = np.minimum(np.searchsorted(self.digests, requested), len(self.rows) - 1)
         is_stored = np.flatnonzero(self.digests[places] == requested)
         if not len(is_stored):
             return
+
+        # Their vectors, and how many of their tokens were read.
         rows = self.rows[places[is_stored]]
         partly = snapshot.store.readings.of(rows)
         lengths = np.array([partly.get(row, (0, 0)) for row in rows.tolist()], dtype=np.int64)
@@ -119,5 +122,8 @@ class StoredTexts:
 
 def digests_of(texts: Sequence[str]) -> list[bytes]:
     """Digest of each text."""
-    encoded = (text.encode("utf-8", "surrogatepass") for text in texts)
-    return [blake2b(text, digest_size=DIGEST.itemsize).digest() for text in encoded]
+    digests = []
+    for text in texts:
+        encoded = text.encode("utf-8", "surrogatepass")
+        digests.append(blake2b(encoded, digest_size=DIGEST.itemsize).digest())
+    return digests

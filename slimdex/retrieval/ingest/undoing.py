@@ -143,8 +143,13 @@ def _restore_fit(change: Change, state: State, before: State) -> tuple[State, li
     )
     if _fit(state) == _fit(before):
         return state, []
-    files = {role: file for role, file in state.files.items() if role not in ROLES}
-    files |= {role: before.files[role] for role in ROLES if role in before.files}
+
+    # Another fit since: return to its settings and files.
+    files = dict(state.files)
+    for role in ROLES:
+        files.pop(role, None)
+        if role in before.files:
+            files[role] = before.files[role]
     state = replace(
         state, settings=before.settings, fit=before.fit, norms=before.norms, files=files
     )
@@ -152,17 +157,20 @@ def _restore_fit(change: Change, state: State, before: State) -> tuple[State, li
 
 
 def _fit(state: State) -> tuple[object, ...]:
-    return state.settings, state.norms, *(state.files.get(role) for role in ROLES[:2])
+    return state.settings, state.norms, *map(state.files.get, ROLES[:2])
 
 
 def _add_later_rows(
     change: Change, state: State, before: State
 ) -> tuple[State, list[AppendedFile]]:
     """Add the codes and norms of the rows that came later to those of an earlier state."""
+    # The index as it was, without what it could be undone to.
     files = {role: file for role, file in before.files.items() if role != "before"}
     rows = _norm_rows(change, state, before)
     index = load_index(change.path, replace(before, files=files, rows=rows))
     saved_rows = len(index.index)
+
+    # Code the rows since then, which appends their norms.
     grown = list[AppendedFile]()
     norms_before = 0
     if index.metric is not None:

@@ -98,6 +98,7 @@ def add_prepared(
     undo : see `Change.commit`.
     is_part : whether other batches follow, and then a fit of all documents.
     """
+    # Vectors, and the rows of the documents that are replaced or gone.
     before = change.base
     old = change.base.state
     new = prepared.new
@@ -261,6 +262,8 @@ def _rebuild(change: Change, settings: Settings | None, fit_again: bool) -> None
         return
     if settings is None:
         raise CorruptError(f"{path}: {base.state.rows} rows without settings")
+
+    # Moments, lines and the lexical index.
     state = change.next_state()
     moments = change.moments_of(np.delete(np.arange(state.rows), base.deleted))
     keeps_origins = not fit_again and _are_whole(base, {"origins"})
@@ -269,6 +272,8 @@ def _rebuild(change: Change, settings: Settings | None, fit_again: bool) -> None
     state = with_moments(change.path, state, moments)
     state, grown = with_new_documents(base.store, state, path)
     state = with_new_words(base, state, path)
+
+    # The fit, if it is damaged or made again, and the codes.
     if fit_again or not _are_whole(base, {"reducer", "rescorer"}):
         fitted = state.requested.fitted(moments)[0] if moments.n else settings
         if fit_again:

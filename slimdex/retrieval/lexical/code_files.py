@@ -10,6 +10,7 @@ import re
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
@@ -129,6 +130,7 @@ def is_test_path(path: str) -> bool:
     >>> [is_test_path(path) for path in ("attestation.go", "http/sample_rate.py", "latest/a.rb")]
     [False, False, False]
     """
+    # In a folder of tests, or by its own name.
     *folders, _ = PurePosixPath(path).parts or ("",)
     for folder in folders:
         words = name_words_of(folder)
@@ -150,7 +152,7 @@ def name_words_of(name: str) -> list[str]:
     for part in re.split(r"[\W_]+", name):
         whole, *humps = words_of(part) or [""]
         words += humps or [whole]
-    return [word for word in words if word]
+    return [*filter(None, words)]
 
 
 def _module_name(path: str) -> str:
@@ -163,7 +165,7 @@ def _definitions(document: Document) -> dict[str, list[Definition]]:
     """Definitions of a document by their last names: headings of its parts, and constants."""
     starts = dict[tuple[str, ...], int]()
     for part in document.parts:
-        path = tuple(name for heading in part.headings for name in parts_of_name(heading))
+        path = tuple(chain.from_iterable(map(parts_of_name, part.headings)))
         if path:
             starts.setdefault(path, part.start)  # a part goes on after an inner definition
     for name, start in _constants(document.text):
@@ -184,15 +186,13 @@ def _constants(text: str) -> Iterator[tuple[str, int]]:
     >>> list(_constants("const (\n\tMaxAge = 3\n\tname = 4\n)\n#define BUF_SIZE 8\n"))
     [('MaxAge', 8), ('BUF_SIZE', 32)]
     """
-    inner = (
-        (match["assigned"], match.start())
-        for group in GROUP.finditer(text)
-        for match in IN_GROUP.finditer(text, *group.span("lines"))
-    )
-    outer = (
-        (match["assigned"] or match["defined"], match.start()) for match in CONSTANT.finditer(text)
-    )
-    for name, start in (*inner, *outer):
+    names = list[tuple[str, int]]()
+    for group in GROUP.finditer(text):
+        for match in IN_GROUP.finditer(text, *group.span("lines")):
+            names.append((match["assigned"], match.start()))
+    for match in CONSTANT.finditer(text):
+        names.append((match["assigned"] or match["defined"], match.start()))
+    for name, start in names:
         if LIKE_A_CONSTANT.fullmatch(name):
             yield name, start
 
@@ -203,4 +203,4 @@ def parts_of_name(name: str) -> list[str]:
     >>> parts_of_name("Rack::Builder"), parts_of_name("Mux.ServeHTTP"), parts_of_name("a->b()")
     (['Rack', 'Builder'], ['Mux', 'ServeHTTP'], ['a', 'b'])
     """
-    return [part for part in SEPARATORS.split(name) if part]
+    return [*filter(None, SEPARATORS.split(name))]

@@ -166,6 +166,7 @@ class Fusion:
 
     def scores(self, candidates: Candidates) -> NDArray[np.float64]:
         """Fused scores (n,) of the rows found for a query."""
+        # By ranks, by rule, or by a weight.
         near, words, mean, total = candidates.whole
         if self.weight is None:
             scores = _reciprocal_ranks(candidates.rows, near.rows)
@@ -184,6 +185,8 @@ class Fusion:
         else:
             scores = (1 - self.weight) * _spread(candidates.cosines, mean, near.scores)
             scores += self.weight * _spread(candidates.bm25, 0.0, words.scores)
+
+        # Rows whose name is the query come first in any case.
         scores[candidates.is_named] = np.inf
         return scores
 

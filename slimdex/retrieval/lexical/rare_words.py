@@ -73,13 +73,23 @@ class RareWords(NamedTuple):
         counts : rows that have each term of the query, of `total` rows.
         idfs : inverse document frequencies of the terms that are searched.
         """
+        # Terms that some row has; codes that few have, and words that one has.
         most = min(max(FEWEST_ROWS, SHARE_OF_ROWS * total), MOST_ROWS)
-        matched = {term: idf for term, idf in idfs.items() if counts[term]}
-        codes = {term for term in matched if counts[term] <= most and CODE.search(term)}
-        names = {term for term in matched if counts[term] == 1}
+        matched = dict[str, float]()
+        codes = set[str]()
+        names = set[str]()
+        for term, idf in idfs.items():
+            if not counts[term]:
+                continue
+            matched[term] = idf
+            if counts[term] <= most and CODE.search(term):
+                codes.add(term)
+            if counts[term] == 1:
+                names.add(term)
         if not codes and not names:
             return cls({}, 0.0)
 
+        # Of each word as written, its rarest term counts.
         words = _rarest_terms(text, matched)
         rare = dict[str, float]()
         for term, has_capital in words.items():
@@ -111,8 +121,9 @@ def _rarest_terms(text: str, idfs: Mapping[str, float]) -> dict[str, bool]:
     >>> _rarest_terms("Ask Ada about v4.3.1", {"ask": 1.0, "ada": 3.0, "v4": 2.0, "v4.3.1": 3.0})
     {'ask': False, 'ada': True, 'v4.3.1': False}
     """
+    # Stem the words of all runs at once, then give each run its stems.
     runs = f"{text[:1].lower()}{text[1:]}".split()
-    words = [words_in(run) for run in runs]
+    words = [*map(words_in, runs)]
     stems = iter(stemmer().analyze(" ".join(words)))
     rarest = dict[str, bool]()
     for run, its_words in zip(runs, words, strict=True):

@@ -16,6 +16,7 @@ import shutil
 import zlib
 from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from itertools import product
 from pathlib import Path
 from tempfile import mkdtemp
 from time import time
@@ -115,6 +116,8 @@ def publish(work: Path, path: Path, durable: Collection[str] = ()) -> None:
     """
     theirs = (work / THEIR_LIST).read_text()
     path.mkdir()
+
+    # Files that are not durable yet.
     new = [path / LIST]
     for name in segment_files(parse_json(theirs), work):
         if name not in durable and work.parent != path.parent:
@@ -122,6 +125,8 @@ def publish(work: Path, path: Path, durable: Collection[str] = ()) -> None:
             new.append(path / name)
         elif not link_or_copy(path / name, _link_target(work / name)) or name not in durable:
             new.append(path / name)
+
+    # The list comes last, with a checksum.
     ours = json.dumps({"crc": zlib.crc32(theirs.encode()), "list": theirs})
     (path / LIST).write_text(ours)
     sync_all([*new, path])
@@ -188,18 +193,22 @@ def read_list(path: Path) -> dict[str, Any]:
 
 def segment_files(segment_list: dict[str, Any], path: Path) -> list[str]:
     """Names of the files of an index; raise `CorruptError` if one is missing."""
-    stems = [segment["segment_id"].replace("-", "") for segment in segment_list["segments"]]
-    names = sorted(file.name for file in path.iterdir() if file.stem in stems)
-    expected = {f"{stem}.{ending}" for stem in stems for ending in ENDINGS}
-    if missing := expected - {*names}:
+    stems = {segment["segment_id"].replace("-", "") for segment in segment_list["segments"]}
+    names = {file.name for file in path.iterdir() if file.stem in stems}
+    expected = {f"{stem}.{ending}" for stem, ending in product(stems, ENDINGS)}
+    missing = expected - names
+    if missing:
         raise CorruptError(f"{path / min(missing)}: missing")
-    return names
+    return sorted(names)
 
 
 def file_faults(path: Path) -> Iterator[str]:
     """Yield a file's faults, found by the checksum in tantivy's footer."""
     data = path.read_bytes()
-    length, magic = (int.from_bytes(data[a:b], "little") for a, b in ((-8, -4), (-4, len(data))))
+
+    # The footer's length and a mark are at the end.
+    length = int.from_bytes(data[-8:-4], "little")
+    magic = int.from_bytes(data[-4:], "little")
     body = data[: -8 - length] if magic == MAGIC and length <= len(data) - 8 else None
     try:
         footer = {} if body is None else json.loads(data[len(body) : -8])

@@ -67,20 +67,22 @@ _INSEPARABLE = "йїўѓќ"
 
 def _without_accents(letter: str) -> str:
     signs = letter if letter in _INSEPARABLE else unicodedata.normalize("NFD", letter)
-    remaining = (sign for sign in signs if unicodedata.combining(sign) not in _ACCENTS)
-    bare = "".join(_UNDECOMPOSED.get(sign.lower(), sign) for sign in remaining)
+    bare = ""
+    for sign in signs:
+        if unicodedata.combining(sign) not in _ACCENTS:
+            bare += _UNDECOMPOSED.get(sign.lower(), sign)
     return unicodedata.normalize("NFC", bare)
 
 
 @cache
 def _accents() -> tuple[dict[int, str], re.Pattern[str]]:
     """Letters with accents -> those without, and a pattern of the former."""
-    bare = {
-        ord(letter): bare
-        for letter in map(chr, (*range(0xC0, 0x700), *range(0x1E00, 0x2000)))
-        if (bare := _without_accents(letter)) != letter
-    }
-    return bare, re.compile(f"[{''.join(map(chr, bare))}]")
+    bare_letters = {}
+    for code in (*range(0xC0, 0x700), *range(0x1E00, 0x2000)):
+        bare = _without_accents(chr(code))
+        if bare != chr(code):
+            bare_letters[code] = bare
+    return bare_letters, re.compile(f"[{''.join(map(chr, bare_letters))}]")
 
 
 def words_of(text: str) -> list[str]:
@@ -147,8 +149,8 @@ def _bare_forms(words: Iterable[str]) -> list[str]:
     others = [word for word in words if not word.isascii()]
     if not others:  # making the table would slow each start
         return []
-    bare, accent = _accents()
-    return [word.translate(bare) for word in others if accent.search(word)]
+    bare_letters, accent = _accents()
+    return [word.translate(bare_letters) for word in others if accent.search(word)]
 
 
 def stems_of(text: str) -> list[str]:
@@ -289,9 +291,15 @@ def _humps(part: str) -> list[str]:
     """
     if part.isascii():
         return _HUMPS.split(part)
-    places = [i for i, sign in enumerate(part) if not unicodedata.combining(sign)]
-    cases = "".join("A" if part[i].isupper() else "a" if part[i].isalpha() else "0" for i in places)
-    starts = [places[match.start()] for match in _HUMPS.finditer(cases)]
+
+    # The pattern knows ASCII only, so each sign stands for its kind; accents stay with theirs.
+    places = []
+    kinds = ""
+    for place, sign in enumerate(part):
+        if not unicodedata.combining(sign):
+            places.append(place)
+            kinds += "A" if sign.isupper() else "a" if sign.isalpha() else "0"
+    starts = [places[match.start()] for match in _HUMPS.finditer(kinds)]
     return [part[start:end] for start, end in pairwise([0, *starts, len(part)])]
 
 
@@ -303,6 +311,7 @@ def _words_in_run(part: str) -> Iterator[str]:
             yield from _with_humps(between)
         run = match[0]
         end = match.end()
-        yield from (run[i : i + 2] for i in range(max(len(run) - 1, 1)))
+        for start in range(max(len(run) - 1, 1)):
+            yield run[start : start + 2]
     if rest := part[end:]:
         yield from _with_humps(rest)

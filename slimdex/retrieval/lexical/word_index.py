@@ -198,9 +198,9 @@ class WordIndex:
         counts = {word: self._count(STEMS, word) for word in words}
         idfs = idfs_of(counts, len(self))
         names = self._names(text)
-        named = np.concatenate(
-            [np.empty(0, np.int64), *(self._best_rows(name, MOST_NAMED).rows for name in names)]
-        )
+        named: Rows = np.empty(0, np.int64)
+        for name in names:
+            named = np.concatenate([named, self._best_rows(name, MOST_NAMED).rows])
 
         # Ask for more rows until k of them are not hidden.
         query = self._query(idfs, names if len(named) else [])
@@ -232,14 +232,17 @@ class WordIndex:
         """Bonuses of the rare words of rows (n,), which have these scores by BM25."""
         if not words.idfs:
             return np.zeros(len(rows))
+
+        # The sum of the idfs of the rare words in each row.
         schema = self._index.schema
         query = _tantivy().Query
         should = _tantivy().Occur.Should
-        terms = [
-            (should, query.const_score_query(query.term_query(schema, STEMS, word), idf))
-            for word, idf in words.idfs.items()
-        ]
-        most = sum(self._count(STEMS, word) for word in words.idfs)
+        terms = []
+        most = 0
+        for word, idf in words.idfs.items():
+            term = query.term_query(schema, STEMS, word)
+            terms.append((should, query.const_score_query(term, idf)))
+            most += self._count(STEMS, word)
         matches = self._best_rows(query.boolean_query(terms), most)
         idf_sums = dict(zip(matches.rows.tolist(), matches.scores.tolist(), strict=True))
         return words.bonuses(np.array([idf_sums.get(row, 0.0) for row in rows.tolist()]), scores)
@@ -283,9 +286,12 @@ class WordIndex:
         query = _tantivy().Query
         schema = self._index.schema
         should = _tantivy().Occur.Should
-        terms = [query.term_query(schema, STEMS, word, "freq") for word in words]
-        terms += [query.boost_query(name, NAME_BOOST) for name in names]
-        return query.boolean_query([(should, term) for term in terms])
+        terms = []
+        for word in words:
+            terms.append((should, query.term_query(schema, STEMS, word, "freq")))
+        for name in names:
+            terms.append((should, query.boost_query(name, NAME_BOOST)))
+        return query.boolean_query(terms)
 
     def _count(self, field: str, term: str) -> int:
         with tantivy_errors(self.path):
@@ -326,10 +332,13 @@ def write_extended(
     The files are durable when this returns. Raises `CorruptError` if the existing index has another
     number of rows.
     """
+    # Few are written in memory, if there is enough of it.
     documents = iter(documents)
     few = list(islice(documents, FEW + 1))
     nbytes = size(old) + sum(len(id) + len(text) for id, text in few)
     in_memory = len(few) <= FEW and has_memory(4 * nbytes)
+
+    # The new index has the old one's files, and more.
     with work_folder(path, in_memory=in_memory) as work:
         link_files(old.absolute(), work, symlink_or_copy if in_memory else link_or_copy)
         names = {file.name for file in work.iterdir()}

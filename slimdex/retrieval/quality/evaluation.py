@@ -9,8 +9,8 @@ compression differs, and with the encoder's order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
 from typing import Any
@@ -102,27 +102,33 @@ def evaluate(
     rows (``p50_ms``) and to documents (``vector_to_documents_p50_ms``), and from a text to
     documents (``text_to_documents_p50_ms``). Missing measures are None.
     """
+    # Each query's own document, which may be dropped from its answers.
     _check_not_empty(index)
     judged, ids = queries_with_labels(index, queries, qrels)
-    known = {id: row for row, id in enumerate(ids)}
     names = [id for id, _ in judged]
-    self_rows = np.array([known.get(id, -1) if drop_self else -1 for id in names])
-    held_out = index.snapshot.document_rows.documents(self_rows)[:, None]
     texts = [text for _, text in judged]
+    self_rows: Rows = np.full(len(judged), -1, dtype=np.int64)
+    if drop_self:
+        known = {id: row for row, id in enumerate(ids)}
+        self_rows = np.array([known.get(id, -1) for id in names])
+    held_out = index.snapshot.document_rows.documents(self_rows)[:, None]
+
+    # By meaning, exactly and with the index; then as by default.
     vectors = encode_with_progress(index.encoder, texts)
     report, answers, _ = _side_by_side(index, texts, vectors, held_out, DEPTH)
     if index.state.words is not None:
-        searches = [
-            partial(rank_documents, index, text, vector[None])
-            for text, vector in zip(texts, vectors, strict=True)
-        ]
+        searches = []
+        for text, vector in zip(texts, vectors, strict=True):
+            searches.append(partial(rank_documents, index, text, vector[None]))
         more = int((held_out >= 0).any())
         fused = _without_rows(_deep_results(searches, DEPTH, more), held_out)
         answers = {"default": fused} | answers
         report = {"default": _hybrid_report(index, fused, texts, report["index"])} | report
+
+    # How good they are, by the labels.
     for side, results in answers.items():
-        labels = per_query(results.scores, results.rows, names, ids, qrels)
-        report[side] = {name: float(v.mean()) for name, v in labels.items()} | report[side]
+        measures = per_query(results.scores, results.rows, names, ids, qrels)
+        report[side] = {name: float(v.mean()) for name, v in measures.items()} | report[side]
     return report
 
 
@@ -145,6 +151,7 @@ def evaluate_self(index: Index, *, sample: int = 500) -> dict[str, Any]:
     a lower bound of the index's agreement in its own metric for all such queries:
     ``"proved": {"estimate": e, "bound": b, "error": 0.05, "pool": words}``.
     """
+    # Queries made of documents, each without its own.
     _check_not_empty(index)
     pool = document_pool(
         index.open_snapshot(), index.query_encoder, sample, np.random.default_rng(0)
@@ -211,8 +218,12 @@ def deep(
     `more` results are added to each limit, for those that are dropped afterwards; `beyond` is
     another search at the end, and its number of results.
     """
-    limits = [limit + more for limit in LIMITS if limit + more < depth]
-    searches = [(search, limit) for limit in (*limits, depth)] + ([beyond] if beyond else [])
+    searches = [(search, limit + more) for limit in LIMITS if limit + more < depth]
+    searches.append((search, depth))
+    if beyond is not None:
+        searches.append(beyond)
+
+    # Each adds what those before did not find, below their scores.
     values = list[float]()
     rows = list[int]()
     for ranking, count in searches:
@@ -237,13 +248,14 @@ def _hybrid_report(
 ) -> dict[str, Any]:
     """Measures of the default search without labels, by the names of the index's."""
     words = index.read(word_bytes) or 0.0
-    return {
-        **dict.fromkeys(by_meaning),
-        **latency(results.seconds),
-        **times_to_documents(index, texts),
-        **{name: value for name, value in by_meaning.items() if name.startswith("ram_")},
-        "disk_bytes_per_vector": by_meaning["disk_bytes_per_vector"] + words,
-    }
+    report: dict[str, Any] = dict.fromkeys(by_meaning)
+    report |= latency(results.seconds)
+    report |= times_to_documents(index, texts)
+    for name, value in by_meaning.items():
+        if name.startswith("ram_"):
+            report[name] = value
+    report["disk_bytes_per_vector"] = by_meaning["disk_bytes_per_vector"] + words
+    return report
 
 
 def nearest_of(index: Index, queries: Matrix, k: int) -> tuple[Matrix, Rows]:
@@ -268,14 +280,15 @@ def times_to_documents(
     """Times from a text, or a vector of (q, dim), to ten documents; None without queries."""
     if queries is None:
         return dict.fromkeys(f"text_to_documents_{name}" for name in latency([0.0]))
+
+    # A search for each of some queries, spread evenly.
     chosen = np.unique(np.linspace(0, len(queries) - 1, SEARCHED).astype(int)).tolist()
     is_vector = isinstance(queries, np.ndarray)
-    requests = [
-        SearchRequest(vectors=queries[i][None]) if is_vector else SearchRequest(texts=queries[i])
-        for i in chosen
-    ]
-    requests = [replace(request, hybrid=hybrid) for request in requests]
-    calls = [partial(index.read, find, request, index.encoder_of) for request in requests]
+    calls = []
+    for i in chosen:
+        query: Any = {"vectors": queries[i][None]} if is_vector else {"texts": queries[i]}
+        request = SearchRequest(hybrid=hybrid, **query)
+        calls.append(partial(index.read, find, request, index.encoder_of))
     start = "vector" if is_vector else "text"
     percentiles = latency(seconds_on_one_thread(calls))
     return {f"{start}_to_documents_{name}": ms for name, ms in percentiles.items()}
@@ -346,12 +359,15 @@ def _side_by_side(
 
 def _deep_results(searches: Sequence[Ranking], depth: int, more: int) -> Results:
     """Answers (q, depth + more) of searches for each number of results; times of the first."""
-    lists = [deep(search, depth + more, more) for search in searches]
-    each = [(np.array([s], np.float32), np.array([r], np.int64)) for s, r in lists]
-    width = max((rows.shape[1] for _, rows in each), default=0)
+    answers = []
+    width = 0
+    for search in searches:
+        scores, rows = deep(search, depth + more, more)
+        answers.append((np.array([scores], np.float32), np.array([rows], np.int64)))
+        width = max(width, len(rows))
     calls = [partial(search, min(NEAREST, depth) + more) for search in searches]
     seconds = seconds_on_one_thread(calls)
-    return Results(*stack_results(each, width), seconds)
+    return Results(*stack_results(answers, width), seconds)
 
 
 def _without_rows(results: Results, held_out: Rows) -> Results:
@@ -422,16 +438,20 @@ def _rows_by_metric(index: Index, queries: Matrix, k: int) -> Rows:
         if reduced_index.metric is not None:
             return reduced_index.metric.nearest(queries, k, live)
         shorten = partial(reduce_rows, reduced_index.reducer)
-        vectors = reduced_index.vectors
         short = shorten(queries)
-        chunks = (live[part] for part in batches(len(live)))
-        scored = ((product(short, shorten(vectors.take(rows)).T), rows) for rows in chunks)
-        return best_of(scored, len(short), k)
 
-    parts = [queries[part] for part in batches(len(queries), QUERIES_TOGETHER)]
-    rows = snapshot.document_rows
-    total = len(live)
-    return np.concatenate([best_documents(nearest, part, k, rows, total)[1] for part in parts])
+        def scored() -> Iterator[tuple[Matrix, Rows]]:
+            for part in batches(len(live)):
+                vectors = reduced_index.vectors.take(live[part])
+                yield product(short, shorten(vectors).T), live[part]
+
+        return best_of(scored(), len(short), k)
+
+    best = []
+    for part in batches(len(queries), QUERIES_TOGETHER):
+        _, rows = best_documents(nearest, queries[part], k, snapshot.document_rows, len(live))
+        best.append(rows)
+    return np.concatenate(best)
 
 
 def _metric_name(index: Index) -> str:

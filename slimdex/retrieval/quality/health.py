@@ -73,6 +73,7 @@ class Drift:
 
 def drift(state: State, index: ReducedIndex, moments: Moments, hidden: Rows) -> Drift:
     """Measure the drift of a committed state, with the moments of the live documents."""
+    # Rows before and since the fit, and the variance that a new one would keep.
     then = state.fit
     live = without(np.arange(len(index)), hidden)
     first = int(np.searchsorted(live, then.get("rows", 0)))
@@ -237,6 +238,7 @@ def _measure_refit(
 
 def _advice(path: Path, figures: Drift, report: dict[str, Any]) -> list[str]:
     """Advice with figures; empty if there is nothing to gain."""
+    # How it stands.
     now = report["agreement"]
     certified = report["certified"]
     refit = report["refit"]
@@ -246,6 +248,8 @@ def _advice(path: Path, figures: Drift, report: dict[str, Any]) -> list[str]:
     elif report["verdict"] is not None:
         is_below = "below the" if report["verdict"] == "broken" else "no longer proves the"
         standing += f", {is_below} certified {certified:.4g}"
+
+    # What a new fit would gain.
     if refit is not None:
         gain = refit["estimate"] - now["estimate"]
         missed = refit["estimate"] - refit["found_of_its_order"]

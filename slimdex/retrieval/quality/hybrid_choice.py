@@ -50,6 +50,8 @@ def choose_fusion(
         or snapshot.state.words is None
     ):
         return None
+
+    # In random order, since half of them are compared with the other half.
     labelled = labelled_queries(snapshot, user_queries)
     order = np.random.default_rng(0).permutation(len(labelled))[:MOST_LABELLED]
     judged = [labelled[i] for i in order]
@@ -66,10 +68,14 @@ def by_labels(snapshot: Snapshot, vectors: Matrix, judged: Sequence[LabelledQuer
     if count < FEWEST_LABELLED:
         few = f"hybrid search: {count} queries with labels; {FEWEST_LABELLED} are needed"
         return HybridChoice(None, few)
+
+    # nDCG of each query by each fusion; the first column is semantic search alone.
     measured = np.empty((count, 1 + len(FUSIONS)))
     for i, query in enumerate(judged):
         measured[i] = fusion_ndcg(snapshot, vectors[i : i + 1], query)
         progress("comparing fusions", i + 1, count)
+
+    # Each half of the queries is measured by the fusion that is best for the other half.
     gains = cross_fitted(measured) - measured[:, 0]
     low = gain_bound(gains, HALVES_ERROR)
     best = best_option(measured)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from math import log2
 from pathlib import Path
 from typing import Any, TypeVar
@@ -68,11 +69,13 @@ class UserQueries:
             if labels is not None:
                 raise InputError("labels without queries; expected both")
             return None
-        pairs = [(q, q) if isinstance(q, str) else (str(q[0]), str(q[1])) for q in queries]
-        qrels = {
-            str(query): {id_text(id): relevance for id, relevance in labels_of_query.items()}
-            for query, labels_of_query in (labels or {}).items()
-        }
+        pairs = []
+        for query in queries:
+            id, text = (query, query) if isinstance(query, str) else query[:2]
+            pairs.append((str(id), str(text)))
+        qrels = {}
+        for query_id, relevances in (labels or {}).items():
+            qrels[str(query_id)] = {id_text(id): value for id, value in relevances.items()}
         return cls(pairs, qrels)
 
 
@@ -102,7 +105,7 @@ def with_labels(
     judged = [(id, text) for id, text in queries if id in labels]
     if not judged:
         raise InputError(f"none of {len(queries)} queries has a label among {len(labels)}")
-    if not any(document in known for each in labels.values() for document in each):
+    if not any(document in known for document in chain.from_iterable(labels.values())):
         raise InputError("none of the labelled documents is in the index; expected the same ids")
     return judged
 
@@ -131,10 +134,14 @@ def ndcg(ids: Sequence[Id], labels: Mapping[Id, int]) -> float:
     >>> round(ndcg([1, 0, 2], {0: 1, 2: 2}), 4)
     0.6199
     """
-    gains = [max(labels.get(id, 0), 0) for id in ids[:10]]
-    ideal = sorted((max(gain, 0) for gain in labels.values()), reverse=True)[:10]
-    best = sum(gain / log2(place + 2) for place, gain in enumerate(ideal))
-    return sum(gain / log2(place + 2) for place, gain in enumerate(gains)) / best if best else 0.0
+    best = _dcg(sorted(labels.values(), reverse=True))
+    return _dcg([labels.get(id, 0) for id in ids[:10]]) / best if best else 0.0
+
+
+def _dcg(relevances: Sequence[int]) -> float:
+    """Sum of the first ten relevances, each divided by the logarithm of its place."""
+    places = enumerate(relevances[:10], start=1)
+    return sum(max(relevance, 0) / log2(place + 1) for place, relevance in places)
 
 
 def per_query(
@@ -149,6 +156,7 @@ def per_query(
     names = ("ndcg@10", "mrr@10", "recall@10", "recall@100")
     out = {name: np.zeros(len(queries)) for name in names}
     for i, (query, s, r) in enumerate(zip(queries, scores.tolist(), rows.tolist(), strict=True)):
+        # The best row of each document, in trec_eval's order.
         best = dict[str, float]()
         for score, row in zip(s, r, strict=True):
             if row >= 0:

@@ -12,7 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import chain, product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -105,11 +105,15 @@ def choose_metric(
     encoder = index.query_encoder
     live = snapshot.searchable_rows()
     sample = np.sort(rng.choice(live, min(len(live), COMPARED_ON), replace=False))
+
+    # By labels, if there are enough.
     if user_queries is not None and user_queries.labels and encoder is not None:
         judged = labelled_queries(snapshot, user_queries)
         if len(judged) >= FEWEST_LABELLED:
             order = rng.permutation(len(judged)).tolist()
             return _choose_by_labels(snapshot, encoder, sample, [judged[i] for i in order])
+
+    # By keywords, if the encoder's vectors lie close together.
     default = f"{_name(DEFAULT)}, the default"
     if encoder is None:
         return Choice(DEFAULT, f"{default}: given vectors have no texts to compare metrics with")
@@ -122,9 +126,10 @@ def choose_metric(
 def _choose_by_keywords(
     snapshot: Snapshot, encoder: Encoder, sample: Rows, rng: np.random.Generator
 ) -> Choice:
+    # Queries of keywords, each of which looks for its document.
     words = keywords(snapshot.texts(sample))
-    targets = rng.choice(len(sample), min(KEYWORD_QUERIES, len(sample)), replace=False)
-    targets = np.array([target for target in targets.tolist() if words[target]], dtype=np.int64)
+    drawn = rng.choice(len(sample), min(KEYWORD_QUERIES, len(sample)), replace=False)
+    targets = np.array([target for target in drawn.tolist() if words[target]], dtype=np.int64)
     queries = encode_with_progress(encoder, [words[target] for target in targets.tolist()])
     vectors = snapshot.index.vectors.take(sample)
     comparison = by_keywords(snapshot.moments(), vectors, queries, targets)
@@ -146,16 +151,17 @@ def _choose_by_keywords(
 def _choose_by_labels(
     snapshot: Snapshot, encoder: Encoder, sample: Rows, judged: Sequence[LabelledQuery]
 ) -> Choice:
-    wanted = np.array([row for query in judged for row in query.labels if row >= 0], np.int64)
+    # The sample, and the labelled documents that the index has.
+    labelled = np.array([*chain.from_iterable(query.labels for query in judged)], np.int64)
     self_rows = np.array([query.self_row for query in judged])
-    rows = np.union1d(sample, np.union1d(wanted, self_rows[self_rows >= 0]))
+    wanted = np.union1d(labelled, self_rows)
+    rows = np.union1d(sample, wanted[wanted >= 0])
 
     # Labels by the position of a row in the sample; of documents not in the index, they stay.
     position = {row: i for i, row in enumerate(rows.tolist())}
-    labels = [
-        {position.get(row, row): relevance for row, relevance in query.labels.items()}
-        for query in judged
-    ]
+    labels = []
+    for query in judged:
+        labels.append({position.get(row, row): value for row, value in query.labels.items()})
     comparison = by_labels(
         moments=snapshot.moments(),
         X=snapshot.index.vectors.take(rows),
@@ -178,7 +184,8 @@ def mean_cosine(vectors: VectorFile, live: Rows, rng: np.random.Generator) -> fl
     """Mean cosine of random pairs of documents."""
     first = rng.integers(len(live), size=PAIRS)
     second = (first + rng.integers(1, len(live), size=PAIRS)) % len(live)
-    one, other = (normalize_rows(vectors.take(live[rows])) for rows in (first, second))
+    one = normalize_rows(vectors.take(live[first]))
+    other = normalize_rows(vectors.take(live[second]))
     return float(np.vecdot(one, other).mean())
 
 
@@ -189,7 +196,7 @@ def keywords(texts: Sequence[str]) -> list[str]:
     ['cat sat on with', 'dog on mat sat', 'the old']
     """
     words = [re.findall(r"\w+", text.lower()) for text in texts]
-    frequency = Counter(word for each in words for word in set(each))
+    frequency = Counter(chain.from_iterable(map(set, words)))
     out = []
     for each in words:
         distinct = list(dict.fromkeys(each))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from itertools import chain
 from time import perf_counter
 from typing import Any
 
@@ -199,16 +200,14 @@ class Sample:
             pool = MADE_OF_SENTENCES
             rows = rng.choice(live, MOST_QUERIES)
             firsts = snapshot.document_rows.documents(rows).tolist()
-            pairs = zip(snapshot.texts(rows), firsts, strict=True)
-            queries = [
-                LabelledQuery(drop_words(text, rng), {row: 1})
-                for text, row in pairs
-                if text.strip()
-            ]
+            queries = []
+            for text, row in zip(snapshot.texts(rows), firsts, strict=True):
+                if text.strip():
+                    queries.append(LabelledQuery(drop_words(text, rng), {row: 1}))
 
         # The documents that they ask for, and others.
-        labelled = [row for query in queries for row in query.labels if row >= 0]
-        wanted = np.unique(np.array(labelled, np.int64))
+        labelled = np.array([*chain.from_iterable(each.labels for each in queries)], np.int64)
+        wanted = np.unique(labelled[labelled >= 0])
         wanted = np.intersect1d(snapshot.document_rows.all_rows(wanted), live)
         others = np.setdiff1d(live, wanted)
         drawn = rng.choice(others, min(count, len(others)), replace=False)

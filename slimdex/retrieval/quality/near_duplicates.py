@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -80,6 +81,8 @@ def near_duplicates(snapshot: Snapshot, min_score: float = 0.95) -> list[Duplica
     joined = np.flatnonzero(owners >= 0)
     if not len(joined):
         return []
+
+    # Ids and beginnings of all at once.
     named = np.union1d(joined, owners[joined])
     beginnings = dict(zip(named.tolist(), snapshot.store.beginnings(rows[named]), strict=True))
     groups: dict[int, DuplicateGroup] = {}
@@ -105,7 +108,8 @@ def delete_near_duplicates(index: Index, min_score: float = 0.95) -> list[Duplic
         )
         if not groups:
             return groups
-        ids = [other.id for group in groups for other in group.others]
+        others = chain.from_iterable(group.others for group in groups)
+        ids = [other.id for other in others]
         with index.change() as change:
             if change.base.manifest == manifest:
                 note(f"deleting {len(ids):,} of {len(change.base):,} documents")
@@ -122,6 +126,7 @@ def _join_all(snapshot: Snapshot, min_score: float) -> tuple[Rows, Rows, NDArray
     owners: Rows = np.full(count, -1, dtype=np.int64)
     scores = np.zeros(count, dtype=np.float32)
     for low, high in compared.parts(0, ROWS_TOGETHER):
+        # Among themselves, then those that have become owners with all later documents.
         free = low + np.flatnonzero(owners[low:high] < 0)
         _join(compared.pairs(free, free), owners, scores)
         owning = free[owners[free] < 0]
@@ -201,7 +206,8 @@ class Comparison:
     def _cosines(self, left: Rows, right: Rows) -> NDArray[np.float32]:
         scores = np.empty(len(left), dtype=np.float32)
         for part in batches(len(left), ROWS_AGAINST):
-            X, Y = (self._vectors.take(self._rows[places[part]]) for places in (left, right))
+            X = self._vectors.take(self._rows[left[part]])
+            Y = self._vectors.take(self._rows[right[part]])
             scores[part] = np.vecdot(normalize_rows(X), normalize_rows(Y))
         return scores
 

@@ -68,12 +68,12 @@ class Pool:
     def join(self, other: Pool) -> Pool:
         """These queries and others of their kind, without their texts."""
         width = max(self.held_out.shape[1], other.held_out.shape[1])
-        padded = [
-            np.pad(each, ((0, 0), (0, width - each.shape[1])), constant_values=-1)
-            for each in (self.held_out, other.held_out)
-        ]
+        first = len(self.held_out)
+        held_out: Rows = np.full((first + len(other.held_out), width), -1, dtype=np.int64)
+        held_out[:first, : self.held_out.shape[1]] = self.held_out
+        held_out[first:, : other.held_out.shape[1]] = other.held_out
         vectors = np.concatenate([self.vectors, other.vectors])
-        return Pool(self.name, vectors, np.concatenate(padded))
+        return Pool(self.name, vectors, held_out)
 
 
 def recalls(ranks: Ranks, count: int) -> NDArray[np.float64]:

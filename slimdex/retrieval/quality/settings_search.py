@@ -68,7 +68,11 @@ class SettingsGrid:
         trials = self.trials
         beta, gamma = self.cell
         options = dict[Settings, int]()
-        grid = [*self._grid, *([("ivf-pq", _NARROW[1][4:])] if self._with_lists else [])]
+        grid = [*self._grid]
+        if self._with_lists:
+            grid.append(("ivf-pq", _NARROW[1][4:]))
+
+        # k of each share, as a multiple that the kind can divide.
         for name, shares in grid:
             multiple = kind_named(name).multiple
             for share in shares:
@@ -240,7 +244,9 @@ class SettingsSearch:
         fewest = self.proving.least_proved(ranks, self.grid.counts, attempts.promising)
         if fewest is None:
             return attempts
-        for count in [count for count in self._allowed_counts(attempts, option) if count >= fewest]:
+        for count in self._allowed_counts(attempts, option):
+            if count < fewest:
+                continue
             settings = replace(option, candidates=count)
             tried = self._measure(index, settings)
             if self._limit_of(tried) is not None:
@@ -259,12 +265,11 @@ class SettingsSearch:
 
     def _allowed_counts(self, attempts: Attempts, option: Settings) -> list[int]:
         """Numbers of candidates below the last one of the same kind that exceeded a limit."""
-        excessive = [
-            tried.settings.candidates or 0
-            for tried in attempts.tried
-            if tried.settings.kind == option.kind and self._limit_of(tried) is not None
-        ]
-        return [count for count in self.grid.counts if not excessive or count < excessive[-1]]
+        for tried in reversed(attempts.tried):
+            if tried.settings.kind == option.kind and self._limit_of(tried) is not None:
+                excessive = tried.settings.candidates or 0
+                return [count for count in self.grid.counts if count < excessive]
+        return [*self.grid.counts]
 
     def _more_ranks(self, index: ReducedIndex, ranks: Ranks) -> Ranks:
         """Return the ranks of all proving queries; those of the first ones are known."""
@@ -334,8 +339,10 @@ class SettingsSearch:
 
     def _limit_of(self, tried: TrialResult) -> str | None:
         """The limit that a setting exceeds, if any."""
-        exceeded = (each.text for each in self.limits if getattr(tried, each.attribute) > each.most)
-        return next(exceeded, None)
+        for limit in self.limits:
+            if getattr(tried, limit.attribute) > limit.most:
+                return limit.text
+        return None
 
     def _excess(self, tried: TrialResult) -> float:
         """The largest share of a limit that a setting takes."""
@@ -348,11 +355,11 @@ class SettingsSearch:
 
     def _reaching(self, attempts: Attempts) -> list[TrialResult]:
         """Settings that reach the target, but exceed a limit."""
-        return [
-            tried
-            for tried in attempts.tried
-            if self._limit_of(tried) is not None and tried.estimate >= self.target.agreement
-        ]
+        reaching = []
+        for tried in attempts.tried:
+            if self._limit_of(tried) is not None and tried.estimate >= self.target.agreement:
+                reaching.append(tried)
+        return reaching
 
     def _certificate(
         self, index: ReducedIndex, settings: Settings, place: int
@@ -400,6 +407,8 @@ class SettingsSearch:
         said = f"an agreement of {target.agreement:g} is not proved"
         if self.limits:
             said += f" within {' and '.join(limit.text for limit in self.limits)}"
+
+        # What comes nearest within the limits, and beyond them.
         if within := self._within(attempts):
             best = max(within, key=lambda tried: tried.estimate)
             said += (

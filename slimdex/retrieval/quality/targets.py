@@ -65,6 +65,8 @@ class Target:
         """Return self; raises `InputError` for an agreement that can't be reached or proved."""
         if not 0 < self.agreement < 1:
             raise InputError(f"agreement={self.agreement}; expected above 0 and below 1")
+
+        # Few queries can't prove an agreement near 1.
         count = most_made()
         if self.agreement > (most := provable(count)):
             raise InputError(
@@ -116,7 +118,9 @@ class Tuning:
     @property
     def said(self) -> list[str]:
         """The choice and its reasons, as lines for users."""
-        lines = [self.metric, *([self.asked] if self.asked else [])]
+        lines = [self.metric]
+        if self.asked:
+            lines.append(self.asked)
         if self.chosen is not None and self.certificate is not None:
             lines.append(
                 f"chosen: {name_of(self.chosen.settings)}, {in_units(self.chosen.ram)} in memory, "
@@ -204,10 +208,10 @@ class Proving:
 
     def add_queries(self) -> bool:
         """Add the queries of the next stage; returns False if no stage is left."""
-        left = [stage for stage in self.stages if stage > len(self)]
-        if not left:
+        stage = next((stage for stage in self.stages if stage > len(self)), None)
+        if stage is None:
             return False
-        new = self._draw(left[0] - len(self))
+        new = self._draw(stage - len(self))
         self.truth = np.concatenate([self.truth, self._exact(new)])
         self.pool = new if self.pool is None else self.pool.join(new)
         return True

@@ -123,6 +123,8 @@ def _queries(
         draw = document_queries(snapshot, encoder, rng)
         return draw, CHOOSING + targets.most_made()
     assert encoder is not None
+
+    # The user's, in random order, each drawn once.
     texts = [user_queries.queries[i][1] for i in rng.permutation(len(user_queries.queries))]
     rest = iter(texts)
 
@@ -147,6 +149,8 @@ def _too_few(target: Target, user_queries: UserQueries | None) -> str | None:
     target.checked()
     if user_queries is None:
         return None
+
+    # What the queries could prove at most.
     proving = _proving(len(user_queries.queries))
     if (most := provable(proving)) >= target.agreement:
         return None

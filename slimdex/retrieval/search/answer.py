@@ -86,16 +86,20 @@ def related(snapshot: Snapshot, id: str, limit: int = 10, where: str | None = No
 
     Raises `InputError` if the id is unknown, the document has no text, or as a search does.
     """
+    # The query: the mean of the document's passages with text.
     SearchRequest(texts=id, limit=limit)  # checks the limit
     passage_rows = snapshot.document_rows.all_rows(np.array([snapshot.row_of(id)]))
     passage_rows = passage_rows[~np.isin(passage_rows, snapshot.hidden)]
     if not len(passage_rows):
         raise InputError(f"document {id!r} has no text; expected one with text")
     mean = normalize_rows(snapshot.index.vectors.take(passage_rows)).mean(axis=0, keepdims=True)
+
+    # One hit more, since the document itself is among them.
     request = SearchRequest(vectors=mean, limit=limit + 1, where=where)
     rows = IndexRows.of(snapshot, request)
     (nearest_hits,) = hits(snapshot, *nearest(rows, request, mean))
-    return [hit for hit in nearest_hits if hit.id != id][:limit]
+    others = [hit for hit in nearest_hits if hit.id != id]
+    return others[:limit]
 
 
 def nearest_documents(snapshot: Snapshot, request: SearchRequest) -> tuple[Matrix, Rows]:
@@ -177,18 +181,23 @@ def nearest(
     best = BestRows(count, k) if request.group_by == PASSAGE else rows.best(count, k)
     fusion = rows.fusion
     joined = dict[int, Candidates]()
+
+    # Queries whose best rows belong to too few documents are searched again, for more rows.
     while not best.is_complete:
         queries = vectors[best.left]
         if fusion is None:
             best.add(*rows.search(queries, best.ask))
-        else:
-            left = best.left.tolist()
-            per_query = candidates(rows, [wholes[i] for i in left], queries, best.ask)
-            joined.update(zip(left, per_query, strict=True))
-            texts = request.texts or ()
-            fused = [rows.fuse(texts[i], each) for i, each in zip(left, per_query, strict=True)]
-            best.add(*in_order(per_query, fused, best.ask))
+            continue
+        left = best.left.tolist()
+        per_query = candidates(rows, [wholes[i] for i in left], queries, best.ask)
+        texts = request.texts or ()
+        fused = []
+        for i, of_query in zip(left, per_query, strict=True):
+            joined[i] = of_query
+            fused.append(rows.fuse(texts[i], of_query))
+        best.add(*in_order(per_query, fused, best.ask))
 
+    # Which search found each row?
     finders = np.full(best.rows.shape, MEANING)
     for i, each in joined.items():
         finders[i] = each.finders(best.rows[i])
@@ -379,10 +388,14 @@ class IndexRows:
         usual = self._usual
         assert words is not None
         search = partial(words.search, k=WORDED, hidden=hidden)
+
+        # Both searches at the same time, if the lexical one takes long.
         with in_parallel(search, texts if len(texts) * len(words) >= LONG else ()) as searches:
             near = self.index.search(queries, usual or WORDED, None, hidden, usual)
             with stage("words"):
                 worded = searches() or list(map(search, texts))
+
+        # What each query's fusion needs.
         total = len(words) - len(hidden)
         means = self.snapshot.mean_cosines(queries).tolist()
         each = zip(_rankings(*near), worded, means, strict=True)
@@ -399,18 +412,19 @@ class IndexRows:
         """For each query, those of its sorted rows (n,) that are allowed, and their cosines."""
         if self.allowed is not None:
             rows = [each[contains(self.allowed, each)] for each in rows]
+
+        # By full vectors, or by the codes if the index does not rescore.
         metric = self.index.metric if self.rescored else None
+        scored = list[ScoredRows]()
         with stage("rescore"):
             if metric is None:
-                return [
-                    ScoredRows(self._of_codes(queries[i : i + 1], of_query), of_query)
-                    for i, of_query in enumerate(rows)
-                ]
-            probes = zip(metric.probes(queries).each(), rows, strict=True)
-            return [
-                ScoredRows(metric.scores(probe, of_query)[0], of_query)
-                for probe, of_query in probes
-            ]
+                for i, of_query in enumerate(rows):
+                    scores = self._of_codes(queries[i : i + 1], of_query)
+                    scored.append(ScoredRows(scores, of_query))
+                return scored
+            for probe, of_query in zip(metric.probes(queries).each(), rows, strict=True):
+                scored.append(ScoredRows(metric.scores(probe, of_query)[0], of_query))
+        return scored
 
     def fuse(self, text: str, candidates: Candidates) -> NDArray[np.float64]:
         """Scores (n,) that order the rows found for a query, ranked as code if they are that."""
@@ -452,21 +466,22 @@ def hits(
     `definitions` are those of `IndexRows.definitions`, if there are any.
     """
     firsts = snapshot.document_rows.documents(rows)
-    first_rows = sorted({int(row) for row in firsts.flat if row >= 0})
     with stage("fetch"):
-        documents = snapshot.documents(first_rows)
+        documents = snapshot.documents(np.unique(firsts[firsts >= 0]).tolist())
     scores = np.minimum(scores, 1)  # no cosine is greater, however it was rounded
-    each = (array.tolist() for array in (scores, rows, firsts, finders))
-    return [
-        [
-            hit_of(documents[first], row - first, score, FINDERS[how], starts.get(row))
-            for score, row, first, how in zip(*query_rows, strict=True)
-            if row >= 0
-        ]
-        for query_rows, starts in zip(
-            zip(*each, strict=True), definitions or [{}] * len(rows), strict=True
-        )
-    ]
+
+    hits_of_queries = []
+    for i, starts in enumerate(definitions or [{}] * len(rows)):
+        hits_of_query = []
+        each = (scores[i].tolist(), rows[i].tolist(), firsts[i].tolist(), finders[i].tolist())
+        for score, row, first, finder in zip(*each, strict=True):
+            if row >= 0:  # others are padding
+                document = documents[first]
+                start = starts.get(row)
+                hit = hit_of(document, row - first, score, FINDERS[finder], start)
+                hits_of_query.append(hit)
+        hits_of_queries.append(hits_of_query)
+    return hits_of_queries
 
 
 def hit_of(

@@ -80,9 +80,11 @@ def names_in(query: str) -> list[tuple[str, ...]]:
     if one := _ONE_NAME.fullmatch(query):
         names = [one[1]]
     else:
-        names = ["".join(groups) for groups in _QUOTED.findall(query)]
+        names = [*map("".join, _QUOTED.findall(query))]
         names += _DEFINED.findall(query) + _CAPITALISED.findall(query)
-        names += [name for name in re.findall(_NAME, query) if _HAS_STRUCTURE.search(name)]
+        names += filter(_HAS_STRUCTURE.search, re.findall(_NAME, query))
+
+    # Names of files, such as "mux.go", are no names of definitions.
     paths = dict.fromkeys(tuple(parts_of_name(name)) for name in names)
     return [path for path in paths if len(path) == 1 or f".{path[-1].lower()}" not in CODE]
 

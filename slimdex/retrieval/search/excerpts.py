@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain, starmap
 from math import log
 from typing import Self
 
@@ -90,9 +91,12 @@ class _Text:
             return cls(hit, text, [part], np.zeros(1, dtype=np.float32))
         each = [*parts(text[:LONGEST_READ])]
         scores = _shares(query, [text[part] for part in each])
+
+        # Parts that are close by words, and that the encoder read, may be compared by meaning.
         end = max(read - len(hit.title), 1)  # it read the title first; at least the first part
-        least = scores.max() - BEHIND
-        close = [i for i, part in enumerate(each) if part.start < end and scores[i] >= least]
+        starts = np.array([part.start for part in each])
+        is_close = (starts < end) & (scores >= scores.max() - BEHIND)
+        close = np.flatnonzero(is_close).tolist()
         return cls(hit, text, each, scores, close if len(close) > 1 else ())
 
     @property
@@ -117,23 +121,25 @@ def nearest_passages(
     read = CHARACTERS_PER_TOKEN * getattr(encoder, "max_length", DEFAULT_LENGTH)
 
     def nearest(query: str, vector: Matrix, hits: Sequence[Hit]) -> list[Excerpt]:
+        # Which parts are worth encoding?
         texts = [_Text.of(hit, query, read) for hit in hits]
         compared = list[_Text]()
-        left = most_parts
+        encoded = list[str]()
         for text in texts:
-            if 0 < len(text.close) <= left:
-                left -= len(text.close)
+            if 0 < len(text.close) <= most_parts - len(encoded):
                 compared.append(text)
-        if compared:  # together: for a few texts, an encoder mostly waits for its weights
-            texts_of_parts = [text.text[text.parts[i]] for text in compared for i in text.close]
-            cosines = product(normalize_rows(encoder.encode(texts_of_parts)), vector)
+                encoded += [text.text[text.parts[i]] for i in text.close]
+
+        # Encode them together: for a few texts, an encoder mostly waits for its weights.
+        if compared:
+            cosines = product(normalize_rows(encoder.encode(encoded)), vector)
             ends = np.cumsum([len(text.close) for text in compared])
             for text, of_text in zip(compared, np.split(cosines, ends[:-1]), strict=True):
                 text.scores[text.close] += of_text
         return [text.excerpt for text in texts]
 
     each = zip(queries, normalize_rows(vectors), hits_of_queries, strict=True)
-    return [nearest(*one) for one in each]
+    return [*starmap(nearest, each)]
 
 
 def beginning(hit: Hit) -> Excerpt:
@@ -205,8 +211,10 @@ def word_places(text: str, query: str) -> list[tuple[int, int]]:
     places = list[tuple[int, int]]()
     for word in _WORD.finditer(text):
         if UNSPACED.search(word[0]):
-            pairs = ((i, min(i + 2, word.end())) for i in range(*word.span()))
-            places += (place for place in pairs if _stems(text[slice(*place)]) & terms)
+            for start in range(*word.span()):
+                end = min(start + 2, word.end())
+                if _stems(text[start:end]) & terms:
+                    places.append((start, end))
         elif _stems(word[0]) & terms:
             places.append(word.span())
     return places
@@ -261,20 +269,25 @@ def _stems(word: str) -> frozenset[str]:
 def _terms(query: str) -> frozenset[str]:
     """Stems of the telling words of a query, or of all if it has none."""
     words = words_of(query[:LONGEST_READ])
-    telling = [word for word in words if len(word) >= SHORTEST or UNSPACED.match(word)]
-    telling = [word for word in telling if word not in COMMON]
-    return frozenset(stem for word in telling or words for stem in _stems(word))
+    telling = []
+    for word in words:
+        is_long = len(word) >= SHORTEST or UNSPACED.match(word)
+        if is_long and word not in COMMON:
+            telling.append(word)
+    return frozenset(chain.from_iterable(map(_stems, telling or words)))
 
 
 def _shares(query: str, texts: Sequence[str]) -> Matrix:
     """Share (n,) of the query's words that each text has, 0 to 1; rare ones count more."""
     terms = _terms(query)
     terms_of_texts = [terms.intersection(stems_of(text)) for text in texts]
-    counts = Counter(term for each in terms_of_texts for term in each)
+    counts = Counter(chain.from_iterable(terms_of_texts))
     weights = {term: log(1 + len(texts) / (0.5 + counts[term])) for term in terms}
     total = sum(weights.values()) or 1.0
-    shares = [sum(weights[term] for term in each) / total for each in terms_of_texts]
-    return np.array(shares, dtype=np.float32)
+    shares: Matrix = np.zeros(len(texts), dtype=np.float32)
+    for i, each in enumerate(terms_of_texts):
+        shares[i] = sum(weights[term] for term in each) / total
+    return shares
 
 
 def _verbatim(query: str, text: str) -> slice | None:
@@ -315,7 +328,10 @@ def are_by_chance(hits: Sequence[Hit], chance: float | None, query: str) -> bool
     >>> are_by_chance([Hit("d7", 0.2, "Shows E4031.")], 0.3, "e4031")
     False
     """
-    if chance is None or any(hit.score >= chance for hit in hits):
+    if chance is None:
         return False
-    texts = (text for hit in hits for text in (hit.id, hit.title, hit.text))
-    return not any(_verbatim(query, text) for text in texts)
+    for hit in hits:
+        is_verbatim = any(_verbatim(query, text) for text in (hit.id, hit.title, hit.text))
+        if hit.score >= chance or is_verbatim:
+            return False
+    return True

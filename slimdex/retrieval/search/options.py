@@ -84,7 +84,7 @@ class Option(NamedTuple):
 
         Unions of several types are left to the code that uses the value.
         """
-        kind, *others = (each for each in self.kinds if each is not type(None))
+        kind, *others = [each for each in self.kinds if each is not type(None)]
         is_none = value is None and type(None) in self.kinds
         if not (others or is_none or self._allows(kind, value)):
             raise InputError(f"{name}={short_repr(value)}; expected {self.bounds}")
@@ -205,9 +205,13 @@ def options_of(options: Any) -> dict[str, Option]:
 
 @cache
 def _options_of(options: Any) -> dict[str, Option]:
-    declared = {each.name: each.metadata.get("option") for each in fields(options)}
     hints = get_type_hints(options)
-    return {name: each._replace(kind=hints[name]) for name, each in declared.items() if each}
+    declared = {}
+    for each in fields(options):
+        option = each.metadata.get("option")
+        if option is not None:
+            declared[each.name] = option._replace(kind=hints[each.name])
+    return declared
 
 
 def takes_options(function: Function, options: type = SearchOptions) -> Function:
@@ -217,6 +221,7 @@ def takes_options(function: Function, options: type = SearchOptions) -> Function
     >>> str(signature(takes_options(search)))[:45]
     '(query, limit=10, *, where: str | None = None'
     """
+    # The signature.
     made: Any = function
     original = signature(made)
     parameters = original.parameters.values()
@@ -225,6 +230,8 @@ def takes_options(function: Function, options: type = SearchOptions) -> Function
         facts: Any = {"default": each.default, "annotation": each.kind}
         named.setdefault(name, Parameter(name, Parameter.KEYWORD_ONLY, **facts))
     made.__signature__ = original.replace(parameters=[*named.values()])
+
+    # The docstring.
     lines = [f"{name} : {each.help}" for name, each in options_of(options).items()]
     made.__doc__ = "\n".join([getdoc(made) or "", "", "Options", "-------", *lines])
     return function

@@ -45,6 +45,8 @@ def chance_score(snapshot: Snapshot, where: str | None = None) -> float | None:
         count = min(len(allowed), count)
     if index.metric is None or count < FEWEST:
         return None
+
+    # How much the cosines of random pairs of documents vary.
     rows = _sample_rows(snapshot.state.rows, hidden)
     scores = index.metric.scores(index.metric.probes(index.vectors.take(rows)), rows)
     pairs = scores[np.triu_indices(len(scores), 1)]

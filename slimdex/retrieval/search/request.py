@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 import numpy as np
@@ -67,6 +68,7 @@ class SearchRequest(SearchOptions):
             object.__setattr__(self, "rerank", _load_reranker(self.rerank))
 
     def _check_queries(self) -> None:
+        # One text stands for a list of it, and a list of numbers for an array.
         texts = self.texts
         vectors = self.vectors
         if isinstance(texts, str):
@@ -75,14 +77,17 @@ class SearchRequest(SearchOptions):
         if vectors is not None and not isinstance(vectors, np.ndarray):
             vectors = as_matrix(vectors)
             object.__setattr__(self, "vectors", vectors)
+
+        # Texts or vectors, or both for the same queries.
         if texts is None:
             if vectors is None:
                 raise InputError("neither texts nor vectors; expected one of them")
             return
         if not isinstance(texts, Sequence) or isinstance(texts, bytes):
             raise InputError(f"queries {short_repr(texts)}; expected texts or vectors (q, dim)")
-        if wrong := [text for text in texts if not isinstance(text, str)]:
-            raise InputError(f"query {short_repr(wrong[0])}; expected texts or vectors (q, dim)")
+        for text in texts:
+            if not isinstance(text, str):
+                raise InputError(f"query {short_repr(text)}; expected texts or vectors (q, dim)")
         check_unicode([*texts], "query")
         if vectors is not None and len(texts) != len(vectors):
             raise InputError(f"{len(texts)} texts of {len(vectors)} queries; expected one of each")
@@ -162,7 +167,10 @@ def cut(hits: Hits, min_score: float | None) -> Hits:
     """Leave out hits below a score; None keeps all."""
     if min_score is None:
         return hits
-    return [[hit for hit in each if hit.score >= min_score] for each in hits]
+    remaining = []
+    for hits_of_query in hits:
+        remaining.append([hit for hit in hits_of_query if hit.score >= min_score])
+    return remaining
 
 
 def rerank(request: SearchRequest, hits: Hits) -> Hits:
@@ -180,8 +188,8 @@ def rerank(request: SearchRequest, hits: Hits) -> Hits:
 
 def join_requests(requests: Sequence[SearchRequest]) -> SearchRequest:
     """Join requests with vectors and the same `manner` into one."""
-    texts = [text for one in requests for text in one.texts or ()]
-    vectors = np.concatenate([one.query_vectors for one in requests])
+    texts = [*chain.from_iterable(each.texts or () for each in requests)]
+    vectors = np.concatenate([each.query_vectors for each in requests])
     return replace(requests[0], texts=texts or None, vectors=vectors)
 
 
@@ -202,16 +210,22 @@ def narrow(where: str | None, globs: Sequence[str] = (), regex: str | None = Non
     >>> print(narrow(None, ["docs/"]))
     ("path" GLOB 'docs' OR "path" GLOB '*/docs' OR "path" GLOB 'docs/*' OR "path" GLOB '*/docs/*')
     """
-    for name, pattern in (*(("glob", glob) for glob in globs), ("regex", regex)):
-        if pattern == "":
-            raise InputError(f"{name} ''; expected a pattern")
-    globs = [glob.removeprefix(ANYWHERE).rstrip("/") for glob in globs]
-    paths = [
-        f'"path" GLOB {literal(path)}'
-        for glob in globs
-        for path in (glob, f"*/{glob}", f"{glob}/*", f"*/{glob}/*")
-    ]
-    parts = [f"({' OR '.join(paths)})"] * bool(paths)
+    if "" in globs:
+        raise InputError("glob ''; expected a pattern")
+    if regex == "":
+        raise InputError("regex ''; expected a pattern")
+
+    # A path, the end of one, a folder, or a folder in one.
+    paths = []
+    for pattern in globs:
+        glob = pattern.removeprefix(ANYWHERE).rstrip("/")
+        for path in (glob, f"*/{glob}", f"{glob}/*", f"*/{glob}/*"):
+            paths.append(f'"path" GLOB {literal(path)}')
+
+    # All parts of the condition must hold.
+    parts = []
+    if paths:
+        parts.append(f"({' OR '.join(paths)})")
     if regex is not None:
         _check_regex(regex)
         parts.append(f'regexp_matches("text", {literal(f"(?m){regex}")})')

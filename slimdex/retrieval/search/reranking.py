@@ -83,6 +83,7 @@ class CrossEncoder:
         self._check(loaded["missing_keys"])
 
     def _check(self, missing: Collection[str]) -> None:
+        # One trained score for a pair of texts.
         labels = self._model.config.num_labels
         if missing:
             raise InputError(
@@ -94,6 +95,8 @@ class CrossEncoder:
                 f"cross-encoder {self.name}: {labels} scores for a pair of texts; expected 1, like "
                 "cross-encoders for search"
             )
+
+        # Tokenizers without a limit state a huge one.
         limit = getattr(self._model.config, "max_position_embeddings", DEFAULT_TOKENS)
         self._length = min(int(self._tokenizer.model_max_length), int(limit), DEFAULT_TOKENS)
 

@@ -10,6 +10,7 @@ import sysconfig
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from slimdex.errors import InputError
 
@@ -47,7 +48,9 @@ class PythonSource:
 
     def fingerprint(self) -> str:
         """Digest of the interpreter's version and the files' names and sizes."""
-        facts = [sys.version, *((name, path.stat().st_size) for name, path in self._files)]
+        facts: list[Any] = [sys.version]
+        for name, path in self._files:
+            facts.append((name, path.stat().st_size))
         return hashlib.sha256(repr(facts).encode()).hexdigest()
 
     @property
@@ -74,6 +77,8 @@ class PythonSource:
                     tree = ast.parse(path.read_bytes())
             except (SyntaxError, ValueError):
                 continue  # templates, or files for other versions
+
+            # A name counts once, in the first module that has it.
             documents = _documents(tree, module, module, origin)
             unseen = {d.id: d for d in documents if d.id not in seen}
             seen.update(unseen)

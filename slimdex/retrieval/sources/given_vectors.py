@@ -106,6 +106,7 @@ class ColumnVectors:
     """
 
     def __init__(self, paths: Sequence[Path], column: str) -> None:
+        # All tables as Parquet, of which any rows can be read.
         self.name = f"column {column!r}"
         self._paths = paths
         self._column = identifier(column)
@@ -113,6 +114,8 @@ class ColumnVectors:
         self._files = [self._as_parquet(open_file(str(path), path)) for path in paths]
         files = ", ".join(one_file(str(file.path)) for file in self._files)
         self._table = f"read_parquet([{files}])"
+
+        # The vectors' length.
         rows, present, least, most = self._fetch(
             f"SELECT count(*), count({self._column}), min(len({self._column})), "
             f"max(len({self._column})) FROM {self._table}"
@@ -124,6 +127,8 @@ class ColumnVectors:
             )
         self._length = int(rows)
         self.dim = int(most)
+
+        # The rows read last, in which the next read mostly begins.
         self._chunk: Matrix = np.empty((0, self.dim), dtype=np.float32)
         self._start = 0
 
@@ -134,6 +139,7 @@ class ColumnVectors:
         """Read rows start .. stop (n, dim), float32; fast in sequential order."""
         parts = []
         while start < stop:
+            # From the rows read last, as far as they go.
             if not self._start <= start < self._start + len(self._chunk):
                 self._chunk = self._read(start)
                 self._start = start
@@ -225,15 +231,18 @@ def open_vectors(spec: str, sources: Sequence[str]) -> DocumentVectors:
 
     Raises `InputError` if the file or column does not exist, or is not a numeric matrix.
     """
+    # A column of all sources.
     if not spec.endswith((ARRAY, ARCHIVE)):
-        paths = [Path(source) for source in sources]
-        endings = [ending_of(path, FileFormat()) if path.is_file() else "" for path in paths]
-        if other := [path for path, end in zip(paths, endings, strict=True) if end not in READERS]:
-            raise InputError(
-                f"vectors={spec!r}, source {str(other[0])!r}; expected a .npy or .npz file, or "
-                "a column of Parquet, JSONL or CSV sources"
-            )
+        paths = [*map(Path, sources)]
+        for path in paths:
+            if not path.is_file() or ending_of(path, FileFormat()) not in READERS:
+                raise InputError(
+                    f"vectors={spec!r}, source {str(path)!r}; expected a .npy or .npz file, or "
+                    "a column of Parquet, JSONL or CSV sources"
+                )
         return ColumnVectors(paths, spec)
+
+    # A file of numpy's.
     path = Path(spec)
     if spec.endswith(ARCHIVE):
         return ArrayVectors(load_array(path, VECTORS), str(path), _stamp(path), ids_in(path))

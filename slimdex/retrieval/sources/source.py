@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain, islice
+from itertools import chain, islice, starmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -212,7 +212,8 @@ def read_pairs(path: str) -> list[tuple[str, str]]:
     beside = Path(path) / "queries.jsonl"
     source = open_source(str(beside) if beside.is_file() else path)
     prefix = Path(source.origin.id_prefix).name if source.origin else None
-    return [(d.id, d.content) for batch in source.batches(Reading(prefix)) for d in batch]
+    documents = chain.from_iterable(source.batches(Reading(prefix)))
+    return [(document.id, document.content) for document in documents]
 
 
 @dataclass(frozen=True)
@@ -240,6 +241,8 @@ class Sources:
         document_vectors = None if vectors is None else open_vectors(vectors, specs)
         if specs.count(STANDARD_INPUT) > 1:
             raise InputError("-: standard input named twice; expected it once")
+
+        # The sources, and what must hold for all of them together.
         names = replace(names, vectors=vectors)
         opened = [open_source(spec, names, files) for spec in specs]
         _check_columns_named(opened, names)
@@ -254,15 +257,18 @@ class Sources:
 
         Tables must agree on them; columns of files are converted to existing types.
         """
-        return [
-            source.columns if isinstance(source, TableSource) else store.new_columns(source.columns)
-            for source in self.opened
-        ]
+        columns = []
+        for source in self.opened:
+            is_table = isinstance(source, TableSource)
+            columns.append(source.columns if is_table else store.new_columns(source.columns))
+        return columns
 
     @property
     def notes(self) -> list[str]:
         """Notes for the user about how the sources are read."""
-        notes = [f"{source.name}: {note}" for source in self.opened for note in source.notes]
+        notes = list[str]()
+        for source in self.opened:
+            notes += [f"{source.name}: {note}" for note in source.notes]
         return [*notes, *self.agreed]
 
     def fingerprint(self) -> str:
@@ -277,23 +283,23 @@ class Sources:
 
         Raises `InputError` if the vectors are known to belong to other documents.
         """
-        documents = chain.from_iterable(
-            batch
-            for source, reading in self._read_as(readings)
-            for batch in _batches(source, reading)
-        )
+        batches = chain.from_iterable(starmap(_batches, self._read_as(readings)))
+        documents = chain.from_iterable(batches)
         if isinstance(self.vectors, ArrayVectors):
             return _check_each_row(documents, self.vectors)
         return documents
 
     def read_share(self) -> ReadShare | None:
         """Return the mean of the sources' shares, or None if one of them is unknown."""
-        shares = [source.read_share for source in self.opened]
-        known = [share for share in shares if share is not None]
-        if len(known) < len(shares):
-            return None
-        documents, texts = (sum(each) / len(known) for each in zip(*known, strict=True))
-        return ReadShare(documents, texts)
+        shares = []
+        for source in self.opened:
+            share = source.read_share
+            if share is None:
+                return None
+            shares.append(share)
+        documents = sum(share.documents for share in shares)
+        texts = sum(share.text for share in shares)
+        return ReadShare(documents / len(shares), texts / len(shares))
 
     def origins(self, readings: Sequence[Reading]) -> set[str]:
         """Existing files that have a stamp; complete once the documents are read."""
@@ -312,14 +318,17 @@ class Sources:
         """Tables without rows, and files of folders that were not read, and why; complete once the
         documents are read.
         """
-        tables = [source for source in self.opened if isinstance(source, TableSource)]
-        lines = [f"{table.name}: no rows" for table in tables if table.is_empty_table]
-        lines += [f"{source.name}: {line}" for source in self._files for line in source.omissions()]
+        lines = list[str]()
+        for source in self.opened:
+            if isinstance(source, TableSource) and source.is_empty_table:
+                lines.append(f"{source.name}: no rows")
+        for source in self._files:
+            lines += [f"{source.name}: {line}" for line in source.omissions()]
         return lines
 
     def file_notes(self) -> list[dict[str, str]]:
         """All files that `omissions` counts or names, as "path" and "note"."""
-        return [note for source in self._files for note in source.file_notes()]
+        return [*chain.from_iterable(source.file_notes() for source in self._files)]
 
     @property
     def _files(self) -> list[FileSource]:
@@ -338,8 +347,10 @@ class Sources:
 
     def place_of(self, id: str, readings: Sequence[Reading] = ()) -> str | None:
         """File and place of a document by its id; None if no source has it."""
-        places = (place for place, document in self._with_places(readings) if document.id == id)
-        return next((_location(*place) for place in places), None)
+        for place, document in self._with_places(readings):
+            if document.id == id:
+                return _location(*place)
+        return None
 
     def _with_places(
         self, readings: Sequence[Reading]
@@ -358,15 +369,16 @@ def _location(source: Source, number: int) -> str:
 def _check_columns_named(opened: Sequence[Source], names: ColumnNames) -> None:
     """Raise `InputError` if the user names a column and nothing has columns."""
     named = {"text": names.text, "id": names.id, "title": names.title}
-    requested = next((f"{name}={value!r}" for name, value in named.items() if value), None)
-    if requested and not any(isinstance(source, TableSource) for source in opened):
-        raise InputError(f"{requested}: a column; expected a table among the sources")
+    has_table = any(isinstance(source, TableSource) for source in opened)
+    for name, value in named.items():
+        if value and not has_table:
+            raise InputError(f"{name}={value!r}: a column; expected a table among the sources")
 
 
 def _check_folders_named(opened: Sequence[Source], files: FileFormat) -> None:
     """Raise `InputError` if the user leaves out files and there is no folder of files."""
-    folders = [each for each in opened if isinstance(each, FileSource) and not each.is_alone]
-    if files.exclude and not folders:
+    has_folder = any(isinstance(each, FileSource) and not each.is_alone for each in opened)
+    if files.exclude and not has_folder:
         raise InputError(f"exclude={files.exclude[0]!r}: expected a folder among the sources")
 
 
@@ -375,18 +387,26 @@ def _each_file_once(opened: Sequence[Source]) -> list[Source]:
     files = [source for source in opened if isinstance(source, FileSource)]
     if len(files) < 2:
         return [*opened]
+
+    # Folders leave out the files that those around them read, and single files come last.
     outermost_first = sorted(files, key=lambda source: (source.is_alone, len(source.place)))
     read = set[str]()
     for source in outermost_first:
         places = source.places
         source.leave_out(read)
         read.update(places)
-    left = [each for each in opened if not isinstance(each, FileSource) or each.paths]
-    outermost_first = [source for source in outermost_first if source.paths]
+
+    # In the order of the request, but each folder before those inside it.
     ordered = list[Source]()
-    for each in left:
-        around = [outer for outer in outermost_first if each.place.startswith(f"{outer.place}/")]
-        ordered += [source for source in [*around, each] if source not in ordered]
+    for each in opened:
+        if isinstance(each, FileSource) and not each.paths:
+            continue
+        for outer in outermost_first:
+            is_around = outer.paths and each.place.startswith(f"{outer.place}/")
+            if is_around and outer not in ordered:
+                ordered.append(outer)
+        if each not in ordered:
+            ordered.append(each)
     return ordered
 
 

@@ -94,7 +94,7 @@ def as_source_request(
     if isinstance(exclude, str):
         raise InputError(f"exclude {short_repr(exclude)}; expected a list of patterns")
     return SourceRequest(
-        specs=[str(path) for path in paths],
+        specs=[*map(str, paths)],
         text=text,
         id=id,
         title=title,
@@ -139,6 +139,8 @@ def have_changed(index: Path, sources: SourceRequest) -> bool | None:
     places = [*sources.specs]
     if not isinstance(began, float) or any(":" in place or place == "-" for place in places):
         return None
+
+    # Files and folders, and what is in the folders, but not in an index.
     while places:
         place = places.pop()
         looked = looked + 1
@@ -148,7 +150,9 @@ def have_changed(index: Path, sources: SourceRequest) -> bool | None:
                 return True
             if os.path.isdir(place) and not is_index(place):
                 with os.scandir(place) as entries:
-                    places += [each.path for each in entries if not each.name.startswith(".")]
+                    for entry in entries:
+                        if not entry.name.startswith("."):
+                            places.append(entry.path)
         except OSError:
             return True
         if looked == MOST_LOOKED_AT:
@@ -166,7 +170,7 @@ def last_sources(index: Path, origins: Mapping[str, str]) -> SourceRequest:
         record = load_remembered(_name(index))
         names = {field.name for field in fields(SourceRequest)}
         # Another release may have other fields.
-        values = {name: value for name, value in record["sources"].items() if name in names}
+        values = {name: record["sources"][name] for name in names & record["sources"].keys()}
         sources = SourceRequest(**values)
         folder = Path(record["folder"])
         is_known = {*record["origins"]} <= {*origins.values()}
@@ -179,10 +183,10 @@ def last_sources(index: Path, origins: Mapping[str, str]) -> SourceRequest:
         )
     if Path.cwd() == folder:
         return sources
-    specs = [
-        spec if spec.startswith(("python:", "sql:")) else str(folder / spec)
-        for spec in sources.specs
-    ]
+    specs = []
+    for spec in sources.specs:
+        is_path = not spec.startswith(("python:", "sql:"))
+        specs.append(str(folder / spec) if is_path else spec)
     return replace(sources, specs=specs)
 
 

@@ -26,12 +26,19 @@ def ticks(places: Sequence[Path], index: Path) -> Iterator[bool]:
     `places` are folders, with everything below, and files; changes below `index` are ignored.
     Raises `InputError` if the system can't watch that much.
     """
-    folders = [Path(os.path.realpath(place)) for place in places if place.is_dir()]
-    files = [place for place in places if not place.is_dir()]
+    folders = []
+    files = []
+    for place in places:
+        if place.is_dir():
+            folders.append(Path(os.path.realpath(place)))
+        else:
+            files.append(place)
+
+    # Folders are watched, and files compared at each tick.
     before = None
     last = monotonic()
     for changed in _changes(folders, Path(os.path.realpath(index))):
-        now = [_facts(file) for file in files]
+        now = [*map(_facts, files)]
         if changed or now != before or monotonic() - last > LOOK_SECONDS:
             before = now
             last = monotonic()
@@ -53,7 +60,7 @@ def _changes(folders: Sequence[Path], index: Path) -> Iterator[bool]:
         return counts(Path(path), folders, index)
 
     while True:
-        known = [_identity(folder) for folder in folders]
+        known = [*map(_identity, folders)]
         if None in known:  # it may come back
             sleep(TICK_MS / 1000)
             yield False
@@ -71,7 +78,7 @@ def _changes(folders: Sequence[Path], index: Path) -> Iterator[bool]:
             ):
                 yield first or bool(changes)
                 first = False
-                if [_identity(folder) for folder in folders] != known:
+                if [*map(_identity, folders)] != known:
                     break  # changes of the new folder would be missed
         except (OSError, RuntimeError) as error:
             named = ", ".join(map(str, folders))
@@ -90,6 +97,7 @@ def counts(path: Path, folders: Sequence[Path], index: Path) -> bool:
         return False
     for folder in folders:
         if folder == path or folder in path.parents:
+            # Hidden files are not read, but rules for ignoring files count.
             parts = path.relative_to(folder).parts
             hidden = any(part.startswith(".") for part in parts[:-1])
             if not hidden and (not parts or parts[-1] == IGNORES or parts[-1][0] != "."):

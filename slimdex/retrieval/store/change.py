@@ -172,6 +172,7 @@ class Change:
 
         Raises `OSError` if the disk failed: the manifest shows whether it is committed.
         """
+        # The next manifest.
         self.base.store.engine.ensure_here()
         if state is not None:
             self.state = state
@@ -179,11 +180,15 @@ class Change:
         self._restored = restore
         self._tails = {each.file.path.name: self._tail(each) for each in grown}
         manifest = self._following(undo)
+
+        # Publish it once all files are written.
         for each in self._written:
             each.result()
         self.discard()
         self._publish(manifest, loaded)
         self.state = manifest.state
+
+        # Additions look up ids among those in memory.
         if len(self.new):
             rows = self.new.rows(self.base.state.rows).tolist()
             ids = [document.id for document in self.new.documents]
@@ -257,6 +262,7 @@ class Change:
 
     def _with_readings(self, state: State) -> State:
         """The state with the file of readings, and those that this change adds to it."""
+        # Readings are appended to the file, and none are removed from it.
         added = self.readings.added
         file = self.readings.file
         if added:
@@ -276,6 +282,8 @@ class Change:
         first = to_merge(state.segments)
         if len(segments) - first < 2:
             return manifest
+
+        # The last segments become one.
         state = replace(state, generation=self._next_generation(state) + 1)
         store = self.base.store.at_commit(manifest)
         path = self.path / state.new_name("segment")

@@ -80,12 +80,15 @@ def _fit(type_: str) -> Fit:
 
 def _fit_of(type_: Any) -> Fit:
     """Return the converter for a type parsed by DuckDB."""
+    # Nested types, by what their values fit.
     kind = "json" if str(type_) == "JSON" else str(type_.id)
     if kind in ("list", "array"):
         length = type_.children[1][1] if kind == "array" else None
         return partial(_list, _or_none(_fit_of(type_.children[0][1])), length)
     if kind == "struct":
         return partial(_struct, {name: _or_none(_fit_of(child)) for name, child in type_.children})
+
+    # Types with limits of their own.
     if kind == "enum":
         return partial(_one_of, frozenset(type_.children[0][1]))
     if kind == "decimal":
@@ -183,6 +186,8 @@ def _moment(step: int, value: Any) -> datetime:
         value = _read(value, datetime.fromisoformat, "TIMESTAMPTZ")
     elif not isinstance(value, datetime):
         value = datetime.combine(_is(date, value), time())
+
+    # Moments are stored in UTC, without a zone.
     if isinstance(value, datetime):
         if value.tzinfo is not None:
             value = value.astimezone(UTC).replace(tzinfo=None)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
 from heapq import nlargest
 from importlib import import_module
 from typing import Any
@@ -42,22 +42,29 @@ def column_facts(store: DocumentStore) -> list[dict[str, Any]]:
 def _facts(store: DocumentStore, name: str, type_: str) -> dict[str, Any]:
     column = identifier(name)
     facts: dict[str, Any] = {"name": name, "type": type_}
+
+    # Lists of plain values are described by their items; other lists and structs not at all.
     if type_.endswith("[]") and "[" not in type_[:-2] and "(" not in type_:
-        return facts | {"items": [{"value": v, "documents": n} for v, n in _items(store, column)]}
-    if "[" in type_ or "(" in type_.replace("DECIMAL(", ""):  # lists and structs
+        return facts | {"items": _as_counts(_items(store, column))}
+    if "[" in type_ or "(" in type_.replace("DECIMAL(", ""):
         return facts
+
+    # Few values are listed with their counts; of many, the range.
     if name.lower() == FOLDER and type_ == "VARCHAR":
-        counted = folder_counts(dict(_count_values(store, column)))
-        facts["folders"] = [{"value": v, "documents": n} for v, n in counted]
+        facts["folders"] = _as_counts(folder_counts(dict(_count_values(store, column))))
     values = _count_values(store, column, f"LIMIT {LISTED_VALUES + 1}")
     if values and len(values) <= LISTED_VALUES:
-        return facts | {"values": [{"value": v, "documents": n} for v, n in values]}
+        return facts | {"values": _as_counts(values)}
     if any(word in type_ for word in ORDERED):
         ((least, greatest),) = store.fetch(
             f"SELECT min({column}), max({column}) FROM {store.live(column)}"
         )
         return facts | {"least": least, "greatest": greatest}
     return facts
+
+
+def _as_counts(values: Iterable[tuple[Any, int]]) -> list[dict[str, Any]]:
+    return [{"value": value, "documents": count} for value, count in values]
 
 
 def _items(store: DocumentStore, column: str) -> list[tuple[Any, int]]:
@@ -79,7 +86,11 @@ def _count_values(store: DocumentStore, column: str, limit: str = "") -> list[tu
 
 def columns_with_values(store: DocumentStore) -> dict[str, str]:
     """Columns whose values another type would lose: name -> DuckDB type."""
-    return {n: t for n, t in store.columns.items() if not is_replaceable(t) or has_values(store, n)}
+    columns = {}
+    for name, type_ in store.columns.items():
+        if not is_replaceable(type_) or has_values(store, name):
+            columns[name] = type_
+    return columns
 
 
 def is_replaceable(type_: str) -> bool:
@@ -103,6 +114,8 @@ def check_digits(store: DocumentStore, column: str, type_: str) -> None:
     """Raise `InputError` if existing values don't fit a wider type, or would lose digits."""
     name = identifier(column)
     current = store.columns[column]
+
+    # What is wrong -> its condition.
     wrong = {"does not fit": f"{name} IS NOT NULL AND TRY_CAST({name} AS {type_}) IS NULL"}
     if type_.rstrip("[]") in ("FLOAT", "DOUBLE"):
         lost = f"TRY_CAST({name}::{type_} AS {current}) IS DISTINCT FROM {name}"
@@ -122,16 +135,19 @@ def arrow_table(store: DocumentStore, rows: Rows) -> Any:
     text.
     """
     types = dict.fromkeys(("id", "title", "text"), "VARCHAR") | dict(store.columns)
-    read = [
-        f"{identifier(c)}::VARCHAR AS {identifier(c)}" if t in NOT_IN_ARROW else identifier(c)
-        for c, t in types.items()
-    ]
+    selected = []
+    for name, type_ in types.items():
+        column = identifier(name)
+        selected.append(f"{column}::VARCHAR AS {column}" if type_ in NOT_IN_ARROW else column)
+
     which = '"row" BETWEEN ? AND ? AND "row" IN (SELECT unnest(?::BIGINT[]))'
     first, last = (int(rows[0]), int(rows[-1])) if len(rows) else (0, 0)
     values = [first, last, rows.tolist()]
+
+    # Some columns at a time, joined to one table.
     parts = list[Any]()
-    for few in batches(len(read), COLUMNS_AT_ONCE):
-        sql = f'SELECT {", ".join(read[few])} FROM documents WHERE {which} ORDER BY "row"'
+    for few in batches(len(selected), COLUMNS_AT_ONCE):
+        sql = f'SELECT {", ".join(selected[few])} FROM documents WHERE {which} ORDER BY "row"'
         parts.append(_fetch_table(store, sql, values))
         if len(parts[-1]) != len(rows):
             raise CorruptError(f"{store.path}: several documents have the same row")
@@ -160,17 +176,22 @@ def folder_counts(
     >>> folder_counts({"": 1, "tea": 2, "tea/green": 3, "cake/old/burnt": 1}, 5)
     [('', 1), ('cake', 1), ('cake/old', 1), ('tea', 5), ('tea/green', 3)]
     """
+    # The documents of a folder count for all folders around it.
     counts = Counter[str]()
     for folder, count in documents.items():
-        ends = [i for i, sign in enumerate(folder) if sign == "/" and i]
-        for end in [*ends, len(folder)]:
-            counts[folder[:end]] += count
+        counts[folder] += count
+        for end, sign in enumerate(folder):
+            if sign == "/" and end:
+                counts[folder[:end]] += count
+    levels = defaultdict[int, list[str]](list)
+    for folder in counts:
+        levels[folder.count("/")].append(folder)
+
     listed = list[str]()
-    for level in sorted({folder.count("/") for folder in counts}):
-        of_level = [folder for folder in counts if folder.count("/") == level]
-        if listed and len(listed) + len(of_level) > most:
+    for _, folders in sorted(levels.items()):
+        if listed and len(listed) + len(folders) > most:
             break
-        listed += nlargest(most, of_level, key=lambda folder: counts[folder])
+        listed += nlargest(most, folders, key=lambda folder: counts[folder])
     return [(folder, counts[folder]) for folder in sorted(listed, key=lambda it: it.split("/"))]
 
 
@@ -191,8 +212,8 @@ def wider(*types: str) -> str:
 
 def widening_notes(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
     """Messages about columns that became text."""
-    return [
-        f"column {name!r} was {type_} and is text now"
-        for name, type_ in before.items()
-        if type_ not in TEXTS and after.get(name) == "VARCHAR"
-    ]
+    notes = []
+    for name, type_ in before.items():
+        if type_ not in TEXTS and after.get(name) == "VARCHAR":
+            notes.append(f"column {name!r} was {type_} and is text now")
+    return notes

@@ -95,6 +95,8 @@ def restore_dictionary(snapshot: Snapshot) -> list[str]:
     damaged = snapshot.store.damaged_dictionary()
     if state.lines is None or not damaged:
         return []
+
+    # Only segments have the values of lost lines.
     file = DocumentFile(snapshot.path, state.lines, state.rows)
     in_segments = replace(snapshot.manifest, state=replace(state, rows=state.segment_rows))
     store = DocumentStore(snapshot.store.engine, in_segments)
@@ -126,10 +128,8 @@ def with_rebuilt_segments(
 
 
 def _from_lines(store: DocumentStore, path: Path, rows: range) -> Segment:
-    parts = (
-        store.values_in_lines(part.start, part.stop)
-        for part in batches(rows.stop, READ_AT_ONCE, rows.start)
-    )
+    spans = batches(rows.stop, READ_AT_ONCE, rows.start)
+    parts = (store.values_in_lines(span.start, span.stop) for span in spans)
     with store.connection() as connection:
         return write_segment(connection, path, rows, [*store.columns.items()], parts)
 
@@ -140,6 +140,8 @@ def check_lines(snapshot: Snapshot) -> None:
     store = snapshot.store
     if state.lines is None or not state.lines.fit(store.columns):
         return
+
+    # Documents of segments, in order; later ones are in lines alone.
     file = DocumentFile(snapshot.path, state.lines, state.rows)
     rows = np.arange(state.segment_rows)
     firsts = rows[snapshot.document_rows.documents(rows) == rows].tolist()
@@ -208,14 +210,19 @@ def with_words(
     """
     if words is None or state.rows == rows:
         return state
-    late = replace(state, words_rows=rows)
+
+    # Very few: searches index them in memory.
+    if words.parent == change.path and _may_be_late(change, words, rows, state.rows):
+        return replace(state, words_rows=rows)
+
+    # Those written before need only be moved.
     name = state.new_name("words")
     state = replace(state, words=name, words_rows=None)
-    if words.parent == change.path and _may_be_late(change, words, rows, state.rows):
-        return late
     if written is not None:
         os.replace(written, change.path / name)
         return state
+
+    # Few are written by a thread, which needs their texts in memory.
     added = _texts_from(change.base, change.new, rows, deleted)
     if state.rows - rows <= READ_AT_ONCE:
         path = change.path / name

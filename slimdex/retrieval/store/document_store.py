@@ -123,7 +123,8 @@ class IdHashes:
         """Documents that may have one of these ids, in order: all that have one, also deleted."""
         hashes = np.unique(_hashes(ids))
         older, rows = self.older
-        starts, stops = (np.searchsorted(older, hashes, side) for side in ("left", "right"))
+        starts = np.searchsorted(older, hashes, "left")
+        stops = np.searchsorted(older, hashes, "right")
         spans = np.stack([starts, stops], axis=1)[starts < stops].tolist()
         matches = [rows[start:stop] for start, stop in spans]
         return np.sort(np.concatenate([*matches, self.recent[1, np.isin(self.recent[0], hashes)]]))
@@ -172,6 +173,7 @@ class DocumentStore:
     def __init__(
         self, engine: Engine, manifest: Manifest, before: DocumentStore | None = None
     ) -> None:
+        # What the commit has.
         state = manifest.state
         self.engine = engine
         self.manifest = manifest
@@ -180,10 +182,12 @@ class DocumentStore:
         self.epoch = state.epoch
         self.columns: Mapping[str, str] = manifest.columns
         self.origins_file = state.files.get("origins")
-        self.changed_origins = Once[Origins]()
         file = None
         if state.readings is not None:
             file = ReadingFile(engine.folder / state.readings, state.readings_count)
+
+        # What is read when needed, unless the store of an earlier commit has it.
+        self.changed_origins = Once[Origins]()
         self.readings = Readings(file)
         self.id_cache = _IdCache()
         if before is not None:
@@ -240,6 +244,7 @@ class DocumentStore:
             finally:
                 session.give_back(cursor, schema)
         except duckdb.Error as error:
+            # After a fatal error, DuckDB refuses everything.
             if isinstance(error, duckdb.FatalException) and session is not None:
                 session.has_failed = True
                 self.engine.restart()
@@ -298,12 +303,9 @@ class DocumentStore:
 
     def _tables(self, session: Session, schema: str) -> Tables:
         """The tables of documents: of the segments and, if rows follow these, in memory."""
-        names = [identifier(each.name) for each in self.segments]
-        columns = session.columns(self.segments)
-        tables: Tables = [
-            (f"{name}.main.documents", definitions)
-            for name, definitions in zip(names, columns, strict=True)
-        ]
+        tables: Tables = []
+        for segment, columns in zip(self.segments, session.columns(self.segments), strict=True):
+            tables.append((f"{identifier(segment.name)}.main.documents", columns))
         state = self.manifest.state
         if state.lines is not None and state.segment_rows < self.rows:
             tables.append((f"memory.{schema}.{TRAILING}documents", state.lines.columns))
@@ -314,9 +316,11 @@ class DocumentStore:
         trailing = self.trailing()
         if trailing is None:
             return {}
+        documents, passages = TABLES
+        document_values, passage_values = trailing
         return {
-            f"{TRAILING}{table}": unnest_query(values)
-            for table, values in zip(TABLES, trailing, strict=True)
+            f"{TRAILING}{documents}": unnest_query(document_values),
+            f"{TRAILING}{passages}": unnest_query(passage_values),
         }
 
     def trailing(self) -> tuple[Values, Values] | None:
@@ -344,11 +348,12 @@ class DocumentStore:
         rows = np.arange(start, stop)
         firsts = rows[self.manifest.document_rows.documents(rows) == rows].tolist()
         records = [*DocumentFile(self.path, lines, self.rows).records(firsts, longest).values()]
-        values = zip(*(record.values for record in records), strict=True)
-        columns = [
-            (name, check_type(type_), each)
-            for (name, type_), each in zip(lines.columns.items(), values, strict=True)
-        ]
+
+        # The records' values by column.
+        columns = list[tuple[str, str, Sequence[Any]]]()
+        values_by_column = zip(*(record.values for record in records), strict=True)
+        for (name, type_), values in zip(lines.columns.items(), values_by_column, strict=True):
+            columns.append((name, check_type(type_), values))
         documents = [record.document for record in records]
         return table_values(firsts, documents, [record.cut for record in records], columns)
 
@@ -444,13 +449,14 @@ class DocumentStore:
         Raises `CorruptError` if a JSON column holds invalid JSON, or two documents have the same
         row.
         """
+        documents = {}
         try:
-            return {
-                row: replace(each, metadata=restore_values(self.columns, [*each.metadata.values()]))
-                for row, each in self._in_segments(rows).items()
-            }
+            for row, document in self._in_segments(rows).items():
+                metadata = restore_values(self.columns, [*document.metadata.values()])
+                documents[row] = replace(document, metadata=metadata)
         except InputError as error:  # not written by slimdex
             raise CorruptError(f"{self.path}: {error}") from error
+        return documents
 
     def read_stored(self, rows: Sequence[int]) -> dict[int, Document]:
         """Read documents with the values that the segments have, such as JSON as text."""
@@ -462,17 +468,18 @@ class DocumentStore:
             return {}
         values_of = self._values(["id", "title", "text", *self.columns], rows)
         cuts = self.cuts_of(rows)
-        read = {
-            row: Document(id, text, title, dict(zip(self.columns, metadata, strict=True)))
-            for row, (id, title, text, *metadata) in values_of.items()
-        }
-        return {r: cuts[r].of(d) if r in cuts else d for r, d in read.items()}
+        documents = {}
+        for row, (id, title, text, *values) in values_of.items():
+            metadata = dict(zip(self.columns, values, strict=True))
+            document = Document(id, text, title, metadata)
+            documents[row] = cuts[row].of(document) if row in cuts else document
+        return documents
 
     def _values(self, columns: Sequence[str], rows: Sequence[int]) -> dict[int, list[Any]]:
-        numbers = [int(row) for row in rows]
+        numbers = [*map(int, rows)]
         values_of = defaultdict[int, list[Any]](list)
         for few in batches(len(columns), COLUMNS_AT_ONCE):
-            selected = ", ".join(identifier(column) for column in columns[few])
+            selected = ", ".join(map(identifier, columns[few]))
             sql = f'SELECT "row", {selected} FROM documents WHERE {AMONG}'
             for row, *values in self.fetch(sql, [numbers]):
                 values_of[row] += values
@@ -499,7 +506,7 @@ class DocumentStore:
         columns = ["row", "id", "title", "text", "slimdex_origin", *self.columns]
         parts = list[list[Any]]()
         for few in batches(len(columns), COLUMNS_AT_ONCE):
-            selected = ", ".join(identifier(column) for column in columns[few])
+            selected = ", ".join(map(identifier, columns[few]))
             sql = f'SELECT {selected} FROM {table} WHERE {BETWEEN} ORDER BY "row"'
             parts.append(cursor.execute(sql, [start, stop]).fetchall())
         if len(parts) == 1:
@@ -534,8 +541,10 @@ class DocumentStore:
         rows = documents.tolist()
         if (contents := self._contents_in_lines(rows)) is not None:
             return contents
-        passages_by_row = self._contents(BARE_DOCUMENTS, AMONG, [rows], self.cuts_of(rows))
-        return [text for _, _, passages in passages_by_row for text in passages]
+        texts = list[str]()
+        for _, _, passages in self._contents(BARE_DOCUMENTS, AMONG, [rows], self.cuts_of(rows)):
+            texts += passages
+        return texts
 
     def _contents(
         self, table: str, where: str, values: list[Any], cuts: Mapping[int, DocumentPassages]
@@ -637,7 +646,10 @@ class DocumentStore:
             WHERE "row" < ? ORDER BY "row" """,
             [stop],
         )
-        return [id for id, count in rows for _ in range(count or 1)]
+        ids = list[str]()
+        for id, count in rows:
+            ids += [id] * (count or 1)
+        return ids
 
     def ids_of(self, rows: Rows) -> list[str]:
         """Ids of documents, given their rows (n,) in ascending order."""
@@ -661,11 +673,11 @@ class DocumentStore:
     def row_by_id(self, ids: Sequence[str]) -> dict[str, int]:
         """Map ids to their live rows; raises `InputError` if an id is unknown."""
         known = dict(self._live(ids))
-        if unknown := [id for id in ids if id not in known]:
-            raise InputError(
-                f"unknown id {shorten(unknown[0])}; expected the id of a document"
-                f"{self._meant(unknown[0])}"
-            )
+        for id in ids:
+            if id not in known:
+                raise InputError(
+                    f"unknown id {shorten(id)}; expected the id of a document{self._meant(id)}"
+                )
         return known
 
     def _meant(self, id: str) -> str:
@@ -675,6 +687,8 @@ class DocumentStore:
         """
         if self.rows > COMPARED or len(id) > COMPARED_CHARACTERS:
             return ""
+
+        # A path of which the id is the end, with or without the file's ending.
         live = self.live("id")
         name = f"/{id.lower()}"
         if similar := self.fetch(
@@ -683,6 +697,8 @@ class DocumentStore:
             [name, f"{name}."],
         ):
             return f"; did you mean {shorten(similar[0][0])}?"
+
+        # The nearest id by spelling.
         similar = self.fetch(
             f"""SELECT id FROM {live} WHERE abs(len(id) - ?) <= 2
             ORDER BY levenshtein(lower(id), lower(?)), id LIMIT 1""",
@@ -710,9 +726,9 @@ class DocumentStore:
         is_current = looked.epoch == self.epoch and looked.stop <= self.rows
         if not (is_current and looked.ids and looked.ids.issuperset(ids)):
             return self.live_from(0, ids)
-        known = [(id, looked.rows[id]) for id in ids if id in looked.rows]
-        live = self._still_live([row for _, row in known])
-        still = {id: row for id, row in known if row in live}
+        known = {id: looked.rows[id] for id in ids if id in looked.rows}
+        live = self._still_live([*known.values()])
+        still = {id: row for id, row in known.items() if row in live}
         return [*(still | dict(self.live_from(looked.stop, ids))).items()]
 
     def remember(self, rows: Sequence[int], ids: Sequence[str], stop: int) -> None:

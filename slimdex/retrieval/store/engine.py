@@ -112,7 +112,7 @@ class Session:
         Raises `CorruptError` if one is missing, damaged, or not made by slimdex.
         """
         new = [each for each in segments if each.name not in self._columns]
-        with ExitStack() as failed:
+        with ExitStack() as failed:  # detaches them if one can't be read
             for segment in new:
                 self._attach(segment)
                 failed.callback(self._detach, segment.name)
@@ -162,10 +162,14 @@ class Session:
 
         Shared tables that none reads are dropped.
         """
-        for name in [name for name in self._columns if self._users[name] <= 0]:
+        for name in [*self._columns]:
+            if self._users[name] > 0:
+                continue
             del self._users[name], self._columns[name]
             self._detach(name)
-        for name in [name for name in self._shared if self._users[name] <= 0]:
+        for name in [*self._shared]:
+            if self._users[name] > 0:
+                continue
             del self._users[name]
             self._shared.remove(name)
             with suppress(duckdb.Error):
@@ -266,6 +270,8 @@ def disk_error(path: Path, error: duckdb.Error) -> OSError:
             f"{path}: {message}; expected texts that fit into {LIMITS['memory_limit']}: the "
             f"environment's {MEMORY_VARIABLE} allows DuckDB more"
         )
+
+    # DuckDB states the system's message, from which the number follows.
     message = one_line(error).rpartition(FIRST_CAUSE)[2].strip('"')
     number = next((number for number in DISK_NUMBERS if os.strerror(number) in message), None)
     if number is None:

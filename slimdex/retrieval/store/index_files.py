@@ -48,11 +48,14 @@ def fit(
     figures of `indexes.reducers.drift` about the rows of the fit, to measure drift later.
     """
     reducer = settings.fit_reducer(vectors, moments)
-    files = {role: record for role, record in state.files.items() if role != "rescorer"}
+    files = dict(state.files)
     files["reducer"] = publish(folder / state.new_name("reducer"), reducer.save)
+    files.pop("rescorer", None)
     if settings.rescores:
         rescorer = Rescorer.fit(moments, settings.beta, settings.gamma)
         files["rescorer"] = publish(folder / state.new_name("rescorer"), rescorer.save)
+
+    # Figures about the fit.
     figures: dict[str, float] = {"documents": moments.n, "rows": state.rows}
     if (share := variance_kept(reducer, moments)) is not None:
         figures["variance_kept"] = share
@@ -63,6 +66,7 @@ def encode_rows(
     folder: Path, state: State, vectors: VectorFile, workers: Workers = IN_THIS_PROCESS
 ) -> tuple[ReducedIndex, State]:
     """Write codes and norms of all vectors by the fitted files of `state`, under new names."""
+    # Code all vectors.
     settings = state.settings
     assert settings is not None
     reducer = _reducer(folder, state)
@@ -76,8 +80,12 @@ def encode_rows(
     )
     index.extend(workers)
     codes = publish(folder / state.new_name("codes"), index.index.save)
-    figures = {name: value for name, value in state.fit.items() if name != "code_error"}
-    if (error := estimate_code_error(index, np.arange(len(index)))) is not None:
+
+    # How much the codes change the vectors, to measure drift later.
+    figures = dict(state.fit)
+    figures.pop("code_error", None)
+    error = estimate_code_error(index, np.arange(len(index)))
+    if error is not None:
         figures["code_error"] = error
     files = state.files | {"codes": codes}
     return index, replace(state, files=files, norms=norms, fit=figures)

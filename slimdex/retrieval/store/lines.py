@@ -22,6 +22,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
+from itertools import chain
 from pathlib import Path
 from struct import Struct
 from typing import Any, TypeVar
@@ -278,6 +279,8 @@ class DocumentFile:
         with files[0] as texts, files[1] as offsets:
             texts.seek(0)
             dictionary = _Dictionary(texts.read(min(end, DICTIONARY)), known)
+
+            # Each row has an entry; those of one document are equal.
             texts.seek(end)
             for line, count in lines:
                 stored = dictionary.compress(line)
@@ -325,23 +328,22 @@ class DocumentFile:
         entries = np.frombuffer(offsets, dtype=ENTRIES)[documents]
         is_inside = entries["start"] < DICTIONARY
         words = zip(documents[is_inside].tolist(), entries[is_inside].tolist(), strict=True)
-        return [
-            row
-            for row, (start, length, crc) in words
-            if zlib.crc32(lines[start : start + length]) != crc
-        ]
+        damaged = []
+        for row, (start, length, crc) in words:
+            if zlib.crc32(lines[start : start + length]) != crc:
+                damaged.append(row)
+        return damaged
 
     def others(self, values: Mapping[int, Sequence[Any]]) -> list[int]:
         """Return the rows of the documents whose lines differ from these values.
 
         Raises `CorruptError` if a line is damaged.
         """
-        lines = self._read([*values], bytes)
-        return [
-            row
-            for row, line in lines.items()
-            if not any(form == line for form in self._forms(values[row], len(line)))
-        ]
+        others = []
+        for row, line in self._read([*values], bytes).items():
+            if line not in self._forms(values[row], len(line)):
+                others.append(row)
+        return others
 
     def _forms(self, values: Sequence[Any], length: int) -> Iterator[bytes]:
         """The lines of `length` bytes that these values may have in this file."""
@@ -363,6 +365,8 @@ class DocumentFile:
                 break
         else:
             return False
+
+        # These bytes are those that were appended, so no offset changes.
         with self._documents.path.open("r+b") as file:
             file.seek(start)
             file.write(line)
@@ -487,6 +491,7 @@ class Record:
 
 def _record(line: bytes, count: int, longest: int) -> Record:
     """Parse a line of up to `count` columns."""
+    # Anyone may have written the line.
     if len(line) > longest:
         raise ValueError(f"a line of {len(line)} bytes; expected at most {longest}")
     id, title, value, *values = values_of(line)
@@ -495,6 +500,8 @@ def _record(line: bytes, count: int, longest: int) -> Record:
         raise ValueError("other values than expected")
     if not all(isinstance(each, str) for each in [*contexts, origin or ""]):
         raise ValueError("expected texts before passages, and an origin")
+
+    # Lines of earlier commits lack the columns that came later.
     passages = [Passage(*span, each) for span, each in zip(spans, contexts, strict=True)]
     return Record(
         document=Document(id=id, text=text, title=title, origin=origin or ""),
@@ -533,7 +540,7 @@ def _text_parts(
         text, passages, written, *later = value
         spans = tuple((start, end) for start, end in passages)
         parts = parts_read(written)
-        if not all(type(place) is int and place >= 0 for span in spans for place in span):
+        if not all(type(place) is int and place >= 0 for place in chain.from_iterable(spans)):
             raise ValueError("expected where passages begin and end")
         contexts, origin = later or ([""] * len(spans), None)
     if not type(id) is type(title) is type(text) is str:

@@ -221,16 +221,19 @@ class Manifest:
             up the replacement of the vectors; one that replaces them, or prepares that, never.
         is_moved : True if documents are deleted or come back.
         """
+        # Can it be undone, and alone?
         old = self.state
-        files = {r: f for r, f in state.files.items() if r != "before"}
+        files = {role: file for role, file in state.files.items() if role != "before"}
         is_preparing = state.replacement not in (None, old.replacement)
         has_other_vectors = (state.vectors, state.dim) != (old.vectors, old.dim)
         if undo == "never" or is_preparing or has_other_vectors:
             return replace(state, files=files, kept=[])
         if undo == "with the last" or not (is_moved or _contents(old) != _contents(state)):
             return state
+
+        # Write this manifest to a file, and keep the files that it needs.
         state = replace(state, generation=max(state.generation, old.generation + 1))
-        files_of_old = {r: f for r, f in old.files.items() if r != "before"}
+        files_of_old = {role: file for role, file in old.files.items() if role != "before"}
         used = replace(old, files=files_of_old, lines=None, replacement=None)
         name = state.new_name("before")
         before = publish(folder / name, replace(self, checksums=Checksums(), commits="").write)
@@ -341,6 +344,7 @@ def _in_file(
     The file is not read if `before`, an earlier manifest, names it too. The sets may also have
     later rows of `before`, which the caller replaces.
     """
+    # The sets in the file, if possible from memory, and what has changed since.
     record = state.files.get(ROWS)
     known = RowSets(documents=before.document_rows) if before is not None else NO_ROW_SETS
     if before is not None and before.row_file.record == record:
@@ -354,6 +358,8 @@ def _in_file(
     else:
         row_file = NO_ROW_FILE
         row_sets = known
+
+    # Changed rows are in order, and the file has them.
     is_ordered = bool((np.diff(changed, prepend=-1, append=row_file.rows) > 0).all())
     if len(changed) and not is_ordered:
         raise ValueError(f"changed rows; expected some before {row_file.rows}, in order")

@@ -57,6 +57,7 @@ def write_copy(store: DocumentStore, path: Path, first: int, stop: int) -> Segme
 
 def write_live(store: DocumentStore, path: Path, stop: int) -> Segment:
     """Write the live documents, renumbered in order as rows 0 .. stop, to a segment."""
+    # Live documents get new rows, without gaps.
     live = f"""live AS {store.live('"row"')}"""
     numbered = f"numbered AS {NUMBERED}"
     built_in = ["documents.id", "documents.title", "documents.text", "origins.slimdex_origin"]
@@ -76,10 +77,13 @@ def write_live(store: DocumentStore, path: Path, stop: int) -> Segment:
 
 def is_numbered(store: DocumentStore, stop: int) -> bool:
     """True if the rows 0 .. stop belong to one document each, and no document has others."""
+    # Passages without a document, or whose starts, ends and contexts differ in number.
     ((strays,),) = store.fetch(
         f"""SELECT count(*) FROM passages LEFT JOIN {BARE_DOCUMENTS} USING ("row")
         WHERE id IS NULL OR len(starts) <> len(ends) OR len(starts) <> len(contexts)"""
     )
+
+    # Each document begins where the one before ends: a row, or one for each passage.
     ((first, gaps, last),) = store.fetch(
         f"""SELECT coalesce(min("row"), 0), count(*) FILTER ("row" + count <> next),
             coalesce(max("row" + count), 0)
@@ -115,6 +119,7 @@ def _write(
                 with suppress(duckdb.Error):
                     connection.execute(f"DETACH {name}")
     except BaseException as error:
+        # Neither the file nor DuckDB's log beside it remains.
         for left in path.parent.glob(f"{new.name}*"):
             with suppress(OSError):
                 left.unlink()

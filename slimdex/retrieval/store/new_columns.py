@@ -6,8 +6,9 @@ widens the column if that loses nothing.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import compress
 from typing import Any
 
@@ -74,13 +75,16 @@ class NewColumns:
         for part in batches(len(documents), TYPED_AT_ONCE):
             self._ensure(types_of(metadata[part], self._with_known_type))
             self._see(metadata[part])
-        columns = [name for name in self.types if name.lower() in self._used]
-        values_by_name = {
-            name: [values.get(name.lower(), ("", None))[1] for values in metadata]
-            for name in columns
-        }
-        stored = {name: self._to_stored(name, values_by_name[name], documents) for name in columns}
-        return [ColumnValues(name, self.types[name], stored[name]) for name in columns]
+
+        # The values of each used column; None for a document that lacks it.
+        columns = []
+        for name in [*self.types]:
+            key = name.lower()
+            if key in self._used:
+                values = [document.get(key, ("", None))[1] for document in metadata]
+                stored = self._to_stored(name, values, documents)  # may widen the column
+                columns.append(ColumnValues(name, self.types[name], stored))
+        return columns
 
     def _declare(self, columns: Mapping[str, str]) -> None:
         """Create columns of the given DuckDB types; the documents' values don't change these.
@@ -126,6 +130,7 @@ class NewColumns:
             try:
                 stored.append(as_stored(value, self.types[column]))
             except MisfitError as error:
+                # Earlier values are converted to the wider type, too.
                 if self._widen(column, type_of(value)):
                     return self._to_stored(column, values, documents)
                 raise InputError(
@@ -162,6 +167,8 @@ class NewColumns:
         if column.lower() in self._with_values or (is_old and has_values(self._store, column)):
             self._filled.add(column)
             return False
+
+        # An empty list is no value, unless the type has no lists.
         if type_.endswith("[]"):
             return True
         may_have_lists = column.lower() in self._with_lists
@@ -178,8 +185,11 @@ class NewColumns:
     @property
     def _with_known_type(self) -> set[str]:
         """Lower-case names of columns with a known type, not guessed for lack of values."""
-        guessed = {n for n, t in self.types.items() if t in ("JSON", "VARCHAR[]")} - self._filled
-        return {name.lower() for name in self.types if name not in guessed}
+        known = set()
+        for name, type_ in self.types.items():
+            if name in self._filled or type_ not in ("JSON", "VARCHAR[]"):
+                known.add(name.lower())
+        return known
 
     @property
     def _by_lower_name(self) -> dict[str, str]:
@@ -207,7 +217,9 @@ def values_as_returned(
     changed = [column for column in columns if not column.is_exact]
     if not changed:
         return [*columns]
-    returned: dict[str, list[Any]] = {column.name: [] for column in changed}
+
+    # DuckDB converts some columns and some documents at a time.
+    returned = defaultdict[str, list[Any]](list)
     with store.reading() as cursor:
         try:
             for few in batches(len(changed), COLUMNS_AT_ONCE):
@@ -220,12 +232,10 @@ def values_as_returned(
         except disk_errors():
             raise
         except (duckdb.Error, TypeError, OverflowError) as error:
+            # Which value was it?
             of_values = [(column.name, column.type, [*column.values]) for column in changed]
             raise InputError(
                 f"{misfit(documents, of_values)}a column's value does not fit its type: "
                 f"{one_line(error)}"
             ) from error
-    return [
-        ColumnValues(column.name, column.type, returned.get(column.name, column.values))
-        for column in columns
-    ]
+    return [replace(column, values=returned.get(column.name, column.values)) for column in columns]

@@ -136,9 +136,8 @@ class NewDocuments:
     @property
     def may_trail(self) -> bool:
         """Whether their lines are enough: they are short, and restore all values exactly."""
-        return all(len(line) <= LONGEST_TRAILING for line in self.lines) and all(
-            column.is_exact for column in self.columns
-        )
+        longest = max(map(len, self.lines), default=0)
+        return longest <= LONGEST_TRAILING and all(column.is_exact for column in self.columns)
 
 
 NO_DOCUMENTS = NewDocuments()
@@ -165,11 +164,13 @@ def new_segment(
 
     `columns` are the user's of all documents. Raises an error of DuckDB if the disk fails.
     """
-    trailing = store.trailing()
-    parts = chain([trailing] if trailing else [], new.values(store.rows))
     names = {column.name for column in new.columns}
+    parts = new.values(store.rows)
+    trailing = store.trailing()
     if trailing is not None:
-        names |= {name for name, _, _ in trailing[0]}
+        documents, _ = trailing
+        names.update(name for name, _, _ in documents)
+        parts = chain([trailing], parts)
     users = [(name, type_) for name, type_ in columns.items() if name in names]
     with store.connection() as connection:
         return write_segment(connection, path, rows, users, parts)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import starmap
 from threading import Lock
 from typing import Any
 
@@ -188,8 +188,8 @@ def _part_written(part: Part) -> list[Any]:
     """Values of a part; lines, which are many, by what they are more than those before."""
     written: list[Any] = [part.start, [*part.headings], part.page, part.anchor]
     if part.lines:
-        pairs = pairwise([(part.start, 0), *part.lines])
-        written.append([more for one, other in pairs for more in np.subtract(other, one).tolist()])
+        steps = np.diff([(part.start, 0), *part.lines], axis=0)
+        written.append(steps.ravel().tolist())
     return written
 
 
@@ -247,7 +247,6 @@ def passages_of(
     starts: list[int] | None, ends: list[int] | None, contexts: list[str] | None, parts: str | None
 ) -> DocumentPassages:
     """The cut of a document from what a segment has of it."""
-    passages = [
-        Passage(*each) for each in zip(starts or (), ends or (), contexts or (), strict=True)
-    ]
+    spans = zip(starts or (), ends or (), contexts or (), strict=True)
+    passages = [*starmap(Passage, spans)]
     return DocumentPassages(passages, parts_read(parse_json(parts)) if parts else ())

@@ -123,6 +123,8 @@ class RowFile:
         data = path.read_bytes()
         if sha256(data).hexdigest() != record.sha256:
             raise CorruptError(f"{path}: damaged; restore it from a copy")
+
+        # The sets must be about the rows that it has.
         header, start = header_of(memoryview(data))
         rows = header["rows"]
         if type(rows) is not int or rows < 0:
@@ -144,9 +146,12 @@ def header_of(data: memoryview) -> tuple[Any, int]:
 
 def sets_of(header: Any, data: memoryview, start: int) -> list[memoryview]:
     """Return the bits of each of `SETS`, which begin at `start`; the header has their lengths."""
-    lengths = [header["bytes"][name] for name in SETS]
-    stops = [start + sum(lengths[: i + 1]) for i in range(len(lengths))]
-    return [data[stop - length : stop] for stop, length in zip(stops, lengths, strict=True)]
+    sets = []
+    for name in SETS:
+        stop = start + header["bytes"][name]
+        sets.append(data[start:stop])
+        start = stop
+    return sets
 
 
 def symmetric_difference(rows: Rows, others: Rows) -> Rows:

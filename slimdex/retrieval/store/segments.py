@@ -53,7 +53,7 @@ SMALL_BLOCKS = 16_384
 BLOCKS = 65_536
 """Bytes of a block in small segments, DuckDB's least, and in others: texts of a kilobyte and more
 take half as many bytes in these, and a document alone four times as many."""
-PLAIN_TYPES = {f"{type_}{ending}" for type_ in (*TYPES.values(), "JSON") for ending in ("", "[]")}
+PLAIN_TYPES = {"JSON", "JSON[]", *TYPES.values(), *(f"{type_}[]" for type_ in TYPES.values())}
 """Types of most columns."""
 Values = Sequence[tuple[str, str, Sequence[Any]]]
 """Columns of a table: name, type and values of each."""
@@ -86,11 +86,12 @@ def read_columns(
     nothing else is in it; evaluates none of it. All files are asked about at once, since each
     question goes through all that are attached.
     """
+    # Views, macros and the like are foreign.
     inside = f"AND database_name IN ({', '.join(map(literal, files))})"
-    each = " UNION ALL ".join(
-        f"SELECT {literal(kind)}, * FROM ({sql} {inside})" for kind, sql in _KINDS.items()
-    )
-    for kind, file, name in connection.execute(each).fetchall():
+    queries = []
+    for kind, sql in _KINDS.items():
+        queries.append(f"SELECT {literal(kind)}, * FROM ({sql} {inside})")
+    for kind, file, name in connection.execute(" UNION ALL ".join(queries)).fetchall():
         raise _foreign(files[file], f"it has a {kind}, {name!r}; expected plain tables")
     columns_by_file = _columns(connection, inside)
     return {file: _check(path, columns_by_file.get(file, {})) for file, path in files.items()}
@@ -103,11 +104,13 @@ def _check(path: Path, columns: Mapping[str, Mapping[str, str]]) -> dict[str, st
         expected = ", ".join(tables)
         raise _foreign(path, f"its tables are {listed}; expected {expected}")
     for table, expected_columns in tables.items():
-        missing = expected_columns.items() - columns[table].items()
-        more = columns[table].keys() - expected_columns.keys() if table != "documents" else set()
-        if missing or more:
-            odd = min([*more, *(name for name, _ in missing)])
-            raise _foreign(path, f"column {odd!r} of the table {table!r} was not made by slimdex")
+        odd = {name for name, _ in expected_columns.items() - columns[table].items()}
+        if table != "documents":  # which has the user's columns, too
+            odd |= columns[table].keys() - expected_columns.keys()
+        if odd:
+            raise _foreign(
+                path, f"column {min(odd)!r} of the table {table!r} was not made by slimdex"
+            )
     built_in = tables["documents"]
     return {name: type_ for name, type_ in columns["documents"].items() if name not in built_in}
 
@@ -195,19 +198,24 @@ def views_of(
 
 def _union(tables: Sequence[tuple[str, Mapping[str, str]]], columns: Mapping[str, str]) -> str:
     """All documents; columns that a table lacks are NULL, and others have the committed types."""
+    # Columns that were widened later are converted.
     parts = list[str]()
     missing = dict(columns)
     for name, types in tables:
-        cast = [
-            f"CAST({identifier(column)} AS {check_type(columns[column])}) AS {identifier(column)}"
-            for column, type_ in types.items()
-            if columns.get(column, type_) != type_
-        ]
-        for column in types:
+        cast = list[str]()
+        for column, type_ in types.items():
             missing.pop(column, None)
+            committed = columns.get(column, type_)
+            if committed != type_:
+                quoted = identifier(column)
+                cast.append(f"CAST({quoted} AS {check_type(committed)}) AS {quoted}")
         replaced = f" REPLACE ({', '.join(cast)})" if cast else ""
         parts.append(f"SELECT *{replaced} FROM {name}")
-    if empty := [*([] if tables else built_in_columns("documents")), *missing.items()]:
+
+    # Columns that no table has, or all without tables, come from an empty one.
+    empty = [] if tables else [*built_in_columns("documents")]
+    empty += missing.items()
+    if empty:
         parts.append(_empty(empty))
     return " UNION ALL BY NAME ".join(parts)
 
@@ -232,8 +240,20 @@ def table_values(
     cuts : of each; None for a text of one passage without parts.
     columns : the user's.
     """
-    cut_by_row = {row: cut for row, cut in zip(rows, cuts, strict=True) if cut}
-    passages = [cut.passages for cut in cut_by_row.values()]
+    # Passages, of the documents that were cut.
+    cut_rows = list[int]()
+    starts = list[list[int]]()
+    ends = list[list[int]]()
+    contexts = list[list[str]]()
+    parts = list[str | None]()
+    for row, cut in zip(rows, cuts, strict=True):
+        if cut:
+            cut_rows.append(row)
+            starts.append([each.start for each in cut.passages])
+            ends.append([each.end for each in cut.passages])
+            contexts.append([each.context for each in cut.passages])
+            parts.append(parts_written(cut.parts))
+
     return [
         ("row", "BIGINT", rows),
         ("id", "VARCHAR", [document.id for document in documents]),
@@ -242,11 +262,11 @@ def table_values(
         ("slimdex_origin", "VARCHAR", [document.origin or None for document in documents]),
         *columns,
     ], [
-        ("row", "BIGINT", [*cut_by_row]),
-        ("starts", "BIGINT[]", [[each.start for each in some] for some in passages]),
-        ("ends", "BIGINT[]", [[each.end for each in some] for some in passages]),
-        ("contexts", "VARCHAR[]", [[each.context for each in some] for some in passages]),
-        ("parts", "VARCHAR", [parts_written(cut.parts) for cut in cut_by_row.values()]),
+        ("row", "BIGINT", cut_rows),
+        ("starts", "BIGINT[]", starts),
+        ("ends", "BIGINT[]", ends),
+        ("contexts", "VARCHAR[]", contexts),
+        ("parts", "VARCHAR", parts),
     ]
 
 

@@ -247,9 +247,14 @@ class Snapshot:
     def code_files(self, documents: Sequence[int]) -> list[CodeFile]:
         """Names and definitions of documents by their first rows; the last ones are kept."""
         known = self._code_files
-        files = {row: file for row in documents if (file := known.get(row)) is not None}
+        files = dict[int, CodeFile]()
+        for row in documents:
+            file = known.get(row)  # once, since other searches may clear them
+            if file is not None:
+                files[row] = file
         missing = [row for row in documents if row not in files]
-        files |= {row: CodeFile.of(each) for row, each in self.documents(missing).items()}
+        for row, document in self.documents(missing).items():
+            files[row] = CodeFile.of(document)
         if len(known) > MOST_CODE_FILES:
             known.clear()
         known.update(files)
@@ -265,7 +270,11 @@ class Snapshot:
         rows = range(start, self.state.rows)
         deleted = {*from_row(self.deleted, start).tolist()}
         live = self.documents([row for row in rows if row not in deleted])
-        return [(live[row].id, live[row].content) if row in live else ("", "") for row in rows]
+        texts = []
+        for row in rows:
+            document = live.get(row)
+            texts.append(("", "") if document is None else (document.id, document.content))
+        return texts
 
     @property
     def index(self) -> ReducedIndex:
@@ -333,10 +342,10 @@ class Snapshot:
         """Title and text of the passage, or of the whole document, of each row."""
         firsts = self.document_rows.documents(rows).tolist()
         documents = self.documents(sorted({*firsts}))
-        return [
-            passage_content(documents[first], row - first)
-            for first, row in zip(firsts, rows.tolist(), strict=True)
-        ]
+        texts = []
+        for first, row in zip(firsts, rows.tolist(), strict=True):
+            texts.append(passage_content(documents[first], row - first))
+        return texts
 
     def contents(self, rows: Rows, encoder: Encoder) -> list[str]:
         """Texts to encode of rows, which have the headings above a passage before it."""
@@ -344,13 +353,14 @@ class Snapshot:
         if length is None or not isinstance(encoder, CountingEncoder):
             return self.texts(rows)
         firsts = self.document_rows.documents(rows).tolist()
-        contents = {
-            first: contents_of_passages(document, encoder.token_counts, length)
-            for first, document in self.documents(sorted({*firsts})).items()
-        }
-        return [
-            contents[first][row - first] for first, row in zip(firsts, rows.tolist(), strict=True)
-        ]
+        passages = {}
+        for first, document in self.documents(sorted({*firsts})).items():
+            passages[first] = contents_of_passages(document, encoder.token_counts, length)
+
+        contents = []
+        for first, row in zip(firsts, rows.tolist(), strict=True):
+            contents.append(passages[first][row - first])
+        return contents
 
     def vectors(self, rows: int | None = None) -> VectorFile:
         """The encoder's vectors on disk, of all rows or of the first ones."""

@@ -200,6 +200,8 @@ class Certificate:
                 continue
             if type(value) not in (int, float) or not isfinite(value) or not 0 <= value <= 1:
                 raise ValueError(f"{name}={value!r} of a certificate; expected 0 to 1")
+
+        # What it was measured by.
         for name in ("queries", "rows"):
             _whole(f"{name} of a certificate", getattr(made, name), 1)
         if not isinstance(made.pool, str):
@@ -339,24 +341,31 @@ class State:
 
         None, and "auto" for `passages`, stand for anything.
         """
-        requested = dict[str, Any]()
+        # What the index has, and what is requested.
         has = {
             "vector_dtype": self.stored,
             "passages": self.passages or OFF,
             "lexical": bool(self.words),
         }
         has |= self.requested.as_dict()
+        requested = dict[str, Any]()
         if settings is not None:
             requested = as_settings(settings).checked(self.dim).as_dict()
         requested |= {"vector_dtype": vector_dtype} if vector_dtype is not None else {}
         requested |= {"passages": passages or OFF} if passages != ANY else {}
         requested |= {"lexical": lexical} if lexical is not None else {}
-        if other := [name for name, value in requested.items() if value != has[name]]:
-            wanted, existing = (
-                ", ".join(f"{name}={values[name]!r}" for name in other)
-                for values in (requested, has)
+
+        # The differences.
+        wanted = []
+        existing = []
+        for name, value in requested.items():
+            if value != has[name]:
+                wanted.append(f"{name}={value!r}")
+                existing.append(f"{name}={has[name]!r}")
+        if wanted:
+            raise InputError(
+                f"{', '.join(wanted)}: {path} has {', '.join(existing)}; expected the same, or none"
             )
-            raise InputError(f"{wanted}: {path} has {existing}; expected the same, or none")
 
     @property
     def fusion(self) -> str:
@@ -392,10 +401,12 @@ class State:
     @property
     def used_names(self) -> set[str]:
         """The files of this state that another one may lack: no segments, whose rows stay."""
-        names = {record.name for record in self.files.values()} | {self.vectors}
-        names |= self.line_names
-        names |= {self.replacement.vectors} if self.replacement else set()
-        return names | {name for name in (self.norms, self.words) if name}
+        names = {self.vectors, *self.line_names}
+        names.update(record.name for record in self.files.values())
+        names.update(filter(None, (self.norms, self.words)))
+        if self.replacement is not None:
+            names.add(self.replacement.vectors)
+        return names
 
     @property
     def line_names(self) -> set[str]:
@@ -432,6 +443,7 @@ class State:
     @classmethod
     def from_json(cls, text: str) -> Self:
         """Parse; raises `CorruptError` if a field is missing, unknown or invalid."""
+        # Parts become objects; anyone may have written them.
         try:
             values = parse_json(text, READABLE)
             values["requested"] = Settings(**values["requested"])
@@ -464,6 +476,7 @@ class State:
             raise CorruptError(f"state in the manifest: {reason}") from error
 
     def _check(self) -> None:
+        # Rows and vectors.
         for name, least in _LEAST.items():
             _whole(name, getattr(self, name), least)
         if self.dim > MOST_DIM:
@@ -482,6 +495,8 @@ class State:
             _whole("passages", self.passages, 1)
         if not all(isinstance(digest, str) for digest in self.origins.values()):
             raise TypeError("origins; expected texts")
+
+        # The fit and its settings.
         if self.fit or self.settings is not None:
             _check_fit(self.fit)
         proved = self.certificate.settings if self.certificate else None
@@ -489,6 +504,8 @@ class State:
             # what else suits the vectors is checked by fitting
             if settings is not None and settings.k is not None and settings.k > self.dim:
                 raise ValueError(f"k={settings.k}; expected at most {self.dim}")
+
+        # Files of vectors and documents.
         for role in ("vectors", "norms", "words", "readings"):
             if role == "vectors" or getattr(self, role) is not None:
                 _check_name(role, getattr(self, role))
@@ -505,6 +522,8 @@ class State:
                 raise TypeError(f"is_whole={self.lines.is_whole!r}; expected true or false")
             if not all(isinstance(type_, str) for type_ in self.lines.columns.values()):
                 raise TypeError("columns of documents; expected names of types")
+
+        # What has been begun: another encoder's vectors, and an addition in batches.
         if (new := self.replacement) is not None:
             _check_name("vectors", new.vectors)
             center_from(new.center, new.dim)
@@ -515,6 +534,8 @@ class State:
             check_spec(new.encoder)
         if self.unfinished is not None:
             self.unfinished.check()
+
+        # All other files.
         for role, record in self.files.items():
             _check_name(role, record.name)
             _whole(f"bytes of {role}", record.bytes, 0)
@@ -522,7 +543,9 @@ class State:
                 raise TypeError(f"sha256 of {role}; expected a text")
         for name in self.kept:
             _check_name(name.partition("-")[0], name)
-        fitted = {"moments", "reducer", "codes", *(["rescorer"] if self.norms else [])}
+        fitted = {"moments", "reducer", "codes"}
+        if self.norms:
+            fitted.add("rescorer")
         if self.settings is not None and (missing := fitted - self.files.keys()):
             raise ValueError(f"no file of {min(missing)}")
 

@@ -18,6 +18,8 @@ def progress_of(path: Path, state: State) -> str:
         if any(map(is_held, folders)):
             return "no documents are in yet; the build goes on"
         return "its build is unfinished: run it again" if folders else ""
+
+    # An addition of several batches, some of which are in.
     what = "build" if mark.builds else "last addition"
     how = "goes on" if is_held(path / mark.work) else "was stopped: run it again"
     return f"{mark.said}; the {what} {how}"

@@ -76,6 +76,8 @@ def segment_faults(snapshot: Snapshot) -> list[str]:
     store = snapshot.store
     if faults := [*faults_by_segment(snapshot).values(), *reading_faults(snapshot)]:
         return faults
+
+    # All documents, each with its own rows.
     try:
         _read_all(store)
         numbered = is_numbered(store, state.rows)
@@ -84,6 +86,8 @@ def segment_faults(snapshot: Snapshot) -> list[str]:
         return [str(error)]
     if not numbered:
         return [f"{path}: expected documents in rows 0 to {state.rows - 1}, each once"]
+
+    # The manifest's row sets are derived from segments and readings.
     known = snapshot.manifest
     textless = store.readings.textless()
     if not (
@@ -170,18 +174,20 @@ def _block_faults(snapshot: Snapshot, part: BlockFile) -> list[str]:
         bad = _bad_blocks(snapshot, part)
     except OSError as error:
         return [f"{part.path}: {error}"]
-    return [
-        f"{part.path}: damaged in bytes {block * BLOCK_BYTES} to "
-        f"{min((block + 1) * BLOCK_BYTES, part.nbytes) - 1}"
-        for block in bad
-    ]
+    faults = []
+    for block in bad:
+        first = block * BLOCK_BYTES
+        last = min(first + BLOCK_BYTES, part.nbytes) - 1
+        faults.append(f"{part.path}: damaged in bytes {first} to {last}")
+    return faults
 
 
 def _bad_blocks(snapshot: Snapshot, file: BlockFile) -> list[int]:
     """Numbers of the blocks whose checksum differs from the manifest's."""
     actual = dict(file.blocks())
     expected = snapshot.manifest.checksums.of(file.path.name)
-    return sorted(b for b in actual.keys() | expected.keys() if actual.get(b) != expected.get(b))
+    differences = actual.items() ^ expected.items()
+    return sorted({block for block, _ in differences})
 
 
 def _rows(file: VectorFile, block: int) -> str:
@@ -218,6 +224,7 @@ def _copy_newest(folder: Path, new: Path) -> Manifest:
             _copy(folder, manifest, new)
             return manifest
         except (CorruptError, FileNotFoundError) as error:
+            # It is no damage if others have replaced the commit and its files meanwhile.
             if manifest == Manifest.read_current(folder):
                 missing = f"{getattr(error, 'filename', None)}: missing"
                 message = str(error) if isinstance(error, CorruptError) else missing
@@ -231,11 +238,11 @@ def _copy(folder: Path, manifest: Manifest, new: Path) -> None:
     """Copy the files of a manifest; raises `CorruptError` or `OSError` if one is not as it says."""
     lengths = {each.path.name: each.nbytes for each in _append_only_files(folder, manifest.state)}
     with ExitStack() as stack:
-        files = [
-            (name, stack.enter_context((folder / name).open("rb")))
-            for name in _names(folder, manifest.state)
-        ]
-        for done, (name, file) in enumerate(files):
+        # All are opened first: a commit meanwhile may delete some.
+        files = {}
+        for name in _names(folder, manifest.state):
+            files[name] = stack.enter_context((folder / name).open("rb"))
+        for done, (name, file) in enumerate(files.items()):
             progress("copying files", done, len(files))
             (new / name).parent.mkdir(exist_ok=True)
             _write(file, new / name, lengths.get(name, sys.maxsize))
@@ -259,6 +266,7 @@ def _names(folder: Path, state: State) -> list[str]:
 
 def _append_only_files(folder: Path, state: State) -> list[BlockFile]:
     """The append-only files of a state; others of the state before have no length of their own."""
+    # Vectors and norms, lines, readings, and another encoder's vectors.
     files: list[BlockFile] = [state.vector_file(folder, state.rows)]
     if (norms := state.norm_file(folder)) is not None:
         files.append(norms)

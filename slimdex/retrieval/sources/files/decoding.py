@@ -128,6 +128,8 @@ def decode_text(data: bytes, encoding: str | None = None, label: str | None = No
     """
     losses = _losses.get(None) or Losses()
     marked = next((name for mark, name in MARKS.items() if data.startswith(mark)), None)
+
+    # A byte order mark counts most, then what the user says, then what the file says.
     if marked:
         text = data.decode(marked, "replace")
         losses.replaced += text.count(REPLACEMENT)
@@ -189,10 +191,13 @@ class _Utf8(NamedTuple):
 
 def _decode_by_label(data: bytes, label: str, losses: Losses) -> str | None:
     """Decode by a charset label; None if it is unknown or wrong, so that the text decides."""
+    # ASCII and UTF-8 need no label.
     codec = codec_of(label)
     is_plain = data.isascii() and b"\0" not in data and codec not in SEVEN_BIT
     if codec is None or codec == "utf-8" or is_plain:
         return None
+
+    # A doubtful label gives way if the text is surely UTF-8.
     text = decode(data, codec)
     outside = len(data) - len(data.translate(None, bytes(range(0x80, 0x100))))
     is_doubtful = codec == WESTERN or outside >= 2 * CERTAIN_UTF_8 or REPLACEMENT in text
@@ -211,6 +216,8 @@ def _decode_by_text(data: bytes, label: str | None, losses: Losses) -> str:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
         first = error.start
+
+    # UTF-8 with a few broken bytes, or else a guess.
     utf_8 = _Utf8.of(data)
     is_labelled = label is not None and codec_of(label) == "utf-8"
     if utf_8.is_likely or (is_labelled and utf_8.outside >= utf_8.broken):
@@ -337,9 +344,12 @@ def _table(codec: str) -> str:
     """Characters of all bytes; what Windows leaves undefined are the controls of ISO 8859."""
     if codec == "x-user-defined":
         return "".join(chr(byte if byte < 0x80 else 0xF700 + byte) for byte in range(0x100))
-    characters = (bytes([byte]).decode(codec, "replace") for byte in range(0x100))
-    table = [chr(i) if c == "\ufffd" and i < 0xA0 else c for i, c in enumerate(characters)]
-    if codec == "cp1255":
+    table = []
+    for byte in range(0x100):
+        character = bytes([byte]).decode(codec, "replace")
+        is_control = character == "\ufffd" and byte < 0xA0
+        table.append(chr(byte) if is_control else character)
+    if codec == "cp1255":  # browsers have this point, which Python lacks
         table[0xCA] = "\u05ba"
     return "".join(table)
 
@@ -357,6 +367,8 @@ def _handler() -> str:
         two = error.object[start : start + 2]
         if one in missing or two in missing:
             return missing.get(one) or missing[two], start + (1 if one in missing else 2)
+
+        # A character of two bytes that does not exist is replaced as one.
         is_pair = b"\x80" < one < b"\xff" and two[1:] >= b"\x80"
         return "\ufffd", start + (2 if is_pair else 1)
 

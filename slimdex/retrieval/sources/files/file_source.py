@@ -6,11 +6,12 @@ import hashlib
 import io
 import os
 import stat
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from itertools import compress
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -40,7 +41,6 @@ MOST_NAMED = 10
 JSON_LISTS_ALL = " (`--json` lists all)"
 UNSUPPORTED = "unsupported"
 TEXTLESS = "without text"
-NAMED = (UNSUPPORTED, TEXTLESS)
 """Reasons for which files are named, unlike other files left out."""
 
 
@@ -189,8 +189,8 @@ class FileSource:
 
     def leave_out(self, places: Set[str]) -> None:
         """Leave out files that another source reads."""
-        pairs = zip(self._listing.files, self.places, strict=True)
-        self._listing.files = [file for file, place in pairs if place not in places]
+        are_others = [place not in places for place in self.places]
+        self._listing.files = [*compress(self._listing.files, are_others)]
 
     def some(self, paths: Sequence[str], most: int) -> list[Document]:
         """Read documents of at most `most` of the given files, sampled evenly."""
@@ -212,11 +212,12 @@ class FileSource:
         if not id.startswith(prefix):
             return False
         path = id[len(prefix) :]
-        unread = [*(name for name, _ in self._listing.unreadable), *self._unreadable]
-        return not any(
-            name == "." or path == name or path.startswith((f"{name}#", f"{name}/"))
-            for name in unread
-        )
+        unread = {name for name, _ in self._listing.unreadable}.union(self._unreadable)
+        for name in unread:
+            is_inside = path == name or path.startswith((f"{name}#", f"{name}/"))
+            if is_inside or name == ".":
+                return False
+        return True
 
     def batches(self, reading: Reading = Reading()) -> Iterator[list[Document]]:
         """Yield documents in the order of their paths, except those of known files.
@@ -252,12 +253,16 @@ class FileSource:
             for number, file in enumerate(files):
                 progress("reading files", number, len(files))
                 self._files_read = number + 1
+
+                # A file whose stamp is known has not changed.
                 stamp = self._stamp(file, reading)
                 if stamp:
                     self.origins.add(reading.origin(stamp))
                 if reading.has(stamp):
                     self._known += 1
                     continue
+
+                # Documents of a file that can't be read stay; those of one that is gone do not.
                 try:
                     yield from self._of_file(file, worker, reading, stamp)
                 except UnreadableError as error:
@@ -357,6 +362,8 @@ class FileSource:
             try:
                 if isinstance(message, UnreadableError):
                     raise message
+
+                # Mailboxes may have a message twice.
                 message_name = message_id(message) or str(number)
                 taken[message_name] += 1
                 id = f"{file.relative}#{message_name}"
@@ -482,36 +489,41 @@ class FileNotes:
 
     def lines(self, hint: str = JSON_LISTS_ALL) -> list[str]:
         """Lines for the user; the hint follows names that are not all."""
-        # What is left out, by reason.
-        counted = Counter(reason for _, reason in self.left_out if reason not in NAMED)
-        unwritten = [_count_of(counted.pop(each), each) for each in REASONS if counted[each]]
-        reasons = [f"{count:,} {reason}" for reason, count in sorted(counted.items()) if count]
-        unsupported = [name for name, reason in self.left_out if reason == UNSUPPORTED]
-        textless = [name for name, reason in self.left_out if reason == TEXTLESS]
+        # What is left out: names of files for two reasons, and numbers for the others.
+        names_by_reason = defaultdict[str, list[str]](list)
+        for name, reason in self.left_out:
+            names_by_reason[reason].append(name)
+        unsupported = names_by_reason.pop(UNSUPPORTED, [])
+        textless = names_by_reason.pop(TEXTLESS, [])
+
+        unwritten = []
+        for reason in REASONS:
+            if reason in names_by_reason:
+                unwritten.append(_count_of(len(names_by_reason.pop(reason)), reason))
+        others = []
+        for reason, names in sorted(names_by_reason.items()):
+            others.append(f"{len(names):,} {reason}")
 
         # Files that are named.
         links = _count_of(len(self.outside), "link")
         pages = _count_of(sum(n for _, n, _ in self.scanned), "scanned page")
         scans = f"{pages} of {_count_of(len(self.scanned), 'file')}"
         broken = _count_of(sum(n for _, n in self.replaced), "place")
+        replaced = [f"{name} ({n:,})" for name, n in self.replaced]
+        scanned = [f"{name} ({n:,} of {all:,})" for name, n, all in self.scanned]
+        unread = [f"{name} ({reason})" for name, reason in self.unread]
         named = {
             f"left out: {_count_of(len(unsupported), f'{UNSUPPORTED} file')}": unsupported,
             f"left out: {_count_of(len(textless), 'file')} {TEXTLESS}": textless,
             f"left out: {links} out of the folder (follow_links=True follows links)": self.outside,
             "not UTF-8, encoding guessed (set it with encoding=latin-1 or another)": self.guessed,
-            f"{broken} can't be decoded, each read as U+FFFD": [
-                f"{name} ({n:,})" for name, n in self.replaced
-            ],
-            f"left out: {scans}, without text until `ocrmypdf --skip-text` adds it": [
-                f"{name} ({n:,} of {all:,})" for name, n, all in self.scanned
-            ],
-            f"{_count_of(len(self.unread), 'file')} could not be read": [
-                f"{name} ({reason})" for name, reason in self.unread
-            ],
+            f"{broken} can't be decoded, each read as U+FFFD": replaced,
+            f"left out: {scans}, without text until `ocrmypdf --skip-text` adds it": scanned,
+            f"{_count_of(len(self.unread), 'file')} could not be read": unread,
         }
 
         # A line each.
-        lines = [f"left out: {', '.join(reasons)}"] if reasons else []
+        lines = [f"left out: {', '.join(others)}"] if others else []
         if unwritten:
             lines.append(f"left out: {', '.join(unwritten)} (generated=True reads them)")
         if self.without_grammar:
@@ -520,20 +532,24 @@ class FileNotes:
                 f"{files} of code cut by keywords, which misses some functions: "
                 f"`{install_command('code')}` brings the grammars of their languages"
             )
-        lines += [f"{of}: {_first_names(names, hint)}" for of, names in named.items() if names]
+        for title, names in named.items():
+            if names:
+                lines.append(f"{title}: {_first_names(names, hint)}")
         return lines
 
     def as_json(self) -> list[dict[str, str]]:
         """All noted files: "path" and "note"."""
-        noted = [
-            *self.left_out,
-            *((name, "a link out of the folder") for name in self.outside),
-            *((name, "not UTF-8, encoding guessed") for name in self.guessed),
-            *((name, f"places that can't be decoded: {n:,}") for name, n in self.replaced),
-            *((name, "code cut by keywords") for name in self.without_grammar),
-            *((name, f"scanned pages: {n:,} of {all:,}") for name, n, all in self.scanned),
-            *self.unread,
-        ]
+        noted = [*self.left_out, *self.unread]
+        for name in self.outside:
+            noted.append((name, "a link out of the folder"))
+        for name in self.guessed:
+            noted.append((name, "not UTF-8, encoding guessed"))
+        for name, count in self.replaced:
+            noted.append((name, f"places that can't be decoded: {count:,}"))
+        for name in self.without_grammar:
+            noted.append((name, "code cut by keywords"))
+        for name, scans, pages in self.scanned:
+            noted.append((name, f"scanned pages: {scans:,} of {pages:,}"))
         return [{"path": name, "note": note} for name, note in sorted(noted)]
 
 

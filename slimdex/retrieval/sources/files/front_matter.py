@@ -59,6 +59,8 @@ def split_front_matter(text: str) -> tuple[dict[str, Any], str]:
     block = fence.match(text[:LARGEST]) if fence else None
     if block is None or _depth(block[1]) > DEEPEST:
         return {}, text
+
+    # Values of other types, such as dates, become texts of JSON.
     try:
         is_yaml = text[0] == "-"
         values = _yaml(block[1]) if is_yaml else tomllib.loads(block[1], parse_float=_as_typed)
@@ -89,17 +91,20 @@ def facts(values: Mapping[str, Any]) -> dict[str, Any]:
     >>> facts({"Keywords": ["a", "b"], "date": "2024-05-01", "draft": True})["tags"]
     ['a', 'b']
     """
+    # Each column has the first of its keys that has a value.
     lowered = {str(key).lower(): value for key, value in reversed(list(values.items()))}
     columns: dict[str, Any] = {}
     for column, keys in NAMES.items():
         if column == "tags":
             continue
-        texts = (as_text(lowered.get(key, "")) for key in keys)
-        if text := next(filter(None, texts), None):
+        text = next(filter(None, (as_text(lowered.get(key, "")) for key in keys)), None)
+        if text is not None:
             columns[column] = moment(text) if column == "date" else text
-    lists_of_tags = (tags(lowered.get(key, "")) for key in NAMES["tags"])
-    if first_tags := next(filter(None, lists_of_tags), None):
-        columns["tags"] = first_tags
+    for key in NAMES["tags"]:
+        list_of_tags = tags(lowered.get(key, ""))
+        if list_of_tags:
+            columns["tags"] = list_of_tags
+            break
     if values:
         columns["front_matter"] = dict(values)
     return columns
@@ -137,12 +142,15 @@ def moment(text: str) -> datetime | None:
     datetime.datetime(2024, 5, 1, 7, 30)
     >>> moment("soon")
     """
+    # Dates of PDF, as ISO 8601.
     text = text.strip()
     if digits := re.match(r"D:(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?(.*)", text):
         year, month, day, hour, minute, second, zone = digits.groups()
         zone = zone.replace("'", "").removesuffix("Z")
         text = f"{year}-{month or '01'}-{day or '01'}T{hour or '00'}:{minute or '00'}:"
         text += f"{second or '00'}{zone}"
+
+    # ISO 8601, as YAML has it, or a mail's date.
     for read in (_of_yaml, parsedate_to_datetime):
         try:
             date_ = read(text)

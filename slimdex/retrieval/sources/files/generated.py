@@ -70,6 +70,7 @@ def unwritten(path: str, kind: str, head: bytes, data: bytes) -> str | None:
     head : first bytes, decompressed.
     data : all bytes.
     """
+    # By name.
     *folders, name = PurePosixPath(path).parts
     if LOCK_FILES.fullmatch(name):
         return LOCK
@@ -79,6 +80,8 @@ def unwritten(path: str, kind: str, head: bytes, data: bytes) -> str | None:
         return GENERATED
     if kind == "code" and CODE_OF_OTHERS.intersection(folders):
         return VENDORED
+
+    # By content.
     if kind not in ("code", "text"):
         return None
     if ending(name) not in TEMPLATES and says_generated(head):
@@ -180,7 +183,7 @@ def header_of(text: str) -> str:
     closing = ""
     for line in text.splitlines():
         mark = None if NO_CODE.fullmatch(line) else MARK.match(line)
-        if closing:
+        if closing:  # within a block
             inner, end, _ = line.partition(closing)
             mark = MARK.match(inner)
             lines.append(inner[mark.end() :] if mark and mark[1][0] == "*" else inner.strip())
@@ -194,7 +197,7 @@ def header_of(text: str) -> str:
             lines.append("")
         else:
             break
-    return "\n".join(line.strip() for line in lines).strip()
+    return "\n".join(map(str.strip, lines)).strip()
 
 
 # -- contents --
@@ -216,9 +219,14 @@ LETTERS = string.ascii_letters.encode()
 
 def is_minified(data: bytes) -> bool:
     """Return whether most of a text is in long lines without the spaces that people leave."""
-    lines = [line for line in map(bytes.strip, data.splitlines()) if line]
-    lines = [line for line in lines if not line.startswith(COMMENT_LINE) or len(line) > LONG_LINE]
-    long = [line for line in lines if len(line) > LONG_LINE]
+    # Long lines, and all but short comments.
+    lines = []
+    long = []
+    for line in filter(None, map(bytes.strip, data.splitlines())):
+        if len(line) > LONG_LINE:
+            long.append(line)
+        if len(line) > LONG_LINE or not line.startswith(COMMENT_LINE):
+            lines.append(line)
     held = b"".join(long)
     if len(held) < LEAST_MINIFIED or 5 * len(long) < len(lines):
         return False
@@ -234,6 +242,8 @@ def is_dump(data: bytes, ending: str) -> bool:
     """Return whether most of a file of code is rows of a database, or a table of numbers."""
     if len(data) < LEAST_DUMPED:
         return False
+
+    # Mostly rows of tables, or mostly numbers.
     if ending == ".sql":
         rows = _bytes_of_rows(data)
         total = len(data)

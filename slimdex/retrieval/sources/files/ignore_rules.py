@@ -64,11 +64,11 @@ class IgnoreRules:
 
     def __init__(self, data: bytes) -> None:
         lines = data.removeprefix(b"\xef\xbb\xbf").split(b"\n")
-        rules = [rule for line in reversed(lines) if (rule := _rule(line))]
-        self._expressions = [
-            re.compile(b"|".join(rules[i : i + TOGETHER]), re.DOTALL)
-            for i in range(0, len(rules), TOGETHER)
-        ]
+        rules = [*filter(None, map(_rule, reversed(lines)))]
+        self._expressions = []
+        for start in range(0, len(rules), TOGETHER):
+            together = b"|".join(rules[start : start + TOGETHER])
+            self._expressions.append(re.compile(together, re.DOTALL))
 
     def decision(self, path: str, *, is_folder: bool) -> bool | None:
         """Return whether a path relative to the file's folder is ignored; None if no rule matches.
@@ -262,6 +262,8 @@ def _set(pattern: bytes, at: int) -> tuple[bytes, int]:
         else:
             return NO_MATCH, len(pattern)
         at = match.end()
+
+    # No set has a slash, which separates folders.
     if not is_negated:
         held.discard(ord("/"))
     escaped = b"".join(rb"\x%02x" % byte for byte in sorted(held))
@@ -279,6 +281,8 @@ def _name(part: Component) -> bytes:
     first, *others = texts
     if not others:
         return first
+
+    # Atomic groups: the first place of each text between stars is enough, so none is tried again.
     *middle, last = others
     between = b"".join(rb"(?>[^/\0]*?%s)" % text for text in middle)
     return rb"(?>(?=[^/\0])%s%s[^/\0]*%s(?=[/\0]))" % (first, between, last)
@@ -286,10 +290,11 @@ def _name(part: Component) -> bytes:
 
 def _path(parts: Sequence[Component]) -> bytes:
     """Expression of a path: consecutive components, and ``**`` for any number of folders."""
-    runs = [
-        (is_deep, [*run])
-        for is_deep, run in groupby(parts, key=lambda part: len(part) > 1 and set(part) == {STAR})
-    ]
+
+    def is_any_depth(part: Component) -> bool:
+        return len(part) > 1 and set(part) == {STAR}
+
+    runs = [(is_deep, [*run]) for is_deep, run in groupby(parts, key=is_any_depth)]
     path = b""
     folders = b""
     for is_deep, run in runs[:-1]:

@@ -71,6 +71,8 @@ class FileFormat:
             raise InputError("exclude ''; expected a pattern")
         if self.encoding is None:
             return
+
+        # Codecs of bytes, such as base64, are no encodings of texts.
         try:
             codecs.getincrementaldecoder(self.encoding)
             "a".encode(self.encoding)
@@ -124,6 +126,7 @@ class InputFile:
         with open_bytes(original) as file, self.path.open("wb") as copy:
             held = b""
             while piece := file.read(PIECE):
+                # Two pieces may divide a pair.
                 piece = held + piece
                 held = b"\r" if piece.endswith(b"\r") else b""
                 copy.write(piece[: len(piece) - len(held)].replace(b"\r\n", b"\n"))
@@ -247,9 +250,10 @@ def _guess_ending(head: bytes) -> str:
 
 def _by_mark(head: bytes) -> str | None:
     """Encoding of a byte order mark; None for UTF-8 or no mark."""
-    encodings = (encoding for mark, encoding in MARKS.items() if head.startswith(mark))
-    encoding = next(encodings, None)
-    return None if encoding == "utf-8-sig" else encoding
+    for mark, encoding in MARKS.items():
+        if head.startswith(mark):
+            return None if encoding == "utf-8-sig" else encoding
+    return None
 
 
 def _beginning(path: Path) -> bytes:

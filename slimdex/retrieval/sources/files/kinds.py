@@ -91,6 +91,8 @@ def kind_of(name: str, head: bytes) -> str | None:
     (None, None)
     """
     kind = BY_ENDING.get(ending(name))
+
+    # By the first bytes; archives, by the names or types of their entries.
     magic = next((kind_ for start, kind_ in MAGIC.items() if head.startswith(start)), None)
     if magic == "packed":
         return magic
@@ -99,6 +101,8 @@ def kind_of(name: str, head: bytes) -> str | None:
         return kind if kind in BOOKS else next(inside, None)
     if magic or kind in BOOKS:
         return magic or kind  # the reader reports errors
+
+    # Texts, by the name.
     if ending(name) in DATA or not is_text(head) or head.startswith(RTF):
         return None
     if kind:

@@ -89,12 +89,11 @@ class Outline:
     @property
     def parts(self) -> tuple[Part, ...]:
         """Parts by position; empty if none has a heading, anchor, page or lines of its own."""
-        parts = tuple(
-            replace(part, lines=tuple(lines)) if lines else part
-            for part, lines in zip(self._parts, self._lines, strict=True)
-        )
+        parts = []
+        for part, lines in zip(self._parts, self._lines, strict=True):
+            parts.append(replace(part, lines=tuple(lines)) if lines else part)
         known = any(part.headings or part.page or part.anchor or part.lines for part in parts)
-        return parts if known or len(parts) > 1 else ()
+        return tuple(parts) if known or len(parts) > 1 else ()
 
     @property
     def first_heading(self) -> str:
@@ -125,6 +124,8 @@ class Outline:
             self._line += separator.count("\n")
         if self._begins:
             self._begin()
+
+        # Without lines, each line of the text is one of the file.
         if lines:
             self._note_lines(cut, _without_start(lines, text, len(text) - len(text.lstrip("\n"))))
         else:
@@ -161,6 +162,8 @@ class Outline:
             return
         if level == 1:
             self._top = self._top or words
+
+        # It ends the headings of its level and below.
         self.leave(level)
         del self._stack[DEEPEST - 1 :]
         self._stack.append(_Heading(level, words, anchor))

@@ -74,6 +74,8 @@ class Archive:
             raise UnreadableError("encrypted")
         if entry.file_size > self._left:
             raise UnreadableError(f"over {size(LARGEST_UNPACKED)} when decompressed")
+
+        # An entry may have more bytes than it declares.
         try:
             with self._file.open(entry) as file:
                 content = file.read(self._left + 1)

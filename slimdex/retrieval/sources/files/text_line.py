@@ -72,6 +72,8 @@ class Line:
         if self._in_reading:
             self._readings.append(text.strip())
             return
+
+        # The base of a ruby, or text without one.
         if self._rubies:
             text = self._base(text)
         else:

@@ -116,10 +116,9 @@ def _answer_of(process: subprocess.Popen[bytes], head: bytes, data: bytes) -> di
 
 
 def _extract(answer: dict[str, Any]) -> Extract:
-    parts = [
-        Part(start, tuple(headings), page, anchor, tuple((at, line) for at, line in lines))
-        for start, headings, page, anchor, lines in answer["parts"]
-    ]
+    parts = []
+    for start, headings, page, anchor, lines in answer["parts"]:
+        parts.append(Part(start, tuple(headings), page, anchor, tuple(map(tuple, lines))))
     facts = dict(answer["facts"])
     if facts.get("date"):
         facts["date"] = datetime.fromisoformat(facts["date"])

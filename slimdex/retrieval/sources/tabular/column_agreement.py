@@ -19,8 +19,10 @@ from .tables import EVERY_COLUMN, TableSource
 
 def check_typed(sources: Sequence[object], types: Mapping[str, str]) -> None:
     """Raise `InputError` if no source has a column for which the user gave a type."""
-    tables = [source for source in sources if isinstance(source, TableSource)]
-    columns = [column for table in tables for column in table.all_columns]
+    columns = list[str]()
+    for source in sources:
+        if isinstance(source, TableSource):
+            columns += source.all_columns
     for name in types:
         if name != EVERY_COLUMN and name not in columns:
             expected = ", ".join(dict.fromkeys(columns)) or "none"
@@ -61,14 +63,15 @@ def agree_with(index: Mapping[str, str], sources: Sequence[object]) -> list[str]
     Raises `InputError`, with the value and its place, if the index's column would lose information.
     """
     index_types = {name.lower(): type_ for name, type_ in index.items()}
-    return [
-        note
-        for source in sources
-        if isinstance(source, TableSource)
-        for name in source.columns
-        if name.lower() in index_types
-        for note in _agree_with(index_types[name.lower()], source, name)
-    ]
+    notes = list[str]()
+    for source in sources:
+        if not isinstance(source, TableSource):
+            continue
+        for name in source.columns:
+            index_type = index_types.get(name.lower())
+            if index_type is not None:
+                notes += _agree_with(index_type, source, name)
+    return notes
 
 
 def _agree_with(index_type: str, table: TableSource, name: str) -> list[str]:
@@ -86,8 +89,9 @@ def _agree_with(index_type: str, table: TableSource, name: str) -> list[str]:
         return []
 
     # Numbers written as another type of number.
-    are_numbers = [NUMBERS.fullmatch(type_) is not None for type_ in (index_type, inferred)]
-    for number in (index_type, inferred) if all(are_numbers) else ():
+    holds_numbers = NUMBERS.fullmatch(index_type) is not None
+    are_numbers = holds_numbers and NUMBERS.fullmatch(inferred) is not None
+    for number in (index_type, inferred) if are_numbers else ():
         if table.misfit(name, number, zeros=True) is None:
             table.keep_as(name, number)
             if "INT" in number:
@@ -98,7 +102,7 @@ def _agree_with(index_type: str, table: TableSource, name: str) -> list[str]:
             ]
 
     # Text that can all be read as the index's type.
-    misfit = table.misfit(name, index_type, zeros=are_numbers[0])
+    misfit = table.misfit(name, index_type, zeros=holds_numbers)
     if misfit is None:
         table.keep_as(name, index_type)
         return []
@@ -114,13 +118,16 @@ def _agree_with(index_type: str, table: TableSource, name: str) -> list[str]:
 
 def _joint(name: str, tables: Sequence[TableSource], types: set[str]) -> str | None:
     """Type of the column if all tables were one file; None if the index widens by itself."""
-    if all(NUMBERS.fullmatch(type_) for type_ in types):
+    # Numbers, unless the wider type would change how some are written.
+    if all(map(NUMBERS.fullmatch, types)):
         joint = wider(*sorted(types))
         exact = not any(table.not_as_written({name: joint}) for table in tables)
         return None if exact else "VARCHAR"
     if all(table.is_typed for table in tables) and wider(*types) not in TEXTS:
         return None
-    nested = [type_ for type_ in types if is_nested(type_)]
+
+    # Lists and objects, which the index widens by itself unless their numbers would become texts.
+    nested = list(filter(is_nested, types))
     if len(nested) == len(types) and "JSON" not in types:
         joint = wider(*sorted(types))
         if joint != "VARCHAR" and ("VARCHAR" in joint) == all("VARCHAR" in t for t in types):

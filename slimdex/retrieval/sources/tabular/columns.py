@@ -47,7 +47,6 @@ New categories would not fit an ENUM.
 ID_NAMES = ("_id", "id", "doc_id", "docid")
 TEXT_NAMES = ("text", "body", "content", "sentence", "document", "passage")
 TITLE_NAMES = ("title",)
-USUAL_NAMES = (ID_NAMES, TEXT_NAMES, TITLE_NAMES)
 
 
 @dataclass(frozen=True)
@@ -72,7 +71,7 @@ def storage_names(columns: Sequence[str], ours: Sequence[str] = BUILT_IN_COLUMNS
     >>> storage_names(["year", "Vector"], ["id", "vector"])
     {'year': 'year', 'Vector': 'Vector_'}
     """
-    taken = {*ours, *(name.lower() for name in columns if name.lower() not in ours)}
+    taken = {*ours, *map(str.lower, columns)}
     names = {}
     for column in columns:
         name = column
@@ -91,7 +90,10 @@ def usual_column(names: Sequence[str], usual: Sequence[str]) -> str | None:
 
 def only_text_column(source: str, types: Mapping[str, str]) -> str:
     """Return the only text column that is not an id; raise `InputError` if there are others."""
-    texts = [c for c, type_ in types.items() if type_ == "VARCHAR" and c.lower() not in ID_NAMES]
+    texts = []
+    for column, type_ in types.items():
+        if type_ == "VARCHAR" and column.lower() not in ID_NAMES:
+            texts.append(column)
     if len(texts) == 1:
         return texts[0]
     columns = ", ".join(types)
@@ -224,11 +226,11 @@ def _struct(type_: Any) -> _StoredType:
         return _StoredType(str(type_))
 
     def convert(value: str, depth: int) -> str:
-        packed = ", ".join(
-            f"{identifier(name)} := {field.of(f'struct_extract({value}, {literal(name)})', depth)}"
-            for name, field in fields
-        )
-        return _unless_null(value, f"struct_pack({packed})")
+        packed = []
+        for name, child in fields:
+            sql = child.of(f"struct_extract({value}, {literal(name)})", depth)
+            packed.append(f"{identifier(name)} := {sql}")
+        return _unless_null(value, f"struct_pack({', '.join(packed)})")
 
     named = ", ".join(f"{identifier(name)} {field.type}" for name, field in fields)
     whole = _StoredType(f"STRUCT({named})", convert)
@@ -239,24 +241,27 @@ def _tuple(type_: Any) -> _StoredType:
     items = [_of(child) for _, child in type_.children]
 
     def convert(value: str, depth: int) -> str:
-        parts = (f"struct_extract_at({value}, {i})" for i in range(1, len(items) + 1))
-        listed = ", ".join(item.of(part, depth) for item, part in zip(items, parts, strict=True))
-        return _unless_null(value, f"json_array({listed})")
+        listed = []
+        for number, item in enumerate(items, start=1):
+            listed.append(item.of(f"struct_extract_at({value}, {number})", depth))
+        return _unless_null(value, f"json_array({', '.join(listed)})")
 
     return _StoredType("JSON", convert)
 
 
 def _map(type_: Any) -> _StoredType:
     """JSON: DuckDB's Python client returns all keys of a map in every row."""
-    keys, values = (_of(child) for _, child in type_.children)
+    (_, key_type), (_, value_type) = type_.children
+    keys = _of(key_type)
+    values = _of(value_type)
     if keys.convert is None and values.convert is None:
         return _as_json(_StoredType(str(type_)))
 
     def convert(value: str, depth: int) -> str:
-        lists = [_each(each)(f"{part}({value})", depth) for part, each in parts]
-        return f"to_json(map({', '.join(lists)}))"
+        key_list = _each(keys)(f"map_keys({value})", depth)
+        value_list = _each(values)(f"map_values({value})", depth)
+        return f"to_json(map({key_list}, {value_list}))"
 
-    parts = [("map_keys", keys), ("map_values", values)]
     return _StoredType("JSON", convert)
 
 

@@ -18,7 +18,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from io import StringIO
-from itertools import chain, count
+from itertools import count
 from pathlib import Path
 from shutil import copyfileobj
 from tempfile import TemporaryDirectory
@@ -144,14 +144,17 @@ def json_of_sqlite(path: Path, table: str, notes: list[str]) -> Iterator[str]:
                 "AND name NOT LIKE 'sqlite_%' ORDER BY name"
             ).fetchall()
             name = choose_table(path, "table", [name for (name,) in listed], table)
+
+            # Its rows, without bytes.
             cursor = connection.execute(f"SELECT * FROM {identifier(name)}")
             names = unique_names([column[0] for column in cursor.description])
             binary = dict[str, None]()
             for row in cursor:
                 line = dict(zip(names, row, strict=True))
-                for name in [name for name, value in line.items() if isinstance(value, bytes)]:
-                    line[name] = None
-                    binary[name] = None
+                for name, value in line.items():
+                    if isinstance(value, bytes):
+                        line[name] = None
+                        binary[name] = None
                 yield json.dumps(line, ensure_ascii=False) + "\n"
             notes += [f"bytes in column {name!r} are left out" for name in binary]
     except sqlite3.Error as error:
@@ -167,12 +170,15 @@ def csv_of_workbook(path: Path, table: str, copy: Path, notes: list[str]) -> Ite
     if path.suffix.lower() != XLS and _lacks_results(copy):
         notes.append("cells with an error, or a formula without a stored result, are empty")
     _, left = sheet.start or (0, 0)
-    timed = {
-        i
-        for row in sheet.iter_rows()
-        for i, cell in enumerate(row)
-        if isinstance(cell, dt.datetime)
-    }
+
+    # Numbers of the columns with times, in which a date without one gets midnight.
+    timed = set[int]()
+    for row in sheet.iter_rows():
+        for i, cell in enumerate(row):
+            if isinstance(cell, dt.datetime):
+                timed.add(i)
+
+    # Rows as CSV. A date in the first one is the name of a column, and gets no time.
     line = StringIO()
     is_named = False
     write = csv.writer(line, lineterminator="\n").writerow
@@ -231,6 +237,7 @@ def _unpack(path: Path, to: Path) -> None:
     """
     try:
         with zipfile.ZipFile(path) as packed, zipfile.ZipFile(to, "w") as copy:
+            # Of several entries with one name, the last counts.
             entries = list({entry.filename: entry for entry in packed.infolist()}.values())
             unpacked = sum(entry.file_size for entry in entries)
             if unpacked > LARGEST_WORKBOOK or len(entries) > MOST_ENTRIES:
@@ -304,7 +311,10 @@ def unique_names(names: Iterable[object]) -> list[str]:
     taken = set[str]()
     for number, value in enumerate(names):
         name = str(value) or f"column{number}"
-        tried = chain([name], (f"{name}_{i}" for i in count(1)))
-        unique.append(next(each for each in tried if each.lower() not in taken))
-        taken.add(unique[-1].lower())
+        numbers = count(1)
+        candidate = name
+        while candidate.lower() in taken:
+            candidate = f"{name}_{next(numbers)}"
+        unique.append(candidate)
+        taken.add(candidate.lower())
     return unique

@@ -15,7 +15,9 @@ from slimdex.system.duckdb_library import connect, duckdb
 from ...column_types import restore_values
 from ...documents import Document, check_columns, id_text
 from .columns import (
-    USUAL_NAMES,
+    ID_NAMES,
+    TEXT_NAMES,
+    TITLE_NAMES,
     conversion_sql,
     has_zone,
     storable,
@@ -153,11 +155,15 @@ def _from_mapping(item: Any) -> Document:
     if not isinstance(item, Mapping):
         raise InputError(f"{type(item).__name__} {repr(item)[:40]}; expected {EXPECTED_RECORDS}")
     names = [name for name in item if isinstance(name, str)]
-    id, text, title = (usual_column(names, usual) for usual in USUAL_NAMES)
+    id = usual_column(names, ID_NAMES)
+    text = usual_column(names, TEXT_NAMES)
+    title = usual_column(names, TITLE_NAMES)
     if id is None or item[id] is None or text is None:
         lacks = "id" if id is None or item[id] is None else "text"
         held = ", ".join(map(str, item))
         raise InputError(f"a dict of {held} has no {lacks}; expected {EXPECTED_RECORDS}")
+
+    # All other keys are metadata.
     rest = {name: value for name, value in item.items() if name not in (id, text, title)}
     words = item[text]
     heading = item[title] if title else None
@@ -172,10 +178,17 @@ def _selection(relation: Any) -> tuple[str, Mapping[str, str], set[str]]:
     """SQL to select id, text, title and other columns of a relation; the others' types, and which
     of them have times with zones.
     """
+    # By position, since the relation's own names may occur twice.
     names = unique_names(relation.columns)
-    types = {c: str(t) for c, t in zip(names, relation.types, strict=True)}
-    values = {c: conversion_sql(f"#{i}", t) for i, (c, t) in enumerate(types.items(), start=1)}
-    id, text, title = (usual_column(names, usual) for usual in USUAL_NAMES)
+    types = dict(zip(names, map(str, relation.types), strict=True))
+    values = {}
+    for position, (column, type_) in enumerate(types.items(), start=1):
+        values[column] = conversion_sql(f"#{position}", type_)
+
+    # The columns of ids, texts and titles.
+    id = usual_column(names, ID_NAMES)
+    text = usual_column(names, TEXT_NAMES)
+    title = usual_column(names, TITLE_NAMES)
     if id is None or text is None:
         lacks = "id" if id is None else "text"
         raise InputError(f"columns {', '.join(types)}: no {lacks}; expected {EXPECTED_RECORDS}")
@@ -184,10 +197,16 @@ def _selection(relation: Any) -> tuple[str, Mapping[str, str], set[str]]:
     metadata = {c: t for c, t in types.items() if c not in (id, text, title)}
     check_columns(len(metadata), "the table")
     stored = storage_names([*metadata])
-    columns = {stored[c]: storable(t) for c, t in metadata.items()}
-    zoned = {stored[c] for c, t in metadata.items() if has_zone(t)}
-    expressions = [f"CAST({values[c]} AS VARCHAR)" if c else "''" for c in (id, text, title)]
-    expressions += [values[c] for c in metadata]
+    columns = {}
+    zoned = set()
+    for column, type_ in metadata.items():
+        columns[stored[column]] = storable(type_)
+        if has_zone(type_):
+            zoned.add(stored[column])
+
+    expressions = [f"CAST({values[id]} AS VARCHAR)", f"CAST({values[text]} AS VARCHAR)"]
+    expressions.append(f"CAST({values[title]} AS VARCHAR)" if title else "''")
+    expressions += [values[column] for column in metadata]
     return ", ".join(expressions), columns, zoned
 
 

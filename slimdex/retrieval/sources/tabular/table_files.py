@@ -56,8 +56,7 @@ def read_json(file: InputFile, types: Mapping[str, str], names: Sequence[str]) -
     # Rare keys are columns too, and objects are not read as maps.
     options += ", map_inference_threshold=-1, field_appearance_threshold=0"
     if types:  # read_json requires all types or none
-        fields = ", ".join(f"{literal(n)}: {literal(types[n])}" for n in names)
-        options += f", columns={{{fields}}}"
+        options += f", columns={_types_sql(types, names)}"
     return f"read_json({one_file(str(file.path))}, {options})"
 
 
@@ -108,6 +107,8 @@ def describe_json(connection: duckdb.DuckDBPyConnection, file: InputFile) -> dic
         alike = [column for column, inner in structure.items() if _has_alike_keys(inner)]
         if not alike:
             raise
+
+    # A copy without these columns has types; it is read as lines, one object each.
     others = replace(file, path=temporary(), ending=".jsonl")
     remove_later(others)
     patch = literal(json.dumps(dict.fromkeys(alike)))
@@ -131,7 +132,7 @@ def _has_alike_keys(structure: Any) -> bool:
         return any(map(_has_alike_keys, structure))
     if not isinstance(structure, dict):
         return False
-    keys = {key.lower() for key in structure}
+    keys = {*map(str.lower, structure)}
     return len(keys) < len(structure) or any(map(_has_alike_keys, structure.values()))
 
 
@@ -162,9 +163,14 @@ def read_csv(file: InputFile, types: Mapping[str, str], names: Sequence[str]) ->
     except UNREADABLE as error:
         raise InputError(f"{file.name}{unreadable(error, file.path)}") from error
     if types:
-        fields = ", ".join(f"{literal(n)}: {literal(types[n])}" for n in names)
-        options += f", types={{{fields}}}"
+        options += f", types={_types_sql(types, names)}"
     return f"read_csv({one_file(str(file.path))}, {options})"
+
+
+def _types_sql(types: Mapping[str, str], names: Sequence[str]) -> str:
+    """A struct in SQL of the columns' types."""
+    fields = ", ".join(f"{literal(name)}: {literal(types[name])}" for name in names)
+    return f"{{{fields}}}"
 
 
 def read_parquet(file: InputFile, types: Mapping[str, str], names: Sequence[str]) -> str:
@@ -360,7 +366,9 @@ def query_file(spec: str) -> InputFile:
 def _digest(connection: duckdb.DuckDBPyConnection) -> str:
     """Digest of a result, whose sums become BIGINT if they fit: DuckDB makes them HUGEINT."""
     types = connection.execute(f"DESCRIBE made.{TABLE}").fetchall()
-    for name in [name for name, type_, *_ in types if type_ == "HUGEINT"]:
+    for name, type_, *_ in types:
+        if type_ != "HUGEINT":
+            continue
         with suppress(duckdb.Error):  # a number is larger
             connection.execute(f"ALTER TABLE made.{TABLE} ALTER {identifier(name)} TYPE BIGINT")
     rows = f"SELECT count(*), sum(hash(t, rowid)) FROM made.{TABLE} t"

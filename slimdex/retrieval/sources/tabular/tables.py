@@ -111,18 +111,19 @@ class TableSource:
         # Their types.
         self._requested = self._requested_types(names.types)
         self._types = self._types | self._requested
-        for name in (self._renamed[c] for c in self._metadata):
+        for name in self._renamed.values():
             if self.inferred_type(name) in EMPTY_LISTS and self.is_empty(name):
                 self.keep_as(name, "VARCHAR[]")
 
         # Notes on what is stored in another way than it is written.
-        renamed = ((c, new) for c, new in self._renamed.items() if c != new)
-        self.notes = [*file.notes, *(f"column {c!r} is stored as {new!r}" for c, new in renamed)]
+        self.notes = [*file.notes]
+        for column, stored in self._renamed.items():
+            if column != stored:
+                self.notes.append(f"column {column!r} is stored as {stored!r}")
         self.notes += self._keep_as_written()
         self.notes += self._dates_as_text()
-        self.notes += zone_note(
-            self._renamed[c] for c in self._metadata if has_zone(self._types[c])
-        )
+        zoned = [self._renamed[c] for c in self._metadata if has_zone(self._types[c])]
+        self.notes += zone_note(zoned)
         if named is None and not self.is_empty_table:  # without a header, names are the first row
             self.notes.append(f"the text is the column {self._text!r}, the only one with text")
 
@@ -166,23 +167,27 @@ class TableSource:
 
         Rows of a CSV file without values are skipped.
         """
-        select = [f"{identifier(c)}::VARCHAR" if c else "NULL" for c in (self._id, self._text)]
-        select += [f"{identifier(self._title)}::VARCHAR" if self._title else "''"]
-        select += [self._value(c) for c in self._metadata]
+        # Id, text and title, then the metadata in their storage types.
+        select = [_as_text(self._id), _as_text(self._text), _as_text(self._title)]
+        select += map(self._value, self._metadata)
         cursor = self._execute(f"SELECT {', '.join(select)} FROM {self._table()}")
         prefix = self._file.id_prefix if reading.prefix is None else reading.prefix
         origin = reading.origin(self.stamp)
-        number = 0
         columns = self.columns
+
+        # Rows are numbered from 1, also those that are skipped.
+        number = 0
         while rows := self._fetch(cursor):
-            self._rows_read = number + len(rows)
-            self._characters_read += sum(len(row[1] or "") for row in rows)
-            yield [
-                self._document(f"{prefix}:{i}", i, row, columns, origin)
-                for i, row in enumerate(rows, start=number + 1)
-                if self._reader is not read_csv or any(value not in (None, "") for value in row)
-            ]
-            number += len(rows)
+            documents = []
+            for row in rows:
+                number += 1
+                self._characters_read += len(row[1] or "")
+                if self._reader is read_csv and all(value in (None, "") for value in row):
+                    continue
+                document = self._document(f"{prefix}:{number}", number, row, columns, origin)
+                documents.append(document)
+            self._rows_read = number
+            yield documents
 
     @property
     def read_share(self) -> ReadShare | None:
@@ -254,19 +259,20 @@ class TableSource:
         if not wrong:
             return {}
         # No FILTER: for each one DuckDB would copy all columns.
-        checks = [
-            f"min(CASE WHEN {sql} THEN {identifier(c)} END)::VARCHAR" for c, sql in wrong.items()
-        ]
+        checks = []
+        for column, sql in wrong.items():
+            checks.append(f"min(CASE WHEN {sql} THEN {identifier(column)} END)::VARCHAR")
         table = self._table(set(self._types))
-        examples = list[str | None]()
+        values = list[str | None]()
         for few in batches(len(checks), CHECKED_AT_ONCE):
             sql = f"SELECT {', '.join(checks[few])} FROM {table}"
-            examples += self._execute(sql).fetchall()[0]
-        return {
-            self._renamed[c]: value
-            for c, value in zip(wrong, examples, strict=True)
-            if value is not None
-        }
+            values += self._execute(sql).fetchall()[0]
+
+        examples = {}
+        for column, value in zip(wrong, values, strict=True):
+            if value is not None:
+                examples[self._renamed[column]] = value
+        return examples
 
     def _has_rows(self, types: Mapping[str, str]) -> bool:
         table = self._reader(self._file, types, [*types])
@@ -302,17 +308,22 @@ class TableSource:
 
         Raises `InputError` if the file has no row.
         """
-        names = [name.strip() for name in header(self._file.path)]
+        names = [*map(str.strip, header(self._file.path))]
         if not any(names) and [*types] == [UNNAMED]:
             raise InputError(f"{self.name}: no rows; expected the names of columns, and rows below")
         if len(names) != len(types) or all(names):
             return types
+
+        # Columns without a name, and whether they have values.
+        table = self._reader(self._file, types, [*types])
         unnamed = [column for column, name in zip(types, names, strict=True) if not name]
         counted = ", ".join(f"count({identifier(column)})" for column in unnamed)
-        sql = f"SELECT {counted} FROM {self._reader(self._file, types, [*types])}"
-        ((*counts,),) = self._execute(sql).fetchall()
-        empty = {column for column, count in zip(unnamed, counts, strict=True) if not count}
-        return {column: type_ for column, type_ in types.items() if column not in empty}
+        ((*counts,),) = self._execute(f"SELECT {counted} FROM {table}").fetchall()
+        others = dict(types)
+        for column, count in zip(unnamed, counts, strict=True):
+            if not count:
+                del others[column]
+        return others
 
     def _describe_file(self) -> dict[str, str]:
         """Types of the columns, if necessary in a copy with uniform line endings."""
@@ -336,42 +347,53 @@ class TableSource:
                     f"{self.name}: types={column}={types[column]}; expected VARCHAR for text, id "
                     "and title"
                 )
-        requested = {c: types.get(c, types.get(EVERY_COLUMN)) for c in self._metadata}
-        return {c: type_ for c, type_ in requested.items() if type_ is not None}
+        requested = {}
+        for column in self._metadata:
+            type_ = types.get(column, types.get(EVERY_COLUMN))
+            if type_ is not None:
+                requested[column] = type_
+        return requested
 
     def _keep_as_written(self) -> list[str]:
         """Store columns as text if their types would change values; return notes."""
-        typed = {
-            self._renamed[c]: self._types[c] for c in self._metadata if c not in self._requested
-        }
-        checked = {c: t for c, t in typed.items() if self.is_typed or is_read_from_text(t)}
-        as_text = self.not_as_written(checked)
-        for name in as_text:
+        # Columns whose type the user did not name, and which may be written otherwise.
+        types = {}
+        for column in self._metadata:
+            type_ = self._types[column]
+            is_read = self.is_typed or is_read_from_text(type_)
+            if is_read and column not in self._requested:
+                types[self._renamed[column]] = type_
+
+        notes = []
+        for name, value in self.not_as_written(types).items():
             self.keep_as(name, "VARCHAR")
-        return [
-            f"column {name!r} is stored as text: {shorten(value, 40)} "
-            f"{self._why_text(name, typed[name])}"
-            for name, value in as_text.items()
-        ]
+            why = self._why_text(name, types[name])
+            notes.append(f"column {name!r} is stored as text: {shorten(value, 40)} {why}")
+        return notes
 
     def _dates_as_text(self) -> list[str]:
         """Notes on columns of text that look like dates, and would be compared letter by letter."""
-        texts = [
-            c for c in self._metadata if c not in self._requested and self._inferred[c] == "VARCHAR"
-        ]
+        texts = []
+        for column in self._metadata:
+            if column not in self._requested and self._inferred[column] == "VARCHAR":
+                texts.append(column)
+
+        # A date of each column of dates.
         examples = list[str | None]()
         for few in batches(len(texts), CHECKED_AT_ONCE):
             columns = ", ".join(map(identifier, texts[few]))
             checks = ", ".join(map(looks_like_date, texts[few]))
             rows = f"(SELECT {columns} FROM {self._table()} LIMIT {LOOKED_AT})"
             examples += self._execute(f"SELECT {checks} FROM {rows}").fetchall()[0]
-        return [
-            f"column {self._renamed[c]!r} is stored as text, not as a date: "
-            f"{shorten(value, 40)}; write dates as 2024-12-31, or read these by a query with "
-            "strptime"
-            for c, value in zip(texts, examples, strict=True)
-            if value is not None
-        ]
+        notes = []
+        for column, value in zip(texts, examples, strict=True):
+            if value is not None:
+                notes.append(
+                    f"column {self._renamed[column]!r} is stored as text, not as a date: "
+                    f"{shorten(value, 40)}; write dates as 2024-12-31, or read these by a query "
+                    "with strptime"
+                )
+        return notes
 
     def _why_text(self, name: str, type_: str) -> str:
         """Explain why a value is not read as the inferred type, and how to read it so."""
@@ -410,6 +432,7 @@ class TableSource:
 
     def _value(self, column: str) -> str:
         """SQL of a column's value, in its storage type."""
+        # DuckDB reads the column as one type, and converts it to another.
         type_ = self._types[column]
         read = self._read_type(column)
         value = identifier(column)
@@ -420,6 +443,8 @@ class TableSource:
             return conversion_sql(value, type_)
         if type_ == "JSON" and column not in self._requested:
             return f"to_json({value})"
+
+        # Texts: an empty one is no number or time, and times may state zones.
         if read == "VARCHAR":
             if type_ == "BLOB" and column not in self._requested:
                 return f"from_base64({value})"
@@ -452,3 +477,8 @@ class TableSource:
         if broken:
             return InputError(f"{self.name}, {broken}")
         return InputError(f"{self.name}: {reason}")
+
+
+def _as_text(column: str | None) -> str:
+    """SQL of a column's values as text, or NULL without a column."""
+    return f"{identifier(column)}::VARCHAR" if column else "NULL"

@@ -111,7 +111,7 @@ def _meant(name: str, where: str, columns: Sequence[str]) -> str:
     column = nearest(name, visible_columns(columns))
     text = name.strip("“”„‘’‚«»`´")
     meant = [f"the column {column}"] if column else []
-    is_quoted = text != name or any(quoted in where for quoted in (identifier(name), f"`{name}`"))
+    is_quoted = text != name or identifier(name) in where or f"`{name}`" in where
     if is_quoted or re.search(rf"[=<>]\s*{re.escape(name)}\b", where):
         meant.append(f"the text {literal(text)}, in single quotes")
     return f" (did you mean {' or '.join(meant)}?)" if meant else ""
@@ -236,6 +236,8 @@ def _check_text(where: str) -> None:
     text = where.encode()
     if 0 in text:
         raise _Refusal("it has a NUL character")
+
+    # Brackets and semicolons, but not those in texts.
     depth = 0
     for offset, kind in duckdb.tokenize(where):
         symbol = text[offset : offset + 1]
@@ -258,6 +260,8 @@ def parse_condition(where: str) -> dict[str, Any]:
         raise _Refusal("it is nested too deeply") from error
     except duckdb.Error as error:
         raise _Refusal(" ".join(str(error).split())) from error
+
+    # It is one expression of a SELECT without anything else.
     if tree["error"]:
         raise _Refusal(" ".join(tree["error_message"].split("\n")[0].split()))
     (statement,) = tree["statements"]
@@ -326,9 +330,10 @@ def _is_clock(node: dict[str, Any]) -> bool:
 
 
 def _is_call(node: dict[str, Any]) -> bool:
-    return node["class"] == "FUNCTION" and any(
-        argument["expression"]["class"] != "CONSTANT" for argument in node["arguments"]
-    )
+    if node["class"] != "FUNCTION":
+        return False
+    classes = {argument["expression"]["class"] for argument in node["arguments"]}
+    return not classes <= {"CONSTANT"}
 
 
 def _is_text_cast(node: dict[str, Any]) -> bool:
@@ -395,10 +400,10 @@ def _check_pattern(places: Sequence[dict[str, Any]], is_regex: bool) -> None:
 
 def _repeats(pattern: str) -> int:
     """Sum of the larger numbers in the braces of a regular expression."""
-    return sum(
-        max(int(least), int(most or 0))
-        for least, most in re.findall(r"\{([0-9]+)(?:,([0-9]*))?\}", pattern)
-    )
+    total = 0
+    for least, most in re.findall(r"\{([0-9]+)(?:,([0-9]*))?\}", pattern):
+        total += max(int(least), int(most or 0))
+    return total
 
 
 def _check_paths(paths: Sequence[dict[str, Any]]) -> None:
@@ -423,8 +428,10 @@ def _check_paths(paths: Sequence[dict[str, Any]]) -> None:
 
 
 def _shrinks(arguments: Sequence[dict[str, Any]]) -> bool:
-    constants = [argument.get("literal") for argument in arguments[-2:]]
-    if len(constants) < 2:
+    if len(arguments) < 2:
         return True  # DuckDB refuses it, and names the arguments that it takes
-    old, new = ("" if constant is None else constant["text"] for constant in constants)
-    return all(constants) and len(new.encode()) <= len(old.encode())
+    old = arguments[-2].get("literal")
+    new = arguments[-1].get("literal")
+    if old is None or new is None:
+        return False
+    return len(new["text"].encode()) <= len(old["text"].encode())

@@ -9,6 +9,7 @@ holds whenever its part does not.
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
@@ -122,6 +123,7 @@ def _operand(column: str, type_: str | None, path: tuple[str, ...]) -> Operand:
 
 
 def _holds(operand: Operand, operator: str, value: Any) -> str:
+    # Missing values, and lists of values.
     if operator == "IS NULL" or (operator == "=" and value is None):
         return f"NOT ({operand.has_value})"
     if operator == "IS EMPTY":
@@ -132,6 +134,8 @@ def _holds(operand: Operand, operator: str, value: Any) -> str:
     if operator == "HAS":
         part_of_text = _scalar(operand, "CONTAINS", value) if isinstance(value, str) else "false"
         return f"({operand.list_has(_spellings(value))} OR {part_of_text})"
+
+    # Lists and dicts are only equal or not; other values have an order.
     if isinstance(value, list | tuple | dict):
         if operator != "=":
             raise InputError(f"{operator} {short_repr(value)}; expected a text or a number")
@@ -144,6 +148,8 @@ def _scalar(operand: Operand, operator: str, value: Any) -> str:
     is_of_texts = operator not in (*SIGNS, "IN")
     if sql is None or (is_of_texts and operand.reads_texts_as):
         return "false"
+
+    # Long numbers of JSON are compared as texts, too, since DOUBLE rounds them.
     compared = OPERATORS[operator].format(value=sql, constant=_constant_for(operand, value))
     is_long = isinstance(value, int) and abs(value) >= EXACT and operator == "="
     if isinstance(operand, JsonOperand) and is_long:
@@ -167,13 +173,15 @@ def _is_among(operand: Operand, values: Any) -> str:
     """SQL: the operand equals one of several values; those of one kind are compared at once."""
     if not isinstance(values, list | tuple):
         raise InputError(f"value {short_repr(values)}; expected a list of values")
-    by_kind = dict[str, list[Any]]()
+
+    # Constants of one kind are compared by one IN, all other values one by one.
+    by_kind = defaultdict[str, list[Any]](list)
     parts = list[str]()
     for value in values:
         if value is None or isinstance(value, list | tuple | dict):
             parts.append(_holds(operand, "=", value))
         else:
-            by_kind.setdefault(kind_of(value), []).append(value)
+            by_kind[kind_of(value)].append(value)
     for kind, same in by_kind.items():
         if (sql := operand.of_kind(kind)) is not None:
             constants = ", ".join(_constant_for(operand, value) for value in same)

@@ -63,8 +63,10 @@ def may_order_dates(where: str, types: Mapping[str, str]) -> bool:
     """
     if not ORDERING.search(where) or not any(map(DATE.fullmatch, QUOTED.findall(where))):
         return False
-    texts = (name.lower() for name, type_ in types.items() if type_ == "VARCHAR")
-    return any(name in where.lower() for name in texts)
+    for name, type_ in types.items():
+        if type_ == "VARCHAR" and name.lower() in where.lower():
+            return True
+    return False
 
 
 @dataclass(frozen=True)
@@ -160,18 +162,23 @@ def _without_not(node: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _column_of(node: Mapping[str, Any]) -> str:
-    names = (each["column_names"] for each in _sides(node) if each["class"] == "COLUMN_REF")
-    return next((name for (name, *path) in names if not path), "")
+    for side in _sides(node):
+        if side["class"] == "COLUMN_REF" and len(side["column_names"]) == 1:
+            return str(side["column_names"][0])
+    return ""
 
 
 def _comparison(node: Mapping[str, Any]) -> Comparison | None:
     """Return the comparison of a node, if it is one of a column with constants."""
+    # One side must be the column, and all others constants.
     sides = _sides(node)
     constants = [each["literal"] for each in sides if each.get("literal")]
     inner = _without_not(node)
     sign = SIGNS.get(inner.get("function_name") or inner["type"])
     if sign is None or not constants or len(constants) != len(sides) - 1:
         return None
+
+    # As if the column came first.
     if inner is not node:
         sign = f"NOT {sign}"
     if sides[0].get("literal"):
@@ -216,10 +223,14 @@ def _of_list(comparison: Comparison, type_: str) -> str:
     items = [*map(comparison.as_sql, comparison.constants)]
     if comparison.is_pattern:
         return comparison.of(f"array_to_string({column}, ' ')")
+
+    # Constants, as the items are.
     if type_ == "VARCHAR[]":
         items = [*map(literal, comparison.constants)]
     elif NUMBERS.fullmatch(type_.removesuffix("[]")):
         items = _numbers(comparison.constants)
+
+    # A list has an item below a constant if its least item is below it.
     if comparison.sign in ("<", "<="):
         return comparison.of(f"list_min({column})", items)
     if comparison.sign in (">", ">=", "BETWEEN", "NOT BETWEEN"):
@@ -234,6 +245,8 @@ def _of_date(comparison: Comparison, samples: Callable[[], Sequence[str]]) -> st
     """Return a comparison with a date; "" if the constants are dates."""
     column = comparison.column
     bare = [each.rstrip("%-") if comparison.is_pattern else each for each in comparison.constants]
+
+    # Years, beginnings of dates, and months are compared with a part of the date.
     if all(re.fullmatch(r"\d{4}", each) for each in bare):
         sign = re.sub("I?LIKE", "=", comparison.sign).replace("NOT =", "<>")
         return Comparison(column, sign, bare, False).of(f"year({column})")
@@ -241,24 +254,28 @@ def _of_date(comparison: Comparison, samples: Callable[[], Sequence[str]]) -> st
         return comparison.of(f"CAST({column} AS VARCHAR)")
     if all(re.fullmatch(r"\d{4}-\d\d", each) for each in bare):
         return comparison.of(f"strftime({column}, '%Y-%m')")
+
+    # Days; if the constants are none, an example shows how to write one.
     days = [re.sub(r"^(\d{4})(\d\d)(\d\d)$", r"\1-\2-\3", each) for each in bare]
     are_days = all(re.match(r"\d{4}-\d\d?-\d\d?", each) for each in days)
     if are_days and comparison.are_texts:
         return ""
     if not are_days:
         example = next(iter(samples()), "2024-12-31")[:10]
-        days = [example for _ in days]
-    return comparison.of(column, [literal(day) for day in days])
+        days = [example] * len(days)
+    return comparison.of(column, [*map(literal, days)])
 
 
 def _of_written_date(comparison: Comparison, samples: Callable[[], Sequence[str]]) -> str:
     """Explain how to compare dates that are stored as text; "" for other comparisons."""
     if comparison.sign not in ORDERS or not all(map(DATE.fullmatch, comparison.constants)):
         return ""
-    values = [value.strip() for value in samples() if value.strip()]
+    values = [*filter(None, map(str.strip, samples()))]
     if not values or not all(re.fullmatch(WRITTEN_DATE, value) for value in values):
         return ""
     said = f"is text, such as {literal(values[0])}, which would be compared letter by letter"
+
+    # How to read such dates, and to compare them.
     formats = _date_formats(values)
     if not formats:
         return f"{said}: read it with try_strptime({comparison.column}, FORMAT)"
@@ -276,30 +293,40 @@ def _date_formats(values: Sequence[str]) -> list[str]:
     >>> _date_formats(["5/28/2016", "1/7/2016 23:41"]), _date_formats(["1/2/16", "7/2/16"])
     (['%m/%d/%Y'], ['%m/%d/%y', '%d/%m/%y'])
     """
-    matches = [PARTS.match(value) for value in values]
-    parts = [match.groups() for match in matches if match]
-    signs = {sign for _, sign, _, _ in parts}
-    widths = {(len(first) == 4, len(last) == 4) for first, _, _, last in parts}
-    if len(parts) < len(values) or len(signs) > 1 or len(widths) > 1:
+    # The sign between the parts, where the year is, and which other part may be a month.
+    layouts = set()
+    may_begin_with_month = True
+    may_begin_with_day = True
+    for value in values:
+        match = PARTS.match(value)
+        if match is None:
+            return []
+        first, sign, second, last = match.groups()
+        layouts.add((sign, len(first) == 4, len(last) == 4))
+        may_begin_with_month = may_begin_with_month and int(first) <= 12
+        may_begin_with_day = may_begin_with_day and int(second) <= 12
+    if len(layouts) != 1:
         return []
-    sign = signs.pop()
-    starts_with_year, ends_with_year = widths.pop()
+
+    ((sign, starts_with_year, ends_with_year),) = layouts
     if starts_with_year:
         return [f"%Y{sign}%m{sign}%d"]
     year = "%Y" if ends_with_year else "%y"
-    months_first = all(int(first) <= 12 for first, _, _, _ in parts)
-    days_first = all(int(second) <= 12 for _, _, second, _ in parts)
-    orders = [("%m", "%d")] * months_first + [("%d", "%m")] * days_first
-    return [sign.join([*order, year]) for order in orders]
+    formats = []
+    if may_begin_with_month:
+        formats.append(f"%m{sign}%d{sign}{year}")
+    if may_begin_with_day:
+        formats.append(f"%d{sign}%m{sign}{year}")
+    return formats
 
 
 def _of_text(comparison: Comparison, samples: Sequence[str]) -> str:
     """Say what texts a column holds, and how to compare them, or the numbers in them."""
-    in_quotes = comparison.of(comparison.column, [literal(each) for each in comparison.constants])
+    in_quotes = comparison.of(comparison.column, [*map(literal, comparison.constants)])
     number = next((each for each in samples if re.search("[0-9]", each)), None)
     shown = f", such as {literal((number or next(iter(samples), ''))[:40])}" if samples else ""
     is_equality = comparison.is_list or comparison.sign in ("=", "<>")
-    are_codes = bool(samples) and all(each.isdecimal() for each in samples)
+    are_codes = bool(samples) and all(map(str.isdecimal, samples))
     if number is None or comparison.is_pattern or (is_equality and are_codes):
         return f"is text{shown}: write {in_quotes}"
     return f"is text{shown}: write {comparison.of(_number_in(comparison.column, samples))}"
@@ -309,6 +336,8 @@ def _number_in(column: str, samples: Sequence[str]) -> str:
     """Return SQL of the number in a text: in '$1,058.00', or in '58,00 EUR'."""
     if all(NUMBER.fullmatch(each) for each in samples):
         return f"TRY_CAST({column} AS DOUBLE)"
+
+    # A comma before one or two digits is a decimal one; others separate thousands.
     has_comma = any("," in each for each in samples)
     is_decimal = has_comma and any(re.search(r"\d,(\d|\d\d)(?!\d)", each) for each in samples)
     text = column
@@ -324,7 +353,8 @@ def _of_number(comparison: Comparison, samples: Callable[[], Sequence[str]]) -> 
     if comparison.is_pattern:
         return f"is a number: write {comparison.of(f'CAST({comparison.column} AS VARCHAR)')}"
     with suppress(ValueError):
-        _ = [float(each) for each in comparison.constants]
+        for constant in comparison.constants:
+            float(constant)
         return ""
     numbers = _numbers(comparison.constants, next(iter(samples()), EXAMPLE))
     return f"is a number: write {comparison.of(comparison.column, numbers)}"
@@ -336,5 +366,8 @@ def _numbers(constants: Sequence[str], example: str = EXAMPLE) -> list[str]:
     >>> _numbers(["$1,200", "many"])
     ['1200', '7']
     """
-    matches = [NUMBER.search(each.replace(",", "")) for each in constants]
-    return [each[0] if each else example for each in matches]
+    numbers = []
+    for constant in constants:
+        match = NUMBER.search(constant.replace(",", ""))
+        numbers.append(match[0] if match else example)
+    return numbers

@@ -64,8 +64,12 @@ class Matches:
         """
         with self._lock:
             known = self._known.get(where, NOTHING)
+
+        # Without the lock, since this may take long.
         if known is NOTHING or known.stop < stop:
             known = known.extend(find(known.stop, stop), stop)
+
+        # The conditions that were used last are remembered.
         with self._lock:
             self._known[where] = known
             self._known.move_to_end(where)

@@ -115,8 +115,10 @@ class JsonOperand(Operand):
     @property
     def _pointer(self) -> str:
         """The path, as JSON Pointer (RFC 6901) writes it."""
-        escaped = (name.replace("~", "~0").replace("/", "~1") for name in self.path)
-        return literal("".join(f"/{name}" for name in escaped) or "$")
+        pointer = ""
+        for name in self.path:
+            pointer += "/" + name.replace("~", "~0").replace("/", "~1")
+        return literal(pointer or "$")
 
 
 def scalar_operand(column: str, type_: str) -> Operand | None:

@@ -22,6 +22,7 @@ CONTENTS = frozenset(["epub:type", "role"])
 
 def read(data: bytes) -> Extract:
     """Read a book; a chapter's anchors are those of its page."""
+    # The container names the package, which lists the pages and their order.
     archive = Archive(data)
     roots = [e.attributes for e in elements(archive.read(CONTAINER)) if e.name == "rootfile"]
     roots.sort(key=lambda root: root.get("media-type", PACKAGE) != PACKAGE)
@@ -31,30 +32,40 @@ def read(data: bytes) -> Extract:
     if "META-INF/rights.xml" in archive:
         raise UnreadableError("encrypted")
     about = elements(archive.read(package))
-    pages = {
-        e.attributes.get("id"): e.attributes.get("href", "") for e in about if e.name == "item"
-    }
-    order = [e.attributes.get("idref") for e in about if e.name == "itemref"]
+    pages = dict[str | None, str]()
+    order = list[str | None]()
+    titles = list[str]()
+    for element in about:
+        attributes = element.attributes
+        if element.name == "item":
+            pages[attributes.get("id")] = attributes.get("href", "")
+        elif element.name == "itemref":
+            order.append(attributes.get("idref"))
+        elif element.name == "title" and element.text:
+            titles.append(element.text)
+
+    # The pages in order, each a part.
     outline = Outline(LARGEST_PACKED_TEXT)
-    for item in (pages[id] for id in order if id in pages):
-        path = posixpath.join(posixpath.dirname(package), item.partition("#")[0])
-        if page := archive.read(path):
+    folder = posixpath.dirname(package)
+    for id in order:
+        if id not in pages:
+            continue
+        page = archive.read(posixpath.join(folder, pages[id].partition("#")[0]))
+        if page:
             outline.part("")
             events = xhtml_events(page)
             html_pages.feed(outline, events, _without_contents(events))
             outline.leave(0)
-    title = (
-        next((e.text for e in about if e.name == "title" and e.text), "") or outline.first_heading
-    )
+    title = titles[0] if titles else outline.first_heading
     return Extract(title, outline.text, outline.parts, facts(about))
 
 
 def _without_contents(events: Sequence[Event]) -> ContentChoice:
     """Leave out tables of contents and lists of pages."""
-    starts = ((number, event) for number, event in enumerate(events) if isinstance(event, Start))
-    contents = (
-        number
-        for number, event in starts
-        if event.tag == "nav" and not CONTENTS.isdisjoint(event.attributes)
-    )
+    contents = set()
+    for number, event in enumerate(events):
+        if not isinstance(event, Start) or event.tag != "nav":
+            continue
+        if not CONTENTS.isdisjoint(event.attributes):
+            contents.add(number)
     return ContentChoice(frozenset(contents))

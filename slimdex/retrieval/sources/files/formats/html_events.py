@@ -221,9 +221,13 @@ class _Tags:
             name = name.lower()
             if surplus:
                 self._edits.append((*tag.span(3), ""))
+
+            # Scripts and the like have no tags inside.
             if name in VERBATIM and not end and not self._counts["svg"]:
                 self._next = self._skip_verbatim(name, tag.end())
                 return True
+
+            # All others open or close an element.
             if name in UNCOUNTED:
                 if self._unread and name in STRUCTURE and not end:
                     self._start_text(tag.start())
@@ -238,6 +242,8 @@ class _Tags:
     def _start(self, name: str, tag: re.Match[str]) -> None:
         if self._unread and name in STRUCTURE:
             self._start_text(tag.start())
+
+        # Elements that nest too deeply become empty ones.
         if name in FORMATTING:
             if self._formatting >= MOST_FORMATTING:
                 self._edits.append((tag.start(), tag.end(2), "<wbr"))

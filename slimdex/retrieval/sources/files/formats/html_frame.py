@@ -107,9 +107,10 @@ def _weight_beside(frame: Sequence[_Region], regions: Iterable[_Region]) -> int:
         begun = max(0, weight - frame[ended].start) if ended < len(frame) else 0
         return weights[ended] + begun
 
-    return sum(
-        region.weight - frame_weight(region.end) + frame_weight(region.start) for region in regions
-    )
+    beside = 0
+    for region in regions:
+        beside += region.weight - frame_weight(region.end) + frame_weight(region.start)
+    return beside
 
 
 class _Scales:
@@ -118,7 +119,10 @@ class _Scales:
     def __init__(self) -> None:
         self.weight = 0
         self.regions: dict[str, list[_Region]] = {
-            kind: [] for kind in ("unseen", "frame", "main", "article")
+            "unseen": [],
+            "frame": [],
+            "main": [],
+            "article": [],
         }
         """Kind of an element -> all of them."""
 
@@ -136,7 +140,7 @@ class _Scales:
                 first, kind, before = begun.pop()
                 links -= _is_link(above.pop())
                 unseen -= kind == "unseen"
-                if kind == "noscript":
+                if kind == "noscript":  # counts unless it is a notice
                     kind = "unseen" if _is_notice(events[first:number]) else ""
                     self.weight = before if kind else self.weight
                 if kind:
@@ -160,12 +164,15 @@ def _length(text: str) -> int:
 
 def _kind(element: Start, above: Sequence[Start]) -> str:
     """Return the kind of page part that an element may be; "" for most."""
+    # Heads are unseen, and marked content is no frame whatever it is called.
     tag, attributes = element
     if tag == "head":
         return "unseen"
     role = attributes.get("role", "").lower()
     if tag == "main" or role == "main":
         return "main"
+
+    # A frame by its element, role, class or id.
     names = f"{attributes.get('class', '')} {attributes.get('id', '')}".lower().split()
     is_hidden = attributes.get("hidden", "until-found") != "until-found"
     if tag == "nav" or is_hidden or role in ROLES or not NAMES.isdisjoint(names):

@@ -154,6 +154,8 @@ class _Page:
         self._open.append(_Open(tag, is_unseen, is_alone, anchor, script))
         self._unseen += is_unseen
         self._wanted += is_alone
+
+        # What it says about the page, or adds to the text.
         if tag in ("html", "meta", "title"):
             self._about(tag, attributes)
         if is_permalink:

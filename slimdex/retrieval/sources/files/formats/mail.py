@@ -78,6 +78,7 @@ def read(data: bytes) -> Extract:
     >>> tea.title, tea.text, tea.facts["author"], str(tea.facts["date"])
     ('Tea', 'At four?', 'Ann <a@b.c>', '2024-05-01 10:00:00')
     """
+    # Text, then the names of attached files.
     charset = CHARSET.search(data)
     message = message_from_bytes(data, policy=_policy(charset[1].decode() if charset else WESTERN))
     outline = Outline()
@@ -87,6 +88,8 @@ def read(data: bytes) -> Extract:
     for leaf in leaves:
         if leaf.name:
             outline.add(f"Attached: {leaf.name}", "\n")
+
+    # Headers.
     author = NAME.sub(r"\1", _header(message, "From"))
     date = _header(message, "Date")
     columns: dict[str, Any] = {"author": author, "date": moment(date) if date else None}
@@ -153,11 +156,14 @@ def _file_name(part: Message) -> str:
 
 def _leaves(message: Message) -> Iterator[_Leaf]:
     """Yield parts with content; of alternatives the first plain text, or the last that has text."""
+    # One text or file.
     if not message.is_multipart():
         name = _file_name(message)
         text = "" if name else visible_text(_text(message))
         yield _Leaf(name, "" if INVISIBLE.fullmatch(text) else text)
         return
+
+    # Parts, each with content.
     inner = [part for part in message.get_payload() if isinstance(part, Message)]
     if message.get_content_type() in MESSAGES:
         for attached in map(partial(_message_within, message), inner):
@@ -167,10 +173,17 @@ def _leaves(message: Message) -> Iterator[_Leaf]:
     if message.get_content_type() != "multipart/alternative":
         yield from chain.from_iterable(map(_leaves, inner))
         return
-    plain = [part for part in inner if part.get_content_type() == "text/plain"]
-    others = [part for part in reversed(inner) if part.get_content_type() != "text/plain"]
+
+    # Alternatives: a plain text if there is one, or else the last, which is the richest.
+    plain = list[Message]()
+    others = list[Message]()
+    for part in inner:
+        if part.get_content_type() == "text/plain":
+            plain.append(part)
+        else:
+            others.append(part)
     read = list[_Leaf]()
-    for part in [*plain, *others]:
+    for part in [*plain, *reversed(others)]:
         leaves = [*islice(_leaves(part), MOST_PARTS)]
         if any(leaf.text for leaf in leaves):
             read = leaves
@@ -216,6 +229,7 @@ def _join_flowed(text: str, *, deletes_space: bool) -> str:
     pieces = list[str]()
     flowing = -1
     for line in text.split("\n"):
+        # "-- " begins a signature, and does not flow (RFC 3676).
         rest = line.lstrip(">")
         depth = len(line) - len(rest)
         rest = rest.removeprefix(" ")

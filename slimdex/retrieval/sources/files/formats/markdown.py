@@ -518,6 +518,8 @@ def _output(output: dict[str, Any]) -> str:
     if output.get("output_type") in ("error", "pyerr"):
         return f"{_text(output.get('ename'))}: {_text(output.get('evalue'))}"
     forms = output | {kind.partition("/")[2]: v for kind, v in output.get("data", {}).items()}
+
+    # Plain text, unless it only names an object; then the form that is read best.
     plain = _text(output.get("text") or forms.get("plain"))
     if plain.strip() and not OBJECTS.fullmatch(plain.strip()):
         return plain
@@ -536,14 +538,18 @@ def _cells(book: dict[str, Any]) -> list[dict[str, Any]]:
     """Cells, which formats 2 and 3 divide among worksheets."""
     if "cells" not in book and "worksheets" not in book:
         raise ValueError("neither cells nor worksheets")
-    sheets = [book, *book.get("worksheets", [])]
-    return [cell for sheet in sheets for cell in sheet.get("cells", [])]
+    cells = list[dict[str, Any]]()
+    for sheet in [book, *book.get("worksheets", [])]:
+        cells += sheet.get("cells", [])
+    return cells
 
 
 def _source(cell: dict[str, Any]) -> str:
     """Source of a cell; formats up to 3 name it otherwise."""
-    names = ("source", "input", "code", "text")
-    return _text(next((cell[name] for name in names if name in cell), ""))
+    for name in ("source", "input", "code", "text"):
+        if name in cell:
+            return _text(cell[name])
+    return _text("")
 
 
 def _text(lines: Any) -> str:

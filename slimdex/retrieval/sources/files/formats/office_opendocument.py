@@ -120,6 +120,7 @@ class _Content(Blocks):
             self._say(" ".join(text.split("\n")))
 
     def end(self, tag: str) -> None:
+        # What the element has put into the outline.
         name = local(tag)
         if name in ("p", "h"):
             level = 1 if self._frames and self._frames[-1] in TITLES else self._levels[-1]
@@ -146,6 +147,7 @@ class _Content(Blocks):
         elif name == "frame":
             self._unseen -= self._frames.pop() in FRAME
 
+        # What no longer holds outside it.
         self._unseen -= _is_unseen(tag)
         self._texts -= _has_text(tag)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterable, Mapping
-from itertools import chain
 from typing import NamedTuple
 
 from ..decoding import decode_text
@@ -56,20 +55,24 @@ def _relations(archive: Archive, part: str = "") -> list[_Relation]:
     folder, base = posixpath.split(part)
     listed = elements(archive.read(f"{folder}/_rels/{base}.rels"))
     relations = list[_Relation]()
-    for each in (e.attributes for e in listed if e.name == "Relationship"):
-        if attribute(each, "TargetMode").lower() != "external":
+    for element in listed:
+        attributes = element.attributes
+        is_external = attribute(attributes, "TargetMode").lower() == "external"
+        if element.name == "Relationship" and not is_external:
             # The ISO standard's strict variant has other addresses that end alike.
-            kind = attribute(each, "Type").rpartition("/")[2].lower()
-            target = attribute(each, "Target").replace("\\", "/").partition("#")[0]
+            kind = attribute(attributes, "Type").rpartition("/")[2].lower()
+            target = attribute(attributes, "Target").replace("\\", "/").partition("#")[0]
             place = posixpath.join("/", folder, target)
-            relations.append(_Relation(attribute(each, "Id"), kind, place))
+            relations.append(_Relation(attribute(attributes, "Id"), kind, place))
     return relations
 
 
 def _of_kinds(related: Iterable[_Relation], *kinds: str) -> list[str]:
     """Parts of these kinds, kind by kind, each once."""
     related = list(related)
-    parts = (each.part for kind in kinds for each in related if each.kind == kind)
+    parts = list[str]()
+    for kind in kinds:
+        parts += [each.part for each in related if each.kind == kind]
     return [*dict.fromkeys(parts)]
 
 
@@ -85,8 +88,12 @@ def _main_part(archive: Archive, usual: str) -> str:
 
 def _references(attributes: Mapping[str, str]) -> list[str]:
     """Ids of relations in an element's attributes."""
-    namespaces = ((key.rpartition("}")[0], value) for key, value in attributes.items())
-    return [value for namespace, value in namespaces if namespace.endswith("/relationships")]
+    ids = []
+    for key, value in attributes.items():
+        namespace, _, _ = key.rpartition("}")
+        if namespace.endswith("/relationships"):
+            ids.append(value)
+    return ids
 
 
 class _EmbeddedParts:
@@ -378,9 +385,12 @@ def read_pptx(data: bytes) -> Extract:
     if not listed or listed[-1].name != "presentation":
         raise UnreadableError("not a PPTX file")
     parts = {each.id: each.part for each in _relations(archive, main)}
-    references = [_references(each.attributes) for each in listed if each.name == "sldId"]
-    ids = chain.from_iterable(references)
-    slides = [parts[id] for id in ids if id in parts]
+    slides = list[str]()
+    for element in listed:
+        if element.name == "sldId":
+            slides += [parts[id] for id in _references(element.attributes) if id in parts]
+
+    # Each slide, with its notes and comments.
     outline = Outline(LARGEST_PACKED_TEXT)
     for number, name in enumerate(slides, start=1):
         slide = Slide()
@@ -389,6 +399,8 @@ def read_pptx(data: bytes) -> Extract:
         for other in _of_kinds(related, "notesslide", "comments"):
             events(archive.read(other), _SlideText(slide, is_notes=True))
         slide.append_to(outline, number)
+
+    # Metadata.
     about = elements(archive.read(_part_of_kind(_relations(archive), "core-properties")))
     title = join_texts(about, "title") or outline.first_heading
     return Extract(title, outline.text, outline.parts, facts(about) | {"pages": len(slides)})

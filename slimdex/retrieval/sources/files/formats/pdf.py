@@ -49,6 +49,8 @@ def _read(data: bytes) -> Extract:
     except pypdfium2.PdfiumError as error:
         reason = "encrypted" if error.err_code in LOCKED else "broken PDF"
         raise UnreadableError(reason) from error
+
+    # The pages, below the headings of the document's outline.
     outline = Outline(LARGEST_PACKED_TEXT)
     scanned = 0
     for index in range(len(document)):
@@ -58,6 +60,8 @@ def _read(data: bytes) -> Extract:
         text = "\n".join(filter(None, [text.rstrip(), *_remarks(document, page)]))
         _add_page(outline, index + 1, text, sections.get(index, []))
         page.close()
+
+    # Metadata.
     about = document.get_metadata_dict()
     facts: dict[str, Any] = {
         "author": words(about.get("Author")),

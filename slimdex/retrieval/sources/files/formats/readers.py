@@ -113,14 +113,14 @@ def _read_xml(data: bytes) -> Extract:
 def answer(request: dict[str, Any], data: bytes) -> dict[str, Any]:
     """Read a file for `Worker.read`, as JSON."""
     kind, extract = read(request["name"], request["kind"], data, request["encoding"])
+    parts = []
+    for part in extract.parts:
+        parts.append([part.start, [*part.headings], part.page, part.anchor, [*part.lines]])
     return {
         "kind": kind,
         "title": extract.title,
         "text": extract.text,
-        "parts": [
-            [part.start, [*part.headings], part.page, part.anchor, [*part.lines]]
-            for part in extract.parts
-        ],
+        "parts": parts,
         "facts": dict(extract.facts),
         "scanned": extract.scanned,
         "is_guessed": extract.is_guessed,

@@ -16,7 +16,7 @@ from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
-from itertools import accumulate
+from itertools import accumulate, product, starmap
 from typing import TYPE_CHECKING, NamedTuple
 
 from ....documents import Part
@@ -94,7 +94,7 @@ QUERIES = [
     *(f"({kind} name: _)" for kind in NAMED_NODES),
     *(f"({kind})" for kind in UNNAMED_NODES),
     *(f"({kind} name: (_) body: (_))" for kind in NODES_WITH_BODY),
-    *(holder.format(kind) for holder in HOLDERS for kind in FUNCTIONS),
+    *starmap(str.format, product(HOLDERS, FUNCTIONS)),
     "(assignment . (call_expression))",
     "(function_definition declarator: (_))",
     "(function_definition (signature))",
@@ -170,10 +170,12 @@ def divide(text: str, definitions: Iterable[Definition]) -> Extract:
 
     def go_on(after: int, before: int) -> None:
         """Begin a part of the enclosing definition after the end of an inner one."""
-        filled = (n for n in range(after + 1, before) if not CLOSING.fullmatch(lines[n - 1]))
-        if (line := next(filled, None)) is not None:
-            begin(line)
+        for line in range(after + 1, before):
+            if not CLOSING.fullmatch(lines[line - 1]):
+                begin(line)
+                break
 
+    # A last definition, after the end of the text, ends all others.
     go_on(0, len(lines) + 1)
     for definition in [*definitions, Definition(len(lines) + 1, 0, 0, "")]:
         while open_ and (
@@ -282,9 +284,8 @@ def _queries_for(language: Language) -> Iterator[str]:
     from tree_sitter import Query, QueryError  # an optional library
 
     for query in QUERIES:
-        if all(
-            language.id_for_node_kind(kind, True) for kind in re.findall(r"\(([a-z]\w+)", query)
-        ):
+        kinds = re.findall(r"\(([a-z]\w+)", query)
+        if all(language.id_for_node_kind(kind, True) for kind in kinds):
             with suppress(QueryError):  # of a field or an order that the grammar lacks
                 Query(language, query)
                 yield query
@@ -315,11 +316,14 @@ def _definitions(nodes: list[Node]) -> list[Definition]:
 
 def _name(node: Node) -> str:
     """Name of a definition on one line; "" if it has none."""
-    fields = (node.child_by_field_name(field) for field in NAME_FIELDS)
+    # The node of the name: a field of the definition, or a child of such a type.
+    fields = map(node.child_by_field_name, NAME_FIELDS)
     named = next(filter(None, fields), None)
     named = named or next((c for c in node.named_children if NAME_NODES.search(c.type)), None)
     while named and (inner := named.child_by_field_name("declarator")):
         named = inner  # of C: the name is the innermost
+
+    # Its text, with the trait or the type that a method is of.
     text = _text(named).lstrip("(*& ").partition("(")[0] if named else ""
     if trait := node.child_by_field_name("trait"):
         text = f"{_text(trait)} for {text}"
@@ -361,6 +365,8 @@ def by_keywords(lines: Sequence[str], ending: str) -> Iterator[Definition]:
     patterns = [DEFINED]
     patterns += [BRACKETED] if ending in BRACED else []
     patterns += [SHELL] if ending in SHELLS else []
+
+    # A definition is inside the one before if it is indented further.
     indents: list[int] = []
     for number, line in enumerate(lines, start=1):
         if len(line) > LONGEST_LINE:

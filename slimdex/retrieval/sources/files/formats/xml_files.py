@@ -153,6 +153,8 @@ class _XmlText:
             text = "\n".join(filter(None, map(words, text.split(LINE))))
         if is_feed and ADDRESS.fullmatch(text):
             return
+
+        # A heading, a paragraph, or a key with its value.
         if name in TITLES:
             self._outline.heading(self._depth - 1, text)
             return
@@ -267,8 +269,11 @@ def attribute(attributes: Mapping[str, str], name: str) -> str:
 
 def join_texts(elements: Sequence[Element], *names: str) -> str:
     """Texts of the first of these elements that is present, joined by commas."""
-    texts = ([e.text for e in elements if e.name == name and e.text] for name in names)
-    return ", ".join(next(filter(None, texts), []))
+    for name in names:
+        texts = [element.text for element in elements if element.name == name and element.text]
+        if texts:
+            return ", ".join(texts)
+    return ""
 
 
 def facts(about: Sequence[Element]) -> dict[str, Any]:
