@@ -49,7 +49,7 @@ def by_lower_name(document: Document) -> dict[str, tuple[str, Any]]:
     """
     out = dict[str, tuple[str, Any]]()
     for name, value in document.metadata.items():
-        # DuckDB's columns have no case.
+        # DuckDB ignores the case of column names.
         if not isinstance(name, str) or not name or name.lower() in BUILT_IN_COLUMNS:
             raise InputError(
                 f"document {document.id!r}: metadata {name!r}; expected a name other than "

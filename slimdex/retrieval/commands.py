@@ -1,4 +1,4 @@
-"""What the command line and agents do alike with an open index."""
+"""Operations on an open index that the command line and the tools of agents share."""
 
 from __future__ import annotations
 

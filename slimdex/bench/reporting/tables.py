@@ -521,7 +521,7 @@ gammas = _by_encoder(
     ways={"gamma 0.25": "{model}"},
     chosen=_without_word_vectors,
 )
-"""What gamma 0.25 changes in semantic nDCG@10."""
+"""Change of semantic nDCG@10 by gamma 0.25."""
 weight_intervals = TableDeclaration(
     experiment="weight",
     title="Weight: Constant weights of BM25, and gamma",

@@ -98,7 +98,7 @@ def repair(
 
 
 def _rebuild_segments(index: Index) -> list[str]:
-    """Write damaged segments again, from the lines; return a line about each.
+    """Rebuild damaged segments from the lines; return one message for each.
 
     Lines of earlier versions don't have all that a segment has.
     """
@@ -118,7 +118,7 @@ def _rebuild_segments(index: Index) -> list[str]:
 
 
 def _rebuild_readings(index: Index) -> list[str]:
-    """Write damaged readings again: which rows have no text, as the manifest knows too."""
+    """Rebuild damaged readings of the rows without text, which the manifest has too."""
     faults = reading_faults(index.snapshot)
     if faults:
         with index.change() as change:

@@ -112,7 +112,7 @@ def restore_dictionary(snapshot: Snapshot) -> list[str]:
 def with_rebuilt_segments(
     store: DocumentStore, state: State, damaged: Collection[Segment]
 ) -> State:
-    """The state with some segments written again, from the lines.
+    """Return the state with damaged segments rebuilt from the lines.
 
     Raises `CorruptError` if a line is damaged, too.
     """

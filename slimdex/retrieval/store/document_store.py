@@ -267,7 +267,7 @@ class DocumentStore:
 
     @contextmanager
     def connection(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        """A new connection, for which no segment need be readable."""
+        """Open a connection to which the segments need not be attached."""
         with self.session() as session:
             cursor = session.cursor()
         try:

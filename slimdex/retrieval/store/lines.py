@@ -458,7 +458,7 @@ class _Dictionary:
 
 
 def text_value(text: str, cut: DocumentPassages | None, origin: str | None) -> Any:
-    """Return what a line has of a text: itself, or a list with its passages, parts and origin.
+    """Return the stored form of a text: itself, or a list with its passages, parts and origin.
 
     >>> cut = DocumentPassages([Passage(0, 5), Passage(6, 11, "Weather")])
     >>> text_value("Rain. Snow.", cut, None)

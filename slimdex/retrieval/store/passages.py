@@ -1,7 +1,6 @@
 """Passages of documents, their rows, and the parts of their texts.
 
-It omits most documents: those of one row whose text has no parts. While a document is added, its
-entry first contains its parts but no passages.
+Most documents are omitted: those of one row whose text has no parts.
 """
 
 from __future__ import annotations

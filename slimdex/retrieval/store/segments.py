@@ -86,7 +86,7 @@ def read_columns(
     nothing else is in it; evaluates none of it. All files are asked about at once, since each
     question goes through all that are attached.
     """
-    # Views, macros and the like are foreign.
+    # Anything but plain tables is foreign.
     inside = f"AND database_name IN ({', '.join(map(literal, files))})"
     queries = []
     for kind, sql in _KINDS.items():

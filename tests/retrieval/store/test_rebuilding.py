@@ -123,8 +123,8 @@ def test_segments_are_rebuilt_while_others_read(tmp_path: Path) -> None:
         assert told(reader) == expected
 
 
-def test_what_is_damaged_in_both_is_lost(tmp_path: Path) -> None:
-    """What is damaged in one of them only is not, whichever that is."""
+def test_a_document_is_lost_if_its_segment_and_its_line_are_damaged(tmp_path: Path) -> None:
+    """Damage to either one alone is repaired."""
     with made(tmp_path / "x") as collection:
         state = collection.index.state
         expected = told(collection)
