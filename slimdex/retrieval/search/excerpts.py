@@ -331,7 +331,7 @@ def are_by_chance(hits: Sequence[Hit], chance: float | None, query: str) -> bool
     if chance is None:
         return False
     for hit in hits:
-        is_verbatim = any(_verbatim(query, text) for text in (hit.id, hit.title, hit.text))
-        if hit.score >= chance or is_verbatim:
+        if hit.score >= chance:
             return False
-    return True
+    texts = chain.from_iterable((hit.id, hit.title, hit.text) for hit in hits)
+    return not any(_verbatim(query, text) for text in texts)
