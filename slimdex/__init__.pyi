@@ -16,7 +16,7 @@ from .retrieval.encoders.transformer import TransformerEncoder as TransformerEnc
 from .retrieval.encoders.word_vectors.static_encoder import StaticEncoder as StaticEncoder
 from .retrieval.exporting.document_map import write_map as write_map
 from .retrieval.exporting.export import export as export
-from .retrieval.quality.targets import Target as Target
+from .retrieval.quality.tuning_targets import Target as Target
 from .retrieval.remote_collection import RemoteCollection as RemoteCollection
 from .retrieval.search.request import SearchRequest as SearchRequest
 from .retrieval.search.reranking import CrossEncoder as CrossEncoder

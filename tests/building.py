@@ -6,7 +6,7 @@ from typing import Any
 
 from slimdex.retrieval import building
 from slimdex.retrieval.collection import Collection
-from slimdex.retrieval.ingest.added import AdditionReport
+from slimdex.retrieval.ingest.addition_report import AdditionReport
 from slimdex.retrieval.sources.source import Sources
 
 

@@ -44,7 +44,7 @@ def pytest_report_header() -> str:
 LONGEST = (
     "tests/house/test_linear_time.py",
     "tests/test_docs.py",
-    "tests/bench/test_cli.py",
+    "tests/bench/test_commands.py",
     "tests/retrieval/cluster/test_milvus_search.py",
     "tests/test_shared.py",
     "tests/examples/test_notebooks.py",

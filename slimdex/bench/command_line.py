@@ -1,4 +1,4 @@
-"""`slimdex bench`: its experiments, whose functions are in `bench.cli`.
+"""`slimdex bench`: its experiments, whose functions are in `bench.commands`.
 
 `slimdex --help` imports this file, and not the experiments: they take half a second.
 """
@@ -36,6 +36,6 @@ class Experiments(Commands):
 
 
 app = Experiments(
-    {name: f"slimdex.bench.cli:{name}" for name in NAMES},
+    {name: f"slimdex.bench.commands:{name}" for name in NAMES},
     "Measure quality against memory and time. Without a command: the settings of an index.",
 )

@@ -28,13 +28,13 @@ from .encoders.models import (
     other_languages,
 )
 from .index import Index, create_index
-from .ingest.added import AdditionReport
 from .ingest.adding import add_sources
+from .ingest.addition_report import AdditionReport
 from .ingest.fitting import refit as refit_index
 from .quality.metric_choice import DEFAULT, choose_metric
 from .quality.refitting import add_then_refit
-from .quality.targets import Target
 from .quality.tuning import FEWEST_A_DIMENSION, tune
+from .quality.tuning_targets import Target
 from .sources.source import Sources
 from .store.snapshot import Snapshot
 from .store.work_folder import is_held, work_folders

@@ -55,12 +55,12 @@ if TYPE_CHECKING:
 
     from slimdex.indexes.settings import Settings
 
-    from .ingest.added import AdditionReport
+    from .ingest.addition_report import AdditionReport
     from .ingest.replacing import ReplacementReport
     from .ingest.undoing import Undone
     from .quality.migration import Migration
     from .quality.near_duplicates import DuplicateGroup
-    from .quality.targets import Target, Tuning
+    from .quality.tuning_targets import Target, Tuning
     from .sources.given_vectors import DocumentVectors
 
 LOG = logging.getLogger("slimdex")
@@ -543,8 +543,8 @@ class Collection:
         """
         # Loads what measures an index, tries settings and changes it.
         from .quality.labels import UserQueries
-        from .quality.targets import Target
         from .quality.tuning import tune
+        from .quality.tuning_targets import Target
 
         return tune(self.index, target or Target(), UserQueries.of(queries, labels), apply=apply)
 

@@ -35,10 +35,10 @@ from .encoders.opening import Encoders, default_encoder, weights_faults
 from .lexical.word_index import WordIndex
 from .search.answer import find
 from .search.request import Hits, SearchRequest
-from .store.change import Change
 from .store.document_store import DocumentStore
 from .store.engine import Engine, disk_error, disk_errors, statement_error
 from .store.manifest import Manifest, mark
+from .store.next_commit import Change
 from .store.snapshot import IndexInMemory, Snapshot
 from .store.state import State
 from .store.verification import index_faults

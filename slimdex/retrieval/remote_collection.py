@@ -31,7 +31,7 @@ from .documents import (
     page,
 )
 from .encoders.over_http.connection import TIMEOUT, BusyError, JsonServer, RefusedError
-from .ingest.added import AdditionReport
+from .ingest.addition_report import AdditionReport
 from .search.options import options_of
 from .search.request import Hits, Searchable, SearchRequest
 from .sources.tabular.records import as_documents

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from slimdex.bench.datasets import Dataset, Task, encode_texts
-from slimdex.bench.engines.measured import MeasuredEngine
+from slimdex.bench.engines.measuring import MeasuredEngine
 from slimdex.retrieval.documents import Document
 from tests.encoders import WordEncoder
 

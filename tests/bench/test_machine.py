@@ -15,7 +15,7 @@ from slimdex.bench.engines.processes import Subprocess, WorkerError
 from slimdex.bench.machine import MemoryGroup, Resident, join, memory_parts
 from slimdex.bench.runner import possible_cap
 from slimdex.errors import InputError
-from tests.bench.test_cli import bench
+from tests.bench.test_commands import bench
 
 SIZE = 1 << 22
 HELD, CAP = 96 << 20, 32 << 20

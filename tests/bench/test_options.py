@@ -14,7 +14,7 @@ from slimdex.command_line import app as slimdex
 from slimdex.errors import InputError
 from tests.encoders import direction
 
-from .test_cli import bench
+from .test_commands import bench
 
 PLAN = ("plan", "--documents", "1e6", "--json")
 

@@ -21,8 +21,8 @@ from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.adapters import GivenEncoder
-from slimdex.retrieval.ingest.added import AdditionReport
 from slimdex.retrieval.ingest.adding import sync
+from slimdex.retrieval.ingest.addition_report import AdditionReport
 from slimdex.retrieval.ingest.repairing import verify
 from slimdex.retrieval.sources.files import input_files
 from slimdex.retrieval.sources.files.file_source import FileSource

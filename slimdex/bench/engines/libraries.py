@@ -15,7 +15,7 @@ from slimdex.indexes.arrays import Matrix, Rows, batches, normalize_rows
 from slimdex.indexes.codes.faiss_index import FaissIndex
 from slimdex.indexes.codes.kinds import from_factory
 from slimdex.indexes.vectors.vector_file import VectorFile
-from slimdex.system.spare import cores
+from slimdex.system.spare_threads import cores
 
 from .engine import GRAPH_EFFORTS, LIST_EFFORTS, Engine, Footprint
 

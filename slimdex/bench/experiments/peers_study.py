@@ -21,7 +21,7 @@ from slimdex.system.progress import progress
 
 from ..datasets import Task
 from ..engines.engine import CANDIDATE_EFFORTS, Seconds
-from ..engines.measured import MeasuredEngine, engine_process
+from ..engines.measuring import MeasuredEngine, engine_process
 from ..engines.processes import (
     Contender,
     WorkerError,

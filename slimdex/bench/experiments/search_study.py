@@ -22,7 +22,7 @@ from slimdex.system.progress import progress
 
 from ..datasets import Dataset, Task
 from ..engines.engine import Answer, Documents, by_place
-from ..engines.measured import MeasuredStore, store_process
+from ..engines.measuring import MeasuredStore, store_process
 from ..engines.processes import Contender, Subprocess, WorkerError, in_turns, replace_rows
 from ..engines.registry import LIBRARIES
 from ..paired_measures import AGREEMENT, ANSWERS, Judge, depth_for

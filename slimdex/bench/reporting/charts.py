@@ -11,7 +11,7 @@ from ..engines.registry import SLIMDEX, UNCOMPRESSED
 from ..rows import Row
 from .choices import FASTEST_AT, by_task, fastest_at, front
 from .svg import Axis, Line, Point, plot
-from .table import group_rows, rows_where, values_of, without_errors
+from .table_columns import group_rows, rows_where, values_of, without_errors
 
 CODES_ONLY = "codes only"
 RESCORED = "rescored"

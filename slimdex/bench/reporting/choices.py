@@ -10,7 +10,7 @@ from slimdex.indexes.options import CANDIDATES
 from ..engines.registry import SLIMDEX, UNCOMPRESSED, part
 from ..experiments.points_study import DEFAULTS
 from ..rows import Row
-from .table import BY_TASK, group_rows, rows_where, values_of, without_errors
+from .table_columns import BY_TASK, group_rows, rows_where, values_of, without_errors
 
 FASTEST_AT = 0.99
 """Agreement with exact search at which approximate indexes are compared."""

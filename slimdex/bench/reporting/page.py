@@ -11,7 +11,7 @@ from string import Template
 
 from ..rows import Row
 from .charts import TITLES, pictures
-from .table import Table
+from .table_columns import Table
 from .tables import EXPERIMENTS, every_row, tables_of
 
 Measured = Mapping[str, Sequence[Row]]

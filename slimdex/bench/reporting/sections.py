@@ -14,7 +14,7 @@ from slimdex.errors import InputError
 from ..options import MEASURED
 from ..rows import Row, read_rows
 from .choices import is_default
-from .table import Table, TableDeclaration, rows_where, values_of
+from .table_columns import Table, TableDeclaration, rows_where, values_of
 from .tables import EXPERIMENTS, TABLES, of_default_encoder, without_identifiers
 
 BENCHMARKS = "docs/research/benchmarks.md"

@@ -15,7 +15,7 @@ from ..experiments.points_study import ENOUGH, GRID, NEARLY, IndexPoints, Point
 from . import svg
 from .choices import front
 from .page import html_table, soft, with_code, write_page
-from .table import NOT_MEASURED, Cell, Column, Table, columns_named, make_table
+from .table_columns import NOT_MEASURED, Cell, Column, Table, columns_named, make_table
 
 SERIES = [kind for kind, _ in GRID]
 GRAPH = "hnswlib"

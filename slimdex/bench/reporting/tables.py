@@ -26,7 +26,7 @@ from .choices import (
     most_compared,
     small_row,
 )
-from .table import (
+from .table_columns import (
     BY_TASK,
     SET_AND_MODEL,
     Cell,

@@ -20,9 +20,9 @@ from slimdex.system.threads import product
 
 from ..arrays import Matrix, Rows, as_matrix
 from ..ranking import best_of, first_allowed, top_k
-from .halves import Halves, clone, halve, whole_of
+from .faiss_library import faiss
+from .halved_codes import Halves, clone, halve, whole_of
 from .kinds import KINDS, PQ_MOST_ROWS, Kind, nprobe
-from .library import faiss
 
 ROUNDS_4BIT = 10
 """Iterations of k-means for 16 centroids; FAISS's 25 take three times as long without benefit."""

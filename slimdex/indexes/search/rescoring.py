@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slimdex.errors import CorruptError
-from slimdex.system.spare import in_parallel
+from slimdex.system.spare_threads import in_parallel
 from slimdex.system.threads import product
 
 from ..arrays import Matrix, Rows, as_matrix, batches

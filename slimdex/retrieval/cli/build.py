@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from slimdex.indexes.settings import Settings
 
     from ..encoders.base import Encoder
-    from ..quality.targets import Target
+    from ..quality.tuning_targets import Target
     from ..sources.source import Sources
     from ..store.state import State
 

@@ -20,7 +20,7 @@ from slimdex.errors import SlimdexError
 from slimdex.system.atomic_files import in_units, size
 from slimdex.system.extras import install_command
 from slimdex.system.locks import FileLock, network_kind
-from slimdex.system.spare import cores
+from slimdex.system.spare_threads import cores
 from slimdex.system.user_cache import cache_folder
 
 from ..store.work_folder import is_held, work_folders

@@ -17,7 +17,7 @@ from .options import Dir, Labels, OpenOptions, open_index
 
 if TYPE_CHECKING:
     from ..index import Index
-    from ..ingest.added import AdditionReport
+    from ..ingest.addition_report import AdditionReport
     from ..quality.labels import Qrels
 
 CERTIFICATE_STATES = {

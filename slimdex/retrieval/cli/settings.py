@@ -18,7 +18,7 @@ from .options import Dir, Labels, OpenOptions, RayOptions, WriteOptions, open_in
 if TYPE_CHECKING:
     from slimdex.indexes.settings import Settings
 
-    from ..quality.targets import Target, Tuning
+    from ..quality.tuning_targets import Target, Tuning
 
 BYTE_UNITS = {"": 1, "b": 1}
 BYTE_UNITS |= {f"{letter}b": 1000**i for i, letter in enumerate("kmgt", 1)}
@@ -168,7 +168,7 @@ class TargetOptions:
 
     def target(self) -> Target:
         """Return the checked target."""
-        from ..quality.targets import Target  # loads what measures an index
+        from ..quality.tuning_targets import Target  # loads what measures an index
 
         return Target(
             Target.agreement if self.agreement is None else self.agreement,

@@ -16,7 +16,7 @@ from typing import Any, Self, TypeVar
 from uuid import uuid4
 
 from slimdex.errors import InputError
-from slimdex.system.spare import cores, use_cores
+from slimdex.system.spare_threads import cores, use_cores
 from slimdex.system.workers import PartError
 
 Part = TypeVar("Part")

@@ -19,15 +19,14 @@ from slimdex.system.progress import note, progress_within
 
 from ..index import Index
 from ..sources.given_vectors import DocumentVectors, as_vectors
-from ..sources.read_share import CountedDocuments, ReadShare
+from ..sources.reading_progress import CountedDocuments, ReadShare
 from ..sources.tabular.records import as_documents
-from ..store.change import Change
 from ..store.columns import columns_with_values, widening_notes
 from ..store.document_store import DocumentStore
 from ..store.manifest import Undo
+from ..store.next_commit import Change
 from ..store.work_folder import work_folder
 from . import writer
-from .added import AdditionReport, Texts
 from .addition import (
     Addition,
     ChangedOriginsError,
@@ -35,6 +34,7 @@ from .addition import (
     NoDocumentsError,
     check_document_vectors,
 )
+from .addition_report import AdditionReport, Texts
 from .batches import Batch, Batches
 from .encoding import ENCODING, EncodingError
 from .long_addition import LongAddition

@@ -11,7 +11,7 @@ from slimdex.system.unicode_text import check_unicode
 
 from ..documents import Document, check_columns, id_text
 from ..sources.given_vectors import DocumentVectors, check_vectors
-from ..sources.read_share import ReadShare
+from ..sources.reading_progress import ReadShare
 from ..store.document_store import DocumentStore
 from ..store.passages import part_fault
 from .text_vectors import StoredTexts

@@ -19,7 +19,7 @@ from slimdex.system.workers import IN_THIS_PROCESS
 from ..documents import Document
 from ..index import Index
 from ..sources.given_vectors import ChosenVectors, DocumentVectors
-from ..sources.read_share import ReadShare
+from ..sources.reading_progress import ReadShare
 from ..store.document_store import DocumentStore
 from ..store.snapshot import Snapshot
 from .addition import DuplicateKeyError, Missing, check_document

@@ -20,11 +20,11 @@ from slimdex.system.atomic_files import publish
 from slimdex.system.progress import note
 
 from ..index import Index
-from ..store.change import Change
-from ..store.derived import with_new_documents, with_new_words
+from ..store.derived_files import with_new_documents, with_new_words
 from ..store.index_files import NOT_INDEX, with_moments
 from ..store.manifest import BlockFile, Checksums, Manifest
 from ..store.merging import is_numbered, write_live
+from ..store.next_commit import Change
 from ..store.passages import DocumentRows
 from ..store.readings import ReadingFile, Readings
 from ..store.row_file import RowSets

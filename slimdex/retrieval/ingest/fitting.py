@@ -18,10 +18,10 @@ from slimdex.indexes.settings import Settings
 from slimdex.indexes.vectors.vector_file import VectorFile
 
 from ..index import Index
-from ..store.change import AppendedFile, Change
-from ..store.derived import with_documents
+from ..store.derived_files import with_documents
 from ..store.index_files import encode_rows, fit, save_codes
 from ..store.manifest import Manifest, Undo
+from ..store.next_commit import AppendedFile, Change
 from ..store.snapshot import IndexInMemory
 from ..store.state import State
 from ..store.work_folder import work_folder

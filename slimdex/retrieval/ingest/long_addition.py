@@ -14,8 +14,8 @@ from slimdex.errors import InputError, SlimdexError
 from slimdex.system.atomic_files import FileRecord
 
 from ..index import Index
-from ..store.change import Change
 from ..store.manifest import Undo
+from ..store.next_commit import Change
 from ..store.state import PartialAddition, State
 from ..store.work_folder import work_folder
 from .batches import Batch

@@ -23,7 +23,7 @@ from ..documents import Document
 from ..index import Index
 from ..lexical.tokens import TERMS, Terms
 from ..sources.given_vectors import ChosenVectors, DocumentVectors
-from ..store.derived import write_words
+from ..store.derived_files import write_words
 from ..store.lines import line_of
 from ..store.new_columns import ColumnValues, NewColumns, values_as_returned
 from ..store.new_documents import NewDocuments

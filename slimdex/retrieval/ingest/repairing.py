@@ -14,7 +14,7 @@ from slimdex.system.locks import WAIT
 
 from ..encoders.base import Encoder
 from ..index import Index
-from ..store.derived import restore_dictionary, with_rebuilt_segments
+from ..store.derived_files import restore_dictionary, with_rebuilt_segments
 from ..store.readings import Readings
 from ..store.state import CANT_REBUILD
 from ..store.verification import (

@@ -23,9 +23,9 @@ from slimdex.system.progress import progress
 from ..encoders.adapters import plain_spec
 from ..encoders.base import Encoder, as_recorded, is_same_encoder
 from ..index import Index
-from ..store.change import AppendedFile, Change
 from ..store.index_files import with_moments
 from ..store.manifest import Manifest
+from ..store.next_commit import AppendedFile, Change
 from ..store.readings import PartlyRead
 from ..store.snapshot import Snapshot
 from ..store.state import Replacement, State, center_text

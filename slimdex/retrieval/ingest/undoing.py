@@ -20,10 +20,10 @@ from slimdex.system.atomic_files import FileRecord
 
 from ..index import Index
 from ..lexical.word_index import write_extended
-from ..store.change import AppendedFile, Change
-from ..store.derived import rows_with_text, word_faults
+from ..store.derived_files import rows_with_text, word_faults
 from ..store.index_files import load_index, save_codes, with_moments
 from ..store.manifest import Manifest, Undo
+from ..store.next_commit import AppendedFile, Change
 from ..store.state import State
 from .fitting import ROLES
 

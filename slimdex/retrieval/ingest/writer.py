@@ -22,8 +22,7 @@ from slimdex.system.progress import progress
 
 from ..index import Index
 from ..lexical.word_index import WordIndex
-from ..store.change import AppendedFile, Change
-from ..store.derived import (
+from ..store.derived_files import (
     has_words_of_many_deleted,
     new_words,
     with_documents,
@@ -33,10 +32,11 @@ from ..store.derived import (
 )
 from ..store.index_files import encode_rows, fit, save_codes, with_moments
 from ..store.manifest import Undo
+from ..store.next_commit import AppendedFile, Change
 from ..store.snapshot import IndexInMemory, Snapshot
 from ..store.state import Certificate, State, center_text
 from ..store.work_folder import work_folder
-from .added import AdditionReport, Texts
+from .addition_report import AdditionReport, Texts
 from .preparing import PreparedBatch
 
 MOST_UNCOUNTED = 1024

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from slimdex.errors import InputError
 from slimdex.indexes.arrays import Rows, without
-from slimdex.indexes.bounds import betting_bound
+from slimdex.indexes.confidence_bound import betting_bound
 from slimdex.indexes.ranking import agreement
 from slimdex.indexes.reducers.drift import variance_kept
 from slimdex.indexes.reducers.linear import Linear

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from slimdex.errors import InputError, SlimdexError
 from slimdex.indexes.arrays import Matrix, Rows
-from slimdex.indexes.bounds import betting_bound
+from slimdex.indexes.confidence_bound import betting_bound
 from slimdex.indexes.ranking import top_k
 from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.search.rescoring import Rescorer

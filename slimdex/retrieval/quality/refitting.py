@@ -11,8 +11,8 @@ from slimdex.errors import InputError
 from slimdex.system.progress import listening
 
 from ..index import Index
-from ..ingest.added import AdditionReport
 from ..ingest.adding import add_documents, sync
+from ..ingest.addition_report import AdditionReport
 from ..ingest.fitting import refit as fit_again
 from ..sources.source_request import SourceRequest, remember_sources
 from ..store.snapshot import Snapshot

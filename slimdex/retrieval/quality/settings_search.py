@@ -16,9 +16,9 @@ import numpy as np
 
 from slimdex.errors import InputError
 from slimdex.indexes.arrays import Rows
-from slimdex.indexes.bounds import betting_bound
 from slimdex.indexes.codes.faiss_index import FaissIndex
 from slimdex.indexes.codes.kinds import kind_named
+from slimdex.indexes.confidence_bound import betting_bound
 from slimdex.indexes.search.reduced_index import ReducedIndex
 from slimdex.indexes.search.rescoring import Rescorer
 from slimdex.indexes.settings import Settings
@@ -27,7 +27,7 @@ from slimdex.system.atomic_files import in_units
 from ..store.state import Certificate
 from .metric_choice import Cell, Choice
 from .recall_trials import ERROR, Pool, Ranks, Trials, recalls
-from .targets import Proving, Shares, Target, TrialResult, Tuning, name_of
+from .tuning_targets import Proving, Shares, Target, TrialResult, Tuning, name_of
 
 TIMED = 200
 

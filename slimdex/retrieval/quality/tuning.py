@@ -23,14 +23,14 @@ from ..index import Index
 from ..ingest import writer
 from ..ingest.fitting import refit
 from ..store.snapshot import Snapshot
-from . import targets
+from . import tuning_targets
 from .hybrid_choice import choose_fusion
 from .labels import UserQueries
 from .metric_choice import choose_metric
 from .query_pools import FROM_USER, Draw, document_queries, encode_with_progress
 from .recall_trials import Pool, Trials
 from .settings_search import SettingsGrid, SettingsSearch
-from .targets import Proving, Target, Tuning, provable, round_down
+from .tuning_targets import Proving, Target, Tuning, provable, round_down
 
 CHOOSING = 500
 """Largest number of queries to choose settings; of few given queries, a quarter."""
@@ -121,7 +121,7 @@ def _queries(
     encoder = index.query_encoder
     if user_queries is None:
         draw = document_queries(snapshot, encoder, rng)
-        return draw, CHOOSING + targets.most_made()
+        return draw, CHOOSING + tuning_targets.most_made()
     assert encoder is not None
 
     # The user's, in random order, each drawn once.

@@ -25,7 +25,7 @@ from slimdex.indexes.arrays import Matrix, Rows, contains, normalize_rows, union
 from slimdex.indexes.ranking import first_allowed, stack_results
 from slimdex.indexes.search.reduced_index import ReducedIndex
 from slimdex.system.progress import stage
-from slimdex.system.spare import in_parallel
+from slimdex.system.spare_threads import in_parallel
 
 from ..documents import Document, Hit, line_at
 from ..encoders.base import Encoder, encode_queries

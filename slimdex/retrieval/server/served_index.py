@@ -23,14 +23,14 @@ from slimdex.system.progress import spent
 from ..documents import Document, Hit
 from ..encoders.base import CountingEncoder, encode_queries
 from ..index import Index
-from ..ingest.added import AdditionReport
+from ..ingest.addition_report import AdditionReport
 from ..quality.refitting import add_documents_then_refit
 from ..search.answer import related
 from ..search.random_baseline import chance_score
 from ..search.request import SearchRequest, answer, first_stage, join_requests, rerank
 from ..store.manifest import Manifest
 from ..store.snapshot import Snapshot
-from ..store.where.checks import within
+from ..store.where.validation import within
 from .batching import Batcher
 from .limits import LimitError, Limits
 from .metrics import Metrics

@@ -16,7 +16,7 @@ from slimdex.errors import InputError
 
 from ..documents import Document
 from .files.input_files import Reading, stamp_of
-from .read_share import ReadShare
+from .reading_progress import ReadShare
 
 PREFIX = "python:"
 SKIPPED = {"site-packages", "test", "tests", "idlelib", "lib2to3", "turtledemo", "ensurepip"}

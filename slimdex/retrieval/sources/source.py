@@ -34,7 +34,7 @@ from .files.input_files import (
 )
 from .files.walking import leads_out
 from .given_vectors import ArrayVectors, DocumentVectors, open_vectors
-from .read_share import ReadShare
+from .reading_progress import ReadShare
 from .tabular.column_agreement import agree, check_typed
 from .tabular.columns import ColumnNames as ColumnNames
 from .tabular.databases import table_file

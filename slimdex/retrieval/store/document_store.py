@@ -46,7 +46,9 @@ from .segments import (
     views_of,
 )
 from .state import CANT_REBUILD
-from .where.checks import (
+from .where.conditions import TEXT_COLUMNS
+from .where.hints import hint, may_order_dates
+from .where.validation import (
     SlowConditionError,
     check,
     limiting,
@@ -54,8 +56,6 @@ from .where.checks import (
     reads_clock,
     refusal,
 )
-from .where.conditions import TEXT_COLUMNS
-from .where.hints import hint, may_order_dates
 
 COLUMNS_AT_ONCE = 500
 """Columns per query: DuckDB holds 2,048 values of each in memory, several times."""
@@ -567,7 +567,7 @@ class DocumentStore:
         """Documents of rows start .. stop that satisfy a DuckDB expression, in order, including
         deleted ones.
 
-        Only an expression over the columns is allowed: see `where.checks.check`.
+        Only an expression over the columns is allowed: see `where.validation.check`.
         """
         names = self._names
         where = check(where, names)

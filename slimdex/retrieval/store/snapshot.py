@@ -35,7 +35,7 @@ from .manifest import Manifest
 from .passages import DocumentRows
 from .state import State
 from .unfinished import progress_of
-from .where.matches import Matches
+from .where.match_cache import Matches
 
 if TYPE_CHECKING:
     import pyarrow

@@ -25,7 +25,7 @@ from slimdex.system.index_names import MANIFEST
 from slimdex.system.progress import progress
 
 from ..lexical.segment_folder import LIST, read_list, segment_files
-from .derived import check_lines, word_faults
+from .derived_files import check_lines, word_faults
 from .document_store import COLUMNS_AT_ONCE, DocumentStore
 from .engine import Engine
 from .lines import line_files

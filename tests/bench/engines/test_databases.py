@@ -9,7 +9,7 @@ import pytest
 
 from slimdex.bench.datasets import Task
 from slimdex.bench.engines.engine import DOCUMENTS, Documents
-from slimdex.bench.engines.measured import store_process
+from slimdex.bench.engines.measuring import store_process
 from slimdex.bench.engines.processes import WorkerError
 from slimdex.bench.engines.registry import LIBRARIES, SLIMDEX, libraries_for, missing
 from slimdex.bench.experiments.peers_study import exact_answers

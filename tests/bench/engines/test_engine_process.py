@@ -9,7 +9,7 @@ import pytest
 
 from slimdex.bench.datasets import Task
 from slimdex.bench.engines.engine import VECTORS, Engine
-from slimdex.bench.engines.measured import engine_process
+from slimdex.bench.engines.measuring import engine_process
 from slimdex.bench.engines.processes import WorkerError
 from slimdex.bench.engines.registry import Method, exact_method, libraries_for, missing
 from slimdex.bench.experiments.points_study import grid

@@ -16,7 +16,7 @@ from slimdex.bench.reporting.tables import encoders
 from slimdex.bench.rows import ResultsFile
 from slimdex.retrieval.encoders.transformer import TransformerEncoder
 from tests.bench.conftest import Here
-from tests.bench.test_cli import bench, write_pairs
+from tests.bench.test_commands import bench, write_pairs
 
 TWICE = {"slimdex auto", "slimdex bf16", "sentence-transformers bf16"}
 """Classes that another contender tries, too."""

@@ -53,7 +53,7 @@ from slimdex.retrieval.encoders.word_vectors.static_encoder import StaticEncoder
 from slimdex.retrieval.index import Index
 from slimdex.system.progress import listening
 from tests.bench.conftest import ABOUT
-from tests.bench.test_cli import bench
+from tests.bench.test_commands import bench
 from tests.browsing import DESKTOP, PHONE, check_accessible, launched, watched
 from tests.encoders import WordEncoder, direction
 

@@ -10,7 +10,7 @@ from slimdex.bench.experiments import processes_study, running_study
 from slimdex.bench.experiments.running_study import Extent
 from slimdex.bench.reporting.tables import processes
 from slimdex.bench.rows import read_rows
-from tests.bench.test_cli import bench
+from tests.bench.test_commands import bench
 
 
 @pytest.mark.slow

@@ -22,7 +22,7 @@ from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.opening import open_encoder
 from slimdex.retrieval.encoders.transformer import TransformerEncoder
-from tests.bench.test_cli import bench
+from tests.bench.test_commands import bench
 
 TEXTS = {"1": "the cat", "2": "a dog and the rain", "3": "dog dog"}
 PROGRAM = """

@@ -16,7 +16,7 @@ from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.search.reduced_index import ReducedIndex, reduce_rows, train_index
 from slimdex.indexes.search.rescoring import Metric, Rescorer
 from slimdex.indexes.vectors.vector_file import VectorFile
-from slimdex.system import spare
+from slimdex.system import spare_threads
 from tests.chance import CHANCE
 
 N, D, BETA, GAMMA = 900, 24, 0.5, 0.25
@@ -80,7 +80,7 @@ def test_two_threads_give_the_scores_of_one(
     probes, rows = metric.probes(X[:2]), np.arange(0, N, 2)
     one_by_one = np.hstack([metric.scores(probes, rows[i : i + 1]) for i in range(len(rows))])
     for cores in (1, 2):
-        monkeypatch.setattr(spare, "cores", lambda cores=cores: cores)
+        monkeypatch.setattr(spare_threads, "cores", lambda cores=cores: cores)
         np.testing.assert_array_equal(metric.scores(probes, rows), one_by_one)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from slimdex.retrieval import building
-from slimdex.retrieval.quality import targets, tuning
+from slimdex.retrieval.quality import tuning, tuning_targets
 from slimdex.retrieval.quality.metric_choice import Choice
 
 from .conftest import WORDS
@@ -22,7 +22,7 @@ BUILD = "build d.jsonl --vectors v.npy --out x"
 def run(bare: Runner, monkeypatch: pytest.MonkeyPatch) -> Runner:
     """`slimdex` beside 900 documents and their vectors."""
     monkeypatch.setattr(tuning, "CHOOSING", 100)
-    monkeypatch.setattr(targets, "PROVING", 400)
+    monkeypatch.setattr(tuning_targets, "PROVING", 400)
     rng = np.random.default_rng(0)
     centres = rng.normal(size=(30, 16))
     vectors = centres[rng.integers(30, size=900)] + 0.6 * rng.normal(size=(900, 16))

@@ -15,8 +15,8 @@ import pytest
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
-from slimdex.retrieval.ingest.added import AdditionReport
 from slimdex.retrieval.ingest.adding import sync
+from slimdex.retrieval.ingest.addition_report import AdditionReport
 from slimdex.retrieval.sources.source import Sources, read_pairs
 from tests.building import add, build
 from tests.encoders import WordEncoder, failing

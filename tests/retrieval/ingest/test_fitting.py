@@ -13,7 +13,7 @@ from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.ingest import fitting, writer
 from slimdex.retrieval.ingest.repairing import verify
-from slimdex.retrieval.store import derived, index_files
+from slimdex.retrieval.store import derived_files, index_files
 from tests.encoders import WordEncoder
 
 OTHER = Settings(k=8, kind="sq8", candidates=20)
@@ -92,7 +92,7 @@ def test_a_fit_restarts_if_others_renumber_the_rows(
 def test_words_of_concurrently_added_rows_are_indexed(
     path: Path, monkeypatch: pytest.MonkeyPatch, renumbered: bool
 ) -> None:
-    new_words, made = derived.new_words, list[int]()
+    new_words, made = derived_files.new_words, list[int]()
 
     def slow(*given: Any) -> Any:
         actual = new_words(*given)

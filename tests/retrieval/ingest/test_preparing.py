@@ -34,8 +34,7 @@ from slimdex.retrieval.ingest.addition import Addition
 from slimdex.retrieval.ingest.preparing import Comparison
 from slimdex.retrieval.ingest.repairing import repair
 from slimdex.retrieval.sources.source import Sources
-from slimdex.retrieval.store import change as store_change
-from slimdex.retrieval.store import lines, new_documents
+from slimdex.retrieval.store import lines, new_documents, next_commit
 from slimdex.retrieval.store.document_store import DocumentStore
 from slimdex.retrieval.store.snapshot import Snapshot
 from slimdex.retrieval.store.work_folder import work_folder
@@ -154,7 +153,7 @@ def test_an_addition_writes_what_it_writes_without_preparation(
 ) -> None:
     """Lines and values are found before the turn; others change columns and lines meanwhile."""
     monkeypatch.setattr(lines, "DICTIONARY", 200)
-    monkeypatch.setattr(store_change, "MOST_TRAILING", most)
+    monkeypatch.setattr(next_commit, "MOST_TRAILING", most)
     new = _columns([*documents(10, 13), *documents(100, 110)])
     if kind == "new column":
         new[4] = replace(new[4], metadata={**new[4].metadata, "own": "value"})
@@ -191,7 +190,7 @@ def test_a_prepared_addition_reads_nothing_back(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its values and lines are known."""
-    monkeypatch.setattr(store_change, "MOST_TRAILING", 0)
+    monkeypatch.setattr(next_commit, "MOST_TRAILING", 0)
     monkeypatch.setattr(lines, "DICTIONARY", 200)
 
     class Unread(Comparison):
@@ -377,8 +376,8 @@ def test_a_disk_that_fails_while_a_segment_is_written_is_an_error_of_the_system(
 
     with Collection.open(path, WordEncoder()) as collection:
         with monkeypatch.context() as patch:
-            patch.setattr(store_change, "MOST_TRAILING", 0)
-            patch.setattr(store_change, "new_segment", broken)
+            patch.setattr(next_commit, "MOST_TRAILING", 0)
+            patch.setattr(next_commit, "new_segment", broken)
             with pytest.raises(OSError, match="Input/output error") as raised:
                 collection.add(documents(100, 100 + count))
         assert raised.value.errno == errno.EIO

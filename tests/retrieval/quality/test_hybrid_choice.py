@@ -15,7 +15,7 @@ from slimdex.retrieval.quality import hybrid_choice
 from slimdex.retrieval.quality.hybrid_choice import FUSIONS, fusion_ndcg
 from slimdex.retrieval.quality.labels import LabelledQuery
 from slimdex.retrieval.quality.query_pools import FROM_USER
-from slimdex.retrieval.quality.targets import Target
+from slimdex.retrieval.quality.tuning_targets import Target
 from tests.encoders import WordEncoder
 
 COUNT = 400

@@ -13,12 +13,12 @@ import pytest
 
 from slimdex import Collection, GivenEncoder
 from slimdex.indexes.search.reduced_index import ReducedIndex
-from slimdex.retrieval.quality import targets, tuning
+from slimdex.retrieval.quality import tuning, tuning_targets
 from slimdex.retrieval.quality.metric_choice import DEFAULT, Choice
 from slimdex.retrieval.quality.query_pools import document_pool, document_queries
 from slimdex.retrieval.quality.recall_trials import Pool, Trials
 from slimdex.retrieval.quality.settings_search import SettingsGrid, SettingsSearch
-from slimdex.retrieval.quality.targets import Proving, Target, name_of
+from slimdex.retrieval.quality.tuning_targets import Proving, Target, name_of
 
 DIM, DOCUMENTS = 16, 1000
 
@@ -37,7 +37,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def collection(made: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Collection]:
     monkeypatch.setattr(tuning, "CHOOSING", 100)
-    monkeypatch.setattr(targets, "PROVING", 50)
+    monkeypatch.setattr(tuning_targets, "PROVING", 50)
     with Collection.open(made) as opened:
         yield opened
 
@@ -98,8 +98,8 @@ def test_what_is_not_proved_is_named_with_the_queries_that_prove_it(
     collection: Collection, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Memory for the smallest settings only, which reach a little more than the target."""
-    monkeypatch.setattr(targets, "PROVING", 30)
-    monkeypatch.setattr(targets, "DOUBLINGS", 0)
+    monkeypatch.setattr(tuning_targets, "PROVING", 30)
+    monkeypatch.setattr(tuning_targets, "DOUBLINGS", 0)
     trials = Trials(collection.index.snapshot, collection.index.snapshot.moments(), tmp_path)
     smallest = SettingsGrid(trials, DEFAULT).options[0]
     index = trials.build(smallest)
@@ -116,7 +116,7 @@ def test_what_is_not_proved_is_named_with_the_queries_that_prove_it(
     assert f"{named} ({name_of(smallest)}); about " in said
     needed = re.search(r"about ([\d,]+) such queries would prove", said)
     assert needed is not None
-    monkeypatch.setattr(targets, "PROVING", int(needed[1].replace(",", "")))
+    monkeypatch.setattr(tuning_targets, "PROVING", int(needed[1].replace(",", "")))
     proved = collection.tune(target)
     assert proved.lacking is None
     assert proved.chosen is not None
@@ -127,7 +127,7 @@ def test_all_that_is_proved_of_many_indexes_and_stages_is_true(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Up to the error: each of twelve indexes finds a little less than the agreement."""
-    monkeypatch.setattr(targets, "PROVING", 40)
+    monkeypatch.setattr(tuning_targets, "PROVING", 40)
     rng, wrong, runs = np.random.default_rng(3), 0, 60
 
     def draw(count: int) -> Pool:

@@ -12,10 +12,10 @@ import pytest
 from slimdex.errors import InputError
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
-from slimdex.retrieval.quality import query_pools, targets, tuning
+from slimdex.retrieval.quality import query_pools, tuning, tuning_targets
 from slimdex.retrieval.quality.query_pools import document_pool
 from slimdex.retrieval.quality.recall_trials import Trials
-from slimdex.retrieval.quality.targets import Target
+from slimdex.retrieval.quality.tuning_targets import Target
 from tests.conftest import Copies
 from tests.encoders import WordEncoder
 
@@ -24,7 +24,7 @@ from tests.encoders import WordEncoder
 def _fewer_queries(monkeypatch: pytest.MonkeyPatch) -> None:
     """As many as prove .95, so that the tests are quick."""
     monkeypatch.setattr(tuning, "CHOOSING", 150)
-    monkeypatch.setattr(targets, "PROVING", 500)
+    monkeypatch.setattr(tuning_targets, "PROVING", 500)
 
 
 @pytest.fixture

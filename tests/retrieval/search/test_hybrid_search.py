@@ -21,7 +21,7 @@ from slimdex.retrieval.ingest.repairing import repair, verify
 from slimdex.retrieval.lexical.word_index import ScoredRows, WordIndex
 from slimdex.retrieval.search import answer
 from slimdex.retrieval.search.request import SearchRequest
-from slimdex.system import spare
+from slimdex.system import spare_threads
 from tests.encoders import ReadingEncoder, WordEncoder
 
 from ..forging import rewrite_state
@@ -136,7 +136,7 @@ def test_words_of_a_large_index_are_searched_by_other_threads(
     assert collection.search_many(QUERIES, 7) == expected
     assert threads == {get_ident()}
     monkeypatch.setattr(answer, "LONG", len(DOCUMENTS))
-    monkeypatch.setattr(spare, "cores", lambda: 2)
+    monkeypatch.setattr(spare_threads, "cores", lambda: 2)
     monkeypatch.setattr(ReducedIndex, "search", after_words)
     for query, hits in zip(QUERIES, expected, strict=True):
         threads.clear()

@@ -11,9 +11,9 @@ from types import MappingProxyType
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.index import Index
-from slimdex.retrieval.store.change import Change
 from slimdex.retrieval.store.new_columns import NewColumns
 from slimdex.retrieval.store.new_documents import NewDocuments
+from slimdex.retrieval.store.next_commit import Change
 from slimdex.retrieval.store.state import State
 
 

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import example, given, settings
 
 from slimdex.errors import InputError
-from slimdex.retrieval.store.where.checks import check
 from slimdex.retrieval.store.where.conditions import (
     ALWAYS,
     NEVER,
@@ -18,6 +17,7 @@ from slimdex.retrieval.store.where.conditions import (
     Not,
     as_sql,
 )
+from slimdex.retrieval.store.where.validation import check
 from tests.chance import CHANCE
 from tests.retrieval.store.condition_cases import (
     COLUMNS,

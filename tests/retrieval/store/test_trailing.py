@@ -23,8 +23,7 @@ from slimdex.retrieval.documents import Document, Part
 from slimdex.retrieval.ingest.adding import add
 from slimdex.retrieval.ingest.addition import Addition
 from slimdex.retrieval.ingest.repairing import repair, verify
-from slimdex.retrieval.store import change as store_change
-from slimdex.retrieval.store import document_store
+from slimdex.retrieval.store import document_store, next_commit
 from slimdex.retrieval.store.columns import column_facts
 from slimdex.retrieval.store.engine import Engine
 from slimdex.retrieval.store.lines import (
@@ -168,7 +167,7 @@ def test_documents_with_passages_parts_and_origins_trail(tmp_path: Path) -> None
             collection.add(DOCUMENTS[:40])
             with pytest.MonkeyPatch.context() as patch:
                 if name == "segment":
-                    patch.setattr(store_change, "MOST_TRAILING", 0)
+                    patch.setattr(next_commit, "MOST_TRAILING", 0)
                 for documents in additions:
                     add(collection.index, Addition(documents))
             state = collection.index.state
@@ -207,14 +206,14 @@ def test_values_become_those_of_a_segment(
         for collection in (one, other):
             collection.add(numbers)
         one.add([Document("z", "x", metadata=own)])
-        monkeypatch.setattr(store_change, "MOST_TRAILING", 0)
+        monkeypatch.setattr(next_commit, "MOST_TRAILING", 0)
         other.add([Document("z", "x", metadata=own)])
         assert (one.index.state.segment_rows, other.index.state.segment_rows) == (60, 62)
         assert told(one) == told(other)
 
 
 def test_as_many_trail_as_may(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store_change, "MOST_TRAILING", 3)
+    monkeypatch.setattr(next_commit, "MOST_TRAILING", 3)
     with made(tmp_path / "x", DOCUMENTS[:40]) as collection:
         for count, covered in ((1, 40), (2, 40), (1, 44), (3, 44), (4, 51)):
             rows = collection.index.state.rows
@@ -460,7 +459,7 @@ def test_lines_and_queries_make_the_same_changes(
     by_lines = results("lines")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(document_store, "MOST_FROM_LINES", -1)
-        patch.setattr(store_change, "MOST_TRAILING", 0)
+        patch.setattr(next_commit, "MOST_TRAILING", 0)
         assert results("queries") == by_lines
     shutil.rmtree(folder)
 

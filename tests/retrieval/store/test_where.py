@@ -17,8 +17,8 @@ from slimdex.errors import InputError
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.index import Index
 from slimdex.retrieval.store.document_store import DocumentStore
-from slimdex.retrieval.store.where.allowed import CLOCK_FUNCTIONS, FUNCTIONS
-from slimdex.retrieval.store.where.checks import (
+from slimdex.retrieval.store.where.allowed_nodes import CLOCK_FUNCTIONS, FUNCTIONS
+from slimdex.retrieval.store.where.validation import (
     LONGEST_CONDITION,
     check,
     reads_clock,

@@ -23,7 +23,7 @@ import numpy as np
 
 from slimdex.errors import InputError
 from slimdex.indexes.arrays import Matrix
-from slimdex.system.spare import cores, most_cores
+from slimdex.system.spare_threads import cores, most_cores
 
 from ..tokens import Ids, padded_length
 

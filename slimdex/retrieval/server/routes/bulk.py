@@ -28,8 +28,8 @@ from slimdex.system.progress import listening
 
 from ...documents import BUILT_IN_COLUMNS, id_text, json_of
 from ...index import Index
-from ...ingest.added import AdditionReport
 from ...ingest.adding import add_sources
+from ...ingest.addition_report import AdditionReport
 from ...ingest.source_ids import SourceIds
 from ...quality.refitting import add_documents_then_refit, add_then_refit
 from ...sources.files.file_source import FileSource

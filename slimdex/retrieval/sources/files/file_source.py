@@ -20,7 +20,7 @@ from slimdex.system.extras import install_command
 from slimdex.system.progress import progress
 
 from ...documents import Document
-from ..read_share import ReadShare
+from ..reading_progress import ReadShare
 from .formats.mail import message_id, messages
 from .formats.source_code import lacks_grammar
 from .front_matter import COLUMNS, tags
@@ -30,8 +30,8 @@ from .kinds import BOOKS, HEAD, ending, kind_of, omission_reason
 from .limits import LARGEST_BOOK, LARGEST_FILE, UnreadableError, too_large
 from .outline import Extract
 from .packed import ENDINGS, open_packed, unpack_head
+from .reading_process import Worker
 from .walking import FileEntry, Walk, as_unicode, walk, why
-from .worker import Worker
 
 BATCH = 64
 """Documents in a batch, unless they are long."""

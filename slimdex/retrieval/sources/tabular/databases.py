@@ -32,7 +32,7 @@ from slimdex.system.extras import install_command
 from ..files.input_files import InputFile, remove_later, temporary
 from ..files.limits import LARGEST_FILE, SECONDS, UnreadableError, size
 from ..files.packed import ENCRYPTED, MOST_ENTRIES, why_broken
-from ..files.worker import Worker
+from ..files.reading_process import Worker
 
 XLS = ".xls"
 """Ending of the only workbooks that are no archives."""

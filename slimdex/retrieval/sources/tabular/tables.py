@@ -16,7 +16,7 @@ from ...column_types import restore_values
 from ...documents import Document, check_columns
 from ...store.column_fit import misfits
 from ..files.input_files import UNREADABLE, InputFile, Reading, unreadable
-from ..read_share import ReadShare
+from ..reading_progress import ReadShare
 from .columns import (
     ID_NAMES,
     MOMENTS,

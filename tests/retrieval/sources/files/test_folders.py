@@ -19,7 +19,7 @@ from slimdex.retrieval.sources.files.limits import (
     UnreadableError,
 )
 from slimdex.retrieval.sources.files.packed import zstd_library
-from slimdex.retrieval.sources.files.worker import Worker
+from slimdex.retrieval.sources.files.reading_process import Worker
 from slimdex.retrieval.sources.source import Sources, open_source
 from slimdex.retrieval.sources.tabular.columns import ColumnNames
 from tests.building import build

@@ -14,7 +14,7 @@ import pytest
 from slimdex.errors import InputError
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
-from slimdex.retrieval.ingest.added import AdditionReport
+from slimdex.retrieval.ingest.addition_report import AdditionReport
 from slimdex.retrieval.sources.source import ColumnNames, Sources
 from slimdex.retrieval.sources.tabular.columns import parse_types
 from slimdex.retrieval.sources.tabular.tables import TableSource

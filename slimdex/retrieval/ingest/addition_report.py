@@ -13,7 +13,7 @@ from slimdex.indexes.search.reduced_index import NO_ROWS
 from ..store.passages import DocumentRows
 
 if TYPE_CHECKING:
-    from ..store.change import Change
+    from ..store.next_commit import Change
 
 NAMED = 3
 """Documents named in a note."""

@@ -23,7 +23,6 @@ from slimdex.system.progress import progress
 
 from ..lexical.tokens import TERMS, Terms
 from ..lexical.word_index import WordIndex, would_merge, write_extended
-from .change import AppendedFile, Change
 from .document_store import DocumentStore
 from .lines import (
     NONE_COMPRESSED,
@@ -33,6 +32,7 @@ from .lines import (
     text_value,
 )
 from .new_documents import NO_DOCUMENTS, NewDocuments
+from .next_commit import AppendedFile, Change
 from .segments import write_segment
 from .snapshot import Snapshot
 from .state import MOST_LATE, Lines, Segment, State

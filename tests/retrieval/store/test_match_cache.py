@@ -13,7 +13,7 @@ from slimdex.indexes.arrays import Rows
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.store.document_store import DocumentStore
-from slimdex.retrieval.store.where.matches import Matches
+from slimdex.retrieval.store.where.match_cache import Matches
 from tests.encoders import WordEncoder
 
 

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slimdex.indexes.arrays import Matrix, Rows, normalize_rows
-from slimdex.indexes.codes import halves
+from slimdex.indexes.codes import halved_codes
 from slimdex.indexes.codes.faiss_index import FaissIndex
-from slimdex.indexes.codes.halves import Halves
+from slimdex.indexes.codes.halved_codes import Halves
 from slimdex.indexes.codes.kinds import PQ
-from slimdex.system import spare
+from slimdex.system import spare_threads
 
 ROWS, DIM = 700, 16
 
@@ -49,8 +49,8 @@ def filled(empty: FaissIndex, X: Matrix, stops: list[int]) -> FaissIndex:
 
 def in_halves(empty: FaissIndex, X: Matrix, stops: list[int]) -> FaissIndex:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(halves, "HALVED_FROM", 64)
-        patch.setattr(spare, "cores", lambda: 2)
+        patch.setattr(halved_codes, "HALVED_FROM", 64)
+        patch.setattr(spare_threads, "cores", lambda: 2)
         index = filled(empty, X, stops)
         assert isinstance(index._index, Halves)
         return index
@@ -81,7 +81,7 @@ def test_halves_find_the_rows_of_the_whole(
     index = in_halves(empty, X, stops)
     Q = np.random.default_rng(seed).standard_normal((queries, DIM), dtype=np.float32)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(spare, "cores", lambda: 1 + seed % 2)
+        patch.setattr(spare_threads, "cores", lambda: 1 + seed % 2)
         scores, rows = index.search(Q, k)
     expected = by_row(*whole.search(Q, k))
     np.testing.assert_array_equal(scores, expected[0])
@@ -91,7 +91,7 @@ def test_halves_find_the_rows_of_the_whole(
 def test_the_last_half_is_scanned_by_a_spare_thread(
     X: Matrix, empty: FaissIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(spare, "cores", lambda: 2)
+    monkeypatch.setattr(spare_threads, "cores", lambda: 2)
     index, begun, threads = in_halves(empty, X, []), Event(), dict[str, int]()
     first, last = index._index.first.search, index._index.last.search
 
@@ -130,7 +130,7 @@ def test_a_file_and_a_copy_hold_the_whole(
     assert len({path.read_bytes() for path in tmp_path.iterdir()}) == 1
     assert index.nbytes == whole.nbytes
     assert len(index.copy(empty=True)) == 0
-    monkeypatch.setattr(halves, "HALVED_FROM", 64)
+    monkeypatch.setattr(halved_codes, "HALVED_FROM", 64)
     loaded = FaissIndex.load(tmp_path / "whole")
     assert isinstance(loaded._index, Halves)
     for other in (loaded, index.copy()):

@@ -23,7 +23,7 @@ from slimdex.system.suggestions import nearest
 from slimdex.system.unicode_text import check_unicode
 
 from ...documents import visible_columns
-from . import allowed
+from . import allowed_nodes as allowed
 
 LONGEST_CONDITION = 1 << 18
 """Characters of a condition: enough for twenty thousand ids. DuckDB takes up to a kilobyte for

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from slimdex.errors import InputError
 from slimdex.indexes.arrays import Rows
-from slimdex.indexes.bounds import betting_bound
+from slimdex.indexes.confidence_bound import betting_bound
 from slimdex.indexes.options import AUTO
 from slimdex.indexes.settings import Settings
 from slimdex.system.atomic_files import in_units

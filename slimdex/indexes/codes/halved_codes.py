@@ -12,10 +12,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from slimdex.system.spare import in_parallel
+from slimdex.system.spare_threads import in_parallel
 
 from ..arrays import Matrix, Rows
-from .library import faiss
+from .faiss_library import faiss
 
 HALVED_FROM = 250_000
 """Smallest number of rows that are divided."""

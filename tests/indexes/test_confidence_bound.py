@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.stats import beta
 
 from slimdex.errors import InputError
-from slimdex.indexes.bounds import LARGEST_BET, betting_bound
+from slimdex.indexes.confidence_bound import LARGEST_BET, betting_bound
 
 Floats = NDArray[np.float64]
 

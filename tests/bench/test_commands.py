@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from slimdex.bench import runner
 from slimdex.bench.command_line import app
 from slimdex.bench.datasets import load_dataset
-from slimdex.bench.engines.measured import MeasuredEngine
+from slimdex.bench.engines.measuring import MeasuredEngine
 from slimdex.bench.engines.registry import Method, exact_method, part
 from slimdex.bench.experiments import peers_study, points_study, search_study, similarity_study
 from slimdex.bench.experiments.points_study import DEFAULTS

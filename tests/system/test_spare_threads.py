@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slimdex.system import spare
-from slimdex.system.spare import begin, in_parallel
+from slimdex.system import spare_threads
+from slimdex.system.spare_threads import begin, in_parallel
 
 LONGEST = 20.0
 
 
 @pytest.fixture(autouse=True)
 def two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spare, "cores", lambda: 2)
+    monkeypatch.setattr(spare_threads, "cores", lambda: 2)
 
 
 @pytest.fixture
@@ -88,7 +88,7 @@ def test_an_error_of_a_part_is_the_callers() -> None:
 
 
 def test_one_processor_has_no_spare_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spare, "cores", lambda: 1)
+    monkeypatch.setattr(spare_threads, "cores", lambda: 1)
     with in_parallel(lambda _: get_ident(), [0]) as results:
         assert results() == [get_ident()]
 
