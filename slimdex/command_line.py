@@ -63,5 +63,5 @@ app = Commands(
             help="Print the version and exit.",
         )
     ],
-    alone="slimdex.retrieval.cli.overview:overview",
+    default="slimdex.retrieval.cli.overview:overview",
 )

@@ -28,8 +28,8 @@ class Experiments(Commands):
         A word that is nearly a command's name, and no folder, is left to be refused.
         """
         first = args[0] if args else ""
-        is_misspelt = did_you_mean(first, self.places) and not Path(first).exists()
-        is_named = first in (*self.places, *ctx.help_option_names) or is_misspelt
+        is_misspelt = did_you_mean(first, self.import_paths) and not Path(first).exists()
+        is_named = first in (*self.import_paths, *ctx.help_option_names) or is_misspelt
         if not is_named and not ctx.resilient_parsing:
             args = [NAMES[0], *args]
         return super().parse_args(ctx, args)

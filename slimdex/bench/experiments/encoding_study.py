@@ -88,17 +88,22 @@ def measure_encoders(
 
 
 def _one_round(contender: Contender[EncoderProcess], texts: Texts, turn: int) -> None:
-    single = texts.short[turn * SINGLE_TEXTS : (turn + 1) * SINGLE_TEXTS]
-    few = texts.short[:WARM_UP]
-    short, long = (texts.short, texts.long) if turn else (few, texts.long[:WARM_UP])
+    """Time one round: some short texts one by one, then all short and all long texts.
+
+    Round 0 only warms up: it encodes few texts, and its times are not counted.
+    """
     process = contender.process.remote
-    took = {
-        "single": process.seconds_each(single or few),
-        "short": [process.seconds(short)],
-        "long": [process.seconds(long)],
-    }
-    for part, seconds in took.items() if turn else ():
-        contender.seconds[part] += seconds
+    few = texts.short[:WARM_UP]
+    if turn == 0:
+        process.seconds_each(few)
+        process.seconds(few)
+        process.seconds(texts.long[:WARM_UP])
+        return
+    # Others in each round; the first ones again if there are too few.
+    single = texts.short[turn * SINGLE_TEXTS : (turn + 1) * SINGLE_TEXTS] or few
+    contender.seconds["single"] += process.seconds_each(single)
+    contender.seconds["short"].append(process.seconds(texts.short))
+    contender.seconds["long"].append(process.seconds(texts.long))
 
 
 def _speed(contender: Contender[EncoderProcess], tokens: dict[str, int], texts: Texts) -> Row:

@@ -98,7 +98,9 @@ def exact_search(snapshot: Snapshot, rows: Matrix) -> Callable[[str, Matrix], Ca
     searched = IndexRows(snapshot, index, index.candidates_for(DEPTH))
 
     def of_query(text: str, query: Matrix) -> Candidates:
-        (candidate_rows,) = candidates(searched, searched.whole([text], query), query, DEPTH)
+        (candidate_rows,) = candidates(
+            searched, searched.fusion_scales([text], query), query, DEPTH
+        )
         return candidate_rows
 
     return of_query
@@ -226,16 +228,17 @@ def _rows(task: Task, snapshot: Snapshot, judging: Questions, chosen: str) -> It
     for i, query in enumerate(judging.judged):
         vector = judging.vectors[i : i + 1]
         near, words, fused = fusion_orders(snapshot, vector, query.text)
-        each = exact(query.text, vector)
-        orders = [each.rows[each.order(each.cosines)], each.rows[each.order(_by_rule(each))]]
-        for number, order in enumerate([*orders, near, words, *fused]):
+        exact_rows = exact(query.text, vector)
+        by_cosine = exact_rows.rows[exact_rows.order(exact_rows.cosines)]
+        by_rule = exact_rows.rows[exact_rows.order(_by_rule(exact_rows))]
+        for number, order in enumerate([by_cosine, by_rule, near, words, *fused]):
             measures[number, :, i] = _measures(_without_self(query, order), query.labels)
         progress("judging", i + 1, len(judging.judged))
     by_way = dict(zip(ways, measures, strict=True))
     by_way["auto"] = by_way[MEANING if chosen == "off" else chosen]
-    by_way[CODES] = by_way[RULE]
+    by_way[CODES] = by_way[RULE]  # the same answers: only what they are compared with differs
 
-    # A row for each way, with its difference from float32.
+    # A row for each way, with its difference from exact search.
     for what, is_chosen in (("queries", ~judging.are_names), ("names", judging.are_names)):
         if not is_chosen.any():
             continue
@@ -359,7 +362,7 @@ def score_weights(task: Task) -> WeightScores:
 def _by_weights(rows: Candidates) -> Iterator[NDArray[np.float64]]:
     """Fused scores (n,) by each of `WEIGHTS`; rare words and names count as by default."""
     default = _by_rule(rows)
-    bonuses = word_bonuses(rows.bm25, rows.cosines, *rows.whole)
+    bonuses = word_bonuses(rows.bm25, rows.cosines, *rows.scales)
     for weight in WEIGHTS:
         yield default + (weight / WEIGHT - 1) * bonuses
 

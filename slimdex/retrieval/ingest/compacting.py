@@ -172,12 +172,17 @@ def _with_readings(
 def _compact_replacement(
     snapshot: Snapshot, state: State, live: Rows, folder: Path
 ) -> tuple[State, list[VectorFile]]:
-    """Write the live rows of a replacement, under the name of a later generation."""
+    """Write the live rows of the vectors that are to replace the index's own, if there are any.
+
+    Returns a state that names them, of one more generation since its number is in the name, and
+    the new file.
+    """
     if state.replacement is None:
         return state, []
     file = state.replacement.vector_file(snapshot.path)
     snapshot.manifest.check(file)
     later = replace(state, generation=state.generation + 1)
-    live_file = file.copy(folder / later.new_name("vectors"), live[live < len(file)])
+    replaced = live[live < len(file)]  # the others have no vector by the new encoder yet
+    live_file = file.copy(folder / later.new_name("vectors"), replaced)
     made = replace(state.replacement, vectors=live_file.path.name, rows=len(live_file))
     return replace(later, replacement=made), [live_file]

@@ -33,7 +33,7 @@ from ..encoders.base import AUTO, OFF, Encoder, passage_tokens
 from ..encoders.models import PACKAGED, is_hub_id
 from ..encoders.opening import open_encoder
 from ..encoders.transformer import TransformerEncoder
-from ..quality.evaluation import DEPTH, deep, nearest_of, rank_documents
+from ..quality.evaluation import DEPTH, merged_ranking, nearest_of, rank_documents
 from ..quality.query_pools import encode_with_progress
 from ..search.answer import nearest_documents
 from ..search.request import SearchRequest
@@ -485,7 +485,7 @@ def _answers(
         beyond = None
         if top_k > DEPTH + more:
             beyond = partial(search_codes, vector) if rescores else search, top_k
-        answers.append(deep(search, min(top_k, DEPTH + more), more, beyond))
+        answers.append(merged_ranking(search, min(top_k, DEPTH + more), more, beyond))
     return answers
 
 

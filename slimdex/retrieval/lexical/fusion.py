@@ -9,9 +9,9 @@ cosines, as large as the query suggests (`word_bonuses`), and more for rare code
 and Büttcher 2009) sums ``1 / (60 + rank)``, without scaling or weight. A row whose name equals the
 query comes first.
 
-Maxima, ranks and BM25 scores are those of the query in the whole collection (`Whole`), so a row's
-fused score is the same in every search: BM25 counts for the `WORDED` best rows there, and is 0 for
-others. Rows without a rank are ordered by their cosines.
+Maxima, ranks and BM25 scores are those of the query in the whole collection (`FusionScales`), so
+a row's fused score is the same in every search: BM25 counts for the `WORDED` best rows there, and
+is 0 for others. Rows without a rank are ordered by their cosines.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ NEAREST = 10
 FUSIONS = "off, auto, rrf, or a weight from 0 to 1"
 
 
-class Whole(NamedTuple):
+class FusionScales(NamedTuple):
     """Best rows of the whole collection for a query, found at a fixed depth.
 
     Attributes
@@ -71,7 +71,7 @@ class Candidates(NamedTuple):
     rare : (n,), bonuses of the row's rare codes and names, if the nearest row's cosine is 0.
     is_near : (n,), whether semantic search found the row.
     is_named : (n,), whether the row's name equals the query.
-    whole : what the whole collection has for the query.
+    scales : what the whole collection has for the query.
     """
 
     rows: Rows
@@ -80,23 +80,23 @@ class Candidates(NamedTuple):
     rare: NDArray[np.float64]
     is_near: NDArray[np.bool_]
     is_named: NDArray[np.bool_]
-    whole: Whole
+    scales: FusionScales
 
     @classmethod
-    def join(cls, near: ScoredRows, others: ScoredRows, whole: Whole) -> Candidates:
+    def join(cls, near: ScoredRows, others: ScoredRows, scales: FusionScales) -> Candidates:
         """Join the rows found by both searches.
 
         Parameters
         ----------
         near : rows found by semantic search, and their cosines.
-        others : the other rows of `whole` that may be found, and their cosines.
+        others : the other rows of `scales` that may be found, and their cosines.
         """
         rows = np.concatenate([near.rows, others.rows])
         order = np.argsort(rows)
         rows = rows[order]
 
         # BM25 of the rows that lexical search returns, except those that a filter leaves out.
-        words = whole.words
+        words = scales.words
         is_candidate = contains(rows, words.rows)
         places = np.searchsorted(rows, words.rows[is_candidate])
         bm25 = np.zeros(len(rows), dtype=np.float32)
@@ -112,7 +112,7 @@ class Candidates(NamedTuple):
             rare=rare,
             is_near=order < len(near.rows),
             is_named=contains(np.sort(words.named), rows),
-            whole=whole,
+            scales=scales,
         )
 
     def finders(self, rows: Rows) -> NDArray[np.int64]:
@@ -122,7 +122,7 @@ class Candidates(NamedTuple):
         collection, so that a limit or filter changes nothing.
         """
         out = np.full(rows.shape, MEANING)
-        best = np.sort(self.whole.near.scores)[-NEAREST:]
+        best = np.sort(self.scales.near.scores)[-NEAREST:]
         place = np.searchsorted(self.rows, rows[rows >= 0])
         least = best[0] if len(best) else -np.inf
         is_near = (self.cosines[place] >= least) & (self.cosines[place] > 0)
@@ -149,7 +149,7 @@ class Fusion:
     >>> near = ScoredRows(np.array([0.9, 0.4], np.float32), np.array([3, 7]))
     >>> no_others = ScoredRows(np.empty(0, np.float32), np.empty(0, np.int64))
     >>> words = ScoredRows(np.array([5.0], np.float32), np.array([7]))
-    >>> found = Candidates.join(near, no_others, Whole(near, words, 0.2, 2))
+    >>> found = Candidates.join(near, no_others, FusionScales(near, words, 0.2, 2))
     >>> [found.rows[found.order(Fusion(w).scores(found))].tolist() for w in (0.1, 0.5)]
     [[3, 7], [7, 3]]
     >>> Fusion(None).scores(found).round(4).tolist()
@@ -167,7 +167,7 @@ class Fusion:
     def scores(self, candidates: Candidates) -> NDArray[np.float64]:
         """Fused scores (n,) of the rows found for a query."""
         # By ranks, by rule, or by a weight.
-        near, words, mean, total = candidates.whole
+        near, words, mean, total = candidates.scales
         if self.weight is None:
             scores = _reciprocal_ranks(candidates.rows, near.rows)
             scores += _reciprocal_ranks(candidates.rows, words.rows)

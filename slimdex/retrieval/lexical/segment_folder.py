@@ -110,23 +110,26 @@ def work_folder(path: Path, *, in_memory: bool = False) -> Iterator[Path]:
 
 
 def publish(work: Path, path: Path, durable: Collection[str] = ()) -> None:
-    """Move an index durably to its final folder from the one that tantivy wrote.
+    """Bring an index from `work`, the folder that tantivy wrote, to its final folder, durably.
 
     `durable` names files that are already synced to disk.
     """
     theirs = (work / THEIR_LIST).read_text()
     path.mkdir()
 
-    # Files that are not durable yet.
+    # Link the files; new ones of a folder in memory must be copied to the disk.
+    in_memory = work.parent != path.parent
     new = [path / LIST]
     for name in segment_files(parse_json(theirs), work):
-        if name not in durable and work.parent != path.parent:
+        is_new = name not in durable
+        if is_new and in_memory:
             copy(path / name, work / name)
-            new.append(path / name)
-        elif not link_or_copy(path / name, _link_target(work / name)) or name not in durable:
+        elif not link_or_copy(path / name, _link_target(work / name)):
+            is_new = True
+        if is_new:
             new.append(path / name)
 
-    # The list comes last, with a checksum.
+    # The list comes last, with a checksum. Then all that is new is synced.
     ours = json.dumps({"crc": zlib.crc32(theirs.encode()), "list": theirs})
     (path / LIST).write_text(ours)
     sync_all([*new, path])

@@ -205,18 +205,18 @@ def drop_rows(scores: Matrix, rows: Rows, held_out: Rows) -> tuple[Matrix, Rows]
     return np.take_along_axis(scores, order, axis=1), np.take_along_axis(rows, order, axis=1)
 
 
-def deep(
+def merged_ranking(
     search: Ranking, depth: int, more: int = 0, beyond: tuple[Ranking, int] | None = None
 ) -> tuple[list[float], list[int]]:
     """Scores and rows for a query by searches for few results and then for more, best first.
 
-    A search rescores more rows for more results, so a search for a hundred may find other first ten
-    than a search for ten. Measures at ten count what a search for ten finds, and measures at a
-    hundred what a search for a hundred finds; one list serves both. The results that a search adds
-    to those before have lower scores.
+    A search rescores more rows for more results, so the first ten of a search for a hundred may
+    differ from those of a search for ten. Measures at ten count what a search for ten finds, and
+    measures at a hundred what a search for a hundred finds; one list serves both. The results that
+    a search adds to those before have lower scores.
 
-    `more` results are added to each limit, for those that are dropped afterwards; `beyond` is
-    another search at the end, and its number of results.
+    `more` results are added to each limit but `depth`, for those that are dropped afterwards;
+    `beyond` is another search at the end, and its number of results.
     """
     searches = [(search, limit + more) for limit in LIMITS if limit + more < depth]
     searches.append((search, depth))
@@ -362,7 +362,7 @@ def _deep_results(searches: Sequence[Ranking], depth: int, more: int) -> Results
     answers = []
     width = 0
     for search in searches:
-        scores, rows = deep(search, depth + more, more)
+        scores, rows = merged_ranking(search, depth + more, more)
         answers.append((np.array([scores], np.float32), np.array([rows], np.int64)))
         width = max(width, len(rows))
     calls = [partial(search, min(NEAREST, depth) + more) for search in searches]

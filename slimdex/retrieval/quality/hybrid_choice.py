@@ -103,7 +103,7 @@ def fusion_orders(snapshot: Snapshot, query: Matrix, text: str) -> tuple[Rows, R
     """Rows of an encoded query (1, d) by semantic search, lexical search, and each of `FUSIONS`."""
     index = snapshot.index
     rows = IndexRows(snapshot, index, index.candidates_for(DEPTH))
-    (scored,) = candidates(rows, rows.whole([text], query), query, DEPTH)
+    (scored,) = candidates(rows, rows.fusion_scales([text], query), query, DEPTH)
     near = scored.order(scored.cosines)
     near = near[scored.is_near[near]]
     lexical = scored.order(scored.bm25)

@@ -151,13 +151,15 @@ def _choose_by_keywords(
 def _choose_by_labels(
     snapshot: Snapshot, encoder: Encoder, sample: Rows, judged: Sequence[LabelledQuery]
 ) -> Choice:
+    """Choose beta and gamma by nDCG@10; the default unless others are better beyond chance."""
     # The sample, and the labelled documents that the index has.
     labelled = np.array([*chain.from_iterable(query.labels for query in judged)], np.int64)
     self_rows = np.array([query.self_row for query in judged])
     wanted = np.union1d(labelled, self_rows)
     rows = np.union1d(sample, wanted[wanted >= 0])
 
-    # Labels by the position of a row in the sample; of documents not in the index, they stay.
+    # Labels by positions in `rows`. Documents that the index lacks keep their negative numbers:
+    # no search can find them, but they count in nDCG.
     position = {row: i for i, row in enumerate(rows.tolist())}
     labels = []
     for query in judged:

@@ -5,9 +5,9 @@ has found enough documents or no rows are left (`BestRows`). At least as many ro
 requested.
 
 With lexical search, each query is searched twice: in the whole collection at a fixed depth, which
-sets the scales of the fusion (`Whole`), and as requested, which finds further rows. So the order of
-two rows depends on neither filter, limit, batch nor candidates. Rows found only by lexical search
-are scored by their vectors too, so that each has both scores.
+sets the scales of the fusion (`FusionScales`), and as requested, which finds further rows. So the
+order of two rows depends on neither filter, limit, batch nor candidates. Rows found only by lexical
+search are scored by their vectors too, so that each has both scores.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from slimdex.system.spare_threads import in_parallel
 
 from ..documents import Document, Hit, line_at
 from ..encoders.base import Encoder, encode_queries
-from ..lexical.fusion import AUTO, FINDERS, MEANING, Candidates, Fusion, Whole, fusion_of
+from ..lexical.fusion import AUTO, FINDERS, MEANING, Candidates, Fusion, FusionScales, fusion_of
 from ..lexical.word_bonuses import WORDED
 from ..lexical.word_index import ScoredRows
 from ..passages import headings_of, part_at
@@ -63,8 +63,8 @@ def find(
     texts = request.texts or ()
     rows = rows_for(snapshot, request)
     vectors = vectors_of(request, lambda: encoder_of(state), state.epoch)
-    wholes = rows.whole(texts, vectors) if rows.fusion else []
-    scores, best, finders = nearest(rows, request, vectors, wholes)
+    scales = rows.fusion_scales(texts, vectors) if rows.fusion else []
+    scores, best, finders = nearest(rows, request, vectors, scales)
     return hits(snapshot, scores, best, finders, rows.definitions(texts, best))
 
 
@@ -109,8 +109,8 @@ def nearest_documents(snapshot: Snapshot, request: SearchRequest) -> tuple[Matri
     """
     rows = IndexRows.of(snapshot, request)
     vectors = request.query_vectors
-    wholes = rows.whole(request.texts or (), vectors) if rows.fusion else []
-    scores, passage_rows, _ = nearest(rows, request, vectors, wholes)
+    scales = rows.fusion_scales(request.texts or (), vectors) if rows.fusion else []
+    scores, passage_rows, _ = nearest(rows, request, vectors, scales)
     return scores, snapshot.document_rows.documents(passage_rows)
 
 
@@ -155,10 +155,10 @@ class SearchedRows(Protocol):
     def search(self) -> Callable[[Matrix, int], tuple[Matrix, Rows]]:
         """Function from queries (q, d) and k to scores and rows (q, k or fewer), padded."""
 
-    def whole(self, texts: Sequence[str], queries: Matrix) -> list[Whole]:
+    def fusion_scales(self, texts: Sequence[str], queries: Matrix) -> list[FusionScales]:
         """Best rows of the whole collection for queries as texts and as vectors (q, d)."""
 
-    def near(self, wholes: Sequence[Whole], queries: Matrix, k: int) -> Sequence[ScoredRows]:
+    def near(self, scales: Sequence[FusionScales], queries: Matrix, k: int) -> Sequence[ScoredRows]:
         """Nearest rows for a fusion, k or more; those of the whole collection if they suffice."""
 
     def score(self, queries: Matrix, rows: Sequence[Rows]) -> list[ScoredRows]:
@@ -169,12 +169,12 @@ class SearchedRows(Protocol):
 
 
 def nearest(
-    rows: SearchedRows, request: SearchRequest, vectors: Matrix, wholes: Sequence[Whole] = ()
+    rows: SearchedRows, request: SearchRequest, vectors: Matrix, scales: Sequence[FusionScales] = ()
 ) -> tuple[Matrix, Rows, Rows]:
     """Cosines, rows, and places in `FINDERS` (q, k or fewer) for queries (q, dim), best first.
 
     Each row is the best of its document; grouped by passage, a document may have several. The
-    cosines are padded with -inf, and the rows with -1. A fusion requires the `wholes` of queries.
+    cosines are padded with -inf, and the rows with -1. A fusion requires the `scales` of queries.
     """
     count = len(vectors)
     k = request.limit
@@ -189,7 +189,7 @@ def nearest(
             best.add(*rows.search(queries, best.ask))
             continue
         left = best.left.tolist()
-        per_query = candidates(rows, [wholes[i] for i in left], queries, best.ask)
+        per_query = candidates(rows, [scales[i] for i in left], queries, best.ask)
         texts = request.texts or ()
         fused = []
         for i, of_query in zip(left, per_query, strict=True):
@@ -205,20 +205,20 @@ def nearest(
 
 
 def candidates(
-    rows: SearchedRows, wholes: Sequence[Whole], queries: Matrix, k: int
+    rows: SearchedRows, scales: Sequence[FusionScales], queries: Matrix, k: int
 ) -> list[Candidates]:
     """Rows that a request for k finds for queries (q, d), by either search."""
-    near = rows.near(wholes, queries, k)
-    missing = [_others(*each) for each in zip(wholes, near, strict=True)]
-    each = zip(near, rows.score(queries, missing), wholes, strict=True)
+    near = rows.near(scales, queries, k)
+    missing = [_others(*each) for each in zip(scales, near, strict=True)]
+    each = zip(near, rows.score(queries, missing), scales, strict=True)
     return [Candidates.join(*parts) for parts in each]
 
 
-def _others(whole: Whole, near: ScoredRows) -> Rows:
+def _others(scales: FusionScales, near: ScoredRows) -> Rows:
     """The best rows of the whole collection by either search that are not in `near`, sorted."""
-    best = [whole.words.rows]
-    if near is not whole.near:
-        best.append(whole.near.rows)
+    best = [scales.words.rows]
+    if near is not scales.near:
+        best.append(scales.near.rows)
     return without(union(*best), np.sort(near.rows))
 
 
@@ -381,7 +381,7 @@ class IndexRows:
         hidden = self.snapshot.hidden
         return partial(search, rows=self.allowed, exclude=hidden, candidates=self.rescored)
 
-    def whole(self, texts: Sequence[str], queries: Matrix) -> list[Whole]:
+    def fusion_scales(self, texts: Sequence[str], queries: Matrix) -> list[FusionScales]:
         """Best rows of the whole collection for queries as texts and as vectors (q, d)."""
         words = self.snapshot.words
         hidden = self.snapshot.hidden
@@ -399,12 +399,12 @@ class IndexRows:
         total = len(words) - len(hidden)
         means = self.snapshot.mean_cosines(queries).tolist()
         each = zip(_rankings(*near), worded, means, strict=True)
-        return [Whole(*parts, total) for parts in each]
+        return [FusionScales(*parts, total) for parts in each]
 
-    def near(self, wholes: Sequence[Whole], queries: Matrix, k: int) -> list[ScoredRows]:
+    def near(self, scales: Sequence[FusionScales], queries: Matrix, k: int) -> list[ScoredRows]:
         """Nearest rows for a fusion, k or more; those of the whole collection if they suffice."""
         if self.allowed is None and self.rescored == self._usual and k <= self.rescored:
-            return [whole.near for whole in wholes]
+            return [each.near for each in scales]
         # With a filter, rows without words keep the order of meaning: k of them are enough.
         return _rankings(*self.search(queries, max(k, self._least)))
 
@@ -432,7 +432,7 @@ class IndexRows:
         scores = self.fusion.scores(candidates)
         if self.code is None:
             return scores
-        unrelated = candidates.whole.mean if self.fusion.weight == AUTO else 0.0
+        unrelated = candidates.scales.mean if self.fusion.weight == AUTO else 0.0
         return self.code.scores(text, candidates, scores, unrelated)
 
     def definitions(self, texts: Sequence[str], rows: Rows) -> list[dict[int, int]]:

@@ -121,9 +121,9 @@ class CodeRanking:
         question = _Query.of(query, self.rules)
 
         # Rows that only a filtered search finds are no evidence, nor are names, of infinite score.
-        whole = candidates.whole
-        in_whole = contains(union(whole.near.rows, whole.words.rows), candidates.rows)
-        counted = np.where(in_whole & np.isfinite(above), above, 0)
+        scales = candidates.scales
+        in_scales = contains(union(scales.near.rows, scales.words.rows), candidates.rows)
+        counted = np.where(in_scales & np.isfinite(above), above, 0)
         factors = np.array([question.factor(file) for file in files])
         if PASSAGES in self.rules:
             factors *= _evidence(counted, place, len(documents))

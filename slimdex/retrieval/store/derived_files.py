@@ -92,7 +92,7 @@ def restore_dictionary(snapshot: Snapshot) -> list[str]:
     Documents after the segments are only in lines that this dictionary compresses.
     """
     state = snapshot.state
-    damaged = snapshot.store.damaged_dictionary()
+    damaged = snapshot.store.damaged_in_dictionary()
     if state.lines is None or not damaged:
         return []
 

@@ -334,7 +334,7 @@ class DocumentStore:
         try:
             return self.values_in_lines(start, self.rows, LONGEST_TRAILING)
         except CorruptError as error:
-            if self.damaged_dictionary():
+            if self.damaged_in_dictionary():
                 raise
             raise CorruptError(f"{str(error).partition(';')[0]}; {CANT_REBUILD}") from error
 
@@ -357,21 +357,23 @@ class DocumentStore:
         documents = [record.document for record in records]
         return table_values(firsts, documents, [record.cut for record in records], columns)
 
-    def damaged_dictionary(self) -> list[int]:
-        """Documents of the segments whose damaged lines those after the segments refer to."""
+    def damaged_in_dictionary(self) -> list[int]:
+        """Documents of the segments whose lines are damaged, and needed to read later documents.
+
+        The first lines of the file are the dictionary by which the later ones are compressed. The
+        documents after the segments are only in lines, so they need it.
+        """
         state = self.manifest.state
-        if (
-            state.lines is None
-            or state.segment_rows == self.rows
-            or state.lines.bytes <= DICTIONARY
-        ):
+        if state.lines is None or state.segment_rows == self.rows:
+            return []
+        if state.lines.bytes <= DICTIONARY:  # nothing is compressed yet
             return []
         rows = np.arange(state.segment_rows)
-        documents = rows[self.manifest.document_rows.documents(rows) == rows]
+        first_rows = rows[self.manifest.document_rows.documents(rows) == rows]
         try:
             file = DocumentFile(self.path, state.lines, self.rows)
-            return file.damaged_in_dictionary(documents)
-        except (CorruptError, OSError):  # too short: the segments don't have all that is missing
+            return file.damaged_in_dictionary(first_rows)
+        except (CorruptError, OSError):  # the file is cut, so documents after the segments are lost
             return []
 
     def live(self, columns: str = "*", table: str = "documents") -> str:
@@ -640,7 +642,10 @@ class DocumentStore:
             raise CorruptError(f"{self.path}: passages ({error})") from error
 
     def ids_by_row(self, stop: int) -> list[str]:
-        """Id of the document of each row 0 .. stop, including deleted documents."""
+        """Id of the document of each row below `stop`, including deleted documents.
+
+        A document has a row for each of its passages, or one.
+        """
         rows = self.fetch(
             f"""SELECT id, len(starts) FROM {BARE_DOCUMENTS} LEFT JOIN passages USING ("row")
             WHERE "row" < ? ORDER BY "row" """,

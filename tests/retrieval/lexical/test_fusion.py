@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slimdex.errors import InputError
-from slimdex.retrieval.lexical.fusion import FINDERS, Candidates, Fusion, Whole, fusion_of
+from slimdex.retrieval.lexical.fusion import FINDERS, Candidates, Fusion, FusionScales, fusion_of
 from slimdex.retrieval.lexical.word_bonuses import word_bonuses
 from slimdex.retrieval.lexical.word_index import ScoredRows
 
@@ -30,11 +30,11 @@ def joined(
     near: dict[int, float], words: dict[int, float], allowed: set[int] | None = None
 ) -> Candidates:
     """Rows that a filter allows; those found by words alone have a cosine of -0.5."""
-    whole = Whole(found(near), found(words)._replace(ideal=IDEAL), MEAN, 31)
+    scales = FusionScales(found(near), found(words)._replace(ideal=IDEAL), MEAN, 31)
     if allowed is not None:
         near, words = ({r: s for r, s in own.items() if r in allowed} for own in (near, words))
     others = dict.fromkeys(words.keys() - near.keys(), -0.5)
-    candidates = Candidates.join(found(near), found(others), whole)
+    candidates = Candidates.join(found(near), found(others), scales)
     every = near | others
     assert candidates.rows.tolist() == sorted(every)
     assert candidates.cosines.tolist() == [every[row] for row in sorted(every)]
@@ -73,7 +73,7 @@ def test_reciprocal_ranks(
 def test_found_by() -> None:
     words = ScoredRows(np.array([2, 1, 1], np.float32), np.array([4, 7, 9]), np.array([9]))
     near = found({4: 0.5, 2: 0.5} | dict.fromkeys(range(20, 28), 0.5) | {30: 0.05})
-    candidates = Candidates.join(near, found({7: 0.1, 9: 0.1}), Whole(near, words, 0.0, 9))
+    candidates = Candidates.join(near, found({7: 0.1, 9: 0.1}), FusionScales(near, words, 0.0, 9))
     ways = {
         first: [FINDERS[way] for way in candidates.finders(np.array(first))]
         for first in ((9, 7), (4, 2), (9, 7, 4), (2, -1))
@@ -114,7 +114,7 @@ def test_scores_do_not_depend_on_the_filter(
     every, some = joined(near, words), joined(near, words, allowed)
     scores = dict(zip(every.rows.tolist(), Fusion("auto").scores(every).tolist(), strict=True))
     assert Fusion("auto").scores(some).tolist() == [scores[row] for row in some.rows.tolist()]
-    bonuses = word_bonuses(every.bm25, every.cosines, *every.whole)
+    bonuses = word_bonuses(every.bm25, every.cosines, *every.scales)
     np.testing.assert_allclose(list(scores.values()), every.cosines + bonuses)
 
 
@@ -124,7 +124,7 @@ def test_scores_do_not_depend_on_the_filter(
 def test_a_row_with_the_name_is_first_even_if_farthest(fusion: Fusion) -> None:
     near = ScoredRows(np.array([0.9, 0.1, -1], np.float32), np.array([4, 2, 7]))
     words = ScoredRows(np.array([8, 7], np.float32), np.array([7, 4]), np.array([7]))
-    candidates = Candidates.join(near, found({}), Whole(near, words, 0.0, 9))
+    candidates = Candidates.join(near, found({}), FusionScales(near, words, 0.0, 9))
     assert candidates.rows[candidates.order(fusion.scores(candidates))].tolist() == [7, 4, 2]
 
 
@@ -133,8 +133,8 @@ def test_rare_words_count_by_what_the_nearest_row_does_not_mean() -> None:
     words = ScoredRows(np.array([8], np.float32), np.array([7]), rare=np.array([4.0]), ideal=8)
     for nearest, mean, first in ((0.9, 0.0, 7), (0.9, 0.5, 7), (0.96, 0.9, 4)):
         near = ScoredRows(np.array([nearest, 0.6], np.float32), np.array([4, 7]))
-        whole = Whole(near, words, mean, 9)
-        candidates = Candidates.join(near, found({}), whole)
+        scales = FusionScales(near, words, mean, 9)
+        candidates = Candidates.join(near, found({}), scales)
         scores = Fusion("auto").scores(candidates)
         without = Fusion("auto").scores(candidates._replace(rare=np.zeros(2)))
         np.testing.assert_allclose(scores - without, [0, 4 * (1 - nearest)], rtol=1e-6)

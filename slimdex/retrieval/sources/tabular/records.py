@@ -175,8 +175,9 @@ def _words(value: Any) -> str:
 
 
 def _selection(relation: Any) -> tuple[str, Mapping[str, str], set[str]]:
-    """SQL to select id, text, title and other columns of a relation; the others' types, and which
-    of them have times with zones.
+    """SQL that selects the id, text, title and metadata of a relation's rows.
+
+    Also returns the types of the metadata's columns, and those that have times with zones.
     """
     # By position, since the relation's own names may occur twice.
     names = unique_names(relation.columns)
@@ -197,17 +198,17 @@ def _selection(relation: Any) -> tuple[str, Mapping[str, str], set[str]]:
     metadata = {c: t for c, t in types.items() if c not in (id, text, title)}
     check_columns(len(metadata), "the table")
     stored = storage_names([*metadata])
-    columns = {}
+    metadata_types = {}
     zoned = set()
     for column, type_ in metadata.items():
-        columns[stored[column]] = storable(type_)
+        metadata_types[stored[column]] = storable(type_)
         if has_zone(type_):
             zoned.add(stored[column])
 
     expressions = [f"CAST({values[id]} AS VARCHAR)", f"CAST({values[text]} AS VARCHAR)"]
     expressions.append(f"CAST({values[title]} AS VARCHAR)" if title else "''")
     expressions += [values[column] for column in metadata]
-    return ", ".join(expressions), columns, zoned
+    return ", ".join(expressions), metadata_types, zoned
 
 
 def _documents(parts: Iterable[Sequence[Any]], columns: Mapping[str, str]) -> Iterator[Document]:
