@@ -98,9 +98,8 @@ def exact_search(snapshot: Snapshot, rows: Matrix) -> Callable[[str, Matrix], Ca
     searched = IndexRows(snapshot, index, index.candidates_for(DEPTH))
 
     def of_query(text: str, query: Matrix) -> Candidates:
-        (candidate_rows,) = candidates(
-            searched, searched.fusion_scales([text], query), query, DEPTH
-        )
+        scales = searched.fusion_scales([text], query)
+        (candidate_rows,) = candidates(searched, scales, query, DEPTH)
         return candidate_rows
 
     return of_query
