@@ -257,13 +257,10 @@ def has_words_of_many_deleted(snapshot: Snapshot) -> bool:
 
 
 def _may_be_late(change: Change, words: Path, start: int, stop: int) -> bool:
-    """True if the rows start .. stop may stay out of the lexical index: few, of short documents."""
+    """True if the rows start .. stop may stay out of the lexical index: few, with short texts."""
     if stop - start > min(MOST_LATE, start // LATE_SHARE):
         return False
-    is_cut = change.document_rows(stop).last >= start
-    if is_cut or change.new.longest_bytes > LONGEST_LATE:
-        return False
-    return not would_merge(words, start)
+    return change.new.longest_bytes <= LONGEST_LATE and not would_merge(words, start)
 
 
 def write_words(snapshot: Snapshot, new: NewDocuments, path: Path) -> Path | None:

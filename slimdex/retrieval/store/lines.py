@@ -488,6 +488,13 @@ class Record:
     cut: DocumentPassages | None
     values: Sequence[Any]
 
+    @property
+    def contents(self) -> list[str]:
+        """Texts to encode, one for each row of the document."""
+        if self.cut is None:
+            return [self.document.content]
+        return self.cut.contents(self.document.text)
+
 
 def _record(line: bytes, count: int, longest: int) -> Record:
     """Parse a line of up to `count` columns."""

@@ -129,9 +129,8 @@ class NewDocuments:
 
     @property
     def longest_bytes(self) -> int:
-        """Most bytes that the title and text of a document have."""
-        sizes = (len(each.title.encode()) + len(each.text.encode()) for each in self.documents)
-        return max(sizes, default=0)
+        """Most bytes that the text of a row has."""
+        return max((len(text.encode()) for text in self.texts), default=0)
 
     @property
     def may_trail(self) -> bool:

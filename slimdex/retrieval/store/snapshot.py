@@ -267,13 +267,17 @@ class Snapshot:
     def _late_texts(self) -> list[tuple[str, str]]:
         """Id and text of each row that the lexical index lacks, empty for deleted ones."""
         start = self.state.lexical_rows
-        rows = range(start, self.state.rows)
-        deleted = {*from_row(self.deleted, start).tolist()}
-        live = self.documents([row for row in rows if row not in deleted])
-        texts = []
-        for row in rows:
-            document = live.get(row)
-            texts.append(("", "") if document is None else (document.id, document.content))
+        rows = np.arange(start, self.state.rows)
+        file = self.store.document_file()
+        if file is None:
+            texts = [*self.store.ids_and_contents(start, self.state.rows)]
+        else:
+            first_rows = rows[self.document_rows.documents(rows) == rows]
+            texts = []
+            for record in file.records(first_rows.tolist()).values():
+                texts += [(record.document.id, text) for text in record.contents]
+        for row in from_row(self.deleted, start).tolist():
+            texts[row - start] = ("", "")
         return texts
 
     @property

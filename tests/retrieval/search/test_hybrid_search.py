@@ -16,7 +16,7 @@ from slimdex.indexes.arrays import Matrix, Rows, normalize_rows
 from slimdex.indexes.search.reduced_index import ReducedIndex
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
-from slimdex.retrieval.documents import Document, Hit
+from slimdex.retrieval.documents import Document, Hit, Part
 from slimdex.retrieval.ingest.repairing import repair, verify
 from slimdex.retrieval.lexical.word_index import ScoredRows, WordIndex
 from slimdex.retrieval.search import answer
@@ -191,6 +191,14 @@ def scored(collection: Collection, query: str) -> dict[str, float]:
     return {every[row].id: s for row, s in zip(found.rows, found.scores.tolist(), strict=True)}
 
 
+def rows_of_words(collection: Collection, query: str) -> list[tuple[int, float]]:
+    """Rows that have words of a query and are not hidden, with their BM25 scores."""
+    snapshot = collection.index.snapshot
+    assert snapshot.words is not None
+    hits = snapshot.words.search(query, 1000, snapshot.hidden)
+    return [*zip(hits.rows.tolist(), hits.scores.tolist(), strict=True)]
+
+
 def test_words_of_few_last_rows_score_as_those_of_an_index_made_at_once(
     collection: Collection, tmp_path: Path
 ) -> None:
@@ -239,6 +247,45 @@ def test_a_late_row_that_is_deleted_is_blank(collection: Collection) -> None:
     collection.add([Document(f"more-{i}", "gnu") for i in range(40)])
     assert collection.index.state.lexical_rows == 89
     assert scored(collection, "zebra") == {}
+
+
+def test_late_words_of_passages_are_those_of_each_passage(tmp_path: Path) -> None:
+    """With their headings, beside deleted rows, for this process and for another."""
+    long = " ".join(f"Sentence {i} of word{i}." for i in range(9))
+    new = [
+        Document("cut", long, "title", parts=(Part(0, ("Birds",)), Part(60, ("Birds", "Owls")))),
+        Document("plain", "word3 zebra", "title"),
+        Document("gone", long.replace("word", "term")),
+        Document("last", long, origin=f"{'0' * 32}/1"),
+    ]
+
+    queries = ["word3", "title zebra", "birds owls", "term7", "sentence of", "cut"]
+    words = list[list[list[tuple[int, float]]]]()
+
+    def check(collection: Collection) -> None:
+        with Collection.open(collection.path, ReadingEncoder()) as again:
+            words.append([rows_of_words(collection, query) for query in queries])
+            assert [rows_of_words(again, query) for query in queries] == words[-1]
+        assert collection.verify() == []
+
+    with Collection.create(tmp_path / "late", ReadingEncoder(), EXACT, passages=16) as late:
+        late.add(DOCUMENTS)
+        for document in new:
+            late.add(document)
+        assert late.index.state.lexical_rows == len(DOCUMENTS)
+        check(late)
+        late.delete(["gone"])
+        check(late)
+    with Collection.create(tmp_path / "once", ReadingEncoder(), EXACT, passages=16) as once:
+        once.add([*DOCUMENTS, *new])
+        assert once.index.state.lexical_rows == once.index.state.rows
+        check(once)
+    before, after, at_once = words
+    assert before == at_once
+    assert [row for row, _ in before[3]] == [55]
+    gone = {53, 54, 55}
+    for rows, remaining in zip(before, after, strict=True):
+        assert {row for row, _ in remaining} == {row for row, _ in rows} - gone
 
 
 def test_words_of_a_long_text_are_not_late(collection: Collection) -> None:
