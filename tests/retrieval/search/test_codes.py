@@ -14,6 +14,7 @@ from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.base import Encoder
 from slimdex.retrieval.encoders.opening import open_encoder
+from tests.chance import CHANCE, sweep
 
 WHAT = ["The pump timed out.", "The door is open.", "No pressure in the boiler.", "Low battery."]
 HELP = ["Call a technician.", "Restart the device.", "Clean the filter.", "Wait ten minutes."]
@@ -55,7 +56,7 @@ def messages(kind: str, count: int) -> Iterator[Document]:
         yield Document(str(number), text)
 
 
-@pytest.mark.slow
+@sweep
 @pytest.mark.parametrize(
     ("kind", "count"),
     [
@@ -63,7 +64,7 @@ def messages(kind: str, count: int) -> Iterator[Document]:
         ("acronym", 40),
         ("amount", 400),
         ("function", 400),
-        ("error", 20_000),
+        ("error", CHANCE.count(20_000, 5_000)),
     ],
 )
 def test_a_code_in_the_text_comes_first(
