@@ -17,7 +17,7 @@ def _read_homes() -> dict[str, str]:
     """Public names -> modules that define them, from the imports of the stub."""
     stub = Path(__file__).with_name("__init__.pyi").read_text(encoding="utf-8")
     imports = [line.split() for line in stub.splitlines() if line.startswith("from .")]
-    return {words[-1]: words[1] for words in imports}
+    return {words[-1]: words[1] for words in imports}  # from MODULE import NAME as NAME
 
 
 _HOMES = _read_homes()

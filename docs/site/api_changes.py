@@ -36,7 +36,7 @@ def _public(package: griffe.Module) -> griffe.Module:
 
 
 def main() -> int:
-    """Print the losses; return 1 if a release of the same minor version must have none."""
+    """Print the losses; return 1 if there are some since a tag of the same minor version."""
     tag = last_tag()
     if tag is None:
         print("no earlier version")
@@ -45,11 +45,11 @@ def main() -> int:
     new = griffe.load(PACKAGE, search_paths=["."], resolve_aliases=True)
     assert isinstance(old, griffe.Module)
     assert isinstance(new, griffe.Module)
-    found = list(losses(old, new))
-    print(f"since {tag}:", *found or ["no name has lost anything"], sep="\n")
+    lines = list(losses(old, new))
+    print(f"since {tag}:", *lines or ["no name has lost anything"], sep="\n")
     version = tomllib.loads(Path("pyproject.toml").read_text())["project"]["version"]
-    is_patch = tag.removeprefix("v").split(".")[:2] == version.split(".")[:2]
-    return int(bool(found) and is_patch)
+    is_same_minor = tag.removeprefix("v").split(".")[:2] == version.split(".")[:2]
+    return int(bool(lines) and is_same_minor)
 
 
 if __name__ == "__main__":

@@ -40,7 +40,8 @@ CLASS = re.compile(rf"\b({'|'.join(name for name in slimdex.__all__ if name[0].i
 
 def build(folder: Path) -> None:
     """Build the site in `folder/site`, from what it writes to `folder/pages`."""
-    source, site = folder / "pages", folder / "site"
+    source = folder / "pages"
+    site = folder / "site"
     for old in (source, site):
         shutil.rmtree(old, ignore_errors=True)
     shutil.copytree(DOCS, source, ignore=shutil.ignore_patterns("*.py", "*.toml", "__pycache__"))
@@ -51,12 +52,13 @@ def build(folder: Path) -> None:
     subprocess.run([sys.executable, "-m", *words], cwd=folder, check=True)
     for page in site.rglob("*.html"):
         page.write_text(mended(page.read_text(), page.relative_to(site).as_posix()))
+    # Each page is also there as Markdown, for programs.
     for page in source.rglob("*.md"):
         shutil.copy(page, site / page.relative_to(source))
 
 
 def write_pages(source: Path) -> None:
-    """Add the pages that are not in `docs`, and let links lead to their places."""
+    """Add the pages that are not in `docs`, and let links lead to the files of the site."""
     pages = {
         "reference/command-line.md": commands_page(),
         "reference/bench.md": bench_page(),
@@ -76,27 +78,35 @@ def write_pages(source: Path) -> None:
 
 
 def moved(text: str, origin: str, place: str) -> str:
-    """Let links to files of the repository lead to their pages, and read what is folded in."""
+    """Adapt a page's Markdown to its place in the site; `origin` is its path in the repository.
+
+    Links to other files that become pages lead to these, and Markdown in ``<details>`` is read.
+    """
 
     def link(found: re.Match[str]) -> str:
         target = posixpath.normpath(posixpath.join(posixpath.dirname(origin), found[1]))
         if target not in PLACES and not target.startswith("docs/"):
             return found[1]
-        there = PLACES.get(target, target.removeprefix("docs/"))
-        return posixpath.relpath(there, posixpath.dirname(place))
+        target_place = PLACES.get(target, target.removeprefix("docs/"))
+        return posixpath.relpath(target_place, posixpath.dirname(place))
 
     return LINK.sub(link, text).replace("<details>", '<details markdown="1">')
 
 
 def mended(html: str, place: str) -> str:
-    """Make no heading of a table's empty corner; in the reference of Python, link classes."""
+    """Return a page's HTML in which a table's empty corner is no heading.
+
+    In the reference of Python, names of classes in code become links, unless they are in a link.
+    """
     html = re.sub(r"<th( [^>]*)?></th>", "<td></td>", html)
     if place not in ("reference/python.html", "reference/settings.html"):
         return html
+    # The group 1 of `CODE` is code; a match without it is a link.
     return CODE.sub(lambda found: CLASS.sub(_link, found[1]) if found[1] else found[0], html)
 
 
 def _link(name: re.Match[str]) -> str:
+    """Link the name of a public class to its description."""
     page = "settings" if name[0] == "Settings" else "python"
     return f'<a href="{page}.html#slimdex.{name[0]}">{name[0]}</a>'
 
@@ -108,17 +118,22 @@ def llms(source: Path) -> str:
     for section in settings["nav"]:
         for title, pages in section.items():
             if isinstance(pages, list):
-                each = [(name, place) for page in pages for name, place in page.items()]
-                found = [f"- [{n}]({p}): {summary((source / p).read_text())}" for n, p in each]
-                lines += [f"## {title}", "\n".join(found)]
+                items = []
+                for page in pages:
+                    for name, path in page.items():
+                        items.append(f"- [{name}]({path}): {summary((source / path).read_text())}")
+                lines += [f"## {title}", "\n".join(items)]
     return "\n\n".join(lines) + "\n"
 
 
 def summary(text: str) -> str:
-    """Return the first sentence below the heading of a page."""
+    """Return the first sentence below the heading of a page, without its full stop; "" if none."""
+    # Its first paragraph of prose: headings, lists and tables begin with other characters.
     parts = (BOLD.sub("", part.strip()) for part in NO_PROSE.sub("", text).split("\n\n"))
     prose = [part for part in parts if re.match(r"[\w`*\[]", part)]
     first = " ".join(prose[0].split()) if prose else ""
+
+    # The first sentence, with the text of links only.
     first = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", first)
     return re.split(r"(?<=[.:]) ", first)[0].rstrip(".:")
 

@@ -23,21 +23,22 @@ class Described:
 
 def commands(group: click.Group = app, name: str = "slimdex") -> Iterator[Described]:
     """Yield the commands of a group, in the order of its help."""
-    context = click.Context(group, info_name=name)
-    for word in group.list_commands(context):
-        command = group.get_command(context, word)
+    group_context = click.Context(group, info_name=name)
+    for word in group.list_commands(group_context):
+        command = group.get_command(group_context, word)
         assert command is not None
-        below = click.Context(command, context, word)
-        usage = f"{name} {word} {' '.join(command.collect_usage_pieces(below))}"
-        records = [parameter.get_help_record(below) for parameter in command.params]
-        yield Described(f"{name} {word}", usage, command.help or "", [r for r in records if r])
+        context = click.Context(command, group_context, word)
+        usage = f"{name} {word} {' '.join(command.collect_usage_pieces(context))}"
+        records = [parameter.get_help_record(context) for parameter in command.params]
+        shown = [record for record in records if record]  # None for a hidden parameter
+        yield Described(f"{name} {word}", usage, command.help or "", shown)
 
 
 def group_of(name: str) -> click.Group:
-    """Return a command of the program that has commands."""
-    found = app.get_command(click.Context(app), name)
-    assert isinstance(found, click.Group)
-    return found
+    """Return the group of commands that has this name, such as `bench`."""
+    group = app.get_command(click.Context(app), name)
+    assert isinstance(group, click.Group)
+    return group
 
 
 def options_of(name: str) -> dict[str, str]:
@@ -52,7 +53,7 @@ def options_of(name: str) -> dict[str, str]:
 
 
 def plain(text: str) -> str:
-    """Write text as Markdown, where only what is between backticks is marked up.
+    """Escape text for Markdown, except code between backticks.
 
     >>> plain("a*b `a*b`")
     'a\\\\*b `a*b`'
@@ -90,8 +91,9 @@ def bench_page() -> str:
 
 
 def _section(command: Described) -> Iterator[str]:
+    """Yield the paragraphs of a command in Markdown: heading, help, usage, parameters."""
     yield f"## {command.name}"
-    yield from (plain(" ".join(each.split())) for each in command.help.split("\n\n"))
+    yield from (plain(" ".join(part.split())) for part in command.help.split("\n\n"))
     yield f"```text\n{command.usage}\n```"
     for names, help in command.parameters:
         yield f"`{names.replace(', ', '`, `')}`\n:   {plain(help)}"

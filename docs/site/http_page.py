@@ -35,17 +35,24 @@ def http_page() -> str:
 
 
 def _request(title: str, route: dict[str, Any], api: dict[str, Any]) -> Iterator[str]:
+    """Yield the paragraphs of a request in Markdown: heading, description, body and answer."""
     yield f"## {title}"
     yield from (plain(" ".join(part.split())) for part in route["description"].split("\n\n"))
+
+    # Its body in each media type, with an example of the schema or else of the media type.
     for type_, media in route.get("requestBody", {}).get("content", {}).items():
         name = _name(media.get("schema", {}))
         schema = _schema(api, name) if name else {}
-        examples = schema.get("examples") or [media[key] for key in ["example"] if key in media]
+        examples = schema.get("examples")
+        if not examples:
+            examples = [media["example"]] if "example" in media else []
         language = "json" if type_ == JSON else "text"
         shown = f":\n\n```{language}\n{_shown(examples[0])}\n```" if examples else "."
         yield f"Body, as `{type_}`{shown}"
         if name and name not in NAMED:
             yield from _fields(schema)
+
+    # Its answer, if all goes well.
     done = next(each for code, each in route["responses"].items() if code.startswith("2"))
     answer = done.get("content", {}).get(JSON, {}).get("schema", {})
     if _name(answer) in NAMED:
@@ -56,11 +63,15 @@ def _request(title: str, route: dict[str, Any], api: dict[str, Any]) -> Iterator
 
 
 def _fields(schema: dict[str, Any]) -> Iterator[str]:
+    """Yield each field of a schema in Markdown: name, type, whether it is required, and help."""
+    is_request = "examples" in schema  # answers have none, and always all their fields
     for name, field in schema.get("properties", {}).items():
         default = field.get("default")
         facts = [_type(field)]
-        facts += ["required"] if name in schema.get("required", ()) and "examples" in schema else []
-        facts += [f"by default `{json.dumps(default)}`"] if default is not None else []
+        if is_request and name in schema.get("required", ()):
+            facts.append("required")
+        if default is not None:
+            facts.append(f"by default `{json.dumps(default)}`")
         help = plain(field.get("description", ""))
         yield f"`{name}`\n:   {', '.join(facts)}{'. ' if help else ''}{help}"
 
@@ -73,7 +84,8 @@ def _type(field: dict[str, Any]) -> str:
     """
     if "anyOf" in field:
         return " or ".join(_type(each) for each in field["anyOf"] if each.get("type") != "null")
-    if name := _name(field):
+    name = _name(field)
+    if name:
         return f"[{name}](#{name.lower()})" if name in NAMED else "object"
     if "enum" in field:
         return " or ".join(f"`{value}`" for value in field["enum"])
@@ -84,11 +96,12 @@ def _type(field: dict[str, Any]) -> str:
 
 
 def _schema(api: dict[str, Any], name: str) -> dict[str, Any]:
-    found: dict[str, Any] = api["components"]["schemas"][name]
-    return found
+    schema: dict[str, Any] = api["components"]["schemas"][name]
+    return schema
 
 
 def _name(schema: dict[str, Any]) -> str:
+    """Name of the schema that a reference leads to; "" if it is no reference."""
     return str(schema.get("$ref", "")).rpartition("/")[2]
 
 

@@ -39,6 +39,7 @@ def manual() -> str:
 
 
 def _section(command: Described) -> Iterator[str]:
+    """Yield the lines of a command: .SS is a heading, .B bold, .PP a paragraph, .TP an item."""
     yield f".SS {roff(command.name)}"
     yield f".B {roff(command.usage)}"
     for part in command.help.split("\n\n"):

@@ -79,33 +79,40 @@ def write_notes(folder: Path) -> None:
 
 def in_terminal(line: str, folder: str) -> str:
     """Run a command line of slimdex in a folder; returns what it writes to a terminal."""
-    ours, its = pty.openpty()
-    fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 24, COLUMNS, 0, 0))
-    names = ("COLUMNS", "NO_COLOR", "SLIMDEX_INDEX")
-    environment = {name: value for name, value in os.environ.items() if name not in names}
+    # A terminal of 24 rows: the program has one end of it, and we read from the other.
+    our_end, program_end = pty.openpty()
+    fcntl.ioctl(program_end, termios.TIOCSWINSZ, struct.pack("HHHH", 24, COLUMNS, 0, 0))
+
+    # Variables of this machine would change what is shown.
+    dropped = ("COLUMNS", "NO_COLOR", "SLIMDEX_INDEX")
+    environment = {name: value for name, value in os.environ.items() if name not in dropped}
     words = [sys.executable, "-m", "slimdex", *shlex.split(line)[1:]]
     program = subprocess.Popen(
         words,
         cwd=folder,
         env={**environment, "TERM": "xterm-256color"},
-        stdin=its,
-        stdout=its,
+        stdin=program_end,
+        stdout=program_end,
         stderr=subprocess.DEVNULL,
     )
-    os.close(its)
+    os.close(program_end)
     written = b""
     with suppress(OSError):  # the end of a terminal
-        while part := os.read(ours, 65536):
+        while part := os.read(our_end, 65536):
             written += part
-    os.close(ours)
+    os.close(our_end)
     if program.wait():
         raise RuntimeError(f"{line}: exit code {program.returncode}")
     return written.decode().replace("\r\n", "\n")
 
 
 def svg(text: str, mode: str, title: str) -> str:
-    """Draw what a terminal shows, as a window with that text."""
-    lines, colour = text.split("\n"), MODES[mode]
+    """Draw what a terminal shows, as a window with that text; returns the SVG.
+
+    `mode` is one of `MODES`; `title` describes the picture to those who can't see it.
+    """
+    lines = text.split("\n")
+    colour = MODES[mode]
     width = round(COLUMNS * CHARACTER + 2 * MARGIN)
     height = BAR + 2 * MARGIN + LINE * len(lines) - 6
     styles = "".join(f" .s{name} {{ fill: {c} }}" for name, c in colour.items() if name.isdigit())
@@ -134,12 +141,15 @@ text {{ font: 14px {FONTS}; fill: {colour["ink"]}; white-space: pre }}
 
 
 def _spans(lines: Sequence[str]) -> Iterator[list[str]]:
-    """The styled parts of each line; a style lasts until the terminal is told another."""
+    """The parts of each line in SVG, with their styles.
+
+    Codes of style add up, across lines, until an empty code or 0 ends them all.
+    """
     style = list[str]()
     for line in lines:
         spans = []
         for i, part in enumerate(STYLE.split(line)):
-            if i % 2:
+            if i % 2:  # codes, between two parts of text
                 codes = part.split(";")
                 style = [] if codes[-1] in ("", "0") else [*style, *codes]
             elif part:

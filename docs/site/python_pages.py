@@ -72,11 +72,12 @@ def package() -> griffe.Object | griffe.Alias:
 
 def described(name: str) -> Iterator[str]:
     """Describe a public name and, of a class, its public members that have a docstring."""
-    found = target(package().members[name])
-    yield heading(3, f"slimdex.{name}", name, found)
-    yield from description(found)
-    if isinstance(found, griffe.Class):
-        members = [each for each in found.all_members.values() if is_shown(each)]
+    public = target(package().members[name])
+    yield heading(3, f"slimdex.{name}", name, public)
+    yield from description(public)
+    if isinstance(public, griffe.Class):
+        # Attributes before methods, and inherited members before the class's own.
+        members = [each for each in public.all_members.values() if is_shown(each)]
         members.sort(key=lambda each: (each.is_function, not each.inherited, each.lineno))
         for member in members:
             yield heading(4, f"slimdex.{name}.{member.name}", member.name, target(member))
@@ -95,18 +96,22 @@ def is_shown(member: griffe.Object | griffe.Alias) -> bool:
 
 
 def heading(level: int, place: str, name: str, found: griffe.Object) -> str:
-    """Write a heading; parentheses tell functions in the table of contents."""
+    """Write a heading, with parentheses after a function's name in the table of contents."""
     label = f' data-toc-label="{name}()"' if found.is_function else ""
     words = f"{name} {{ #{place}{label} }}".replace("_", r"\_")  # else `__len__` is bold
     return f"{'#' * level} {words}"
 
 
 def description(found: griffe.Object) -> Iterator[str]:
-    """Write the signature and the docstring; a class without parameters is not called by users."""
+    """Yield the signature and the docstring.
+
+    The signature of a class without described parameters is left out: users don't call it.
+    """
     text = found.docstring.value if found.docstring else ""
     if "options" in getattr(found, "parameters", ()):  # help of each is in the running code
         text = inspect.getdoc(locate(found.path)) or ""
-    if not found.is_class or "dataclass" in found.labels or "Parameters\n---" in text:
+    has_parameters = "dataclass" in found.labels or "Parameters\n---" in text
+    if has_parameters or not found.is_class:
         yield f"```python\n{signature(found)}\n```"
     yield from sections(text, found)
 
@@ -135,19 +140,24 @@ def call(found: griffe.Class | griffe.Function) -> str:
 
 
 def parameters(found: griffe.Class | griffe.Function) -> Iterator[str]:
-    """Write each parameter, and `*` before those that are given by name."""
-    kind = None
+    """Write each parameter, and `*` before those that are passed by keyword only."""
+    keyword = griffe.ParameterKind.keyword_only
+    stars = {griffe.ParameterKind.var_positional: "*", griffe.ParameterKind.var_keyword: "**"}
+    previous_kind = None
     for each in found.parameters:
         if each.name in ("self", "cls"):
             continue
-        named = griffe.ParameterKind.keyword_only
-        if each.kind is named and kind not in (named, griffe.ParameterKind.var_positional):
+
+        # A `*` goes before the first of them, unless `*args` does so already.
+        is_after_star = previous_kind in (keyword, griffe.ParameterKind.var_positional)
+        if each.kind is keyword and not is_after_star:
             yield "*"
-        kind = each.kind
-        stars = {griffe.ParameterKind.var_positional: "*", griffe.ParameterKind.var_keyword: "**"}
-        is_single = each.default is not None and kind not in stars
-        default = f" = {default_of(each)}" if is_single else ""
-        yield f"{stars.get(kind, '')}{each.name}: {each.annotation}{default}"
+        previous_kind = each.kind
+
+        # Griffe gives `*args` and `**keywords` a default, too.
+        has_default = each.default is not None and each.kind not in stars
+        default = f" = {default_of(each)}" if has_default else ""
+        yield f"{stars.get(each.kind, '')}{each.name}: {each.annotation}{default}"
 
 
 def default_of(parameter: griffe.Parameter) -> str:
@@ -162,13 +172,18 @@ def default_of(parameter: griffe.Parameter) -> str:
 
 
 def sections(text: str, found: griffe.Object) -> Iterator[str]:
-    """Order a docstring's paragraphs: prose, lists, doctests."""
-    prose, lists, tests = list[str](), list[str](), list[str]()
+    """Yield a docstring's paragraphs in order: prose, sections such as Parameters, doctests."""
+    prose = list[str]()
+    lists = list[str]()
+    tests = list[str]()
     for part in re.split(r"\n\s*\n", text):
-        if title := SECTION.match(part):
+        title = SECTION.match(part)
+        if title:
             lists += section(title[1], part[title.end() :], found)
+        elif part.startswith(">>>"):
+            tests.append(part)
         else:
-            (tests if part.startswith(">>>") else prose).append(part)
+            prose.append(part)
     examples = ["**Examples**", "```pycon\n" + "\n".join(tests) + "\n```"] if tests else []
     yield from [*prose, *lists, *examples]
 

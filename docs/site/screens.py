@@ -72,12 +72,12 @@ SCREENS: dict[str, tuple[Callable[[Page, Path], None], dict[str, Any]]] = {
 
 def build(folder: Path) -> None:
     """Build an index of the packaged set."""
-    rows = (
-        {"id": d.id.rpartition("/")[2] if d.id.startswith("notes") else d.id, "text": d.text}
-        | {"folder": d.id.partition("/")[0]}
-        for d in documents()
-    )
-    (folder / "mixed.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    lines = []
+    for document in documents():
+        source, _, _ = document.id.partition("/")
+        name = document.id.rpartition("/")[2] if source == "notes" else document.id
+        lines.append(json.dumps({"id": name, "text": document.text, "folder": source}))
+    (folder / "mixed.jsonl").write_text("".join(f"{line}\n" for line in lines), "utf-8")
     subprocess.run([*SLIMDEX, "build", "mixed.jsonl", "--out", INDEX], cwd=folder, check=True)
 
 
@@ -92,7 +92,7 @@ def served(folder: Path) -> Iterator[str]:
     )
     assert service.stdout is not None
     try:
-        yield service.stdout.readline().strip()
+        yield service.stdout.readline().strip()  # the address is its first line
     finally:
         service.terminate()
         service.wait()
@@ -135,8 +135,8 @@ def main() -> None:
     program = shutil.which("chromium") or shutil.which("chromium-browser")
     if program is None:
         raise SystemExit("no chromium on this machine: the screens stay as they are")
-    with TemporaryDirectory() as place, sync_playwright() as playwright:
-        folder = Path(place)
+    with TemporaryDirectory() as path, sync_playwright() as playwright:
+        folder = Path(path)
         browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
         build(folder)
         take_charts(browser, folder)

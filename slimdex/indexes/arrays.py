@@ -60,25 +60,31 @@ def as_matrix(
         raise InputError(f"{name}: shape {out.shape}; expected two dimensions (rows, columns)")
     if dim is not None and out.shape[1] != dim:
         raise InputError(f"{name}: {out.shape[1]} dimensions; expected {dim}")
-    # One pass: no number is larger than the root of the sum of squares.
+    # One pass: no number is larger than the root of the sum of squares. Only if that is too large,
+    # or NaN, the numbers themselves are checked.
     squares = _sum_of_squares(out)
-    if not squares <= (FLOAT32_SQUARED if largest is None else largest**2):
+    bound = FLOAT32_SQUARED if largest is None else largest**2
+    if not squares <= bound:
         _check_numbers(out, name, largest)
     return out
 
 
 def _sum_of_squares(X: Matrix) -> float:
+    """Sum of the squares of all numbers; infinity or NaN if one is, or if squares overflow."""
     if len(X) == 1:
         return float(np.vdot(X, X))
-    with np.errstate(over="ignore", invalid="ignore"):  # BLAS would wake threads for all at once
+    # Row by row: BLAS would wake threads for all rows at once.
+    with np.errstate(over="ignore", invalid="ignore"):
         return float(np.vecdot(X, X).sum(dtype=np.float64))
 
 
 def _is_ready(X: Any) -> bool:
+    """Return whether an object is a C-contiguous float32 array already."""
     return isinstance(X, np.ndarray) and X.dtype == np.float32 and X.flags.c_contiguous
 
 
 def _to_float32(X: Any, name: str) -> Matrix:
+    """Convert to a C-contiguous float32 array; raise `InputError` if `X` has no such numbers."""
     try:
         X = array_of(X)
         if np.iscomplexobj(X):
@@ -92,6 +98,7 @@ def _to_float32(X: Any, name: str) -> Matrix:
 
 
 def _check_numbers(X: Matrix, name: str, largest: float | None) -> None:
+    """Raise `InputError` for NaN, infinity or a magnitude above `largest`."""
     finite = np.isfinite(X)
     if not finite.all():
         row, column = np.argwhere(~finite)[0]
@@ -121,7 +128,7 @@ def normalize_rows(X: Matrix) -> Matrix:
 
 
 def batches(n: int, size: int = SCAN_ROWS, start: int = 0) -> Iterator[slice]:
-    """Yield slices that cover ``start .. n``, each at most `size` long.
+    """Yield slices that cover rows `start` to n - 1, each at most `size` long.
 
     >>> list(batches(5, 2))
     [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
@@ -149,7 +156,8 @@ def contains(values: Rows, rows: Rows) -> NDArray[np.bool_]:
     """
     if not len(values):
         return np.zeros(rows.shape, dtype=np.bool_)
-    positions = np.minimum(np.searchsorted(values, rows), len(values) - 1)
+    positions = np.searchsorted(values, rows)
+    positions = np.minimum(positions, len(values) - 1)  # of rows after the last value
     contained: NDArray[np.bool_] = values[positions] == rows
     return contained
 
@@ -157,7 +165,7 @@ def contains(values: Rows, rows: Rows) -> NDArray[np.bool_]:
 def union(*parts: Rows) -> Rows:
     """Return the numbers of all parts, sorted, each once.
 
-    NumPy's own functions import masked arrays at their first call, which a search can save.
+    NumPy's own functions import masked arrays at their first call, which takes a search time.
 
     >>> union(np.array([7, 1]), np.array([1, 4])).tolist()
     [1, 4, 7]
@@ -176,8 +184,10 @@ def merge_rows(rows: Rows, others: Rows) -> Rows:
     [1, 2, 4, 7]
     """
     longer, shorter = (rows, others) if len(rows) >= len(others) else (others, rows)
-    new = shorter[~contains(longer, shorter)]
-    return np.insert(longer, np.searchsorted(longer, new), new) if len(new) else longer
+    missing = shorter[~contains(longer, shorter)]
+    if not len(missing):
+        return longer
+    return np.insert(longer, np.searchsorted(longer, missing), missing)
 
 
 def from_row(rows: Rows, start: int) -> Rows:
@@ -198,4 +208,6 @@ def without(rows: Rows, exclude: Rows) -> Rows:
     if len(exclude) > len(rows):
         return rows[~contains(exclude, rows)]
     present = exclude[contains(rows, exclude)]
-    return np.delete(rows, np.searchsorted(rows, present)) if len(present) else rows
+    if not len(present):
+        return rows
+    return np.delete(rows, np.searchsorted(rows, present))

@@ -65,11 +65,15 @@ def betting_bound(
     if len(x) > planned[-1]:
         raise InputError(f"{len(x):,} samples; expected the planned {planned[-1]:,} or fewer")
     bets = _bets(x, error, planned)
-    needed = -np.log(error)
+    needed = -np.log(error)  # logarithm of the capital 1 / error
+
+    # No bound exceeds the samples' mean, though early gains may rule that out, too.
     low = 0.0
     high = float(x.mean())
-    if _best_capital(x, bets, high) >= needed:  # reached early, before later losses
+    if _best_capital(x, bets, high) >= needed:
         return high
+
+    # Bisection: means below `low` are ruled out, `high` is not.
     for _ in range(HALVINGS):
         middle = (low + high) / 2
         if _best_capital(x, bets, middle) >= needed:
@@ -80,17 +84,27 @@ def betting_bound(
 
 
 def _bets(x: NDArray[np.float64], error: float, stages: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Stakes for each sample, from the mean and variance of those before it."""
+    """Stakes (n,) for each sample, from the variance of those before it.
+
+    `stages` are planned numbers of samples: a stake is that for the end of the sample's stage.
+    """
     count = np.arange(1, len(x) + 1)
     ends = stages[np.searchsorted(stages, count)]
+
+    # A mean of 1/2 and a variance of 1/4 count as one sample before the first.
     means = (0.5 + np.cumsum(x)) / (count + 1)
-    spreads = (0.25 + np.cumsum((x - means) ** 2)) / (count + 1)
-    before = np.concatenate([[0.25], spreads[:-1]])
-    bets: NDArray[np.float64] = np.sqrt(-2 * np.log(error) / (before * ends))
+    variances = (0.25 + np.cumsum((x - means) ** 2)) / (count + 1)
+    variances_before = np.concatenate([[0.25], variances[:-1]])
+    bets: NDArray[np.float64] = np.sqrt(-2 * np.log(error) / (variances_before * ends))
     return bets
 
 
 def _best_capital(x: NDArray[np.float64], bets: NDArray[np.float64], mean: float) -> float:
-    """Logarithm of the largest capital reached; decreases in `mean`."""
+    """Logarithm of the largest capital reached by betting that samples exceed `mean`.
+
+    A sample multiplies the capital, at first 1, by ``1 + bet * (sample - mean)``. The larger
+    `mean` is, the less capital is reached.
+    """
     largest: Any = LARGEST_BET / mean if mean > 0 else np.inf
-    return float(np.cumsum(np.log1p(np.minimum(bets, largest) * (x - mean))).max())
+    gains = np.log1p(np.minimum(bets, largest) * (x - mean))
+    return float(np.cumsum(gains).max())

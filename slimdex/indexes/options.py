@@ -38,7 +38,8 @@ def default_candidates(rows: int) -> int:
     >>> default_candidates(5_000), default_candidates(480_000), default_candidates(1_183_499)
     (200, 530, 810)
     """
-    return max(CANDIDATES, 10 * round(CANDIDATES * math.pow(rows / CANDIDATES_TO, GROWTH) / 10))
+    candidates = CANDIDATES * math.pow(rows / CANDIDATES_TO, GROWTH)
+    return max(CANDIDATES, 10 * round(candidates / 10))
 
 
 def candidates_for(limit: int, candidates: int) -> int:

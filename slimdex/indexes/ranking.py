@@ -29,15 +29,19 @@ def top_k(scores: Matrix, rows: Rows, k: int) -> tuple[Matrix, Rows]:
 
 def _best_positions(scores: NDArray[np.float32], k: int) -> Rows:
     """Positions of the k best scores (n,), best first; equal scores in order of position."""
-    falling = -scores
+    falling = -scores  # the best first, if sorted
     if len(falling) > SORTED_AT_ONCE and 0 < k < len(falling):
-        near = np.flatnonzero(falling <= np.partition(falling, k - 1)[k - 1])
-        return near[np.argsort(falling[near], kind="stable")[:k]]
+        # Sort only scores that are at least the k-th best, which may be more than k.
+        best = np.flatnonzero(falling <= np.partition(falling, k - 1)[k - 1])
+        return best[np.argsort(falling[best], kind="stable")[:k]]
     return np.argsort(falling, kind="stable")[:k]
 
 
 def best_of(chunks: Iterable[tuple[Matrix, Rows]], queries: int, k: int) -> tuple[Matrix, Rows]:
-    """Select the k best of scores (queries, n_i) for rows (n_i,) that arrive in chunks, padded.
+    """Return the k best scores and rows (queries, k) of chunks, padded with -inf and -1.
+
+    A chunk is scores (queries, n_i) and the rows (n_i,) that they are for. Equal scores are in the
+    order of chunks and rows.
 
     >>> chunks = [(np.array([[.1, .9]]), np.array([0, 1])), (np.array([[.5]]), np.array([2]))]
     >>> best_of(chunks, 1, 2)[1].tolist()
@@ -76,13 +80,19 @@ def first_allowed(
 def agreement(approximate: Rows, exact: Rows, k: int) -> NDArray[np.float64]:
     """Share of the exact search's top k rows that are in the approximate top k, for each query.
 
+    Both are rows (q, n), best first, maybe padded with -1. A query without exact rows has share 1.
+
     >>> agreement(np.array([[1, 2, 3]]), np.array([[3, 2, 9]]), 2).tolist()
     [0.5]
     """
     expected = exact[:, :k]
-    counts = (expected >= 0).sum(axis=1)
-    hits = (expected[:, :, None] == approximate[:, None, :k]) & (expected >= 0)[:, :, None]
-    return np.where(counts > 0, hits.any(axis=2).sum(axis=1) / np.maximum(counts, 1), 1.0)
+    is_row = expected >= 0
+    counts = is_row.sum(axis=1)
+
+    # Compare each expected row of a query with each of its approximate rows.
+    is_match = expected[:, :, None] == approximate[:, None, :k]
+    is_hit = is_match.any(axis=2) & is_row
+    return np.where(counts > 0, is_hit.sum(axis=1) / np.maximum(counts, 1), 1.0)
 
 
 def stack_results(results: Sequence[tuple[Matrix, Rows]], k: int) -> tuple[Matrix, Rows]:

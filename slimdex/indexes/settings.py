@@ -29,7 +29,8 @@ class Settings(Choices):
 
     Parameters
     ----------
-    k : dimensions to keep, at most the encoder's; None means half of them, or the kind's `share`.
+    k : dimensions to keep, at most the encoder's; None means half of them, rounded down to a
+        multiple that the kind requires.
     beta, gamma : whitening parameters, 0 to 1, also used for rescoring at full dimension.
     kind : a name in `kinds.KINDS` or a FAISS factory string; "auto" depends on the rows.
     candidates : rows to rescore for ten results, and in proportion for more: see
@@ -46,10 +47,12 @@ class Settings(Choices):
     """
 
     def __post_init__(self) -> None:
-        for name, least in (("k", "1"), ("candidates", "0 (off)")):
+        for name, least, shown in (("k", 1, "1"), ("candidates", 0, "0 (off)")):
             value = getattr(self, name)
-            if value is not None and (type(value) is not int or value < int(least[0])):
-                raise InputError(f"{name}={value!r}; expected a whole number, {least} or more")
+            if value is None:
+                continue
+            if type(value) is not int or value < least:  # bool is a subclass of int
+                raise InputError(f"{name}={value!r}; expected a whole number, {shown} or more")
         if self.candidates is not None and self.candidates > MOST_CANDIDATES:
             raise InputError(f"candidates={self.candidates}; expected {MOST_CANDIDATES} or fewer")
         for name in ("beta", "gamma"):
@@ -70,10 +73,12 @@ class Settings(Choices):
             raise InputError(f"k={self.k}; expected 1 to the encoder's {dim} dimensions")
         self._reducer.check_components(self._k(dim), dim)
         kind = kind_named(self.kind)
+        # With fewer dimensions than the multiple no k is one, so the kind becomes `FLAT`.
         if self.k is not None and self.k % kind.multiple and dim >= kind.multiple:
             raise InputError(
                 f"k={self.k} does not suit kind {kind.name}; expected a multiple of {kind.multiple}"
             )
+        # FAISS itself refuses other factory strings that don't suit k.
         FaissIndex(self._kind(dim), self._k(dim), kind.min_rows)
         return self
 
@@ -112,34 +117,37 @@ class Settings(Choices):
         if not moments.n:
             raise InputError("no vectors; expected some to fit a reducer on")
         out = replace(self, kind=kind_named(self.kind, moments.n).name)
-        changes = list[str]()
+        changes = list[str]()  # those that more vectors would undo
         k = self._k(moments.dim, moments.n)
         dim = moments.dim
         _, _, rank = principal_axes(moments, self.beta)
-        too_wide = k > rank and self._reducer.bounded_by_rank
-        is_few = moments.n < dim
+        exceeds_rank = k > rank and self._reducer.bounded_by_rank
+        has_few_rows = moments.n < dim
         is_free = self.k is None
         kind = kind_named(out.kind)
 
         # Whitening and k, limited by the rank of the data.
-        if is_few and (is_free or too_wide) and (self.beta, self.gamma) != (0.0, 0.0):
+        is_whitened = (self.beta, self.gamma) != (0.0, 0.0)
+        if has_few_rows and is_whitened and (is_free or exceeds_rank):
             out = replace(out, beta=0.0, gamma=0.0)
             changes.append(f"not whitened (that needs {dim} vectors)")
-        if too_wide and (is_few or is_free):
+        if exceeds_rank and (has_few_rows or is_free):
             k = max(rank, 1)
             changes.append(f"k={k} (the most that {moments.n} vectors allow)")
 
         # The kind, limited by its training rows and by the dimensions.
-        needed = f"kind {kind.name} needs a multiple of {kind.multiple} dimensions"
+        needs_multiple = f"kind {kind.name} needs a multiple of {kind.multiple} dimensions"
+        needs_rows = f"kind {kind.name} needs {kind.min_rows} vectors"
         exactly = "searched exactly, without compression"
         notes = list[str]()
-        if self._kind(dim, moments.n).name != kind.name:  # for any number of rows
+        can_train = moments.n >= kind.min_rows
+        if self._kind(dim, moments.n).name != kind.name:
+            # The k to keep is no multiple, however many vectors there are.
             out = replace(out, kind=FLAT.name)
-            notes.append(f"{exactly}: {needed}")
-        elif moments.n < kind.min_rows or k % kind.multiple:
+            notes.append(f"{exactly}: {needs_multiple}")
+        elif not can_train or k % kind.multiple:
             out = replace(out, kind=FLAT.name)
-            few = f"kind {kind.name} needs {kind.min_rows} vectors"
-            changes.insert(0, f"{exactly} ({few if moments.n < kind.min_rows else needed})")
+            changes.insert(0, f"{exactly} ({needs_multiple if can_train else needs_rows})")
 
         if changes:
             small = "a small index, which adapts by itself as it grows: "
@@ -147,15 +155,17 @@ class Settings(Choices):
         return replace(out, k=k), notes
 
     def resolved(self, dim: int, rows: int) -> Self:
-        """Return settings with k and kind resolved for a large enough corpus."""
+        """Return settings with k and kind as `rows` rows get them, if enough to train on."""
         return replace(self, k=self._k(dim, rows), kind=self._kind(dim, rows).name)
 
     def matches(self, settings: Settings, dim: int) -> bool:
-        """Return whether the settings in force are these, not the replacement for a small corpus.
+        """Return whether `settings`, those in force, are these and not what `fitted` changed.
 
         For kind `auto`, the choice for any number of rows counts as a match.
         """
-        return settings in (self.resolved(dim, 0), self.resolved(dim, sys.maxsize))
+        for_few_rows = self.resolved(dim, 0)
+        for_many_rows = self.resolved(dim, sys.maxsize)
+        return settings in (for_few_rows, for_many_rows)
 
     def fit_reducer(self, vectors: VectorFile, moments: Moments) -> Reducer:
         """Fit the reducer to these vectors, with subspaces balanced for the kind; requires k."""
@@ -176,6 +186,7 @@ class Settings(Choices):
         return FLAT if self._k(dim, rows) % kind.multiple else kind
 
     def _k(self, dim: int, rows: int = 0) -> int:
+        """Dimensions to keep: k, or by default as many as the reducer or the kind requires."""
         if self.k is not None:
             return self.k
         if self._reducer is Identity:

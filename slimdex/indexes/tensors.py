@@ -24,15 +24,16 @@ Arrays = dict[str, NDArray[Any]]
 def save_tensors(path: Path, kind: str, params: dict[str, Any], arrays: Arrays) -> None:
     """Write `arrays` with ``{"kind": kind, "params": params}`` in the file's header."""
     header = {"kind": kind, "params": dump_json(params)}
-    whole = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     # Not `save_file`: it writes a temporary file, which a killed process would leave behind.
-    path.write_bytes(_sort_metadata(save(whole, metadata=header)))
+    path.write_bytes(_sort_metadata(save(contiguous, metadata=header)))
 
 
 def _sort_metadata(data: bytes) -> bytes:
     """Sort the metadata of a safetensors file, so that equal arrays give equal bytes.
 
-    The library's own order changes from call to call.
+    The library's own order changes from call to call. The file begins with the length of its
+    header, then has the header in JSON, padded with spaces, and the arrays.
     """
     start = HEADER_LENGTH + int.from_bytes(data[:HEADER_LENGTH], "little")
     header = json.dumps(json.loads(data[HEADER_LENGTH:start]), sort_keys=True).encode()
@@ -80,7 +81,8 @@ def load_fitted(path: Path, cls: Any, names: set[str] | None = None) -> tuple[An
     parameters.
     """
     kind, params, arrays = load_tensors(path)
-    if kind != cls.name or names not in (None, set(arrays)):
+    has_other_arrays = names is not None and names != set(arrays)
+    if kind != cls.name or has_other_arrays:
         raise CorruptError(f"{path}: holds {kind!r}; expected the reducer {cls.name!r}")
     try:
         return cls(**params), arrays
@@ -92,6 +94,7 @@ def check_tensor(
     path: Path, name: str, array: NDArray[Any], shape: tuple[int | None, ...], dtype: DTypeLike
 ) -> None:
     """Raise `CorruptError` unless an array is finite and has this dtype and shape (None: any)."""
+    # An expected size may be from a file, and so of any type: 1.0 equals 1.
     fits = len(array.shape) == len(shape) and all(
         expected is None or (type(expected) is int and expected == size)
         for expected, size in zip(shape, array.shape, strict=False)

@@ -28,14 +28,17 @@ MOST_ENDS = 64
 """Number of files whose last block's hash is remembered, so that an append continues it."""
 
 
-class _Later:
-    """Files to sync together, by duplicated descriptors, since a file may be renamed before."""
+class _SyncQueue:
+    """Files to sync together later.
+
+    They are known by duplicates of their descriptors, since a file may be renamed meanwhile.
+    """
 
     def __init__(self) -> None:
         self._descriptors = dict[int, str]()  # -> name, for messages
 
     def add(self, descriptor: int, name: str) -> None:
-        """Sync a file later."""
+        """Add an open file."""
         self._descriptors[os.dup(descriptor)] = name
 
     def sync(self) -> None:
@@ -43,10 +46,11 @@ class _Later:
         if self._descriptors:
             with ThreadPoolExecutor(len(self._descriptors)) as pool:
                 try:
+                    # A list waits for all of them, and raises their errors.
                     list(pool.map(_sync, self._descriptors, self._descriptors.values()))
                 except RuntimeError:  # Python is ending and starts no thread
-                    for file in self._descriptors.items():
-                        _sync(*file)
+                    for descriptor, name in self._descriptors.items():
+                        _sync(descriptor, name)
         self.close()
 
     def close(self) -> None:
@@ -55,7 +59,8 @@ class _Later:
             os.close(self._descriptors.popitem()[0])
 
 
-_later: ContextVar[_Later | None] = ContextVar("later", default=None)
+_queue: ContextVar[_SyncQueue | None] = ContextVar("queue", default=None)
+"""Files that `syncing_later` has deferred; None if files are synced at once."""
 
 
 @contextmanager
@@ -65,37 +70,38 @@ def syncing_later() -> Iterator[None]:
     Other threads are affected only if they run in a copy of the context. On Windows, where an open
     file can't be renamed, nothing is deferred.
     """
-    later = _Later()
-    token = _later.set(later if OPENS_FOLDERS else None)
+    queue = _SyncQueue()
+    token = _queue.set(queue if OPENS_FOLDERS else None)
     try:
         yield
     finally:
-        _later.reset(token)
-        later.close()
+        _queue.reset(token)
+        queue.close()
 
 
 def sync_now() -> None:
     """Sync the files that `syncing_later` has deferred, and defer no more."""
-    later = _later.get()
-    if later is not None:
-        _later.set(None)
-        later.sync()
+    queue = _queue.get()
+    if queue is not None:
+        _queue.set(None)
+        queue.sync()
 
 
 def sync_all(paths: Iterable[Path]) -> None:
     """Make the bytes of files and the names in folders durable, all of them together."""
     with ExitStack() as stack:
-        is_last = _later.get() is None
-        if is_last:
+        # Within `syncing_later`, its `sync_now` syncs these files, too.
+        is_outermost = _queue.get() is None
+        if is_outermost:
             stack.enter_context(syncing_later())
         for path in paths:
             sync(path)
-        if is_last:
+        if is_outermost:
             sync_now()
 
 
 def sync(path: Path) -> None:
-    """Make a file's bytes durable, or the names in a folder: fsync of its files omits names.
+    """Make a file's bytes durable, or the names in a folder, which fsync of its files omits.
 
     Windows keeps names durable itself.
     """
@@ -110,14 +116,15 @@ def sync(path: Path) -> None:
 
 def sync_open(descriptor: int, path: Path) -> None:
     """Make an open file's bytes durable, or the names in a folder."""
-    later = _later.get()
-    if later is None:
+    queue = _queue.get()
+    if queue is None:
         _sync(descriptor, str(path))
     else:
-        later.add(descriptor, str(path))
+        queue.add(descriptor, str(path))
 
 
 def _sync(descriptor: int, name: str) -> None:
+    """Call fsync now; its `OSError` gets the name of the file."""
     try:
         os.fsync(descriptor)
     except OSError as error:
@@ -127,7 +134,7 @@ def _sync(descriptor: int, name: str) -> None:
 
 @contextmanager
 def appending(path: Path, nbytes: int) -> Iterator[BinaryIO]:
-    """Open a file to append to its first `nbytes`; durable at the end."""
+    """Open a file to append to its first `nbytes`; later bytes are cut off. Durable at the end."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
     with os.fdopen(descriptor, "r+b") as file:
         file.truncate(nbytes)
@@ -161,16 +168,19 @@ def digests_after_growth(
 ) -> Iterator[tuple[int, str]]:
     """Yield (number, SHA-256) of blocks of a file that has grown from `before` to `nbytes`.
 
-    The first is the block in which the shorter file ended, as it was then. After that come all
-    blocks from this one on, as they are now. Nothing is read twice. `known` is the recorded SHA-256
-    of the first block: bytes that this process hashed for an earlier append are not read again if
-    their hash agrees with it.
+    The first pair is that of the block in which the file ended at `before`, without the bytes
+    added since. The others are those of all blocks from this one on, as they are now. So this block
+    comes twice, but nothing is read twice.
+
+    `known` is the recorded SHA-256 of the first pair: bytes that this process hashed for an earlier
+    append are not read again if their hash agrees with it.
     """
     first, old_bytes = divmod(before, BLOCK_BYTES)
+    first_start = before - old_bytes
     with path.open("rb") as file:
         digest = _hash_start(file, path, first, old_bytes, known)
         yield first, digest.hexdigest()
-        if nbytes > before - old_bytes:
+        if nbytes > first_start:
             new_bytes = min(nbytes - before, BLOCK_BYTES - old_bytes)
             digest.update(file.read(new_bytes))
             _remember(path, _End(first, old_bytes + new_bytes, digest))
@@ -179,9 +189,14 @@ def digests_after_growth(
 
 
 def _hash_start(file: BinaryIO, path: Path, block: int, nbytes: int, known: str | None) -> _Hash:
-    """Hash the first bytes of a block, and leave the file's position after them."""
+    """Hash the first bytes of a block, and leave the file's position after them.
+
+    `known` is their recorded SHA-256, if there is one.
+    """
     end = _ends.get(path)
     start = block * BLOCK_BYTES
+
+    # Continue an earlier hash of this block, unless it was another file's of this path.
     if known and end is not None and end.block == block and end.nbytes <= nbytes:
         digest = end.hash.copy()
         file.seek(start + end.nbytes)
@@ -193,6 +208,7 @@ def _hash_start(file: BinaryIO, path: Path, block: int, nbytes: int, known: str 
 
 
 def _remember(path: Path, end: _End) -> None:
+    """Remember the end of a file, and of more than `MOST_ENDS` forget the least recent."""
     _ends[path] = _End(end.block, end.nbytes, end.hash.copy())
     _ends.move_to_end(path)
     if len(_ends) > MOST_ENDS:

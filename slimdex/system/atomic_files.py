@@ -97,6 +97,8 @@ def check_folder(folder: Path) -> None:
             is_ours = entry.name.startswith(FIXED) or OUR_FILES.fullmatch(entry.name)
             if not is_work and not is_ours:
                 continue
+
+            # Some names are those of folders.
             if entry.is_dir(follow_symlinks=False):
                 if is_work:
                     continue
@@ -104,6 +106,8 @@ def check_folder(folder: Path) -> None:
                     with suppress(FileNotFoundError):  # a writer has replaced it
                         _check_plain(entry.path)
                     continue
+
+            # Everything else has to be a file.
             if not entry.is_file(follow_symlinks=False):
                 kind = "a link" if entry.is_symlink() else "no file"
                 raise CorruptError(
@@ -130,11 +134,12 @@ def remove(path: Path) -> None:
 def remove_folder(folder: Path) -> None:
     """Remove a folder so that a crash leaves all of it, or nothing under its name.
 
-    `publish_folder` removes what is left under another name.
+    It is renamed first, to the name of a temporary folder, which the next `publish_folder` removes
+    if a crash leaves a part of it.
     """
-    gone = folder.with_name(f".{folder.name}-{secrets.token_hex(4)}")
-    folder.rename(gone)
-    remove(gone)
+    temporary = folder.with_name(f".{folder.name}-{secrets.token_hex(4)}")
+    folder.rename(temporary)
+    remove(temporary)
 
 
 def size(path: Path) -> int:
@@ -154,7 +159,7 @@ def in_units(count: float) -> str:
     ('0 B', '1.5 kB', '23.5 MB', '1 GB')
     """
     for unit in ("B", "kB", "MB"):
-        if count < 999.5:
+        if count < 999.5:  # more would be rounded to 1000
             return f"{count:.3g} {unit}"
         count /= 1000
     return f"{round(count, 1):,g} GB"
@@ -268,7 +273,7 @@ def publish_file(path: Path, write: Callable[[Path], T]) -> T:
     with _temporary_sibling(path, Path.touch) as new:
         result = write(new)
         sync(new)
-        check_new(path, "file")
+        check_new(path, "file")  # a rename would replace a file
         new.rename(path)
     sync(path.absolute().parent)
     return result
@@ -283,8 +288,9 @@ def _temporary_sibling(path: Path, make: Callable[[Path], None]) -> Iterator[Pat
     """
     absolute = path.absolute()
     pattern = f".{escape(path.name)}-{'[0-9a-f]' * 8}"
-    for leftover in absolute.parent.glob(pattern) if OPENS_FOLDERS else ():
-        with suppress(OSError, InUseError), locking(leftover):
+    leftovers = absolute.parent.glob(pattern) if OPENS_FOLDERS else ()
+    for leftover in leftovers:
+        with suppress(OSError, InUseError), locking(leftover):  # one in use stays
             remove(leftover)
             sync(absolute.parent)  # once the name is taken, nobody looks for these again
     with ExitStack() as stack:
@@ -294,7 +300,7 @@ def _temporary_sibling(path: Path, make: Callable[[Path], None]) -> Iterator[Pat
 
 
 def _create_locked(path: Path, make: Callable[[Path], None], stack: ExitStack) -> Path:
-    """Create a temporary file and lock it until the end of a stack.
+    """Create a temporary file or folder for `path`, and lock it until the end of a stack.
 
     Before it is locked, another process may take it for a leftover and remove it.
     """
@@ -336,6 +342,7 @@ def temporary_parent(last: Path | None = None) -> Path:
     try:
         return Path(gettempdir())
     except FileNotFoundError as error:
+        # A folder that is about to be created will be in its parent.
         offered = (each if each.exists() else each.parent for each in _OFFERED)
         for folder in (*offered, MEMORY_FOLDER, last):
             if folder is not None and os.access(folder, os.W_OK):

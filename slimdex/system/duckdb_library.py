@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 else:
 
     class _Library:
+        """Stands for the module, and imports it when one of its names is first used."""
+
         def __getattr__(self, name: str) -> Any:
             try:
                 import _duckdb as library  # most searches need none

@@ -96,7 +96,7 @@ def _is_installed(module: str) -> bool:
 
 
 def _source() -> tuple[Path | None, bool]:
-    """Checkout that slimdex was installed from, None without, and whether it is editable."""
+    """Folder of the checkout that slimdex was installed from, or None; whether it is editable."""
     # These take longer to import than all of this folder.
     from importlib.metadata import distributions
     from urllib.parse import urlsplit
@@ -107,9 +107,12 @@ def _source() -> tuple[Path | None, bool]:
         if not record:  # a checkout's own egg-info, found first, has none
             continue
         source = json.loads(record)
-        if "dir_info" not in source:
+        if "dir_info" not in source:  # a package from the web, or a repository's
             return None, False
         folder = Path(url2pathname(urlsplit(source["url"]).path))
         editable = bool(source["dir_info"].get("editable"))
         return (folder, editable) if (folder / "pyproject.toml").exists() else (None, False)
-    return (SOURCE_ROOT if (SOURCE_ROOT / "pyproject.toml").exists() else None), False
+
+    # Without a record, this file may be in a checkout that Python imports from.
+    is_checkout = (SOURCE_ROOT / "pyproject.toml").exists()
+    return (SOURCE_ROOT if is_checkout else None), False

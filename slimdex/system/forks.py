@@ -32,13 +32,17 @@ A `WeakSet` can't be read while other threads add to it.
 
 
 def not_inherited(made: T) -> T:
-    """Return an object of another library, which forked processes must not use and never free."""
+    """Return an object of another library, noted as one that forked processes must not free.
+
+    Nor must they use it. The note goes when this process frees the object.
+    """
     number = id(made)
     _FOREIGN[number] = ref(made, lambda _: _FOREIGN.pop(number, None))
     return made
 
 
 def _in_child() -> None:
+    """In a forked process, keep inherited objects from being freed, and use one thread."""
     for foreign in [*_FOREIGN.values()]:
         _keep_forever(foreign())
     _FOREIGN.clear()
@@ -46,7 +50,10 @@ def _in_child() -> None:
 
 
 def _keep_forever(inherited: Any) -> None:
-    """Keep an object even when Python ends: it would wait for its threads, or end with a signal."""
+    """Count a reference too many, so that an object is never freed, even when Python ends.
+
+    To free it, the library would wait for threads that are not there, or end with a signal.
+    """
     import ctypes  # only in forks
 
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(inherited))

@@ -35,12 +35,12 @@ def index_names(place: PurePath) -> Iterator[str]:
     ['notes', 'srv-notes']
     """
     is_hidden = place.name[:1] in ("", ".")
-    has_name_above = place.parent.name[:1] not in ("", ".")
-    shown = place.parent if is_hidden and has_name_above else place
-    name = shown.name.removesuffix(ENDING).lstrip(".")
+    is_parent_shown = place.parent.name[:1] not in ("", ".")
+    folder = place.parent if is_hidden and is_parent_shown else place
+    name = folder.name.removesuffix(ENDING).lstrip(".")
     yield name
-    for above in shown.parents:
-        if above.name:
+    for above in folder.parents:
+        if above.name:  # the root has none
             name = f"{above.name}-{name}"
             yield name
 
@@ -64,8 +64,10 @@ def may_name_an_index(word: str) -> bool:
 
     It ends with `.index`, or is a path that differs little from that of an index.
     """
-    is_path = any(sign in word for sign in (".", os.sep))
-    return word.lower().endswith(".index") or (is_path and _suggested_index(word) != "")
+    if word.lower().endswith(".index"):
+        return True
+    is_path = any(character in word for character in (".", os.sep))
+    return is_path and _suggested_index(word) != ""
 
 
 def _suggested_index(path: str | Path) -> str:

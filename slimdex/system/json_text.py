@@ -63,7 +63,7 @@ def parse_request_json(data: bytes, what: str) -> Any:
     """Parse JSON from a caller, whose texts have to be Unicode.
 
     Raises `InputError` if `parse_json` raises an error, if the bytes are not UTF-8, and for half
-    characters, which JSON can escape. `what` names the value in messages.
+    characters (lone surrogates), which escapes can write. `what` names the value in messages.
 
     >>> parse_request_json(b'{"query": "a pet"}', "the body")
     {'query': 'a pet'}
@@ -83,6 +83,7 @@ def parse_request_json(data: bytes, what: str) -> Any:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Make a dict of an object's members; raise `DuplicateKeyError` if two have the same key."""
     members = dict(pairs)
     if len(members) < len(pairs):
         counts = Counter(key for key, _ in pairs)
@@ -117,8 +118,12 @@ def dump_json(value: Any) -> str:
 
 
 def _check(value: Any, text: str, deepest: int) -> None:
-    if text.count("[") + text.count("{") <= deepest:  # fast path
+    """Raise `TooDeepError` if a value, whose JSON is `text`, is nested deeper than `deepest`."""
+    # Fast path: with so few brackets it can't be.
+    if text.count("[") + text.count("{") <= deepest:
         return
+
+    # The lists and dicts at each depth: none may be left below the deepest.
     level = _containers([value])
     for _ in range(deepest):
         children = list[Any]()

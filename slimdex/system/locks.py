@@ -73,6 +73,7 @@ class FileLock:
     def hold(self, seconds: float = WAIT) -> Iterator[None]:
         """Hold the lock; raises `InUseError` if others hold it for longer than `seconds`."""
         with ExitStack() as stack:
+            # The gate is held only until the lock is.
             with ExitStack() as gate:
                 end = monotonic() + seconds
                 self._take(gate, self._gate, end)
@@ -86,7 +87,7 @@ class FileLock:
         with ExitStack() as stack, suppress(InUseError):
             self._take(stack, self._file, 0, shared=True)
             return False
-        return True
+        return True  # `_take` has raised `InUseError`
 
     def holder(self) -> str | None:
         """Describe the process that holds it, and since when; None without one.
@@ -98,10 +99,11 @@ class FileLock:
     def _take(
         self, stack: ExitStack, path: Path, end: float, *, shared: bool = False
     ) -> BinaryIO | None:
-        """Lock a file until the end of a stack; return None if its folder is gone.
+        """Lock a file until the end of a stack, and return it; None if its folder is gone.
 
-        Raises `InputError` if it can't be opened: others could hold it. A shared lock only asks
-        whether others hold it, and returns None then.
+        Raises `InUseError` if others hold it until `end`, as `monotonic` counts, and `InputError`
+        if it can't be opened: others could hold it. A shared lock only asks whether others hold
+        it: None is returned, too, if the file can't be opened or its file system has no locks.
         """
         pause, longest = POLL_SECONDS
         for _ in range(MOST_REMOVED):
@@ -113,8 +115,8 @@ class FileLock:
                 raise InputError(
                     f"{path}: {error.strerror}; expected a file that this user may open, to lock it"
                 ) from error
-            with ExitStack() as opened:
-                opened.callback(file.close)
+            with ExitStack() as file_stack:
+                file_stack.callback(file.close)
                 try:
                     while not _try_lock(file, shared=shared):
                         if monotonic() >= end:
@@ -127,16 +129,16 @@ class FileLock:
                     if shared and error.errno in NO_LOCKS:
                         return None  # such a file system can be read
                     raise InputError(f"{path}: {error.strerror}; expected a local disk") from error
-                opened.enter_context(_DESCRIPTORS.register(file.fileno()))
-                opened.callback(_unlock, file)
+                file_stack.enter_context(_DESCRIPTORS.register(file.fileno()))
+                file_stack.callback(_unlock, file)
                 if _is_at(path, file):
-                    stack.push(opened.pop_all())
+                    stack.push(file_stack.pop_all())
                     return file
-            # Its holder removed it: others lock its successor.
+            # Its holder removed the file, and others lock a new one at this path: try that.
         raise InUseError(f"{path}: removed by others, again and again; expected it to stay")
 
     def _holder_text(self) -> str:
-        """The holder, and since when."""
+        """Describe the holder by what it has written to the file, and since when it holds it."""
         with suppress(OSError, ValueError, TypeError, KeyError, OverflowError):
             descriptor = os.open(self._file, os.O_RDONLY | SAFE)  # which anybody may have written
             with os.fdopen(descriptor, "rb") as file:
@@ -168,7 +170,10 @@ class _LockedDescriptors:
             self._descriptors.discard(descriptor)
 
     def in_fork(self) -> None:
-        """Let the inherited descriptors, which are still to be closed, refer to another file."""
+        """Let the inherited descriptors refer to another file, which takes part in no lock.
+
+        They can't be closed here, since their owners will still close them.
+        """
         null = os.open(os.devnull, os.O_RDWR)
         for descriptor in self._descriptors:
             os.dup2(null, descriptor, inheritable=False)
@@ -255,7 +260,7 @@ def _unlock(file: BinaryIO) -> None:
 def _portalocker() -> Any:
     """Import portalocker, even without a folder for temporary files, which it looks for."""
     try:
-        import portalocker  # searches lock nothing
+        import portalocker  # only here: searches lock nothing
     except FileNotFoundError:
         tempfile.tempdir = os.curdir
         try:
@@ -292,9 +297,10 @@ def network_kind(path: Path) -> str | None:
     with suppress(OSError):
         mounts = psutil.disk_partitions(all=True)
     # The innermost mount; of several at one point, the last hides the others.
-    around = (mount for mount in reversed(mounts) if resolved.is_relative_to(mount.mountpoint))
-    mount = max(around, key=lambda mount: len(Path(mount.mountpoint).parts), default=None)
+    above = (mount for mount in reversed(mounts) if resolved.is_relative_to(mount.mountpoint))
+    mount = max(above, key=lambda mount: len(Path(mount.mountpoint).parts), default=None)
     if mount is None:
         return None
-    is_network = mount.fstype.lower().removeprefix("fuse.") in NETWORK
-    return mount.fstype if is_network or REMOTE_DRIVE in mount.opts.split(",") else None
+    has_network_type = mount.fstype.lower().removeprefix("fuse.") in NETWORK
+    is_remote = REMOTE_DRIVE in mount.opts.split(",")
+    return mount.fstype if has_network_type or is_remote else None

@@ -22,16 +22,16 @@ class SharedLock:
     def __init__(self) -> None:
         self._changed = Condition()
         self._readers = 0
-        self._waiting = 0
+        self._waiting_writers = 0
         self._writing = False
 
     def shared(self) -> SharedLock:
-        """Return the lock itself, which a `with` holds together with other readers."""
+        """Return the lock itself: a `with` holds it as one of the readers."""
         return self
 
     def __enter__(self) -> None:
         with self._changed:
-            while self._writing or self._waiting:
+            while self._writing or self._waiting_writers:
                 self._changed.wait()
             self._readers += 1
 
@@ -45,13 +45,13 @@ class SharedLock:
     def exclusive(self) -> Iterator[None]:
         """Hold the lock as the writer."""
         with self._changed:
-            self._waiting += 1
+            self._waiting_writers += 1
             try:
                 while self._writing or self._readers:
                     self._changed.wait()
             finally:
-                self._waiting -= 1
-                self._changed.notify_all()  # if Ctrl-C ended the wait
+                self._waiting_writers -= 1
+                self._changed.notify_all()  # readers, if Ctrl-C ended the wait
             self._writing = True
         try:
             yield

@@ -45,9 +45,9 @@ def _pool(process: int, threads: int) -> ThreadPoolExecutor:
 
 
 def begin(function: Callable[[Part], Result], parts: Sequence[Part]) -> list[Future[Result]]:
-    """Queue parts for spare threads, which are one fewer than the CPUs.
+    """Queue parts for spare threads, which are one fewer than the CPUs; return their futures.
 
-    Returns nothing if there is no other CPU, or Python is ending.
+    Returns an empty list if there is no other CPU, or Python is ending.
     """
     count = cores()
     if count < 2:
@@ -65,7 +65,8 @@ def in_parallel(
 ) -> Iterator[Callable[[], list[Result]]]:
     """Start parts of a job on spare threads; yields a function that returns all results.
 
-    That function runs the parts that no thread has started. No part runs after the context ends.
+    That function runs the parts that no thread has started, and waits for the others. No part runs
+    after the context ends.
 
     >>> with in_parallel(abs, [-1, 2]) as results:
     ...     abs(-3), results()
@@ -79,11 +80,15 @@ def in_parallel(
         # Threads begin with the first part, so the caller begins with the last.
         values = list[Result]()
         for part, future in zip(reversed(parts), reversed(futures), strict=True):
-            values.append(function(part) if future.cancel() else future.result())
+            if future.cancel():  # no thread has started it
+                values.append(function(part))
+            else:
+                values.append(future.result())
         return values[::-1]
 
     try:
         yield results
     finally:
         for future in futures:
-            _ = future.cancel() or future.exception()
+            if not future.cancel():
+                future.exception()  # waits for its end

@@ -107,13 +107,15 @@ def with_suggestions(public: T) -> T:
 
 
 def _suggesting(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap a function so that its error for an unexpected keyword suggests the right one."""
+
     @wraps(function)
     def wrapper(*args: Any, **keywords: Any) -> Any:
         try:
             return function(*args, **keywords)
         except TypeError:
             unknown, names = _unknown(function, keywords)
-            if not unknown:
+            if not unknown:  # the error has another reason
                 raise
 
             # Python's own message, with a suggestion.
@@ -126,12 +128,12 @@ def _suggesting(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _unknown(function: Callable[..., Any], keywords: Iterable[str]) -> tuple[list[str], set[str]]:
-    """Split off the keywords that a function doesn't take; return them and those that it takes."""
+    """Return the keywords of a call that a function doesn't take, and the names of all it takes."""
     parameters = signature(function).parameters.values()
     positional = (Parameter.POSITIONAL_ONLY, Parameter.VAR_POSITIONAL)
     names = {p.name for p in parameters if p.kind not in positional}
     if any(p.kind == Parameter.VAR_KEYWORD for p in parameters):
-        return [], names
+        return [], names  # it takes any
     return [name for name in keywords if name not in names], names
 
 
@@ -145,10 +147,13 @@ def suggest_parameter(word: str, names: Iterable[str]) -> str:
     >>> suggest_parameter("colour", ["where", "limit"])
     '; expected limit, where'
     """
-    others = dict[str, str]()
+    # Names of other libraries -> ours.
+    ours = dict[str, str]()
     for name in names:
-        others |= dict.fromkeys(OTHERS.get(name, ()), name)
-    if word in others:
-        return f"; did you mean {others[word]!r}?"
-    takes = ", ".join(sorted({*names} - {"self", "cls"}))
-    return did_you_mean(word, names) or f"; expected {takes or 'none'}"
+        ours |= dict.fromkeys(OTHERS.get(name, ()), name)
+    if word in ours:
+        return f"; did you mean {ours[word]!r}?"
+
+    # Otherwise a similar name, or all of them.
+    expected = ", ".join(sorted({*names} - {"self", "cls"}))
+    return did_you_mean(word, names) or f"; expected {expected or 'none'}"

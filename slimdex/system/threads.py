@@ -73,7 +73,7 @@ class Products:
         OpenMP has a number for each calling thread, so the caller restores these.
         """
         blas, openmp = _libraries()
-        if not self._small:
+        if not self._small:  # else another small product has set one thread already
             self._numbers = [library.num_threads for library in blas]
         self._small += 1
         numbers = [library.num_threads for library in openmp]
@@ -82,6 +82,7 @@ class Products:
         return numbers
 
     def _end_small(self, numbers: list[int]) -> None:
+        """Restore numbers of threads: OpenMP's now, those of BLAS after the last small product."""
         blas, openmp = _libraries()
         self._small -= 1
         for library, number in zip(openmp, numbers, strict=True):
@@ -91,16 +92,24 @@ class Products:
                 library.set_num_threads(number)
 
     def before_fork(self) -> None:
-        """Wait for imports of other threads and for products; let no product begin."""
+        """Wait for imports of other threads and for products; let no product begin.
+
+        Then `after_fork` or `in_fork` has to be called.
+        """
         end = monotonic() + FORK_SECONDS
         while True:
-            while others_import() and monotonic() < end:  # first: an import may need products
+            # Imports first: one may need products.
+            while others_import() and monotonic() < end:
                 sleep(POLL_SECONDS)
+
+            # Then products. The condition's lock stays acquired during the fork.
             self._changed.acquire()
             self._forks += 1
             self._changed.wait_for(lambda: not self._running, max(end - monotonic(), 0))
-            if not others_import() or monotonic() >= end:  # none has begun meanwhile
+            if not others_import() or monotonic() >= end:
                 return
+
+            # An import has begun meanwhile: once more.
             self.after_fork()
 
     def after_fork(self) -> None:
@@ -110,8 +119,8 @@ class Products:
         self._changed.release()
 
     def in_fork(self) -> None:
-        """Let products begin, in the forked process: other threads that fork are not there."""
-        self._forks = 1
+        """Let products begin in the forked process."""
+        self._forks = 1  # the other threads that wait to fork are not in this process
         self.after_fork()
 
 
@@ -189,11 +198,11 @@ def _libraries() -> tuple[list[Any], list[Any]]:
     """
     from threadpoolctl import ThreadpoolController  # imports ctypes, which a search may not need
 
-    every = ThreadpoolController().lib_controllers
+    libraries = ThreadpoolController().lib_controllers
     independent = []
     openmp = []
     is_on_openmp = False
-    for library in every:
+    for library in libraries:
         if library.user_api == "openmp":
             openmp.append(library)
         elif library.user_api == "blas":

@@ -38,7 +38,8 @@ def check_unicode(value: Any, what: str) -> None:
                 )
         elif isinstance(item, dict):
             waiting += [(f"{name}, {key}", part) for key, part in item.items()]
-            waiting += [(name, key) for key in item]  # checked first, since names contain keys
+            # Keys are appended last and so checked first, since names of values contain them.
+            waiting += [(name, key) for key in item]
         elif isinstance(item, list | tuple):
             waiting += [(name, part) for part in item]
 

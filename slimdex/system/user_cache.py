@@ -73,7 +73,8 @@ def known_sha256(path: Path) -> str:
     file changes while it is read, or may change again within the resolution of its times.
     """
     stamp = _stamp(path)
-    if stamp[0] < LARGE:
+    size = stamp[0]
+    if size < LARGE:
         return sha256(path)
 
     # A digest of the path names the entry.
@@ -85,11 +86,13 @@ def known_sha256(path: Path) -> str:
 
     # Remember it, unless the file may still be changing.
     digest = sha256(path)
-    if time_ns() - max(stamp[1:3]) > RACY and _stamp(path) == stamp:
+    last_change = max(stamp[1:3])
+    if time_ns() - last_change > RACY and _stamp(path) == stamp:
         remember(name, {"stamp": stamp, "sha256": digest})
     return digest
 
 
 def _stamp(path: Path) -> list[int]:
+    """Size, two times of change, inode and device of a file: some differ once it has changed."""
     facts = path.stat()
     return [facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns, facts.st_ino, facts.st_dev]

@@ -83,7 +83,7 @@ class FaissIndex:
         self._tune()
 
     def _tune(self) -> None:
-        """Set parameters for some hundreds of candidates; they are saved with the index."""
+        """Set FAISS's parameters to find some hundreds of candidates; the index's file has them."""
         index = self._core()
         if isinstance(index, faiss.IndexIVF):
             index.nprobe = nprobe(index.nlist)
@@ -97,7 +97,7 @@ class FaissIndex:
         if hasattr(index, "do_polysemous_training"):
             index.do_polysemous_training = False  # minutes for an unused search method
         if hasattr(index, "pq"):
-            index.pq.cp.min_points_per_centroid = 1  # as above
+            index.pq.cp.min_points_per_centroid = 1  # else FAISS prints a warning
             if index.pq.nbits <= 4:
                 index.pq.cp.niter = ROUNDS_4BIT
 
@@ -121,7 +121,10 @@ class FaissIndex:
                 index.nprobe = min(index.nprobe, index.nlist)
 
     def _core(self) -> Any:
-        """Index behind the transformations of the factory string, if any."""
+        """Index behind the transformations of the factory string, if any; of halves, the last.
+
+        Both halves have the same parameters and codebooks.
+        """
         index = self._index.last if isinstance(self._index, Halves) else self._index
         index = faiss.downcast_index(index)
         while isinstance(index, faiss.IndexPreTransform):
@@ -164,16 +167,18 @@ class FaissIndex:
         bias.
         """
         other = FaissIndex.__new__(FaissIndex)
-        other._lock = self._lock
+        other._lock = self._lock  # both may use the same object of FAISS
         other._index = faiss.IndexPreTransform(whole_of(self._index))
+
+        # The transformation prepended last is applied first.
         other._index.prepend_transform(faiss.NormalizationTransform(self.dim))
         if weight is not None:
-            first: Any = faiss.LinearTransform(weight.shape[1], len(weight), bias is not None)
-            faiss.copy_array_to_vector(np.ascontiguousarray(weight).ravel(), first.A)
+            linear: Any = faiss.LinearTransform(weight.shape[1], len(weight), bias is not None)
+            faiss.copy_array_to_vector(np.ascontiguousarray(weight).ravel(), linear.A)
             if bias is not None:
-                faiss.copy_array_to_vector(bias, first.b)
-            first.is_trained = True
-            other._index.prepend_transform(first)
+                faiss.copy_array_to_vector(bias, linear.b)
+            linear.is_trained = True
+            other._index.prepend_transform(linear)
         return other
 
     def quantize(self, X: Matrix) -> Matrix:
@@ -184,10 +189,11 @@ class FaissIndex:
         other = self.copy(empty=True)
         other.add(X)
         with _faiss_errors():
-            if (ivf := faiss.try_extract_index_ivf(other._index)) is not None:
+            ivf = faiss.try_extract_index_ivf(other._index)
+            if ivf is not None:
                 ivf.make_direct_map()  # needed to look up a row in inverted lists
             rows: Matrix = other._index.reconstruct_n(0, len(X))
-        return rows / SHORTER if self._by_distance else rows
+        return rows / SHORTER if self._by_distance else rows  # undoes `_shorten`
 
     def search(self, queries: Matrix, k: int, rows: Rows | None = None) -> tuple[Matrix, Rows]:
         """Return scores (q, k) and rows (q, k), best first, padded with -inf and -1.
@@ -200,10 +206,11 @@ class FaissIndex:
         lengths = None
         if self._by_distance:
             lengths = np.sqrt(np.vecdot(queries, queries))[:, None]
-            lengths[lengths == 0.0] = TINY
+            lengths[lengths == 0.0] = TINY  # a zero query can't be divided by its length
             queries = queries / lengths
 
-        # A small search is faster on a few threads.
+        # A small search is faster on one thread. FAISS divides queries among its threads, so a
+        # single query uses one anyway.
         try:
             work = len(queries) * len(self) // SCANNED if len(queries) > 1 else 0
             with self._lock.shared(), _few_threads(work):
@@ -213,28 +220,37 @@ class FaissIndex:
                     scores, hits = _as_cosines(self._index, self._index.search(queries, k))
         except RuntimeError as error:
             raise _input_error("this kind of index", error) from error
+
+        # Inner products are cosines times the lengths of the queries.
         return scores if lengths is None else scores * lengths, hits
 
     def _among(self, queries: Matrix, k: int, rows: Rows) -> tuple[Matrix, Rows]:
+        """Return scores and rows (q, k) of a search among `rows` only, padded with -inf and -1.
+
+        The method is the fastest that this kind of index supports.
+        """
         if not len(rows) or not len(queries):
-            return best_of([], len(queries), k)
-        is_copied = len(rows) < len(self) // COPY_ONE_ROW_IN
+            return best_of([], len(queries), k)  # padding only
+        are_few = len(rows) < len(self) // COPY_ONE_ROW_IN
         if self._takes_rows:
             results = self._select(queries, k, rows)
-        elif is_copied and isinstance(self._core(), faiss.IndexPQFastScan):
+        elif are_few and isinstance(self._core(), faiss.IndexPQFastScan):
             results = self._search_copy(queries, k, rows)
         else:
-            results = self._dropping(queries, k, rows)
+            results = self._search_all(queries, k, rows)
         return self._fill_up(queries, *results, rows)
 
     def _fill_up(
         self, queries: Matrix, scores: Matrix, hits: Rows, rows: Rows
     ) -> tuple[Matrix, Rows]:
-        """Fill up short results: FAISS's fast scans never return the very worst codes."""
-        count = (hits >= 0).sum(axis=1)
+        """Add the missing ones of `rows` to results (q, k) with fewer than k of them, in place.
+
+        FAISS's fast scans never return the very worst codes.
+        """
+        counts = (hits >= 0).sum(axis=1)
         expected = min(hits.shape[1], len(rows))
-        for i in np.flatnonzero(count < expected):
-            start = count[i]
+        for i in np.flatnonzero(counts < expected):
+            start = counts[i]
             missing = np.setdiff1d(rows, hits[i])
             products = self._code_products(queries[i : i + 1], missing)
             rest, rest_rows = top_k(products, missing, expected - start)
@@ -268,6 +284,7 @@ class FaissIndex:
         """True if FAISS's row selector works: some kinds refuse it or ignore it."""
         if isinstance(self._index, Halves):
             return False
+        # A search for two results among the last row alone has to return that row only.
         last = len(self) - 1
         try:
             _, hits = self._select(np.ones((1, self.dim), np.float32), 2, np.array([last]))
@@ -281,24 +298,30 @@ class FaissIndex:
         core = self._core()
         bits = np.packbits(self._mask(rows), bitorder="little")
         params: Any = faiss.SearchParameters()
-        if (ivf := faiss.try_extract_index_ivf(index)) is not None:
+        ivf = faiss.try_extract_index_ivf(index)
+        if ivf is not None:
             params = faiss.SearchParametersIVF()
-            params.nprobe = ivf.nlist
-        elif isinstance(core, faiss.IndexHNSW):  # graph search would miss some
+            params.nprobe = ivf.nlist  # the rows may be in any list
+        elif isinstance(core, faiss.IndexHNSW):
+            # A search of the graph would miss some rows; its storage is searched completely.
             index = core.storage
             queries = self._transform(queries)
         selector: Any = faiss.IDSelectorBitmap  # FAISS's stubs have the C++ signature only
         params.sel = selector(bits)
         return _as_cosines(index, index.search(queries, k, params=params))
 
-    def _dropping(self, queries: Matrix, k: int, rows: Rows) -> tuple[Matrix, Rows]:
-        """Search all rows, requesting more results until enough are in `rows`."""
+    def _search_all(self, queries: Matrix, k: int, rows: Rows) -> tuple[Matrix, Rows]:
+        """Search all rows for more and more results, until k of them are in `rows`.
+
+        Results that are not in `rows` are dropped.
+        """
         allowed = self._mask(rows)
         needed = min(k, len(rows))
+        # On average, a few more than k of so many are in `rows`.
         ask = min(len(self), ceil(1.1 * k * len(self) / len(rows)) + 16)
         while True:
             scores, hits = _as_cosines(self._index, self._index.search(queries, ask))
-            is_allowed = allowed[hits] & (hits >= 0)
+            is_allowed = allowed[hits] & (hits >= 0)  # -1, no row, would look up the last one
             if ask == len(self) or is_allowed.sum(axis=1).min() >= needed:
                 return first_allowed(scores, hits, is_allowed, k)
             ask = min(len(self), 2 * ask)
@@ -309,7 +332,7 @@ class FaissIndex:
         with _few_threads(len(rows)):
             index.add(self._index.reconstruct_batch(rows))
             scores, hits = _as_cosines(index, index.search(queries, k))
-        return scores, np.where(hits < 0, -1, rows[hits])
+        return scores, np.where(hits < 0, -1, rows[hits])  # hits are positions in `rows`
 
     @cached_property
     def _without_rows(self) -> Any:
@@ -379,7 +402,8 @@ class FaissIndex:
 def is_factory(factory: str) -> bool:
     """Return whether FAISS reads a factory string, at some number of dimensions.
 
-    Strings with large numbers, which might take much memory, are only compared with the form.
+    FAISS doesn't try strings with large numbers, which might take much memory: those only have to
+    match `FACTORY`.
 
     >>> [is_factory(factory) for factory in ("PQ48x4fs", "OPQ16_64,IVF1000000,PQ16", "SQ4", "HNSW")]
     [True, True, True, True]
@@ -391,10 +415,12 @@ def is_factory(factory: str) -> bool:
     numbers = {int(digits) for digits in re.findall(r"\d+", factory)}
     if max(numbers, default=0) > LARGEST_TRIED:
         return True
+    # A string may suit only certain numbers of dimensions, such as those that it names.
     return any(_can_make(factory, dim) for dim in sorted({64, *numbers} - {0}))
 
 
 def _can_make(factory: str, dim: int) -> bool:
+    """Return whether FAISS creates an index from a factory string for `dim` dimensions."""
     try:
         faiss.index_factory(dim, factory)
     except RuntimeError:
@@ -404,7 +430,7 @@ def _can_make(factory: str, dim: int) -> bool:
 
 @contextmanager
 def _few_threads(rows: int) -> Iterator[None]:
-    """Use one OpenMP thread for work on few rows.
+    """Use one OpenMP thread if the work is that of adding at most `PQ_MOST_ROWS` rows.
 
     That is faster than waking other threads, and concurrent callers don't wait for each other's.
     """
@@ -441,18 +467,22 @@ def clusters(X: Matrix, count: int, seed: int = 0) -> Rows:
     >>> one != other, same == [one, other]
     (True, True)
     """
-    means = faiss.Kmeans(X.shape[1], count, seed=seed, min_points_per_centroid=1)
-    means.train(X)
-    nearest: Rows = means.index.search(X, 1)[1][:, 0]
+    kmeans = faiss.Kmeans(X.shape[1], count, seed=seed, min_points_per_centroid=1)
+    kmeans.train(X)
+    _, centroids = kmeans.index.search(X, 1)
+    nearest: Rows = centroids[:, 0]
     return nearest
 
 
 def _as_cosines(index: Any, results: tuple[Matrix, Rows]) -> tuple[Matrix, Rows]:
-    """Convert an index's results to cosines, with -inf where FAISS returned no row."""
+    """Convert FAISS's results (q, k) to scores and rows, with -inf where it returned no row.
+
+    Distances become cosines; inner products stay as they are.
+    """
     scores, rows = results
     if index.metric_type == faiss.METRIC_L2:
         scores = _cosines(scores)
-    if rows.size and rows[:, -1].min() < 0:
+    if rows.size and rows[:, -1].min() < 0:  # -1, no row, comes last
         scores[rows < 0] = -np.inf
     return scores, rows
 

@@ -16,6 +16,7 @@ POLICY = "OMP_WAIT_POLICY"
 
 @contextmanager
 def _sleeping_threads() -> Iterator[None]:
+    """Set OpenMP's waiting policy within the context, unless the environment has one already."""
     if POLICY in os.environ:
         yield
         return

@@ -39,12 +39,16 @@ class Halves:
     def of(cls, whole: Any) -> Self:
         """Move the rows of an index of FAISS to two halves; the index is empty afterwards."""
         rows = int(whole.ntotal)
-        block = int(whole.bbs)
         codes = _codes(whole).copy()
-        half = rows // 2 // block * block
-        cut = half // block * whole.get_block_stride()
+
+        # FAISS stores codes in blocks of some rows, so the first half ends with a block.
+        block_rows = int(whole.bbs)
+        half = rows // 2 // block_rows * block_rows
+        half_bytes = half // block_rows * whole.get_block_stride()
         whole.reset()
-        return cls(_fill(whole, codes[:cut], half), _fill(whole, codes[cut:], rows - half))
+        first = _fill(whole, codes[:half_bytes], half)
+        last = _fill(whole, codes[half_bytes:], rows - half)
+        return cls(first, last)
 
     @property
     def ntotal(self) -> int:
@@ -68,15 +72,22 @@ class Halves:
             return self._join(self.first.search(queries, k), *results())
 
     def _join(self, first: tuple[Matrix, Rows], last: tuple[Matrix, Rows]) -> tuple[Matrix, Rows]:
-        """Join the distances and rows of both halves, nearest first."""
-        last_rows = np.where(last[1] < 0, -1, last[1] + self.first.ntotal)
-        rows = np.hstack([first[1], last_rows])
-        distances = np.hstack([first[0], last[0]])
+        """Return the k nearest of both halves' distances and rows (q, k), nearest first.
 
-        # Sort by distance, then by row, in one number: positive floats sort like their bits.
+        Equal distances are in the order of rows.
+        """
+        first_distances, first_rows = first
+        last_distances, last_rows = last
+        last_rows = np.where(last_rows < 0, -1, last_rows + self.first.ntotal)
+        rows = np.hstack([first_rows, last_rows])
+        distances = np.hstack([first_distances, last_distances])
+
+        # Sort one integer per result: the distance in its upper 32 bits, the row in the lower.
+        # Positive floats sort like their bits.
+        k = first_rows.shape[1]
         bits = distances.view(np.int32).astype(np.int64)
-        keys = np.sort(bits << 32 | rows & 0xFFFFFFFF, axis=1)[:, : first[1].shape[1]]
-        joined = keys.astype(np.int32).astype(np.int64)  # the lower bits, with -1
+        keys = np.sort(bits << 32 | rows & 0xFFFFFFFF, axis=1)[:, :k]
+        joined = keys.astype(np.int32).astype(np.int64)  # the lower bits, with -1 for no row
         return (keys >> 32).astype(np.int32).view(np.float32), joined
 
     def reconstruct_batch(self, rows: Rows) -> Matrix:
@@ -90,15 +101,16 @@ class Halves:
 
 
 def halve(index: Any) -> Any:
-    """Divide an index of many codes, and again once the last half is twice as large as the first.
+    """Return an index of many codes in halves; other indexes are returned unchanged.
 
-    Other indexes are returned unchanged.
+    Rows are added to the last half. Once it is twice as large as the first, new halves are made.
     """
     if isinstance(index, Halves):
         is_balanced = 3 * index.first.ntotal >= index.ntotal
         return index if is_balanced else Halves.of(index.whole())
     is_divisible = type(index) is faiss.IndexPQFastScan and index.metric_type == faiss.METRIC_L2
-    return Halves.of(index) if is_divisible and index.ntotal >= HALVED_FROM else index
+    is_large = index.ntotal >= HALVED_FROM
+    return Halves.of(index) if is_divisible and is_large else index
 
 
 def whole_of(index: Any) -> Any:
@@ -128,8 +140,9 @@ def _codes(index: Any) -> NDArray[np.uint8]:
 
 
 def _fill(empty: Any, codes: NDArray[np.uint8], rows: int) -> Any:
+    """Return a copy of an empty index with the codes of some rows, as `_codes` returns them."""
     index: Any = faiss.clone_index(empty)
     faiss.copy_array_to_AlignedTable(codes, index.codes)
     index.ntotal = rows
-    index.ntotal2 = -(-rows // index.bbs) * index.bbs
+    index.ntotal2 = -(-rows // index.bbs) * index.bbs  # rounded up to full blocks
     return index

@@ -50,13 +50,18 @@ class Kind:
     def dimensions(self, dim: int) -> int:
         """Dimensions kept by default: half of the encoder's, rounded down to a `multiple`.
 
+        At least one `multiple`, or all dimensions of an encoder that has fewer.
+
         >>> PQ.dimensions(384), PQ.dimensions(100), SQ8.dimensions(42)
         (192, 48, 21)
         """
-        return dim // 2 // self.multiple * self.multiple or min(self.multiple, dim)
+        half = dim // 2 // self.multiple * self.multiple
+        return half or min(self.multiple, dim)
 
     def subquantizers(self, k: int, rows: int) -> int:
-        """Number of subspaces with a codebook of their own; 1 without product quantisation.
+        """Number of subspaces with a codebook of their own, as the factory string says.
+
+        1 without product quantisation, or if k can't be divided by that number.
 
         >>> PQ.subquantizers(192, 5000), from_factory("IVF64,PQ16x8").subquantizers(64, 5000)
         (48, 16)
@@ -72,6 +77,8 @@ class Kind:
 
 def ivf_lists(rows: int) -> int:
     """Number of inverted lists for n rows.
+
+    A quarter of the square root of the rows; in a large index, one for each `LIST_ROWS` rows.
 
     >>> ivf_lists(100_000), ivf_lists(1_183_499), ivf_lists(10_000_000)
     (79, 289, 2441)

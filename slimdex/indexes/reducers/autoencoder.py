@@ -147,6 +147,7 @@ class TiedAutoencoder(TrainedReducer):
 
 
 def _selu(x: Matrix) -> Matrix:
+    """Apply SELU: scale * x above 0, scale * alpha * (exp(x) - 1) below."""
     negative = SELU_ALPHA * np.expm1(np.minimum(x, 0.0))
     out: Matrix = (SELU_SCALE * np.where(x > 0, x, negative)).astype(np.float32, copy=False)
     return out

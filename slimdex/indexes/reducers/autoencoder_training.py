@@ -60,11 +60,12 @@ class Training:
 
 
 def _initial(X: Matrix, hidden: int, k: int, generator: torch.Generator) -> list[torch.Tensor]:
-    """Randomly rotated principal axes of uncentred rows, for both layers."""
+    """Weights (d, hidden) and (hidden, k): randomly rotated principal axes of uncentred rows."""
     _, axes, _ = principal_axes(Moments(X.shape[1]).update(X), beta=0.0)
     first = torch.from_numpy(axes[:, :hidden].astype(np.float32))
     rotation = _random_rotation(hidden, generator)
     bottleneck_rotation = _random_rotation(k, generator)
+    # The second layer undoes the first one's rotation, keeps the first k axes and rotates those.
     weights = (first @ rotation, rotation.T[:, :k] @ bottleneck_rotation)
     return [tensor.contiguous().requires_grad_() for tensor in weights]
 

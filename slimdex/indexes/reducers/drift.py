@@ -36,14 +36,17 @@ def variance_kept(reducer: Reducer, moments: Moments) -> float | None:
         return None
     if isinstance(reducer, Identity):
         return 1.0
+    # The covariance around the shift, and its trace.
     centred = moments.mean - reducer.shift_
-    scatter = moments.covariance() + np.outer(centred, centred)
-    total = float(np.trace(scatter))
+    covariance = moments.covariance() + np.outer(centred, centred)
+    total = float(np.trace(covariance))
     if total <= 0.0:  # no rows, or all equal to the shift: nothing is lost
         return 1.0
-    with threads_for(decomposition(len(scatter))):
+
+    # The trace of what remains along the axes, made orthonormal.
+    with threads_for(decomposition(len(covariance))):
         axes, _ = np.linalg.qr(reducer.components_.astype(np.float64))
-    along_axes = np.vecdot(axes.T, product(scatter, axes).T).sum()
+    along_axes = np.vecdot(axes.T, product(covariance, axes).T).sum()
     return min(float(along_axes) / total, 1.0)
 
 
@@ -64,7 +67,7 @@ def code_error(reducer: Reducer, index: FaissIndex, X: Matrix) -> float | None:
         return None
     short = normalize_rows(reducer.transform(X))
     try:
-        lost = short - index.quantize(short)
-    except InputError:
+        differences = short - index.quantize(short)
+    except InputError:  # such codes can't be decoded
         return None
-    return float(np.vecdot(lost, lost).mean())
+    return float(np.vecdot(differences, differences).mean())

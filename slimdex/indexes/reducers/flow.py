@@ -135,7 +135,8 @@ class Flow(TrainedReducer):
         """Load a file written by `save`; raise `CorruptError` for anything else."""
         flow: Self
         flow, arrays = load_fitted(path, cls)
-        # The parameters, before anything is allocated by them.
+
+        # Check the parameters first: they decide how much is allocated below.
         if "0.centre" not in arrays:
             raise CorruptError(f"{path}: no array 0.centre; expected those of a flow")
         k = flow.n_components
@@ -153,11 +154,11 @@ class Flow(TrainedReducer):
         if len(arrays) != count * len(fields(Step)) + len(cut):
             raise CorruptError(f"{path}: {len(arrays)} arrays; expected those of {count} steps")
 
-        # The arrays.
+        # Check the arrays.
         shapes: dict[str, tuple[int | None, ...]] = dict(cut)
         for i, m in enumerate(active_dimensions(d, flow.levels, flow.depth)):
-            for name, of_step in step_shapes(m, flow.width).items():
-                shapes[f"{i}.{name}"] = of_step
+            for name, step_shape in step_shapes(m, flow.width).items():
+                shapes[f"{i}.{name}"] = step_shape
         if set(arrays) != set(shapes):
             raise CorruptError(f"{path}: arrays {sorted(arrays)!r:.80}; expected those of a flow")
         for name, shape in shapes.items():
@@ -165,6 +166,7 @@ class Flow(TrainedReducer):
             if name.endswith("scale") and not (arrays[name] > 0).all():
                 raise CorruptError(f"{path}: {name} has zero or less; expected scales")
 
+        # Make the steps and the cut of the outputs from them.
         flow.steps_ = []
         for i in range(count):
             step = {field.name: arrays[f"{i}.{field.name}"] for field in fields(Step)}
@@ -176,6 +178,7 @@ class Flow(TrainedReducer):
         return flow
 
     def _forward(self, X: Matrix) -> Matrix:
+        """Map rows (n, d) to outputs (n, d); a step changes only its first dimensions."""
         z = X.copy()
         for step in self.steps_:
             m = len(step.centre)
@@ -192,13 +195,13 @@ class Flow(TrainedReducer):
                 raise InputError(f"{name}={getattr(self, name)}; expected 1 or more")
         from .flow_training import Training, one_thread  # load torch, in a second
 
-        # Standardised rows.
+        # Standardise the rows.
         mean, deviation = standardisation(X)
         standard = np.empty_like(X)
         for part in batches(n):
             standard[part] = (X[part] - mean) / deviation
 
-        # The steps of the epoch with the best likelihood of held-out rows.
+        # Keep the steps of the epoch with the best likelihood of held-out rows.
         active = active_dimensions(d, self.levels, self.depth)
         training = Training(
             standard,
@@ -254,11 +257,13 @@ class Step:
     def forward(self, x: Matrix) -> Matrix:
         """Apply the step to the active dimensions of rows (n, m)."""
         out: Matrix = ((x - self.centre) * self.scale)[:, ::-1].copy()
-        out[:, len(self.first) :] += self._shift(out)
+        half = len(self.first)
+        out[:, half:] += self._shift(out[:, :half])
         return out
 
     def _shift(self, x: Matrix) -> Matrix:
-        hidden = np.maximum(product(x[:, : len(self.first)], self.first) + self.first_bias, 0.0)
+        """Compute the second half's shift (n, m - m // 2) from the first half (n, m // 2)."""
+        hidden = np.maximum(product(x, self.first) + self.first_bias, 0.0)
         hidden = np.maximum(product(hidden, self.second) + self.second_bias, 0.0)
         out: Matrix = product(hidden, self.last) + self.last_bias
         return out
@@ -290,12 +295,16 @@ def step_shapes(m: int, width: int) -> dict[str, tuple[int, ...]]:
 
 
 def standardisation(X: Matrix) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Means and standard deviations (d,), bounded below so that rounding is not amplified."""
+    """Means and standard deviations (d,) of rows (n, d), to standardise them.
+
+    Deviations are at least `NOISE` times a typical one, so that dividing by them does not amplify
+    rounding.
+    """
     moments = Moments(X.shape[1]).update(X)
     mean = moments.mean
     variances = moments.covariance(1.0).diagonal()
     typical = variances.mean()
-    size = (mean**2).mean()
-    if typical <= np.finfo(np.float32).eps ** 2 * size:  # all rows are equal
-        typical = size or 1.0
+    mean_square = (mean**2).mean()
+    if typical <= np.finfo(np.float32).eps ** 2 * mean_square:  # all rows are equal
+        typical = mean_square or 1.0
     return mean, np.sqrt(np.maximum(variances, NOISE**2 * typical))

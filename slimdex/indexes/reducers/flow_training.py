@@ -46,10 +46,10 @@ class Training:
         self._noise = noise
         self._batch = batch
         self._generator = torch.Generator().manual_seed(random_state)
-        self._steps = [_initial(each, self._generator) for each in shapes]
-        self._every = list[torch.Tensor]()
+        self._steps = [_initial(step_shapes, self._generator) for step_shapes in shapes]
+        self._parameters = list[torch.Tensor]()
         for tensors in self._steps:
-            self._every += tensors.values()
+            self._parameters += tensors.values()
 
         # Rows in random order, some of them for validation.
         rows = torch.from_numpy(X)[torch.randperm(len(X), generator=self._generator)]
@@ -57,7 +57,7 @@ class Training:
         self._rows = rows[count:]
         self._validation = self._noisy(rows[:count])
         # Fused: unfused steps take twice the time with this many small arrays.
-        self._optimizer = torch.optim.Adam(self._every, lr=learning_rate, fused=True)
+        self._optimizer = torch.optim.Adam(self._parameters, lr=learning_rate, fused=True)
 
     def train(self) -> float:
         """Train for an epoch; returns the loss of the held-out rows."""
@@ -65,7 +65,7 @@ class Training:
             self._optimizer.zero_grad(set_to_none=True)
             loss = _loss(self._noisy(self._rows[batch]), self._steps)
             loss.backward()  # type: ignore[no-untyped-call]
-            torch.nn.utils.clip_grad_norm_(self._every, LARGEST_GRADIENT)
+            torch.nn.utils.clip_grad_norm_(self._parameters, LARGEST_GRADIENT)
             self._optimizer.step()
         with torch.no_grad():
             return float(_loss(self._validation, self._steps))
@@ -100,7 +100,7 @@ def _initial(
     tensors = {}
     for name, shape in shapes.items():
         tensors[name] = torch.zeros(shape)
-        if name in ("first", "second"):
+        if name in ("first", "second"):  # random, with the variance that suits ReLU
             torch.nn.init.normal_(
                 tensors[name], std=(2 / max(shape[0], 1)) ** 0.5, generator=generator
             )
@@ -108,16 +108,20 @@ def _initial(
 
 
 def _loss(x: torch.Tensor, steps: Sequence[Tensors]) -> torch.Tensor:
-    """Mean negative log-likelihood in nats per dimension, without its constant."""
+    """Mean negative log-likelihood in nats per dimension, without its constant.
+
+    For a row it is half the sum of its outputs' squares, less the logarithm of the map's
+    determinant, to which only the scales contribute.
+    """
     squares = x.new_zeros(len(x))
-    logs = x.new_zeros(())
+    log_determinant = x.new_zeros(())
     for tensors in steps:
         m = len(tensors["centre"])
-        squares = squares + x[:, m:].square().sum(dim=1)
+        squares = squares + x[:, m:].square().sum(dim=1)  # outputs that no later step changes
         x = _forward(x[:, :m], tensors)
-        logs = logs + LOG_SCALE_FACTOR * tensors["scale"].sum()
+        log_determinant = log_determinant + LOG_SCALE_FACTOR * tensors["scale"].sum()
     squares = squares + x.square().sum(dim=1)
-    return (squares.mean() / 2 - logs) / len(steps[0]["centre"])
+    return (squares.mean() / 2 - log_determinant) / len(steps[0]["centre"])
 
 
 def _forward(x: torch.Tensor, tensors: Tensors) -> torch.Tensor:
@@ -132,6 +136,6 @@ def _forward(x: torch.Tensor, tensors: Tensors) -> torch.Tensor:
 
 
 def _arrays(tensors: Tensors) -> dict[str, NDArray[np.float32]]:
-    """Copy trained parameters without gradients."""
+    """Copy trained parameters without gradients, and with scales instead of their logarithms."""
     arrays = {name: tensor.detach().numpy().copy() for name, tensor in tensors.items()}
     return arrays | {"scale": np.exp(LOG_SCALE_FACTOR * arrays["scale"])}

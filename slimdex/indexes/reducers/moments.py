@@ -117,6 +117,7 @@ class Moments:
         return moments
 
     def _of_batch(self, X: Matrix) -> Moments:
+        """Compute the moments of some rows (n, d), converted to float64 all at once."""
         rows = X.astype(np.float64)
         part = Moments(self.dim)
         part.n = len(rows)
@@ -126,10 +127,11 @@ class Moments:
         return part
 
     def _combine(self, other: Moments, sign: int) -> None:
+        """Add the rows of `other` if the sign is 1, or remove them if it is -1."""
         if other.dim != self.dim:
             raise InputError(f"moments of {other.dim} dimensions; expected {self.dim}")
         n = self.n + sign * other.n
-        if n == 0:
+        if n == 0:  # no rows: zeros, free of rounding errors
             self.n = 0
             self.mean = np.zeros(self.dim)
             self.scatter = np.zeros_like(self.scatter)

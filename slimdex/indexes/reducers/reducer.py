@@ -109,13 +109,15 @@ class TrainedReducer(Reducer):
         torch is missing.
         """
         self._require_torch()
-        return self._fit(as_matrix(X[sample_rows(len(X), MOST_ROWS, self.random_state)]))
+        rows = sample_rows(len(X), MOST_ROWS, self.random_state)
+        return self._fit(as_matrix(X[rows]))
 
     def fit_vectors(self, vectors: VectorFile, moments: Moments) -> Self:
         """Fit to a sample of the rows on disk, the same as `fit` takes."""
         self._require_torch()
         rows = sample_rows(len(vectors), MOST_ROWS, self.random_state)
-        return self._fit(np.concatenate([vectors.take(rows[part]) for part in batches(len(rows))]))
+        X = np.concatenate([vectors.take(rows[part]) for part in batches(len(rows))])
+        return self._fit(X)
 
     @abstractmethod
     def _fit(self, X: Matrix) -> Self:
@@ -128,23 +130,25 @@ class TrainedReducer(Reducer):
 
         Parameters
         ----------
-        train : trains for an epoch and returns the loss.
+        train : trains for an epoch and returns the held-out loss.
+        copy : returns a copy of the parameters that are trained.
         below : least loss so far -> bound below which a loss is an improvement.
         """
         self.losses_ = list[float]()
         least = np.inf
-        waited = 0
+        epochs_since_best = 0
         best = copy()
         for epoch in range(1, self.epochs + 1):
-            self.losses_.append(train())
+            loss = train()
+            self.losses_.append(loss)
             progress(f"training the {self.name}", epoch, self.epochs)
-            if self.losses_[-1] < below(least):
-                least = self.losses_[-1]
-                waited = 0
+            if loss < below(least):
+                least = loss
+                epochs_since_best = 0
                 best = copy()
                 continue
-            waited += 1
-            if waited > self.patience:
+            epochs_since_best += 1
+            if epochs_since_best > self.patience:
                 break
         return best
 

@@ -73,22 +73,24 @@ class FilteredSearch:
         """Search exactly among few rows, and by codes among many."""
         if len(rows) <= max(self.exact_rows, self._sample(k)):
             return self.metric.nearest(queries, k, rows)
-        if WIDE * len(rows) > len(self.index) >= self.wide_from:
-            return self.metric.rescore(queries, k, self._codes_of_whole(queries, k, rows))
+        is_wide = WIDE * len(rows) > len(self.index)
+        if is_wide and len(self.index) >= self.wide_from:
+            return self.metric.rescore(queries, k, self._allowed_candidates(queries, k, rows))
         return self.by_codes(queries, k, rows)
 
     def by_codes(self, queries: Matrix, k: int, rows: Rows) -> tuple[Matrix, Rows]:
         """Search by codes; search exactly for queries that need more than half of the rows."""
         scores = np.full((len(queries), k), -np.inf, dtype=np.float32)
         hits = np.full((len(queries), k), -1, dtype=np.int64)
-        count = min(max(AHEAD * self._sample(k), len(self.index) // FIRST_SHARE), len(rows))
+        first_batch = max(AHEAD * self._sample(k), len(self.index) // FIRST_SHARE)
+        count = min(first_batch, len(rows))
 
         # Codes decide which rows are rescored, query by query.
         hard = []
         for part in batches(len(queries), QUERIES_TOGETHER):
             short = self._reduce(queries[part])
-            codes = self.index.search(short, count, rows)
-            for i, batch in enumerate(zip(*codes, strict=True), part.start):
+            codes, code_hits = self.index.search(short, count, rows)
+            for i, batch in enumerate(zip(codes, code_hits, strict=True), part.start):
                 answer = self._descend(queries[i : i + 1], k, rows, *batch)
                 if answer is None:
                     hard.append(i)
@@ -98,53 +100,66 @@ class FilteredSearch:
                 scores[i, :width] = best[0]
                 hits[i, :width] = best_rows[0]
 
-        # The others are compared with all rows.
+        # Hard queries are compared with all rows.
         if hard:
             scores[hard], hits[hard] = self.metric.nearest(queries[hard], k, rows)
         return scores, hits
 
-    def _codes_of_whole(self, queries: Matrix, k: int, rows: Rows) -> Rows:
-        """Return allowed rows (q, m) among the nearest codes; if too few, the nearest allowed."""
+    def _allowed_candidates(self, queries: Matrix, k: int, rows: Rows) -> Rows:
+        """Return the rows (q, m) to rescore: allowed rows among the nearest codes of the index.
+
+        A query with too few of them gets its m nearest codes among the allowed rows.
+        """
         short = self._reduce(queries)
         count = min(max(self.candidates, k), len(rows))
         ask = min(ceil(SPARE * count * len(self.index) / len(rows)), len(self.index))
         scores, hits = self.index.search(short, ask)
+
+        # Allowed rows among them; -1, no row, would look up the last row.
         is_allowed = np.zeros(len(self.index), dtype=bool)  # faster than `contains` for so many
         is_allowed[rows] = True
         allowed_hits = is_allowed[hits] & (hits >= 0)
-        _, codes = first_allowed(scores, hits, allowed_hits, count)
-        few = allowed_hits.sum(axis=1) < count
-        if few.any():
-            _, codes[few] = self.index.search(short[few], count, rows)
-        return codes
+        _, candidates = first_allowed(scores, hits, allowed_hits, count)
+
+        has_few = allowed_hits.sum(axis=1) < count
+        if has_few.any():
+            _, candidates[has_few] = self.index.search(short[has_few], count, rows)
+        return candidates
 
     def _descend(
         self, query: Matrix, k: int, rows: Rows, codes: Matrix, hits: Rows
     ) -> tuple[Matrix, Rows] | None:
-        """Rescore one query's rows in code order until no other can matter; None if too many can.
+        """Rescore one query's rows in the order of their codes until no other is likely to matter.
 
-        `codes` and `hits` are scores and rows (m,) of the first batch.
+        Returns scores and rows (1, k), best first, or None if more than half of `rows` would have
+        to be rescored. `codes` and `hits` are the scores by code and the rows (m,) of the first
+        batch, best first.
         """
-        scored = np.empty(0, dtype=np.float32)
+        full_scores = np.empty(0, dtype=np.float32)
         probe = self.metric.probes(query)
-        seen = min(self._sample(k), len(hits))
-        while 2 * seen <= len(rows):
-            scored = np.append(scored, self._scores(probe, hits[len(scored) : seen]))
-            needed = int((codes >= _least_code(codes[:seen], scored, k)).sum())
-            if needed > seen:
-                seen = needed
-            elif needed < len(codes) or len(codes) >= len(rows):
-                order = np.argsort(hits[:seen])
-                return top_k(scored[None, order], hits[order], k)
+        count = min(self._sample(k), len(hits))  # rows to rescore
+        while 2 * count <= len(rows):
+            rest = hits[len(full_scores) : count]
+            full_scores = np.append(full_scores, self._scores(probe, rest))
+            least = _least_code(codes[:count], full_scores, k)
+            needed = int((codes >= least).sum())
+            is_last_batch = len(codes) >= len(rows)
+            if needed > count:
+                count = needed
+            elif needed < len(codes) or is_last_batch:
+                # In the order of rows, which decides among equal scores.
+                order = np.argsort(hits[:count])
+                return top_k(full_scores[None, order], hits[order], k)
             else:
-                count = min(AHEAD * len(codes), len(rows))
-                codes, hits = self._more(query, count, rows, codes, hits)
+                # All codes of this batch matter, so the next ones may, too.
+                batch_size = min(AHEAD * len(codes), len(rows))
+                codes, hits = self._more(query, batch_size, rows, codes, hits)
         return None
 
     def _more(
         self, query: Matrix, count: int, rows: Rows, codes: Matrix, hits: Rows
     ) -> tuple[Matrix, Rows]:
-        """Extend the results to `count`; those already returned keep their order.
+        """Extend `codes` and `hits` to `count` results; those already there keep their order.
 
         Codes of equal score may be ordered differently in the larger batch.
         """
@@ -163,13 +178,17 @@ class FilteredSearch:
         return normalize_rows(self.reducer.transform(queries))
 
     def _sample(self, k: int) -> int:
+        """Number of rows that are rescored first, to estimate the error of the codes' scores."""
         return max(self.candidates, k, LEAST_SAMPLE)
 
 
-def _least_code(codes: Matrix, scored: Matrix, k: int) -> float:
-    """Code score below which a row is unlikely to be among the best k."""
-    if len(scored) < k:
-        return -np.inf
-    errors = scored - codes
-    kth = np.partition(scored, -k)[-k]
+def _least_code(codes: Matrix, full_scores: Matrix, k: int) -> float:
+    """Score by code below which a row is unlikely to be among the best k.
+
+    `codes` and `full_scores` are both scores (n,) of the rows rescored so far.
+    """
+    if len(full_scores) < k:
+        return -np.inf  # any row may be among the best
+    errors = full_scores - codes
+    kth = np.partition(full_scores, -k)[-k]
     return float(kth - errors.mean() - DEVIATIONS * errors.std())

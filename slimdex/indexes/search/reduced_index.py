@@ -75,8 +75,9 @@ class ReducedIndex:
 
         `norms` is the file of norms if another process has extended it already.
         """
-        few = len(vectors) - len(self) <= SHARED_ROWS
-        index = self.index if few else self.index.copy()
+        # Both objects may share the codes: each ignores rows that its vector file lacks.
+        is_shared = len(vectors) - len(self) <= SHARED_ROWS
+        index = self.index if is_shared else self.index.copy()
         metric = self.metric and self.metric.with_vectors(vectors)
         if metric is not None and norms is not None:
             metric = replace(metric, norms=norms)
@@ -107,6 +108,7 @@ class ReducedIndex:
         if norms is not None:
             start = min(start, len(norms))
 
+        # Codes or norms may already have the first rows of a chunk: only the rest is added.
         stop = start
         reduction = partial(_reduce_with_norms, self.reducer, rescorer)
         for chunk, (short, lengths) in workers.map(reduction, self.vectors.scan(start)):
@@ -146,7 +148,7 @@ class ReducedIndex:
         queries = as_matrix(queries, dim=self.vectors.dim, name="queries", largest=LARGEST)
         k = min(k, len(self))
         if not k or not len(queries):
-            return best_of([], len(queries), k)
+            return best_of([], len(queries), k)  # padding only
 
         # Among some rows.
         if rows is not None:
@@ -191,28 +193,36 @@ class ReducedIndex:
         return round(self.nbytes - len(self) * self.index.row_nbytes)
 
     def _nearest_codes(self, queries: Matrix, count: int, exclude: Rows) -> tuple[Matrix, Rows]:
-        """Return the `count` best codes of each query, asking for more until all have enough."""
+        """Return scores and rows (q, count) of the best codes, without those of `exclude`.
+
+        Codes are requested, more and more of them, until each query has enough allowed ones.
+        """
         short = reduce_rows(self.reducer, queries)
         total = len(self)
         live = total - len(exclude)
-        later = len(self.index) - total  # being added by another thread
+        newer = len(self.index) - total  # rows that another thread is adding to shared codes
         ask = count
-        if len(exclude) or later:
-            ask = ceil(count * total / max(live, 1)) + 16 + later
+        if len(exclude) or newer:
+            ask = ceil(count * total / max(live, 1)) + 16 + newer
 
         while True:
-            scores, hits = self.index.search(short, min(ask, total + later))
+            scores, hits = self.index.search(short, min(ask, total + newer))
+
+            # Usually nothing is excluded or newer, and all results are returned.
             if ask == count and not len(exclude) and hits.min() >= 0 and hits.max() < total:
                 return scores, hits
-            hidden = (hits >= total) | contains(exclude, hits)
-            if not (len(exclude) or hidden.any() or (hits[:, :count] < 0).any()):
+            is_hidden = (hits >= total) | contains(exclude, hits)
+            if not (len(exclude) or is_hidden.any() or (hits[:, :count] < 0).any()):
                 return scores[:, :count], hits[:, :count]
-            is_allowed = (hits >= 0) & ~hidden
+
+            # Otherwise the first allowed ones are, if each query has enough of them.
+            is_allowed = (hits >= 0) & ~is_hidden
             if is_allowed.sum(axis=1).min() >= min(count, live):
                 return first_allowed(scores, hits, is_allowed, count)
-            if ask >= total + later:  # a graph or inverted lists, searched in part
+            if ask >= total + newer:
+                # A graph or inverted lists are searched in part: compare all allowed rows.
                 return self.index.search(short, count, without(np.arange(total), exclude))
-            later = len(self.index) - total
+            newer = len(self.index) - total
             ask *= 2
 
 
@@ -224,6 +234,7 @@ def reduce_rows(reducer: Reducer, X: Matrix) -> Matrix:
 def _reduce_with_norms(
     reducer: Reducer, rescorer: Rescorer | None, rows: Matrix
 ) -> tuple[Matrix, Matrix | None]:
+    """Return rows (n, d) reduced to (n, k), and their lengths (n, 1) in the metric, if any."""
     norms = None if rescorer is None else rescorer.norms(rows)
     return reduce_rows(reducer, rows), norms
 
@@ -231,8 +242,8 @@ def _reduce_with_norms(
 def train_index(kind: Kind, reducer: Reducer, vectors: VectorFile) -> FaissIndex:
     """Create an empty index of `kind`, trained on the vectors, or a random sample of them."""
     index = FaissIndex(kind, reducer.n_components, len(vectors))
-    lists = index.probes[1] if index.probes else 0
-    most = max(kind.max_rows, TRAINING_ROWS_OF_LIST * lists)
-    rows = sample_rows(len(vectors), most, seed=0)
+    _, lists = index.probes or (0, 0)
+    most_rows = max(kind.max_rows, TRAINING_ROWS_OF_LIST * lists)
+    rows = sample_rows(len(vectors), most_rows, seed=0)
     chunks = [reduce_rows(reducer, vectors.take(rows[part])) for part in batches(len(rows))]
     return index.train(np.concatenate(chunks))

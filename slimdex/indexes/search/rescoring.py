@@ -66,6 +66,7 @@ class Probes(NamedTuple):
         return self._cosines(np.vecdot(self.vectors[:, None], X[None]), norms)
 
     def _cosines(self, products: Matrix, norms: Matrix) -> Matrix:
+        """Turn products (q, n) of `vectors` and rows into cosines, in place."""
         if self.shifts is not None:
             products -= self.shifts[:, None]
         if not norms.all():
@@ -80,7 +81,7 @@ class Rescorer:
     def __init__(self, gram: Matrix | None, shift: NDArray[np.float32]) -> None:
         self.gram = gram
         self.shift = shift
-        self._shifts = bool(shift.any())
+        self._has_shift = bool(shift.any())
 
     @classmethod
     def fit(cls, moments: Moments, beta: float, gamma: float) -> Rescorer:
@@ -109,17 +110,18 @@ class Rescorer:
 
         Its product with a probe's vector approximates the probe's mean cosine with these rows.
         """
-        spread = moments.scatter / max(moments.n, 1)
+        covariance = moments.scatter / max(moments.n, 1)
         centred = moments.mean - self.shift
+        # The mean square length of rows is that around their mean, plus that of the mean.
         if self.gram is None:
-            square = spread.trace() + centred @ centred
+            mean_square = covariance.trace() + centred @ centred
         else:
-            square = np.vdot(self.gram, spread) + centred @ self.gram @ centred
-        return (centred / sqrt(square or 1.0)).astype(np.float32)
+            mean_square = np.vdot(self.gram, covariance) + centred @ self.gram @ centred
+        return (centred / sqrt(mean_square or 1.0)).astype(np.float32)
 
     def probes(self, queries: Matrix) -> Probes:
-        """Map queries (q, d) into the metric, with the one matrix product of a search."""
-        centred = queries - self.shift if self._shifts else queries
+        """Map queries (q, d) into the metric: only here a search multiplies by a matrix."""
+        centred = queries - self.shift if self._has_shift else queries
         vectors = np.empty_like(centred)
         for i in range(len(centred)):
             vectors[i] = self._times_gram(centred[i : i + 1])[0]
@@ -127,7 +129,8 @@ class Rescorer:
         if not lengths.all():
             lengths[lengths == 0.0] = np.inf  # a zero query scores 0
         vectors = vectors / lengths
-        return Probes(vectors, np.vecdot(vectors, self.shift) if self._shifts else None)
+        shifts = np.vecdot(vectors, self.shift) if self._has_shift else None
+        return Probes(vectors, shifts)
 
     def save(self, path: Path) -> None:
         """Write as safetensors."""
@@ -172,11 +175,13 @@ class Metric:
         self.norms.prefetch(rows)
         if len(rows) < HALVED_FROM:
             return self._scores(probes, rows)
+        # A spare thread scores the last half meanwhile.
         half = len(rows) // 2
         with in_parallel(lambda last: self._scores(probes, last), [rows[half:]]) as results:
             return np.hstack([self._scores(probes, rows[:half]), *results()])
 
     def _scores(self, probes: Probes, rows: Rows) -> Matrix:
+        """Cosines as `scores`, on this thread, with rows read piece by piece."""
         at_once = max(PIECE_BYTES // (4 * self.vectors.dim), 1)
         out = np.empty((len(probes.vectors), len(rows)), dtype=np.float32)
         for part in batches(len(rows), at_once):
@@ -198,6 +203,7 @@ class Metric:
         return stack_results(results, k)
 
     def _best(self, probe: Probes, k: int, rows: Rows) -> tuple[Matrix, Rows]:
+        """Return one query's scores and rows (1, k or fewer) among sorted rows; -1 is no row."""
         if rows[0] < 0:
             rows = rows[rows >= 0]
         return top_k(self.scores(probe, rows), rows, k)
@@ -206,4 +212,5 @@ class Metric:
         """Return scores and rows (q, k) nearest among rows (n,), padded with -inf and -1."""
         probes = self.probes(queries)
         chunks = (rows[part] for part in batches(len(rows)))
-        return best_of(((self.scores(probes, chunk), chunk) for chunk in chunks), len(queries), k)
+        scored_chunks = ((self.scores(probes, chunk), chunk) for chunk in chunks)
+        return best_of(scored_chunks, len(queries), k)

@@ -57,10 +57,10 @@ def pack(X: Matrix) -> NDArray[np.int8]:
     blocks = padded.reshape(n, _blocks(dim), BLOCK)
 
     # A scale for each block, by its largest number.
-    scales = np.minimum(
-        _round_scales(np.abs(blocks).max(axis=2) / np.float32(STEPS)), LARGEST_SCALE
-    )
-    blocks /= np.where(scales == 0.0, np.float32(np.inf), scales)[:, :, None]
+    largest = np.abs(blocks).max(axis=2)
+    scales = np.minimum(_round_scales(largest / np.float32(STEPS)), LARGEST_SCALE)
+    divisors = np.where(scales == 0.0, np.float32(np.inf), scales)  # zero scale: zero numbers
+    blocks /= divisors[:, :, None]
     np.rint(padded, out=padded)
     np.clip(padded, -STEPS, STEPS, out=padded)
 
@@ -86,7 +86,7 @@ def unpack(rows: NDArray[np.int8], dim: int, out: Matrix | None = None) -> Matri
     full = dim // BLOCK
     blocks = wide[:, : full * BLOCK].reshape(len(rows), full, BLOCK)  # a view
     blocks *= scales[:, :full, None]
-    if full < scales.shape[1]:
+    if full < scales.shape[1]:  # the last block is shorter
         wide[:, full * BLOCK :] *= scales[:, full:]
     return wide
 
@@ -131,12 +131,9 @@ def to_float32(X: NDArray[np.generic], out: Matrix | None = None) -> Matrix:
 
 
 def _shift(X: NDArray[np.generic], out: Matrix) -> None:
-    """Shift exponent and fraction to their float32 positions, and clear copies of the sign bit.
-
-    Multiplying by 2^112 corrects the exponent's bias, for subnormal numbers too.
-    """
+    """Convert float16 `X` to float32 in `out`: shift its bits to their float32 positions."""
     bits = out.view(np.int32)
-    bits[:] = X.view(np.int16)
-    bits <<= 13
-    bits &= np.int32(-0x70002000)
-    out *= np.float32(2.0**112)
+    bits[:] = X.view(np.int16)  # copies the sign bit into all higher bits
+    bits <<= 13  # the fraction's 10 bits are followed by 13 more in float32
+    bits &= np.int32(-0x70002000)  # clears copies of the sign bit, except the highest
+    out *= np.float32(2.0**112)  # corrects the exponent's bias, for subnormal numbers too

@@ -87,7 +87,7 @@ class VectorFile:
         with appending(self.path, self.nbytes) as file:
             file.write(self._pack(X).data)
         self.rows += len(X)
-        self._map = None
+        self._map = None  # it lacks these rows
 
     def preallocate(self, rows: int) -> VectorFile:
         """Create or extend the file to `rows` rows; new rows are zero until they are written."""
@@ -98,18 +98,22 @@ class VectorFile:
 
     def rows_of_block(self, block: int) -> range:
         """Rows that overlap a block; the first and last may extend into its neighbours."""
-        first = block * BLOCK_BYTES
-        after = min((block + 1) * BLOCK_BYTES, self.nbytes)
-        return range(first // self.row_bytes, -(-after // self.row_bytes))
+        start = block * BLOCK_BYTES
+        stop = min(start + BLOCK_BYTES, self.nbytes)
+        return range(start // self.row_bytes, -(-stop // self.row_bytes))  # rounded down and up
 
     def overwrite(self, block: int, X: Matrix) -> str:
         """Overwrite a block, given the rows that overlap it; return its SHA-256."""
-        rows = self.rows_of_block(block)
-        offset = block * BLOCK_BYTES - rows.start * self.row_bytes
+        start = block * BLOCK_BYTES
+        length = min(BLOCK_BYTES, self.nbytes - start)
+
+        # The first row may begin in the block before, the last one may end in the next.
+        first_row = self.rows_of_block(block).start
+        offset = start - first_row * self.row_bytes
         data = self._pack(as_matrix(X, dim=self.dim)).tobytes()
-        data = data[offset : offset + min(BLOCK_BYTES, self.nbytes - block * BLOCK_BYTES)]
+        data = data[offset : offset + length]
         with self.path.open("r+b") as file:
-            file.seek(block * BLOCK_BYTES)
+            file.seek(start)
             file.write(data)
             file.flush()
             sync_open(file.fileno(), self.path)
@@ -175,11 +179,12 @@ class VectorFile:
         mapped, _ = self._mapping()
         if mapped is None:
             return
+        # Advice has to start at a page: that in which the row begins.
         starts = rows * self.row_bytes
-        firsts = starts // mmap.PAGESIZE * mmap.PAGESIZE
-        lengths = starts + self.row_bytes - firsts
-        for first, length in zip(firsts.tolist(), lengths.tolist(), strict=True):
-            mapped.madvise(mmap.MADV_WILLNEED, first, length)
+        pages = starts // mmap.PAGESIZE * mmap.PAGESIZE
+        lengths = starts + self.row_bytes - pages
+        for page, length in zip(pages.tolist(), lengths.tolist(), strict=True):
+            mapped.madvise(mmap.MADV_WILLNEED, page, length)
 
     def scan(self, start: int = 0) -> Iterator[Matrix]:
         """Yield rows from `start` on in chunks of float32, without mapping pages."""
@@ -205,6 +210,10 @@ class VectorFile:
         return self._mapping()[1]
 
     def _mapping(self) -> tuple[mmap.mmap | None, NDArray[np.generic]]:
+        """Memory map and the array of its rows, made at the first use after an append.
+
+        The map is None if there are no rows. Raises `CorruptError` as `map` does.
+        """
         mapping = self._map  # another thread's append may clear it at any time
         if mapping is None:
             mapping = self._map_file()
@@ -213,6 +222,7 @@ class VectorFile:
         return mapping
 
     def _map_file(self) -> tuple[mmap.mmap | None, NDArray[np.generic]]:
+        """Map the committed rows into memory; an empty file can't be mapped."""
         if self.rows == 0:
             return None, np.zeros((0, self._width), dtype=self.dtype)
         with self.path.open("rb") as file:
