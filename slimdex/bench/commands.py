@@ -263,10 +263,11 @@ def hybrid(
 
 def weight(*, options: SetOptions) -> None:
     """Compare constant weights of BM25 on sets left out of their choice, and values of gamma."""
-    every = [*jobs("weight", options, ["tantivy"], queries=1000)]
+    # A weight is judged on a set that did not choose it, so all sets are needed first.
+    all_jobs = [*jobs("weight", options, ["tantivy"], queries=1000)]
     with console.progress():
-        each = [fusion_study.score_weights(job.task) for job in every]
-    for job, rows in zip(every, fusion_study.weight_rows(each), strict=True):
+        scores = [fusion_study.score_weights(job.task) for job in all_jobs]
+    for job, rows in zip(all_jobs, fusion_study.weight_rows(scores), strict=True):
         job.results.replace([row | job.about for row in rows])
         tell(job.results, "weight")
 
@@ -320,7 +321,10 @@ def tables() -> None:
     for page, names in pages_with_marks(Path()).items():
         changed = []
         for name in names:
-            if name in with_rows and write_section(page, name, section(name, FOLDER)):
+            if name not in with_rows:
+                continue
+            has_changed = write_section(page, name, section(name, FOLDER))
+            if has_changed:
                 changed.append(name)
         console.line(f"{page}: {', '.join(changed) or 'nothing'} changed")
     for picture in write_pictures(Path("docs/research"), read_all(FOLDER)):

@@ -118,8 +118,12 @@ class Dataset:
         )
 
     def asking(self, queries: int, order: Sequence[int] | None = None) -> Self:
-        """Return the same documents with the first `queries` queries, in `order` if given."""
-        chosen = (range(len(self.query_ids)) if order is None else order)[:queries]
+        """Return the same documents with the first `queries` queries.
+
+        `order` has the numbers of the queries, in the order to take them; default: as they are.
+        """
+        numbers = range(len(self.query_ids)) if order is None else order
+        chosen = numbers[:queries]
         return replace(
             self,
             query_ids=[self.query_ids[i] for i in chosen],
@@ -145,13 +149,14 @@ class Dataset:
         others = [id for id in self.ids if id not in wanted]
         chosen = wanted.union(others[: max(QUICK_DOCUMENTS - len(wanted), 0)])
         rows = [row for row, id in enumerate(self.ids) if id in chosen]
-        place = {row: i for i, row in enumerate(rows)} | {-1: -1}
+        new_rows = {row: i for i, row in enumerate(rows)}
+        new_rows[-1] = -1  # of queries that are no documents
         return replace(
             asking,
             name=f"{self.name} (quick)",
             ids=[self.ids[row] for row in rows],
             texts=[self.texts[row] for row in rows],
-            self_rows=np.array([place[row] for row in asking.self_rows.tolist()]),
+            self_rows=np.array([new_rows[row] for row in asking.self_rows.tolist()]),
         )
 
 
@@ -208,7 +213,8 @@ def public_set(name: str) -> Dataset:
 def set_of_task(task: Any) -> Dataset:
     """Load the test split of a retrieval task of mteb."""
     name = task.metadata.name
-    if not hasattr(task, "ignore_identical_ids") or task.metadata.is_multilingual:
+    is_retrieval = hasattr(task, "ignore_identical_ids")  # only such tasks have it
+    if not is_retrieval or task.metadata.is_multilingual:
         raise InputError(f"{name}: {task.metadata.type} in mteb; expected retrieval in a language")
     try:
         task.load_data()
@@ -239,14 +245,20 @@ def names_of(sets: str, data: Path | None) -> list[str]:
 
 
 def every_docstring(queries: int) -> Dataset:
-    """All docstrings of `slimdex demo`; first paragraphs, drawn at random, ask for their rest."""
+    """Return all docstrings of `slimdex demo`, of which some first paragraphs ask for the rest.
+
+    These are drawn at random, `queries` of them.
+    """
     dataset = _docstrings(every=True)
     order = np.random.default_rng(0).permutation(len(dataset.query_ids))
     return dataset.asking(queries, order.tolist())
 
 
 def _docstrings(*, every: bool = False) -> Dataset:
-    """Docstrings of two paragraphs or more; with `every` also others, which no query asks for."""
+    """Return docstrings of two paragraphs or more: the first one is a query for the others.
+
+    With `every` there are also other docstrings, which no query asks for.
+    """
     documents = []
     queries = []
     qrels = {}
@@ -294,6 +306,7 @@ def encode_texts(
     path = folder / f"{content_key(encoder, texts, queries=queries)}.f32"
     row_bytes = encoder.dim * np.dtype(np.float32).itemsize
     with FileLock(folder, path.stem).hold(inf):
+        # Whole rows only: a crash may have cut the last one short.
         rows = path.stat().st_size // row_bytes if path.exists() else 0
         file = VectorFile(path, encoder.dim, rows, np.float32)
         for part in batches(len(texts), WRITTEN_AT_ONCE, len(file)):
@@ -316,7 +329,7 @@ def temporary_collection(
 
 
 def content_key(encoder: Encoder, texts: Sequence[str], *, queries: bool = False) -> str:
-    """Shortened SHA-256 of everything that determines the vectors.
+    """Return a shortened SHA-256 of everything that determines the vectors of texts.
 
     If the weights have a checksum, the name of the model does not matter.
     """
@@ -326,6 +339,7 @@ def content_key(encoder: Encoder, texts: Sequence[str], *, queries: bool = False
     if "prompts" in spec:
         spec["prompted as"] = "query" if queries else "document"
     digest = hashlib.sha256(json.dumps([spec, encoder.dim], sort_keys=True).encode())
+    # With the lengths, since texts of another division have the same bytes.
     for text in texts:
         data = text.encode()
         digest.update(len(data).to_bytes(8, "little") + data)

@@ -79,11 +79,12 @@ def _single_in(texts: Sequence[str]) -> Callable[[str, int], bool]:
     """
     folded = [text.lower() + "\n" for text in texts]
     starts = [*accumulate(map(len, folded), initial=0)]
-    whole = "".join(folded)
+    joined = "".join(folded)
 
+    # The first and the last occurrence in all texts are in the text of the row.
     def is_single(string: str, row: int) -> bool:
-        first = whole.find(string.lower())
-        last = whole.rfind(string.lower())
+        first = joined.find(string.lower())
+        last = joined.rfind(string.lower())
         return bool(starts[row] <= first and last < starts[row + 1])
 
     return is_single

@@ -170,8 +170,8 @@ def _checkout() -> dict[str, Any]:
     folder = Path(__file__).parents[2]
 
     def git(*words: str) -> str | None:
-        done = subprocess.run(["git", "-C", folder, *words], capture_output=True, text=True)
-        return done.stdout.strip() if done.returncode == 0 else None
+        result = subprocess.run(["git", "-C", folder, *words], capture_output=True, text=True)
+        return result.stdout.strip() if result.returncode == 0 else None
 
     try:
         commit = git("rev-parse", "--short=12", "HEAD")
@@ -194,11 +194,12 @@ def memory_parts(process: psutil.Process, index: Path) -> dict[str, tuple[int, i
         part = _part_of(mapping.path, index)
         resident, private = sizes.get(part, (0, 0))
         sizes[part] = (resident + mapping.rss, private + mapping.private_dirty)
+    # The part with the most resident bytes comes first.
     return dict(sorted(sizes.items(), key=lambda item: -item[1][0]))
 
 
 def _part_of(path: str, index: Path) -> str:
-    """Name the kind of a mapping."""
+    """Name what a mapping in memory belongs to, by the path of its file."""
     if path.startswith("["):  # heap, stacks, and maps without a file
         return "heap and stacks"
     if Path(path).is_relative_to(index.resolve()):

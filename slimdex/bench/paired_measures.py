@@ -48,23 +48,34 @@ class Judge:
 
 
 def depth_for(dataset: Dataset, depth: int = DEPTH) -> int:
-    """Answers to request, so that `depth` are left without a query's own document."""
-    return min(depth + bool((dataset.self_rows >= 0).any()), len(dataset.ids))
+    """Return how many answers to request, so that `depth` are left without a query's own document.
+
+    There are at most as many as documents.
+    """
+    has_own_documents = bool((dataset.self_rows >= 0).any())
+    return min(depth + (1 if has_own_documents else 0), len(dataset.ids))
 
 
 def compare(name: str, values: PerQuery, base: PerQuery) -> dict[str, float]:
-    """Mean of values of queries (q,), its difference from a base, and that one's interval.
+    """Return the mean of values of queries (q,), its difference from a base's, and the interval.
+
+    The interval is that of the difference, paired by query.
 
     >>> compare("ndcg@10", np.array([3.0, 5.0]), np.array([2.0, 4.0]))
     {'ndcg@10': 4.0, 'ndcg@10_delta': 1.0, 'ndcg@10_low': 1.0, 'ndcg@10_high': 1.0}
     """
-    delta = with_interval(f"{name}_delta", values - base)
-    ends = {f"{name}_{end}": delta[f"{name}_delta_{end}"] for end in ("low", "high")}
-    return {name: float(values.mean()), f"{name}_delta": delta[f"{name}_delta"], **ends}
+    differences = values - base
+    low, high = interval(differences)
+    return {
+        name: float(values.mean()),
+        f"{name}_delta": float(differences.mean()),
+        f"{name}_low": low,
+        f"{name}_high": high,
+    }
 
 
 def with_interval(name: str, values: PerQuery) -> dict[str, float]:
-    """Mean of values of queries (q,), and its 95% interval.
+    """Return the mean of values of queries (q,), and its 95% interval.
 
     >>> with_interval("recall@10", np.array([0.5, 0.5]))
     {'recall@10': 0.5, 'recall@10_low': 0.5, 'recall@10_high': 0.5}
@@ -74,7 +85,9 @@ def with_interval(name: str, values: PerQuery) -> dict[str, float]:
 
 
 def interval(values: PerQuery) -> tuple[float, float]:
-    """Lower and upper end of the mean of values (q,); for a single query both are its value.
+    """Return the ends of the interval of the mean of values (q,).
+
+    For a single query both are its value.
 
     >>> interval(np.array([0.0, 3.0, 6.0]))
     (0.0, 6.0)

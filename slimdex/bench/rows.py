@@ -128,7 +128,7 @@ COLUMNS: dict[str, tuple[tuple[type, ...], str]] = {
 
 
 def key_of(facts: Mapping[str, Any]) -> str:
-    """Short name for everything that identifies a measurement."""
+    """Return a short name of everything that identifies a measurement."""
     text = json.dumps(facts, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -141,10 +141,10 @@ class ResultsFile:
         self.rows: dict[str, Row] = {}
         if path.exists():
             text = path.read_text(encoding="utf-8", errors="replace")
-            whole = text[: text.rfind("\n") + 1]  # a kill may have cut the last line short
-            if whole != text:
-                path.write_text(whole, encoding="utf-8")
-            self.rows = {row["key"]: row for row in _parse(path, whole)}
+            whole_lines = text[: text.rfind("\n") + 1]  # a kill may have cut the last line short
+            if whole_lines != text:
+                path.write_text(whole_lines, encoding="utf-8")
+            self.rows = {row["key"]: row for row in _parse(path, whole_lines)}
 
     def append(self, row: Row) -> None:
         """Add a row, which has a `key`, with the time; numbers are rounded to six digits."""
@@ -198,6 +198,7 @@ def _line(row: Row) -> str:
 
 
 def _parse(path: Path, text: str) -> Iterable[Row]:
+    """Yield the rows of a file's text; raises `InputError` for a line that is none."""
     for number, line in enumerate(text.splitlines(), start=1):
         try:
             row = parse_json(line)
@@ -208,6 +209,7 @@ def _parse(path: Path, text: str) -> Iterable[Row]:
 
 
 def _round(value: Any) -> Any:
+    """Round a number, or all numbers of an object, to six digits."""
     if isinstance(value, float):
         return float(f"{value:.6g}")
     if isinstance(value, dict):
@@ -226,8 +228,9 @@ def check_row(row: Mapping[str, Any]) -> None:
     TypeError: ndgc@10=79.2; expected a column of slimdex/bench/rows.py
     """
     for name, value in row.items():
-        of_set = re.sub(" w?mean$", "", name) in row.get("sets", ())
-        column = column_of("average" if of_set else name)
+        # The column of a set has the type of their average; a suffix names how it was computed.
+        is_set = re.sub(" w?mean$", "", name) in row.get("sets", ())
+        column = column_of("average" if is_set else name)
         if column is None:
             raise TypeError(f"{name}={value!r}; expected a column of slimdex/bench/rows.py")
         types, meaning = COLUMNS[column]

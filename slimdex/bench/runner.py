@@ -66,15 +66,16 @@ def jobs(
     sets = [load_dataset(each, options.data) for each in names_of(options.sets, options.data)]
     about = provenance(packages) | {"seed": 0}
     precision = options.precision or ("auto" if timed else "fp32")
-    how = partial(open_local, pooling=options.pooling, max_length=options.max_length)
+    open_model = partial(open_local, pooling=options.pooling, max_length=options.max_length)
     for model in models:
-        encoder = how(model, precision=precision)
-        again = partial(how, encoder.spec()["model"], precision=encoder.precision)
+        encoder = open_model(model, precision=precision)
+        # In the precision that "auto" has chosen here.
+        reopen = partial(open_model, encoder.spec()["model"], precision=encoder.precision)
         for dataset in sets:
             asking = dataset if queries is None else dataset.asking(queries)
             with console.progress():
                 task = Task.encode(asking.quick() if options.quick else asking, encoder, CACHE)
-            yield Job(task, encoder, again, results_file(task, name, options.out), about)
+            yield Job(task, encoder, reopen, results_file(task, name, options.out), about)
 
 
 def results_file(task: Task, experiment: str, folder: Path) -> ResultsFile:
@@ -115,10 +116,10 @@ def run_alone(
 def _measure_and_tell(
     experiment: str, results: ResultsFile, measure: Callable[[], Sequence[str] | None]
 ) -> None:
-    """Measure with a progress bar; note failures, and print the rows' place and tables."""
+    """Measure with a progress bar; print the failures, the path of the rows and the tables."""
     with console.progress():
-        failed = measure()
-    for line in failed or ():
+        failures = measure()
+    for line in failures or ():
         console.note(line)
     tell(results, experiment)
 
@@ -150,7 +151,7 @@ def possible_cap(megabytes: int | None) -> int | None:
     if megabytes < 1:
         raise InputError(f"--memory-cap {megabytes}; expected 1 MB or more")
     try:
-        with MemoryGroup():
+        with MemoryGroup():  # made only to see whether that is possible
             return megabytes * 1_000_000
     except InputError as error:
         console.note(f"--memory-cap is left out: {error}")

@@ -98,9 +98,10 @@ class LanceDb(Database):
     def open(self, place: Place) -> None:
         self.place = place
         self._table: Any = None
-        always = timedelta(0) if place.ability is CHANGES else None  # look for new versions
+        # Beside other processes that write, each read looks for new versions.
+        interval = timedelta(0) if place.ability is CHANGES else None
         self._connection = self._library.connect(
-            str(place.folder), read_consistency_interval=always
+            str(place.folder), read_consistency_interval=interval
         )
         if (place.folder / "documents.lance").exists():
             self._table = self._connection.open_table("documents")
@@ -140,7 +141,9 @@ class LanceDb(Database):
 
     def _search(self, query: Query, k: int) -> Any:
         search = self._table.search(query.vector).distance_type("cosine").limit(k)
-        return search.ef(max(self.effort, 2 * k)).refine_factor(2) if self.effort else search
+        if not self.effort:  # LanceDB's own
+            return search
+        return search.ef(max(self.effort, 2 * k)).refine_factor(2)
 
 
 class LanceDbLists(LanceDb):
@@ -223,6 +226,7 @@ class QdrantEdge(Database):
         return [(payload["id"], payload["text"]) for payload in payloads]
 
     def _points(self, query: Query, k: int, *, with_payload: bool) -> Any:
+        """Find the nearest points; a small shard rescores twice as many by their full vectors."""
         edge = self._library
         nearest = edge.Query.Nearest(query.vector.tolist())
         params: dict[str, Any] = {"hnsw_ef": max(self.effort, k)} if self.effort else {}
@@ -258,6 +262,7 @@ class SqliteVec(Database):
     def open(self, place: Place) -> None:
         self.place = place
         self._of_thread = threading.local()  # a connection is one thread's
+        # Tables to create; those of an extension, with USING, are virtual.
         tables = [
             f"vectors USING vec0({self.COLUMNS.format(dim=place.dim)})",
             'documents("row" INTEGER PRIMARY KEY, id TEXT UNIQUE, text)',
@@ -271,33 +276,35 @@ class SqliteVec(Database):
 
     @property
     def _connection(self) -> Any:
+        """The connection of this thread, which is opened when it is first used."""
         if not hasattr(self._of_thread, "connection"):
             from sqlite_vec import loadable_path  # of the extra `peers`
 
-            made = self._library.Connection(str(self.place.folder / "documents.db"))
-            made.set_busy_timeout(BUSY_MS)
-            made.enable_load_extension(True)
-            made.load_extension(loadable_path())
-            self._of_thread.connection = made
+            connection = self._library.Connection(str(self.place.folder / "documents.db"))
+            connection.set_busy_timeout(BUSY_MS)
+            connection.enable_load_extension(True)
+            connection.load_extension(loadable_path())
+            self._of_thread.connection = connection
         return self._of_thread.connection
 
     def add(self, parts: Iterable[Batch]) -> None:
         connection = self._connection
-        many = connection.executemany
+        insert = connection.executemany
         with _immediate(connection):
             # Rows continue after those that are there.
-            ((row,),) = connection.execute('SELECT ifnull(max("row") + 1, 0) FROM documents')
+            ((start,),) = connection.execute('SELECT ifnull(max("row") + 1, 0) FROM documents')
             for _, ids, texts, vectors in parts:
-                rows = range(row, row := row + len(ids))
+                rows = range(start, start + len(ids))
+                start += len(ids)
                 encoded = zip(rows, map(np.ndarray.tobytes, vectors), strict=True)
-                many(self.INSERT, encoded)
+                insert(self.INSERT, encoded)
                 if texts is None:
                     continue
                 documents = zip(rows, ids, texts, strict=True)
-                many("INSERT INTO documents VALUES (?, ?, ?)", documents)
+                insert("INSERT INTO documents VALUES (?, ?, ?)", documents)
                 if self.place.ability is CHANGES:
                     words = zip(rows, texts, strict=True)
-                    many("INSERT INTO words(rowid, text) VALUES (?, ?)", words)
+                    insert("INSERT INTO words(rowid, text) VALUES (?, ?)", words)
 
     def close(self) -> None:
         self._connection.close()
@@ -312,6 +319,7 @@ class SqliteVec(Database):
         return list(self._connection.execute(sql, (query.vector.tobytes(), k)))
 
     def _rows(self, query: Query, k: int) -> Answer:
+        """Find the nearest rows, without texts."""
         sql = "SELECT rowid, '' FROM vectors WHERE embedding MATCH ? AND k = ? ORDER BY distance"
         return list(self._connection.execute(sql, (query.vector.tobytes(), k)))
 
@@ -335,6 +343,7 @@ class SqliteVecBits(SqliteVec):
     INSERT = "INSERT INTO vectors(rowid, embedding, signs) VALUES (?1, ?2, vec_quantize_binary(?2))"
 
     def _rows(self, query: Query, k: int) -> Answer:
+        """Find candidates by the signs of their rows, and order them by the rows themselves."""
         sql = """WITH found AS (
             SELECT rowid AS place, embedding FROM vectors
             WHERE signs MATCH vec_quantize_binary(?1) AND k = ?2
@@ -384,7 +393,10 @@ class Leann(Database):
 
 
 def _arrow_batches(place: Place, parts: Iterable[Batch]) -> Any:
-    """Return a reader of id, text unless vectors are alone, and vector, in batches."""
+    """Return Arrow's reader of documents in batches: id, text and vector.
+
+    If the place is for vectors alone, there is no text, and ids are rows.
+    """
     import pyarrow as arrow  # only LanceDB takes its tables: others are measured without it
 
     kinds: list[Any] = [arrow.string(), arrow.string(), arrow.list_(arrow.float32(), place.dim)]
@@ -404,7 +416,7 @@ def _arrow_batches(place: Place, parts: Iterable[Batch]) -> Any:
 
 @contextmanager
 def _immediate(connection: Any) -> Iterator[None]:
-    """A transaction of SQLite that takes the lock at once: a later upgrade would not wait."""
+    """Run a transaction of SQLite that takes the lock at once: a later upgrade would not wait."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield

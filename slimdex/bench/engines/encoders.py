@@ -75,9 +75,10 @@ class OnnxRuntime:
         import onnxruntime
         import tokenizers
 
+        # The network, exported to a temporary file.
         folder = Path(model)
-        with TemporaryDirectory() as made:
-            path = Path(made) / "model.onnx"
+        with TemporaryDirectory() as temporary:
+            path = Path(temporary) / "model.onnx"
             export(folder, path)
             if int8:
                 from onnxruntime.quantization import quantize_dynamic  # loads onnx
@@ -85,6 +86,8 @@ class OnnxRuntime:
                 quantize_dynamic(path, path.with_name("int8.onnx"))
                 path = path.with_name("int8.onnx")
             self._session: Any = onnxruntime.InferenceSession(path)
+
+        # The tokenizer, with as many tokens as the model and its positions allow.
         tokenizer = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
         config = json.loads((folder / "config.json").read_text())
         longest = read_folder(folder, skip_pooling=True).max_length or DEFAULT_LENGTH
@@ -92,23 +95,27 @@ class OnnxRuntime:
         self._tokenizer = Tokenizer(tokenizer, pad_id=0, max_length=length)
 
     def encode(self, texts: Sequence[str]) -> Matrix:
-        """Encode batches of similar length."""
+        """Encode texts in batches of similar length, since the shorter ones are padded."""
         ids = self._tokenizer.ids(texts)
         order = sorted(range(len(ids)), key=lambda i: -len(ids[i]))
         vectors = []
-        for low in range(0, len(order), BATCH):
-            part = order[low : low + BATCH]
-            vectors.append(self._means([ids[i] for i in part]))
+        for start in range(0, len(order), BATCH):
+            batch = order[start : start + BATCH]
+            vectors.append(self._means([ids[i] for i in batch]))
 
         # Back in the order of the texts.
         out: Matrix = np.concatenate(vectors)[np.argsort(order)]
         return out
 
     def _means(self, ids: Sequence[list[int]]) -> Matrix:
-        lengths = np.array([len(one) for one in ids])
+        """Run the network on the token ids of a batch; return the means of its states (n, dim)."""
+        # Tokens (n, longest), padded with zeros, and which of them are tokens: 1 or 0.
+        lengths = np.array([len(ids_of_text) for ids_of_text in ids])
         mask = (np.arange(lengths.max()) < lengths[:, None]).astype(np.int64)
         padded = np.zeros_like(mask)
         padded[mask == 1] = np.concatenate(ids)
+
+        # Means over the tokens, without the padding.
         (states,) = self._session.run(None, dict(zip(INPUTS, (padded, mask), strict=True)))
         weights = mask[:, :, None].astype(np.float32)
         means: Matrix = (states * weights).sum(axis=1) / weights.sum(axis=1)
@@ -150,6 +157,7 @@ Make = Callable[[str], Encodes]
 
 
 def _slimdex(precision: str) -> tuple[Make, tuple[str, ...]]:
+    """Return what makes slimdex's encoder, which requires no further packages."""
     return partial(open_local, precision=precision), ()
 
 

@@ -90,8 +90,12 @@ class Engine:
     @classmethod
     def efforts(cls, ability: Ability) -> Efforts:
         """Efforts to measure; empty if the library can't do it."""
-        each = {VECTORS: cls.for_vectors, DOCUMENTS: cls.for_documents, CHANGES: cls.for_changes}
-        return each[ability]
+        efforts_for = {
+            VECTORS: cls.for_vectors,
+            DOCUMENTS: cls.for_documents,
+            CHANGES: cls.for_changes,
+        }
+        return efforts_for[ability]
 
     def build(self, vectors: VectorFile, folder: Path) -> Seconds:
         """Index all vectors; files may be kept in `folder`."""
@@ -230,7 +234,9 @@ class Database(Engine):
 
 
 def by_place(answers: Sequence[Sequence[int | str]], k: int) -> tuple[Matrix, Rows]:
-    """Convert rows of answers to matrices, padded with -1; scores decrease with the place.
+    """Convert the rows of answers, best first, to scores and rows (q, k).
+
+    The scores are 0, -1, -2 and so on. Answers with fewer rows are padded with -inf and -1.
 
     >>> scores, rows = by_place([[3, 7], ["5"]], 2)
     >>> rows.tolist(), scores.tolist()
@@ -239,5 +245,5 @@ def by_place(answers: Sequence[Sequence[int | str]], k: int) -> tuple[Matrix, Ro
     rows = np.full((len(answers), k), -1, dtype=np.int64)
     for i, answer in enumerate(answers):
         rows[i, : len(answer)] = [int(row) for row in answer]
-    falling = 0 - np.arange(k, dtype=np.float32)  # no -0
+    falling = 0 - np.arange(k, dtype=np.float32)  # a minus sign alone would make the first -0
     return np.where(rows >= 0, falling, -np.inf).astype(np.float32), rows

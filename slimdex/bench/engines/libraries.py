@@ -39,7 +39,7 @@ def lists_for(rows: int) -> int:
 
 
 def sample(vectors: VectorFile, lists: int) -> Matrix:
-    """Rows of length 1 to train so many lists on, in their order."""
+    """Return rows, drawn at random, to train so many lists on, scaled to length 1."""
     chosen = np.random.default_rng(0).permutation(len(vectors))[: TRAINING_ROWS * lists]
     return normalize_rows(vectors.take(np.sort(chosen)))
 
@@ -191,4 +191,6 @@ class RabitqGraph(Engine):
         return -np.asarray(distances, np.float32).reshape(rows.shape), rows
 
     def _pad(self, rows: Matrix) -> Matrix:
-        return np.pad(rows, ((0, 0), (0, -rows.shape[1] % self.WIDTH)))
+        """Append zeros to rows (n, d), up to the next multiple of `WIDTH` dimensions."""
+        missing = -rows.shape[1] % self.WIDTH
+        return np.pad(rows, ((0, 0), (0, missing)))

@@ -142,12 +142,14 @@ class MeasuredStore:
         self._encoder = open_encoder()
         self._queries = queries
         self._place = Place(folder, self._encoder.dim, DOCUMENTS, self._encoder)
+
+        # What the encoder takes is not counted as the store's, but the store's library is.
         encode_queries(self._encoder, queries[:WARM_UP])
         self._before = Resident.now()
         self._store = database(name)
         self._is_open = False
         self._effort = 0
-        self._alone = dict[int, list[Answer]]()
+        self._alone = dict[int, list[Answer]]()  # effort -> answers to a single caller
 
     def build(self, documents: Documents) -> float:
         """Write all documents with their vectors to the folder; returns the seconds."""
@@ -183,12 +185,14 @@ class MeasuredStore:
         texts = self._queries[start:stop]
         for text in texts[:WARM_UP]:
             self._store.ask(text, k)
-        apart = [*texts[len(texts) // 2 :], *texts[: len(texts) // 2]]
+        # The texts to encode are half of all further on.
+        half = len(texts) // 2
+        to_encode = [*texts[half:], *texts[:half]]
         times: Times = {"total": [], "encode": []}
-        for whole, part in zip(texts, apart, strict=True):
-            times["total"] += seconds_each(lambda text: self._store.ask(text, k), [whole])
+        for asked_text, encoded_text in zip(texts, to_encode, strict=True):
+            times["total"] += seconds_each(lambda text: self._store.ask(text, k), [asked_text])
             times["encode"] += seconds_each(
-                lambda text: encode_queries(self._encoder, [text]), [part]
+                lambda text: encode_queries(self._encoder, [text]), [encoded_text]
             )
         return times
 
@@ -198,18 +202,20 @@ class MeasuredStore:
         All share one processor.
         """
 
-        def ask(place: int) -> tuple[float, bool]:
+        def ask(number: int) -> tuple[float, bool]:
+            """Return the seconds of a query, and whether its answer is that to a single caller."""
             begin = perf_counter()
-            answer = self._store.ask(self._queries[place], k)
-            return perf_counter() - begin, _is_same(answer, self._alone[self._effort][place])
+            answer = self._store.ask(self._queries[number], k)
+            elapsed = perf_counter() - begin
+            return elapsed, _is_same(answer, self._alone[self._effort][number])
 
         limit_threads(1)
         with ThreadPoolExecutor(callers, initializer=limit_threads, initargs=(1,)) as pool:
-            list(pool.map(ask, [places[0]] * callers))  # starts the threads
+            list(pool.map(ask, [places[0]] * callers))  # starts the threads, and is not timed
             begin = perf_counter()
             answers = list(pool.map(ask, places))
             seconds = perf_counter() - begin
-        times = [took for took, _ in answers]
+        times = [elapsed for elapsed, _ in answers]
         faults = sum(not is_same for _, is_same in answers)
         return Crowd(times, seconds, faults)
 
@@ -234,4 +240,5 @@ def seconds_each(step: Callable[[Any], object], queries: Iterable[Any]) -> list[
 
 
 def _is_same(answer: Answer, alone: Answer) -> bool:
+    """Return whether an answer has nearly all documents of the one to a single caller."""
     return len(set(answer) & set(alone)) >= SAME * len(set(alone))

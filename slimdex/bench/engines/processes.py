@@ -55,10 +55,11 @@ class Subprocess(Generic[T]):
         self._pipe, theirs = context.Pipe()
         self._process = context.Process(target=_serve, args=(theirs, make, arguments), daemon=True)
         self._process.start()
-        theirs.close()
+        theirs.close()  # so that the pipe ends when the process does
         self.remote = cast(T, _Remote(self._ask))
 
     def _ask(self, command: str, *arguments: Any, **named: Any) -> Any:
+        """Call a method of the object; returns its result, or raises `WorkerError`."""
         try:
             self._pipe.send((command, arguments, named))
             # A library may hang: its process is killed, and the others are measured.
@@ -100,22 +101,24 @@ class _Remote:
 
 
 def _serve(pipe: Connection, make: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
-    """Run calls from the pipe until its other end closes."""
+    """Make an object, and run calls of it from the pipe until its other end closes."""
     for stream in (1, 2):  # FAISS warns there, once for each part of a small training set
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
     with suppress(EOFError, BrokenPipeError):
         failure = None
-        made = None
+        target = None
         try:
-            made = make(*arguments)
+            target = make(*arguments)
         except Exception as error:  # a library that can't even be imported
-            failure = _said(error)
+            failure = _error_line(error)
+
+        # Without the object, each call fails for the same reason.
         while True:
             command, positional, keywords = pipe.recv()
-            if made is None:
+            if target is None:
                 pipe.send((True, failure))
             else:
-                pipe.send(_outcome(partial(getattr(made, command), *positional, **keywords)))
+                pipe.send(_outcome(partial(getattr(target, command), *positional, **keywords)))
 
 
 def _outcome(step: Callable[[], Any]) -> tuple[bool, Any]:
@@ -123,10 +126,11 @@ def _outcome(step: Callable[[], Any]) -> tuple[bool, Any]:
     try:
         return False, step()
     except Exception as error:  # whatever a peer's library raises is its row's answer
-        return True, _said(error)
+        return True, _error_line(error)
 
 
-def _said(error: Exception) -> str:
+def _error_line(error: Exception) -> str:
+    """Describe an error on one line: its message and, unless the user can fix it, its origin."""
     if isinstance(error, InputError):
         return str(error)
     place = traceback.extract_tb(error.__traceback__)[-1]
@@ -197,7 +201,10 @@ def in_turns(
     stage: str,
     rounds: int = 1,
 ) -> None:
-    """Take a step, with the contender and the round, for each in turn."""
+    """Take a step of each contender in turn, round after round.
+
+    `step` is called with the contender and the number of the round, from 0.
+    """
     for turn in range(rounds):
         for done, contender in enumerate(contenders, start=1):
             contender.attempt(partial(step, contender, turn))

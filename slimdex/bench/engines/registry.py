@@ -42,9 +42,9 @@ LIBRARIES: dict[str, type[Engine]] = {
 
 def database(name: str) -> Database:
     """Create a library that finds documents, with nothing open."""
-    made = LIBRARIES[name]()
-    assert isinstance(made, Database)
-    return made
+    library = LIBRARIES[name]()
+    assert isinstance(library, Database)
+    return library
 
 
 def libraries_for(ability: Ability) -> list[str]:

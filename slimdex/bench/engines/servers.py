@@ -79,12 +79,12 @@ class Server:
             command = ["wrk", "--threads", "1", "--connections", str(callers)]
             command += ["--duration", f"{ceil(seconds)}s", "--timeout", f"{TIMEOUT_S}s"]
             command += ["--script", str(script), self.url]
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            result = subprocess.run(command, capture_output=True, text=True, check=False)
 
         # The last line is the summary, if nothing failed.
-        if done.returncode:
-            raise InputError(f"wrk: {done.stderr.strip() or done.stdout.strip()}")
-        summary = json.loads(done.stdout.strip().splitlines()[-1])
+        if result.returncode:
+            raise InputError(f"wrk: {result.stderr.strip() or result.stdout.strip()}")
+        summary = json.loads(result.stdout.strip().splitlines()[-1])
         if summary["failed"]:
             raise InputError(f"{self.url}: {summary['failed']} requests failed; expected none")
         return {
@@ -114,10 +114,10 @@ def serving_chroma(folder: Path) -> Iterator[Server]:
     command = [chroma, "run", "--path", str(folder), "--port", str(port)]
     url = f"http://127.0.0.1:{port}/api/v2"
     with _running(command, f"{url}/heartbeat") as process:
-        at = f"{url}/tenants/default_tenant/databases/default_database/collections"
-        with urllib.request.urlopen(at) as answer:
+        collections = f"{url}/tenants/default_tenant/databases/default_database/collections"
+        with urllib.request.urlopen(collections) as answer:
             (collection,) = json.load(answer)
-        yield Server(f"{at}/{collection['id']}/query", process)
+        yield Server(f"{collections}/{collection['id']}/query", process)
 
 
 def _free_port() -> int:
@@ -136,10 +136,10 @@ def _running(command: Sequence[str], ready: str) -> Iterator[psutil.Process]:
             end = monotonic() + PATIENCE_S
             while not _answers(ready):
                 if process.poll() is not None or monotonic() > end:
-                    # State the last line of what it said.
+                    # State the last line of its errors.
                     process.kill()
-                    _, said = process.communicate()
-                    last = said.strip().rpartition("\n")[2]
+                    _, errors = process.communicate()
+                    last = errors.strip().rpartition("\n")[2]
                     raise InputError(f"{' '.join(command)}: no answer of {ready}: {last}")
                 sleep(0.1)
             yield psutil.Process(process.pid)

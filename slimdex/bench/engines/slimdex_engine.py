@@ -68,14 +68,14 @@ class Slimdex(Database):
     def write(self, documents: Documents, place: Place) -> None:
         self.open(place)
         vectors = None if self.settings is None else documents.vectors.map()
-        made = map(Document, documents.ids or (), documents.texts or ())
-        self._collection.add(made, vectors=vectors)
+        all_documents = map(Document, documents.ids or (), documents.texts or ())
+        self._collection.add(all_documents, vectors=vectors)
         self.close()
 
     def add(self, parts: Iterable[Batch]) -> None:
         for part in parts:
-            made = map(Document, part.ids, part.texts or ())
-            self._collection.add(made, vectors=part.vectors)
+            documents = map(Document, part.ids, part.texts or ())
+            self._collection.add(documents, vectors=part.vectors)
 
     def close(self) -> None:
         self._collection.close()
@@ -163,13 +163,13 @@ class SlimdexEngine(Engine):
 
     def search(self, queries: Matrix, k: int) -> tuple[Matrix, Rows]:
         """Search like `ReducedIndex.search`, but rescore no more than the effort even for a
-        large k."""
+        large k: then fewer rows are found, and the rest is padded."""
         index = self._index
         depth = min(k, index.candidates) if index.metric else k
         scores, rows = index.search(queries, depth, candidates=index.candidates)
-        missing = ((0, 0), (0, k - scores.shape[1]))
-        padded = np.pad(scores, missing, constant_values=-np.inf)
-        return padded, np.pad(rows, missing, constant_values=-1)
+        padding = ((0, 0), (0, k - scores.shape[1]))
+        padded_scores = np.pad(scores, padding, constant_values=-np.inf)
+        return padded_scores, np.pad(rows, padding, constant_values=-1)
 
     def footprint(self) -> Footprint:
         """Codes, reducer and metric in memory; vectors and norms on disk if they are read."""
@@ -185,6 +185,7 @@ class SlimdexEngine(Engine):
 
 @contextmanager
 def _stage(seconds: Seconds, name: str) -> Iterator[None]:
+    """Add the seconds of a stage under its name."""
     start = perf_counter()
     yield
     seconds[name] = perf_counter() - start

@@ -42,7 +42,7 @@ LIMIT = 10
 
 
 def _ways() -> dict[str, tuple[str, ...]]:
-    """Map each way to the rules that it applies: none, all, one alone, or all without one."""
+    """Map each way to rank to the rules that it applies: none, all, one, or all without one."""
     ways: dict[str, tuple[str, ...]] = {FUSION: (), ALL: tuple(RULES)}
     for rule in RULES:
         ways[rule] = (rule,)
@@ -84,6 +84,7 @@ class Repository:
 
 
 def _question(task: dict[str, Any]) -> Question:
+    """Read a question of semble's form: a file that answers it is a path, or an object with one."""
     paths = []
     for target in (*task["relevant"], *task.get("secondary", ())):
         paths.append(target if isinstance(target, str) else target["path"])
@@ -97,7 +98,7 @@ def measure_code(
     results: ResultsFile,
     about: Row,
 ) -> None:
-    """Replace the rows of a model: each way for each repository, and for all together."""
+    """Replace the rows of a model: each way to rank, by repository and for all together."""
     rows = list[Row]()
     points = dict[str, list[PerQuery]]()
     for repository in repositories:
@@ -105,8 +106,8 @@ def measure_code(
         with TemporaryDirectory(prefix="slimdex-bench-") as folder:
             start = perf_counter()
             sources = Sources.open([str(repository.folder)])
-            made, _ = build(Path(folder) / "x.index", sources, open_encoder, Settings())
-            with Collection(made) as collection:
+            index, _ = build(Path(folder) / "x.index", sources, open_encoder, Settings())
+            with Collection(index) as collection:
                 state = collection.index.state
                 facts: Row = {
                     "set": repository.name,
@@ -131,7 +132,11 @@ def measure_code(
 def _by_way(
     collection: Collection, questions: Sequence[Question]
 ) -> Iterator[tuple[str, PerQuery]]:
-    """NDCG@10 times 100 of each way for each question (q,) that has an answer in the index."""
+    """Yield each way to rank, with its NDCG@10 times 100 for each question (q,).
+
+    Questions without an answer in the index are left out.
+    """
+    # The questions' texts, and of each the rows of the documents that answer it.
     snapshot = collection.index.open_snapshot()
     documents = snapshot.documents(snapshot.live_documents().tolist())
     texts = []
@@ -159,12 +164,18 @@ def _by_way(
 
 
 def _is_same(path: str, answer: str) -> bool:
-    """Whether a path ends in another one, since the folder may be within that of the answers."""
+    """Return whether one path is the end of the other.
+
+    The folder that is indexed may be within that of the answers, or around it.
+    """
     return f"/{path}".endswith(f"/{answer}") or f"/{answer}".endswith(f"/{path}")
 
 
 def _rows(facts: Row, ndcg_by_way: dict[str, PerQuery]) -> Iterator[Row]:
-    """Yield a row for each way; the base of a single rule is the fusion, of others all rules."""
+    """Yield a row for each way to rank, with its difference from a base.
+
+    The base of all rules and of one rule is the fusion; of all without one it is all rules.
+    """
     for way, values in ndcg_by_way.items():
         base = ndcg_by_way[ALL if way.startswith("without") else FUSION]
         quality = compare("ndcg@10", values, base)

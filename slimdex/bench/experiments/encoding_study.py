@@ -81,6 +81,7 @@ def measure_encoders(
         def finish(contender: Contender[EncoderProcess], _: int) -> None:
             contender.row |= _speed(contender, tokens, texts) | contender.process.remote.facts()
             contender.row |= _quality(contender.process.remote, texts)
+            # Again, since the texts for quality may have taken more memory.
             contender.row["peak_bytes"] = contender.process.remote.facts()["peak_bytes"]
 
         in_turns(contenders, finish, "quality")
@@ -107,7 +108,7 @@ def _one_round(contender: Contender[EncoderProcess], texts: Texts, turn: int) ->
 
 
 def _speed(contender: Contender[EncoderProcess], tokens: dict[str, int], texts: Texts) -> Row:
-    """Texts and tokens per second: medians of the rounds."""
+    """Return the texts and tokens per second: medians of the rounds."""
     row: Row = {}
     for size in ("short", "long"):
         seconds = statistics.median(contender.seconds.pop(size))
@@ -119,6 +120,7 @@ def _speed(contender: Contender[EncoderProcess], tokens: dict[str, int], texts: 
 
 
 def _quality(process: EncoderProcess, texts: Texts) -> Row:
+    """Return Spearman's correlation in each STS set, and their average; none without sets."""
     row: Row = {}
     for pairs in texts.sts:
         sentences = pairs.sentences

@@ -88,8 +88,10 @@ class ExactIndex(ReducedIndex):
         candidates: int | None = None,
     ) -> tuple[Matrix, Rows]:
         """Return scores and rows (q, k), as `ReducedIndex.search`."""
-        rows = without(np.arange(len(self._rows)) if rows is None else rows, exclude)
-        return best_of([(normalize_rows(queries) @ self._rows[rows].T, rows)], len(queries), k)
+        allowed = np.arange(len(self._rows)) if rows is None else rows
+        rows = without(allowed, exclude)
+        cosines = normalize_rows(queries) @ self._rows[rows].T
+        return best_of([(cosines, rows)], len(queries), k)
 
 
 def exact_search(snapshot: Snapshot, rows: Matrix) -> Callable[[str, Matrix], Candidates]:
@@ -110,7 +112,7 @@ def _all_rows(task: Task) -> Matrix:
 
 
 def _labelled_queries(task: Task) -> list[LabelledQuery]:
-    """Queries of a set, with labels by row."""
+    """Return the queries of a set, with labels by row instead of id."""
     data = task.dataset
     row_of = {id: row for row, id in enumerate(data.ids)}
     queries = []
@@ -124,11 +126,15 @@ def _labelled_queries(task: Task) -> list[LabelledQuery]:
 
 
 def _without_self(query: LabelledQuery, order: Rows) -> list[int]:
+    """Return the rows in order, without the document that is the query itself."""
     return [row for row in order.tolist() if row != query.self_row]
 
 
 def _row(task: Row, what: str, way: str, values: PerQuery, base: PerQuery) -> Row:
-    """Row of a way, with its difference from another one."""
+    """Return the row of a way to search, from its nDCG of each query and that of a base.
+
+    `what` is what the queries are: the set's own, or names.
+    """
     known: Row = task | {"what": what, "way": way}
     quality = compare("ndcg@10", values, base)
     return known | {"key": key_of(known), "queries": len(values)} | quality
@@ -163,7 +169,8 @@ def measure_hybrid(
     *,
     names: bool = False,
 ) -> None:
-    """Replace rows for each way of a set, for its own queries and for names."""
+    """Replace the rows of a set: one for each way to search, by its own queries and by names."""
+    # One half of the queries, drawn at random, tunes, and the other judges.
     questions = _questions(task, encoder, cache, names)
     order = np.random.default_rng(0).permutation(len(questions.judged))
     tuning = questions.part(order[::2][:MOST])
@@ -179,7 +186,7 @@ def measure_hybrid(
         collection.index_lexical()
         costs: Row = {"build_s": built - start, "words_s": perf_counter() - built}
 
-        # One half of the queries tunes, the other judges.
+        # Choose a fusion, and judge each one.
         snapshot = collection.index.snapshot
         choice = by_labels(snapshot, tuning.vectors, tuning.judged)
         costs |= _costs(collection, snapshot, judging)
@@ -189,6 +196,7 @@ def measure_hybrid(
 
 
 def _questions(task: Task, encoder: Encoder, cache: Path, names: bool) -> Questions:
+    """Return a set's labelled queries; with `names`, some of them, and some documents' names."""
     data = task.dataset
     judged = _labelled_queries(task)
     vectors = task.queries.take(np.arange(len(judged)))
@@ -213,14 +221,17 @@ def _questions(task: Task, encoder: Encoder, cache: Path, names: bool) -> Questi
 
 
 def way_of(fusion: Fusion) -> str:
-    """Name of a fusion in the rows, where "auto" is the fusion that labels choose."""
+    """Return the name of a fusion in the rows, where "auto" is the fusion that labels choose."""
     return RULE if fusion.weight == AUTO else str(fusion)
 
 
 def _rows(task: Task, snapshot: Snapshot, judging: Questions, chosen: str) -> Iterator[Row]:
-    """Yield a row for each way, for the set's own queries, and for names if there are any."""
+    """Yield a row for each way to search, for the set's own queries, and for names if any.
+
+    `chosen` is the way that the other half of the queries chose.
+    """
     ways = [EXACT, EXACT_RULE, MEANING, WORDS, *map(way_of, FUSIONS)]
-    measures = np.empty((len(ways), 3, len(judging.judged)))
+    measures = np.empty((len(ways), 3, len(judging.judged)))  # three, by `_measures`
     exact = exact_search(snapshot, normalize_rows(_all_rows(task)))
 
     # Measure each query by each way.
@@ -277,6 +288,7 @@ def _costs(collection: Collection, snapshot: Snapshot, judging: Questions) -> Ro
     vectors = judging.vectors[:count]
 
     def p50_ms(search: Callable[[str, Matrix], object]) -> float:
+        """Median milliseconds of a search, which is called with each text and its vector (1, d)."""
         calls = [partial(search, text, vectors[i : i + 1]) for i, text in enumerate(texts)]
         return latency(seconds_of(calls))["p50_ms"]
 
@@ -333,21 +345,23 @@ def score_weights(task: Task) -> WeightScores:
     vectors = task.queries.take(np.arange(len(judged)))
     ndcgs = np.empty((len(judged), 2 + len(WEIGHTS) + len(GAMMAS)))
 
-    # For each query, an order by meaning, by the rule, by each weight and by each gamma.
+    # The orders of each query become columns: by meaning, the rule, each weight and each gamma.
     with temporary_collection(
         task.dataset, task.vectors, GivenEncoder(task.vectors.dim)
     ) as collection:
         exact = exact_search(collection.index.snapshot, rows)
         for i, query in enumerate(judged):
             vector = vectors[i : i + 1]
-            each = exact(query.text, vector)
-            scores: list[NDArray[np.floating]] = [each.cosines, _by_rule(each), *_by_weights(each)]
-            orders = [each.rows[each.order(score)] for score in scores]
+            exact_rows = exact(query.text, vector)
+            scores: list[NDArray[np.floating]] = [exact_rows.cosines, _by_rule(exact_rows)]
+            scores += _by_weights(exact_rows)
+            orders = [exact_rows.rows[exact_rows.order(score)] for score in scores]
 
             # All rows in each metric, with one more than counts, since the query may be a row.
             for metric, lengths in zip(metrics, norms, strict=True):
                 cosines = metric.probes(vector).scores(rows, lengths)
-                orders.append(best_of([(cosines, np.arange(len(rows)))], 1, DEPTH + 1)[1][0])
+                _, best_rows = best_of([(cosines, np.arange(len(rows)))], 1, DEPTH + 1)
+                orders.append(best_rows[0])
             ndcgs[i] = [100 * ndcg(_without_self(query, order), query.labels) for order in orders]
             progress("judging", i + 1, len(judged))
 
@@ -367,8 +381,8 @@ def _by_weights(rows: Candidates) -> Iterator[NDArray[np.float64]]:
 
 
 def best_weight(each: Sequence[WeightScores]) -> int:
-    """Place in `WEIGHTS` of the best mean nDCG of sets; the first of equals."""
-    means = [one.by_weight.mean(axis=0) for one in each]
+    """Return the index in `WEIGHTS` of the best mean nDCG of sets; the first of equals."""
+    means = [scores.by_weight.mean(axis=0) for scores in each]
     return int(np.argmax(np.mean(means, axis=0)))
 
 
@@ -377,16 +391,17 @@ def weight_rows(each: Sequence[WeightScores]) -> Iterator[list[Row]]:
 
     The constant is the best for the same encoder on the other sets, if there are any.
     """
-    for one in each:
+    for scores in each:
         # The same encoder on other sets chooses a weight.
-        same = [other for other in each if other.task["model"] == one.task["model"]]
-        others = [other for other in same if other.task["set"] != one.task["set"]]
-        left_out = one.by_weight[:, best_weight(others or [one])]
+        task = scores.task
+        of_model = [other for other in each if other.task["model"] == task["model"]]
+        others = [other for other in of_model if other.task["set"] != task["set"]]
+        left_out = scores.by_weight[:, best_weight(others or [scores])]
 
         # A row for each way.
-        ways = {EXACT: one.semantic, RULE: one.rule, "left out": left_out}
-        for weight, values in zip(WEIGHTS, one.by_weight.T, strict=True):
+        ways = {EXACT: scores.semantic, RULE: scores.rule, "left out": left_out}
+        for weight, values in zip(WEIGHTS, scores.by_weight.T, strict=True):
             ways[f"weight {weight:g}"] = values
-        for gamma, values in one.by_gamma.items():
+        for gamma, values in scores.by_gamma.items():
             ways[f"gamma {gamma}"] = values
-        yield [_row(one.task, "queries", way, ndcgs, one.semantic) for way, ndcgs in ways.items()]
+        yield [_row(task, "queries", way, ndcgs, scores.semantic) for way, ndcgs in ways.items()]

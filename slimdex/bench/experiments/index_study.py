@@ -77,7 +77,9 @@ def measure_index(
         If the index does not rescore or has too few documents, or a condition is invalid or allows
         no document.
     """
-    total = len(candidates) + len(conditions) + hasattr(os, "posix_fadvise")
+    total = len(candidates) + len(conditions)
+    if hasattr(os, "posix_fadvise"):
+        total += 1  # the row with a cold disk
     rows = list[Row]()
     for row in _rows(path, candidates, conditions, texts):
         rows.append(row | about)
@@ -91,7 +93,9 @@ def _rows(
     conditions: Sequence[str],
     texts: Sequence[str] | None,
 ) -> Iterator[Row]:
+    """Yield the rows of an index; see `measure_index`."""
     with Collection.open(path) as collection:
+        # What may be wrong is checked before anything is measured.
         index = collection.index.snapshot.index
         info = collection.info()
         if index.metric is None:
@@ -99,6 +103,8 @@ def _rows(
         allowed = {text: allowed_rows(collection, text) for text in conditions}
         if texts is None:
             texts = half_remembered(collection, QUERIES, np.random.default_rng(0))
+
+        # With an open index.
         facts: Row = {
             "set": path.absolute().name,
             "model": Path(str(collection.index.state.encoder.get("model"))).name,
@@ -124,6 +130,7 @@ def _rows(
 
 
 def _row(facts: Row, way: Row, measured: Row) -> Row:
+    """Join the columns of a row; all but the measured ones identify it."""
     return {"key": key_of(facts | way)} | facts | way | measured
 
 
@@ -138,7 +145,7 @@ def by_candidates(
     snapshot = collection.index.snapshot
     index = snapshot.index
     vectors = encode_with_progress(collection.encoder, texts)
-    hidden = snapshot.hidden
+    hidden = snapshot.hidden  # rows that no search finds
     exact = exact_nearest_of(index, Pool.of_queries(FROM_USER, vectors), snapshot.searchable_rows())
     for count in [index.candidates if number is None else number for number in numbers]:
         _, nearest_rows = index.search(vectors, NEAREST, None, hidden, count)
@@ -238,7 +245,9 @@ def _times(
     warm_up: int = WARM_UP,
     threads: int | None = 1,
 ) -> Row:
-    """Milliseconds of each part, one part after the other; an encoding precedes each call.
+    """Measure the milliseconds of each part, one part after the other.
+
+    The encoder runs before each call, which is not timed: see the top of this file.
 
     `threads` limits this process meanwhile; None is all.
     """

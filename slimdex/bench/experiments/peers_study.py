@@ -75,7 +75,8 @@ def measure_peers(
     """
     # Figures beside other methods are not comparable.
     beside: Row = {"with": sorted(method.name for method in methods)}
-    beside |= {} if cap is None else {"cap": cap}
+    if cap is not None:
+        beside["cap"] = cap
     keys = {}
     for method in methods:
         for effort in method.efforts:
@@ -150,7 +151,7 @@ def _build_methods(
 
 
 def _median(builds: Sequence[Seconds]) -> Row:
-    """Stages of the build of median time."""
+    """Return the seconds of the build of median time, by stage and in all; empty without builds."""
     if not builds:
         return {}
     middle = sorted(builds, key=lambda stages: sum(stages.values()))[len(builds) // 2]
@@ -158,6 +159,7 @@ def _median(builds: Sequence[Seconds]) -> Row:
 
 
 def _judge(judge: Judge, contender: MethodContender, _: int) -> None:
+    """Measure the quality of a method's answers to all queries."""
     columns = judge.columns(*contender.process.remote.answer(judge.depth))
     is_deep = judge.depth > ANSWERS + 1  # one may be the query's own document
     contender.row |= columns if is_deep else without_deep(columns)
@@ -169,6 +171,7 @@ def without_deep(columns: Row) -> Row:
 
 
 def _time(task: Task, name: str, contender: MethodContender, turn: int) -> None:
+    """Time the queries of a round, one at a time; `name` is the suffix of their columns."""
     count = max(min(ROUND_QUERIES, len(task.queries) // ROUNDS), 1)
     start = turn * count % len(task.queries)
     contender.seconds[name] += contender.process.remote.latencies(ANSWERS, start, start + count)
@@ -200,12 +203,12 @@ def _time_capped(task: Task, built: Sequence[MethodContender], cap: int) -> None
                 contender.group.limit(cap)
                 contender.prepare()
                 _time(task, CAPPED, contender, turn)
-            except InputError:
+            except InputError:  # it doesn't fit, or was killed
                 contender.seconds.pop(CAPPED, None)
 
 
 def contenders(dim: int, rows: int, names: Sequence[str]) -> list[Method]:
-    """float32 and slimdex, then peers, which are installed.
+    """Return the methods: float32 and slimdex, then the peers named, which are installed.
 
     slimdex uses the exact search's metric here (beta = gamma = 0), since its order is the
     reference for all; its default, which is better by labels, is measured too.

@@ -195,7 +195,7 @@ def questions_of(subject: Subject, snapshot: Snapshot, sample: int) -> tuple[Dat
         names = [*map(str, range(len(pool)))]
         texts = []
 
-        # A query's answer is the document that it was made of.
+        # A query's answer is the document that it was made of, whose rows are padded with -1.
         made_of = snapshot.document_rows.documents(pool.held_out)
         labels = {}
         for name, documents in zip(names, made_of, strict=True):
@@ -227,8 +227,8 @@ class Study:
         self.data, self.pool = questions_of(subject, snapshot, sample)
         self._folder = folder
         self.trials = Trials(snapshot, snapshot.moments(), folder)
-        self._truths = dict[Cell, Rows]()
-        self._encoders = self._truth((0.0, 0.0))
+        self._truths = dict[Cell, Rows]()  # (beta, gamma) -> exact answers in that metric
+        self._encoders = self._truth((0.0, 0.0))  # by the cosines of the encoder's vectors
         self.ndcg = dict[Settings, PerQuery]()  # of all points, the reference first
 
     def measure(
@@ -276,10 +276,10 @@ class Study:
         seconds = graph.build(rows, self._folder)["index_s"]
         depth = min(NEAREST + pool.held_out.shape[1], len(live))
         for effort in EFFORTS:
-            # Its answers, for recall.
+            # Its answers, for recall, as rows of the index.
             graph.set_effort(effort)
-            matches = live[graph.search(pool.vectors, depth)[1]]
-            matches = without_held_out(matches, pool.held_out)[:, :NEAREST]
+            _, graph_rows = graph.search(pool.vectors, depth)
+            matches = without_held_out(live[graph_rows], pool.held_out)[:, :NEAREST]
 
             # Single searches, for latency.
             k = min(NEAREST, depth)
@@ -293,12 +293,14 @@ class Study:
             }
 
     def _truth(self, cell: Cell) -> Rows:
+        """Return the exact answers (q, 10) in the metric of a cell, which is (beta, gamma)."""
         if cell not in self._truths:
             rescorer = Rescorer.fit(self.trials.moments, *cell)
             self._truths[cell] = self.trials.exact(self.pool, rescorer)
         return self._truths[cell]
 
     def _point(self, settings: Settings, index: ReducedIndex, *, timed: bool) -> Point:
+        """Measure the quality and the costs of an index in some settings."""
         # Quality: recall of the exact answers in the same metric, and measures by labels.
         truth = self._truth((settings.beta, settings.gamma))
         matches = self._nearest(index)
@@ -325,12 +327,14 @@ class Study:
         }
 
     def _nearest(self, index: ReducedIndex) -> Rows:
-        """Rows (q, 10) that an index finds for the queries, without their own."""
+        """Return the rows (q, 10) that an index finds for the queries, without their own."""
         pool = self.pool
         hidden = self.trials.hidden
         depth = NEAREST + pool.held_out.shape[1]
-        if 0 < index.candidates < depth:  # a search for more rows would rescore more candidates
-            return answers(index, pool, hidden)[0]
+        # A search for more rows would rescore more candidates than are to be measured.
+        if 0 < index.candidates < depth:
+            matches, _ = answers(index, pool, hidden)
+            return matches
         _, matches = index.search(pool.vectors, depth, None, hidden, index.candidates)
         return without_held_out(matches, pool.held_out)[:, :NEAREST]
 
@@ -347,7 +351,7 @@ class Study:
         return seconds
 
     def _by_labels(self, index: ReducedIndex) -> dict[str, PerQuery]:
-        """nDCG@10 and MRR@10 of each query, of the documents found."""
+        """Return nDCG@10, MRR@10 and others of each query, for the documents that it finds."""
         request = SearchRequest(vectors=self.pool.vectors, limit=NEAREST)
         searched = IndexRows(self.snapshot, index, index.candidates)
         scores, rows, _ = nearest(searched, request, self.pool.vectors)
@@ -396,7 +400,7 @@ def measure_settings(subject: Subject, sample: int) -> IndexPoints:
 
 
 def _settings_to_try(study: Study, current: Settings) -> tuple[list[Settings], ...]:
-    """Settings to measure: kinds at several k, (beta, gamma), and (k, gamma)."""
+    """Return the settings to measure: kinds at several k, (beta, gamma), and (k, gamma)."""
     possible = SettingsGrid(study.trials, (current.beta, current.gamma), grid=GRID)
     usual = current.candidates or None
     kinds = {current: None}  # each once, the present settings first
@@ -425,18 +429,21 @@ def _facts(subject: Subject, study: Study) -> dict[str, Any]:
 
 
 def swept(tried: Sequence[Settings], current: Settings, chosen: Point | None) -> list[Settings]:
-    """Settings to measure at each of `SWEPT`."""
-    ks = {(kind, current.k) for kind in SWEPT_KINDS}
+    """Return the settings to measure at each number of candidates in `SWEPT`."""
+    kinds_and_ks = {(kind, current.k) for kind in SWEPT_KINDS}
     if chosen is not None:
-        ks.add((chosen["kind"], chosen["k"]))
-    return [each for each in tried if (each.kind, each.k) in ks and each.rescores]
+        kinds_and_ks.add((chosen["kind"], chosen["k"]))
+    return [each for each in tried if (each.kind, each.k) in kinds_and_ks and each.rescores]
 
 
 def gain_of_choice(study: Study, metrics: Sequence[Settings], current: Settings) -> Point:
-    """Gain of the best metric over the current one, by queries that did not choose it."""
+    """Return the gain of the best metric over the current one, by queries that did not choose it.
+
+    The queries that choose and those that judge are drawn at random.
+    """
     order = np.random.default_rng(0).permutation(len(study.ndcg[current]))
-    each = np.stack([study.ndcg[settings] for settings in metrics], axis=1)
-    gains = cross_fitted(each[order]) - study.ndcg[current][order]
+    ndcgs = np.stack([study.ndcg[settings] for settings in metrics], axis=1)
+    gains = cross_fitted(ndcgs[order]) - study.ndcg[current][order]
     return with_interval("ndcg@10_delta", gains)
 
 
@@ -467,7 +474,10 @@ def measure_search(index: Index, study: Study, by_meaning: PerQuery) -> Point | 
 
 
 def smallest(kinds: Sequence[Point], exact: Point) -> Point | None:
-    """The fewest bytes a vector with which recall and nDCG suffice; of equal ones the fastest."""
+    """Return the point of fewest bytes a vector at which recall and nDCG suffice.
+
+    Of equal ones it is the fastest; None if there is none.
+    """
     least_ndcg = exact["ndcg@10"] - NEARLY
     finds_enough = [point for point in kinds if point["recall@10"] >= ENOUGH]
     enough = [point for point in finds_enough if point["ndcg@10"] >= least_ndcg]
@@ -475,7 +485,7 @@ def smallest(kinds: Sequence[Point], exact: Point) -> Point | None:
 
 
 def command_of(point: Point, build: Sequence[str]) -> str:
-    """Command line that makes an index with a point's settings.
+    """Return the command line that makes an index with a point's settings.
 
     >>> point = {"k": 96, "beta": 0.0, "gamma": 0.25, "kind": "pq", "candidates": None}
     >>> command_of(point | {"reducer": "whitening"}, ["slimdex", "reduce", "my notes"])
@@ -600,6 +610,7 @@ def _more(dim: int) -> Iterator[Method]:
 
 
 def _divisor(dim: int, most: int) -> int:
+    """Return the largest divisor of the dimensions that is at most `most`."""
     return max(m for m in range(1, max(most, 1) + 1) if dim % m == 0)
 
 

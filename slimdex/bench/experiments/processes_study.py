@@ -53,6 +53,7 @@ def measure_processes(
     with TemporaryDirectory(prefix="slimdex-bench-") as path, ExitStack() as stack:
         folder = Path(path)
         groups = dict[str, list[Participant]]()
+        # For each store, a process that searches, one that looks at the end, and the writers.
         for name in names:
             groups[name] = []
             for _ in range(2 + max(WRITERS)):
@@ -79,9 +80,11 @@ def _write_and_search(
     searching, looking, *writing = processes
     for each in (searching, *writing):
         each.open(folder)
+    # Numbers of the writers' first documents, so far apart that no two add the same.
     firsts = [facts["rows"] + i * 10**7 for i in range(1, 1 + len(writing))]
 
     def at_once(seconds: float, size: int, before: int) -> tuple[Calls, list[Calls]]:
+        """Search and write for some seconds; writers begin so many documents before the first."""
         with ThreadPoolExecutor(1 + len(writing)) as pool:
             search = pool.submit(searching.search, seconds)
             writes = []
@@ -111,7 +114,10 @@ def _write_and_search(
 
 
 def _counts(searched: Calls, written: Sequence[Calls], seconds: float) -> Row:
-    # Calls of all processes together.
+    """Return columns about the calls of all processes together.
+
+    Where no call ended in time, its time is that of the run, `seconds`.
+    """
     commits = list[float]()
     refusals = list[str]()
     for calls in written:
@@ -144,27 +150,30 @@ class Calls:
     def repeat(
         cls, seconds: float, prepared: Callable[[int], Any], call: Callable[[Any], Sequence[str]]
     ) -> Self:
-        """Call for some seconds, and at least once, with what is prepared for each number."""
-        made = cls()
+        """Call for some seconds, and at least once; `prepared` makes the argument of each number.
+
+        It is not timed. A call returns the ids that it has added.
+        """
+        calls = cls()
         begin = monotonic()
         for number in count():
             argument = prepared(number)
             start = perf_counter()
             try:
-                made.ids += call(argument)
+                calls.ids += call(argument)
             except Exception as error:  # whatever a store raises is its answer
-                said = f"{type(error).__name__}: {error}"
-                made.refusals.append(" ".join(said.split())[:200])
+                message = f"{type(error).__name__}: {error}"
+                calls.refusals.append(" ".join(message.split())[:200])
             else:
-                made.seconds.append(perf_counter() - start)
-            made.elapsed = monotonic() - begin
-            if made.elapsed >= seconds:
+                calls.seconds.append(perf_counter() - start)
+            calls.elapsed = monotonic() - begin
+            if calls.elapsed >= seconds:
                 break
-        return made
+        return calls
 
 
 def documents(first: int, size: int) -> Batch:
-    """Documents by their number, with random vectors."""
+    """Return `size` documents from a number on, with random vectors."""
     numbers = range(first, first + size)
     ids = [*map(str, numbers)]
     vectors = np.stack([*map(vector, numbers)])
@@ -177,7 +186,7 @@ def _text(number: int) -> str:
 
 
 def vector(number: int) -> Matrix:
-    """The vector of a document."""
+    """Return the random vector (dim,) of a document or query, the same at each call."""
     numbers: Matrix = np.random.default_rng(number).standard_normal(DIM, dtype=np.float32)
     return numbers
 

@@ -145,6 +145,7 @@ class Subject:
 
 
 def _of_docstrings(path: Path, most: int | None) -> Path:
+    """Index the first docstrings of Python, or all for None, in a new folder; return its path."""
     batches = open_source("python:").batches()
     documents = [*chain.from_iterable(batches)]
     with Collection.create(path, open_encoder(MODEL)) as collection:
@@ -164,15 +165,17 @@ class Work(Attempts):
         row = super().columns()
         if self.error is not None:
             return row
-        for way, each in self.spent.items():
-            elapsed, worked = zip(*each[1:], strict=True)
-            row |= {f"{way}_s": statistics.median(elapsed), f"{way}_cpu_s": statistics.mean(worked)}
+        for way, spent in self.spent.items():
+            elapsed, cpu_seconds = zip(*spent[1:], strict=True)
+            row[f"{way}_s"] = statistics.median(elapsed)
+            row[f"{way}_cpu_s"] = statistics.mean(cpu_seconds)
         return row
 
 
 def measure_start(subject: Subject, extent: Extent, results: ResultsFile, about: Row) -> list[str]:
     """Write a row for each command and call; returns a line for each failure."""
     environ.pop("OMP_WAIT_POLICY", None)  # ours; a program that imports slimdex has none
+    # Documents are added to a copy, since nothing of the index is changed.
     growing = shutil.copytree(subject.index, subject.folder / "growing.index")
     texts = subject.texts
     with (
@@ -200,7 +203,7 @@ def measure_start(subject: Subject, extent: Extent, results: ResultsFile, about:
 
 
 def _commands(subject: Subject, rounds: int) -> Iterator[Work]:
-    """Python itself, and commands of slimdex."""
+    """Yield commands: Python itself, which the others need, and slimdex."""
     slimdex = str(Path(sys.executable).with_name("slimdex"))
     index = str(subject.index)
     commands = {
@@ -218,7 +221,7 @@ def _commands(subject: Subject, rounds: int) -> Iterator[Work]:
 
 
 def _others(subject: Subject, rounds: int) -> Iterator[Work]:
-    """A search by each library that is installed, in an index that it builds first."""
+    """Yield a search by each library that is installed, in an index that it builds first."""
     absent = not_installed(PACKAGES)
     for name in PACKAGES:
         if name in absent:
@@ -257,8 +260,8 @@ def run(command: Sequence[str], variables: Row | None = None) -> Spent:
         lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
         raise WorkerError(lines[-1])
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    worked = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return seconds, worked
+    cpu_seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return seconds, cpu_seconds
 
 
 class OpenIndex:
@@ -298,7 +301,10 @@ def _requests(server: Server, texts: Sequence[str]) -> Spent:
 def _mean(
     call: Callable[..., object], each: Sequence[object], cpu_seconds: Callable[[], float]
 ) -> Spent:
-    """Mean time of a call; `cpu_seconds` is the processor time until now."""
+    """Return the mean time of calls, one for each argument.
+
+    `cpu_seconds` returns the processor time that the process of the work has taken until now.
+    """
     start = perf_counter()
     before = cpu_seconds()
     for argument in each:
@@ -362,12 +368,16 @@ Parts = dict[str, tuple[int, int]]
 
 
 def _memory(facts: Row, idle: Parts, loaded: Parts) -> Iterator[Row]:
-    """Rows of a service's memory: after its first search, and after the most callers."""
+    """Yield rows of a service's memory, of each part and in all.
+
+    They have the bytes after its first search, `idle`, and after the most callers, `loaded`.
+    """
     for part in (*loaded, "whole process"):
         row = facts | {"what": "memory", "part": part}
         row["key"] = key_of(row)
         for name, parts in (("idle", idle), ("loaded", loaded)):
-            sizes = [parts.get(part, (0, 0))] if part in loaded else [*parts.values()]
+            is_part = part in loaded
+            sizes = [parts.get(part, (0, 0))] if is_part else [*parts.values()]
             row[f"{name}_bytes"] = sum(resident for resident, _ in sizes)
             row[f"{name}_private_bytes"] = sum(private for _, private in sizes)
         yield row

@@ -158,6 +158,7 @@ def _build_contender(
     def start() -> Subprocess[MeasuredStore]:
         return stack.enter_context(store_process(name, open_encoder, folder, texts))
 
+    # Search it in another process, so that memory of the build is not counted.
     contender.process = start()
     contender.attempt(lambda: _fit_to_its_speed(contender, task))
     contender.attempt(lambda: _find_effort(contender, efforts, task, exact))
@@ -178,16 +179,18 @@ def _fit_to_its_speed(contender: StoreContender, task: Task) -> None:
     """Choose the number of queries: an exact scan of a million rows takes a second for each."""
     count = len(task.queries)
     few = contender.process.remote.times(ANSWERS, 0, min(FEWEST, count), None)
-    each = max(float(np.median(few["total"])), 1e-6)
-    contender.queries = min(max(int(QUERIES_SECONDS / each), FEWEST), QUERIES, count)
-    in_round = min(max(int(ROUND_SECONDS / each), FEWEST), ROUND_QUERIES)
+    seconds_each = max(float(np.median(few["total"])), 1e-6)
+
+    # As many as fit in the time, in all and in a round.
+    contender.queries = min(max(int(QUERIES_SECONDS / seconds_each), FEWEST), QUERIES, count)
+    in_round = min(max(int(ROUND_SECONDS / seconds_each), FEWEST), ROUND_QUERIES)
     contender.in_round = min(in_round, max(contender.queries // ROUNDS, 1))
 
 
 def _find_effort(
     contender: StoreContender, efforts: Sequence[int], task: Task, exact: Exact
 ) -> None:
-    """Find the first effort that finds enough, or the last."""
+    """Set the first effort that finds enough, or the last."""
     for effort in efforts:
         contender.effort = effort
         contender.prepare()
@@ -199,9 +202,9 @@ def _quality(contender: StoreContender, task: Task, exact: Exact) -> None:
     """Measure agreement with exact search, quality by labels, and the memory of the process."""
     columns = _columns(task, exact, contender)
     contender.row |= without_deep(columns)
-    whole, grown = contender.process.remote.memory()
-    contender.row |= {"memory_bytes": whole.private, "memory_files_bytes": whole.files}
-    contender.row |= {"store_bytes": grown.private, "store_files_bytes": grown.files}
+    memory, growth = contender.process.remote.memory()
+    contender.row |= {"memory_bytes": memory.private, "memory_files_bytes": memory.files}
+    contender.row |= {"store_bytes": growth.private, "store_files_bytes": growth.files}
     contender.row |= contender.process.remote.codes()
     contender.row["queries"] = contender.queries
 
@@ -213,8 +216,9 @@ def rows_of(answers: Sequence[Answer], dataset: Dataset, depth: int) -> tuple[Ma
     """
     row_of = {id: row for row, id in enumerate(dataset.ids)}
     for id, text in chain.from_iterable(answers):
-        whole = dataset.texts[row_of[id]]
-        if text not in whole or bool(text) != bool(whole):
+        document = dataset.texts[row_of[id]]
+        is_left_out = bool(document) and not text  # "" is a part of every text
+        if text not in document or is_left_out:
             raise WorkerError(f"answers: id {id!r} with the text {text[:40]!r}, not its own")
     rows = []
     for answer in answers:
@@ -231,7 +235,9 @@ def _one_turn(contender: StoreContender, turn: int) -> None:
         for part, seconds in remote.times(ANSWERS, start, stop, threads).items():
             contender.seconds[f"{part}_{name}"] += seconds
     if LIBRARIES[contender.name].callers:
-        several = [place % contender.queries for place in range(start, max(stop, start + CALLERS))]
+        # At least one query for each caller; after the last query the first follows.
+        numbers = range(start, max(stop, start + CALLERS))
+        several = [number % contender.queries for number in numbers]
         crowd = remote.crowd(ANSWERS, several, CALLERS)
         contender.seconds["callers_one"] += crowd.times
         contender.crowds.append(crowd.seconds)

@@ -96,7 +96,11 @@ class Way:
 
 
 def ways_of(mode: str, width: int) -> list[list[Way]]:
-    """Ways of each pooling in the papers' tables: some whitened, whole and cut, or rotated."""
+    """Return the ways of each pooling in the papers' tables, a list for each.
+
+    The first way is without a reducer; the others are whitened, rotated and cut to half of the
+    dimensions, and whitened and cut to a third. Some poolings have the first only.
+    """
     half = _part(width, 2)
     third = _part(width, 3)
     poolings = (LAST,) if mode in (MODEL_POOLING, WK, CLS) else (LAST, FIRST_LAST)
@@ -112,14 +116,14 @@ def ways_of(mode: str, width: int) -> list[list[Way]]:
 
 
 def _part(width: int, of: int) -> int:
-    """A part of the dimensions, as a multiple of four."""
+    """Return 1/of of the dimensions, as a multiple of four."""
     return max(round(width / of / 4) * 4, 4)
 
 
 def measure_model(model: str, sets: Sequence[Pairs], out: Path, about: Row) -> ResultsFile:
     """Append the missing rows of a model; returns its file of rows."""
-    static = is_static(model)  # word vectors have no layers and no maximum length
-    length = None if static else MAX_LENGTH
+    has_word_vectors = is_static(model)  # without layers and a maximum length
+    length = None if has_word_vectors else MAX_LENGTH
     encoder = open_local(model, precision="fp32", max_length=length)
     facts: Row = {
         "model": Path(encoder.spec()["model"]).name,
@@ -130,7 +134,7 @@ def measure_model(model: str, sets: Sequence[Pairs], out: Path, about: Row) -> R
         "sets": [pairs.name for pairs in sets],
     }
     results = ResultsFile(out / f"sts-{facts['model']}.jsonl")
-    modes = [MODEL_POOLING] if static else MODES
+    modes = [MODEL_POOLING] if has_word_vectors else MODES
     groups = list[list[Way]]()
     for mode in modes:
         groups += ways_of(mode, encoder.width)
@@ -155,8 +159,8 @@ def _vectors(encoder: LocalEncoder, sets: Sequence[Pairs]) -> Callable[[Sequence
     for pairs in sets:
         distinct |= dict.fromkeys([*pairs.sentences, *pairs.others])
     file = encode_texts(encoder, list(distinct), CACHE)
-    places = {text: row for row, text in enumerate(distinct)}
-    return lambda few: file.take(np.array([places[text] for text in few]))
+    row_of = {text: row for row, text in enumerate(distinct)}
+    return lambda texts: file.take(np.array([row_of[text] for text in texts]))
 
 
 def measure_ways(
@@ -196,6 +200,10 @@ def measure_ways(
 
 
 def _transform(side: Matrix, way: Way, moments: Moments) -> NDArray[np.float32]:
+    """Whiten the vectors of one side of the pairs, and cut them to k dimensions, if the way does.
+
+    There are never more dimensions than the rank of the moments, if `k` is None just as many.
+    """
     if not way.fit:
         return side
     _, _, rank = principal_axes(moments, way.beta)
@@ -264,6 +272,7 @@ def read_seven(folder: Path) -> list[Pairs]:
             part = read_pairs(folder / file)
             others += [*part.first, *part.second]
         pairs = read_pairs(folder / judged, name)
+        # Only STS12 to STS16 are also averaged by subtasks.
         subtasks = pairs.subtasks if name.startswith("STS1") else ()
         sets.append(replace(pairs, subtasks=subtasks, others=others))
     return sets
@@ -286,11 +295,12 @@ def correlations(pairs: Pairs, first: Matrix, second: Matrix) -> dict[str, float
 
     cosines = np.vecdot(normalize_rows(first), normalize_rows(second))
 
-    def of(rows: NDArray[np.bool_] | slice) -> float:
+    def correlation(rows: NDArray[np.bool_] | slice) -> float:
         return 100 * float(spearmanr(cosines[rows], pairs.gold[rows]).statistic)
 
+    over_all = correlation(slice(None))
     if len(pairs.protocols) == 1:
-        return {"": of(slice(None))}
+        return {"": over_all}
 
     # Means over the subtasks, weighted by their pairs or not.
     subtasks = np.array(pairs.subtasks)
@@ -298,10 +308,10 @@ def correlations(pairs: Pairs, first: Matrix, second: Matrix) -> dict[str, float
     counts = []
     for name in dict.fromkeys(pairs.subtasks):
         is_of_subtask = subtasks == name
-        by_subtask.append(of(is_of_subtask))
+        by_subtask.append(correlation(is_of_subtask))
         counts.append(is_of_subtask.sum())
     weighted = np.average(by_subtask, weights=counts)
-    figures = of(slice(None)), float(np.mean(by_subtask)), float(weighted)
+    figures = (over_all, float(np.mean(by_subtask)), float(weighted))
     return dict(zip(PROTOCOLS, figures, strict=True))
 
 

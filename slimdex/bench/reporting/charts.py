@@ -67,7 +67,7 @@ Panel = tuple[str, Sequence[str], float]
 
 
 def pictures(retrieval: Sequence[Row], peers: Sequence[Row]) -> dict[str, str]:
-    """Name of the picture -> SVG, for the existing rows."""
+    """Draw the pictures for which there are rows; returns name -> SVG."""
     panels = {"peers": list[Panel](), "quality": [*_quality(retrieval)]}
     for of_task in by_task(peers).values():
         panels["peers"] += _peer_map(of_task)
@@ -98,8 +98,8 @@ def _picture(name: str, panels: Sequence[Panel]) -> str:
 
 
 def _quality(rows: Sequence[Row]) -> Iterator[Panel]:
-    """nDCG@10 against compression, averaged over the sets of the model with the most sets."""
-    models = [model for _, model in by_task(rows)]
+    """Draw nDCG@10 against compression, averaged over the sets of the model with the most sets."""
+    models = [model for _, model in by_task(rows)]  # once for each set
     if not models:
         return
     model = max(models, key=models.count)
@@ -124,9 +124,9 @@ def _quality(rows: Sequence[Row]) -> Iterator[Panel]:
         tooltip = f"{row['method']}, {stage}: {at[1]:+.2f}"
         points.append(Point(*at, _series(row["method"]), "", tooltip, shape=SHAPES[stage]))
     drawn = [Line("zero", [(1, 0), (SHARES[-1], 0)])]
-    for (method, how), places in lines.items():
-        ours = " ours" * (method == SLIMDEX)
-        drawn.append(Line(f"s{_series(method)}{DASHED[how]}{ours}", places))
+    for (method, stage), places in lines.items():
+        ours = " ours" if method == SLIMDEX else ""
+        drawn.append(Line(f"s{_series(method)}{DASHED[stage]}{ours}", places))
 
     # Legend and title.
     present = set(values_of(shown, "method"))
@@ -142,7 +142,7 @@ def _stage(row: Row) -> str:
 
 
 def _mean_by_method(rows: Sequence[Row], model: str) -> list[Row]:
-    """Rows of one model averaged over its sets.
+    """Return rows of one model, averaged over its sets.
 
     Only methods measured on all of them are included, distinguished by name, size, kind, k and
     effort; candidates that depend on the size of a set are left out.
@@ -162,7 +162,10 @@ def _mean_by_method(rows: Sequence[Row], model: str) -> list[Row]:
 
 
 def _lines_of(means: Sequence[Row]) -> list[Row]:
-    """Rows of each method's line, rescored or by codes alone: those that no smaller one beats."""
+    """Return the rows of each method's lines, rescored and by codes alone.
+
+    They are those that no smaller row of the line beats.
+    """
     staged = [row | {"stage": _stage(row)} for row in means]
     shown = []
     for line in group_rows(staged, "method", "stage").values():
@@ -173,34 +176,35 @@ def _lines_of(means: Sequence[Row]) -> list[Row]:
 def _legend(methods: Sequence[str]) -> Iterator[str]:
     """Draw the colours of methods and the two kinds of lines, beside the plot."""
     entries = [(name, _series(name), RESCORED) for name in methods]
-    entries += [(how, GREY, how) for how in SHAPES]
-    for row, (name, number, how) in enumerate(entries):
-        outline = Point(0, 0, number, "", "", shape=SHAPES[how]).outline
+    entries += [(stage, GREY, stage) for stage in SHAPES]
+    for row, (name, number, stage) in enumerate(entries):
+        outline = Point(0, 0, number, "", "", shape=SHAPES[stage]).outline
         top = TOP + 10 + row * LEGEND_LINE
         yield (
             f'<g transform="translate({WIDTH - LEGEND:g} {top:g})">'
-            f'<polyline class="s{number}{DASHED[how]}" points="-14,0 14,0"/>'
+            f'<polyline class="s{number}{DASHED[stage]}" points="-14,0 14,0"/>'
             f'<path class="s{number}" d="{outline}"/>'
             f'<text x="22" y="4">{escape(name)}</text></g>'
         )
 
 
 def _series(method: str) -> int:
+    """Return the number of a method's colour in `PALETTE`."""
     return METHODS.index(method) if method in METHODS else OTHERS
 
 
 def _peer_map(rows: Sequence[Row]) -> Iterator[Panel]:
-    """Median latency against memory of the fastest setting of each at an agreement.
+    """Draw median latency against memory, of the fastest setting of each peer at an agreement.
 
-    It is the highest that most methods reach.
+    The agreement is the highest that most peers reach; those that don't are left out.
     """
     for least in (FASTEST_AT, *LOWER):
-        each = fastest_at(rows, least)
-        reached = [row for row in each if row["agreement@10"] >= least]
-        if 2 * len(reached) > len(each):
+        fastest = fastest_at(rows, least)
+        reached = [row for row in fastest if row["agreement@10"] >= least]
+        if 2 * len(reached) > len(fastest):
             break
     else:
-        return
+        return  # most reach none
 
     # Points.
     height = 380.0

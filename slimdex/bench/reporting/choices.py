@@ -33,32 +33,37 @@ def by_task(rows: Iterable[Row], *apart: str) -> dict[tuple[Any, ...], list[Row]
 
 def most_compared(rows: Iterable[Row], *apart: str) -> list[Row]:
     """Return the group of `by_task` that compares the most methods."""
-    each = by_task(rows, *apart).values()
-    return max(each, key=lambda of_task: len(set(values_of(of_task, "method"))), default=[])
+    groups = by_task(rows, *apart).values()
+    return max(groups, key=lambda group: len(set(values_of(group, "method"))), default=[])
 
 
 def _slimdex_row(rows: Sequence[Row], of: int, effort: Callable[[Row], int]) -> Row | None:
-    """Row of slimdex by default except for k = d / of and its candidates."""
+    """Return slimdex's row with k = d / of and `effort` candidates; None if there is none.
+
+    The other settings are those of `DEFAULTS`.
+    """
     usual = (DEFAULTS.beta, DEFAULTS.gamma, DEFAULTS.kind)
     for row in rows_where(rows, method=SLIMDEX):
         settings = (row.get("beta"), row.get("gamma"), row.get("kind"))
-        if settings == usual and row["k"] == part(row["dim"], of) and row["effort"] == effort(row):
+        if settings != usual:
+            continue
+        if row["k"] == part(row["dim"], of) and row["effort"] == effort(row):
             return row
     return None
 
 
 def default_row(rows: Sequence[Row]) -> Row | None:
-    """Row of slimdex as `slimdex build` makes it: 1/64 of float32."""
+    """Return the row of slimdex as `slimdex build` makes it, at 1/64 of float32, or None."""
     return _slimdex_row(rows, 2, lambda _: CANDIDATES)
 
 
 def small_row(rows: Sequence[Row]) -> Row | None:
-    """Row of slimdex at 1/128 with 1% of the documents as candidates."""
+    """Return the row of slimdex at 1/128 with 1% of the documents as candidates, or None."""
     return _slimdex_row(rows, 4, lambda row: max(int(row["documents"]) // 100, 10))
 
 
 def exact_row(rows: Sequence[Row]) -> Row | None:
-    """Row of exact float32 search, if there is one."""
+    """Return the row of exact float32 search, if there is one."""
     return next(iter(rows_where(rows, method=UNCOMPRESSED)), None)
 
 
@@ -87,7 +92,7 @@ def label(row: Row) -> str:
 def front(
     rows: Iterable[Row], size: str = "ram_row_bytes", quality: str = "ndcg@10_delta"
 ) -> list[Row]:
-    """Rows that no smaller one beats in quality, from the smallest to the best.
+    """Return the rows that no smaller one beats in quality, from the smallest to the best.
 
     >>> sizes = {3: 0.9, 1: 0.8, 2: 0.7}
     >>> made = [{"bytes": size, "recall": recall} for size, recall in sizes.items()]
@@ -102,13 +107,14 @@ def front(
 
 
 def fastest_at(rows: Sequence[Row], least: float = FASTEST_AT, by: str = "p50_ms_one") -> list[Row]:
-    """Fastest row of each method that reaches the agreement, by a median.
+    """Return the fastest row of each method that reaches the agreement `least`, fastest first.
 
-    If none does, the row that is nearest to it.
+    If none of its rows does, it is the one that is nearest to it. `by` is the column of the time.
     """
 
     def rank(row: Row) -> tuple[float, float]:
-        return max(least - row["agreement@10"], 0.0), row[by]
+        missing_agreement = max(least - row["agreement@10"], 0.0)
+        return missing_agreement, row[by]
 
     fastest = []
     for of_method in group_rows(without_errors(rows), "method").values():

@@ -37,16 +37,22 @@ def html_table(table: Table, label: str) -> str:
     for row in table.rows:
         # The first cell names the row, for screen readers.
         cells = ""
-        for place, (kind, cell) in enumerate(zip(kinds, row, strict=True)):
-            tag, scope = ("td", "") if place else ("th", ' scope="row"')
+        for number, (kind, cell) in enumerate(zip(kinds, row, strict=True)):
+            is_name = number == 0
+            tag = "th" if is_name else "td"
+            scope = ' scope="row"' if is_name else ""
             value = escape(str(cell.value))
             cells += f'<{tag}{scope}{kind} data-value="{value}">{with_code(cell.shown)}</{tag}>'
         lines.append(f"<tr>{cells}</tr>")
     body = "\n".join(lines)
     name = escape(label)
-    field = f'<input type="search" placeholder="only rows with these words" aria-label="{name}">'
+    field = ""
+    if len(lines) > MANY:
+        field = (
+            f'<input type="search" placeholder="only rows with these words" aria-label="{name}">'
+        )
     return (
-        f'{field * (len(lines) > MANY)}<div class="scroll" tabindex="0" role="region" '
+        f'{field}<div class="scroll" tabindex="0" role="region" '
         f'aria-label="{name}"><table>\n<thead><tr>{head}</tr></thead>\n<tbody>{body}\n</tbody>'
         "</table></div>"
     )
@@ -58,6 +64,7 @@ def with_code(line: str) -> str:
     >>> with_code("Run `a < b`.")
     'Run <code>a &lt; b</code>.'
     """
+    # Every second part was between backticks.
     parts = escape(line).split("`")
     return "".join(f"<code>{part}</code>" if i % 2 else part for i, part in enumerate(parts))
 
@@ -79,7 +86,7 @@ def write_report(out: Path, rows: Measured) -> list[Path]:
         parts[path.stem] = title, image
     for table in _tables(rows):
         anchor = re.sub(r"\W+", "-", table.title.lower()).strip("-")
-        anchor += f"-{len(parts)}" if anchor in parts else ""
+        anchor += f"-{len(parts)}" if anchor in parts else ""  # several tables have one title
         note = soft(table.note) if table.note else ""
         parts[anchor] = escape(table.title), note + html_table(table, table.title)
 
@@ -109,6 +116,7 @@ def write_pictures(out: Path, rows: Measured) -> list[Path]:
 
 
 def _tables(rows: Measured) -> Iterator[Table]:
+    """Yield the tables of all experiments, and at the end one of all rows about vectors."""
     for experiment in EXPERIMENTS:
         yield from tables_of(experiment, rows.get(experiment, ()))
     retrieval = rows.get("retrieval", ())

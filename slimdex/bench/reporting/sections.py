@@ -24,15 +24,15 @@ def read_all(folder: Path) -> dict[str, list[Row]]:
     """Read the rows of every experiment in a folder; raises `InputError` if there are none."""
     rows = {name: read_rows(folder, name, needed=False) for name in EXPERIMENTS}
     if not any(rows.values()):
-        there = "" if folder == MEASURED else f" --out {quote(str(folder))}"
+        out = "" if folder == MEASURED else f" --out {quote(str(folder))}"
         raise InputError(
-            f"{folder}: no rows of results; `slimdex bench retrieval --quick{there}` writes some"
+            f"{folder}: no rows of results; `slimdex bench retrieval --quick{out}` writes some"
         )
     return rows
 
 
 def _format(tables: Sequence[Table]) -> Iterator[str]:
-    """Format tables, each below its title."""
+    """Format tables, each below its title, which loses its first words: the section has them."""
     for table in tables:
         _, _, title = table.title.partition(": ")
         if title:
@@ -41,11 +41,11 @@ def _format(tables: Sequence[Table]) -> Iterator[str]:
 
 
 def _default(folder: Path) -> list[str]:
-    """Default index in three rounded numbers, each with a link to its rows."""
+    """Describe the default index in three rounded numbers, each with a link to its rows."""
     # Memory by one row, quality by the mean over the sets.
     row = next(row for row in read_rows(folder, "search") if is_default(row))
-    every = of_default_encoder(read_rows(folder, "hybrid"))
-    sets = without_identifiers(rows_where(every, what="queries"))
+    of_encoder = of_default_encoder(read_rows(folder, "hybrid"))
+    sets = without_identifiers(rows_where(of_encoder, what="queries"))
     gains = values_of(rows_where(sets, way="rule"), "ndcg@10_delta")
     losses = values_of(rows_where(sets, way="rule codes"), "ndcg@10_delta")
     search = f"{BENCHMARKS}#from-a-text-to-its-documents"
@@ -65,6 +65,7 @@ def _default(folder: Path) -> list[str]:
 
 def _of_tables(tables: Sequence[TableDeclaration], folder: Path) -> list[str]:
     """Format tables of a folder's rows, and where these were measured."""
+    # All are of one experiment; the first declares its rows and libraries for all.
     first = tables[0]
     rows = first.chosen(read_rows(folder, first.experiment))
     paragraphs = list[str]()
@@ -95,7 +96,11 @@ def pages_with_marks(folder: Path) -> dict[Path, list[str]]:
     sections = dict[Path, list[str]]()
     for page in (folder / "README.md", *sorted((folder / "docs").rglob("*.md"))):
         text = page.read_text(encoding="utf-8") if page.is_file() else ""
-        names = [name for name in SECTIONS if _marks(name)[0] in text]
+        names = []
+        for name in SECTIONS:
+            begin, _ = _marks(name)
+            if begin in text:
+                names.append(name)
         if names:
             sections[page] = names
     return sections
@@ -126,9 +131,9 @@ def write_section(path: Path, name: str, text: str) -> bool:
     """
     begin, end = _marks(name)
     old = path.read_text(encoding="utf-8")
-    head, mark, rest = old.partition(begin)
-    _, ended, tail = rest.partition(end)
-    if not mark or not ended:
+    head, begin_mark, rest = old.partition(begin)
+    _, end_mark, tail = rest.partition(end)
+    if not begin_mark or not end_mark:
         raise InputError(f"{path}: expected {begin} and {end} around the results")
     new = head + text + tail
     if new != old:
@@ -152,9 +157,9 @@ def _short_name(processor: str, flags: str) -> str:
 
 
 def _machines_and_versions(rows: Sequence[Row], libraries: Sequence[str]) -> str:
-    """Distinct machines, versions and commits of some rows."""
+    """Describe the distinct machines, versions and commits of some rows in a sentence."""
 
-    def of(row: Row) -> str:
+    def machine_of(row: Row) -> str:
         versions = []
         for name in libraries:
             number = row["versions"].get(name)
@@ -167,6 +172,6 @@ def _machines_and_versions(rows: Sequence[Row], libraries: Sequence[str]) -> str
     commits = dict[str, dict[str, None]]()
     for row in rows:
         commit = f"`{row['commit'][:7]}`" if row.get("clean") else "code that no commit holds"
-        commits.setdefault(of(row), {})[commit] = None
-    parts = (f"{machine}, at {', '.join(places)}" for machine, places in commits.items())
+        commits.setdefault(machine_of(row), {})[commit] = None
+    parts = (f"{machine}, at {', '.join(names)}" for machine, names in commits.items())
     return f"Measured on {'; and on '.join(parts)}."

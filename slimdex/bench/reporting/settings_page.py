@@ -79,8 +79,8 @@ def write_settings_page(
 ) -> None:
     """Write the page of an index; `about` are facts of the machine, `against` an earlier run."""
     facts = measured.facts
-    cut = facts["rows"] != facts["documents"]
-    passages = f" ({facts['rows']:,} passages)" if cut else ""
+    are_cut = facts["rows"] != facts["documents"]
+    passages = f" ({facts['rows']:,} passages)" if are_cut else ""
     by = f", by {facts['model']}" if facts["model"] else ""
     lead = f"{facts['documents']:,} documents{passages}, {facts['dim']} dimensions{by}."
 
@@ -157,7 +157,7 @@ def verdict(measured: IndexPoints) -> list[str]:
 
 
 def _in_words(point: Point, measured: IndexPoints) -> str:
-    """Settings with their costs and quality, in one line."""
+    """Describe settings with their costs and quality, in one line."""
     share = _line(point, measured)["share"].shown
     small = f" ({share} of float32)" if share != "1" else ""
     return (
@@ -186,7 +186,11 @@ def summary(measured: IndexPoints) -> Table:
 
 
 def _in_short(measured: IndexPoints) -> list[Point]:
-    """Exact search, present and chosen settings, and the smallest sufficient ones of each kind."""
+    """Return the points of the short table: of most bytes a vector first.
+
+    They are exact search, the present and the chosen settings, and of each kind the smallest that
+    suffice, or else the last.
+    """
     shown = [measured.exact, measured.current, *filter(None, [measured.chosen])]
     for kind in SERIES:
         points = [p for p in measured.kinds if p["kind"] == kind and p["candidates"] != 0]
@@ -203,11 +207,13 @@ def _in_short(measured: IndexPoints) -> list[Point]:
 
 def read_run(path: Path) -> dict[str, Any]:
     """Read what `slimdex bench --json` has written; raises `InputError` if it is something else."""
+    # What will be read of it is read once, so that errors are raised here.
     try:
         run = json.loads(path.read_bytes())
         earlier(run)
         for point in (run["exact"], *run["kinds"]):
             _settings_of(point)
+            # Fails unless they are numbers.
             f"{point['recall@10'] + point['ndcg@10'] + point['p50_ms']:f}"
     except OSError as error:
         raise InputError(f"--against {path}: {error.strerror}; expected a file") from error
@@ -228,6 +234,7 @@ def beside(measured: IndexPoints, against: Mapping[str, Any]) -> Table:
 
 
 def _settings_of(point: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return the settings of a point, by which it is matched with that of another run."""
     names = ("kind", "k", "beta", "gamma", "candidates", "reducer")
     return tuple(point[name] for name in names)
 
@@ -241,7 +248,7 @@ def earlier(against: Mapping[str, Any]) -> str:
 
 
 def _line(point: Point, measured: IndexPoints) -> Point:
-    """A point, with what tables and charts say about it.
+    """Return a point with what tables and charts say about it, as further columns.
 
     `why` is the label of a marked point, "" for others. Codes are `alone` if answers are not
     rescored, and not exact either.
@@ -251,7 +258,8 @@ def _line(point: Point, measured: IndexPoints) -> Point:
     marks = [name for name, marked in names.items() if marked is point]
     why = "float32, exact" if is_exact else ", ".join(marks)
     is_alone = point["candidates"] == 0 and not is_exact
-    alone = ", codes alone" * is_alone
+    alone = ", codes alone" if is_alone else ""
+    reason = f" ({why})" if why else ""
 
     # Its share of float32's bytes.
     share = 4 * measured.facts["dim"] / point["bytes_per_vector"]
@@ -259,7 +267,7 @@ def _line(point: Point, measured: IndexPoints) -> Point:
         "why": why,
         "alone": is_alone,
         "named": f"{point['kind']}{alone}",
-        "label": f"{point['kind']}, k={point['k']}{alone}" + f" ({why})" * bool(why),
+        "label": f"{point['kind']}, k={point['k']}{alone}{reason}",
         "share": Cell(f"1/{share:.0f}" if share > 1 else "1", 1 / share),
         "difference": None if is_exact else Cell(difference(point), point["ndcg@10_delta"]),
         "command": f"`{point['command']}`",
@@ -310,12 +318,14 @@ def _charts(measured: IndexPoints) -> Iterator[str]:
 
     # Charts of what was measured only sometimes.
     if measured.curves:
-        graph = " hnswlib searches a graph of the float32 vectors, with ef from 10 to 640."
+        graph = ""
+        if measured.graph:
+            graph = " hnswlib searches a graph of the float32 vectors, with ef from 10 to 640."
         counts = [point["candidates"] for point in measured.curves]
         yield _figure(
             "Recall against latency",
             f"Along each curve, {min(counts):,} to {max(counts):,} candidates are rescored. The "
-            f"time to encode a query is not included.{graph * bool(measured.graph)}",
+            f"time to encode a query is not included.{graph}",
             _key(measured.curves, measured.graph) + _latency_chart(measured),
         )
     if measured.metrics:
@@ -331,7 +341,10 @@ def _charts(measured: IndexPoints) -> Iterator[str]:
 
 
 def _series(kind: str) -> int:
-    """Colour and shape of a kind; those without one, such as factory strings, share flat's."""
+    """Return the number of a kind's colour and shape.
+
+    Kinds without one, such as factory strings, share flat's.
+    """
     return SERIES.index(kind) if kind in SERIES else len(SERIES) - 1
 
 
@@ -404,15 +417,17 @@ def _heat_map(
 
     label = f"nDCG@10 by {column} and gamma"
     drawing = svg.heat_map(label, values, tooltips, rings, ("gamma", column))
-    at = f"nDCG@10 at kind {first['kind']}, {fixed}={first[fixed]:g}."
-    return _figure(title, at + caption, drawing)
+    same_for_all = f"nDCG@10 at kind {first['kind']}, {fixed}={first[fixed]:g}."
+    return _figure(title, same_for_all + caption, drawing)
 
 
 def tooltip(point: Point) -> str:
     """Describe a point: settings, costs, quality, and the command that makes it."""
-    rescored = {0: "codes alone", None: "rescored"}.get(
-        point["candidates"], f"{point['candidates']} candidates"
-    )
+    rescored = f"{point['candidates']} candidates"
+    if point["candidates"] is None:
+        rescored = "rescored"
+    elif point["candidates"] == 0:
+        rescored = "codes alone"
     time = f", {point['p50_ms']:.2f} ms" if "p50_ms" in point else ""
     return (
         f"{point['kind']}, k={point['k']}, beta={point['beta']:g}, gamma={point['gamma']:g}, "

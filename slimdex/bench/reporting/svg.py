@@ -78,7 +78,8 @@ class Point:
     @property
     def outline(self) -> str:
         """Path of its mark."""
-        return SHAPES[(self.series if self.shape is None else self.shape) % len(SHAPES)]
+        shape = self.series if self.shape is None else self.shape
+        return SHAPES[shape % len(SHAPES)]
 
 
 @dataclass(frozen=True)
@@ -121,16 +122,16 @@ class Axis:
         low = min(values)
         high = max(values)
         if linear:
-            wider = max(least_span - (high - low), 0) / 2
-            low = low - wider
-            high = high + wider
+            missing_span = max(least_span - (high - low), 0)
+            low -= missing_span / 2
+            high += missing_span / 2
             room = (high - low) * 0.08 or 0.01
             above = 2 * room  # where the best points are, and their labels
             return cls(title, low - room, high + above, start, stop, linear=True)
         return cls(title, low / 1.25, high * 1.25, start, stop)
 
     def at(self, value: float) -> float:
-        """Pixel of a value."""
+        """Return the pixel of a value."""
         if self.linear:
             share = (value - self.low) / (self.high - self.low)
         else:
@@ -162,7 +163,7 @@ class Axis:
         rough = (self.high - self.low) / 6
         scale = 10.0 ** floor(log10(rough))
         step = next(n * scale for n in (1, 2, 5, 10) if n * scale >= rough)
-        first = ceil(self.low / step - 1e-9)
+        first = ceil(self.low / step - 1e-9)  # a tick at `low` is kept, despite rounding
         numbers = [round(n * step, 9) for n in range(first, first + 12)]
         return [number for number in numbers if number <= self.high]
 
@@ -202,10 +203,12 @@ def plot(points: Sequence[Point], lines: Sequence[Line], x: Axis, y: Axis) -> li
                 f'<path class="grid whisker" d="M{at:.1f} {y.at(low):.1f}V{y.at(high):.1f}"/>'
             )
 
-    # Points with their labels, pale ones below the others.
+    # Labels; y grows upwards here and downwards in pixels. The space is a gap to the next label.
     spots = [(x.at(p.x) - x.start, y.start - y.at(p.y)) for p in points]
     size = (x.stop - x.start, y.start - y.stop)
-    sides = place_labels(spots, [f"{p.label} " for p in points], size)  # a gap to the next one
+    sides = place_labels(spots, [f"{p.label} " for p in points], size)
+
+    # Points, the pale ones first: later ones cover them.
     labelled = sorted(zip(points, sides, strict=True), key=lambda pair: not pair[0].faint)
     for point, side in labelled:
         drawn.append(_mark(point, x.at(point.x), y.at(point.y), side))
@@ -213,21 +216,27 @@ def plot(points: Sequence[Point], lines: Sequence[Line], x: Axis, y: Axis) -> li
 
 
 def _mark(point: Point, x: float, y: float, side: str | None) -> str:
+    """Draw a point at a pixel, with its tooltip, and its label unless `side` is None."""
     ring = '<circle class="ring" r="9"/>' if point.ring else ""
     label = ""
     if side is not None and point.label:
         align, dx, dy = SIDES[side]
         anchor = f'text-anchor="{ANCHORS[align]}"'
         label = f'<text class="label" {anchor} x="{dx}" y="{dy + 4}">{escape(point.label)}</text>'
+    classes = f"s{point.series}"
+    if point.hollow:
+        classes += " hollow"
+    if point.faint:
+        classes += " faint"
     return (
         f'<g transform="translate({x:.1f} {y:.1f})"><title>{escape(point.tooltip)}</title>'
         f'<circle class="near" r="12"/>{ring}'
-        f'<path class="s{point.series}{" hollow" * point.hollow}{" faint" * point.faint}" '
-        f'd="{point.outline}"/>{label}</g>'
+        f'<path class="{classes}" d="{point.outline}"/>{label}</g>'
     )
 
 
 def _axes(x: Axis, y: Axis) -> list[str]:
+    """Draw titles, ticks and the lines of the grid."""
     elements = _titles(x, y)
     for tick, name in y.labels.items():
         elements.append(f'<path class="grid" d="M{x.start} {y.at(tick):.1f}H{x.stop}"/>')
@@ -239,12 +248,13 @@ def _axes(x: Axis, y: Axis) -> list[str]:
 
 
 def _titles(x: Axis, y: Axis) -> list[str]:
+    """Draw the title of x below it, and that of y beside it, from bottom to top."""
     middle = (x.start + x.stop) / 2
     foot = y.start + BOTTOM - 8
-    up = f"translate({x.start - 47} {(y.start + y.stop) / 2}) rotate(-90)"
+    upwards = f"translate({x.start - 47} {(y.start + y.stop) / 2}) rotate(-90)"
     return [
         f'<text class="title" x="{middle}" y="{foot}">{escape(x.title)}</text>',
-        f'<text class="title" transform="{up}">{escape(y.title)}</text>',
+        f'<text class="title" transform="{upwards}">{escape(y.title)}</text>',
     ]
 
 
@@ -287,13 +297,15 @@ def heat_map(
     # Cells.
     for cell, value in values.items():
         shade = 0.05 + 0.5 * (value - low) / ((high - low) or 1.0)
-        at = f"translate({lefts[cell[1]]:.1f} {tops[cell[0]]:.1f})"
+        row, column = cell
+        at = f"translate({lefts[column]:.1f} {tops[row]:.1f})"
         inside = _cell((width - 3, height - 3), f"{value:.3f}", shade, rings.get(cell, ""))
         elements.append(f'<g transform="{at}"><title>{escape(tooltips[cell])}</title>{inside}</g>')
     return _drawing(name, elements, (WIDTH, HEIGHT))
 
 
 def _cell(size: tuple[float, float], number: str, shade: float, ring: str) -> str:
+    """Draw a cell of a heat map: its number and, if it is marked, why."""
     width, height = size
     box = f'width="{width:.1f}" height="{height:.1f}" rx="3"'
     ringed = f'<rect class="ring" {box}/>' if ring else ""
@@ -347,18 +359,25 @@ def place_labels(
 
 
 def _box(place: tuple[float, float], side: str, letters: int) -> Box:
+    """Return the box of a label with so many letters, on a side of its point."""
+    x, y = place
     align, dx, dy = SIDES[side]
     width = letters * LETTER
-    left = place[0] + dx - {"left": 0.0, "right": width, "center": width / 2}[align]
-    middle = place[1] - dy  # up is more here and less on a screen
+    before = {"left": 0.0, "right": width, "center": width / 2}[align]
+    left = x + dx - before
+    middle = y - dy  # up is more here and less on a screen
     return left, middle - LINE / 2, left + width, middle + LINE / 2
 
 
 def _inside(box: Box, size: tuple[float, float]) -> bool:
-    return box[0] >= 0 and box[1] >= 0 and box[2] <= size[0] and box[3] <= size[1]
+    """Return whether a box is inside a plot of some width and height."""
+    left, top, right, bottom = box
+    width, height = size
+    return left >= 0 and top >= 0 and right <= width and bottom <= height
 
 
 def _meets(box: Box, others: Sequence[Box]) -> bool:
+    """Return whether a box overlaps one of the others."""
     left, top, right, bottom = box
     for other_left, other_top, other_right, other_bottom in others:
         is_beside = right <= other_left or other_right <= left

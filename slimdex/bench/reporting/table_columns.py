@@ -73,8 +73,10 @@ class Column:
     def cell(self, row: Row) -> Cell:
         """Make the cell of a row; a function may return a whole cell."""
         value = row.get(self.of) if isinstance(self.of, str) else self.of(row)
-        if value is None or isinstance(value, Cell):
-            return value or EMPTY
+        if value is None:
+            return EMPTY
+        if isinstance(value, Cell):
+            return value
         if not self.form:
             return Cell(value, value)
 
@@ -170,12 +172,14 @@ class TableDeclaration:
         return tables
 
     def _table(self, rows: Rows, title: str) -> Table:
+        """Make the table of a group's rows, which is empty if the group has no lines."""
         lines = list(self.lines(rows))
         if not lines:
             return Table("", "", (), ())
         if self.sort:
             name = self.sort.removeprefix("-")
-            lines.sort(key=lambda row: row[name] if name == self.sort else -row[name])
+            sign = -1 if self.sort.startswith("-") else 1
+            lines.sort(key=lambda row: sign * row[name])
         note = self.note.format_map(rows[0]) if isinstance(self.note, str) else self.note(rows)
         columns = self.columns(rows) if callable(self.columns) else self.columns
         return make_table(title.format_map(rows[0]), note, columns, lines)
@@ -200,7 +204,7 @@ def group_rows(rows: Iterable[Row], *names: str) -> dict[tuple[Any, ...], list[R
 
 
 def difference(row: Row) -> Cell:
-    """Difference of nDCG@10 from its reference, and its interval."""
+    """Return a cell with the difference of nDCG@10 from its reference, and its interval."""
     delta = row["ndcg@10_delta"]
     low = row["ndcg@10_low"]
     high = row["ndcg@10_high"]
@@ -217,7 +221,11 @@ def failures(rows: Iterable[Row], name: str = "method") -> str:
 
 
 def by_way(base: str) -> Callable[[Rows], list[Row]]:
-    """Return the row of one way for each set and model; its column `ways` has the rows of all."""
+    """Return a function from rows to those of the way `base`, one for each set and model.
+
+    Each has a further column `ways`: way -> the row of that way for the same set and model. A way
+    is what an experiment compares, such as a search, a fusion or some rules of ranking.
+    """
 
     def lines(rows: Rows) -> list[Row]:
         of_base = []

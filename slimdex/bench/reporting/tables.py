@@ -52,7 +52,10 @@ FAISS = ("faiss-cpu",)
 
 
 def _in_three_sizes(rows: Rows) -> list[Row]:
-    """Row of float32 of each set, with those of slimdex at 1/64 and at 1/128."""
+    """Return float32's row of each set, whose `ways` are slimdex's rows at 1/64 and at 1/128.
+
+    Sets that lack one of the three are left out.
+    """
     lines = []
     for of_set in group_rows(without_errors(rows), "set").values():
         exact = exact_row(of_set)
@@ -83,7 +86,7 @@ quality = TableDeclaration(
 
 
 def with_mapped(row: Row) -> float | None:
-    """Bytes per vector that the process grew, private and pages of the index's files.
+    """Return the bytes per vector that the process grew, private and pages of the index's files.
 
     None for older rows, whose mapped pages include those of the index's input.
     """
@@ -105,7 +108,7 @@ PEERS = (
 
 
 def _fastest(rows: Rows) -> list[Row]:
-    """Each method in the encoder's own order, at its fastest setting."""
+    """Return the row of each method in the encoder's own order, at its fastest setting."""
     return [row for row in fastest_at(rows) if "whitened" not in row["method"]]
 
 
@@ -183,22 +186,29 @@ FEWEST_JUDGED = 100
 
 
 def _if_enough_queries(name: str) -> Callable[[Row], Any]:
-    return lambda row: row[name] if row.get("queries", FEWEST_JUDGED) >= FEWEST_JUDGED else None
+    """Return a function from a row to a column of it; to None if few queries were judged."""
+
+    def value(row: Row) -> Any:
+        has_enough = row.get("queries", FEWEST_JUDGED) >= FEWEST_JUDGED
+        return row[name] if has_enough else None
+
+    return value
 
 
 def _defaults(rows: Rows) -> list[Row]:
-    """Rows of the default index, of the largest set."""
+    """Return the rows of the default index, of the largest set."""
     defaults = [row for row in without_errors(rows) if is_default(row)]
     most = max(values_of(defaults, "documents"), default=0)
     return rows_where(defaults, documents=most)
 
 
 def _stores(rows: Rows) -> list[Row]:
-    """Fastest row of each store, of those on one processor with the most of them."""
+    """Return the fastest row of each store, on the set and processor with the most stores."""
     return fastest_at(most_compared(rows, "processor"), by="p50_ms_total_one")
 
 
 def _stores_note(rows: Rows) -> str:
+    """Describe the set and the encoder, and failures."""
     first = _stores(rows)[0]
     return "{set}, {documents:,} documents, {model}".format_map(first) + failures(rows)
 
@@ -381,14 +391,16 @@ TANTIVY = ("tantivy",)
 
 
 def of_default_encoder(rows: Rows) -> list[Row]:
-    """Rows of the default encoder; another's for sets that it was not measured on."""
+    """Return the rows of the default encoder; another's for sets that it was not measured on."""
     of_default = [row for row in rows if _without_precision(row["model"]) == DEFAULT_MODEL]
+
+    # The last row of a set decides: the default encoder's, if there is one.
     models = {row["set"]: row["model"] for row in (*rows, *of_default)}
     return [row for row in rows if row["model"] == models[row["set"]]]
 
 
 def without_identifiers(rows: Rows) -> list[Row]:
-    """Rows of all sets but those that ask for identifiers, which words alone can find."""
+    """Return the rows of all sets but those for identifiers, which words alone can find."""
     return [row for row in rows if not row["set"].endswith(IDENTIFIERS)]
 
 
@@ -433,7 +445,7 @@ fusion = TableDeclaration(
 
 
 def _encoders_of(rows: Rows, last: str) -> list[str]:
-    """Encoders that were measured by a way."""
+    """Return the encoders that were measured by the way `last`."""
     models = values_of(rows_where(rows, way=last), "model")
     return [*dict.fromkeys(map(_without_precision, models))]
 
@@ -441,39 +453,46 @@ def _encoders_of(rows: Rows, last: str) -> list[str]:
 def _by_encoder(
     marks: str, title: str, ways: dict[str, str], chosen: Callable[[Rows], Rows]
 ) -> TableDeclaration:
-    """Table of a line for each set, with a column of each way for each encoder.
+    """Declare a table with a line for each set, and a column of each way for each encoder.
 
     `ways` has the heads of their columns, in which "{model}" is the encoder. The mean is of the
     sets that all encoders have, without those of identifiers.
     """
-    last = [*ways][-1]
+    last = [*ways][-1]  # what has it was measured by all ways
 
     def columns(rows: Rows) -> list[Column]:
-        made = [*columns_named("", "set")]
+        """Return the column of the set's name, and those of each encoder."""
+        all_columns = [*columns_named("", "set")]
         for model in _encoders_of(rows, last):
             for way, head in ways.items():
-                name, form = ("ndcg@10", ".2f") if way == BASE else ("ndcg@10_delta", "+.2f")
-                made.append(Column(head.format(model=model), of_way((model, way), name), form))
-        return made
+                is_base = way == BASE
+                name = "ndcg@10" if is_base else "ndcg@10_delta"
+                form = ".2f" if is_base else "+.2f"
+                column = Column(head.format(model=model), of_way((model, way), name), form)
+                all_columns.append(column)
+        return all_columns
 
     def lines(rows: Rows) -> list[Row]:
+        """Return a line for each set, and one of the means."""
+        # Set -> (encoder, way) -> row.
         sets = dict[str, dict[Any, Row]]()
         for row in rows:
-            sets.setdefault(row["set"], {})[_without_precision(row["model"]), row["way"]] = row
+            key = (_without_precision(row["model"]), row["way"])
+            sets.setdefault(row["set"], {})[key] = row
         models = _encoders_of(rows, last)
 
         # A line for each set that an encoder has; sets of identifiers stand last.
-        made = list[Row]()
+        set_lines = list[Row]()
         compared = []
         for set_name in sorted(sets, key=lambda name: name.endswith(IDENTIFIERS)):
             rows_by_way = sets[set_name]
             has_way = [(model, last) in rows_by_way for model in models]
             if any(has_way):
-                made.append({"set": set_name, "ways": rows_by_way})
+                set_lines.append({"set": set_name, "ways": rows_by_way})
             if models and all(has_way) and not set_name.endswith(IDENTIFIERS):
                 compared.append(rows_by_way)
         if not compared:
-            return made
+            return set_lines
 
         # The mean of the sets that all encoders have.
         means = {}
@@ -483,7 +502,7 @@ def _by_encoder(
                 "ndcg@10": fmean(values_of(of_key, "ndcg@10")),
                 "ndcg@10_delta": fmean(values_of(of_key, "ndcg@10_delta")),
             }
-        return [*made, {"set": "mean", "ways": means}]
+        return [*set_lines, {"set": "mean", "ways": means}]
 
     return TableDeclaration(
         experiment="weight",
@@ -497,12 +516,12 @@ def _by_encoder(
 
 
 def _without_word_vectors(rows: Rows) -> list[Row]:
-    """Rows of sets without identifiers, by encoders of contexts."""
+    """Return the rows of sets without identifiers, by encoders that are no word vectors."""
     return without_identifiers([row for row in rows if row["model"] != FAST_MODEL])
 
 
 def _with_identifiers(rows: Rows) -> list[Row]:
-    """Rows of the encoders that were also measured on sets of identifiers."""
+    """Return the rows of the encoders that were also measured on sets of identifiers."""
     of_identifiers = [row for row in rows if row["set"].endswith(IDENTIFIERS)]
     models = set(values_of(of_identifiers, "model"))
     return [row for row in rows if row["model"] in models]
@@ -541,12 +560,12 @@ weight_intervals = TableDeclaration(
 
 
 def _with_rules(rows: Rows) -> list[Row]:
-    """Rows of single rules and of all, not those without one."""
+    """Return the rows of single rules and of all rules, not those of all but one."""
     return [row for row in rows if not row["way"].startswith("without")]
 
 
 def _by_rule(rows: Rows) -> list[Row]:
-    """A line for each rule, with the rows of its models."""
+    """Return a line for each rule, whose `ways` are the rows of the models."""
     lines = []
     for (way,), of_rule in group_rows(without_errors(rows), "way").items():
         lines.append({"way": way, "ways": {row["model"]: row for row in of_rule}})
@@ -560,9 +579,10 @@ def _points_or_difference(row: Row) -> Cell:
 
 
 def _rules_columns(rows: Rows) -> list[Column]:
+    """Return the column of the rules, and one for each model."""
     models = dict.fromkeys(values_of(rows, "model"))
-    each = [Column(model, of_way(model, _points_or_difference)) for model in models]
-    return [Column("rule", "way"), *each]
+    columns = [Column(model, of_way(model, _points_or_difference)) for model in models]
+    return [Column("rule", "way"), *columns]
 
 
 rules = TableDeclaration(
@@ -598,7 +618,10 @@ BY_SUBTASKS = ("average wmean", "average by subtasks")
 
 
 def _reducer(row: Row) -> str:
-    """Name the reducer of a row of `bench sts`, fitted on the target."""
+    """Name the reducer of a row of `bench sts` if it is fitted on the target.
+
+    "none" is no reducer, and "" one that is fitted on other texts.
+    """
     if row["fit"] != "target":
         return "" if row["fit"] else "none"
     if row["reducer"] == "flow":
@@ -607,7 +630,7 @@ def _reducer(row: Row) -> str:
 
 
 def _change(name: str, row: Row) -> Cell:
-    """A figure, and its change against no reducer."""
+    """Return a figure, and its change against no reducer; see `_with_plain`."""
     value = row[name]
     change = "" if row["plain"] is None else f" ({value - row['plain'][name]:+.2f})"
     return Cell(f"{value:.2f}{change}", value)
@@ -617,7 +640,10 @@ _average = partial(_change, "average")
 
 
 def _with_plain(rows: Rows) -> list[Row]:
-    """Rows, each with that of the same pooling without a reducer."""
+    """Return the rows, each with that of the same pooling without a reducer as `plain`.
+
+    It is None for rows without a reducer.
+    """
     plain = {row["pooling"]: row for row in rows if not row["fit"]}
     lines = []
     for row in rows:
@@ -627,7 +653,10 @@ def _with_plain(rows: Rows) -> list[Row]:
 
 
 def _by_reducer(rows: Rows) -> list[Row]:
-    """First row of each model and pooling, without a reducer, and the rows of its reducers."""
+    """Return the row of each model and pooling without a reducer, whose `ways` are its reducers'.
+
+    Poolings that were not whitened are left out.
+    """
     lines = []
     for of_pooling in group_rows(rows, "model", "pooling").values():
         ways = {_reducer(row): row for row in _with_plain(of_pooling)}
@@ -654,7 +683,7 @@ similarity = TableDeclaration(
 
 
 def row_name(row: Row) -> str:
-    """Name of a row: the pooling, and the reducer of its vectors."""
+    """Name a row by the pooling, and the reducer of its vectors."""
     name: str = row["pooling"]
     if row["fit"]:
         pair = (row["beta"], row["gamma"])
@@ -667,12 +696,14 @@ def row_name(row: Row) -> str:
 
 
 def _sets(rows: Rows) -> list[Column]:
-    """Columns of all sets, in the papers' order, and of averages."""
+    """Return the columns of all sets, in the papers' order, and of averages."""
     sets = rows[0]["sets"]
     in_order = SU if set(sets) == set(SEVEN) else sets
     names = [*in_order, "average"]
-    names += BY_SUBTASKS[:1] if BY_SUBTASKS[0] in rows[0] else ()
-    figures = (Column(name.replace(*BY_SUBTASKS), partial(_change, name)) for name in names)
+    by_subtasks, head = BY_SUBTASKS
+    if by_subtasks in rows[0]:
+        names.append(by_subtasks)
+    figures = (Column(name.replace(by_subtasks, head), partial(_change, name)) for name in names)
     return [Column("", row_name), *figures]
 
 
@@ -698,7 +729,10 @@ LONGEST = {"longest_search_s": "longest search", "longest_change_s": "longest ch
 
 
 def _by_test(rows: Rows) -> list[Row]:
-    """A line for each test of `make sweep`, with sums and maxima of its cases."""
+    """Return a line for each test of `make sweep`, with sums and maxima of its cases.
+
+    They are None where they would be 0.
+    """
     lines = []
     for (what,), runs in group_rows(rows, "what").items():
         line = {"what": what}

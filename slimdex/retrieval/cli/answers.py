@@ -57,15 +57,15 @@ def show_hits(
         file = file_of(hit.metadata.get("path"))
         hanging(score, _heading(hit, file, excerpt))
         body = _with_words(excerpt.text, words)
-        shown = (_place(hit, file, excerpt), _columns(hit, columns), body)
-        for part in filter(None, shown):
+        parts = (_place(hit, file, excerpt), _columns(hit, columns), body)
+        for part in filter(None, parts):  # empty ones have no line
             hanging(Text(" " * len(score)), part)
 
 
 def as_json(
     names: Sequence[str], ids: Sequence[str] | None, hits_of_queries: Sequence[Sequence[Hit]]
 ) -> list[dict[str, Any]]:
-    """Convert the hits of all queries for JSON; queries from a file have ids."""
+    """Return a JSON object for each query, with its hits; queries from a file have `ids`."""
     values = []
     for i, (name, hits) in enumerate(zip(names, hits_of_queries, strict=True)):
         id = {"id": ids[i]} if ids else {}
@@ -76,7 +76,7 @@ def as_json(
 def by_chance(
     names: Sequence[str], hits_of_queries: Sequence[Sequence[Hit]], score: float | None
 ) -> list[str]:
-    """Return a line if the hits of a query are no nearer than a random document would be.
+    """Return one line about the queries whose hits are no nearer than random documents, or none.
 
     Parameters
     ----------
@@ -91,23 +91,23 @@ def by_chance(
     if score is None:
         return []
 
-    # Queries whose hits are all far.
-    best = {}
+    # Queries whose hits are all far, and their best scores.
+    best_scores = {}
     for name, hits in zip(names, hits_of_queries, strict=True):
         if hits and are_by_chance(hits, score, name):
-            best[name] = max(hit.score for hit in hits)
-    far = list(best)
-    said = "the best hit is no nearer than a random document would be"
+            best_scores[name] = max(hit.score for hit in hits)
+    far = list(best_scores)
+    statement = "the best hit is no nearer than a random document would be"
     if not far:
         return []
     if len(names) == 1:
-        return [f"{said} ({best[far[0]]:.3f}; random ones reach {score:.3f})"]
+        return [f"{statement} ({best_scores[far[0]]:.3f}; random ones reach {score:.3f})"]
 
     # Of many, the first few are named.
     shown = [shorten(on_one_line(name), QUERY_CHARACTERS) for name in far[:LISTED_QUERIES]]
     some = ", ".join(f"'{name}'" for name in shown)
     more = f" and {len(far) - LISTED_QUERIES:,} more" if len(far) > LISTED_QUERIES else ""
-    return [f"{said} (they reach {score:.3f}) for {some}{more}"]
+    return [f"{statement} (they reach {score:.3f}) for {some}{more}"]
 
 
 def _heading(hit: Hit, file: Path | None, excerpt: Excerpt) -> Text:
@@ -133,6 +133,7 @@ def _with_words(text: str, query: str) -> Text:
     end = 0
     for start, stop in word_places(text, query):
         shown.append(visible(text[end:start]))
+        # Words may overlap, in a script without spaces.
         shown.append(visible(text[max(start, end) : stop]), style="bold")
         end = stop
     return shown.append(visible(text[end:]))
@@ -140,11 +141,13 @@ def _with_words(text: str, query: str) -> Text:
 
 def _place(hit: Hit, file: Path | None, excerpt: Excerpt) -> Text:
     """Return a passage's place: its file (unless the id names it), headings, and page or lines."""
-    headings = hit.headings[1:] if [*hit.headings[:1]] == [hit.title] else hit.headings
+    begins_with_title = bool(hit.headings) and hit.headings[0] == hit.title
+    headings = hit.headings[1:] if begins_with_title else hit.headings
     place = [on_one_line(heading) for heading in headings]
+    has_line_after_path = file is not None and bool(_colon_line(hit, excerpt))
     if hit.page is not None:
         place.append(f"page {hit.page:,}")
-    elif not (file is not None and _colon_line(hit, excerpt)):
+    elif not has_line_after_path:
         place += _lines(hit, excerpt)
 
     # The file comes first, unless the id names it.
@@ -162,7 +165,9 @@ def _is_named_by(id: str, file: Path) -> bool:
     >>> _is_named_by("a/b.md", Path("notes/a/b.md")), _is_named_by("b.md#7", Path("b.md"))
     (True, False)
     """
-    return f"/{file.as_posix()}".endswith(f"/{id.removeprefix('./').lstrip('/')}") and id != ""
+    relative = id.removeprefix("./").lstrip("/")
+    # With the slashes only whole names match: b.md is no end of ab.md.
+    return id != "" and f"/{file.as_posix()}".endswith(f"/{relative}")
 
 
 def _says_title(id: str, title: str) -> bool:
@@ -175,27 +180,36 @@ def _says_title(id: str, title: str) -> bool:
 
 
 def _lines(hit: Hit, excerpt: Excerpt) -> list[str]:
-    """Return the lines of an excerpt, if known and not at the beginning of a text."""
+    """Format the lines of an excerpt, as a list of one item.
+
+    The list is empty if they are not known, or the excerpt is the beginning of the text.
+    """
     first = excerpt.line
     last = excerpt.last_line
-    if first is None or last is None or not hit.start + excerpt.start:
+    is_beginning = hit.start + excerpt.start == 0
+    if first is None or last is None or is_beginning:
         return []
     return [f"line {first:,}" if first == last else f"lines {first:,}-{last:,}"]
 
 
 def _colon_line(hit: Hit, excerpt: Excerpt) -> str:
-    """Format a line number as editors accept it after a path, for code only."""
+    """Format a line number as editors accept it after a path, for code only.
+
+    It is empty at the beginning of a file.
+    """
     is_code = hit.metadata.get("kind") == "code"
-    return f":{excerpt.line}" if is_code and hit.start + excerpt.start else ""
+    is_beginning = hit.start + excerpt.start == 0
+    return f":{excerpt.line}" if is_code and not is_beginning else ""
 
 
 def _columns(hit: Hit, columns: Sequence[str]) -> Text:
-    """Names and values of columns."""
+    """Return the names and values of the columns to show, on one line."""
     values = (f"{visible(name)}: {visible(_value(hit.metadata.get(name)))}" for name in columns)
     return Text("  ".join(values), style="dim")
 
 
 def _value(value: Any) -> str:
+    """Format a value of a column on one line: a dash if there is none."""
     if isinstance(value, dict | list):
         value = json.dumps(value, default=str, ensure_ascii=False)
     return "-" if value is None else shorten(on_one_line(str(value)))

@@ -76,13 +76,13 @@ def build(
     if fast and (encoder != EncoderOptions() or vectors is not None):
         raise InputError("build: --fast beside another encoder or vectors; expected one of them")
     wanted = settings.settings()
-    aim = _target_beside(wanted, target)
+    aim = _tuning_target(wanted, target)
 
     # Where to build the index, and from which sources.
     path = out or new_index()
-    offer(path.absolute())
+    offer(path.absolute())  # for temporary files, if no other folder is writable
     source_request = sources.collect(vectors)
-    began = time()
+    began = time()  # before the sources are looked at, since they may change meanwhile
     with console.progress():
         opened = source_request.open()
 
@@ -125,7 +125,7 @@ def build(
 
 
 def _is_repository(sources: Sources) -> bool:
-    """Whether the sources are folders with many files, at least half of them code."""
+    """Return whether the sources are folders with many files, at least half of them code."""
     # Loaded when the sources were opened.
     from ..lexical.code_files import is_code_path
     from ..sources.files.file_source import FileSource
@@ -138,9 +138,12 @@ def _is_repository(sources: Sources) -> bool:
 
 
 def _interrupt_message(path: Path) -> str:
-    """Message of a stopped build: once all documents are committed, it can't be run again."""
+    """Return the message of a stopped build, which says how to go on.
+
+    The same command continues it until all documents are committed.
+    """
     state = _state(path)
-    if state is None or state.settings is None:
+    if state is None or state.settings is None:  # no documents are in yet
         return STOPPED_MESSAGE
     if state.unfinished is not None:
         return f"{STOPPED_MESSAGE}; {state.unfinished.said}"
@@ -148,12 +151,13 @@ def _interrupt_message(path: Path) -> str:
 
 
 def _is_built(path: Path) -> bool:
+    """Return whether a folder has an index that contains all documents of its build."""
     state = _state(path)
     return state is not None and state.settings is not None and state.unfinished is None
 
 
 def _state(path: Path) -> State | None:
-    """The committed state of an index; None if there is none that can be read."""
+    """Return the committed state of an index; None if there is none that can be read."""
     from ..store.manifest import Manifest  # loaded by the build
 
     with suppress(OSError, SlimdexError):
@@ -161,10 +165,15 @@ def _state(path: Path) -> State | None:
     return None
 
 
-def _target_beside(settings: Settings, target: TargetOptions) -> Target | None:
+def _tuning_target(settings: Settings, target: TargetOptions) -> Target | None:
+    """Return the target to tune a new index for; None if no option states one.
+
+    Raises `InputError` for settings beside it, since tuning chooses the settings.
+    """
     if target == TargetOptions():
         return None
-    if settings != type(settings)():
+    defaults = type(settings)()  # the class itself is slow to import
+    if settings != defaults:
         raise InputError("build: settings beside --agreement, --ram or --p99-ms; expected either")
     return target.target()
 
@@ -186,8 +195,8 @@ def demo(out: Annotated[Path, "Folder for the demo's index."] = Path("slimdex-de
         console.line(f"{len(index.snapshot):,} docstrings in {out}{passages}")
         console.prose(DEMO_EXPLANATION)
         console.line("")
-        answered = answer(SearchRequest(texts=DEMO_QUERIES, limit=3), index.find)
-        for query, hits in zip(DEMO_QUERIES, answered, strict=True):
+        hits_of_queries = answer(SearchRequest(texts=DEMO_QUERIES, limit=3), index.find)
+        for query, hits in zip(DEMO_QUERIES, hits_of_queries, strict=True):
             show_hits(query, hits)
         with console.progress():
             report = evaluate_self(index, sample=DEMO_SAMPLE)

@@ -97,8 +97,8 @@ def _space_notes(index: Index, path: Path) -> list[str]:
 
     if not is_mostly_deleted(index):
         return []
-    frees = console.shell_command("compact", path)
-    return [f"{index.snapshot.deleted_count:,} rows still take space: `{frees}` frees it"]
+    command = console.shell_command("compact", path)
+    return [f"{index.snapshot.deleted_count:,} rows still take space: `{command}` frees it"]
 
 
 def compact(index: Dir, *, writing: WriteOptions) -> Answer:
@@ -157,7 +157,7 @@ def dedup(
 
 
 def _group_json(group: DuplicateGroup) -> dict[str, Any]:
-    """Convert a group, with the beginnings of the texts."""
+    """Convert a group of near-duplicates to JSON, with the beginnings of the texts."""
     others = []
     for id, score in group.others:
         others.append({"id": id, "score": round(score, 6), "text": group.texts[id]})
@@ -167,6 +167,7 @@ def _group_json(group: DuplicateGroup) -> dict[str, Any]:
 def _show_duplicates(
     groups: Sequence[DuplicateGroup], duplicates: int, deleted: int, documents: int
 ) -> None:
+    """Print each group, the first document in bold, and then the counts."""
     for group in groups:
         console.line(group.kept, "bold")
         console.line(f"  {_beginning(group.texts[group.kept])}")
@@ -228,11 +229,14 @@ class _SyncedIndex:
     index: Index
     refit: str
     as_json: bool
-    said: set[str] = field(default_factory=set)
+    said: set[str] = field(default_factory=set)  # notes, or the error, of the last sync
     left: Manifest | None = None  # by the last sync
 
     def once(self, *, watched: bool = False) -> None:
-        """Sync and report."""
+        """Sync, and print counts and notes, without the notes that the last sync had, too.
+
+        While sources are `watched`, nobody follows a note to compact: this compacts instead.
+        """
         # Loads numpy, FAISS and readers of files.
         from ..commands import is_mostly_deleted
         from ..ingest.adding import counts
@@ -257,15 +261,16 @@ class _SyncedIndex:
         from ..sources.watching import ticks  # only with --watch
 
         places = self._places()
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends it like Ctrl-C
         try:
             self._follow(ticks(places, self.path))
-        except (KeyboardInterrupt, RuntimeError) as stop:
+        except (KeyboardInterrupt, RuntimeError) as stop:  # DuckDB makes it a RuntimeError
             if not is_interrupt(stop):
                 raise
             console.note("no longer watching")
 
     def _places(self) -> list[Path]:
+        """Return the files and folders to watch; raises `InputError` for other sources."""
         specs = self.sources.specs
         for spec in specs:
             if not Path(spec).exists():
@@ -273,23 +278,28 @@ class _SyncedIndex:
         return [*map(Path, specs)]
 
     def _follow(self, ticks: Iterable[bool]) -> None:
+        """Sync at once, then at each tick at which the sources or the index call for it.
+
+        A tick says whether files have changed; the first one is True.
+        """
         is_first = True
-        again = math.inf
+        retry_at = math.inf
         for changed in ticks:
-            if not changed and monotonic() < again and not self._is_restored():
+            must_retry = monotonic() >= retry_at
+            if not changed and not must_retry and not self._is_restored():
                 continue
 
-            # An error ends it only at first; later, it is shown once and tried again.
+            # An error in the first sync ends the command; a later one is shown once, and retried.
             try:
                 self.once(watched=True)
-                again = math.inf
+                retry_at = math.inf
             except InputError as error:
                 if is_first:
                     raise
                 if str(error) not in self.said:
                     say(str(error))
                 self.said = {str(error)}
-                again = monotonic() + RETRY_SECONDS
+                retry_at = monotonic() + RETRY_SECONDS
             if is_first:
                 console.note("watching; Ctrl-C ends it")
             is_first = False
@@ -300,9 +310,11 @@ class _SyncedIndex:
         return self.left is not None and now.replaces(self.left)
 
     def _report(self, counts: dict[str, Any]) -> None:
+        """Print the counts of a sync, as `ingest.adding.counts` returns them."""
         if self.as_json:
             print(json.dumps(counts), flush=True)
             return
+        # The first five, "added" to "unchanged".
         summary = ", ".join(f"{counts[name]:,} {name}" for name in [*counts][:5])
         texts = "text" if counts["encoded"] == 1 else "texts"
         console.line(f"{summary}; {counts['encoded']:,} {texts} encoded")

@@ -80,17 +80,25 @@ class IndexCommand(click.Command):
     """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Put the default index before the words if they name none."""
+        """Put the default index before the words if they name none.
+
+        Raises `InputError` if there is no default index, or the first word seems to be meant as
+        one.
+        """
         if ctx.resilient_parsing or not self._is_left_out(ctx, args):
             return super().parse_args(ctx, args)
         first = self._first_value(ctx, args)
         default = default_index()
         word = first if isinstance(first, str) else ""
+
+        # The path of a folder is no query: it is meant as an index, although it names none.
         is_path = not self._has_sources and os.sep in word and os.path.isdir(word)
         if default is not None and not is_path and not may_name_an_index(word):
             return super().parse_args(ctx, [str(default), *args])
+
+        # Parsing prints --help and ends the command, even without an index.
         with suppress(click.MissingParameter):
-            super().parse_args(ctx, args)  # ends here for --help
+            super().parse_args(ctx, args)
         if word and default is not None:
             before = f"`slimdex {self.name} {default} {word} ...`"
             raise InputError(f"{no_index(word)} (for a word that names none: {before})")
@@ -98,11 +106,14 @@ class IndexCommand(click.Command):
         raise InputError(f"{refused}; expected {EXPECTED_INDEX}")
 
     def _is_left_out(self, ctx: click.Context, args: list[str]) -> bool:
+        """Return whether the words name no index."""
         _, *others = self._arguments()
         first = self._first_value(ctx, args)
         if isinstance(first, str):
+            # Without other arguments, the word can only be the index.
             return bool(others) and not self._is_named(first)
-        return not first or not isinstance(first, tuple)
+        has_words = isinstance(first, tuple) and bool(first)
+        return not has_words
 
     def _is_named(self, word: str) -> bool:
         """Return whether the first word names an index."""
@@ -115,9 +126,13 @@ class IndexCommand(click.Command):
         return any(each.name == "sources" for each in self._arguments())
 
     def _first_value(self, ctx: click.Context, args: list[str]) -> Any:
-        """Return the first argument as Click parses it: a word, or a tuple of words if given."""
+        """Return the first argument's value: a word, or a tuple if it takes several words.
+
+        Without words, it is whatever Click's parser has for an argument that is left out.
+        """
         first = self._arguments()[0]
-        return self.make_parser(ctx).parse_args([*args])[0].get(first.name or "")
+        values, _, _ = self.make_parser(ctx).parse_args([*args])
+        return values.get(first.name or "")
 
     def _arguments(self) -> list[click.Argument]:
         return [each for each in self.params if isinstance(each, click.Argument)]
@@ -172,17 +187,22 @@ class Commands(click.Group):
 
 @cache
 def _import(name: str, place: str) -> click.Command:
+    """Import a command or group, or make a command of a function, from "module:attribute"."""
     command = _function(place)
     return command if isinstance(command, click.Command) else command_of(command, name)
 
 
 def _run_default(place: str, **options: Any) -> None:
-    """Run what runs without a command; Click calls this before each command, too."""
+    """Run the function at `place` if no command is named.
+
+    Click calls this before each command, too.
+    """
     if click.get_current_context().invoked_subcommand is None:
         _function(place)(**options)
 
 
 def _function(place: str) -> Any:
+    """Import what "module:attribute" names."""
     module, _, attribute = place.partition(":")
     return getattr(import_module(module), attribute)
 
@@ -197,7 +217,8 @@ def command_of(function: Callable[..., Answer | None], name: str) -> click.Comma
     the dataclass's fields; if its default is an instance, their defaults are its values.
     What returns an `Answer` has the option --json.
     """
-    # The function's parameters, and the fields of those that are dataclasses.
+    # The function's parameters, and the fields of those that are dataclasses. A group is such a
+    # parameter: its name -> its dataclass and the names of the fields.
     params = list[click.Parameter]()
     groups = dict[str, tuple[Any, list[str]]]()
     signature = inspect.signature(function, eval_str=True)
@@ -221,7 +242,8 @@ def command_of(function: Callable[..., Answer | None], name: str) -> click.Comma
         as_json = is_answer and arguments.pop("as_json")
         for group_name, (group, names) in groups.items():
             arguments[group_name] = group(**{field: arguments.pop(field) for field in names})
-        if (answer := function(**arguments)) is not None:
+        answer = function(**arguments)
+        if answer is not None:
             answer.show(as_json)
 
     # The command, whose short help is the first paragraph of the docstring.
@@ -240,18 +262,27 @@ def command_of(function: Callable[..., Answer | None], name: str) -> click.Comma
 
 
 def _of_fields(group: Any, defaults: Mapping[str, Any]) -> Iterator[click.Parameter]:
+    """Yield a parameter for each field of a dataclass; `defaults` replace the fields' own."""
     hints = get_type_hints(group, include_extras=True)
     for field in fields(group):
         default = Parameter.empty if field.default is MISSING else field.default
         hint = hints[field.name]
-        if option := field.metadata.get("option"):  # of a search
+
+        # Options of a search are declared in the field's metadata, once for all interfaces.
+        option = field.metadata.get("option")
+        if option:
             value = option.value or "|".join(option.choices)
-            repeated = " Can be repeated." * (get_origin(hint) is Sequence)
-            hint = Annotated[hint, *option.flags, *[value] * bool(value), option.help + repeated]
+            value_name = [value] if value else []
+            repeated = " Can be repeated." if get_origin(hint) is Sequence else ""
+            hint = Annotated[hint, *option.flags, *value_name, option.help + repeated]
         yield _declare(field.name, hint, defaults.get(field.name, default))
 
 
 def _declare(name: str, annotation: Any, default: Any) -> click.Parameter:
+    """Make the parameter that an annotation declares, as `command_of` describes.
+
+    Its default is `Parameter.empty` if it is required.
+    """
     kind, *words = get_args(annotation)
     is_required = default is Parameter.empty
     kind, is_list = _value_type(kind)
@@ -264,21 +295,21 @@ def _declare(name: str, annotation: Any, default: Any) -> click.Parameter:
     # An argument.
     if isinstance(words[0], Argument):
         declared = words[0]
-        nargs = -1 if is_list else 1
+        nargs = -1 if is_list else 1  # -1: any number of words
         is_needed = is_required and not declared.is_index
         metavar = declared.metavar if is_needed else f"[{declared.metavar}]"
         metavar += "..." if is_list else ""
-        made = IndexArgument if declared.is_index else click.Argument
-        return made([name], nargs=nargs, metavar=metavar, help=declared.help, **facts)
+        argument_class = IndexArgument if declared.is_index else click.Argument
+        return argument_class([name], nargs=nargs, metavar=metavar, help=declared.help, **facts)
 
-    # An option, whose words are its flags, the name of its value, facts and help.
+    # An option, whose words are its flags, the name of its value, facts and, last, its help.
     texts = [word for word in words[:-1] if isinstance(word, str)]
     names = [word for word in texts if word.startswith("-")] or [f"--{name.replace('_', '-')}"]
     for word in words:
         if isinstance(word, dict):
             facts |= word
     if kind is bool:
-        del facts["type"]
+        del facts["type"]  # a flag takes no value
     return click.Option(
         [*names, name],
         metavar=next((word for word in texts if not word.startswith("-")), None),
@@ -299,7 +330,9 @@ def _value_type(kind: Any) -> tuple[Any, bool]:
     if get_origin(kind) in (Union, UnionType):
         kinds = [each for each in get_args(kind) if each is not type(None)]
         kind = kinds[0] if len(kinds) == 1 else str
-    return (get_args(kind)[0], True) if get_origin(kind) in (list, Sequence) else (kind, False)
+    if get_origin(kind) in (list, Sequence):
+        return get_args(kind)[0], True
+    return kind, False
 
 
 def _click_type(kind: Any) -> Any:
@@ -307,4 +340,5 @@ def _click_type(kind: Any) -> Any:
 
 
 def _several(default: Any, ctx: click.Context, param: click.Parameter, value: Any) -> Any:
+    """Convert Click's tuple of values to a list, or to the default if it is empty: a callback."""
     return list(value) or default

@@ -85,7 +85,7 @@ def hanging(lead: Text, body: Text) -> None:
     for text in lines:
         text.rstrip()
         out.print(Text.assemble(lead, text), soft_wrap=True)
-        lead = Text(" " * lead.cell_len)
+        lead = Text(" " * lead.cell_len)  # below it, spaces
 
 
 def show_pairs(pairs: Mapping[str, Any]) -> None:
@@ -139,15 +139,16 @@ def index_line(facts: dict[str, Any]) -> str:
 
     `facts` come from `Collection.info` or, after an addition, from `facts_after`.
     """
-    cut = facts["passages"]["rows"] if facts["passages"]["documents_cut"] else 0
-    passages = f" ({cut:,} passages)" if cut else ""
-    said = f"{documents(facts['documents'])}{passages} in {from_here(Path(facts['path']))}"
+    # Unless documents are cut, there are as many passages as documents.
+    are_cut = bool(facts["passages"]["documents_cut"])
+    passages = f" ({facts['passages']['rows']:,} passages)" if are_cut else ""
+    contents = f"{documents(facts['documents'])}{passages} in {from_here(Path(facts['path']))}"
     for name in ("replaced", "unchanged"):
         if facts.get(name):
-            said += f", {facts[name]:,} {name}"
+            contents += f", {facts[name]:,} {name}"
     memory = facts["memory"]
     return (
-        f"{said}: {memory['ram_bytes_per_vector']:.0f} bytes a vector in RAM "
+        f"{contents}: {memory['ram_bytes_per_vector']:.0f} bytes a vector in RAM "
         f"(float32: {4 * facts['dimensions']})"
     )
 
@@ -157,9 +158,9 @@ def shell_command(command: str, *words: str | Path) -> str:
 
     The program is named by its path if the shell does not find it.
     """
-    called = Path(sys.argv[0])
-    is_hidden = called.name == "slimdex" and shutil.which("slimdex") is None
-    line = [str(called) if is_hidden else "slimdex", command, *map(str, words)]
+    program = Path(sys.argv[0])
+    is_hidden = program.name == "slimdex" and shutil.which("slimdex") is None
+    line = [str(program) if is_hidden else "slimdex", command, *map(str, words)]
     if os.name == "nt":
         from subprocess import list2cmdline  # Windows only
 
@@ -238,7 +239,9 @@ class _Bars:
         return bars
 
     def __call__(self, stage: str, done: int, total: int) -> None:
-        if stage not in self._tasks:  # an earlier run's part counts as done, not in the rate
+        """Show how many steps of a stage are done, of how many."""
+        if stage not in self._tasks:
+            # What an earlier run has done counts as done, but not in the rate.
             self._tasks[stage] = self._bars.add_task(stage, total=total, completed=done, rate="")
         elif done < self._last[stage]:  # the stage starts again, for something else
             self._bars.reset(self._tasks[stage])
@@ -258,36 +261,42 @@ class _Lines:
     """Progress for logs: the stage, the count, the rate and the time left."""
 
     def __init__(self) -> None:
+        # Of each stage: when it started and what was done then, and what is done now.
         self._started: dict[str, tuple[float, int]] = {}
         self._last: dict[str, int] = {}
-        self._next = 0.0
-        self._timer: Timer | None = None
+        self._next = 0.0  # earliest time of the next line
+        self._timer: Timer | None = None  # prints the name of a single step that takes long
 
     def __call__(self, stage: str, done: int, total: int) -> None:
+        """Print how many steps of a stage are done, unless it is too early or nearly over."""
+        # The stage starts, or starts again for something else.
         now = monotonic()
-        if stage not in self._started or done < self._last[stage]:  # for something else
+        if stage not in self._started or done < self._last[stage]:
             self._started[stage] = (now, done)
             self._next = now + FIRST_SECONDS
             self.stop()
-            if total == 1 and not done:  # a single step, whose end is not known
+            if total == 1 and not done:  # a single step, which reports nothing until its end
                 self._timer = Timer(FIRST_SECONDS, lambda: self._print(stage))
                 self._timer.daemon = True
                 self._timer.start()
         if done == total:
             self.stop()
         self._last[stage] = done
-        started, first = self._started[stage]
-        if now < self._next or now == started or done == first:
+
+        # The rate leaves out what an earlier run has done.
+        started, done_before = self._started[stage]
+        has_rate = now != started and done != done_before
+        if now < self._next or not has_rate:
             return
         self._next = now + QUIET_SECONDS
-        rate = (done - first) / (now - started)
+        rate = (done - done_before) / (now - started)
         left = (total - done) / rate
         if left < SHORT_SECONDS:
             return
         self._print(f"{stage} {done:,}/{total:,}, {rate:,.0f}/s, {left:,.0f} s left")
 
     def stop(self) -> None:
-        """End what was to be printed later."""
+        """Cancel the line about a single step, unless it is printed already."""
         if self._timer is not None:
             self._timer.cancel()
 

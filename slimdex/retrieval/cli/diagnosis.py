@@ -58,10 +58,13 @@ def installation_findings() -> Iterator[Finding]:
 
 
 def _library_findings() -> Iterator[Finding]:
-    # The packages of each extra; those of none are required.
+    """Yield a finding about all required packages, and one about each extra for users."""
+    # The packages of each extra; those of none are required. An extra that contains another one
+    # requires slimdex itself.
     packages: dict[str, list[str]] = {}
     for line in requires("slimdex") or []:
-        if (parts := REQUIREMENT.match(line)) and parts[1] != "slimdex":
+        parts = REQUIREMENT.match(line)
+        if parts and parts[1] != "slimdex":
             packages.setdefault(parts[2] or "", []).append(parts[1])
 
     # Those that are required.
@@ -84,6 +87,7 @@ def _library_findings() -> Iterator[Finding]:
 
 
 def _extra(extra: str, names: list[str]) -> str:
+    """Describe the packages of an extra: some of them, or what is missing and how to install it."""
     missing = [name for name in names if _version(name) is None]
     if not missing:
         return ", ".join(f"{name} {_version(name)}" for name in names[:3]) + (
@@ -123,26 +127,29 @@ def _memory() -> Iterator[Finding]:
     memory = psutil.virtual_memory()
     is_short = memory.available < LEAST_FREE_MEMORY
     remedy = "close other programs, or use word vectors (`slimdex distill`)" if is_short else None
-    said = f"{in_units(memory.available)} of {in_units(memory.total)} are free"
-    yield Finding("memory", said, remedy)
+    value = f"{in_units(memory.available)} of {in_units(memory.total)} are free"
+    yield Finding("memory", value, remedy)
 
 
 def cache_finding() -> Finding:
     """Find out whether the cache's folder can be written, its size and the room on its disk."""
+    # The folder itself may not exist yet; it is made in the nearest one that does.
     folder = cache_folder()
-    there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
-    if not os.access(there, os.W_OK | os.X_OK) or not there.is_dir():
+    paths = (folder, *folder.absolute().parents)
+    existing = next(path for path in paths if path.exists())
+    if not os.access(existing, os.W_OK | os.X_OK) or not existing.is_dir():
         remedy = "set SLIMDEX_CACHE to a folder that you can write to"
         return Finding("cache", f"{folder}: can't be written", remedy)
-    free = shutil.disk_usage(there).free
+
+    free = shutil.disk_usage(existing).free
     used = size(folder)
-    said = f"{folder}: {in_units(used)}, {in_units(free)} free on its disk{on_network(there)}"
+    value = f"{folder}: {in_units(used)}, {in_units(free)} free on its disk{on_network(existing)}"
     remedy = f"free some space, or delete {folder}, which is made again"
-    return Finding("cache", said, remedy if free < LEAST_FREE_DISK else None)
+    return Finding("cache", value, remedy if free < LEAST_FREE_DISK else None)
 
 
 def on_network(path: Path) -> str:
-    """Say that a path is on a network file system; empty for a local one, or if unknown."""
+    """Return a clause for a path on a network file system; "" for a local one, or if unknown."""
     if _version("psutil") is None:
         return ""
     kind = network_kind(path)
@@ -167,46 +174,54 @@ def index_findings(path: Path) -> Iterator[Finding]:
 
 
 def _place(path: Path) -> Finding:
+    """Describe where an index is, its size and the room on its disk."""
     used = size(path)
     free = shutil.disk_usage(path).free
-    said = f"{path}: {in_units(used)}, {in_units(free)} free on its disk"
+    value = f"{path}: {in_units(used)}, {in_units(free)} free on its disk"
     if not os.access(path, os.W_OK | os.X_OK):
-        said += ", can only be read"
-    if network := on_network(path):
+        value += ", can only be read"
+    network = on_network(path)
+    if network:
         remedy = "move it to a local disk, or give --shared-filesystem if locks work there"
-        return Finding("index", said + network, remedy)
+        return Finding("index", value + network, remedy)
     remedy = "free some space: a compaction needs room for a second copy"
-    return Finding("index", said, remedy if free < used else None)
+    return Finding("index", value, remedy if free < used else None)
 
 
 def _commit(path: Path, manifest: Manifest) -> Finding:
+    """Describe the newest commit; the remedy for mostly deleted rows is to compact them."""
     state = manifest.state
-    said = (
+    value = (
         f"version {state.version}, {state.rows:,} rows, {len(manifest.deleted):,} of them deleted"
     )
-    mostly_gone = 2 * len(manifest.deleted) > state.rows
-    return Finding(
-        "newest commit", said, console.shell_command("compact", path) if mostly_gone else None
-    )
+    is_mostly_deleted = 2 * len(manifest.deleted) > state.rows
+    remedy = console.shell_command("compact", path) if is_mostly_deleted else None
+    return Finding("newest commit", value, remedy)
 
 
 def _documents(path: Path, manifest: Manifest) -> Iterator[Finding]:
+    """Yield findings about missing files, an unfinished addition and an unfinished migration."""
     from ..store.unfinished import progress_of  # loads numpy, as the manifest did
 
+    # An index without rows may have no file of vectors yet.
     state = manifest.state
-    names = state.file_names - (set() if state.rows else {state.vectors})
-    if missing := sorted(name for name in names if not (path / name).exists()):
-        said = f"{len(missing)} missing: {', '.join(missing)}"
-        yield Finding("files", said, console.shell_command("repair", path))
-    if said := progress_of(path, state):
-        yield Finding("documents", said)
+    names = state.file_names if state.rows else state.file_names - {state.vectors}
+    missing = sorted(name for name in names if not (path / name).exists())
+    if missing:
+        value = f"{len(missing)} missing: {', '.join(missing)}"
+        yield Finding("files", value, console.shell_command("repair", path))
+
+    unfinished = progress_of(path, state)
+    if unfinished:
+        yield Finding("documents", unfinished)
     if state.replacement is not None:
-        said = f"{state.replacement.rows:,} of {state.rows:,} rows are encoded again"
-        yield Finding("migration", said, console.shell_command("migrate", path, "--continue"))
+        value = f"{state.replacement.rows:,} of {state.rows:,} rows are encoded again"
+        yield Finding("migration", value, console.shell_command("migrate", path, "--continue"))
 
 
 def _leftovers(path: Path) -> Iterator[Finding]:
-    """Yield findings about the rest of killed processes, which the next change deals with."""
-    if work := [folder for folder in work_folders(path) if not is_held(folder)]:
-        said = f"{len(work)} left by killed processes, {in_units(sum(map(size, work)))}"
-        yield Finding("work folders", said, "the next change removes them")
+    """Yield a finding if killed processes have left work folders in an index."""
+    work = [folder for folder in work_folders(path) if not is_held(folder)]
+    if work:
+        value = f"{len(work)} left by killed processes, {in_units(sum(map(size, work)))}"
+        yield Finding("work folders", value, "the next change removes them")

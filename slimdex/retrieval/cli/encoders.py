@@ -109,6 +109,7 @@ def _show_models() -> None:
 
 
 def _score(model: KnownModel, measure: str) -> str:
+    """Format a model's published score by a measure; "" if it is not known."""
     is_known = model.score is not None and model.measure == measure
     return f"{model.score:.2f}" if is_known else ""
 
@@ -162,6 +163,7 @@ def distill(
 
 
 def _texts(corpus: list[str], text: str | None) -> Iterator[str]:
+    """Open the sources of --corpus, and return an iterator over the texts of their documents."""
     from ..sources.source_request import SourceRequest  # only with --corpus
 
     note_if_typed(corpus)
@@ -194,7 +196,9 @@ def migrate(
     # Loads numpy and FAISS, as the two functions below do.
     from ..ingest.replacing import undo as drop_new_vectors
 
-    if [undo, go_on or encoder.model is not None].count(True) != 1:
+    # One of the three alone, except that --continue may have a --model.
+    encodes = go_on or encoder.model is not None
+    if undo == encodes:
         raise InputError("migrate: expected --model, --continue or --undo")
     if minutes is not None and not go_on:
         raise InputError("migrate: --minutes without --continue; expected both")
@@ -220,6 +224,7 @@ def _compare(
     qrels: Path | None,
     sample: int | None,
 ) -> Answer:
+    """Measure what another encoder would give, as `migrate` does with --model alone."""
     # Loads what measures, which --continue does without.
     from ..quality.labels import UserQueries, read_qrels
     from ..quality.migration import migrate as compare
@@ -235,11 +240,14 @@ def _compare(
 def _encode_again(
     index: Path, opened: Index, encoder: EncoderOptions, minutes: float | None
 ) -> Answer:
+    """Encode the documents again, for at most so many minutes, as `migrate --continue` does."""
     from ..ingest.replacing import next_encoder, replace_vectors  # loaded by `migrate`
 
     with console.progress():
-        made = next_encoder(opened) if encoder.model is None else encoder.open()
-        replaced = replace_vectors(opened, made, None if minutes is None else 60 * minutes)
+        # Without --model, that of the last run.
+        new_encoder = next_encoder(opened) if encoder.model is None else encoder.open()
+        seconds = None if minutes is None else 60 * minutes
+        replaced = replace_vectors(opened, new_encoder, seconds)
     for text in replaced.notes:
         console.note(text)
     text = f"{index} has the new encoder and its vectors"

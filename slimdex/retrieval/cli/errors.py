@@ -28,7 +28,10 @@ DUCKDB_INTERRUPTED = "Query interrupted"
 
 @contextmanager
 def one_line_errors() -> Iterator[None]:
-    """Run a command line; import nothing heavy unless something goes wrong."""
+    """Run a command line, in which errors become one line on stderr and an exit code.
+
+    A bug still gives a traceback. Nothing heavy is imported unless something goes wrong.
+    """
     # Threads that spin while they wait for work take processor time from other libraries.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
@@ -95,8 +98,8 @@ def user_message(error: BaseException) -> str | None:
     if isinstance(error, SlimdexError):
         return in_options("; ".join([str(error), *getattr(error, "__notes__", ())]))
     if isinstance(error, click.UsageError):
-        place = f" (see `{error.ctx.command_path} --help`)" if error.ctx else ""
-        return error.format_message().removesuffix(".") + place
+        where_help_is = f" (see `{error.ctx.command_path} --help`)" if error.ctx else ""
+        return error.format_message().removesuffix(".") + where_help_is
     if isinstance(error, click.ClickException):
         return error.format_message()
     if os.strerror(errno.ENOSPC).lower() in str(error).lower():  # also DuckDB's and FAISS's

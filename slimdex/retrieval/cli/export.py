@@ -66,10 +66,10 @@ def map_documents(
     from ..exporting.document_map import map_index
 
     with console.progress():
-        made = map_index(open_index(index), out, where)
-    sample = f", a sample of {made.total:,}" if made.total > made.documents else ""
-    text = f"{made.documents:,} documents{sample} in {len(made.clusters)} clusters: {out}"
-    return Answer(asdict(made), text)
+        drawn = map_index(open_index(index), out, where)
+    sample = f", a sample of {drawn.total:,}" if drawn.total > drawn.documents else ""
+    text = f"{drawn.documents:,} documents{sample} in {len(drawn.clusters)} clusters: {out}"
+    return Answer(asdict(drawn), text)
 
 
 def push(

@@ -99,6 +99,7 @@ def evaluate(
     from ..quality.evaluation import evaluate as measure
     from ..quality.evaluation import evaluate_self
 
+    # With --self neither of the two, without it both.
     if by_itself != (labels.queries is None) or by_itself != (labels.qrels is None):
         raise InputError("eval: expected either --queries and --qrels, or --self")
     queries_and_labels = labels.read()
@@ -132,6 +133,7 @@ def info_lines(facts: Mapping[str, Any]) -> dict[str, str]:
     >>> info_lines({"settings": {"k": 192, "beta": 0.0, "candidates": None}, "certificate": None})
     {'settings': 'k=192, beta=0, candidates=auto'}
     """
+    # Values as people read them: auto instead of None, for instance, and no fingerprint.
     shown = dict(facts)
     for name in ("settings", "requested"):
         settings = facts.get(name) or {}
@@ -181,22 +183,22 @@ def health_lines(report: Mapping[str, Any], noun: str = "documents") -> dict[str
     """
     variance = report["variance_kept"]
     error = report["code_error"]
-    agreed = report["agreement"]
-    since = report["rows_since_fit"]
+    agreement = report["agreement"]
+    new_rows = report["rows_since_fit"]
     lines = {
-        noun: f"{report['rows']:,}, of which {since:,} came after the fit",
+        noun: f"{report['rows']:,}, of which {new_rows:,} came after the fit",
         "variance kept": _now_and_then(variance["now"], variance["at_fit"]),
         "code error": _now_and_then(error["old_rows"], error["at_fit"]),
         f"of new {noun}": _figure(error["new_rows"]),
         "agreement@10": (
-            f"{agreed['estimate']:.4f} with exact search, at least {agreed['bound']:.4f} with "
-            f"{100 * (1 - agreed['error']):.4g}% confidence, by {agreed['queries']:,} queries: "
-            f"{agreed['pool']}"
+            f"{agreement['estimate']:.4f} with exact search, at least {agreement['bound']:.4f} "
+            f"with {100 * (1 - agreement['error']):.4g}% confidence, by "
+            f"{agreement['queries']:,} queries: {agreement['pool']}"
         ),
     }
 
-    # Leave out what is not known, and add what is.
-    if not since:
+    # Leave out what does not apply, and add what is known.
+    if not new_rows:
         del lines[f"of new {noun}"]
     if variance.get("refitted") is not None:
         lines["variance kept"] += f"; {variance['refitted']:.3f} by a new fit"
@@ -212,6 +214,7 @@ def health_lines(report: Mapping[str, Any], noun: str = "documents") -> dict[str
 
 
 def _figure(value: float | None) -> str:
+    """Format a figure of the health report, which may not be known."""
     return "not known" if value is None else f"{value:.3f}"
 
 

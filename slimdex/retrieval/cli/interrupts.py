@@ -46,6 +46,7 @@ def interruptible() -> Iterator[None]:
     _received = None
     before = signal.getsignal(signal.SIGINT)
     is_main = threading.current_thread() is threading.main_thread()
+    # Another handler stays, and only the main thread may set one.
     if before is not signal.default_int_handler or not is_main:
         yield
         return
@@ -83,6 +84,7 @@ def was_interrupted() -> bool:
 
 
 def _interrupt(_number: int, _frame: object) -> None:
+    """Handle SIGINT: the first one raises `KeyboardInterrupt`, and a later one ends the process."""
     global _received
     if _received is None:
         _received = monotonic()
@@ -111,5 +113,6 @@ def end(*, is_interrupted: bool) -> NoReturn:
 
 
 def _say() -> None:
+    """Print the message of a stopped command on stderr."""
     line = f"error: {visible(interrupt_message())}\n"
     os.write(2, line.encode())  # not by a file object, which may be in use

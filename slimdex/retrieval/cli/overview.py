@@ -56,16 +56,21 @@ def _show(path: Path) -> None:
     if manifest.state.settings is None:
         console.line("  no documents yet")
         return
+
+    # Whether the sources have changed; None if that can't be seen.
     try:
         changed = have_changed(path, last_sources(path, manifest.state.origins))
     except InputError:  # of another machine, or of standard input
         changed = None
+
+    # All documents in the files, without the deleted ones.
     rows = manifest.document_rows
     count = rows.number_before(manifest.state.rows) - rows.number(manifest.deleted)
-    said = f"{console.documents(count)}, changed {_ago(time() - (path / MANIFEST).stat().st_mtime)}"
+    age = _ago(time() - (path / MANIFEST).stat().st_mtime)
+    summary = f"{console.documents(count)}, changed {age}"
     if changed is not None:
-        said += f"; its sources have {'' if changed else 'not '}changed since"
-    console.line(f"  {said}")
+        summary += f"; its sources have {'' if changed else 'not '}changed since"
+    console.line(f"  {summary}")
     if changed:
         console.line(f"  {console.shell_command('sync', console.from_here(path))}")
     console.line(f"  {console.search_command(path)}")
@@ -78,6 +83,7 @@ def _ago(seconds: float) -> str:
     ('just now', '1 hour ago', '2 days ago')
     """
     for unit, length in AGES.items():
-        if (number := int(seconds // length)) > 0:
+        number = int(seconds // length)
+        if number > 0:
             return f"{number:,} {unit}{'s' if number > 1 else ''} ago"
     return "just now"

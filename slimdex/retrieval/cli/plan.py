@@ -159,7 +159,7 @@ class Workload:
         n = self.count
         id_bytes = len(str(self.count))
         content = BYTES_PER_TOKEN * self.tokens + self.columns + id_bytes  # of a document
-        words = {"words": n * (content / WORD_SHARE + WORD_BYTES)} if not self.no_lexical else {}
+        words = {} if self.no_lexical else {"words": n * (content / WORD_SHARE + WORD_BYTES)}
         scatter = self.dim * (self.dim + 1) / 2  # of a symmetric matrix
         return {
             "vectors": n * self._vector,
@@ -175,19 +175,24 @@ class Workload:
 
     @property
     def _vector(self) -> float:
+        """Bytes of a full vector on disk: two per number, or one and the scales."""
         if self.vector_dtype == "fp16":
             return 2 * self.dim
         return self.dim + SCALE * math.ceil(self.dim / SCALED_TOGETHER)
 
     @property
     def _codes(self) -> float:
-        """Bytes of codes with the padding of each list, codebooks, and ids, centres and lengths of
-        lists."""
-        code = math.ceil(self.reduced_dim / CODED_TOGETHER * CODE_BITS / 8)
+        """Bytes of the codes in memory: of product quantisation, perhaps in inverted lists.
+
+        They are the codes with the padding of each list, the codebooks, and for inverted lists the
+        rows' ids, and the centre and lengths of each list.
+        """
+        code = math.ceil(self.reduced_dim / CODED_TOGETHER * CODE_BITS / 8)  # of one vector
         codebooks = CENTROIDS * FLOAT32 * self.reduced_dim
         padded = code * (self.count + PADDED_TO / 2 * max(self.lists, 1))
         ids = INT64 * self.count if self.lists else 0
-        return padded + codebooks + ids + self.lists * (FLOAT32 * self.reduced_dim + LIST_LENGTHS)
+        centre = FLOAT32 * self.reduced_dim
+        return padded + codebooks + ids + self.lists * (centre + LIST_LENGTHS)
 
     @property
     def _reducer(self) -> float:
@@ -219,6 +224,7 @@ def _show(workload: Workload) -> None:
 
 
 def _figures(planned: Workload) -> dict[str, str]:
+    """Return names and figures to show: bytes of memory, of all files, of each, and hours."""
     figures = {
         "index in memory": size_text(planned.memory),
         "index on disk": size_text(planned.disk),
@@ -251,7 +257,8 @@ def size_text(size: float) -> str:
     ('56 GB', '1 GB', '1.23 kB')
     """
     # A size that rounds up to a unit is shown in it: 999.6 MB as 1 GB.
-    unit, scale = next((each for each in UNITS if size >= each[1] * 0.9995), UNITS[-1])
+    large_enough = ((unit, scale) for unit, scale in UNITS if size >= scale * 0.9995)
+    unit, scale = next(large_enough, UNITS[-1])
     return f"{_digits(size / scale)} {unit}"
 
 

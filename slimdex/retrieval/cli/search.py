@@ -138,10 +138,12 @@ def search(
         by_query = answers.as_json(request.names, content.ids, hits)
         console.print_json({"queries": by_query, "chance_score": result.chance_score})
         return
-    texts: Sequence[Sequence[Excerpt] | None] = result.excerpts or [None] * len(hits)
+
+    # For people. `show_hits` makes excerpts itself if there are none.
+    excerpts_of: Sequence[Sequence[Excerpt] | None] = result.excerpts or [None] * len(hits)
     is_text = request.texts is not None
-    for name, of_query, parts in zip(request.names, hits, texts, strict=True):
-        answers.show_hits(name, of_query, parts, columns, is_text=is_text)
+    for name, query_hits, query_excerpts in zip(request.names, hits, excerpts_of, strict=True):
+        answers.show_hits(name, query_hits, query_excerpts, columns, is_text=is_text)
     for line in answers.by_chance(request.names, hits, result.chance_score):
         console.note(line)
 
@@ -154,19 +156,20 @@ def chosen_columns(words: Sequence[str], known: Sequence[str]) -> list[str]:
     >>> chosen_columns(["Year,kind", "a,b"], ["year", "kind", "a,b"])
     ['year', 'kind', 'a,b']
     """
-    # A name may have commas itself.
+    # The names that are asked for.
     by_lower = {name.lower(): name for name in known}
     names = list[str]()
     for word in words:
-        is_one_name = word.lower() in by_lower
+        is_one_name = word.lower() in by_lower  # even with commas in it
         names += [word] if is_one_name else map(str.strip, word.split(","))
 
+    # The columns of these names, as the index spells them.
     columns = list[str]()
     for name in names:
         if name.lower() not in by_lower:
-            there = ", ".join(known) or "none: this index has no columns"
+            expected = ", ".join(known) or "none: this index has no columns"
             suggestion = did_you_mean(name, known)
-            raise InputError(f"column {name!r}: no such column; expected {there}{suggestion}")
+            raise InputError(f"column {name!r}: no such column; expected {expected}{suggestion}")
         columns.append(by_lower[name.lower()])
     return columns
 

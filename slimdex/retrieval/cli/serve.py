@@ -73,7 +73,7 @@ class RootOptions:
     ] = None
 
     def default_indexes(self) -> list[str]:
-        """The default index, if there is one, in place of a folder."""
+        """Return the default index as the only item; empty without one, or with a root folder."""
         default = default_index() if self.root is None else None
         return [] if default is None else [str(default)]
 
@@ -168,6 +168,7 @@ def _places(words: Sequence[str]) -> dict[str, Path]:
     """Map the names of indexes to their folders."""
     from ..server.service import parse_places  # loads Starlette, of the extra `serve`
 
+    # A folder of sources stands for its index; one without an index is refused when it is opened.
     return {name: index_of(path) or path for name, path in parse_places(words).items()}
 
 
@@ -204,6 +205,7 @@ def _serve_agents(
 
     sources = {name: SourceRequest(specs) for name, specs in followed.items()}
 
+    # These functions run only once `server`, which is made below, serves.
     def freshness_of(name: str) -> Freshness:
         catch_up = partial(Following(sources[name]).catch_up, opened[name])
         return Freshness(lambda: server.changes.run(catch_up))

@@ -79,6 +79,7 @@ class SettingsOptions:
         ({}, None)
         """
         settings = {name: value for name, value in asdict(self).items() if value is not None}
+        # "auto", which is None in `Settings`, or a number.
         if "candidates" in settings:
             settings["candidates"] = parse_candidates(settings["candidates"])
         return settings
@@ -144,9 +145,10 @@ def parse_size(text: str) -> int:
     """
     match = re.fullmatch(r"\s*([0-9]{1,18}(?:\.[0-9]{1,9})?)\s*+([a-zA-Z]*)\s*", text)
     unit = BYTE_UNITS.get(match[2].lower()) if match else None
-    if match is None or unit is None or round(float(match[1]) * unit) < 1:
+    size = 0 if match is None or unit is None else round(float(match[1]) * unit)
+    if size < 1:
         raise InputError(f"--ram {text!r}; expected bytes, such as 200MB or 1.5GiB")
-    return round(float(match[1]) * unit)
+    return size
 
 
 @dataclass(frozen=True)
@@ -216,8 +218,8 @@ def lexical(
     documents = len(opened.snapshot)
     text = "lexical index removed"
     if words is not None:
-        each = words["disk_bytes_per_vector"]
-        text = f"words of {documents:,} documents, {each:,.0f} bytes a vector"
+        bytes_each = words["disk_bytes_per_vector"]
+        text = f"words of {documents:,} documents, {bytes_each:,.0f} bytes a vector"
     return Answer({"documents": documents, "lexical": words}, text)
 
 

@@ -58,7 +58,7 @@ class Tokens:
             lines = path.read_text().splitlines()
         except (OSError, ValueError) as error:
             raise InputError(f"{path}: can't be read ({error}); expected {TOKEN_LINES}") from error
-        if mode & 0o077:
+        if mode & 0o077:  # any permission of the group or of others
             raise InputError(
                 f"{path}: others can read it (mode {mode & 0o777:o}); expected mode 600: "
                 f"chmod 600 {path}"
@@ -74,13 +74,14 @@ class Tokens:
         return cls(rights)
 
     def right_of(self, authorization: bytes) -> Right:
-        """Rights granted by a header ``Authorization: Bearer TOKEN``.
+        """Return the rights granted by a header ``Authorization: Bearer TOKEN``.
 
         Tokens are compared in constant time.
         """
         scheme, _, rest = authorization.partition(b" ")
         caller_token = rest.strip()
         granted = Right.NOTHING
+        # With all of them, so that the time doesn't tell which one was equal.
         for token, right in self.rights.items():
             if compare_digest(token, caller_token):
                 granted = right
@@ -88,8 +89,9 @@ class Tokens:
 
 
 def _token(path: Path, number: int, words: Sequence[str]) -> bytes:
-    good = len(words) == 2 and words[0] in ("read", "write")
-    if not good or len(words[1]) < SHORTEST or not words[1].isascii():
+    """Return the token of a line's words; raises `InputError` if the line is invalid."""
+    is_pair = len(words) == 2 and words[0] in ("read", "write")
+    if not is_pair or len(words[1]) < SHORTEST or not words[1].isascii():
         raise InputError(f"{path}, line {number}: expected {TOKEN_LINES}")
     return words[1].encode()
 
@@ -125,6 +127,7 @@ class Hosts:
         if match is None:
             return False
         name = match[1].strip("[]").lower()
+        # Only a name, not an address, can be made to resolve to this machine (DNS rebinding).
         return _is_address(name) or name in [LOCAL, *map(str.lower, self.names)]
 
     def allows(self, origin: str, host: str) -> bool:
@@ -184,7 +187,9 @@ class Listening:
             self._check_certificate(self.certificate)
 
     def _check_certificate(self, certificate: Path) -> None:
+        """Raise `InputError` unless the certificate and its key can be loaded."""
         try:
+            # An encrypted key is refused: without `password`, OpenSSL would ask for one.
             ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(
                 certificate, self.key, password=lambda: b""
             )
@@ -199,6 +204,7 @@ class Listening:
             family, *_, address = socket.getaddrinfo(
                 self.host, self.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
             )[0]
+            # An IPv6 address has more parts than the host and port.
             listener = socket.create_server(address[:2], family=family, backlog=BACKLOG)
         except OSError as error:
             raise InputError(
@@ -211,7 +217,7 @@ class Listening:
         return listener
 
     def url(self, listening: socket.socket) -> str:
-        """URL of the service."""
+        """Return the URL of the service; `listening` has its port, which may have been chosen."""
         scheme = "http" if self.certificate is None else "https"
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{scheme}://{host}:{listening.getsockname()[1]}"

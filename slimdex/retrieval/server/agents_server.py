@@ -79,13 +79,17 @@ class RunningChanges:
                 raise
             finally:
                 self._scopes.remove(scope)
+        # Only a scope that `stop` has cancelled ends without a result or an error.
         raise SlimdexError("stopped: the server ends; this change may be missing")
 
     async def stop(self, grace: float = 0.0) -> bool:
         """Stop the changes that take longer than `grace`; return whether all have ended."""
+        # Wait for those that end by themselves.
         with anyio.move_on_after(grace):
             while self._scopes:
                 await anyio.sleep(PAUSE_S)
+
+        # Stop the others, and give their threads time to discard what they have done.
         for scope in [*self._scopes]:
             scope.cancel()
         with anyio.move_on_after(DISCARD_S):
@@ -95,23 +99,23 @@ class RunningChanges:
 
 
 def reporting(command: Callable[[Index], T], context: Context[Any, Any]) -> Callable[[Index], T]:
-    """A command that reports its progress to the agent, and ends when the agent cancels it.
+    """Return a command that also reports its progress to the agent, and ends if it is cancelled.
 
     It has to run in a thread of `RunningChanges`.
     """
     reports = 0
-    current = ""
-    last = 0.0
+    last_stage = ""
+    last_time = 0.0
 
     def report(stage: str, done: int, total: int) -> None:
-        nonlocal reports, current, last
-        anyio.from_thread.check_cancelled()
+        nonlocal reports, last_stage, last_time
+        anyio.from_thread.check_cancelled()  # raises, which ends the command
         now = monotonic()
-        if stage == current and done < total and now - last < OFTEN_S:
+        if stage == last_stage and done < total and now - last_time < OFTEN_S:
             return
         reports += 1  # one number has to grow through all stages
-        current = stage
-        last = now
+        last_stage = stage
+        last_time = now
         line = f"{stage}: {done:,} of {total:,}"
         anyio.from_thread.run(context.report_progress, reports, None, line)
 
@@ -139,6 +143,7 @@ class Argument(NamedValues):
     @model_validator(mode="before")
     @classmethod
     def _without_blanks(cls, argument: Any) -> Any:
+        """Leave out blank values of optional fields; unknown fields stay, to be refused."""
         if not isinstance(argument, dict):
             return argument
         present = {}
@@ -169,8 +174,10 @@ def plain_schema(schema: Mapping[str, Any], models: Mapping[str, Any]) -> dict[s
         elif name == "items":
             plain[name] = plain_schema(value, models)
         elif name == "additionalProperties" and value is True:
+            continue  # as without it
+        elif name == "default" and not value:
             continue
-        elif name not in ("title", "$defs") and (value or name != "default"):
+        elif name not in ("title", "$defs"):
             plain[name] = value
     return plain
 
@@ -220,7 +227,7 @@ class AgentsServer(MCPServer[Any]):
         )
 
     def streamable_http_app(self, **options: Any) -> Starlette:
-        """Make the application of the streamable HTTP transport."""
+        """Make the application of the streamable HTTP transport, which checks all messages."""
         app = super().streamable_http_app(**options)
         for route in app.routes:
             assert isinstance(route, Route)
@@ -237,6 +244,7 @@ class AgentsServer(MCPServer[Any]):
         anyio.run(self._serve_until_told, port, end)
 
     async def _serve_until_told(self, port: int | None, end: End) -> None:
+        """Serve until the input ends, or Ctrl-C; then stop the changes."""
         async with anyio.create_task_group() as group:
             if sys.platform != "win32":
                 group.start_soon(self._end_at_interrupt, end)
@@ -276,9 +284,13 @@ class _HttpServer(uvicorn.Server):
 
 
 def _in_one_line(error: ToolError) -> ToolError:
-    """Convert the library's error about a tool; a bug's is on stderr."""
+    """Return an error with only the message of its cause, on one line.
+
+    The error of a bug stays as it is; the library has printed it on stderr.
+    """
     cause = error.__cause__
     if isinstance(cause, ValidationError):
+        # `first_line` skips the first part of a location, such as the body; arguments have none.
         first, *others = cause.errors()
         line = first_line([{**first, "loc": ("arguments", *first["loc"])}, *others])
     elif isinstance(cause, SlimdexError | OSError | ToolError):

@@ -72,12 +72,14 @@ class Agents:
         await self._app(scope, receive, send)
 
     async def _run(self, *, task_status: TaskStatus[ASGIApp]) -> None:
+        """Run the tools until they are cancelled; `task_status` gets their application."""
         server, app = await asyncio.to_thread(self._make)
         async with server.session_manager.run():
             task_status.started(app)
             await anyio.sleep_forever()
 
     def _make(self) -> tuple[AgentsServer, ASGIApp]:
+        """Make the server of the tools, and its application."""
         # Loads the library of agents, in a thread, once one calls.
         from .mcp_tools import agents_app, agents_server
 
@@ -163,9 +165,13 @@ def run(
 
 
 async def _misread(request: Request, error: Exception) -> Response:
+    """Answer a request that is not as its route describes it, with the first of its faults."""
     assert isinstance(error, RequestValidationError)
     faults = [*error.errors()]
-    if faults[0]["loc"] == ("body",) and isinstance(faults[0].get("input"), bytes):
+
+    # FastAPI leaves a body in bytes unless its type is JSON.
+    is_other_type = faults[0]["loc"] == ("body",) and isinstance(faults[0].get("input"), bytes)
+    if is_other_type:
         type_ = request.headers.get("content-type", "")[:100]
         return _answer(request, 415, f"a body of type {type_!r}; expected application/json")
     return _answer(request, 422, first_line(faults))
@@ -176,9 +182,9 @@ async def _answer_error(request: Request, error: Exception) -> Response:
 
 
 async def _no_such_route(request: Request, error: Exception) -> Response:
-    """Suggest a route if there is none for the path."""
+    """Answer a path without a route, and suggest a similar one; other 404s have their message."""
     assert isinstance(error, HTTPException)
-    if error.detail != HTTPStatus.NOT_FOUND.phrase:  # something else is not found
+    if error.detail != HTTPStatus.NOT_FOUND.phrase:  # an index or a document, for instance
         return await _answer_error(request, error)
     path = request.url.path[:LONGEST_PATH]
     segments = path.split("/")
@@ -196,7 +202,7 @@ async def _no_such_route(request: Request, error: Exception) -> Response:
 
 
 async def _other_method(request: Request, error: Exception) -> Response:
-    """Answer which methods a path has."""
+    """Answer a method that a path lacks: OPTIONS with those it has, any other with an error."""
     methods = []
     for method in METHODS:
         scope = {**request.scope, "method": method}
@@ -216,7 +222,7 @@ async def _other_method(request: Request, error: Exception) -> Response:
 def _answer(
     request: Request, status: int, line: str, headers: Mapping[str, str] | None = None
 ) -> Response:
-    """Answer with one line, nested for OpenAI's clients."""
-    again = {"Retry-After": "1"} if status == 503 else {}
+    """Answer an error with one line, in the form that clients of the path expect."""
+    retry = {"Retry-After": "1"} if status == 503 else {}
     values = error_json(request.url.path, line)
-    return Json(values, status, again | dict(headers or {}))
+    return Json(values, status, retry | dict(headers or {}))

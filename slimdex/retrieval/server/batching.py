@@ -22,6 +22,8 @@ Answer = TypeVar("Answer")
 
 @dataclass
 class _Waiting(Generic[Request, Answer]):
+    """A request in the queue: its share of a batch, and the future that gets its answer."""
+
     request: Request
     size: int
     answer: asyncio.Future[Answer]
@@ -58,6 +60,7 @@ class Batcher(Generic[Request, Answer]):
 
         `size` is its share of a batch. Raises `LimitError` (503) if the queue is full.
         """
+        # One request alone may be larger than the queue.
         if self.size and self.size + size > self._waiting_limit:
             raise LimitError(503, f"{self.size:,} queries are waiting; try again later")
         waiting = _Waiting(request, size, asyncio.get_running_loop().create_future())
@@ -83,37 +86,42 @@ class Batcher(Generic[Request, Answer]):
         loop = asyncio.get_running_loop()
         try:
             while batch := self._next():
-                requests = [one.request for one in batch]
+                # The answers to a batch, or errors in their place.
+                requests = [waiting.request for waiting in batch]
                 answers = list[Answer | BaseException]()
                 try:
-                    self._seen(sum(one.size for one in batch))
+                    self._seen(sum(waiting.size for waiting in batch))
                     answers += await loop.run_in_executor(self._thread, self._answers, requests)
                 except Exception as error:  # e.g. if no thread can be started: fail all
                     answers += [error] * len(batch)
-                for one, answer in zip(batch, answers, strict=True):
-                    if one.answer.done():
+
+                # To the callers that still wait.
+                for waiting, answer in zip(batch, answers, strict=True):
+                    if waiting.answer.done():
                         continue  # the caller has gone
                     if isinstance(answer, BaseException):
-                        one.answer.set_exception(answer)
+                        waiting.answer.set_exception(answer)
                     else:
-                        one.answer.set_result(answer)
+                        waiting.answer.set_result(answer)
         finally:
             self._worker = None
 
     def _next(self) -> list[_Waiting[Request, Answer]]:
+        """Take the next batch from the queue, without cancelled requests; empty if none wait."""
         batch = list[_Waiting[Request, Answer]]()
         size = 0
         while self._waiting:
-            one = self._waiting[0]
-            if batch and size + one.size > self._limit:
+            first = self._waiting[0]
+            if batch and size + first.size > self._limit:
                 break
             self._waiting.popleft()
-            if not one.answer.done():
-                batch.append(one)
-                size += one.size
+            if not first.answer.done():
+                batch.append(first)
+                size += first.size
         return batch
 
     def _answers(self, requests: Sequence[Request]) -> Sequence[Answer | BaseException]:
+        """Run requests, together or if that fails one by one; return their answers or errors."""
         try:
             answers = self._run(requests)
             if len(answers) != len(requests):

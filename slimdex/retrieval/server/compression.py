@@ -21,7 +21,7 @@ LINES = b"application/x-ndjson"
 
 
 def compress_answers(app: ASGIApp) -> ASGIApp:
-    """An application that compresses its answers, except reports that arrive line by line."""
+    """Return an application that compresses its answers, except reports line by line."""
     gzipping = GZipMiddleware(app, minimum_size=SMALLEST, compresslevel=LEVEL)
 
     async def choose(scope: Scope, receive: Receive, send: Send) -> None:
@@ -32,7 +32,7 @@ def compress_answers(app: ASGIApp) -> ASGIApp:
 
 
 def decompress_body(headers: Mapping[bytes, bytes], receive: Receive) -> Receive:
-    """The callable by which a body is read as it was before its compression.
+    """Return the callable that receives a body as it was before its compression.
 
     It raises `HTTPException` for a body that is not what its header states.
     """
@@ -57,9 +57,11 @@ class _Gunzip:
         self._is_over = False
 
     async def message(self) -> Message:
-        """The next message; raises `HTTPException` if the body is damaged."""
+        """Return the next message, of one part; raises `HTTPException` if the body is damaged."""
         if self._is_over:  # the application waits for the caller to disconnect
             return await self._receive()
+
+        # Receive compressed bytes, unless some are still to be decompressed.
         while self._has_more and not (self._waiting or self._is_full):
             message = await self._receive()
             if message["type"] != "http.request":
@@ -73,7 +75,8 @@ class _Gunzip:
         return {"type": "http.request", "body": body, "more_body": not self._is_over}
 
     def _next_part(self) -> bytes:
-        if self._stream.eof and self._waiting:  # another member follows
+        """Decompress the next `PART` bytes, or as many as have arrived."""
+        if self._stream.eof and self._waiting:  # another gzip member follows
             self._stream = zlib.decompressobj(GZIP)
         try:
             body = self._stream.decompress(self._waiting, PART)

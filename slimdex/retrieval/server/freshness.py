@@ -43,7 +43,9 @@ class Freshness:
         """
         try:
             async with asyncio.timeout(self._patience):
-                if self._running is not None:  # began before the latest change, perhaps
+                # A running call may have begun before the latest change: only a later one counts,
+                # which another caller may have started meanwhile.
+                if self._running is not None:
                     await asyncio.shield(self._running)
                 if self._running is None:
                     self._running = asyncio.create_task(self._run())
@@ -52,6 +54,7 @@ class Freshness:
             return BEHIND
 
     async def _run(self) -> str:
+        """Call the function; return a remark if it fails, otherwise ""."""
         try:
             await self._catch_up()
         except (SlimdexError, OSError) as error:
@@ -73,10 +76,10 @@ class Following:
     def __init__(self, sources: SourceRequest) -> None:
         self._sources = sources
         self._lock = RLock()
-        self._seen = ""
-        self._since = 0.0
-        self._is_settled = False
-        self._left: Manifest | None = None
+        self._seen = ""  # fingerprint of the sources
+        self._since = 0.0  # when they first had it
+        self._is_settled = False  # synced so long after that no later change went unnoticed
+        self._left: Manifest | None = None  # state of the index after the last sync
 
     def catch_up(self, index: Index) -> None:
         """Sync with the sources if they have changed; compact if most rows are deleted.

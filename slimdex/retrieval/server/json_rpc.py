@@ -73,8 +73,8 @@ def _check(message: Any) -> None:
     if message.get("jsonrpc") != "2.0":
         raise _MessageError(INVALID_REQUEST, _wrong(message, "jsonrpc", "'2.0'"))
     is_answer = "method" not in message and any(name in message for name in ANSWERS)
-    has_id = "id" in message and not (is_answer and "error" in message)  # whose id may be null
-    if has_id and not _is_id(message["id"]):
+    is_error = is_answer and "error" in message  # its id may be null
+    if "id" in message and not is_error and not _is_id(message["id"]):
         raise _MessageError(INVALID_REQUEST, _wrong(message, "id", "a text or a whole number"))
     if not is_answer:
         if not isinstance(message.get("method"), str):
@@ -90,20 +90,22 @@ def _check(message: Any) -> None:
 
 
 def _wrong(message: dict[str, Any], member: str, expected: str) -> str:
+    """Return the line about a member that is wrong or missing."""
     shown = short_repr(message[member]) if member in message else "missing"
     return f"{member}: {shown}; expected {expected}"
 
 
 def _is_id(id: Any) -> bool:
+    """Return whether a value is a text or an integer; True and False are neither."""
     return isinstance(id, str | int) and not isinstance(id, bool)
 
 
 def _id_of(data: bytes) -> str | int | None:
-    """The id of a message that may be wrong otherwise; None if it has no valid one."""
+    """Return the id of a message that may be wrong otherwise; None if it has no valid one."""
     try:
         message = json.loads(data.decode(errors="replace"))
         id = message["id"]
-        str(id).encode()
+        str(id).encode()  # fails for half characters, which an answer could not contain
     except (ValueError, RecursionError, KeyError, TypeError):
         return None
     return id if _is_id(id) else None
@@ -135,18 +137,21 @@ class CheckedLines(AsyncFile[str]):
             data = line.encode("utf-8", "surrogateescape")
             if not data.strip():
                 continue
-            if (error := refusal(data)) is None:
+            error = refusal(data)
+            if error is None:
                 self._note(json.loads(data))
                 yield line
             else:
                 await self.answers.send(SessionMessage(error))
+
+        # The input has ended: wait until all requests have their answers.
         await self._at_end()
         while self._unanswered:
             self._answered = anyio.Event()
             await self._answered.wait()
 
     def _note(self, message: dict[str, Any]) -> None:
-        """Note a request, or that its caller has cancelled it."""
+        """Note a request as unanswered; or, if its caller has cancelled it, as answered."""
         if message.get("method") == CANCELLED:
             self.note_answer(message.get("params", {}).get("requestId"))
         elif "method" in message and "id" in message:
@@ -185,7 +190,7 @@ class _NotedAnswers:
 
 @asynccontextmanager
 async def stdio_streams(at_end: Callable[[], Awaitable[None]]) -> AsyncIterator[tuple[Any, Any]]:
-    """Streams of messages from stdin and to stdout, as `stdio_server` makes them.
+    """Yield streams of messages from stdin and to stdout, as `stdio_server` makes them.
 
     Meanwhile other code in this process, and programs that it starts, read nothing from stdin.
     `at_end` is called when the input has ended; requests that run are then still answered.
@@ -208,22 +213,25 @@ async def stdio_streams(at_end: Callable[[], Awaitable[None]]) -> AsyncIterator[
 
 
 def check_messages(app: ASGIApp) -> ASGIApp:
-    """An ASGI application whose POSTs are valid messages; the others are answered."""
+    """Return an application that passes on valid messages, and answers others with an error."""
 
     async def check(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] != "POST":
             await app(scope, receive, send)
             return
         body = await Request(scope, receive).body()
-        if (error := refusal(body)) is not None:
+        error = refusal(body)
+        if error is not None:
             text = error.model_dump_json(by_alias=True, exclude_unset=True)
             await Response(text, 400, media_type="application/json")(scope, receive, send)
             return
+
+        # The body is read: the application receives it as one message, and then what follows.
         parts = iter([{"type": "http.request", "body": body, "more_body": False}])
 
-        async def again() -> Any:
+        async def receive_again() -> Any:
             return next(parts, None) or await receive()
 
-        await app(scope, again, send)
+        await app(scope, receive_again, send)
 
     return check

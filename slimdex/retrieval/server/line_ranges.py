@@ -35,20 +35,26 @@ def read_lines(
 
 
 def _lines(document: Document, first: int, last: int | None, longest: int) -> dict[str, Any]:
-    """Lines of a document, and where they are in its text."""
+    """Return the lines `first` to `last` of a document, and where they are in its text.
+
+    See `read_lines`.
+    """
     starts = line_starts(document.text, document.lines)
-    total = starts[-1][1]
+    total = starts[-1][1]  # the last line's number in the file
     if not 1 <= first <= total or (last is not None and last < first):
         shown = f"lines {first}-{'' if last is None else last} of {document.id!r}"
         raise InputError(f"{shown}; expected FIRST-LAST, within its lines 1-{total}")
+
+    # The text of the lines at begin .. stop, without the break before the next line.
     begin, stop = _between(starts, first, last)
     start = starts[begin][0]
-    # The break before the next line is not part of this one.
     end = starts[stop][0] - 1 if stop < len(starts) else len(document.text)
     text = document.text[start : max(start, end)]
+
+    # As many whole lines as fit, or the beginning of the first one.
     if len(text) > longest:
-        cut = text.rfind("\n", 0, longest + 1)
-        text = text[: longest if cut < 0 else cut]
+        line_break = text.rfind("\n", 0, longest + 1)
+        text = text[: longest if line_break < 0 else line_break]
         stop = bisect_right(starts, start + len(text), key=lambda pair: pair[0])
     return {
         "id": document.id,
@@ -63,12 +69,14 @@ def _lines(document: Document, first: int, last: int | None, longest: int) -> di
 
 
 def _between(starts: Lines, first: int, last: int | None) -> tuple[int, int]:
-    """Which of the lines that begin at `starts` are those from `first` to `last` of the file.
+    """Return which items of `starts` are the file's lines `first` to `last`: begin and stop.
 
-    None are, if the text does not have these, as front matter.
+    The item at stop is excluded. If the text has none of these lines, as of front matter, stop is
+    at most begin.
     """
     begin = bisect_left(starts, first, key=lambda pair: pair[1])
-    # An empty line that only the text has, between two blocks, is counted as the next one.
+    # An empty line that only the text has, between two blocks, has the number of the next one:
+    # begin at the last line of a number.
     while begin + 1 < len(starts) and starts[begin + 1][1] == starts[begin][1]:
         begin += 1
     if last is None:
@@ -77,16 +85,16 @@ def _between(starts: Lines, first: int, last: int | None) -> tuple[int, int]:
 
 
 def line_starts(text: str, lines: Lines) -> list[tuple[int, int]]:
-    r"""Where each line of a text begins, and its line of the file.
+    r"""Return the offset at which each line of a text begins, and its number in the file.
 
     >>> line_starts("Tea\n\nBoil water. Wait.", [(0, 4), (17, 7)])
     [(0, 4), (4, 5), (5, 6), (17, 7)]
     """
-    breaks = {match.end() for match in re.finditer("\n", text)}
+    after_breaks = {match.end() for match in re.finditer("\n", text)}
     known = dict(lines)
     starts = list[tuple[int, int]]()
     line = 0
-    for offset in sorted({0, *breaks, *known}):
-        line = known.get(offset, line + 1)
+    for offset in sorted({0, *after_breaks, *known}):
+        line = known.get(offset, line + 1)  # one line further, unless stated otherwise
         starts.append((offset, line))
     return starts

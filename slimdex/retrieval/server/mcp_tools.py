@@ -101,7 +101,7 @@ class Indexes:
         return self.folders.get(self.named(name))
 
     def named(self, name: str) -> str:
-        """Return the name that an agent gives, or the only one; raises `ToolError`."""
+        """Return a known name, or for "" the only one; raises `ToolError` for any other."""
         names = self.names
         if not name and len(names) == 1:
             (name,) = names
@@ -142,7 +142,10 @@ class NewDocument(Argument):
     metadata: dict[str, Any] = Field({}, description="Values of columns, for `where`.")
 
     def as_document(self) -> Document:
-        """The document; without an id, it gets a digest of the rest, which is added once."""
+        """Return the document to add.
+
+        Without an id, it gets a digest of the rest, so that the same content is added only once.
+        """
         if self.id:
             return Document(id_text(self.id), self.text, self.title, self.metadata)
         metadata = dict(sorted(self.metadata.items()))
@@ -187,10 +190,12 @@ def agents_server(
 
 def with_options(options: type[SearchOptions], tool: Tool) -> Tool:
     """Give a tool that has `**options` the options of a search that agents are offered."""
+    # The tool's own parameters, without `**options`.
     original = signature(tool, eval_str=True)
     parameters = [each for each in original.parameters.values() if each.kind != each.VAR_KEYWORD]
+
     for name, option in options_of(options).items():
-        if option.agents is None:
+        if option.agents is None:  # not offered
             continue
         kind, default = FOR_AGENTS.get(name) or in_json(option)
         if kind == str | None:  # takes more words in the schema than a blank text
@@ -277,10 +282,12 @@ def _add_readers(server: AgentsServer, indexes: Indexes) -> None:
         def describe(opened: Index) -> dict[str, Any]:
             snapshot = opened.snapshot
             spec = snapshot.state.encoder
+            # The name of a model's folder; Windows' rules split a path of any system.
+            encoder = PureWindowsPath(spec.get("model") or spec["type"]).name
             return {
                 "name": indexes.named(index),
                 "documents": len(snapshot),
-                "encoder": PureWindowsPath(spec.get("model") or spec["type"]).name,
+                "encoder": encoder,
                 "columns": column_facts(opened.store),
             }
 
@@ -358,14 +365,15 @@ def agents_app(server: AgentsServer) -> ASGIApp:
 
 
 def _answer(values: Mapping[str, Any], note: str = "") -> CallToolResult:
-    """An answer as JSON on one line, without a blank note."""
-    said = values if not note else {"note": note, **values}
-    structured = json.loads(json_of(dict(said)))
+    """Return an answer as JSON on one line, without a blank note."""
+    content = {"note": note, **values} if note else dict(values)
+    structured = json.loads(json_of(content))  # dates and other values as JSON has them
     line = json.dumps(structured, ensure_ascii=False, separators=(",", ":"))
     return CallToolResult(content=[TextContent(text=line)], structured_content=structured)
 
 
 def _passages(hits: Sequence[Hit], index: Path | None, query: str, note: str) -> CallToolResult:
+    """Return an answer with the passages of hits, and their files; `index` as for `_file`."""
     hits = [shown_hit(hit) for hit in hits]
     passages = [_passage(hit, query) for hit in hits]
     files = [_file(hit.metadata, index) for hit in hits]
@@ -373,12 +381,12 @@ def _passages(hits: Sequence[Hit], index: Path | None, query: str, note: str) ->
 
 
 def _passage(hit: Hit, query: str) -> dict[str, Any]:
-    """A hit without what agents don't need, since they pay for each word: scores, for instance."""
+    """Return a hit without what agents don't need, such as scores: they pay for each word."""
     part = quote(query, hit, QUOTED)
     metadata = hit.metadata
     if "path" in metadata:
         metadata = {name: metadata[name] for name in metadata if name not in FILE_FACTS}
-    # Where a quote has the lines of its file, the first one tells the last.
+    # If a quote has as many lines as its file has there, the last one follows from the first.
     has_lines_of_file = part.line and part.last_line == part.line + part.text.count("\n")
     passage = {
         "id": hit.id,
@@ -391,11 +399,12 @@ def _passage(hit: Hit, query: str) -> dict[str, Any]:
         "text": part.text,
         "metadata": metadata,
     }
+    # Without blank values; 0 is where a reader would start anyway.
     return {name: value for name, value in passage.items() if value or name == "text"}
 
 
 def _title(hit: Hit, text: str) -> str:
-    """A hit's title and headings, without those that its id or its first line states.
+    """Return a hit's title and headings, without those that its id or its first line states.
 
     A file client_guide.md states the title Client Guide, and Reader.java the class Reader.
     """
@@ -405,7 +414,8 @@ def _title(hit: Hit, text: str) -> str:
         stated_names = ("", hit.id, first_line)
         return " > ".join(name for name in names if name not in stated_names)
 
-    # Headings of code are qualified names: Class, Class.method.
+    # Headings of code are qualified names: Class, Class.method. A class is left out beside its
+    # method, which names it.
     stated = _letters(f"{hit.id} {first_line}")
     new = []
     for name in names:
@@ -417,14 +427,15 @@ def _title(hit: Hit, text: str) -> str:
 
 
 def _letters(name: str) -> str:
-    """The letters and digits of a name, in lower case."""
+    """Return the letters and digits of a name, in lower case."""
     return "".join(filter(str.isalnum, name.casefold()))
 
 
 def _file(metadata: Mapping[str, Any], index: Path | None) -> str:
-    """Path of a document's file, absolute if it exists on the agents' machine; "" without a file.
+    """Return the path of a document's file; "" without a file.
 
-    `index` is the folder of its index; None if the agents are on another machine.
+    It is absolute if the file exists on the agents' machine. `index` is the folder of its index;
+    None if the agents are on another machine.
     """
     path = metadata.get("path")
     file = None if index is None else file_of(path, index.absolute().parent)
@@ -436,7 +447,9 @@ def _file(metadata: Mapping[str, Any], index: Path | None) -> str:
 def _with_files(
     records: Sequence[dict[str, Any]], files: Sequence[str], name: str
 ) -> dict[str, Any]:
-    """An answer with records, and their files: most are in one folder, whose path is stated once.
+    """Return an answer with records under a name, and their files.
+
+    Most files are in one folder, whose path is stated once; only others have a path of their own.
 
     >>> _with_files([{"id": "a.md"}, {"id": "b.md"}], ["/n/a.md", "/m/b"], "hits")
     {'folder': '/n', 'hits': [{'id': 'a.md'}, {'id': 'b.md', 'file': '/m/b'}]}

@@ -100,6 +100,8 @@ class AccessMiddleware:
         if is_head:
             scope = {**scope, "method": "GET"}  # a copy, since the server skips HEAD's body too
 
+        # An answer that comes before the end of the request's body closes the connection, but its
+        # own end is held back until the rest of that body is discarded below.
         async def send_answer(message: Message) -> None:
             nonlocal status
             if is_head and message["type"] == "http.response.body":
@@ -122,8 +124,8 @@ class AccessMiddleware:
             await self._app(scope, self._limit_body(headers, body, reading), send_answer)
         except HTTPException as refusal:
             values = error_json(scope["path"], refusal.detail)
-            again = {"Retry-After": "1"} if refusal.status_code == 503 else {}
-            answer = JSONResponse(values, refusal.status_code, again | dict(refusal.headers or {}))
+            retry = {"Retry-After": "1"} if refusal.status_code == 503 else {}
+            answer = JSONResponse(values, refusal.status_code, retry | dict(refusal.headers or {}))
             await answer(scope, receive, send_answer)
         finally:
             self._held -= reading.held
@@ -185,14 +187,15 @@ class AccessMiddleware:
                 )
             if reading.is_whole or (reading.is_bounded and reading.is_answered):
                 return await receive()  # the application waits for the caller to disconnect
-            left = idle
+            seconds_left = idle
             if reading.is_bounded:  # what has arrived takes room from other callers
-                left = min(start + idle - perf_counter(), self._limits.stall)
+                seconds_left = min(start + idle - perf_counter(), self._limits.stall)
             try:
-                async with asyncio.timeout(left):
+                async with asyncio.timeout(seconds_left):
                     message = await receive()
             except TimeoutError:
-                after = f"{idle:g} s" if left == idle else f"{perf_counter() - start:.0f} s"
+                is_idle = seconds_left == idle
+                after = f"{idle:g} s" if is_idle else f"{perf_counter() - start:.0f} s"
                 raise HTTPException(
                     408, f"body incomplete after {after}; expected all of it"
                 ) from None
@@ -204,6 +207,7 @@ class AccessMiddleware:
         return receive_within_limits
 
     def _count(self, reading: _Reading, size: int) -> None:
+        """Count bytes of a body in memory; raise `HTTPException` beyond the limits of bodies."""
         reading.held += size
         self._held += size
         if reading.held > self._limits.body:
@@ -213,7 +217,7 @@ class AccessMiddleware:
 
 
 def error_json(path: str, line: str) -> dict[str, Any]:
-    """Body of an answer about an error, as clients of the path expect it."""
+    """Return the body of an answer about an error, as clients of the path expect it."""
     if path.startswith("/v1/"):  # OpenAI's
         return {
             "error": {"message": line, "type": "invalid_request_error", "code": None, "param": None}

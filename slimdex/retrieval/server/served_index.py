@@ -74,13 +74,14 @@ class ServedIndex:
         self.index = index
         self.limits = limits
         self._conditions = conditions
-        self._filtered = 0
+        self._filtered = 0  # queries with a condition, waiting or running
         self._changes = metrics.changes.labels(name)
         self.senders = 0  # running bulk uploads
-        self._users = 0
+        self._users = 0  # calls that need the index open
         self._is_closing = False
         self._writer = ThreadPoolExecutor(1, thread_name_prefix=f"{name}-writer")
         self._reader = ThreadPoolExecutor(READERS, thread_name_prefix=f"{name}-reader")
+        # The last chance score, and the computation of the newest one with its state.
         self._chance: float | None = None
         self._chance_state: Manifest | None = None
         self._chance_task: asyncio.Task[float | None] | None = None
@@ -100,6 +101,7 @@ class ServedIndex:
         metrics: Metrics,
         limit: int | None = None,
     ) -> Batcher[Any, Any]:
+        """Make the batcher of a step, which metrics count; its default limit is `limits.batch`."""
         return Batcher(
             run,
             limit=limit or self.limits.batch,
@@ -147,6 +149,7 @@ class ServedIndex:
 
     @asynccontextmanager
     async def _in_time(self) -> AsyncGenerator[None]:
+        """Limit the time of a search; raises a 504 after it."""
         try:
             async with asyncio.timeout(self.limits.seconds):
                 yield
@@ -156,6 +159,7 @@ class ServedIndex:
             ) from None
 
     async def _search_first_stage(self, request: SearchRequest) -> SearchAnswer:
+        """Encode the queries and search them: in batches, except with a condition."""
         start = perf_counter()
         encode_s = 0.0
         count = len(request)
@@ -166,15 +170,23 @@ class ServedIndex:
             reply = await self._searches.ask(request, count)
         else:
             (reply,) = await self._with_condition(partial(self._search, [request]), count)
+
+        # The rest of the time was spent waiting.
         seconds = {"encode": encode_s, **reply.seconds}
         wait_s = perf_counter() - start - sum(seconds.values())
         return SearchAnswer(reply.hits, {"wait": max(wait_s, 0.0)} | seconds)
 
     async def _with_condition(self, work: Callable[[], T], count: int = 1) -> T:
+        """Run work with a condition in the threads for these, and interrupt it if it takes long.
+
+        `count` is its number of queries. Raises `LimitError` (503) if too many are waiting, unless
+        none are.
+        """
         if self._filtered and self._filtered + count > self.limits.waiting:
             raise LimitError(503, f"{self._filtered:,} searches wait; try again later")
         end = monotonic() + self.limits.seconds + GRACE_S
 
+        # It may begin late, since it waits for a thread.
         def in_time() -> T:
             with within(max(end - monotonic(), GRACE_S)):
                 return work()
@@ -209,7 +221,7 @@ class ServedIndex:
             return None
         state = self.index.snapshot.manifest
         task = self._chance_task
-        if task is None or self._chance_state is not state or (task.done() and task.exception()):
+        if task is None or self._chance_state is not state or _has_failed(task):
             self._chance_state = state
             task = asyncio.create_task(self._compute_chance())
             self._chance_task = task
@@ -218,6 +230,7 @@ class ServedIndex:
         return await asyncio.shield(task)
 
     async def _compute_chance(self) -> float | None:
+        """Compute the chance score, and keep it for searches until the next one is ready."""
         self._chance = await self.read(lambda index: index.read(chance_score, None))
         return self._chance
 
@@ -293,14 +306,15 @@ class ServedIndex:
             await asyncio.sleep(0.01)
         for batcher in (self._queries, self._texts, self._searches, self._puts, self._rerankings):
             await batcher.close()
-        for ended in (self._writer.shutdown, self._reader.shutdown, self.index.close):
-            await asyncio.to_thread(ended)
+        for close in (self._writer.shutdown, self._reader.shutdown, self.index.close):
+            await asyncio.to_thread(close)
 
     def _check_limit(self, limit: int) -> None:
         if limit > self.limits.hits:
             raise LimitError(422, f"limit={limit:,}; expected {self.limits.hits:,} or less")
 
     def _check(self, queries: Sequence[str] | Matrix, most: int) -> None:
+        """Raise an error unless there are 1 to `most` texts or vectors, and no text is too long."""
         limits = self.limits
         if not len(queries):
             raise InputError("no texts; expected one or more")
@@ -317,6 +331,11 @@ class ServedIndex:
             )
 
     def _encode_queries(self, queries: Sequence[Sequence[str]]) -> list[tuple[Matrix, int, float]]:
+        """Encode the queries of several requests together.
+
+        Returns for each request its vectors, the epoch of the state that they are for, and the
+        seconds for all.
+        """
         start = perf_counter()
         state = self.index.state
         encoder = self.index.encoder_of(state)
@@ -328,13 +347,15 @@ class ServedIndex:
         return _parts_of(self.index.encoder.encode([*chain.from_iterable(texts)]), texts)
 
     def _put(self, documents: Sequence[Document]) -> list[AdditionReport]:
+        """Add documents in one commit, whose report is the answer to each of them."""
         last = {document.id: document for document in documents}  # as if added one after another
-        return [add_documents_then_refit(self.index, [*last.values()])] * len(documents)
+        report = add_documents_then_refit(self.index, [*last.values()])
+        return [report] * len(documents)
 
     def _search(self, requests: Sequence[SearchRequest]) -> list[SearchAnswer]:
-        """Search, combining requests that differ only in their queries."""
+        """Answer requests in their order; those that differ only in their queries are joined."""
         alike = defaultdict[object, list[SearchRequest]](list)
-        answers = dict[int, SearchAnswer]()
+        answers = dict[int, SearchAnswer]()  # by the identity of the requests
         for request in requests:
             alike[request.manner].append(request)
         for group in alike.values():
@@ -345,8 +366,13 @@ class ServedIndex:
         return [answers[id(request)] for request in requests]
 
 
+def _has_failed(task: asyncio.Task[Any]) -> bool:
+    """Return whether a task has ended with an error."""
+    return task.done() and task.exception() is not None
+
+
 def _parts_of(rows: Any, parts: Sequence[Any]) -> list[Any]:
-    """Split rows by the sizes of parts.
+    """Split rows, or a sequence, into as many as each part has.
 
     >>> _parts_of("abcde", ["..", "..."])
     ['ab', 'cde']

@@ -83,14 +83,18 @@ class Service:
         `Collection.open` does.
         """
         in_root = {} if root is None else root.places
-        both = sorted(in_root.keys() & places.keys())
-        if both:
-            raise InputError(f"a second index {both[0]!r}; expected another name: {NAMED_FOLDER}")
+        repeated = sorted(in_root.keys() & places.keys())
+        if repeated:
+            raise InputError(
+                f"a second index {repeated[0]!r}; expected another name: {NAMED_FOLDER}"
+            )
         for folder in folders:
             if not folder.is_dir():
                 raise InputError(f"--files {folder}: no such folder; expected an existing one")
         allowed = [folder.resolve() for folder in folders]
         service = cls(limits or Limits(), allowed, root=root, reranker=reranker, open_one=open_one)
+
+        # If one can't be opened, the others are closed again.
         with ExitStack() as undo:
             for name, place in (in_root | dict(places)).items():
                 index = open_one(place)
@@ -100,11 +104,12 @@ class Service:
         return service
 
     def _serve(self, name: str, index: Index) -> None:
+        """Serve an index under a name, with its metrics, which are evaluated when they are read."""
         self.indexes[name] = ServedIndex(name, index, self.limits, self.metrics, self._conditions)
         self.metrics.documents.labels(name).set_function(lambda: len(index.snapshot))
         self.metrics.waiting.labels(name).set_function(lambda: self.indexes[name].waiting)
         self.metrics.bytes.labels(name).set_function(lambda: size(index.path))
-        self.metrics.changes.labels(name)
+        self.metrics.changes.labels(name)  # creates the counter, at 0
 
     async def create(
         self, name: str, settings: Mapping[str, Any], passages: str | int | None
@@ -144,13 +149,13 @@ class Service:
             try:
                 await asyncio.to_thread(self.root.drop, path)
             except BaseException:
-                if path.exists():
+                if path.exists():  # not removed: serve it again
                     self._serve(name, await asyncio.to_thread(self.open_one, path))
                 raise
             return documents
 
     def get(self, name: str) -> ServedIndex:
-        """The index of a name; raises a 404 if unknown."""
+        """Return the index of a name; raises a 404 if unknown."""
         if name not in self.indexes:
             known = sorted(self.indexes)
             expected = f"one of {', '.join(known)}" if known else "none: there is no index yet"
@@ -184,7 +189,10 @@ class Service:
         wait = 1
         while True:
             for name, index in [*self.indexes.items()]:
-                if name not in loaded and await _is_loaded(name, index):
+                if name in loaded:
+                    continue
+                is_loaded = await _load(name, index)
+                if is_loaded:
                     loaded.add(name)
             if self.indexes.keys() <= loaded:
                 break
@@ -270,7 +278,7 @@ class RootFolder:
         Raises `InUseError` if another process is writing to it, or (Windows) has it open.
         """
         gone = place.with_name(f".{place.name}{DROPPED}")
-        rmtree(gone, ignore_errors=True)
+        rmtree(gone, ignore_errors=True)  # of an earlier drop that was interrupted
         with FileLock(place, "writer").hold(self._wait):
             pass  # Windows renames no folder with an open file: a writer may still come between
         try:
@@ -281,8 +289,8 @@ class RootFolder:
         rmtree(gone, ignore_errors=True)
 
 
-async def _is_loaded(name: str, index: ServedIndex) -> bool:
-    """Load an index; return whether that succeeded."""
+async def _load(name: str, index: ServedIndex) -> bool:
+    """Load an index; return whether that succeeded, and log why if not."""
     try:
         await index.load()
     except Exception as error:
@@ -309,7 +317,7 @@ def parse_places(words: Sequence[str]) -> dict[str, Path]:
     names = list[list[str]]()
     for word in words:
         prefix, _, rest = word.partition("=")
-        is_named = bool(rest) and not Path(word).exists()
+        is_named = bool(rest) and not Path(word).exists()  # a folder's own name may have "="
         folders.append(Path(rest if is_named else word))
         names.append([prefix] if is_named else [*index_names(folders[-1].resolve())])
 

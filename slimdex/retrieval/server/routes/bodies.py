@@ -57,14 +57,15 @@ class JsonRoute(APIRoute):
 
 
 def service_of(request: Request) -> Service:
-    """The service that a request is for."""
+    """Return the service that a request is for."""
     service: Service = request.app.state.service
     return service
 
 
 async def index_of(name: str, request: Request) -> ServedIndex:
-    """The index that a request names. (FastAPI would run a function that is not `async` in a
-    thread.)
+    """Return the index that a request names; raises a 404 if there is none.
+
+    It is `async` since FastAPI would run another function in a thread.
     """
     return service_of(request).get(name)
 
@@ -157,9 +158,10 @@ EXCERPTS = (
 
 
 def in_json(option: Option) -> tuple[Any, Any]:
-    """Type of an option in JSON, with its bounds, and its default."""
+    """Return the type of an option in JSON, with its bounds, and its default."""
     if option.kind == SEVERAL:
         return list[str], []
+    # The union of the option's types, of which these have bounds or choices.
     kinds: Any = {
         str: Literal[option.choices] if option.choices else str,
         int: Annotated[int, Field(ge=option.least, le=option.most)],
@@ -170,13 +172,13 @@ def in_json(option: Option) -> tuple[Any, Any]:
 
 def search_body(options: type[SearchOptions]) -> type[Queries]:
     """Create the body of a search, with all options that a service offers."""
-    made = dict[str, Any]()
+    fields = dict[str, Any]()
     for name, option in options_of(options).items():
         if option.http is not None:
             kind, default = IN_JSON.get(name) or in_json(option)
-            made[name] = (kind, Field(default, description=option.http or option.help))
-    made["excerpts"] = (bool, Field(False, description=EXCERPTS))
-    return create_model("SearchBody", __base__=Queries, __doc__=Queries.__doc__, **made)
+            fields[name] = (kind, Field(default, description=option.http or option.help))
+    fields["excerpts"] = (bool, Field(False, description=EXCERPTS))
+    return create_model("SearchBody", __base__=Queries, __doc__=Queries.__doc__, **fields)
 
 
 SearchBody: Any = search_body(SearchOptions)

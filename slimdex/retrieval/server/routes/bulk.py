@@ -173,7 +173,8 @@ async def _answer(
         return Answering(_as_lines(last, reported), media_type=STREAMED[0])
     async for report in reported:
         last = report
-    return JSONResponse(last, last.pop("status", 200))
+    status = last.pop("status", 200)  # of an error
+    return JSONResponse(last, status)
 
 
 async def _with_counts(
@@ -182,7 +183,10 @@ async def _with_counts(
     reports: AsyncGenerator[dict[str, Any]],
     durable: dict[str, Any] | None,
 ) -> AsyncGenerator[dict[str, Any]]:
-    """Yield the reports; finally the error and its status, if any."""
+    """Yield the reports; finally the error and its status, if any.
+
+    Meanwhile the caller counts as one of the index's senders. `durable` is as in `_answer`.
+    """
     index.senders += 1
     last = durable
     try:
@@ -201,6 +205,7 @@ async def _with_counts(
 async def _as_lines(
     first: dict[str, Any], rest: AsyncIterator[dict[str, Any]]
 ) -> AsyncIterator[str]:
+    """Format reports as lines of JSON."""
     yield json_of(first) + "\n"
     async for report in rest:
         yield json_of(report) + "\n"
@@ -213,7 +218,7 @@ async def _file_reports(
     async with _receive(request, index.limits, name) as path:
         if modified is not None:
             os.utime(path, (modified, modified))
-        async for report in _done(index, partial(add_file, path=path, name=name)):
+        async for report in _change(index, partial(add_file, path=path, name=name)):
             yield report
 
 
@@ -221,7 +226,9 @@ async def _file_reports(
 async def _receive(request: Request, limits: Limits, name: str) -> AsyncGenerator[Path]:
     """Write the request's body to a temporary file."""
     with TemporaryDirectory(prefix="slimdex-upload-", dir=temporary_parent()) as folder:
-        path = Path(folder) / f"upload{''.join(Path(name).suffixes[-2:])[:40]}"
+        # Readers look at the ending, such as .csv.gz.
+        ending = "".join(Path(name).suffixes[-2:])[:40]
+        path = Path(folder) / f"upload{ending}"
         size = 0
         with path.open("wb") as file:
             # The size is only known at the end, so each chunk is counted.
@@ -238,19 +245,21 @@ async def _receive(request: Request, limits: Limits, name: str) -> AsyncGenerato
         yield path
 
 
-async def _done(
+async def _change(
     index: ServedIndex, change: Callable[[Index], dict[str, Any]]
 ) -> AsyncGenerator[dict[str, Any]]:
     """Change an index; yield the progress and then the result."""
     loop = asyncio.get_running_loop()
     reports = asyncio.Queue[dict[str, Any] | None]()
-    last = ("", 0.0)
+    last_stage = ""
+    last_time = 0.0
 
     def progress(stage: str, done: int, total: int) -> None:
-        nonlocal last
+        nonlocal last_stage, last_time
         now = monotonic()
-        if stage != last[0] or done >= total or now - last[1] >= OFTEN_S:
-            last = stage, now
+        if stage != last_stage or done >= total or now - last_time >= OFTEN_S:
+            last_stage = stage
+            last_time = now
             line = {"stage": stage, "done": done, "total": total}
             loop.call_soon_threadsafe(reports.put_nowait, line)
 
@@ -274,7 +283,9 @@ async def commits(index: ServedIndex, body: AsyncIterator[bytes]) -> AsyncGenera
     """
     counts = NO_COUNTS
     async for lines in _parts(body, index.limits):
-        counts = _with(counts, await index.change(partial(_add, lines=lines)), lines[-1][0])
+        added = await index.change(partial(_add, lines=lines))
+        last_number, _ = lines[-1]
+        counts = _with(counts, added, last_number)
         yield counts
     if not counts["lines"]:
         raise InputError("no documents; expected lines of JSON, each with an id and a text")
@@ -293,20 +304,23 @@ async def commit(index: ServedIndex, body: Any, refit: str = "auto") -> dict[str
 
     # An id that occurs twice in one request is a mistake; say which.
     if len(documents) < len(values):
-        id, times = Counter(id_text(one["id"]) for one in values).most_common(1)[0]
+        id, times = Counter(id_text(value["id"]) for value in values).most_common(1)[0]
         raise InputError(f"id {shorten(id)} occurs {times} times; expected each id once")
     added = await index.change(lambda it: add_documents_then_refit(it, documents, refit=refit))
     return _with(NO_COUNTS, added, len(values)) | {"notes": added.notes, "refitted": added.refitted}
 
 
 def _with(counts: dict[str, Any], added: AdditionReport, lines: int) -> dict[str, Any]:
-    """Add a commit that ends at a line."""
+    """Return the counts after another commit; `lines` is the number of its last line."""
     sums = {name: counts[name] + getattr(added, name) for name in COUNTS}
     return {"lines": lines, **sums}
 
 
 def _last(numbered: Iterable[tuple[int, Any]], what: str) -> list[dict[str, Any]]:
-    """Return the last document of each id, as if documents were added one after the other."""
+    """Return the last document of each id, as if documents were added one after the other.
+
+    Raises `InputError` for an invalid one, which is named by `what` it is and its number.
+    """
     documents = {}
     for number, value in numbered:
         if not isinstance(value, dict) or "id" not in value or "text" not in value:
@@ -319,6 +333,7 @@ def _last(numbered: Iterable[tuple[int, Any]], what: str) -> list[dict[str, Any]
 
 
 def _add(index: Index, lines: Sequence[Line]) -> AdditionReport:
+    """Add the documents of some lines in one commit; errors state the lines' numbers."""
     values = ((number, parse_request_json(line, f"line {number:,}")) for number, line in lines)
     documents = _last(values, "line")
     try:
@@ -344,8 +359,9 @@ async def _parts(body: AsyncIterator[bytes], limits: Limits) -> AsyncIterator[li
 
 
 async def _lines(body: AsyncIterator[bytes], limits: Limits) -> AsyncIterator[Line]:
+    """Yield the lines of a body with their numbers; raises `LimitError` as `_check` does."""
     number = 1
-    rest = bytearray()
+    rest = bytearray()  # of the line that is being read, which began to arrive at `since`
     since = monotonic()
     async for chunk in body:
         # A chunk ends anywhere: its first part continues the line before.
@@ -354,7 +370,7 @@ async def _lines(body: AsyncIterator[bytes], limits: Limits) -> AsyncIterator[Li
         _check(number, len(rest), monotonic() - since, limits)
         for other in others:
             yield number, bytes(rest)
-            number = number + 1
+            number += 1
             rest = bytearray(other)
             _check(number, len(rest), 0.0, limits)
         if others:
@@ -388,6 +404,7 @@ def add_file(index: Index, path: Path, name: str) -> dict[str, Any]:
 
 
 def _open(path: Path, name: str) -> Source:
+    """Open an uploaded file, whose sender calls it `name`, as a table or as documents."""
     if ending_of(Path(name), FileFormat()) in READERS:
         file = open_file(name, path)
         file.id_prefix = name

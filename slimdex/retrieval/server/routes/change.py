@@ -87,6 +87,8 @@ async def delete_several(index: Served, body: DeleteBody) -> Response:
 async def _delete(
     index: ServedIndex, ids: Sequence[str | int] | None, where: str | None = None
 ) -> Response:
+    """Delete documents by ids or by a condition, and answer how many."""
+
     def deleted(opened: Index) -> dict[str, Any]:
         count = delete_documents(opened, ids_to_delete(ids, where), where)
         return {"deleted": count, "documents": len(opened.snapshot)}
@@ -127,18 +129,23 @@ def _check_places(sources: Sequence[str], folders: Sequence[Path]) -> None:
     """Raise a 403 for sources that are not files in the folders."""
     drives = {folder.drive for folder in folders}
     for source in sources:
-        place = Path(source)
-        read = [place, place / CORPUS]
+        # All that might be read of it.
+        path = Path(source)
+        paths = [path, path / CORPUS]
         if "#" in source:  # a table of a database
-            read.append(Path(source.rpartition("#")[0]))
-        inside = (
+            paths.append(Path(source.rpartition("#")[0]))
+
+        # Looking for a file on another computer would reveal this one to it, so the paths are
+        # followed only on this computer and the folders' own drives.
+        may_be_followed = path.drive in drives or not is_on_share(path)
+        is_inside = (
             "\0" not in source
-            and place.is_absolute()
-            # Looking for a file on another computer would reveal this one to it.
-            and (place.drive in drives or not is_on_share(place))
-            and all(_is_inside(path, folders) for path in read)
+            and path.is_absolute()
+            and may_be_followed
+            and all(_is_inside(each, folders) for each in paths)
         )
-        if not inside or ":" in source.removeprefix(place.drive).split("/")[0]:
+        has_prefix = ":" in source.removeprefix(path.drive).split("/")[0]  # such as sql:
+        if not is_inside or has_prefix:
             raise HTTPException(
                 403, f"source {source[:200]!r}; expected an absolute path in a folder of --files"
             )
@@ -169,7 +176,7 @@ async def reduce(index: Served, body: ReduceBody) -> Response:
         # The settings that were asked for, and those in effect.
         return {
             "requested": state.requested.as_dict(),
-            "settings": state.settings and state.settings.as_dict(),
+            "settings": None if state.settings is None else state.settings.as_dict(),
             "notes": [*notes, *more],
         }
 
@@ -190,9 +197,9 @@ async def drop(name: str, request: Request) -> Response:
 
 
 def _settings(body: ReduceBody) -> dict[str, Any]:
-    """The settings that a body names, and their values."""
+    """Return the settings that a body names, and their values."""
     names = set(ReduceBody.model_fields)
     settings = body.model_dump(include=names, exclude_none=True)
     if settings.get("candidates") == AUTO:
-        settings["candidates"] = None
+        settings["candidates"] = None  # as `Settings` has it; in the body, None leaves it unchanged
     return settings

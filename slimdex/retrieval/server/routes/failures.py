@@ -46,12 +46,13 @@ def status_and_message(error: Exception, service: Service) -> tuple[int, str]:
     """
     status, line = _status_and_line(error)
     if status >= 500 and not isinstance(error, LimitError):
-        is_known = isinstance(error, EncoderError)
-        LOG.error("%s", error, exc_info=error if status == 500 and not is_known else None)
+        is_internal = status == 500 and not isinstance(error, EncoderError)
+        LOG.error("%s", error, exc_info=error if is_internal else None)
     return status, service.without_paths(" ".join(line.split()))
 
 
 def _status_and_line(error: Exception) -> tuple[int, str]:
+    """Return the HTTP status and the message of an error, perhaps with paths of the server."""
     match error:
         case HTTPException():
             return error.status_code, str(error.detail)
@@ -77,7 +78,7 @@ def _status_and_line(error: Exception) -> tuple[int, str]:
 
 
 def unknown(name: str, known: Iterable[str]) -> str:
-    """State an unknown name, the known ones, and which of them is meant.
+    """Return the end of a message: an unknown name, the known ones, and which may be meant.
 
     >>> unknown("top_k", ["query", "limit"])
     "'top_k'; expected one of query, limit; did you mean 'limit'?"
@@ -85,6 +86,7 @@ def unknown(name: str, known: Iterable[str]) -> str:
     known = [*known]
     name = name[:100]
     word = name.casefold().replace("-", "_")
+    # A name that other libraries have for the same.
     meant = next((each for each in known if word in OTHERS.get(each, ())), None)
     suggestion = did_you_mean(name, known) if meant is None else f"; did you mean {meant!r}?"
     expected = f"one of {', '.join(known)}" if known else "none"
@@ -99,7 +101,7 @@ def first_line(errors: list[Any]) -> str:
     "limit='x'; expected an integer"
     """
     fault = errors[0]
-    _, *parts = fault["loc"]
+    _, *parts = fault["loc"]  # without "body" or "query"
     if fault["type"] == "json_invalid":
         return str(fault["ctx"]["error"])
     if fault["type"] == UNKNOWN_FIELD:

@@ -81,7 +81,7 @@ class EmbeddingsBody(BaseModel):
     @field_validator("input", mode="before")
     @classmethod
     def _refuse_tokens(cls, content: Any) -> Any:
-        """Token ids are those of a tokenizer that is not named."""
+        """Refuse token ids, since nothing says which tokenizer they are from."""
         first = content[0] if isinstance(content, list) and content else ""
         if isinstance(first, int | list):
             raise PydanticCustomError(
@@ -105,9 +105,10 @@ async def model(index: Served) -> Response:
 
 
 async def _model(index: ServedIndex) -> dict[str, Any]:
+    """Describe an index as OpenAI's API describes a model."""
     about = {"id": index.name, "object": "model", "created": 0, "owned_by": "slimdex"}
-    most = await index.most_tokens()
-    return about if most is None else about | {"max_model_len": most}
+    most_tokens = await index.most_tokens()
+    return about if most_tokens is None else about | {"max_model_len": most_tokens}
 
 
 @routes.post("/embeddings", responses=answer(EmbeddedBody))
@@ -132,6 +133,7 @@ async def embeddings(body: EmbeddingsBody, request: Request) -> Response:
 
 
 def _reduce_to(index: Index, vectors: Matrix, dimensions: int) -> Matrix:
+    """Reduce vectors like those of an index; raises `InputError` if it has other dimensions."""
     state = index.state
     reducer = None if state.settings is None else index.snapshot.index.reducer
     if reducer is None or dimensions != reducer.n_components:
@@ -145,7 +147,8 @@ def where_of(filter: str | dict[str, Any] | None, index: Index) -> str | None:
     if not isinstance(filter, dict):
         return filter
     columns = index.snapshot.columns
-    return as_sql(condition(filter, [*BUILT_IN_COLUMNS[1:4], *columns]), columns)
+    known = [*BUILT_IN_COLUMNS[1:4], *columns]  # id, title and text, and the user's
+    return as_sql(condition(filter, known), columns)
 
 
 def condition(filter: Any, columns: Sequence[str], depth: int = 0) -> Condition:

@@ -52,7 +52,7 @@ async def part(name: str, request: Request) -> Response:
 
 
 def _file_response(path: Path, request: Request, headers: Mapping[str, str] = FRESH) -> Response:
-    """A file, or a 304 for a browser that has it."""
+    """Return a file, or a 304 for a browser that has it."""
     answer = FILES.file_response(path, path.stat(), request.scope)
     answer.headers.update(headers)
     return answer
@@ -93,6 +93,7 @@ async def ready(request: Request) -> Response:
 
 
 async def _status(service: Service) -> str:
+    """Return the status that `/ready` reports; `StatusBody` has all of them."""
     indexes = service.indexes.values()
     if not service.is_ready:
         return "loading"

@@ -90,6 +90,7 @@ async def search(index: Served, body: SearchBody, request: Request) -> Response:
 
 
 def _hit(hit: Hit, query: str, body: SearchBody) -> dict[str, Any]:
+    """Convert a hit of a query to JSON, with an excerpt and marks if the body asks for them."""
     if not body.excerpts:
         return hit_json(hit)
 
@@ -104,6 +105,7 @@ def _hit(hit: Hit, query: str, body: SearchBody) -> dict[str, Any]:
 
 
 def _request(body: SearchBody, where: str | None, reranker: Reranker | None) -> SearchRequest:
+    """Make the request that a body describes; raises `InputError` if it is invalid."""
     if body.rerank and reranker is None:
         raise InputError("rerank=True: this service has no such model; expected false")
     ways = (body.query, body.queries, body.vector, body.vectors)
@@ -156,7 +158,7 @@ async def info(index: Served) -> Response:
 
 
 def _without_folders(spec: dict[str, Any]) -> dict[str, Any]:
-    """Don't reveal the folders of models."""
+    """Return an encoder's specification without the folders of models, which callers don't see."""
     shown = dict[str, Any]()
     for name, value in spec.items():
         if isinstance(value, dict):
@@ -191,6 +193,7 @@ async def documents(
 
 
 def _page(snapshot: Snapshot, where: str | None, after: str | None, limit: int) -> dict[str, Any]:
+    """Return a page of the documents that a condition holds for, after the one of an id."""
     rows = snapshot.rows_where(where)
     count = len(rows)
     if after is not None:
@@ -199,9 +202,9 @@ def _page(snapshot: Snapshot, where: str | None, after: str | None, limit: int) 
     # As many documents as fit on the page.
     documents = list[Document]()
     for part in batches(min(limit, len(rows)), LISTED_AT_ONCE):
-        numbers = rows[:limit][part].tolist()
-        read = snapshot.documents(numbers)
-        documents += [read[row] for row in numbers]
+        page_rows = rows[:limit][part].tolist()
+        by_row = snapshot.documents(page_rows)
+        documents += [by_row[row] for row in page_rows]
         if sum(len(document.text) for document in documents) >= LISTED_CHARACTERS:
             break
 
