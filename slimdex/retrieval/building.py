@@ -79,7 +79,8 @@ def build(
         with _closing_on_error(index):
             request(index, settings)
             index.workers = workers
-            if (stopped := index.state.unfinished) is not None:
+            stopped = index.state.unfinished
+            if stopped is not None:
                 note(f"resumed after {stopped.documents:,} documents, which are in")
             added = add(index, sources, withdraws=False)
             notes = _notes_on_differences(index, encoder, vector_dtype, passages)
@@ -121,11 +122,15 @@ def choose_settings(
         return []
     if index.snapshot.searchable_count < FEWEST_A_DIMENSION * state.dim:
         return []
+
+    # For a target, if any settings reach it.
     if target is not None:
         try:
             return tune(index, target, apply=True).said
         except InputError as error:  # the documents are in and must be kept
             notes.append(f"{error}; the settings stay as they are")
+
+    # The metric, unless the user chose it or another reducer.
     is_free = not keep_metric and state.requested.reducer == Choices.reducer
     if is_free and index.has_encoder:
         choice = choose_metric(index, index.open_snapshot())
@@ -175,13 +180,18 @@ def _notes_on_differences(
         notes.append(f"encoded in {precision} like the documents before, not in {requested}")
     if vector_dtype != state.stored:
         notes.append(f"stored as {state.stored} like the vectors before, not as {vector_dtype}")
-    if passage_tokens(passages, index.encoder) != (length := state.passages):
-        said = "not cut" if length is None else f"cut into passages of at most {length} tokens"
-        notes.append(f"{said} like the texts before, not by passages={passages}")
+    length = state.passages
+    if passage_tokens(passages, index.encoder) != length:
+        cut = "not cut" if length is None else f"cut into passages of at most {length} tokens"
+        notes.append(f"{cut} like the texts before, not by passages={passages}")
     return notes
 
 
 def _check_unfinished(index: Index) -> None:
+    """Raise an error unless the build of an index can be started or continued here.
+
+    `InputError` if it is finished, and `InUseError` while another process builds it.
+    """
     path = index.path
     stopped = index.state.unfinished
     if stopped is not None and stopped.builds:  # may be continued, by one process
@@ -197,6 +207,7 @@ def _check_unfinished(index: Index) -> None:
 
 @contextmanager
 def _closing_on_error(index: Index, remove: bool = False) -> Iterator[None]:
+    """Close an index if the block fails and, with `remove`, remove it if it has no documents."""
     try:
         yield
     except BaseException:
@@ -228,7 +239,8 @@ def model_notes(snapshot: Snapshot, first: int) -> list[str]:
     rows = rows[rows >= first]
     if not len(rows):
         return []
-    sample = rows[np.unique(np.linspace(0, len(rows) - 1, LANGUAGE_SAMPLE).astype(np.int64))]
+    spread = np.linspace(0, len(rows) - 1, LANGUAGE_SAMPLE).astype(np.int64)
+    sample = rows[np.unique(spread)]
     share, language = other_languages(snapshot.store.contents_of(sample))
     if share > 0.5:
         return [

@@ -198,14 +198,18 @@ class Collection:
         Raises `InputError` as `open` and `create` do, and if an existing collection differs from
         what is given.
         """
-        dtype = vector_dtype or "fp16"
-        words = lexical is not False
-        options: Any = {"vector_dtype": dtype, "passages": passages, "lexical": words}
+        # A new collection; None stands for the default.
+        options: Any = {
+            "vector_dtype": vector_dtype or "fp16",
+            "passages": passages,
+            "lexical": lexical is not False,
+        }
         if not Path(path).exists():
             with suppress(ExistsError):  # others have created it meanwhile
                 return cls.create(path, encoder, settings, **options)
 
         def check(state: State) -> None:
+            """Raise `InputError` if an existing collection has other options than are given."""
             state.check_same(path, settings, vector_dtype, passages, lexical)
 
         return cls(Index.open(path, encoder, check=check))
@@ -315,7 +319,9 @@ class Collection:
         """
         if ids is None:
             part = page(where, limit, offset)
-            return self.index.read(lambda each: each.of_condition(where, part, vectors=vectors))
+            return self.index.read(
+                lambda snapshot: snapshot.of_condition(where, part, vectors=vectors)
+            )
         check_ids_alone(where, limit, offset)
         texts = id_texts(ids)
         documents = self.index.read(lambda snapshot: snapshot.of_ids(texts, vectors=vectors))
@@ -467,7 +473,7 @@ class Collection:
 
         Raises `InputError` if a source can't be read, or is missing. Then nothing is changed.
         """
-        # As `add`.
+        # Loads readers of files, and what cuts, encodes and fits.
         from .ingest.adding import counts
         from .quality.refitting import sync_and_remember
         from .sources.source_request import as_source_request, last_sources
@@ -484,9 +490,9 @@ class Collection:
                 exclude=exclude,
                 generated=generated,
             )
-        done = sync_and_remember(self.index, source_request, refit)
-        self._log(done.notes)
-        return counts(done, len(self))
+        report = sync_and_remember(self.index, source_request, refit)
+        self._log(report.notes)
+        return counts(report, len(self))
 
     def index_lexical(self, wanted: bool = True) -> None:
         """Index the documents' words, or (`wanted=False`) drop that index.
@@ -506,7 +512,7 @@ class Collection:
         return compact(self.index)
 
     def undo(self) -> Undone:
-        """Return to the documents, settings and files before the last change; again, to the later.
+        """Undo the last change of documents, settings or files; called again, redo it.
 
         A change by any process counts: an addition with the fit after it, a deletion, `reduce`,
         `tune` or `index_lexical`. Columns that the change made stay, without values.
@@ -612,8 +618,9 @@ class Collection:
 
         Raises `InputError` if there is no such encoder, or it is the index's own.
         """
-        made = next_encoder(self.index) if encoder is None else as_encoder(encoder)
-        return replace_vectors(self.index, made, None if minutes is None else 60 * minutes)
+        new_encoder = next_encoder(self.index) if encoder is None else as_encoder(encoder)
+        seconds = None if minutes is None else 60 * minutes
+        return replace_vectors(self.index, new_encoder, seconds)
 
     def undo_migration(self) -> None:
         """Drop the new vectors of a `reencode` that is not finished."""
@@ -626,7 +633,7 @@ class Collection:
     def copy_to(self, path: str | Path) -> int:
         """Copy the committed state to a new folder, and verify it; returns the state's version.
 
-        Others may change the collection meanwhile: the copy is one of its states as a whole.
+        Others may change the collection meanwhile: the copy is of a single commit.
 
         Raises `InputError` if the path exists, and `CorruptError` if a file is damaged or missing.
         Then there is no copy.

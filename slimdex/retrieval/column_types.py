@@ -49,7 +49,6 @@ def by_lower_name(document: Document) -> dict[str, tuple[str, Any]]:
     """
     out = dict[str, tuple[str, Any]]()
     for name, value in document.metadata.items():
-        # DuckDB ignores the case of column names.
         if not isinstance(name, str) or not name or name.lower() in BUILT_IN_COLUMNS:
             raise InputError(
                 f"document {document.id!r}: metadata {name!r}; expected a name other than "
@@ -97,16 +96,19 @@ def plain(value: Any) -> Any:
     if not callable(convert):
         return value
     converted = convert()
-    return plain(converted) if isinstance(converted, list | float) else converted
+    may_lack_values = isinstance(converted, list | float)  # NaN, or items of an array
+    return plain(converted) if may_lack_values else converted
 
 
 def _finite(value: float) -> float | None:
+    """None for NaN, which means a missing value; raise `InputError` for infinity."""
     if math.isinf(value):
         raise InputError(f"{value}; expected a finite number")
     return None if math.isnan(value) else value
 
 
 def _plain(value: Any) -> Any:
+    """Convert a value as `plain` does; values of Python's own types are returned at once."""
     if type(value) in TYPES:
         return _finite(value) if type(value) is float else value
     try:
@@ -120,12 +122,13 @@ def types_of(metadata: Sequence[Mapping[str, tuple[str, Any]]], known: Set[str])
 
     `known` are lower-case names to omit.
     """
-    values: dict[str, tuple[str, set[str]]] = {}
+    columns: dict[str, tuple[str, set[str]]] = {}  # lower-case name -> name, kinds of its values
     for row in metadata:
         for key, (name, value) in row.items():
             if key not in known and value is not None:
-                values.setdefault(key, (name, set()))[1].add(_kind(value))
-    return {name: _type_name(_joint(kinds)) for name, kinds in values.values()}
+                _, kinds = columns.setdefault(key, (name, set()))
+                kinds.add(_kind(value))
+    return {name: _type_name(_joint(kinds)) for name, kinds in columns.values()}
 
 
 def type_of(value: Any) -> str:
@@ -153,8 +156,10 @@ def _type_name(kind: str) -> str:
 def _list_of(kinds: set[str]) -> str:
     """The type of lists whose items have these types."""
     joint = _joint(kinds) if kinds else ""
-    mixed = "BOOLEAN" in kinds or joint == "VARCHAR"
-    return "JSON" if joint == "JSON" or (mixed and len(kinds) > 1) else f"{joint}[]"
+
+    # A list type would change true to 1, or numbers to texts; JSON keeps mixed items as they are.
+    changes_items = len(kinds) > 1 and ("BOOLEAN" in kinds or joint == "VARCHAR")
+    return "JSON" if joint == "JSON" or changes_items else f"{joint}[]"
 
 
 def _joint(kinds: set[str]) -> str:
@@ -170,6 +175,8 @@ def _joint(kinds: set[str]) -> str:
     # Lists; "" are items of empty ones.
     if all(kind.endswith("[]") for kind in kinds):
         return _list_of({kind.removesuffix("[]") for kind in kinds} - {""})
+
+    # Others: JSON if it is needed for lists or dicts and keeps all values, else text.
     leaves = {kind.replace("[]", "") for kind in kinds}
     is_nested = "JSON" in kinds or any(kind.endswith("[]") for kind in kinds)
     return "JSON" if is_nested and leaves <= {"", *WITHIN_JSON} else "VARCHAR"
@@ -188,6 +195,7 @@ def restore_values(columns: Mapping[str, str], values: Sequence[Any]) -> dict[st
 
 
 def _from_json(name: str, text: str) -> Any:
+    """Value of a column of JSON; raise `InputError` with its name if it can't be read."""
     try:
         return parse_json(text)
     except ValueError as error:

@@ -39,6 +39,7 @@ def search(index: Index, request: SearchRequest, *, excerpts: bool = False) -> S
     passages = None
     if excerpts and request.texts is not None:
         index.read(rows_for, request)  # errors, before a model is loaded
+        # The queries are encoded once, for the search and for the passages.
         state = index.state
         encoder = index.encoder_of(state)
         vectors = encode_queries(encoder, request.texts)
@@ -65,8 +66,8 @@ def id_of(index: Index, id: str) -> str:
     if index.has(id_text(id)) or "path" not in columns:
         return id
     condition = as_sql(Compare("path", "=", id), columns)
-    documents = index.read(Snapshot.of_condition, condition, slice(2))
-    return documents[0].id if len(documents) == 1 else id
+    first_two = index.read(Snapshot.of_condition, condition, slice(2))  # are there several?
+    return first_two[0].id if len(first_two) == 1 else id
 
 
 def is_mostly_deleted(index: Index) -> bool:

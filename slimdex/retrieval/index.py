@@ -85,7 +85,7 @@ class Index:
         self._shared_filesystem = shared_filesystem
         self._engine = Engine(path)
         self._turn = FileLock(path, "writer", is_signed=True)
-        self._place = path.stat()
+        self._folder_status = path.stat()
         self._mark = mark(path)
         self._newest = Snapshot.of(self._engine, Manifest.read_current(path))
         self._in_doubt = False  # after a failed change of unknown outcome
@@ -150,6 +150,7 @@ class Index:
             return
         self._engine.close()
         with self._following:
+            # The same commit, with nothing loaded: the old snapshot's files are released.
             self._newest = Snapshot.of(self._engine, self._newest.manifest)
 
     @property
@@ -209,7 +210,11 @@ class Index:
             change.commit(replace(change.state, encoder=spec))
 
     def read(self, read: Callable[[Snapshot, *Ts], T], *args: *Ts) -> T:
-        """Call `read` with the newest snapshot, and again if that is replaced meanwhile."""
+        """Return the result of `read` for the newest snapshot.
+
+        `read` is called again if a newer commit has removed files that it needs, or if another
+        index has replaced this one meanwhile, such as a restored copy.
+        """
         while True:
             self._engine.ensure_open()
             snapshot = self.snapshot
@@ -248,7 +253,7 @@ class Index:
 
         Writers go on meanwhile. A file that they remove is no fault.
         """
-        before: list[str] = []
+        previous: list[str] = []
         while True:
             self._follow()
             snapshot = self._newest
@@ -259,19 +264,23 @@ class Index:
                 if self._is_newest(snapshot):
                     raise
                 continue
+
+            # Files that a commit has removed meanwhile are no fault.
             self._follow()
             removed = snapshot.state.file_names - self._newest.state.file_names
             faults = [fault for fault in faults if not any(name in fault for name in removed)]
+
             # Files that others repair or replace meanwhile are read again. Faults that recur stay.
-            is_whole = removed.isdisjoint(segment.name for segment in snapshot.state.segments)
-            if self._is_newest(snapshot) or (is_whole and faults in ([], before)):
+            has_segments = removed.isdisjoint(segment.name for segment in snapshot.state.segments)
+            is_certain = has_segments and (not faults or faults == previous)
+            if self._is_newest(snapshot) or is_certain:
                 return [*faults, *weights_faults(snapshot.state.encoder)]
-            before = faults
+            previous = faults
 
     def check_writable(self) -> None:
-        """Raise `InputError` if this is closed, its folder was moved, or on a network file system.
+        """Raise `InputError` if this is closed, or its folder was moved or is on a network.
 
-        On such a system it may have been opened to be changed there.
+        A folder on a network file system can be changed if it was opened with `shared_filesystem`.
         """
         if not self._shared_filesystem:
             check_local(self.path)
@@ -284,6 +293,7 @@ class Index:
             self.read(Snapshot.check_files)
 
     def _check_place(self) -> None:
+        """Raise `InputError` if this is closed, or the folder was moved or replaced."""
         self._engine.ensure_open()
         if not self._is_in_place:
             raise InputError(
@@ -295,15 +305,15 @@ class Index:
     def _is_in_place(self) -> bool:
         """True unless the folder was moved or replaced."""
         with suppress(FileNotFoundError, NotADirectoryError):
-            return os.path.samestat(self._place, self.path.stat())
+            return os.path.samestat(self._folder_status, self.path.stat())
         return False
 
     @contextmanager
     def turn(self) -> Iterator[None]:
-        """Hold the writers' turn, from the newest state on; a turn may contain others.
+        """Hold the writer lock, with the newest state; a thread that holds it may do so again.
 
-        What a crash left is deleted. Raises `InputError` as `check_writable`, or in a change of
-        this thread, and `InUseError` if other writers keep their turn for longer than `wait`.
+        Files that a crash left are deleted. Raises `InputError` as `check_writable`, or in a change
+        of this thread, and `InUseError` if other writers keep the lock for longer than `wait`.
         """
         self.check_writable()
         end = monotonic() + self._wait
@@ -321,7 +331,7 @@ class Index:
 
     @contextmanager
     def _one_thread(self) -> Iterator[None]:
-        """Exclude other threads of this process, which may have turns in turns."""
+        """Exclude other threads of this process; the lock is reentrant, for turns within turns."""
         if not self._changing.acquire(timeout=min(self._wait, TIMEOUT_MAX)):
             raise InUseError(f"{self.path}: another thread is writing to it; expected none")
         try:
@@ -331,14 +341,17 @@ class Index:
 
     @contextmanager
     def _turn_of_process(self) -> Iterator[None]:
-        """The turn of this process, at whose end a failure is looked into."""
+        """Let this process alone commit, from the newest state on; after a failure, read it again.
+
+        A failed commit may have been made or not: only the manifest tells.
+        """
         try:
             with self._following:
                 self._has_turn = True
                 self._check_place()
                 self._read_again()
             if self._strays():
-                sync(self.path)  # the renaming of a manifest that names them no longer
+                sync(self.path)  # the manifest without their names must be durable before
             self._remove_strays()
             yield
         except BaseException:
@@ -352,7 +365,7 @@ class Index:
 
     @contextmanager
     def change(self) -> Iterator[Change]:
-        """A change in the writers' turn, which does nothing unless it is committed.
+        """Begin a change, under the writer lock; it does nothing unless it is committed.
 
         Raises `OSError` if the disk failed.
         """
@@ -369,6 +382,7 @@ class Index:
 
     @contextmanager
     def _failing(self, change: Change) -> Iterator[None]:
+        """Discard a change that fails; errors of the disk and of DuckDB become slimdex's own."""
         try:
             yield
         except BaseException as error:
@@ -385,8 +399,8 @@ class Index:
     def _publish(self, manifest: Manifest, loaded: IndexInMemory | None) -> None:
         """Make a manifest the committed one, which searches see from now on."""
         self._check_place()
-        sync(self.path)  # names of the files that it names
-        sync_now()
+        sync(self.path)  # the names of new files
+        sync_now()  # these, and all that the change has deferred
         with self._following:
             publish(self.path / MANIFEST, manifest.write)
             sync(self.path)
@@ -397,8 +411,8 @@ class Index:
     def _follow(self) -> None:
         """Show what other processes have committed.
 
-        If another index has taken the folder's place, this is one of that from now on. Raises
-        `InputError` in a fork of the process that opened this.
+        If another index has taken the folder's place, this object shows that one from now on.
+        Raises `InputError` in a fork of the process that opened this.
         """
         self._engine.ensure_here()
         if self._has_turn:
@@ -406,18 +420,20 @@ class Index:
         with self._following:
             if self._has_turn:  # it came meanwhile
                 return
+
+            # A new commit in the folder, or an index in a new folder at the same path.
             current = mark(self.path)
             if self._in_doubt or (current != self._mark and self._is_in_place):
                 self._read_again()
             elif current not in (self._mark, None):
-                place = self.path.stat()
+                status = self.path.stat()
                 check_folder(self.path)
                 self._read_again()
-                self._place = place
+                self._folder_status = status
 
     def _read_again(self) -> None:
-        """Show what is committed."""
-        current = mark(self.path)
+        """Read the committed manifest and show its state."""
+        current = mark(self.path)  # before the manifest: a later one is seen by the next `_follow`
         manifest = Manifest.read_current(self.path, self._newest.manifest)
         if manifest != self._newest.manifest:
             self._show(manifest)
@@ -425,6 +441,7 @@ class Index:
         self._in_doubt = False
 
     def _show(self, manifest: Manifest, loaded: IndexInMemory | None = None) -> None:
+        """Make the commit of a manifest the newest; `loaded` is what memory has of it already."""
         if manifest.follows(self._newest.manifest):
             self._newest = self._newest.at_commit(manifest, loaded)
         else:  # files of the same names may be others
@@ -443,6 +460,7 @@ class Index:
             remove_left_work(self.path)
 
     def _strays(self) -> list[Path]:
+        """Files of ours that the newest state does not name."""
         named = self._newest.state.file_names
         strays = []
         for path in self.path.iterdir():
@@ -462,13 +480,13 @@ def create_index(
     shared_filesystem: bool = False,
 ) -> Index:
     """Create a new folder without documents; for the parameters, see `Collection.create`."""
-    place = Path(path).absolute()
-    check_creatable(place, shared_filesystem=shared_filesystem)  # before a model is loaded
+    folder = Path(path).absolute()
+    check_creatable(folder, shared_filesystem=shared_filesystem)  # before a model is loaded
     requested = as_settings(settings)
-    made = default_encoder() if encoder is None else as_encoder(encoder)
-    state = State.new(made, requested, vector_dtype, passages, lexical=lexical)
-    index = Index.create(place, state, shared_filesystem=shared_filesystem)
-    index.encoders = Encoders(made)
+    its_encoder = default_encoder() if encoder is None else as_encoder(encoder)
+    state = State.new(its_encoder, requested, vector_dtype, passages, lexical=lexical)
+    index = Index.create(folder, state, shared_filesystem=shared_filesystem)
+    index.encoders = Encoders(its_encoder)
     return index
 
 
@@ -486,6 +504,7 @@ def _open_store(snapshot: Snapshot) -> Snapshot:
 
 
 def _fill(folder: Path, state: State) -> None:
+    """Write the manifest of an index without documents, and its empty lexical index if named."""
     publish(folder / MANIFEST, Manifest.empty(state).write)
     if state.words is not None:
         WordIndex.create(folder / state.words)

@@ -94,12 +94,12 @@ def contents_of_passages(document: Document, count: Count, length: int) -> list[
     """
     if not document.passages:
         return [document.content]
-    cut = _Cutter(document.title, document.text, document.parts, count, length)
-    return [cut.content_of(start, end) for start, end in document.passages]
+    cutter = _Cutter(document.title, document.text, document.parts, count, length)
+    return [cutter.content_of(start, end) for start, end in document.passages]
 
 
 def headings_of(parts: Sequence[Part], start: int, end: int) -> tuple[str, ...]:
-    """Headings above all of a text's characters start .. end.
+    """Headings above all of a text's characters from `start` up to, not including, `end`.
 
     >>> parts = [Part(0, ["A", "B"]), Part(9, ["A", "C"])]
     >>> headings_of(parts, 2, 5), headings_of(parts, 2, 12)
@@ -110,7 +110,7 @@ def headings_of(parts: Sequence[Part], start: int, end: int) -> tuple[str, ...]:
     """
     first = _part_at(parts, start)
     last = _part_at(parts, max(end - 1, start))
-    if first < 0:
+    if first < 0:  # it begins before the first part
         return ()
     parts = parts[first : last + 1]
     if not is_code(parts):
@@ -131,11 +131,12 @@ def _names(part: Part) -> tuple[str, ...]:
 
 def part_at(parts: Sequence[Part], start: int) -> Part | None:
     """The part that contains a character; None before the first one."""
-    place = _part_at(parts, start)
-    return None if place < 0 else parts[place]
+    position = _part_at(parts, start)
+    return None if position < 0 else parts[position]
 
 
 def _part_at(parts: Sequence[Part], start: int) -> int:
+    """Position of the part that contains a character; -1 before the first one."""
     return bisect_right(parts, start, key=lambda part: part.start) - 1
 
 
@@ -152,35 +153,53 @@ def _common(*paths: Sequence[str]) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class _Section:
-    """A span of text below the same headings; parts with anchors may begin inside it."""
+    """A span of text below the same headings.
+
+    Attributes
+    ----------
+    headings : outermost first; of code, the names of classes and of the definition.
+    inner : offsets at which parts with anchors, such as pages, begin inside it.
+    begins : whether a definition of several lines begins with it.
+    """
 
     start: int
     end: int
     headings: tuple[str, ...]
     inner: list[int] = field(default_factory=list)
-    begins: bool = False  # a definition of several lines
+    begins: bool = False
 
 
 @dataclass(frozen=True)
 class _Unit:
-    """Smallest span: its characters, tokens and final boundary."""
+    """A span that passages are filled with: its characters, tokens and the boundary at its end."""
 
     start: int
     end: int
     tokens: int
     ending: int
 
+    def is_smallest(self, room: int) -> bool:
+        """True if it fits into `room` tokens, or is a single character."""
+        return self.tokens <= room or self.end - self.start < 2
+
 
 @dataclass(frozen=True)
 class _Piece:
-    """A passage before neighbours are joined."""
+    """A passage before neighbours are joined.
+
+    Attributes
+    ----------
+    tokens : without the context.
+    section : number of its section; 0 in code.
+    is_whole : whether it has definitions of code, none of them cut.
+    """
 
     start: int
     end: int
     tokens: int
     section: int
     headings: tuple[str, ...]
-    is_whole: bool = False  # definitions of code, none of them cut
+    is_whole: bool = False
 
 
 class _Cutter:
@@ -199,6 +218,7 @@ class _Cutter:
         self._contexts: dict[tuple[str, ...], tuple[str, int]] = {BARE: ("", 0)}
 
     def passages(self) -> list[Passage]:
+        """Cut the text into passages, in order."""
         if self._is_code:
             pieces = self._of_code(_sections_of_code(self._text, self._parts), 0)
             return [self._passage(piece) for piece in self._join_small(pieces)]
@@ -211,6 +231,7 @@ class _Cutter:
         """Text to encode of the passage that was cut from start to end."""
         headings = headings_of(self._parts, start, end)
         if self._is_code:
+            # As when it was cut: names of code are left out if they do not fit.
             headings = tuple(chain.from_iterable(heading.split(".") for heading in headings))
             piece = self._fitting(start, end, headings)
             if piece is not None:
@@ -219,9 +240,9 @@ class _Cutter:
 
     def _of_code(self, sections: Sequence[_Section], depth: int) -> list[_Piece]:
         """Cut definitions at this depth: each is a piece if it fits, else cut at inner ones."""
-        whole = self._whole(sections)
-        if whole is not None:
-            return [whole]
+        piece = self._whole(sections)
+        if piece is not None:
+            return [piece]
         if len(sections) == 1:
             return self._of_section(0, sections[0])
         pieces = list[_Piece]()
@@ -238,10 +259,13 @@ class _Cutter:
         return self._fitting(start, end, _common(*(section.headings for section in sections)))
 
     def _fitting(self, start: int, end: int, headings: tuple[str, ...]) -> _Piece | None:
-        """A piece of code below names, if need be without them; None if it does not fit."""
+        """A piece of code below these names; None if it does not fit.
+
+        If it does not fit with its names, they are left out, and then the title too.
+        """
         tokens = self._count([self._text[start:end]])[0] - self._special
-        for named in (headings, (), BARE):
-            piece = _Piece(start, end, tokens, 0, named, is_whole=True)
+        for names in (headings, (), BARE):
+            piece = _Piece(start, end, tokens, 0, names, is_whole=True)
             if self._most([piece]) <= self._length:
                 return piece
         return None
@@ -262,7 +286,7 @@ class _Cutter:
 
             # The tokens of a piece may be more than those of its units.
             over = self._most(pieces) - self._length
-            if over <= 0 or room <= over:
+            if over <= 0 or room <= over:  # all fit, or no room would be left
                 break
             room -= over
         return pieces
@@ -289,15 +313,17 @@ class _Cutter:
         if self._is_code:
             may_join = bool(headings) and one.is_whole and other.is_whole
         else:
-            is_alone = not one.headings or not other.headings
-            may_join = one.section != other.section and (bool(headings) or is_alone)
+            lacks_headings = not one.headings or not other.headings
+            is_related = bool(headings) or lacks_headings
+            may_join = one.section != other.section and is_related
         if not may_join:
             return None
 
         # Both fit into a passage, below the headings that they share.
         room = self._room(headings)
         tokens = one.tokens + other.tokens
-        if tokens > room or min(one.tokens, other.tokens) * SHARE >= room:
+        is_one_small = min(one.tokens, other.tokens) * SHARE < room
+        if tokens > room or not is_one_small:
             return None
         both = _Piece(
             start=one.start,
@@ -310,9 +336,10 @@ class _Cutter:
         return both if self._most([both]) <= self._length else None
 
     def _passage(self, piece: _Piece) -> Passage:
+        """The passage of a piece, with its context, and without white space at its ends."""
         text = self._text[piece.start : piece.end]
         start = piece.start + len(text) - len(text.lstrip())
-        end = max(piece.end - len(text) + len(text.rstrip()), start)
+        end = max(piece.end - len(text) + len(text.rstrip()), start)  # `start` if all is blank
         return Passage(start, end, self._context(piece.headings)[0])
 
     def _room(self, headings: tuple[str, ...]) -> int:
@@ -327,12 +354,12 @@ class _Cutter:
 
     def _fitting_context(self, headings: tuple[str, ...]) -> tuple[str, int]:
         """Leave out outer headings, and then all, if a passage has no room for them."""
+        # A first heading that equals the title is not repeated.
         below = headings[1:] if headings[:1] == (self._title,) else headings
 
         # The innermost headings that fit; without any, the title alone.
         for first in range(len(below) + 1):
-            named = below[first:]
-            name = ("." if self._is_code else " ").join(named)
+            name = ("." if self._is_code else " ").join(below[first:])
             context = " ".join(filter(None, [self._title, name]))
             if len(context) > LONGEST_UNIT * self._length:
                 continue
@@ -357,13 +384,16 @@ class _Cutter:
         return units
 
     def _smaller(self, units: Sequence[_Unit], room: int, level: int) -> list[_Unit]:
-        """Divide at a level the units that do not fit; repeat this only for characters."""
+        """Divide the units that do not fit into `room` tokens, at the boundaries of a level.
+
+        Between characters a unit is only halved, so this is repeated until all units fit.
+        """
         while True:
             # None stands for a piece whose tokens are not counted yet.
             pieces = list[_Unit | None]()
             waiting = list[tuple[int, int, int]]()
             for unit in units:
-                if unit.tokens <= room or unit.end - unit.start < 2:
+                if unit.is_smallest(room):
                     pieces.append(unit)
                     continue
                 spans = list(self._divide(unit.start, unit.end, unit.ending, level))
@@ -373,11 +403,14 @@ class _Cutter:
             # All are counted at once.
             counted = iter(self._count_tokens(waiting, room))
             units = [next(counted) if unit is None else unit for unit in pieces]
-            if level != LETTER or all(u.tokens <= room or u.end - u.start < 2 for u in units):
+            if level != LETTER or all(unit.is_smallest(room) for unit in units):
                 return units
 
     def _count_tokens(self, spans: Sequence[tuple[int, int, int]], room: int) -> list[_Unit]:
-        """Count the tokens of spans; spans that are far too long are not counted exactly."""
+        """Count the tokens of spans (start, end, boundary at the end), without context.
+
+        Those of spans that are far too long are not counted: they get one more than `room`.
+        """
         longest = LONGEST_UNIT * self._length
         short = [span for span in spans if span[1] - span[0] <= longest]
         counts = iter(self._count([self._text[start:end] for start, end, _ in short]))
@@ -391,7 +424,10 @@ class _Cutter:
     def _divide(
         self, start: int, end: int, ending: int, level: int
     ) -> Iterator[tuple[int, int, int]]:
-        """Divide a span at a level; the last piece keeps the final boundary."""
+        """Yield (start, end, boundary at the end) of the pieces of a span, divided at a level.
+
+        The last piece keeps the boundary `ending` of the span. Between letters it is halved.
+        """
         if level == LETTER:
             ends = [_between_signs(self._text, start, end)]
         else:
@@ -403,8 +439,12 @@ class _Cutter:
 def _divide_at(
     start: int, end: int, ends: Sequence[int], level: int
 ) -> Iterator[tuple[int, int, int]]:
-    """(start, end, final boundary) of the pieces between some places."""
-    inner = sorted({place for place in ends if start < place < end})
+    """Yield (start, end, boundary at the end) of the pieces of a span.
+
+    It is cut at the offsets in `ends` that are inside it, as boundaries of this level. The last
+    piece ends where a part ends.
+    """
+    inner = sorted({offset for offset in ends if start < offset < end})
     for first, stop in pairwise([start, *inner, end]):
         yield first, stop, PART if stop == end else level
 
@@ -412,17 +452,20 @@ def _divide_at(
 def _between_signs(text: str, start: int, end: int) -> int:
     """Offset near a span's middle, not inside a glyph if possible."""
     middle = (start + end) // 2
-    for place in range(middle, min(middle + 8, end)):
-        beside = text[place - 1 : place + 1]  # a joiner, or a hyphen that is not shown
-        if not unicodedata.combining(text[place]) and not INVISIBLE.search(beside):
-            return place
+    for offset in range(middle, min(middle + 8, end)):
+        beside = text[offset - 1 : offset + 1]  # a joiner, or a hyphen that is not shown
+        if not unicodedata.combining(text[offset]) and not INVISIBLE.search(beside):
+            return offset
     return middle
 
 
 def _fill_passages(units: Sequence[_Unit], room: int) -> Iterator[tuple[int, int]]:
-    """Units (first, stop) of each passage of a section, overlapping by a sentence."""
-    begin = 0
-    first = 0
+    """Yield the units of each passage of a section, as (first, stop) with `stop` excluded.
+
+    A passage begins with the last sentence of the previous one, if that is short enough.
+    """
+    begin = 0  # the passage's first unit, perhaps of the previous passage
+    first = 0  # its first unit that no passage has yet
     while first < len(units):
         stop = first
         total = sum(unit.tokens for unit in units[begin:first])
@@ -432,7 +475,7 @@ def _fill_passages(units: Sequence[_Unit], room: int) -> Iterator[tuple[int, int
         while stop < len(units) and total + units[stop].tokens <= room:
             total += units[stop].tokens
             stop += 1
-        stop = max(stop, first + 1)
+        stop = max(stop, first + 1)  # at least one, even if it does not fit
         if stop < len(units):
             stop = _best_end(units, begin, first, stop, room)
         yield begin, stop
@@ -443,7 +486,10 @@ def _fill_passages(units: Sequence[_Unit], room: int) -> Iterator[tuple[int, int
 
 
 def _best_end(units: Sequence[_Unit], begin: int, first: int, stop: int, room: int) -> int:
-    """The strongest boundary in the second half of a passage that may extend to `stop`."""
+    """Where the units of a passage should end, at most at `stop`, which is excluded.
+
+    That is the strongest boundary in the second half of the room; of equal ones, the last.
+    """
     best = stop
     total = sum(unit.tokens for unit in units[begin:stop])
     for end in range(stop - 1, first, -1):
@@ -457,12 +503,17 @@ def _best_end(units: Sequence[_Unit], begin: int, first: int, stop: int, room: i
 
 def _is_overlap(units: Sequence[_Unit], last: int, room: int) -> bool:
     """True if a unit is a whole sentence that is short enough to be in two passages."""
-    begins = last == 0 or units[last - 1].ending <= SENTENCE
-    return begins and units[last].ending <= SENTENCE and units[last].tokens * SHARE <= room
+    # Boundaries are numbered from the strongest: up to `SENTENCE`, a sentence ends there.
+    begins_sentence = last == 0 or units[last - 1].ending <= SENTENCE
+    ends_sentence = units[last].ending <= SENTENCE
+    return begins_sentence and ends_sentence and units[last].tokens * SHARE <= room
 
 
 def _same_definition(sections: Sequence[_Section], depth: int) -> Iterator[list[_Section]]:
-    """Group the sections of each definition at this depth; others stay alone."""
+    """Yield the sections of each definition that has `depth` names around it, as a group.
+
+    Sections outside such a definition are groups of one.
+    """
     group = list[_Section]()
     for section in sections:
         names = section.headings[: depth + 1]
@@ -486,7 +537,8 @@ def _sections_of_code(text: str, parts: Sequence[Part]) -> list[_Section]:
             sections[-1] = replace(sections[-1], end=end)
         elif not is_blank:
             start = sections[-1].end if sections else 0
-            sections.append(_Section(start, end, _names(part), begins="-" in part.anchor))
+            has_several_lines = "-" in part.anchor
+            sections.append(_Section(start, end, _names(part), begins=has_several_lines))
     return sections or [_Section(0, len(text), ())]
 
 
@@ -500,10 +552,12 @@ def _sections(text: str, parts: Sequence[Part]) -> list[_Section]:
             continue
         headings = tuple(part.headings)
         last = sections[-1] if sections else None
+        # The text, or only white space, goes on below the same headings.
         if last is not None and (headings == last.headings or not text[start:end].strip()):
             if part.anchor:  # a page does not end a section
                 last.inner.append(start)
             sections[-1] = _Section(last.start, end, last.headings, last.inner)
+        # White space at the beginning belongs to the first section.
         elif last is not None and not text[last.start : last.end].strip():
             sections[-1] = _Section(last.start, end, headings)
         else:

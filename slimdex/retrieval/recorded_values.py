@@ -18,7 +18,10 @@ from slimdex.errors import InputError, short_repr
 
 
 def encode_value(value: Any) -> Any:
-    """A value as JSON: what JSON lacks, and objects, are objects of one item that names the type.
+    """Convert a value to JSON, from which `decode_value` restores it.
+
+    A dict, and a value of a type that JSON lacks, become an object with a single item: the name of
+    the type, and the value in JSON.
 
     Raises `InputError` for a value of another type.
     """
@@ -40,7 +43,7 @@ def encode_value(value: Any) -> Any:
 
 
 def decode_value(value: Any) -> Any:
-    """The value that `encode_value` has made JSON of."""
+    """Restore a value from the JSON of `encode_value`."""
     if isinstance(value, list):
         return [*map(decode_value, value)]
     if not isinstance(value, dict):
@@ -52,7 +55,10 @@ def decode_value(value: Any) -> Any:
 
 
 def _encode_moment(moment: datetime) -> list[Any]:
-    """The moment in UTC, and its zone: a name, seconds from UTC, or None."""
+    """A moment as [text, None] without a zone, else as [text in UTC, seconds from UTC, name].
+
+    The name is that of the zone; None if it is only known by its seconds.
+    """
     if moment.tzinfo is None:
         return [moment.isoformat(), None]
     zone = getattr(moment.tzinfo, "key", None)
@@ -62,6 +68,7 @@ def _encode_moment(moment: datetime) -> list[Any]:
 
 
 def _moment(parts: list[Any]) -> datetime:
+    """Restore a moment from the result of `_encode_moment`."""
     text, offset, *name = parts
     moment = datetime.fromisoformat(text)
     if offset is None:

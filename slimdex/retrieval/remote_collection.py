@@ -89,8 +89,8 @@ class RemoteCollection(Searchable):
         """
         # The address.
         parts = urlsplit(url)
-        named = parts.path.rstrip("/").rpartition("/indexes/")[2]
-        if parts.scheme not in ("http", "https") or not parts.hostname or not named:
+        name = parts.path.rstrip("/").rpartition("/indexes/")[2]
+        if parts.scheme not in ("http", "https") or not parts.hostname or not name:
             raise InputError(f"url {url[:200]!r}; expected {URL_FORM}")
         if parts.username or parts.password or parts.query or parts.fragment:
             raise InputError(f"url with a password, query or fragment; expected {URL_FORM}")
@@ -129,7 +129,7 @@ class RemoteCollection(Searchable):
         if not len(request):
             return []
         answer = self._ask("/search", body_of(request))
-        return [[*map(hit_from_json, one["hits"])] for one in answer["queries"]]
+        return [[*map(hit_from_json, of_query["hits"])] for of_query in answer["queries"]]
 
     def related(self, id: Id, limit: int = 10, where: str | None = None) -> list[Hit]:
         """Find the documents nearest in meaning to a document: see `Collection.related`."""
@@ -207,6 +207,7 @@ class RemoteCollection(Searchable):
         return self._pages()
 
     def _pages(self, where: str | None = None, size: int | None = None) -> Iterator[Document]:
+        """Yield all documents, or those of a condition, asking for `size` of them at a time."""
         after = None
         more = True
         while more:
@@ -218,6 +219,7 @@ class RemoteCollection(Searchable):
     def _listing(
         self, where: str | None = None, after: str | None = None, limit: int = PAGE
     ) -> Mapping[str, Any]:
+        """Ask for the `limit` documents that come after the id `after`, and their number."""
         parameters = _parameters({"where": where, "after": after, "limit": limit})
         listing: Mapping[str, Any] = self._ask(f"/documents?{parameters}")
         return listing
@@ -322,14 +324,19 @@ def _check_unique(documents: Any) -> Iterator[Document]:
 
 
 def _parts(documents: Iterator[Document]) -> Iterator[list[Any]]:
-    """Yield documents as JSON values, in parts to be committed together."""
+    """Yield documents as JSON values, in parts to be committed together.
+
+    Without documents, one empty part is yielded, so that the service is asked in any case.
+    """
     part = list[Any]()
     size = 0
     is_first = True
     for document in documents:
         fields = {"id": document.id, "text": document.text, "title": document.title}
-        if taken := fields.keys() & document.metadata.keys():
-            raise InputError(f"id {document.id!r}: a column {min(taken)!r}; expected another name")
+        if clashing := fields.keys() & document.metadata.keys():
+            raise InputError(
+                f"id {document.id!r}: a column {min(clashing)!r}; expected another name"
+            )
         text = json_of({**document.metadata, **fields}, ensure_ascii=True)
 
         # The text is ASCII, so its length is that in bytes.
@@ -356,7 +363,7 @@ def _document(said: Mapping[str, Any]) -> Document:
             lines=tuple((offset, line) for offset, line in values.get("lines", ())),
         )
         parts.append(part)
-    passages = [(one["start"], one["end"]) for one in said["passages"]]
+    passages = [(passage["start"], passage["end"]) for passage in said["passages"]]
     return Document(
         id=said["id"],
         text=said["text"],

@@ -107,9 +107,10 @@ class CodeFile(NamedTuple):
         """Share of the words of its name that a query with these stems has, 0 to 1."""
         if not self.name_stems:
             return 0.0
-        if self.whole_stems <= stems:
+        if self.whole_stems <= stems:  # the query has the name in one word
             return 1.0
-        return sum(not stems.isdisjoint(word) for word in self.name_stems) / len(self.name_stems)
+        shared = sum(not stems.isdisjoint(word) for word in self.name_stems)
+        return shared / len(self.name_stems)
 
 
 def is_code_path(path: str) -> bool:
@@ -137,7 +138,8 @@ def is_test_path(path: str) -> bool:
         if not TEST.isdisjoint(words) or "".join(words) in TEST_FOLDERS:
             return True
     words = name_words_of(PurePosixPath(path).stem)
-    if not TEST.isdisjoint([*words[:1], *words[-1:]]):
+    first_and_last = [*words[:1], *words[-1:]]
+    if not TEST.isdisjoint(first_and_last):
         return True
     return words == ["conftest"] or (len(words) > 1 and words[-1] in SPECS)
 
@@ -150,8 +152,8 @@ def name_words_of(name: str) -> list[str]:
     """
     words = list[str]()
     for part in re.split(r"[\W_]+", name):
-        whole, *humps = words_of(part) or [""]
-        words += humps or [whole]
+        word, *humps = words_of(part) or [""]  # in camel case, the word and its parts
+        words += humps or [word]
     return [*filter(None, words)]
 
 
@@ -171,10 +173,12 @@ def _definitions(document: Document) -> dict[str, list[Definition]]:
     for name, start in _constants(document.text):
         starts.setdefault((name,), start)
 
+    # A definition is in the passage after all those that end at or before its start.
     by_last_name = defaultdict[str, list[Definition]](list)
     ends = [end for _, end in document.passages[:-1]]
     for path, start in starts.items():
-        by_last_name[path[-1].lower()].append(Definition(path, start, bisect_right(ends, start)))
+        definition = Definition(path, start, passage=bisect_right(ends, start))
+        by_last_name[path[-1].lower()].append(definition)
     return dict(by_last_name)
 
 

@@ -98,42 +98,46 @@ class Candidates(NamedTuple):
         # BM25 of the rows that lexical search returns, except those that a filter leaves out.
         words = scales.words
         is_candidate = contains(rows, words.rows)
-        places = np.searchsorted(rows, words.rows[is_candidate])
+        positions = np.searchsorted(rows, words.rows[is_candidate])
         bm25 = np.zeros(len(rows), dtype=np.float32)
-        bm25[places] = words.scores[is_candidate]
+        bm25[positions] = words.scores[is_candidate]
         rare = np.zeros(len(rows))
         if len(words.rare):
-            rare[places] = words.rare[is_candidate]
+            rare[positions] = words.rare[is_candidate]
 
         return cls(
             rows=rows,
             cosines=np.concatenate([near.scores, others.scores])[order],
             bm25=bm25,
             rare=rare,
-            is_near=order < len(near.rows),
+            is_near=order < len(near.rows),  # `near` came first, before sorting
             is_named=contains(np.sort(words.named), rows),
             scales=scales,
         )
 
     def finders(self, rows: Rows) -> NDArray[np.int64]:
-        """Places in `FINDERS` of the first rows (k,), padded with -1.
+        """Return which search has found each of the first rows (k,), as positions in `FINDERS`.
 
-        Meaning finds the rows whose cosines are above 0 and among the best `NEAREST` of the whole
-        collection, so that a limit or filter changes nothing.
+        Rows are padded with -1. Meaning finds the rows whose cosines are above 0 and among the best
+        `NEAREST` of the whole collection, so that a limit or filter changes nothing.
         """
         out = np.full(rows.shape, MEANING)
         best = np.sort(self.scales.near.scores)[-NEAREST:]
-        place = np.searchsorted(self.rows, rows[rows >= 0])
         least = best[0] if len(best) else -np.inf
-        is_near = (self.cosines[place] >= least) & (self.cosines[place] > 0)
-        by = np.where(self.bm25[place] > 0, WORDS + is_near, MEANING)
-        out[rows >= 0] = np.where(self.is_named[place], NAME, by)
+        positions = np.searchsorted(self.rows, rows[rows >= 0])
+        cosines = self.cosines[positions]
+        is_near = (cosines >= least) & (cosines > 0)
+
+        # In `FINDERS`, "both" follows "words"; a row without words can only be near.
+        by_words = np.where(is_near, WORDS + 1, WORDS)
+        finders = np.where(self.bm25[positions] > 0, by_words, MEANING)
+        out[rows >= 0] = np.where(self.is_named[positions], NAME, finders)
         return out
 
     def order(self, fused: NDArray[np.floating], k: int | None = None) -> Rows:
         """Positions by fused scores (n,), best first, all or k; ties by cosine, then by row."""
         best = np.arange(len(fused))
-        if k is not None and k < len(fused):
+        if k is not None and k < len(fused):  # with all ties of the k-th, before sorting
             best = np.flatnonzero(fused >= np.partition(fused, -k)[-k])
         return best[np.lexsort((-self.cosines[best], -fused[best]))[:k]]
 
@@ -208,7 +212,7 @@ def fusion_of(requested: str | float) -> Fusion | None:
     try:
         weight = float(requested)
     except (TypeError, ValueError):
-        weight = -1.0
+        weight = -1.0  # refused below
     if isinstance(requested, bool) or not 0 <= weight <= 1:  # also refuses NaN
         raise InputError(f"hybrid={requested!r}; expected {FUSIONS}")
     return Fusion(weight) if weight else None
@@ -219,14 +223,13 @@ def _spread(
 ) -> NDArray[np.float64]:
     """Scale scores (n,) so that `least` is 0 and the best of the whole collection is 1."""
     width = float(of_whole.max(initial=least)) - least
-    return (scores.astype(np.float64) - least) / (width or 1.0)
+    return (scores.astype(np.float64) - least) / (width or 1.0)  # 0: none is above `least`
 
 
 def _reciprocal_ranks(rows: Rows, best: Rows) -> NDArray[np.float64]:
-    """Reciprocal ranks (n,) of sorted rows among the best, best first; 0 for others."""
-    out = np.zeros(len(rows))
+    """Reciprocal ranks (n,) of sorted rows in a ranking, `best` first; 0 for rows not in it."""
+    reciprocals = 1 / (RRF_K + 1 + np.arange(len(best)))
     is_present = contains(rows, best)
-    out[np.searchsorted(rows, best[is_present])] = (1 / (RRF_K + 1 + np.arange(len(best))))[
-        is_present
-    ]
+    out = np.zeros(len(rows))
+    out[np.searchsorted(rows, best[is_present])] = reciprocals[is_present]
     return out

@@ -121,7 +121,7 @@ def _rarest_terms(text: str, idfs: Mapping[str, float]) -> dict[str, bool]:
     >>> _rarest_terms("Ask Ada about v4.3.1", {"ask": 1.0, "ada": 3.0, "v4": 2.0, "v4.3.1": 3.0})
     {'ask': False, 'ada': True, 'v4.3.1': False}
     """
-    # Stem the words of all runs at once, then give each run its stems.
+    # Runs are what is between spaces. Stem the words of all at once, then give each run its stems.
     runs = f"{text[:1].lower()}{text[1:]}".split()
     words = [*map(words_in, runs)]
     stems = iter(stemmer().analyze(" ".join(words)))

@@ -124,8 +124,9 @@ def publish(work: Path, path: Path, durable: Collection[str] = ()) -> None:
         is_new = name not in durable
         if is_new and in_memory:
             copy(path / name, work / name)
-        elif not link_or_copy(path / name, _link_target(work / name)):
-            is_new = True
+        else:
+            is_link = link_or_copy(path / name, _link_target(work / name))
+            is_new = is_new or not is_link  # a copy is not synced yet
         if is_new:
             new.append(path / name)
 
@@ -209,7 +210,7 @@ def file_faults(path: Path) -> Iterator[str]:
     """Yield a file's faults, found by the checksum in tantivy's footer."""
     data = path.read_bytes()
 
-    # The footer's length and a mark are at the end.
+    # A file is its body, a footer in JSON, the footer's length and a mark, of four bytes each.
     length = int.from_bytes(data[-8:-4], "little")
     magic = int.from_bytes(data[-4:], "little")
     body = data[: -8 - length] if magic == MAGIC and length <= len(data) - 8 else None
@@ -235,8 +236,10 @@ def tantivy_errors(path: Path, *, writing: bool = False) -> Iterator[None]:
     except BaseException as error:
         reason = " ".join(str(error).split())[:300]
         is_theirs = type(error).__name__ == "PanicException" or type(error) in (ValueError, OSError)
-        if not is_theirs or getattr(error, "errno", None) is not None:
+        if not is_theirs or getattr(error, "errno", None) is not None:  # Python's have a number
             raise
+
+        # Tantivy's have the system's number in their text, if the system failed.
         number = _NUMBER.search(reason)
         code = int(number[1]) if number else errno.EIO
         if writing and not number and shutil.disk_usage(path.parent).free < LITTLE_BYTES:

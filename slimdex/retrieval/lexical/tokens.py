@@ -66,6 +66,7 @@ _INSEPARABLE = "йїўѓќ"
 
 
 def _without_accents(letter: str) -> str:
+    """A letter as it is typed without accents; the same if it has none."""
     signs = letter if letter in _INSEPARABLE else unicodedata.normalize("NFD", letter)
     bare = ""
     for sign in signs:
@@ -77,6 +78,7 @@ def _without_accents(letter: str) -> str:
 @cache
 def _accents() -> tuple[dict[int, str], re.Pattern[str]]:
     """Letters with accents -> those without, and a pattern of the former."""
+    # Letters up to Arabic, and the further blocks of Latin and Greek ones.
     bare_letters = {}
     for code in (*range(0xC0, 0x700), *range(0x1E00, 0x2000)):
         bare = _without_accents(chr(code))
@@ -110,6 +112,7 @@ def words_in(text: str) -> str:
 
 
 def _words(text: str) -> list[str]:
+    """Words of a normal text: see `words_of`."""
     words = list[str]()
     for run in text.split():
         if run.isascii() and (word := run.strip(_ASCII_EDGE)).isalnum():  # nearly all words
@@ -118,6 +121,8 @@ def _words(text: str) -> list[str]:
             else:
                 words += _with_humps(word)
             continue
+
+        # The parts of what is between two spaces, and after them the names that they make.
         parts = _PART.findall(run)
         for part in parts:
             words += _with_humps(part) if part.isascii() else _words_in_run(part)
@@ -210,8 +215,8 @@ def names_of(id: str) -> list[str]:
     >>> names_of("docs/My Usage.md"), names_of("os.path"), names_of("10"), names_of("Café")
     (['docs/my usage.md', 'my usage.md'], ['os.path'], [], ['café', 'cafe'])
     """
-    whole = " ".join(_fold(id).split())
-    names = [whole, whole.rstrip("/").rpartition("/")[2]]
+    name = " ".join(_fold(id).split())
+    names = [name, name.rstrip("/").rpartition("/")[2]]
     forms = dict.fromkeys([*names, *_bare_forms(names)])
     return [form for form in forms if _HAS_LETTER.search(form) and len(form) <= LONGEST_NAME]
 
@@ -234,8 +239,8 @@ def name_forms(query: str) -> list[str]:
     >>> name_forms(" os.path.join() "), name_forms("C++"), name_forms("My  usage.md")
     (['os.path.join()', 'os.path.join'], ['c++', 'c'], ['my usage.md'])
     """
-    whole = " ".join(_fold(query).split())
-    forms = dict.fromkeys([whole, _EDGE.sub("", whole)])
+    name = " ".join(_fold(query).split())
+    forms = dict.fromkeys([name, _EDGE.sub("", name)])
     return [form for form in forms if form and len(form) <= LONGEST_NAME]
 
 
@@ -253,6 +258,7 @@ def misspelt_form(query: str) -> str | None:
 
 
 def _fold(text: str) -> str:
+    """Normal form of a text, without regard to case."""
     return _lower(_normal(text))
 
 
@@ -278,7 +284,10 @@ def _is_name(name: str) -> bool:
 def _with_humps(part: str) -> list[str]:
     """A run of letters and digits in lower case, and its parts if it is in camel case."""
     word = part.lower() if part.isascii() else _lower(part)
-    if word[1:] == part[1:] or len(part) > LONGEST_TERM or len(humps := _humps(part)) == 1:
+    if word[1:] == part[1:] or len(part) > LONGEST_TERM:  # no inner capital, or too long
+        return [word[:LONGEST_TERM]]
+    humps = _humps(part)
+    if len(humps) == 1:
         return [word[:LONGEST_TERM]]
     return [word, *map(_lower, humps)]
 
@@ -293,13 +302,13 @@ def _humps(part: str) -> list[str]:
         return _HUMPS.split(part)
 
     # The pattern knows ASCII only, so each sign stands for its kind; accents stay with theirs.
-    places = []
+    offsets = []
     kinds = ""
-    for place, sign in enumerate(part):
+    for offset, sign in enumerate(part):
         if not unicodedata.combining(sign):
-            places.append(place)
+            offsets.append(offset)
             kinds += "A" if sign.isupper() else "a" if sign.isalpha() else "0"
-    starts = [places[match.start()] for match in _HUMPS.finditer(kinds)]
+    starts = [offsets[match.start()] for match in _HUMPS.finditer(kinds)]
     return [part[start:end] for start, end in pairwise([0, *starts, len(part)])]
 
 
@@ -311,7 +320,7 @@ def _words_in_run(part: str) -> Iterator[str]:
             yield from _with_humps(between)
         run = match[0]
         end = match.end()
-        for start in range(max(len(run) - 1, 1)):
+        for start in range(max(len(run) - 1, 1)):  # a single character is a word of its own
             yield run[start : start + 2]
     if rest := part[end:]:
         yield from _with_humps(rest)

@@ -65,6 +65,8 @@ def word_bonuses(
     """
     if not len(words.rows):
         return np.zeros(len(bm25))
+
+    # m(row): how much better it matches than the row of the floor's rank.
     best = float(words.scores[0])
     unit = max(1 - mean, LEAST_COSINE)
     floor_rank = min(FLOOR_RANK, max(2, total // 2))
@@ -73,6 +75,8 @@ def word_bonuses(
     out: NDArray[np.float64] = WEIGHT * unit * above / best
     if not words.ideal:
         return out
+
+    # p(row): how much of the query it answers, by words or by meaning.
     nearest = max(float(near.scores.max(initial=0.0)) - mean, LEAST_COSINE)
     close = np.maximum(cosines.astype(np.float64) - mean, 0) / nearest
     answered = np.minimum(bm25 / words.ideal + close, 1)

@@ -213,7 +213,7 @@ class WordIndex:
             has_all = len(hits.rows) < ask
             if has_all or is_visible.sum() >= k:
                 break
-            ask = min(8 * ask, len(self) + 1)
+            ask = min(8 * ask, len(self) + 1)  # one more than all: then `has_all` is certain
 
         best = hits.rows[is_visible][:k]
         scores = hits.scores[is_visible][:k]
@@ -238,7 +238,7 @@ class WordIndex:
         query = _tantivy().Query
         should = _tantivy().Occur.Should
         terms = []
-        most = 0
+        most = 0  # rows that can match
         for word, idf in words.idfs.items():
             term = query.term_query(schema, STEMS, word)
             terms.append((should, query.const_score_query(term, idf)))
@@ -268,21 +268,25 @@ class WordIndex:
             indexed = self._best_rows(every, max(len(self), 1)).rows
         except CorruptError as error:
             return [str(error)]
-        is_each = np.array_equal(np.sort(indexed), np.arange(len(self)))
-        return [] if is_each else [f"{self.path}: damaged: duplicate rows"]
+        has_each_once = np.array_equal(np.sort(indexed), np.arange(len(self)))
+        return [] if has_each_once else [f"{self.path}: damaged: duplicate rows"]
 
     def _names(self, text: str) -> list[Any]:
         """Queries for the names that equal a text, or if it occurs nowhere, nearly do."""
         query = _tantivy().Query
         schema = self._index.schema
-        if forms := [form for form in name_forms(text) if self._count(NAME, form)]:
-            return [query.term_query(schema, NAME, form, "basic") for form in forms]
+        existing = [form for form in name_forms(text) if self._count(NAME, form)]
+        if existing:
+            return [query.term_query(schema, NAME, form, "basic") for form in existing]
+
+        # No name equals the text. If it is no indexed word either, look for names within one edit.
         form = misspelt_form(text)
         if form is None or self._count(STEMS, stems_of(form)[-1]):
             return []
         return [query.fuzzy_term_query(schema, NAME, form, 1)]
 
     def _query(self, words: Iterable[str], names: list[Any]) -> Any:
+        """Query for rows with any of these stems, or with one of the names of `_names`."""
         query = _tantivy().Query
         schema = self._index.schema
         should = _tantivy().Occur.Should
@@ -294,14 +298,18 @@ class WordIndex:
         return query.boolean_query(terms)
 
     def _count(self, field: str, term: str) -> int:
+        """Number of rows that have a term in a field."""
         with tantivy_errors(self.path):
             return int(self._searcher.doc_freq(field, term))
 
     def _best_rows(self, query: Any, k: int) -> ScoredRows:
+        """The k best rows of tantivy's query; raise `CorruptError` if a row does not exist."""
         with tantivy_errors(self.path):
             hits = self._searcher.search(query, k, count=False).hits
-            rows = self._searcher.fast_field_values(ROW, [place for _, place in hits])
+            rows = self._searcher.fast_field_values(ROW, [address for _, address in hits])
         scores = np.array([score for score, _ in hits], dtype=np.float32)
+
+        # A document without a number gets one that no row has, which is refused.
         numbers = np.array([len(self) if row is None else row for row in rows], dtype=np.uint64)
         if len(numbers) and numbers.max() >= len(self):
             raise CorruptError(f"{self.path}: damaged: words of a missing row")
@@ -334,7 +342,7 @@ def write_extended(
     """
     # Few are written in memory, if there is enough of it.
     documents = iter(documents)
-    few = list(islice(documents, FEW + 1))
+    few = list(islice(documents, FEW + 1))  # one more shows that there are not few
     nbytes = size(old) + sum(len(id) + len(text) for id, text in few)
     in_memory = len(few) <= FEW and has_memory(4 * nbytes)
 
@@ -368,6 +376,7 @@ def idfs_of(counts: Mapping[str, int], total: int) -> dict[str, float]:
     """
     most = max(COMMON * total, FEWEST_COMMON)
     telling = {word: rows for word, rows in counts.items() if rows <= most}
+    # If no row has a telling word, all words are searched.
     searched = telling if any(telling.values()) else counts
     return {word: log(1 + (total - rows + 0.5) / (rows + 0.5)) for word, rows in searched.items()}
 

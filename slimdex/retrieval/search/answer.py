@@ -69,9 +69,10 @@ def find(
 
 
 def rows_for(snapshot: Snapshot, request: SearchRequest) -> IndexRows:
-    """The rows that a request may find: its errors are raised before a model is loaded.
+    """Return the rows that a request may find.
 
-    Raises `InputError` as `find`, which evaluates a condition only once if it is asked before.
+    Raises those errors of `find` that need no vectors: called first, it reports them before a model
+    is loaded. The matches of a filter are remembered, so `find` does not evaluate it again.
     """
     if was_stopped(snapshot.path, snapshot.state):
         raise InputError(f"{snapshot.path} holds no documents yet; {snapshot.unfinished}")
@@ -103,9 +104,9 @@ def related(snapshot: Snapshot, id: str, limit: int = 10, where: str | None = No
 
 
 def nearest_documents(snapshot: Snapshot, request: SearchRequest) -> tuple[Matrix, Rows]:
-    """Scores and documents (q, k) of an encoded request, by their first rows.
+    """Return scores (q, k) of an encoded request, and its documents (q, k).
 
-    `compact` renumbers rows.
+    A document is named by its first row, which is valid until `compact` renumbers the rows.
     """
     rows = IndexRows.of(snapshot, request)
     vectors = request.query_vectors
@@ -117,7 +118,10 @@ def nearest_documents(snapshot: Snapshot, request: SearchRequest) -> tuple[Matri
 def vectors_of(
     request: SearchRequest, encoder: Callable[[], Encoder], epoch: int | None = None
 ) -> Matrix:
-    """Return the given vectors (q, dim), or encode texts that have none of this epoch.
+    """Return the query vectors (q, dim) of a request, and encode its texts if it has none.
+
+    `epoch` is that of the index's encoder: texts whose vectors are of another one are encoded
+    again.
 
     Raises `InputError` if the encoder returns another number of vectors.
     """
@@ -128,10 +132,14 @@ def vectors_of(
 
 
 def fusion_for(request: SearchRequest, auto: str, lacking: str = "") -> Fusion | None:
-    """Fusion with lexical search; None without it.
+    """Return the fusion that a request asks for; None for semantic search alone.
 
-    `auto` is the index's own for `hybrid="auto"`; `lacking` says why there are no words to search,
-    if so. Raises `InputError` if the request names a fusion then.
+    Parameters
+    ----------
+    auto : what `hybrid="auto"` means for the index.
+    lacking : why there is no lexical search, for the error; "" if there is one.
+
+    Raises `InputError` if the request names a fusion, and there is no lexical search.
     """
     if request.hybrid == AUTO:
         return None if lacking or request.texts is None else fusion_of(auto)
@@ -159,7 +167,7 @@ class SearchedRows(Protocol):
         """Best rows of the whole collection for queries as texts and as vectors (q, d)."""
 
     def near(self, scales: Sequence[FusionScales], queries: Matrix, k: int) -> Sequence[ScoredRows]:
-        """Nearest rows for a fusion, k or more; those of the whole collection if they suffice."""
+        """The nearest k rows of each query or more; those of its `scales` if they suffice."""
 
     def score(self, queries: Matrix, rows: Sequence[Rows]) -> list[ScoredRows]:
         """For each query, those of its sorted rows (n,) that it may find, and their cosines."""
@@ -180,7 +188,7 @@ def nearest(
     k = request.limit
     best = BestRows(count, k) if request.group_by == PASSAGE else rows.best(count, k)
     fusion = rows.fusion
-    joined = dict[int, Candidates]()
+    candidates_of_query = dict[int, Candidates]()
 
     # Queries whose best rows belong to too few documents are searched again, for more rows.
     while not best.is_complete:
@@ -188,36 +196,39 @@ def nearest(
         if fusion is None:
             best.add(*rows.search(queries, best.ask))
             continue
-        left = best.left.tolist()
-        per_query = candidates(rows, [scales[i] for i in left], queries, best.ask)
+        numbers = best.left.tolist()
+        per_query = candidates(rows, [scales[i] for i in numbers], queries, best.ask)
         texts = request.texts or ()
         fused = []
-        for i, of_query in zip(left, per_query, strict=True):
-            joined[i] = of_query
+        for i, of_query in zip(numbers, per_query, strict=True):
+            candidates_of_query[i] = of_query
             fused.append(rows.fuse(texts[i], of_query))
         best.add(*in_order(per_query, fused, best.ask))
 
     # Which search found each row?
     finders = np.full(best.rows.shape, MEANING)
-    for i, each in joined.items():
-        finders[i] = each.finders(best.rows[i])
+    for i, of_query in candidates_of_query.items():
+        finders[i] = of_query.finders(best.rows[i])
     return best.scores, best.rows, finders
 
 
 def candidates(
     rows: SearchedRows, scales: Sequence[FusionScales], queries: Matrix, k: int
 ) -> list[Candidates]:
-    """Rows that a request for k finds for queries (q, d), by either search."""
+    """Return the rows that either search finds for each query (q, d), for a request of k."""
     near = rows.near(scales, queries, k)
-    missing = [_others(*each) for each in zip(scales, near, strict=True)]
-    each = zip(near, rows.score(queries, missing), scales, strict=True)
-    return [Candidates.join(*parts) for parts in each]
+
+    # The best rows of the whole collection are candidates too, if a filter allows them.
+    missing = [_others(*pair) for pair in zip(scales, near, strict=True)]
+    others = rows.score(queries, missing)
+    per_query = zip(near, others, scales, strict=True)
+    return [Candidates.join(*parts) for parts in per_query]
 
 
 def _others(scales: FusionScales, near: ScoredRows) -> Rows:
     """The best rows of the whole collection by either search that are not in `near`, sorted."""
     best = [scales.words.rows]
-    if near is not scales.near:
+    if near is not scales.near:  # else none of these would be missing
         best.append(scales.near.rows)
     return without(union(*best), np.sort(near.rows))
 
@@ -240,7 +251,7 @@ class BestRows:
     ----------
     queries : their number, q.
     documents : returns the documents of rows, in any shape; None if each row is one.
-    total : number of rows, or the largest to request; an upper limit of the documents.
+    total : most rows that can be requested; there are no more documents than that.
     least : rows to request at first, if more than `FIRST` for each document.
 
     Attributes
@@ -270,7 +281,12 @@ class BestRows:
             self.rows: Rows = np.full((queries, self._k), -1, dtype=np.int64)
 
     def add(self, scores: Matrix, rows: Rows) -> None:
-        """Add what was found for the queries left, (q, n) best first, padded."""
+        """Take the results of a search for `ask` rows of each query in `left`.
+
+        Scores and rows are (q, n), best first, padded. Afterwards, `left` are the queries that
+        need more rows, and `ask` is how many.
+        """
+        # Without documents of several rows, the first search is enough.
         if self._documents is None:
             self.scores = scores
             self.rows = rows
@@ -282,7 +298,9 @@ class BestRows:
         if rows.shape[1] < self.ask or self.ask >= self._total:
             self.is_complete = True  # no rows are left
             return
-        self.left = self.left[(is_best.sum(axis=1) < self._k) & (rows[:, -1] >= 0)]
+        has_too_few = is_best.sum(axis=1) < self._k
+        has_all_rows = rows[:, -1] < 0  # padding at the end: no more rows match
+        self.left = self.left[has_too_few & ~has_all_rows]
         self.ask = self.ask * MORE
         self.is_complete = not len(self.left)
 
@@ -295,8 +313,8 @@ def best_of_documents(documents: Rows) -> NDArray[np.bool_]:
     """
     first = np.zeros(documents.shape, dtype=bool)
     for is_first, each in zip(first, documents, strict=True):
-        _, places = np.unique(each, return_index=True)
-        is_first[places] = True
+        _, first_positions = np.unique(each, return_index=True)
+        is_first[first_positions] = True
     return first & (documents >= 0)
 
 
@@ -366,7 +384,7 @@ class IndexRows:
 
     @property
     def _least(self) -> int:
-        """Rows to request at least: all that are rescored; with a filter, its search decides."""
+        """Fewest rows to request: all that are rescored; with a filter 0: its search decides."""
         return self.rescored if self.allowed is None else 0
 
     @property
@@ -390,19 +408,22 @@ class IndexRows:
         search = partial(words.search, k=WORDED, hidden=hidden)
 
         # Both searches at the same time, if the lexical one takes long.
-        with in_parallel(search, texts if len(texts) * len(words) >= LONG else ()) as searches:
-            near = self.index.search(queries, usual or WORDED, None, hidden, usual)
+        takes_long = len(texts) * len(words) >= LONG
+        with in_parallel(search, texts if takes_long else ()) as results_of_threads:
+            # Without rescoring, `usual` is 0: then as many as lexical search.
+            near = self.index.search(queries, usual or WORDED, exclude=hidden, candidates=usual)
             with stage("words"):
-                worded = searches() or list(map(search, texts))
+                by_words = results_of_threads() or list(map(search, texts))
 
         # What each query's fusion needs.
         total = len(words) - len(hidden)
         means = self.snapshot.mean_cosines(queries).tolist()
-        each = zip(_rankings(*near), worded, means, strict=True)
-        return [FusionScales(*parts, total) for parts in each]
+        per_query = zip(_rankings(*near), by_words, means, strict=True)
+        return [FusionScales(*parts, total) for parts in per_query]
 
     def near(self, scales: Sequence[FusionScales], queries: Matrix, k: int) -> list[ScoredRows]:
-        """Nearest rows for a fusion, k or more; those of the whole collection if they suffice."""
+        """The nearest k rows of each query or more; those of its `scales` if they suffice."""
+        # The request would be the same search of the whole collection.
         if self.allowed is None and self.rescored == self._usual and k <= self.rescored:
             return [each.near for each in scales]
         # With a filter, rows without words keep the order of meaning: k of them are enough.
@@ -432,6 +453,7 @@ class IndexRows:
         scores = self.fusion.scores(candidates)
         if self.code is None:
             return scores
+        # By the rule, a row with nothing of the query scores the mean cosine; by others about 0.
         unrelated = candidates.scales.mean if self.fusion.weight == AUTO else 0.0
         return self.code.scores(text, candidates, scores, unrelated)
 
@@ -439,10 +461,13 @@ class IndexRows:
         """For each query, row -> where a definition that it asks for begins in the text."""
         if self.code is None:
             return []
-        each = zip(texts, rows, strict=True)
-        return [self.code.definitions(text, of_query[of_query >= 0]) for text, of_query in each]
+        per_query = zip(texts, rows, strict=True)
+        return [
+            self.code.definitions(text, of_query[of_query >= 0]) for text, of_query in per_query
+        ]
 
     def _of_codes(self, query: Matrix, rows: Rows) -> NDArray[np.float32]:
+        """Cosines (n,) of sorted rows (n,) with a query (1, d), by the codes alone."""
         (scores,), (nearest_rows,) = self.index.search(query, len(rows), rows, candidates=0)
         cosines = np.full(len(rows), LEAST, dtype=np.float32)
         is_row = nearest_rows >= 0  # others are padding
@@ -451,6 +476,7 @@ class IndexRows:
 
 
 def _rankings(scores: Matrix, rows: Rows) -> list[ScoredRows]:
+    """Split results (q, k) into those of each query, without padding."""
     return [ScoredRows(s[r >= 0], r[r >= 0]) for s, r in zip(scores, rows, strict=True)]
 
 
@@ -465,7 +491,7 @@ def hits(
 
     `definitions` are those of `IndexRows.definitions`, if there are any.
     """
-    firsts = snapshot.document_rows.documents(rows)
+    firsts = snapshot.document_rows.documents(rows)  # a document is named by its first row
     with stage("fetch"):
         documents = snapshot.documents(np.unique(firsts[firsts >= 0]).tolist())
     scores = np.minimum(scores, 1)  # no cosine is greater, however it was rounded
@@ -473,8 +499,8 @@ def hits(
     hits_of_queries = []
     for i, starts in enumerate(definitions or [{}] * len(rows)):
         hits_of_query = []
-        each = (scores[i].tolist(), rows[i].tolist(), firsts[i].tolist(), finders[i].tolist())
-        for score, row, first, finder in zip(*each, strict=True):
+        lists = (scores[i].tolist(), rows[i].tolist(), firsts[i].tolist(), finders[i].tolist())
+        for score, row, first, finder in zip(*lists, strict=True):
             if row >= 0:  # others are padding
                 document = documents[first]
                 start = starts.get(row)
@@ -504,8 +530,8 @@ def hit_of(
             f"document {document.id!r}: {len(passages)} passages; expected {number + 1} or more"
         )
     start, end = passages[number]
-    place = start if definition is None else definition
-    part = part_at(document.parts, place) if document.parts else None
+    begin = start if definition is None else definition  # what line, part and anchor are of
+    part = part_at(document.parts, begin) if document.parts else None
     headings = headings_of(document.parts, start, end)
 
     # Numbers of lines, for documents that have them.
@@ -513,7 +539,7 @@ def hit_of(
     line = None
     last_line = None
     if document.has_lines:
-        line = line_at(document.text, lines, place)
+        line = line_at(document.text, lines, begin)
         last_line = line_at(document.text, lines, max(start, end - 1))
 
     return Hit(
@@ -530,5 +556,5 @@ def hit_of(
         headings=headings if definition is None or part is None else tuple(part.headings),
         anchor=part.anchor if part else "",
         found_by=finder,
-        lines=[(offset - start, line) for offset, line in lines if start < offset < end],
+        lines=[(offset - start, in_file) for offset, in_file in lines if start < offset < end],
     )

@@ -77,8 +77,8 @@ def names_in(query: str) -> list[tuple[str, ...]]:
     >>> names_in("how does the Engine start"), names_in("where is größe defined")
     ([('Engine',)], [('größe',)])
     """
-    if one := _ONE_NAME.fullmatch(query):
-        names = [one[1]]
+    if only_name := _ONE_NAME.fullmatch(query):
+        names = [only_name[1]]
     else:
         names = [*map("".join, _QUOTED.findall(query))]
         names += _DEFINED.findall(query) + _CAPITALISED.findall(query)
@@ -113,7 +113,8 @@ class CodeRanking:
 
         `unrelated` is the fused score of a row that has nothing to do with the query.
         """
-        documents, place = np.unique(
+        # Each candidate's position among the documents.
+        documents, positions = np.unique(
             self.snapshot.document_rows.documents(candidates.rows), return_inverse=True
         )
         files = self.snapshot.code_files(documents.tolist())
@@ -126,9 +127,10 @@ class CodeRanking:
         counted = np.where(in_scales & np.isfinite(above), above, 0)
         factors = np.array([question.factor(file) for file in files])
         if PASSAGES in self.rules:
-            factors *= _evidence(counted, place, len(documents))
-        ranked = np.where(above > 0, unrelated + above * factors[place], fused)
+            factors *= _evidence(counted, positions, len(documents))
+        ranked = np.where(above > 0, unrelated + above * factors[positions], fused)
 
+        # Rows that define a name in the query; of several definitions in a row, the best counts.
         out = ranked.copy()
         for file, first in zip(files, documents.tolist(), strict=True):
             for definition, weight in question.definitions_in(file):
@@ -144,22 +146,30 @@ class CodeRanking:
         if not question.names:
             return {}
         firsts = self.snapshot.document_rows.documents(rows).tolist()
+        # The definition that fits best; of equal ones the first, whose -start is the largest.
         best = dict[int, tuple[float, int]]()
         for file, first in zip(self.snapshot.code_files(firsts), firsts, strict=True):
             for definition, weight in question.definitions_in(file):
                 row = first + definition.passage
                 best[row] = max(best.get(row, (0.0, 0)), (weight, -definition.start))
-        return {row: -start for row, (_, start) in best.items()}
+        return {row: -negative_start for row, (_, negative_start) in best.items()}
 
 
 def _evidence(above: NDArray[np.float64], place: Rows, count: int) -> NDArray[np.float64]:
     """Score of all rows of each document, as a multiple of its best row's, 1 to 2.
 
+    Of a document, the best row counts in full, and each further one half as much as the one before.
+
+    Parameters
+    ----------
+    above : (n,), scores of rows above that of an unrelated row.
+    place : (n,), number of each row's document, from 0 to below `count`.
+
     >>> _evidence(np.array([0.25, 0.5, 0.5, 0.5]), np.array([0, 0, 1, 0]), 2).tolist()
     [1.625, 1.0]
     """
     above = np.maximum(above, 0)
-    order = np.lexsort((-above, place))
+    order = np.lexsort((-above, place))  # by document, best rows first
     firsts = np.searchsorted(place[order], np.arange(count))
     ranks = np.arange(len(order)) - firsts[place[order]]
     sums = np.bincount(place[order], np.ldexp(above[order], -ranks), count)
@@ -186,6 +196,7 @@ class _Query:
 
     @classmethod
     def of(cls, text: str, rules: Sequence[str]) -> _Query:
+        """Read a query; for a rule that is not applied, its attributes have no effect."""
         words = words_of(text)
         start = text[:LONGEST_NAMED]
         return cls(
@@ -200,8 +211,11 @@ class _Query:
         """Factor of a file's scores, without those of its passages."""
         share = file.share_in(self.stems)
         factor = 1 + NAMED * share * share
-        is_aside = not (self.asks_for_tests if file.is_code else self.asks_for_texts)
-        if is_aside and (file.is_test or not file.is_code):
+        if file.is_code:
+            is_aside = file.is_test and not self.asks_for_tests
+        else:
+            is_aside = not self.asks_for_texts
+        if is_aside:
             factor *= ASIDE
         return factor
 

@@ -67,14 +67,20 @@ class Excerpt:
 
     @classmethod
     def of(cls, hit: Hit, shown: str, start: int, end: int) -> Self:
-        """The excerpt start .. end of a hit's text."""
+        """The excerpt of a hit's text from `start` to before `end`, shown as `shown`."""
         last_line = hit.line_at(max(start, end - 1))
         return cls(shown, start, end, hit.line_at(start), last_line)
 
 
 @dataclass(frozen=True)
 class _Text:
-    """Text of a hit on one line, its parts and scores, and the parts to compare by meaning."""
+    """A hit's text on one line, divided into parts that may become its excerpt.
+
+    Attributes
+    ----------
+    scores : (parts,), shares of the query's words; cosines are added for parts that are compared.
+    close : positions of the parts to compare by meaning.
+    """
 
     hit: Hit
     text: str
@@ -89,15 +95,16 @@ class _Text:
         if place := _verbatim(query, text):
             part = _around(text, place, LENGTH)
             return cls(hit, text, [part], np.zeros(1, dtype=np.float32))
-        each = [*parts(text[:LONGEST_READ])]
-        scores = _shares(query, [text[part] for part in each])
+        all_parts = [*parts(text[:LONGEST_READ])]
+        scores = _shares(query, [text[part] for part in all_parts])
 
         # Parts that are close by words, and that the encoder read, may be compared by meaning.
         end = max(read - len(hit.title), 1)  # it read the title first; at least the first part
-        starts = np.array([part.start for part in each])
+        starts = np.array([part.start for part in all_parts])
         is_close = (starts < end) & (scores >= scores.max() - BEHIND)
         close = np.flatnonzero(is_close).tolist()
-        return cls(hit, text, each, scores, close if len(close) > 1 else ())
+        has_choice = len(close) > 1  # a single one is the best in any case
+        return cls(hit, text, all_parts, scores, close if has_choice else ())
 
     @property
     def excerpt(self) -> Excerpt:
@@ -112,15 +119,17 @@ def nearest_passages(
     hits_of_queries: Sequence[Sequence[Hit]],
     most_parts: int = MOST_PARTS,
 ) -> list[list[Excerpt]]:
-    """For each hit of each query, given as text and vector, the part of its text closest to it.
+    """Return the part of each hit's text that is closest to its query.
 
-    That is the place of the query itself, if the text has it. Otherwise parts are compared by their
-    cosines and their shares of the query's words; by words alone if they decide, beyond
-    `most_parts` of a query's first hits, and where the encoder has not read a text.
+    Each query is given as a text and as a vector. If a hit's text contains the query verbatim, its
+    excerpt is there. Otherwise parts are compared by their cosines and their shares of the query's
+    words; by words alone if they decide, beyond `most_parts` of a query's first hits, and where the
+    encoder has not read a text.
     """
     read = CHARACTERS_PER_TOKEN * getattr(encoder, "max_length", DEFAULT_LENGTH)
 
     def nearest(query: str, vector: Matrix, hits: Sequence[Hit]) -> list[Excerpt]:
+        """Excerpts of the hits of one query, whose vector (dim,) has length 1."""
         # Which parts are worth encoding?
         texts = [_Text.of(hit, query, read) for hit in hits]
         compared = list[_Text]()
@@ -138,8 +147,8 @@ def nearest_passages(
                 text.scores[text.close] += of_text
         return [text.excerpt for text in texts]
 
-    each = zip(queries, normalize_rows(vectors), hits_of_queries, strict=True)
-    return [*starmap(nearest, each)]
+    per_query = zip(queries, normalize_rows(vectors), hits_of_queries, strict=True)
+    return [*starmap(nearest, per_query)]
 
 
 def beginning(hit: Hit) -> Excerpt:
@@ -161,29 +170,30 @@ def quote(query: str, hit: Hit, length: int) -> Excerpt:
 
 
 def _on_one_line(hit: Hit, text: str, part: slice) -> Excerpt:
-    """An excerpt from a part of a hit's text on one line."""
+    """Make the excerpt of a part of `text`, which is the hit's text on one line."""
     start, last = _places(hit.text, part.start, max(part.start, part.stop - 1))
     return Excerpt.of(hit, _with_omissions(text, part), start, last + 1)
 
 
 def _places(text: str, *offsets: int) -> list[int]:
-    r"""Offsets in a text, in order, from those in the same text on one line.
+    r"""Translate offsets, in ascending order, from the text on one line to the text itself.
 
     >>> _places("  It\n  rained. ", 0, 3, 9)
     [2, 7, 13]
     """
-    places = list[int]()
-    done = 0
-    last = 0
-    waiting = [*reversed(offsets)]
+    translated = list[int]()
+    waiting = [*reversed(offsets)]  # the smallest is last, for `pop`
+    start = 0  # of the next word, on one line
+    last = 0  # the end of the previous word, in the text itself
     for word in _WORDS.finditer(text):
-        while waiting and waiting[-1] < done + len(word[0]) + 1:
-            places.append(word.start() + waiting.pop() - done)
+        next_start = start + len(word[0]) + 1  # behind the word and one space
+        while waiting and waiting[-1] < next_start:
+            translated.append(word.start() + waiting.pop() - start)
         if not waiting:
             break
-        done = done + len(word[0]) + 1
+        start = next_start
         last = word.end()
-    return places + [last] * len(waiting)
+    return translated + [last] * len(waiting)
 
 
 def part_with(query: str, text: str, length: int = LENGTH) -> slice:
@@ -195,14 +205,15 @@ def part_with(query: str, text: str, length: int = LENGTH) -> slice:
     """
     if place := _verbatim(query, text):
         return _around(text, place, length)
-    each = [*parts(text[:LONGEST_READ], length)]
-    return each[int(np.argmax(_shares(query, [text[part] for part in each])))]
+    all_parts = [*parts(text[:LONGEST_READ], length)]
+    shares = _shares(query, [text[part] for part in all_parts])
+    return all_parts[int(np.argmax(shares))]
 
 
 def word_places(text: str, query: str) -> list[tuple[int, int]]:
-    """Starts and ends of a text's words that the query has too, in whatever form.
+    """Return starts and ends of a text's words that the query has too, in any inflected form.
 
-    Of the query the telling words are looked for, if it has some.
+    Of the query only the telling words count, if it has some: see `_terms`.
 
     >>> word_places("The boiler, the Bo\xadiler's valve; boilers", "the boiler")
     [(4, 10), (16, 23), (33, 40)]
@@ -210,6 +221,7 @@ def word_places(text: str, query: str) -> list[tuple[int, int]]:
     terms = _terms(query)
     places = list[tuple[int, int]]()
     for word in _WORD.finditer(text):
+        # Scripts without spaces are indexed by pairs of characters.
         if UNSPACED.search(word[0]):
             for start in range(*word.span()):
                 end = min(start + 2, word.end())
@@ -235,8 +247,7 @@ def shorten(text: str, length: int = LENGTH) -> str:
 
 
 def parts(text: str, length: int = LENGTH) -> Iterator[slice]:
-    """Split a text into parts of at most `length` characters, at the end of a sentence or else a
-    word.
+    """Yield parts of a text of at most `length` characters, cut after sentences, or else words.
 
     >>> text = "It rained. The cat sat on the mat."
     >>> [text[part] for part in parts(text, 16)]
@@ -245,12 +256,17 @@ def parts(text: str, length: int = LENGTH) -> Iterator[slice]:
     stop = _end(text, 0, length)
     yield slice(0, stop)
     while stop < len(text):
-        start = stop + (text[stop] == " ")
+        start = stop + (text[stop] == " ")  # no part begins with the space before it
         stop = _end(text, start, length)
         yield slice(start, stop)
 
 
 def _end(text: str, start: int, length: int) -> int:
+    """Offset at which a part that begins at `start` ends.
+
+    In the second half of the `length` characters that it may have, that is at the last end of a
+    sentence or, without one, at the last space; without either, behind all of them.
+    """
     if len(text) - start <= length:
         return len(text)
     part = text[start : start + length + 1]
@@ -281,7 +297,7 @@ def _shares(query: str, texts: Sequence[str]) -> Matrix:
     """Share (n,) of the query's words that each text has, 0 to 1; rare ones count more."""
     terms = _terms(query)
     terms_of_texts = [terms.intersection(stems_of(text)) for text in texts]
-    counts = Counter(chain.from_iterable(terms_of_texts))
+    counts = Counter(chain.from_iterable(terms_of_texts))  # texts that have each term
     weights = {term: log(1 + len(texts) / (0.5 + counts[term])) for term in terms}
     total = sum(weights.values()) or 1.0
     shares: Matrix = np.zeros(len(texts), dtype=np.float32)
@@ -291,8 +307,10 @@ def _shares(query: str, texts: Sequence[str]) -> Matrix:
 
 
 def _verbatim(query: str, text: str) -> slice | None:
-    """Place of a query in a text, in any case and whatever is invisible; None if it is longer than
-    an excerpt, or does not occur."""
+    """Find a query in a text, whatever its case, and ignoring invisible characters.
+
+    None if it does not occur as whole words, or is longer than an excerpt.
+    """
     query = INVISIBLE.sub("", query).strip()
     if not query or len(query) > LENGTH:
         return None
@@ -302,7 +320,10 @@ def _verbatim(query: str, text: str) -> slice | None:
 
 
 def _around(text: str, place: slice, length: int) -> slice:
-    """The part of a text around a place, which begins in its first third, at a word."""
+    """Return the part of a text around `place`, from the beginning of a word.
+
+    `place` begins within the first third of the part, so that some text before it is shown.
+    """
     spare = length - (place.stop - place.start)
     start = max(place.start - min(length // 3, spare), 0)
     if start:
@@ -312,6 +333,7 @@ def _around(text: str, place: slice, length: int) -> slice:
 
 
 def _with_omissions(text: str, part: slice) -> str:
+    """A part of a text, marked where something before or after it is left out."""
     before = part.start > 0
     after = part.stop < len(text)
     return f"{CUT if before else ''}{text[part]}{CUT if after else ''}"

@@ -84,12 +84,14 @@ class Option(NamedTuple):
 
         Unions of several types are left to the code that uses the value.
         """
-        kind, *others = [each for each in self.kinds if each is not type(None)]
+        kinds = [kind for kind in self.kinds if kind is not type(None)]
+        is_union = len(kinds) > 1
         is_none = value is None and type(None) in self.kinds
-        if not (others or is_none or self._allows(kind, value)):
+        if not (is_union or is_none or self._allows(kinds[0], value)):
             raise InputError(f"{name}={short_repr(value)}; expected {self.bounds}")
 
     def _allows(self, kind: Any, value: Any) -> bool:
+        """True if a value has this type and is within the bounds, or one of the choices."""
         if kind is str:
             return isinstance(value, str) and (not self.choices or value in self.choices)
         if kind == SEVERAL:
@@ -205,6 +207,7 @@ def options_of(options: Any) -> dict[str, Option]:
 
 @cache
 def _options_of(options: Any) -> dict[str, Option]:
+    """Options of a dataclass, each with the type of its field."""
     hints = get_type_hints(options)
     declared = {}
     for each in fields(options):
@@ -222,16 +225,16 @@ def takes_options(function: Function, options: type = SearchOptions) -> Function
     '(query, limit=10, *, where: str | None = None'
     """
     # The signature.
-    made: Any = function
-    original = signature(made)
+    target: Any = function  # mypy knows no attribute `__signature__`
+    original = signature(target)
     parameters = original.parameters.values()
-    named = {each.name: each for each in parameters if each.kind != each.VAR_KEYWORD}
+    by_name = {each.name: each for each in parameters if each.kind != each.VAR_KEYWORD}
     for name, each in options_of(options).items():
         facts: Any = {"default": each.default, "annotation": each.kind}
-        named.setdefault(name, Parameter(name, Parameter.KEYWORD_ONLY, **facts))
-    made.__signature__ = original.replace(parameters=[*named.values()])
+        by_name.setdefault(name, Parameter(name, Parameter.KEYWORD_ONLY, **facts))
+    target.__signature__ = original.replace(parameters=[*by_name.values()])
 
     # The docstring.
     lines = [f"{name} : {each.help}" for name, each in options_of(options).items()]
-    made.__doc__ = "\n".join([getdoc(made) or "", "", "Options", "-------", *lines])
+    target.__doc__ = "\n".join([getdoc(target) or "", "", "Options", "-------", *lines])
     return function

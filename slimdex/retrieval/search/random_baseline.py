@@ -34,8 +34,8 @@ queries share less. So it is in few dimensions, and with beta 1 and gamma 0: of 
 def chance_score(snapshot: Snapshot, where: str | None = None) -> float | None:
     """Estimate the best score, a cosine in the index's metric, of random documents.
 
-    `where` counts only the documents that it holds for. None without rescoring, with fewer than
-    `FEWEST` rows, and if scores vary too much, see `WIDEST`.
+    With `where`, only documents for which it holds count. Returns None if the index does not
+    rescore, has fewer than `FEWEST` rows, or its scores vary too much: see `WIDEST`.
     """
     index = snapshot.index
     hidden = snapshot.hidden
@@ -66,7 +66,7 @@ def one_in(count: int, deviation: float) -> float:
 def _sample_rows(total: int, hidden: Rows) -> Rows:
     """A sample of live rows, in order; the same each time."""
     rng = np.random.default_rng(0)
-    rows: Rows = rng.choice(total, min(2 * SAMPLE, total), replace=False)
+    rows: Rows = rng.choice(total, min(2 * SAMPLE, total), replace=False)  # some may be deleted
     rows = rows[~contains(hidden, rows)]
     if len(rows) < SAMPLE:  # few rows, or most are deleted
         live = without(np.arange(total), hidden)

@@ -68,6 +68,7 @@ class SearchRequest(SearchOptions):
             object.__setattr__(self, "rerank", _load_reranker(self.rerank))
 
     def _check_queries(self) -> None:
+        """Make a list of a single text and a matrix of lists; raise `InputError` for others."""
         # One text stands for a list of it, and a list of numbers for an array.
         texts = self.texts
         vectors = self.vectors
@@ -133,7 +134,7 @@ class SearchRequest(SearchOptions):
 
 
 def one_query(query: Any, limit: int, where: str | None, options: SearchKeywords) -> SearchRequest:
-    """The request of `Collection.search`."""
+    """Make the request of `Collection.search`."""
     queries: Any = {"texts": [query]} if isinstance(query, str) else {"vectors": _one_vector(query)}
     return SearchRequest(**queries, limit=limit, where=where, **options)
 
@@ -141,7 +142,7 @@ def one_query(query: Any, limit: int, where: str | None, options: SearchKeywords
 def many_queries(
     queries: Any, limit: int, where: str | None, options: SearchKeywords
 ) -> SearchRequest:
-    """The request of `Collection.search_many`."""
+    """Make the request of `Collection.search_many`."""
     name = "vectors" if _are_vectors(queries) else "texts"
     content: Any = {name: queries}
     return SearchRequest(**content, limit=limit, where=where, **options)
@@ -250,6 +251,7 @@ def _check_regex(regex: str) -> None:
 
 
 def _load_reranker(name: Any) -> Reranker:
+    """Load a cross-encoder by its name; raise `InputError` if it is no text."""
     if not isinstance(name, str):
         raise InputError(f"rerank={short_repr(name)}; expected a CrossEncoder or its name")
     from .reranking import cross_encoder  # loads what downloads models
@@ -258,6 +260,7 @@ def _load_reranker(name: Any) -> Reranker:
 
 
 def _one_vector(query: Any) -> Any:
+    """Convert a query vector (dim,) to a matrix (1, dim); raise `InputError` for anything else."""
     try:
         vector = array_of(query)
     except (TypeError, ValueError):

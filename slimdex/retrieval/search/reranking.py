@@ -64,10 +64,10 @@ class CrossEncoder:
         self._model: Any
         try:
             folder = find_model(self.name, with_code=trust_remote_code).folder
-            usual = {"trust_remote_code": trust_remote_code, "local_files_only": True}
-            self._tokenizer: Any = AutoTokenizer.from_pretrained(folder, **usual)
+            options = {"trust_remote_code": trust_remote_code, "local_files_only": True}
+            self._tokenizer: Any = AutoTokenizer.from_pretrained(folder, **options)
             self._model, loaded = AutoModelForSequenceClassification.from_pretrained(
-                folder, output_loading_info=True, **usual
+                folder, output_loading_info=True, **options
             )
         except (
             SlimdexError,
@@ -83,7 +83,10 @@ class CrossEncoder:
         self._check(loaded["missing_keys"])
 
     def _check(self, missing: Collection[str]) -> None:
-        # One trained score for a pair of texts.
+        """Raise `InputError` unless the model has one trained score; set the length it reads.
+
+        `missing` are the weights that its files lack.
+        """
         labels = self._model.config.num_labels
         if missing:
             raise InputError(
@@ -101,10 +104,9 @@ class CrossEncoder:
         self._length = min(int(self._tokenizer.model_max_length), int(limit), DEFAULT_TOKENS)
 
     def scores(self, query: str, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Score how well each text (n,) answers a query; higher is better, on the model's own
-        scale.
+        """Score how well each text (n,) answers a query; higher is better.
 
-        Texts are truncated to the tokens that the model reads.
+        The scale is the model's own. Texts are truncated to the tokens that it reads.
         """
         import torch  # loaded with the model
 

@@ -45,7 +45,7 @@ class DocumentVectors(Protocol):
     def __len__(self) -> int: ...
 
     def rows(self, start: int, stop: int) -> Matrix:
-        """Read rows start .. stop (n, dim), float32."""
+        """Read rows from `start` to before `stop` (n, dim), float32."""
 
     def fingerprint(self) -> str:
         """Digest that changes with the vectors."""
@@ -79,7 +79,7 @@ class ArrayVectors:
         return len(self._array)
 
     def rows(self, start: int, stop: int) -> Matrix:
-        """Read rows start .. stop (n, dim), float32."""
+        """Read rows from `start` to before `stop` (n, dim), float32."""
         return np.ascontiguousarray(self._array[start:stop], dtype=np.float32)
 
     def check_id(self, row: int, id: str) -> None:
@@ -136,10 +136,10 @@ class ColumnVectors:
         return self._length
 
     def rows(self, start: int, stop: int) -> Matrix:
-        """Read rows start .. stop (n, dim), float32; fast in sequential order."""
+        """Read rows from `start` to before `stop` (n, dim), float32; fast in sequential order."""
         parts = []
         while start < stop:
-            # From the rows read last, as far as they go.
+            # Read the next rows, unless those read last contain the first one wanted.
             if not self._start <= start < self._start + len(self._chunk):
                 self._chunk = self._read(start)
                 self._start = start
@@ -166,6 +166,7 @@ class ColumnVectors:
         return copy
 
     def _read(self, start: int) -> Matrix:
+        """Read the next `CHUNK` rows, or fewer at the end, from a row on."""
         values = self._fetch(
             f"SELECT unnest({self._column}::FLOAT[]) AS x FROM "
             f"(SELECT {self._column} FROM {self._table} LIMIT {CHUNK} OFFSET {start})"
@@ -175,6 +176,7 @@ class ColumnVectors:
         return np.asarray(values, dtype=np.float32).reshape(-1, self.dim)
 
     def _fetch(self, sql: str) -> duckdb.DuckDBPyConnection:
+        """Run a statement; raise `InputError` with the first line of DuckDB's error."""
         try:
             return self._connection.execute(sql)
         except duckdb.Error as error:
@@ -195,14 +197,19 @@ class ChosenVectors:
         return len(self._chosen)
 
     def rows(self, start: int, stop: int) -> Matrix:
-        """Read rows start .. stop (n, dim), float32, at most `CHUNK` of the others at a time."""
+        """Read rows from `start` to before `stop` (n, dim), float32.
+
+        At most `CHUNK` rows of all vectors are read at a time.
+        """
         wanted = self._chosen[start:stop]
         out: Matrix = np.empty((len(wanted), self.dim), dtype=np.float32)
-        for chunk in np.unique(wanted // CHUNK).tolist():
-            places = np.flatnonzero(wanted // CHUNK == chunk)
-            first = wanted[places[0]]
-            last = wanted[places[-1]]
-            out[places] = self._vectors.rows(int(first), int(last) + 1)[wanted[places] - first]
+        chunks = wanted // CHUNK
+        for chunk in np.unique(chunks).tolist():
+            positions = np.flatnonzero(chunks == chunk)
+            numbers = wanted[positions]
+            first = int(numbers[0])
+            last = int(numbers[-1])
+            out[positions] = self._vectors.rows(first, last + 1)[numbers - first]
         return out
 
     def fingerprint(self) -> str:
@@ -313,17 +320,20 @@ def check_vectors(vectors: DocumentVectors) -> None:
                 f"{vectors.name}: row {part.start + row + 1}, value {column + 1} is "
                 f"{X[row, column]:g}; expected finite numbers up to {LARGEST:g} (counted from 1)"
             )
-        longest = np.abs(X).max(axis=1)
-        faint = (longest > 0) & (longest < SMALLEST)
+
+        # Rows that would be stored as zeros.
+        largest = np.abs(X).max(axis=1)
+        faint = (largest > 0) & (largest < SMALLEST)
         if faint.any():
             row = int(np.argmax(faint))
             raise InputError(
                 f"{vectors.name}: row {part.start + row + 1} has no value above "
-                f"{longest[row]:g}; expected some of at least {SMALLEST:g}, the least of half "
+                f"{largest[row]:g}; expected some of at least {SMALLEST:g}, the least of half "
                 "precision (scaling a row changes no cosine)"
             )
 
 
 def _stamp(path: Path) -> str:
+    """Path, size and modification time of a file, as JSON: another text if it has changed."""
     stat = path.stat()
     return json.dumps([str(path.resolve()), stat.st_size, stat.st_mtime_ns])

@@ -36,5 +36,7 @@ class CountedDocuments:
         share = self._read / len(container)
         if not isinstance(container, list):
             return ReadShare(share, share)
+
+        # Items of a list that are no documents count alike.
         lengths = [len(str(each.text)) if isinstance(each, Document) else 1 for each in container]
         return ReadShare(share, sum(lengths[: self._read]) / max(sum(lengths), 1))

@@ -98,14 +98,16 @@ def open_source(
     if spec.startswith(SQL):
         return TableSource(query_file(spec), names)
     requested = file_format.format
-    if requested is None and (table := table_file(spec)):
+    table = table_file(spec) if requested is None else None
+    if table:
         return TableSource(table, names)
 
-    # A folder.
+    # A folder; one of BEIR's has all of its documents in one file.
     path = Path(spec)
     if spec != STANDARD_INPUT and path.is_dir():
         corpus = path / "corpus.jsonl"
-        if not corpus.is_file() or (leads_out(corpus, path) and not file_format.follow_links):
+        is_beir = corpus.is_file() and (file_format.follow_links or not leads_out(corpus, path))
+        if not is_beir:
             if requested is not None:
                 raise InputError(f"format={requested!r}: {spec} is a folder; expected none")
             return FileSource.of_folder(
@@ -176,6 +178,7 @@ class TextSource:
     def _documents(
         self, numbered: Iterable[tuple[int, str]], reading: Reading
     ) -> Iterator[Document]:
+        """Yield the lines that have text, given with their numbers, as documents."""
         prefix = self.origin.id_prefix if reading.prefix is None else reading.prefix
         origin = reading.origin(self.stamp)
         for number, line in numbered:
@@ -194,6 +197,7 @@ class TextSource:
 
     @cached_property
     def _size(self) -> tuple[int, int]:
+        """Numbers of lines and of characters."""
         count = 0
         characters = 0
         with open_text(self.origin.path) as lines:
@@ -209,8 +213,8 @@ def read_pairs(path: str) -> list[tuple[str, str]]:
     For a BEIR folder, read its queries. Generated ids use the file's name without its folder, as
     labels may.
     """
-    beside = Path(path) / "queries.jsonl"
-    source = open_source(str(beside) if beside.is_file() else path)
+    queries_of_folder = Path(path) / "queries.jsonl"
+    source = open_source(str(queries_of_folder) if queries_of_folder.is_file() else path)
     prefix = Path(source.origin.id_prefix).name if source.origin else None
     documents = chain.from_iterable(source.batches(Reading(prefix)))
     return [(document.id, document.content) for document in documents]
@@ -218,7 +222,12 @@ def read_pairs(path: str) -> list[tuple[str, str]]:
 
 @dataclass(frozen=True)
 class Sources:
-    """Several sources, read one after the other, and the vectors given for their documents."""
+    """Several sources, read one after the other, and the vectors given for their documents.
+
+    Attributes
+    ----------
+    agreed : notes on columns that the tables must store in another type to agree.
+    """
 
     opened: Sequence[Source]
     vectors: DocumentVectors | None = None
@@ -312,11 +321,13 @@ class Sources:
         return origins
 
     def _read_as(self, readings: Sequence[Reading]) -> Iterator[tuple[Source, Reading]]:
+        """Pair each source with its `Reading`; without any, all of them are read."""
         return zip(self.opened, readings or [Reading()] * len(self.opened), strict=True)
 
     def omissions(self) -> list[str]:
-        """Tables without rows, and files of folders that were not read, and why; complete once the
-        documents are read.
+        """Lines on tables without rows, and on files that were not read, with the reasons.
+
+        They are complete once the documents are read.
         """
         lines = list[str]()
         for source in self.opened:
@@ -339,17 +350,17 @@ class Sources:
 
         Raises `IndexError` if there are fewer documents.
         """
-        places = (place for place, _ in self._with_places(readings))
-        place = next(islice(places, number, None), None)
-        if place is None:
+        sources_and_numbers = (pair for pair, _ in self._with_places(readings))
+        pair = next(islice(sources_and_numbers, number, None), None)
+        if pair is None:
             raise IndexError(number)
-        return _location(*place)
+        return _location(*pair)
 
     def place_of(self, id: str, readings: Sequence[Reading] = ()) -> str | None:
         """File and place of a document by its id; None if no source has it."""
-        for place, document in self._with_places(readings):
+        for (source, number), document in self._with_places(readings):
             if document.id == id:
-                return _location(*place)
+                return _location(source, number)
         return None
 
     def _with_places(
@@ -368,9 +379,9 @@ def _location(source: Source, number: int) -> str:
 
 def _check_columns_named(opened: Sequence[Source], names: ColumnNames) -> None:
     """Raise `InputError` if the user names a column and nothing has columns."""
-    named = {"text": names.text, "id": names.id, "title": names.title}
+    named_columns = {"text": names.text, "id": names.id, "title": names.title}
     has_table = any(isinstance(source, TableSource) for source in opened)
-    for name, value in named.items():
+    for name, value in named_columns.items():
         if value and not has_table:
             raise InputError(f"{name}={value!r}: a column; expected a table among the sources")
 
@@ -390,11 +401,11 @@ def _each_file_once(opened: Sequence[Source]) -> list[Source]:
 
     # Folders leave out the files that those around them read, and single files come last.
     outermost_first = sorted(files, key=lambda source: (source.is_alone, len(source.place)))
-    read = set[str]()
+    read_by_others = set[str]()
     for source in outermost_first:
         places = source.places
-        source.leave_out(read)
-        read.update(places)
+        source.leave_out(read_by_others)
+        read_by_others.update(places)
 
     # In the order of the request, but each folder before those inside it.
     ordered = list[Source]()

@@ -134,28 +134,29 @@ def have_changed(index: Path, sources: SourceRequest) -> bool | None:
     None if that is unknown, or would take long.
     """
     record = load_remembered(_name(index))
-    looked = 0
     began = record.get("began") if isinstance(record, dict) else None
-    places = [*sources.specs]
-    if not isinstance(began, float) or any(":" in place or place == "-" for place in places):
+    paths = [*sources.specs]
+    are_files = all(":" not in spec and spec != "-" for spec in paths)  # no package, query or input
+    if not isinstance(began, float) or not are_files:
         return None
 
     # Files and folders, and what is in the folders, but not in an index.
-    while places:
-        place = places.pop()
-        looked = looked + 1
+    looked_at = 0
+    while paths:
+        path = paths.pop()
+        looked_at += 1
         try:
-            status = os.stat(place)
+            status = os.stat(path)
             if max(status.st_mtime, status.st_ctime) > began:
                 return True
-            if os.path.isdir(place) and not is_index(place):
-                with os.scandir(place) as entries:
+            if os.path.isdir(path) and not is_index(path):
+                with os.scandir(path) as entries:
                     for entry in entries:
                         if not entry.name.startswith("."):
-                            places.append(entry.path)
+                            paths.append(entry.path)
         except OSError:
             return True
-        if looked == MOST_LOOKED_AT:
+        if looked_at == MOST_LOOKED_AT:
             return None
     return False
 
@@ -177,12 +178,15 @@ def last_sources(index: Path, origins: Mapping[str, str]) -> SourceRequest:
     except (AttributeError, KeyError, TypeError):
         is_known = False
     if not is_known:
+        hint = f", such as {index.parent}" if index.name == ".slimdex" else ""
         raise InputError(
             f"{index}: no sources of its build or of an earlier sync; expected files or folders"
-            + f", such as {index.parent}" * (index.name == ".slimdex")
+            f"{hint}"
         )
     if Path.cwd() == folder:
         return sources
+
+    # Joined to the other folder, absolute paths stay the same.
     specs = []
     for spec in sources.specs:
         is_path = not spec.startswith(("python:", "sql:"))
@@ -191,4 +195,5 @@ def last_sources(index: Path, origins: Mapping[str, str]) -> SourceRequest:
 
 
 def _name(index: Path) -> str:
+    """Name by which the sources of an index are remembered."""
     return f"sources-{sha256(os.fsencode(index.absolute())).hexdigest()[:32]}"

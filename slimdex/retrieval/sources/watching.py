@@ -48,8 +48,8 @@ def ticks(places: Sequence[Path], index: Path) -> Iterator[bool]:
 
 
 def _changes(folders: Sequence[Path], index: Path) -> Iterator[bool]:
-    """Yield True once watching has begun; then whether something has changed."""
-    if not folders:
+    """Yield True once watching has begun; then, at each tick, whether something has changed."""
+    if not folders:  # only ticks
         yield True
         while True:
             sleep(TICK_MS / 1000)
@@ -60,8 +60,8 @@ def _changes(folders: Sequence[Path], index: Path) -> Iterator[bool]:
         return counts(Path(path), folders, index)
 
     while True:
-        known = [*map(_identity, folders)]
-        if None in known:  # it may come back
+        identities = [*map(_identity, folders)]
+        if None in identities:  # a folder is missing; it may come back
             sleep(TICK_MS / 1000)
             yield False
             continue
@@ -78,11 +78,11 @@ def _changes(folders: Sequence[Path], index: Path) -> Iterator[bool]:
             ):
                 yield first or bool(changes)
                 first = False
-                if [*map(_identity, folders)] != known:
+                if [*map(_identity, folders)] != identities:
                     break  # changes of the new folder would be missed
         except (OSError, RuntimeError) as error:
-            named = ", ".join(map(str, folders))
-            raise InputError(f"{named}: can't be watched ({error})") from error
+            shown = ", ".join(map(str, folders))
+            raise InputError(f"{shown}: can't be watched ({error})") from error
         yield True
 
 
@@ -99,13 +99,15 @@ def counts(path: Path, folders: Sequence[Path], index: Path) -> bool:
         if folder == path or folder in path.parents:
             # Hidden files are not read, but rules for ignoring files count.
             parts = path.relative_to(folder).parts
-            hidden = any(part.startswith(".") for part in parts[:-1])
-            if not hidden and (not parts or parts[-1] == IGNORES or parts[-1][0] != "."):
+            is_below_hidden = any(part.startswith(".") for part in parts[:-1])
+            counts_itself = not parts or parts[-1] == IGNORES or parts[-1][0] != "."
+            if counts_itself and not is_below_hidden:
                 return True
     return False
 
 
 def _identity(folder: Path) -> tuple[int, int] | None:
+    """Numbers by which the system identifies a folder; None if there is none."""
     try:
         status = folder.stat()
     except OSError:
@@ -114,6 +116,7 @@ def _identity(folder: Path) -> tuple[int, int] | None:
 
 
 def _facts(file: Path) -> tuple[int, int] | None:
+    """Size and time of a file, which change with it; None if there is none."""
     try:
         status = file.stat()
     except OSError:

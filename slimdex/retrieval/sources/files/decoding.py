@@ -127,11 +127,11 @@ def decode_text(data: bytes, encoding: str | None = None, label: str | None = No
     ('一', 'café')
     """
     losses = _losses.get(None) or Losses()
-    marked = next((name for mark, name in MARKS.items() if data.startswith(mark)), None)
+    by_mark = next((name for mark, name in MARKS.items() if data.startswith(mark)), None)
 
     # A byte order mark counts most, then what the user says, then what the file says.
-    if marked:
-        text = data.decode(marked, "replace")
+    if by_mark:
+        text = data.decode(by_mark, "replace")
         losses.replaced += text.count(REPLACEMENT)
     elif encoding is not None:
         text = _as_told(data, encoding, losses)
@@ -148,7 +148,10 @@ def declared_label(data: bytes) -> str | None:
     ('gb2312', None)
     """
     declaration = DECLARED.match(data[:1024])
-    return next(filter(None, declaration.groups())).decode("latin-1") if declaration else None
+    if declaration is None:
+        return None
+    (label,) = filter(None, declaration.groups())  # the group of the alternative that matches
+    return label.decode("latin-1")
 
 
 def is_utf_8(data: bytes) -> bool:
@@ -161,7 +164,13 @@ def is_utf_8(data: bytes) -> bool:
 
 
 class _Utf8(NamedTuple):
-    """Bytes read as UTF-8: characters outside ASCII, and places that are not UTF-8."""
+    """Bytes read as UTF-8.
+
+    Attributes
+    ----------
+    outside : number of characters outside ASCII.
+    broken : number of places that are not UTF-8, each U+FFFD in the text.
+    """
 
     text: str
     outside: int
@@ -169,6 +178,7 @@ class _Utf8(NamedTuple):
 
     @classmethod
     def of(cls, data: bytes) -> _Utf8:
+        """Read bytes as UTF-8, replacing what is not."""
         text = data.decode("utf-8", "replace")
         broken = text.count(REPLACEMENT) - data.count(REPLACEMENT.encode())
         in_ascii = len(text.encode("ascii", "ignore"))
@@ -199,7 +209,7 @@ def _decode_by_label(data: bytes, label: str, losses: Losses) -> str | None:
 
     # A doubtful label gives way if the text is surely UTF-8.
     text = decode(data, codec)
-    outside = len(data) - len(data.translate(None, bytes(range(0x80, 0x100))))
+    outside = len(data) - len(data.translate(None, bytes(range(0x80, 0x100))))  # bytes not in ASCII
     is_doubtful = codec == WESTERN or outside >= 2 * CERTAIN_UTF_8 or REPLACEMENT in text
     if is_doubtful and not data.isascii() and (is_utf_8(data) or _Utf8.of(data).is_certain):
         return None
@@ -243,9 +253,11 @@ def _as_told(data: bytes, encoding: str, losses: Losses) -> str:
 
 
 def _decode_as(data: bytes, encoding: str) -> str:
+    """Decode in the encoding that the user names; raise `UnreadableError` if it is not in it."""
     try:
         return data.decode(encoding)
     except UnicodeDecodeError as error:
+        # As browsers do, which have more characters; by `WESTERN` they read any bytes.
         codec = codec_of(encoding)
         text = decode(data, codec) if codec and codec != WESTERN else REPLACEMENT
         if REPLACEMENT not in text:  # with characters of vendors, as Shift_JIS has them
@@ -263,9 +275,8 @@ def is_text(head: bytes) -> bool:
     """
     if any(head.startswith(mark) for mark in MARKS):
         return True
-    return 0 not in head and len(head) - len(head.translate(None, UNTYPED)) <= MOST_UNTYPED * len(
-        head
-    )
+    untyped = len(head) - len(head.translate(None, UNTYPED))
+    return 0 not in head and untyped <= MOST_UNTYPED * len(head)
 
 
 def _guess_encoding(data: bytes, first: int) -> str:
@@ -277,7 +288,9 @@ def _guess_encoding(data: bytes, first: int) -> str:
     best = matches.best()
     if best is None or best.encoding in ("ascii", "utf_8"):
         return WESTERN
-    for match in matches:  # the likeliest of equally plausible ones
+
+    # Of equally plausible encodings, `WESTERN` is the likeliest, unless it has signs within words.
+    for match in matches:
         if match.encoding == WESTERN and match.chaos <= best.chaos + CHAOS_TOLERANCE:
             if SIGN_IN_WORD.search(str(match)):
                 break
@@ -363,13 +376,15 @@ def _handler() -> str:
             raise error
         missing = _missing(error.encoding)
         start = error.start
-        one = error.object[start : start + 1]
-        two = error.object[start : start + 2]
-        if one in missing or two in missing:
-            return missing.get(one) or missing[two], start + (1 if one in missing else 2)
+        byte = error.object[start : start + 1]
+        two_bytes = error.object[start : start + 2]
+        if byte in missing:
+            return missing[byte], start + 1
+        if two_bytes in missing:
+            return missing[two_bytes], start + 2
 
         # A character of two bytes that does not exist is replaced as one.
-        is_pair = b"\x80" < one < b"\xff" and two[1:] >= b"\x80"
+        is_pair = b"\x80" < byte < b"\xff" and two_bytes[1:] >= b"\x80"
         return "\ufffd", start + (2 if is_pair else 1)
 
     codecs.register_error("slimdex-charsets", handle)
@@ -390,6 +405,7 @@ def _missing(codec: str) -> Mapping[bytes, str]:
 
 def _vendor_rows() -> dict[bytes, str]:
     """Characters of NEC and IBM in EUC-JP, which Python has in Shift_JIS."""
+    # The same table in both: EUC-JP has a first byte for each row of 94, Shift_JIS for each two.
     rows = {}
     for number in range(94 * 94):
         row, cell = divmod(number, 94)
@@ -402,6 +418,7 @@ def _vendor_rows() -> dict[bytes, str]:
 
 
 def _iso_2022_jp(data: bytes) -> str:
+    """Decode ISO-2022-JP, in which escapes change the character set of what follows."""
     first, *others = ESCAPE.split(data)
     pieces = [first.decode("ascii", "replace")]
     for escape, part in zip(others[::2], others[1::2], strict=True):
@@ -409,7 +426,7 @@ def _iso_2022_jp(data: bytes) -> str:
             pieces.append(part.decode("ascii", "replace"))
         elif escape == b"(J":
             pieces.append(part.decode("ascii", "replace").translate(ROMAN))
-        elif escape == b"(I":
+        elif escape == b"(I":  # katakana of one byte
             pieces.append(part.translate(HIGH_BIT).decode("cp932", "replace"))
         else:
             if escape == b"$(D":  # JIS X 0212

@@ -82,7 +82,7 @@ class FileSource:
         self.is_alone = False
         self._reads_generated = generated
         self.origins = set[str]()
-        self._known = 0
+        self._known = 0  # files whose documents the index has
         self._files_read = 0
         self._unreadable = list[str]()
         self._noted = FileNotes()
@@ -154,6 +154,7 @@ class FileSource:
         return [{**each, "path": self._path(each["path"])} for each in noted]
 
     def _notes_on_files(self) -> FileNotes:
+        """All notes: those of the walk, and of the files read so far."""
         unread = [*self._listing.unreadable, *self._noted.unread]
         libraries = [(folder, LIBRARIES) for folder in self._listing.libraries]
         left_out = [*self._noted.left_out, *libraries]
@@ -172,8 +173,8 @@ class FileSource:
     @property
     def place(self) -> str:
         """Absolute path of the folder or file."""
-        alone = self._listing.files[0].path if self.is_alone else Path(self._root)
-        return place_of(alone)
+        path = self._listing.files[0].path if self.is_alone else Path(self._root)
+        return place_of(path)
 
     @property
     def paths(self) -> list[str]:
@@ -184,21 +185,21 @@ class FileSource:
     def places(self) -> list[str]:
         """Absolute paths of the files."""
         if self.is_alone:
-            return [self.place] * len(self._listing.files)
+            return [self.place] * len(self._listing.files)  # none if the file is left out
         return [f"{self.place}/{path}" for path in self.paths]
 
     def leave_out(self, places: Set[str]) -> None:
         """Leave out files that another source reads."""
-        are_others = [place not in places for place in self.places]
-        self._listing.files = [*compress(self._listing.files, are_others)]
+        stay = [place not in places for place in self.places]
+        self._listing.files = [*compress(self._listing.files, stay)]
 
     def some(self, paths: Sequence[str], most: int) -> list[Document]:
         """Read documents of at most `most` of the given files, sampled evenly."""
         files = [file for file in self._listing.files if file.relative in set(paths)]
-        step = -(-len(files) // most)
-        few = FileSource(self.name, Walk(files[:: max(step, 1)]), self._root, self._encoding)
-        few._reads_generated = self._reads_generated
-        with closing(few._documents(Reading())) as documents:
+        step = -(-len(files) // most)  # rounded up
+        sample = FileSource(self.name, Walk(files[:: max(step, 1)]), self._root, self._encoding)
+        sample._reads_generated = self._reads_generated
+        with closing(sample._documents(Reading())) as documents:
             return [*documents]
 
     def may_go(self, id: str, prefix: str) -> bool:
@@ -215,7 +216,7 @@ class FileSource:
         unread = {name for name, _ in self._listing.unreadable}.union(self._unreadable)
         for name in unread:
             is_inside = path == name or path.startswith((f"{name}#", f"{name}/"))
-            if is_inside or name == ".":
+            if is_inside or name == ".":  # the folder itself could not be read
                 return False
         return True
 
@@ -248,6 +249,7 @@ class FileSource:
         return ReadShare(share, share)
 
     def _documents(self, reading: Reading) -> Generator[Document, None, None]:
+        """Yield the documents of all files that are not known, noting those that can't be read."""
         files = self._listing.files
         with Worker() as worker:
             for number, file in enumerate(files):
@@ -285,10 +287,13 @@ class FileSource:
         self, document: Document, file: FileEntry, reading: Reading, stamp: str
     ) -> Document:
         """Return a document with its id and origin in the index."""
+        # The id begins with the prefix, which for a single file stands for its name.
         id = document.id
         folder = document.metadata["folder"]
         if reading.prefix is not None:
             id = reading.prefix + (id[len(file.relative) :] if self.is_alone else id)
+
+        # The folder is that within the folder that the index knows.
         if reading.inside:
             path = reading.inside + ("" if self.is_alone else file.relative)
             folder = _folder(path)
@@ -298,6 +303,7 @@ class FileSource:
     def _of_file(
         self, file: FileEntry, worker: Worker, reading: Reading, stamp: str
     ) -> Iterator[Document]:
+        """Yield the documents of a file: one, none, or those of a mailbox; note what is omitted."""
         with _open(file.path) as stream:
             # Kind of the file and, if it is compressed, of its content.
             head = stream.peek(HEAD)[:HEAD]
@@ -312,7 +318,7 @@ class FileSource:
 
             # A document for each message of a mailbox.
             if inner == "mailbox":
-                stamp = stamp if _is_whole(file.path) else ""
+                stamp = stamp if _is_whole(file.path) else ""  # without one, it is read again
                 for message in self._messages(file, stream, worker):
                     yield self._with_id_and_origin(message, file, reading, stamp)
                 return
@@ -357,7 +363,8 @@ class FileSource:
     def _messages(
         self, file: FileEntry, box: io.BufferedReader, worker: Worker
     ) -> Iterator[Document]:
-        taken = Counter[str]()
+        """Yield a document for each message of a mailbox, noting those that can't be read."""
+        counts = Counter[str]()  # messages so far of each name
         for number, message in enumerate(messages(open_packed(box)), start=1):
             try:
                 if isinstance(message, UnreadableError):
@@ -365,10 +372,10 @@ class FileSource:
 
                 # Mailboxes may have a message twice.
                 message_name = message_id(message) or str(number)
-                taken[message_name] += 1
+                counts[message_name] += 1
                 id = f"{file.relative}#{message_name}"
-                if taken[message_name] > 1:
-                    id += f"~{taken[message_name]}"
+                if counts[message_name] > 1:
+                    id += f"~{counts[message_name]}"
                 kind, extract = worker.read(file.relative, "mail", message, self._encoding)
                 if extract.replaced:
                     name = f"{file.relative}, message {number:,}"
@@ -380,6 +387,7 @@ class FileSource:
     def _document(
         self, file: FileEntry, id: str, kind: str, extract: Extract, name: str
     ) -> Document:
+        """The document of what was read; its title is `name` if the text has none."""
         metadata: dict[str, Any] = {
             "path": self._path(file.relative),
             "folder": _folder(file.relative),
@@ -418,6 +426,7 @@ def in_batches(documents: Iterable[Document], most: int) -> Iterator[list[Docume
 
 def _open(path: Path) -> Any:
     """Open a regular file, if it has not become a link or a pipe since the walk."""
+    # Each system has some of these flags.
     flags = (getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"))
     descriptor = os.open(path, os.O_RDONLY | sum(flags))
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -438,30 +447,34 @@ def _is_whole(mailbox: Path) -> bool:
 
 
 def _contents(file: FileEntry, stream: io.BufferedReader, most: int) -> bytes:
+    """Bytes of a file; raise `UnreadableError` if they are more than `most`."""
     size = os.fstat(stream.fileno()).st_size
     if size > most:
         raise too_large(size, most)
     data = stream.read(most + 1)
-    if len(data) > most:
+    if len(data) > most:  # it has grown
         raise too_large(len(data), most)
     return data
 
 
 def _folder(relative: str) -> str:
+    """Folder of a path; "" for the outermost one."""
     parent = PurePosixPath(relative).parent.as_posix()
     return "" if parent == "." else parent
 
 
 def _stem(relative: str) -> str:
+    """Name of a file without its ending: "notes" of "a/notes.txt" and of "a/notes.txt.gz"."""
     path = PurePosixPath(relative)
     path = path.with_suffix("") if path.suffix.lower() in ENDINGS else path
     return path.name if path.suffix == "" else path.stem
 
 
 def _moment(nanoseconds: int) -> datetime | None:
+    """Moment in UTC, without a zone, from nanoseconds since 1970; None if Python lacks it."""
     try:
         return datetime.fromtimestamp(nanoseconds / 1e9, UTC).replace(tzinfo=None)
-    except (ValueError, OverflowError, OSError):  # a year outside Python's range
+    except (ValueError, OverflowError, OSError):
         return None
 
 
@@ -512,7 +525,7 @@ class FileNotes:
         replaced = [f"{name} ({n:,})" for name, n in self.replaced]
         scanned = [f"{name} ({n:,} of {all:,})" for name, n, all in self.scanned]
         unread = [f"{name} ({reason})" for name, reason in self.unread]
-        named = {
+        names_by_title = {
             f"left out: {_count_of(len(unsupported), f'{UNSUPPORTED} file')}": unsupported,
             f"left out: {_count_of(len(textless), 'file')} {TEXTLESS}": textless,
             f"left out: {links} out of the folder (follow_links=True follows links)": self.outside,
@@ -532,7 +545,7 @@ class FileNotes:
                 f"{files} of code cut by keywords, which misses some functions: "
                 f"`{install_command('code')}` brings the grammars of their languages"
             )
-        for title, names in named.items():
+        for title, names in names_by_title.items():
             if names:
                 lines.append(f"{title}: {_first_names(names, hint)}")
         return lines
@@ -558,5 +571,6 @@ def _count_of(number: int, noun: str) -> str:
 
 
 def _first_names(names: Sequence[str], hint: str) -> str:
+    """The first `MOST_NAMED` names, and how many more there are."""
     more = f" and {len(names) - MOST_NAMED:,} more{hint}" if len(names) > MOST_NAMED else ""
     return ", ".join(names[:MOST_NAMED]) + more

@@ -67,7 +67,9 @@ def split_front_matter(text: str) -> tuple[dict[str, Any], str]:
         values = json.loads(json.dumps(values, default=_as_written, allow_nan=False))
     except (ValueError, TypeError, RecursionError):
         return {}, text
-    return (values, text[block.end() :]) if isinstance(values, dict) else ({}, text)
+    if not isinstance(values, dict):
+        return {}, text
+    return values, text[block.end() :]
 
 
 def _depth(text: str) -> int:
@@ -91,7 +93,8 @@ def facts(values: Mapping[str, Any]) -> dict[str, Any]:
     >>> facts({"Keywords": ["a", "b"], "date": "2024-05-01", "draft": True})["tags"]
     ['a', 'b']
     """
-    # Each column has the first of its keys that has a value.
+    # Each column has the first of its keys that has a value. Of keys that differ only in case, the
+    # first counts.
     lowered = {str(key).lower(): value for key, value in reversed(list(values.items()))}
     columns: dict[str, Any] = {}
     for column, keys in NAMES.items():
@@ -167,6 +170,7 @@ def _of_yaml(text: str) -> datetime:
 
 
 def _yaml(text: str) -> Any:
+    """Values of a text in YAML; None if it is broken, or has aliases."""
     import yaml  # few files need it
 
     try:

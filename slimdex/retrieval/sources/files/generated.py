@@ -167,8 +167,7 @@ def says_generated(head: bytes) -> bool:
     header = header_of(head[:HEAD].decode("latin-1"))
     if "generated" not in header.lower() and not SURE.search(header):
         return False
-    bans = bool(BAN.search(header))
-    if bans:
+    if BAN.search(header):
         return bool(CLAIM.search(header))
     return bool(SURE.search(header)) and not INVITATION.search(header)
 
@@ -180,16 +179,16 @@ def header_of(text: str) -> str:
     'One.\n\nTwo.'
     """
     lines = list[str]()
-    closing = ""
+    closing = ""  # the end of the block that is open
     for line in text.splitlines():
         mark = None if NO_CODE.fullmatch(line) else MARK.match(line)
-        if closing:  # within a block
+        if closing:  # within a block, whose lines may begin with a star
             inner, end, _ = line.partition(closing)
             mark = MARK.match(inner)
             lines.append(inner[mark.end() :] if mark and mark[1][0] == "*" else inner.strip())
             closing = "" if end else closing
-        elif mark and not INCLUDES.match(line):
-            opening = next((each for each in BLOCKS if mark[1].startswith(each)), "")
+        elif mark and not INCLUDES.match(line):  # a comment of one line, or the start of a block
+            opening = next((start for start in BLOCKS if mark[1].startswith(start)), "")
             inner, end, _ = line[mark.end() :].partition(BLOCKS.get(opening, "\n"))
             lines.append(inner)
             closing = "" if end or not opening else BLOCKS[opening]
@@ -227,15 +226,15 @@ def is_minified(data: bytes) -> bool:
             long.append(line)
         if len(line) > LONG_LINE or not line.startswith(COMMENT_LINE):
             lines.append(line)
-    held = b"".join(long)
-    if len(held) < LEAST_MINIFIED or 5 * len(long) < len(lines):
+    dense = b"".join(long)
+    if len(dense) < LEAST_MINIFIED or 5 * len(long) < len(lines):
         return False
-    if len(held) < 0.8 * sum(map(len, lines)):
+    if len(dense) < 0.8 * sum(map(len, lines)):
         return False
-    signs = len(held) - len(held.translate(None, string.punctuation.encode()))
-    spaces = len(held) - len(held.translate(None, b" \t"))
+    signs = len(dense) - len(dense.translate(None, string.punctuation.encode()))
+    spaces = len(dense) - len(dense.translate(None, b" \t"))
     # Prose has one space for five or six letters, and few signs: texts in Chinese have no space.
-    return spaces < 0.11 * len(held) and signs > 0.08 * len(held)
+    return spaces < 0.11 * len(dense) and signs > 0.08 * len(dense)
 
 
 def is_dump(data: bytes, ending: str) -> bool:
@@ -246,17 +245,17 @@ def is_dump(data: bytes, ending: str) -> bool:
     # Mostly rows of tables, or mostly numbers.
     if ending == ".sql":
         rows = _bytes_of_rows(data)
-        total = len(data)
-        return rows >= LEAST_DUMPED and rows >= 0.75 * total
-    left = NUMBER.sub(b"", data)
-    letters = len(left) - len(left.translate(None, LETTERS))
-    return len(data) - len(left) >= 0.3 * len(data) and letters < 0.1 * len(data)
+        return rows >= LEAST_DUMPED and rows >= 0.75 * len(data)
+    without_numbers = NUMBER.sub(b"", data)
+    numbers = len(data) - len(without_numbers)
+    letters = len(without_numbers) - len(without_numbers.translate(None, LETTERS))
+    return numbers >= 0.3 * len(data) and letters < 0.1 * len(data)
 
 
 def _bytes_of_rows(data: bytes) -> int:
     """Bytes of the lines of SQL that hold rows."""
     total = 0
-    is_copied = False
+    is_copied = False  # within the rows of a COPY, which end with a line of a backslash and a dot
     for line in data.splitlines():
         if is_copied or ROW.match(line):
             total += len(line) + 1

@@ -77,12 +77,13 @@ class IgnoreRules:
         >>> [rules.decision(path, is_folder=False) for path in ("a/b.log", "kept.log", "build")]
         [True, False, None]
         """
-        whole = os.fsencode(path)
+        encoded = os.fsencode(path)
+        name = encoded.rpartition(b"/")[2]
         end = b"/\0" if is_folder else b"\0"
-        subject = whole.rpartition(b"/")[2] + end + whole + end
+        subject = name + end + encoded + end
         for expression in self._expressions:
             if match := expression.match(subject):
-                return match.lastindex is None
+                return match.lastindex is None  # a rule with "!" has a group
         return None
 
 
@@ -109,12 +110,15 @@ class Rules:
 
         What `load` raises is raised, also by `within`.
         """
+        # From the repository's root down to the folder above, if there is a repository.
         above = [root, *root.parents]
         managed = next((i for i, folder in enumerate(above) if (folder / ".git").exists()), 0)
         rules = []
         for folder in above[managed:0:-1]:
             if rules_of_folder := load(folder):
                 rules.append((f"{root.relative_to(folder).as_posix()}/", 0, rules_of_folder))
+
+        # A folder that is ignored itself is read all the same, without the rules above it.
         around = cls(rules, load)
         return cls([], load) if around.decision("", is_folder=True) else around
 
@@ -161,7 +165,7 @@ def to_gitignore(data: bytes) -> bytes:
     """
     lines = []
     for line in data.splitlines():
-        pattern, *attributes = line.split()[:MOST_ATTRIBUTES] or [b"#"]
+        pattern, *attributes = line.split()[:MOST_ATTRIBUTES] or [b"#"]  # blank: as a comment
         matches = [*filter(None, map(ATTRIBUTE.fullmatch, attributes))]
         if matches and not pattern.startswith((b"#", b"!", b'"')):
             is_set = any(not match[1] and match[2] != b"false" for match in matches)
@@ -183,8 +187,14 @@ def _rule(line: bytes) -> bytes | None:
     line = _without_spaces(line.removesuffix(b"\r"))
     if line.startswith(b"#") or len(line) > LONGEST:
         return None
+
+    # A slash at the end allows folders only, and "!" is marked by an empty group.
     pattern = line.removeprefix(b"!")
-    end = (rb"/\0" if pattern.endswith(b"/") else rb"/?\0") + b"()" * line.startswith(b"!")
+    end = rb"/\0" if pattern.endswith(b"/") else rb"/?\0"
+    if line.startswith(b"!"):
+        end += b"()"
+
+    # Without another slash, the pattern is of names in any folder, and else of paths.
     pattern = pattern.removesuffix(b"/")
     parts = _parts(pattern.removeprefix(b"/"))
     if not all(parts):  # empty names can't match
@@ -200,7 +210,7 @@ def _without_spaces(line: bytes) -> bytes:
     >>> _without_spaces(rb"a\   "), _without_spaces(b"a b  ")
     (b'a\\ ', b'a b')
     """
-    end = 0
+    end = 0  # after the last character that is no bare space
     at = 0
     while at < len(line):
         is_space = line[at : at + 1] == b" "
@@ -232,7 +242,7 @@ def _parts(pattern: bytes) -> list[Component]:
         elif letter in (b"*", b"?") and not is_plain:
             parts[-1].append(STAR if letter == b"*" else ANY_BYTE)
         else:
-            parts[-1].append(re.escape(letter) or NO_MATCH)
+            parts[-1].append(re.escape(letter) or NO_MATCH)  # no letter after a last backslash
     return parts
 
 
@@ -243,36 +253,38 @@ def _set(pattern: bytes, at: int) -> tuple[bytes, int]:
     (b'[\\x61\\x62\\x63]', 4)
     """
     is_negated = pattern[at : at + 1] in (b"!", b"^")
-    held = {0, ord("/")} if is_negated else set[int]()
-    before = 0
+    members = {0, ord("/")} if is_negated else set[int]()
+    range_start = 0  # the byte before, if it may begin a range
     start = at + is_negated
     at = start
-    while at == start or pattern[at : at + 1] != b"]":
-        if before and (match := RANGE_END.match(pattern, at)):
-            held.update(range(before, match[1][0] + 1))
-            before = 0
+    while at == start or pattern[at : at + 1] != b"]":  # a first "]" is a member
+        if range_start and (match := RANGE_END.match(pattern, at)):
+            members.update(range(range_start, match[1][0] + 1))
+            range_start = 0
         elif match := CLASS_NAME.match(pattern, at):
             if match[1] not in CLASSES:
                 return NO_MATCH, len(pattern)
-            held.update(CLASSES[match[1]])
-            before = 0
+            members.update(CLASSES[match[1]])
+            range_start = 0
         elif match := SINGLE_BYTE.match(pattern, at):
-            before = match[1][0]
-            held.add(before)
+            range_start = match[1][0]
+            members.add(range_start)
         else:
             return NO_MATCH, len(pattern)
         at = match.end()
 
     # No set has a slash, which separates folders.
     if not is_negated:
-        held.discard(ord("/"))
-    escaped = b"".join(rb"\x%02x" % byte for byte in sorted(held))
-    return (b"[^%s]" if is_negated else b"[%s]" if held else NO_MATCH + b"%s") % escaped, at + 1
+        members.discard(ord("/"))
+    if not members:
+        return NO_MATCH, at + 1
+    escaped = b"".join(rb"\x%02x" % byte for byte in sorted(members))
+    return (b"[^%s]" if is_negated else b"[%s]") % escaped, at + 1
 
 
 def _name(part: Component) -> bytes:
     """Expression of one component, up to its end if it has stars."""
-    texts = [b""]
+    texts = [b""]  # before, between and after the stars
     for is_star, alike in groupby(part, key=STAR.__eq__):
         if is_star:
             texts.append(b"")
@@ -294,12 +306,18 @@ def _path(parts: Sequence[Component]) -> bytes:
     def is_any_depth(part: Component) -> bool:
         return len(part) > 1 and set(part) == {STAR}
 
-    runs = [(is_deep, [*run]) for is_deep, run in groupby(parts, key=is_any_depth)]
+    # Components between two "**" form a run, which is matched at its first place.
+    runs = [(is_any, [*run]) for is_any, run in groupby(parts, key=is_any_depth)]
     path = b""
-    folders = b""
-    for is_deep, run in runs[:-1]:
-        names = b"".join(_name(part) + b"/" for part in run)
-        path += b"" if is_deep else b"(?>%s%s)" % (folders, names)
-        folders = rb"(?:[^/\0]++/)*?" if is_deep else b""
-    is_deep, run = runs[-1]
-    return path + (rb"[^\0]+" if is_deep else folders + b"/".join(map(_name, run)))
+    folders = b""  # any number of them, after a "**"
+    for is_any, run in runs[:-1]:
+        if is_any:
+            folders = rb"(?:[^/\0]++/)*?"
+        else:
+            names = b"".join(_name(part) + b"/" for part in run)
+            path += b"(?>%s%s)" % (folders, names)
+            folders = b""
+
+    # A "**" at the end matches all that is inside.
+    is_any, run = runs[-1]
+    return path + (rb"[^\0]+" if is_any else folders + b"/".join(map(_name, run)))

@@ -124,13 +124,13 @@ class InputFile:
         self.path = temporary()
         remove_later(self)
         with open_bytes(original) as file, self.path.open("wb") as copy:
-            held = b""
+            waiting = b""
             while piece := file.read(PIECE):
-                # Two pieces may divide a pair.
-                piece = held + piece
-                held = b"\r" if piece.endswith(b"\r") else b""
-                copy.write(piece[: len(piece) - len(held)].replace(b"\r\n", b"\n"))
-            copy.write(held)
+                # A carriage return at the end waits for the next piece: both may be a pair.
+                piece = waiting + piece
+                waiting = b"\r" if piece.endswith(b"\r") else b""
+                copy.write(piece[: len(piece) - len(waiting)].replace(b"\r\n", b"\n"))
+            copy.write(waiting)
         self.notes.append("mixed line endings, read as the same")
 
 
@@ -163,7 +163,8 @@ def open_file(name: str, path: Path, file_format: FileFormat = FileFormat()) -> 
     # A copy in UTF-8, if it has another encoding.
     head = _beginning(file.path)
     encoding = file_format.encoding
-    if encoding is None and (marked := _by_mark(head)):
+    marked = _by_mark(head) if encoding is None else None
+    if marked:
         file.notes.append(f"read as {marked.upper()}, by its first bytes")
         _transcode(file, marked)
     elif encoding and codecs.lookup(encoding).name not in ("utf-8", "utf-8-sig"):
@@ -222,8 +223,8 @@ def _standard_input(file_format: FileFormat) -> InputFile:
             digest.update(piece)
             copy.write(piece)
     with file.path.open("rb") as copy:
-        packed = copy.read(2) == b"\x1f\x8b"
-    if packed:
+        is_gzip = copy.read(2) == b"\x1f\x8b"
+    if is_gzip:
         file.path = file.path.rename(file.path.with_name(file.path.name + ".gz"))
         remove_later(file)
 
@@ -257,6 +258,7 @@ def _by_mark(head: bytes) -> str | None:
 
 
 def _beginning(path: Path) -> bytes:
+    """First bytes of a file, decompressed; b"" if it can't be read."""
     try:
         with open_bytes(path) as file:
             head: bytes = file.read(PIECE)

@@ -73,9 +73,9 @@ class Outline:
         self._parts = list[Part]()
         self._stack = list[_Heading]()
         self._page: int | None = None
-        self._anchor: str | None = None
-        self._begins = True
-        self._top = ""
+        self._anchor: str | None = None  # of the next part; None: that of its heading
+        self._begins = True  # whether the next block begins a part
+        self._top = ""  # the first heading of level 1
         self._lines = list[list[tuple[int, int]]]()
         """Lines of each part."""
         self._line = 1
@@ -92,8 +92,8 @@ class Outline:
         parts = []
         for part, lines in zip(self._parts, self._lines, strict=True):
             parts.append(replace(part, lines=tuple(lines)) if lines else part)
-        known = any(part.headings or part.page or part.anchor or part.lines for part in parts)
-        return tuple(parts) if known or len(parts) > 1 else ()
+        says_more = any(part.headings or part.page or part.anchor or part.lines for part in parts)
+        return tuple(parts) if says_more or len(parts) > 1 else ()
 
     @property
     def first_heading(self) -> str:
@@ -127,14 +127,15 @@ class Outline:
 
         # Without lines, each line of the text is one of the file.
         if lines:
-            self._note_lines(cut, _without_start(lines, text, len(text) - len(text.lstrip("\n"))))
+            stripped = len(text) - len(text.lstrip("\n"))
+            self._note_lines(cut, _without_start(lines, text, stripped))
         else:
             self._line += cut.count("\n")
         self._append(cut)
 
     def _note_lines(self, text: str, lines: Lines) -> None:
         """Keep the lines of a block that do not follow from those before."""
-        done = 0
+        done = 0  # offset up to which line breaks are counted
         for offset, line in lines:
             self._line += text.count("\n", done, offset)
             done = offset
@@ -165,7 +166,7 @@ class Outline:
 
         # It ends the headings of its level and below.
         self.leave(level)
-        del self._stack[DEEPEST - 1 :]
+        del self._stack[DEEPEST - 1 :]  # a heading that is too deep replaces the deepest
         self._stack.append(_Heading(level, words, anchor))
         self._begins = True
         self._anchor = None
@@ -186,6 +187,7 @@ class Outline:
         self._page = page if page is not None else self._page
 
     def _begin(self) -> None:
+        """Begin the part of the next block, below the headings so far."""
         headings = tuple(heading.text for heading in self._stack)
         anchor = self._anchor
         if anchor is None:
@@ -195,6 +197,7 @@ class Outline:
         self._begins = False
 
     def _append(self, text: str) -> None:
+        """Append to the text; raise `UnreadableError` if it becomes too long."""
         self._length += len(text)
         if self._length > self._largest:
             raise UnreadableError(f"over {self._largest:,} characters of text")

@@ -49,6 +49,7 @@ class Archive:
             raise UnreadableError(why_broken(data, error)) from error
         if len(self._file.filelist) > MOST_ENTRIES:
             raise UnreadableError(f"over {MOST_ENTRIES:,} entries")
+        # A strict spelling of one name counts before a lenient one of another.
         self._entries = dict[str, zipfile.ZipInfo]()
         for respell in SPELLINGS:
             for entry in reversed(self._file.filelist):  # the last of a name counts
@@ -58,8 +59,9 @@ class Archive:
         return self._entry(name) is not None
 
     def _entry(self, name: str) -> zipfile.ZipInfo | None:
-        spellings = (self._entries.get(respell(name)) for respell in SPELLINGS)
-        return next((entry for entry in spellings if entry is not None), None)
+        """The entry of a name, by the strictest spelling that has one; None if there is none."""
+        entries = (self._entries.get(respell(name)) for respell in SPELLINGS)
+        return next((entry for entry in entries if entry is not None), None)
 
     def read(self, name: str) -> bytes:
         """Read an entry; b"" if missing.
@@ -88,6 +90,7 @@ class Archive:
 
 
 def _path(name: str) -> str:
+    """Normal form of a name: one case, slash and form of accents, without "." and ".."."""
     with suppress(UnicodeError):  # UTF-8 that the archive doesn't declare
         name = name.encode("cp437").decode()
     path = posixpath.join("/", normalize("NFC", name).replace("\\", "/"))
@@ -116,7 +119,8 @@ def unpack(data: bytes) -> bytes:
             packed.read(1)  # detects truncation
     except (OSError, EOFError, zlib.error) as error:
         raise UnreadableError(f"broken: {error}") from error
-    if len(content) > LARGEST_UNPACKED and data[:2] in (GZIP, ZSTD[:2]):
+    is_packed = data[:2] in (GZIP, ZSTD[:2])
+    if is_packed and len(content) > LARGEST_UNPACKED:
         raise UnreadableError(f"over {size(LARGEST_UNPACKED)} when decompressed")
     return content
 
@@ -157,6 +161,8 @@ def _zstandard(file: Any) -> Any:
     zstd = zstd_library()
 
     class Reader(io.RawIOBase):
+        """The decompressed bytes as a file."""
+
         def __init__(self) -> None:
             most = {zstd.DecompressionParameter.window_log_max: LARGEST_WINDOW}
             self._file = zstd.ZstdFile(file, options=most)

@@ -92,6 +92,7 @@ class Worker:
         process.wait()
 
     def _start(self) -> subprocess.Popen[bytes]:
+        """Start the process, unless it runs already."""
         if self._process is None:
             self._process = subprocess.Popen(
                 [sys.executable, "-c", PROGRAM.format(__name__), self._module, *sys.path],
@@ -104,6 +105,10 @@ class Worker:
 
 
 def _answer_of(process: subprocess.Popen[bytes], head: bytes, data: bytes) -> dict[str, Any]:
+    """Send a request in JSON and a file's bytes; return the answer.
+
+    Raises `OSError` or `ValueError` if the process ends before it has answered.
+    """
     assert process.stdin is not None
     assert process.stdout is not None
     process.stdin.write(head + b"\n")
@@ -116,6 +121,7 @@ def _answer_of(process: subprocess.Popen[bytes], head: bytes, data: bytes) -> di
 
 
 def _extract(answer: dict[str, Any]) -> Extract:
+    """Convert the answer of `readers.answer` back to what was read."""
     parts = []
     for start, headings, page, anchor, lines in answer["parts"]:
         parts.append(Part(start, tuple(headings), page, anchor, tuple(map(tuple, lines))))
@@ -142,9 +148,9 @@ def main(module: str) -> None:
     while head := sys.stdin.buffer.readline():
         request = json.loads(head)
         data = sys.stdin.buffer.read(request["bytes"])
-        if len(data) < request["bytes"]:
+        if len(data) < request["bytes"]:  # the parent has ended
             return
-        _limit_time(request["seconds"] + 1)
+        _limit_time(request["seconds"] + 1)  # a second after the parent would end it
         body = json.dumps(_answer(module, request, data), default=datetime.isoformat).encode()
         _limit_time(0)
         del data
@@ -153,6 +159,7 @@ def main(module: str) -> None:
 
 
 def _answer(module: str, request: dict[str, Any], data: bytes) -> dict[str, Any]:
+    """The module's answer, or the reason why it fails as "error"."""
     try:
         answer: dict[str, Any] = import_module(module).answer(request, data)
     except UnreadableError as error:

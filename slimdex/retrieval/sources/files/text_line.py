@@ -29,13 +29,13 @@ class Line:
     def __init__(self) -> None:
         self.pieces = list[str]()
         self.length = 0
-        self._last = " "
-        self._script = ""
-        self._shifted = ""
-        self._rubies = 0
+        self._last = " "  # the last character; a line begins as if after a space
+        self._script = ""  # "sup" or "sub" until the first text in it
+        self._shifted = ""  # the script of the last `shift`
+        self._rubies = 0  # open elements of each kind
         self._in_reading = 0
         self._in_bracket = 0
-        self._readings = list[str]()
+        self._readings = list[str]()  # of the word before
 
     def start(self, tag: str) -> None:
         """Begin an element."""

@@ -135,6 +135,8 @@ class _Rules(NamedTuple):
 
 
 class _Walker:
+    """Walks a folder for `walk`, whose parameters these are; `listing` is the result."""
+
     def __init__(
         self, root: Path, follow_links: bool, exclude: Sequence[str], libraries: bool
     ) -> None:
@@ -144,12 +146,14 @@ class _Walker:
         self._excluded = IgnoreRules(os.fsencode("\n".join(exclude)))
         self._enters_libraries = libraries
         self._real = Path(os.path.realpath(root))
+        # Folders to which links are not followed: those above, and those entered so far.
         self._seen = {_identity(each.stat()) for each in (self._real, *self._real.parents)}
         self._files = set[tuple[int, int]]()
         self._links: list[tuple[os.DirEntry[str], str, _Rules]] = []
         self._file_links: list[tuple[os.DirEntry[str], str, _Rules]] = []
 
     def run(self) -> None:
+        """Walk the folder, then follow its links."""
         try:
             rules = self._rules_around()
         except UnreadableError as error:
@@ -167,6 +171,7 @@ class _Walker:
                 self._add(file, relative, rules)
 
     def _rules_around(self) -> _Rules:
+        """Rules of the folders around; raise `UnreadableError` if a file of rules is too large."""
         ignored = Rules.around(self._real, lambda folder: ignore_rules(folder, self._follows))
 
         def load(folder: Path) -> IgnoreRules | None:
@@ -178,6 +183,7 @@ class _Walker:
         return _Rules(ignored, Rules([], load) if is_for_all else generated)
 
     def _walk(self, folder: Path, relative: str, rules: _Rules) -> None:
+        """List a folder and those below it, without recursion; remember links for later."""
         remaining = [(folder, relative, rules)]
         while remaining:
             folder, relative, rules = remaining.pop()
@@ -206,7 +212,8 @@ class _Walker:
             for entry in listed:
                 path = f"{relative}/{entry.name}" if relative else entry.name
                 if entry.name.startswith("."):
-                    self.listing.hidden += not is_index(entry.path)  # `.slimdex` is expected here
+                    if not is_index(entry.path):  # the default index, `.slimdex`, is expected here
+                        self.listing.hidden += 1
                     if entry.name == FILE_NAME and not self._follows(Path(entry.path)):
                         self.listing.outside.append(as_unicode(path))
                     continue
@@ -227,6 +234,7 @@ class _Walker:
                     self._unreadable(path, error)
 
     def _follow(self, entry: os.DirEntry[str], relative: str, rules: _Rules) -> None:
+        """Walk the folder that a link leads to, unless it was seen; remember a link to a file."""
         if not self._follows(Path(entry.path)):
             self.listing.outside.append(as_unicode(relative))
             return
@@ -243,6 +251,7 @@ class _Walker:
             self._file_links.append((entry, relative, rules))
 
     def _add(self, entry: os.DirEntry[str], relative: str, rules: _Rules) -> None:
+        """List a file, or note what else it is; a link becomes the file that it leads to."""
         status = entry.stat()
         if kind := ODD.get(stat.S_IFMT(status.st_mode)):
             self.listing.unreadable.append((as_unicode(relative), kind))
@@ -266,4 +275,5 @@ def why(error: OSError) -> str:
 
 
 def _identity(status: os.stat_result) -> tuple[int, int]:
+    """Numbers by which the system identifies a file or folder, whatever its path."""
     return status.st_dev, status.st_ino

@@ -32,27 +32,33 @@ def check_typed(sources: Sequence[object], types: Mapping[str, str]) -> None:
 
 def agree(sources: Sequence[object]) -> list[str]:
     """Make tables read columns of the same name as one type; return notes."""
-    having = defaultdict[str, list[TableSource]](list)
+    tables_by_column = defaultdict[str, list[TableSource]](list)
     for source in sources:
         if isinstance(source, TableSource):
             for name in source.columns:
-                having[name.lower()].append(source)
+                tables_by_column[name.lower()].append(source)
     notes = []
-    for name, tables in having.items():
+    for name, tables in tables_by_column.items():
         if len({table.type_of(name) for table in tables}) > 1:
             notes += _agree(name, tables)
     return notes
 
 
 def _agree(name: str, tables: Sequence[TableSource]) -> list[str]:
+    """Make tables read a column as one type; return a note if the types of its values differ."""
     empty = [table for table in tables if table.is_empty(name)]
     filled = [table for table in tables if table not in empty] or tables
     types = {table.type_of(name) for table in filled}
     joint = _joint(name, filled, types) if len(types) > 1 else None
-    for table in empty if joint is None else tables:
-        table.keep_as(name, joint or min(types))
+
+    # The index widens the types of values by itself; columns without any take one of these types.
     if joint is None:
+        for table in empty:
+            table.keep_as(name, min(types))
         return []
+
+    for table in tables:
+        table.keep_as(name, joint)
     kinds = ", ".join(sorted(types))
     return [f"column {name!r} is {kinds} in different files; it is stored as {joint}"]
 
@@ -75,6 +81,11 @@ def agree_with(index: Mapping[str, str], sources: Sequence[object]) -> list[str]
 
 
 def _agree_with(index_type: str, table: TableSource, name: str) -> list[str]:
+    """Make a table read a column as the index's type where possible; return notes.
+
+    Raises `InputError` if the index's column would have to become text.
+    """
+    # No change: the index takes the values as they are, or the user has named the type.
     type_ = table.type_of(name)
     inferred = table.inferred_type(name)
     if index_type in (type_, "JSON") or name in table.requested:
@@ -82,7 +93,7 @@ def _agree_with(index_type: str, table: TableSource, name: str) -> list[str]:
     if index_type == "VARCHAR":  # as text, not as a number or list
         table.keep_as(name, "VARCHAR")
         return []
-    if wider(index_type, type_) not in TEXTS:
+    if wider(index_type, type_) not in TEXTS:  # the index widens its column, and loses nothing
         return []
     if table.is_empty(name):
         table.keep_as(name, index_type)
@@ -91,10 +102,11 @@ def _agree_with(index_type: str, table: TableSource, name: str) -> list[str]:
     # Numbers written as another type of number.
     holds_numbers = NUMBERS.fullmatch(index_type) is not None
     are_numbers = holds_numbers and NUMBERS.fullmatch(inferred) is not None
-    for number in (index_type, inferred) if are_numbers else ():
-        if table.misfit(name, number, zeros=True) is None:
-            table.keep_as(name, number)
-            if "INT" in number:
+    number_types = (index_type, inferred) if are_numbers else ()
+    for number_type in number_types:
+        if table.misfit(name, number_type, zeros=True) is None:
+            table.keep_as(name, number_type)
+            if "INT" in number_type:
                 return []
             return [
                 f"{table.name}: column {name!r} holds {index_type}: stored as numbers, not as "
@@ -130,7 +142,9 @@ def _joint(name: str, tables: Sequence[TableSource], types: set[str]) -> str | N
     nested = list(filter(is_nested, types))
     if len(nested) == len(types) and "JSON" not in types:
         joint = wider(*sorted(types))
-        if joint != "VARCHAR" and ("VARCHAR" in joint) == all("VARCHAR" in t for t in types):
+        are_texts = all("VARCHAR" in type_ for type_ in types)
+        keeps_numbers = ("VARCHAR" in joint) == are_texts
+        if joint != "VARCHAR" and keeps_numbers:
             return None
     are_json = all(table.is_json for table in tables)
     strings = types <= {"VARCHAR", "UUID", *MOMENTS}

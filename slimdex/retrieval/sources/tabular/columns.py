@@ -84,7 +84,7 @@ def storage_names(columns: Sequence[str], ours: Sequence[str] = BUILT_IN_COLUMNS
 
 def usual_column(names: Sequence[str], usual: Sequence[str]) -> str | None:
     """Return the first column with a usual name, ignoring case."""
-    lowered = {name.lower(): name for name in reversed(names)}
+    lowered = {name.lower(): name for name in reversed(names)}  # of equal ones, the first stays
     return next((lowered[name] for name in usual if name in lowered), None)
 
 
@@ -156,13 +156,19 @@ def zone_note(columns: Iterable[str]) -> list[str]:
     >>> zone_note(["sent"])
     ["times of column 'sent' have zones: they are stored in UTC, without a zone"]
     """
-    named = ", ".join(map(repr, sorted(columns)))
-    said = f"times of column {named} have zones: they are stored in UTC, without a zone"
-    return [said] if named else []
+    shown = ", ".join(map(repr, sorted(columns)))
+    note = f"times of column {shown} have zones: they are stored in UTC, without a zone"
+    return [note] if shown else []
 
 
 class _StoredType(NamedTuple):
-    """A stored type, and the conversion of SQL at a depth of lambdas; None for the same type."""
+    """A type that is stored, and how values are converted to it.
+
+    Attributes
+    ----------
+    convert : function from the SQL of a value, and the number of lambdas around it, to the SQL of
+        the converted value; None if values stay as they are.
+    """
 
     type: str
     convert: Callable[[str, int], str] | None = None
@@ -174,6 +180,7 @@ class _StoredType(NamedTuple):
 
 @lru_cache(4096)
 def _storage_of(type_: str) -> _StoredType:
+    """The storage of a type by its name in SQL."""
     with connect() as scratch:
         stored = _of(scratch.sqltype(type_))
         return stored._replace(type=str(scratch.sqltype(stored.type)))
@@ -194,21 +201,24 @@ def _of(type_: Any) -> _StoredType:
 
 
 def _as_json(stored: _StoredType) -> _StoredType:
+    """Store as JSON what would be stored as another type."""
     return _StoredType("JSON", lambda value, depth: f"to_json({stored.of(value, depth)})")
 
 
 def _list(type_: Any) -> _StoredType:
+    """The storage of a list, or of an array, which has its size as a second child."""
     (_, child), *size = type_.children
     item = _of(child)
-    named = f"{item.type}[{size[0][1]}]" if size else f"{item.type}[]"
-    whole = _StoredType(named, None if item.convert is None else _each(item))
+    name = f"{item.type}[{size[0][1]}]" if size else f"{item.type}[]"
+    stored = _StoredType(name, None if item.convert is None else _each(item))
     if item.type == "JSON":
-        return _as_json(whole)
-    if whole.convert is None:
+        return _as_json(stored)
+    if stored.convert is None:
         return _StoredType(str(type_))
     if not size:
-        return whole
-    return _StoredType(named, lambda value, depth: f"CAST({whole.of(value, depth)} AS {named})")
+        return stored
+    # The conversion makes a list, which becomes an array again.
+    return _StoredType(name, lambda value, depth: f"CAST({stored.of(value, depth)} AS {name})")
 
 
 def _each(item: _StoredType) -> Callable[[str, int], str]:
@@ -221,6 +231,7 @@ def _each(item: _StoredType) -> Callable[[str, int], str]:
 
 
 def _struct(type_: Any) -> _StoredType:
+    """The storage of a struct: with converted fields, or JSON if a field is JSON."""
     fields = [(name, _of(child)) for name, child in type_.children]
     if all(field.convert is None and field.type != "JSON" for _, field in fields):
         return _StoredType(str(type_))
@@ -232,12 +243,13 @@ def _struct(type_: Any) -> _StoredType:
             packed.append(f"{identifier(name)} := {sql}")
         return _unless_null(value, f"struct_pack({', '.join(packed)})")
 
-    named = ", ".join(f"{identifier(name)} {field.type}" for name, field in fields)
-    whole = _StoredType(f"STRUCT({named})", convert)
-    return _as_json(whole) if any(field.type == "JSON" for _, field in fields) else whole
+    types = ", ".join(f"{identifier(name)} {field.type}" for name, field in fields)
+    stored = _StoredType(f"STRUCT({types})", convert)
+    return _as_json(stored) if any(field.type == "JSON" for _, field in fields) else stored
 
 
 def _tuple(type_: Any) -> _StoredType:
+    """The storage of a struct without names: an array in JSON."""
     items = [_of(child) for _, child in type_.children]
 
     def convert(value: str, depth: int) -> str:
@@ -283,6 +295,7 @@ def _union(type_: Any) -> _StoredType:
 
 
 def _unless_null(value: str, sql: str) -> str:
+    """SQL that is NULL if the value is; `sql` alone would make an object of its parts."""
     return f"CASE WHEN {value} IS NULL THEN NULL ELSE {sql} END"
 
 
@@ -295,8 +308,8 @@ def as_written(column: str, type_: str) -> str:
     """SQL condition: casting a column's text to a type and back gives an equivalent text."""
     text = f"trim({identifier(column)})"
     if type_ in MOMENTS:  # excludes "inf"; 01/02/2024 is ambiguous
-        read = f"regexp_matches({text}, '\\d') AND TRY_CAST({text} AS {type_}) IS NOT NULL"
-        return f"coalesce({text} = '' OR ({read}), true)"
+        is_moment = f"regexp_matches({text}, '\\d') AND TRY_CAST({text} AS {type_}) IS NOT NULL"
+        return f"coalesce({text} = '' OR ({is_moment}), true)"
     if type_ == "BOOLEAN":
         return f"coalesce(lower({text}) IN ('', 'true', 'false'), true)"
     if not NUMBERS.fullmatch(type_):

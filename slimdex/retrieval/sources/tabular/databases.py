@@ -143,20 +143,20 @@ def json_of_sqlite(path: Path, table: str, notes: list[str]) -> Iterator[str]:
                 "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') "
                 "AND name NOT LIKE 'sqlite_%' ORDER BY name"
             ).fetchall()
-            name = choose_table(path, "table", [name for (name,) in listed], table)
+            chosen = choose_table(path, "table", [name for (name,) in listed], table)
 
             # Its rows, without bytes.
-            cursor = connection.execute(f"SELECT * FROM {identifier(name)}")
+            cursor = connection.execute(f"SELECT * FROM {identifier(chosen)}")
             names = unique_names([column[0] for column in cursor.description])
-            binary = dict[str, None]()
+            binary = dict[str, None]()  # columns with bytes, in order
             for row in cursor:
                 line = dict(zip(names, row, strict=True))
-                for name, value in line.items():
+                for column, value in line.items():
                     if isinstance(value, bytes):
-                        line[name] = None
-                        binary[name] = None
+                        line[column] = None
+                        binary[column] = None
                 yield json.dumps(line, ensure_ascii=False) + "\n"
-            notes += [f"bytes in column {name!r} are left out" for name in binary]
+            notes += [f"bytes in column {column!r} are left out" for column in binary]
     except sqlite3.Error as error:
         raise UnreadableError(f"{error}; expected an SQLite database") from error
 
@@ -169,7 +169,7 @@ def csv_of_workbook(path: Path, table: str, copy: Path, notes: list[str]) -> Ite
     sheet = _sheet(path, table, copy)
     if path.suffix.lower() != XLS and _lacks_results(copy):
         notes.append("cells with an error, or a formula without a stored result, are empty")
-    _, left = sheet.start or (0, 0)
+    _, left = sheet.start or (0, 0)  # columns before the first one with values
 
     # Numbers of the columns with times, in which a date without one gets midnight.
     timed = set[int]()
@@ -188,10 +188,12 @@ def csv_of_workbook(path: Path, table: str, copy: Path, notes: list[str]) -> Ite
         is_named = is_named or any(cell.strip() for cell in cells)
         write([""] * left + cells)
         yield line.getvalue()
-        line.seek(line.truncate(0))
+        line.truncate(0)
+        line.seek(0)
 
 
 def _sheet(path: Path, table: str, copy: Path) -> Any:
+    """Open the named sheet of a workbook, or its only one, by way of an unpacked `copy`."""
     try:
         import python_calamine  # an optional library
     except ModuleNotFoundError as error:
@@ -221,11 +223,11 @@ def _lacks_results(book: Path) -> bool:
             if not re.search(r"worksheets/[^/]+\.xml$", name):
                 continue
             with unpacked.open(name) as sheet:
-                held = b""
+                end_before = b""  # a cell may begin in the piece before
                 while piece := sheet.read(PIECE):
-                    if NO_RESULT.search(held + piece):
+                    if NO_RESULT.search(end_before + piece):
                         return True
-                    held = piece[-LONGEST_CELL:]
+                    end_before = piece[-LONGEST_CELL:]
     return False
 
 

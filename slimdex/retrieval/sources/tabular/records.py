@@ -73,17 +73,17 @@ def as_documents(records: Any) -> Records:
 
     # What DuckDB reads.
     if type(records).__module__.partition(".")[0] == "duckdb" and hasattr(records, "project"):
-        read, columns, zoned = _selection(records)
+        selected, columns, zoned = _selection(records)
         with _reading(records):
-            rows = records.project(read).fetchall()
+            rows = records.project(selected).fetchall()
         return Records(_documents([rows], columns), [columns], zoned)
     if hasattr(records, "__arrow_c_stream__"):
         import_module("duckdb")  # the package adds relations to the connections of its extension
         connection = connect()
         with _reading(records):
-            read, columns, zoned = _selection(connection.from_arrow(records))
+            selected, columns, zoned = _selection(connection.from_arrow(records))
             connection.register("given", records)
-            cursor = connection.execute(f"SELECT {read} FROM given")
+            cursor = connection.execute(f"SELECT {selected} FROM given")
         return Records(_documents(_parts(cursor, records), columns), [columns], zoned)
 
     # Dicts and documents.
@@ -127,15 +127,16 @@ def _has_objects(records: Any) -> bool:
 
 
 def _document(item: Any, zoned: set[str]) -> Document:
-    """A document from an item; adds its columns whose times have zones."""
-    made = item if isinstance(item, Document) else _from_mapping(item)
-    for name, value in made.metadata.items():
+    """Return an item as a document; add its columns whose times have zones to `zoned`."""
+    document = item if isinstance(item, Document) else _from_mapping(item)
+    for name, value in document.metadata.items():
         if _is_zoned(value):
             zoned.add(name)
-    return made
+    return document
 
 
 def _is_zoned(value: Any) -> bool:
+    """True for a time with a zone, and for a list that has one at any depth."""
     if isinstance(value, datetime | time):
         return value.tzinfo is not None
     waiting = [value]
@@ -152,6 +153,7 @@ def _is_zoned(value: Any) -> bool:
 
 
 def _from_mapping(item: Any) -> Document:
+    """Make a document of a dict; raise `InputError` if it is none, or lacks an id or text."""
     if not isinstance(item, Mapping):
         raise InputError(f"{type(item).__name__} {repr(item)[:40]}; expected {EXPECTED_RECORDS}")
     names = [name for name in item if isinstance(name, str)]
@@ -160,14 +162,13 @@ def _from_mapping(item: Any) -> Document:
     title = usual_column(names, TITLE_NAMES)
     if id is None or item[id] is None or text is None:
         lacks = "id" if id is None or item[id] is None else "text"
-        held = ", ".join(map(str, item))
-        raise InputError(f"a dict of {held} has no {lacks}; expected {EXPECTED_RECORDS}")
+        keys = ", ".join(map(str, item))
+        raise InputError(f"a dict of {keys} has no {lacks}; expected {EXPECTED_RECORDS}")
 
     # All other keys are metadata.
     rest = {name: value for name, value in item.items() if name not in (id, text, title)}
-    words = item[text]
     heading = item[title] if title else None
-    return Document(id_text(item[id]), _words(words), _words(heading), rest)
+    return Document(id_text(item[id]), _words(item[text]), _words(heading), rest)
 
 
 def _words(value: Any) -> str:
@@ -197,13 +198,13 @@ def _selection(relation: Any) -> tuple[str, Mapping[str, str], set[str]]:
     # The other columns are metadata.
     metadata = {c: t for c, t in types.items() if c not in (id, text, title)}
     check_columns(len(metadata), "the table")
-    stored = storage_names([*metadata])
+    stored_names = storage_names([*metadata])
     metadata_types = {}
     zoned = set()
     for column, type_ in metadata.items():
-        metadata_types[stored[column]] = storable(type_)
+        metadata_types[stored_names[column]] = storable(type_)
         if has_zone(type_):
-            zoned.add(stored[column])
+            zoned.add(stored_names[column])
 
     expressions = [f"CAST({values[id]} AS VARCHAR)", f"CAST({values[text]} AS VARCHAR)"]
     expressions.append(f"CAST({values[title]} AS VARCHAR)" if title else "''")
@@ -212,6 +213,7 @@ def _selection(relation: Any) -> tuple[str, Mapping[str, str], set[str]]:
 
 
 def _documents(parts: Iterable[Sequence[Any]], columns: Mapping[str, str]) -> Iterator[Document]:
+    """Yield the documents of rows (id, text, title, metadata...), as `_selection` selects them."""
     for number, (id, text, title, *metadata) in enumerate(chain.from_iterable(parts), start=1):
         if id is None:
             raise InputError(f"row {number} has no id; expected one")

@@ -63,6 +63,7 @@ def read_json(file: InputFile, types: Mapping[str, str], names: Sequence[str]) -
 def json_objects(file: InputFile) -> str:
     """SQL to read the objects of a JSON file, each as a column "json"."""
     objects = read_json(file, {}, []).replace("read_json(", "read_json_objects(", 1)
+    # Without the options that only `read_json` has.
     return re.sub(r", (sample_size|map_\w+|field_\w+)=[-\d]+", "", objects)
 
 
@@ -78,18 +79,19 @@ def check_keys(connection: duckdb.DuckDBPyConnection, file: InputFile) -> None:
     if reader is read_csv:
         count = len(header(file.path))
     elif reader is read_json:
+        # The number of different keys, and some that differ only in case.
         keys = (
             f"SELECT DISTINCT unnest(json_keys(json)) FROM {json_objects(file)} LIMIT {MOST_KEYS}"
         )
-        counted = f"SELECT count(*) AS n, list(k) AS l FROM ({keys}) t(k) GROUP BY lower(k)"
+        groups = f"SELECT count(*) AS n, list(k) AS l FROM ({keys}) t(k) GROUP BY lower(k)"
         with suppress(duckdb.Error):  # reported when the file is read
-            sql = f"SELECT sum(n), any_value(l) FILTER (WHERE n > 1) FROM ({counted})"
+            sql = f"SELECT sum(n), any_value(l) FILTER (WHERE n > 1) FROM ({groups})"
             ((count, alike),) = connection.execute(sql).fetchall()
     if count is not None and count > MOST_COLUMNS + ROLE_COLUMNS:
         check_columns(count, file.name)
     if alike:
-        named = ", ".join(map(repr, sorted(alike)[:5]))
-        raise InputError(f"{file.name}: keys {named}; expected keys that differ in more than case")
+        shown = ", ".join(map(repr, sorted(alike)[:5]))
+        raise InputError(f"{file.name}: keys {shown}; expected keys that differ in more than case")
 
 
 def describe_json(connection: duckdb.DuckDBPyConnection, file: InputFile) -> dict[str, str]:
@@ -109,14 +111,14 @@ def describe_json(connection: duckdb.DuckDBPyConnection, file: InputFile) -> dic
             raise
 
     # A copy without these columns has types; it is read as lines, one object each.
-    others = replace(file, path=temporary(), ending=".jsonl")
-    remove_later(others)
+    copy = replace(file, path=temporary(), ending=".jsonl")
+    remove_later(copy)
     patch = literal(json.dumps(dict.fromkeys(alike)))
     connection.execute(
         f"COPY (SELECT json_merge_patch(json, {patch}) FROM {json_objects(file)}) "
-        f"TO {literal(str(others.path))} (FORMAT csv, HEADER false, QUOTE '', DELIMITER '\x01')"
+        f"TO {literal(str(copy.path))} (FORMAT csv, HEADER false, QUOTE '', DELIMITER '\x01')"
     )
-    types = describe(connection, read_json(others, {}, []))
+    types = describe(connection, read_json(copy, {}, []))
     return {column: types.get(column, "JSON") for column in structure}
 
 
@@ -143,9 +145,10 @@ def narrow_integers(
     for column, wide in types.items():
         narrow = types | {column: re.sub(r"\bHUGEINT\b", "BIGINT", wide)}
         if narrow != types:
+            # Reading fails if a number does not fit.
             table = read_json(file, narrow, list(narrow))
             sql = f"SELECT max({identifier(column)}::VARCHAR) FROM {table}"
-            with suppress(duckdb.Error):  # a number is larger
+            with suppress(duckdb.Error):
                 connection.execute(sql).fetchall()
                 types = narrow
     return types
@@ -206,6 +209,8 @@ def layout(path: Path) -> tuple[int, str]:
         header = lines.readline(LARGEST_OBJECT)
         skipped = 0
         stated = re.fullmatch(r"sep=(.)\s*", header, re.IGNORECASE)
+
+        # Skip lines without values, and the first line if it states the separator.
         while header and (not header.strip(BLANK) or (stated and not skipped)):
             header = lines.readline(LARGEST_OBJECT)
             skipped = skipped + 1
@@ -228,12 +233,12 @@ def has_mixed_line_endings(path: Path) -> bool:
     """Return whether only some lines end with a carriage return, which DuckDB can't read."""
     try:
         with open_bytes(path) as lines:
-            ends = set[bool]()
-            before = b""
-            while line := lines.readline(PIECE):
-                if line.endswith(b"\n"):
-                    ends.add((before + line)[-2:] == b"\r\n")
-                before = line[-1:]
+            ends = set[bool]()  # whether lines end with a carriage return
+            last_byte = b""  # of the piece before: a long line is read in several
+            while piece := lines.readline(PIECE):
+                if piece.endswith(b"\n"):
+                    ends.add((last_byte + piece)[-2:] == b"\r\n")
+                last_byte = piece[-1:]
     except UNREADABLE:
         return False
     return len(ends) > 1
@@ -241,8 +246,9 @@ def has_mixed_line_endings(path: Path) -> bool:
 
 def first_error(file: InputFile) -> str | None:
     """Describe the first error of a CSV or JSON file, with its line; None if none is found."""
-    find = {".csv": _broken_record, ".tsv": _broken_record, ".json": _broken_json}
-    return find.get(file.ending, _broken_line)(file.path)
+    by_ending = {".csv": _broken_record, ".tsv": _broken_record, ".json": _broken_json}
+    find_error = by_ending.get(file.ending, _broken_line)
+    return find_error(file.path)
 
 
 def _broken_json(path: Path) -> str | None:
@@ -251,9 +257,9 @@ def _broken_json(path: Path) -> str | None:
         text = lines.read(LARGEST_OBJECT)
         while lines.read(PIECE):  # to its end: it may be cut off, or not UTF-8
             text = ""  # too large to be parsed here
-    if (error := _json_error(text, 1)) is None or " (Extra data" not in error:
-        return error
-    return _broken_line(path)  # several values
+    error = _json_error(text, 1)
+    has_several_values = error is not None and " (Extra data" in error
+    return _broken_line(path) if has_several_values else error
 
 
 def _broken_line(path: Path) -> str | None:
@@ -282,8 +288,8 @@ def _json_error(text: str, number: int) -> str | None:
         if text.strip():
             parse_json(text)
     except json.JSONDecodeError as error:
-        place = number + error.lineno - 1
-        return f"line {place}: broken JSON ({error.msg} at column {error.colno})"
+        line = number + error.lineno - 1
+        return f"line {line}: broken JSON ({error.msg} at column {error.colno})"
     except TooDeepError as error:
         return f"line {number}: JSON {error}"
     except ValueError as error:  # a key twice, or an integer of thousands of digits
@@ -291,8 +297,8 @@ def _json_error(text: str, number: int) -> str | None:
     half = next((escape for escape in ESCAPE.finditer(text) if escape[1]), None)
     if half is None:
         return None
-    place = number + text.count("\n", 0, half.start())
-    return f"line {place}: {half[0]} is half of a character; expected both halves"
+    line = number + text.count("\n", 0, half.start())
+    return f"line {line}: {half[0]} is half of a character; expected both halves"
 
 
 def _broken_record(path: Path) -> str | None:
@@ -300,7 +306,7 @@ def _broken_record(path: Path) -> str | None:
 
     It is named by its first line.
     """
-    largest = csv.field_size_limit(LARGEST_OBJECT)
+    largest = csv.field_size_limit(LARGEST_OBJECT)  # of the whole process, so it is set back
     try:
         skipped, delimiter = layout(path)
         with open_text(path, newline="") as lines:
@@ -321,6 +327,10 @@ def _bounded_lines(lines: IO[str]) -> Iterator[str]:
 
 
 def _uneven_record(records: Any) -> str | None:
+    """Describe the first record that is broken, or has another number of columns than the first.
+
+    Empty lines are no records.
+    """
     width = None
     while True:
         line = records.line_num + 1
@@ -364,7 +374,10 @@ def query_file(spec: str) -> InputFile:
 
 
 def _digest(connection: duckdb.DuckDBPyConnection) -> str:
-    """Digest of a result, whose sums become BIGINT if they fit: DuckDB makes them HUGEINT."""
+    """Make HUGEINT columns of a result BIGINT if all values fit, and return its digest.
+
+    DuckDB makes sums of whole numbers HUGEINT.
+    """
     types = connection.execute(f"DESCRIBE made.{TABLE}").fetchall()
     for name, type_, *_ in types:
         if type_ != "HUGEINT":

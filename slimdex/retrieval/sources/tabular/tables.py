@@ -94,19 +94,19 @@ class TableSource:
         self._types = self._inferred
 
         # Columns of text, ids, titles and metadata.
-        named = self._column(names.text, "text", TEXT_NAMES)
+        text_column = self._column(names.text, "text", TEXT_NAMES)
         self.is_empty_table = not self._has_rows(self._types)
-        self._text = (
-            named if named or self.is_empty_table else only_text_column(self.name, self._types)
-        )
+        self._text = text_column
+        if not text_column and not self.is_empty_table:
+            self._text = only_text_column(self.name, self._types)
         self._id = self._column(names.id, "id", ID_NAMES)
         self._title = self._column(names.title, "title", TITLE_NAMES)
         vectors = names.vectors and names.vectors.lower()
         ours = (self._text, self._id, self._title)
         self._metadata = [c for c in self._types if c not in ours and c.lower() != vectors]
         check_columns(len(self._metadata), self.name)
-        self._renamed = storage_names(self._metadata)
-        self._original = {stored.lower(): c for c, stored in self._renamed.items()}
+        self._renamed = storage_names(self._metadata)  # column -> its name in the index
+        self._original = {stored.lower(): c for c, stored in self._renamed.items()}  # and back
 
         # Their types.
         self._requested = self._requested_types(names.types)
@@ -124,7 +124,8 @@ class TableSource:
         self.notes += self._dates_as_text()
         zoned = [self._renamed[c] for c in self._metadata if has_zone(self._types[c])]
         self.notes += zone_note(zoned)
-        if named is None and not self.is_empty_table:  # without a header, names are the first row
+        # The user should check this: without a header, names are those of the first row.
+        if text_column is None and not self.is_empty_table:
             self.notes.append(f"the text is the column {self._text!r}, the only one with text")
 
     @property
@@ -199,6 +200,7 @@ class TableSource:
 
     @cached_property
     def _size(self) -> tuple[int, int]:
+        """Numbers of rows and of characters of their texts."""
         text = f"length({identifier(self._text)}::VARCHAR)" if self._text else "0"
         sql = f"SELECT count(*), coalesce(sum({text}), 0)::BIGINT FROM {self._table()}"
         with self._connection.cursor() as cursor:  # another one is being read
@@ -249,15 +251,17 @@ class TableSource:
         CSV loses, for example, leading and trailing zeros, exponents and excess digits; JSON only
         the latter. Of other files, intervals lose months, which Python's lack.
         """
-        named = {self._original[name.lower()]: type_ for name, type_ in types.items()}
+        # Column -> SQL condition for a value that changes.
+        by_column = {self._original[name.lower()]: type_ for name, type_ in types.items()}
         if self._reader is read_csv:
-            wrong = {c: f"NOT {as_written(c, type_)}" for c, type_ in named.items()}
+            wrong = {c: f"NOT {as_written(c, type_)}" for c, type_ in by_column.items()}
         elif self.is_json:
-            wrong = {c: loses_digits(c) for c, type_ in named.items() if type_ == "DOUBLE"}
+            wrong = {c: loses_digits(c) for c, type_ in by_column.items() if type_ == "DOUBLE"}
         else:
-            wrong = {c: has_months(c) for c, type_ in named.items() if type_ == "INTERVAL"}
+            wrong = {c: has_months(c) for c, type_ in by_column.items() if type_ == "INTERVAL"}
         if not wrong:
             return {}
+
         # No FILTER: for each one DuckDB would copy all columns.
         checks = []
         for column, sql in wrong.items():
@@ -275,12 +279,14 @@ class TableSource:
         return examples
 
     def _has_rows(self, types: Mapping[str, str]) -> bool:
+        """True if the table has a row; `types` are those of its columns, if known."""
         table = self._reader(self._file, types, [*types])
         return bool(self._execute(f"SELECT 1 FROM {table} LIMIT 1").fetchall())
 
     def _document(
         self, made_up: str, number: int, row: Sequence[Any], columns: Mapping[str, str], origin: str
     ) -> Document:
+        """The document of a row (id, text, title, metadata...); without an id column, `made_up`."""
         id, text, title, *metadata_values = row
         if self._id is None:
             id = made_up
@@ -293,9 +299,12 @@ class TableSource:
         return Document(id, text or "", title or "", metadata, origin=origin)
 
     def _describe(self) -> dict[str, str]:
+        """Types of the columns; raise `InputError` if the file can't be read as a table."""
         check_keys(self._connection, self._file)
         types = self._describe_file()
-        if list(types) == ["json"] and types["json"] != "VARCHAR":  # so it names other values
+
+        # DuckDB puts values that are no objects into a column "json".
+        if list(types) == ["json"] and types["json"] != "VARCHAR":
             if not self._has_rows({}):
                 return {}
             raise self._refusal("expected JSON objects with fields, found none")
@@ -319,11 +328,11 @@ class TableSource:
         unnamed = [column for column, name in zip(types, names, strict=True) if not name]
         counted = ", ".join(f"count({identifier(column)})" for column in unnamed)
         ((*counts,),) = self._execute(f"SELECT {counted} FROM {table}").fetchall()
-        others = dict(types)
+        remaining = dict(types)
         for column, count in zip(unnamed, counts, strict=True):
             if not count:
-                del others[column]
-        return others
+                del remaining[column]
+        return remaining
 
     def _describe_file(self) -> dict[str, str]:
         """Types of the columns, if necessary in a copy with uniform line endings."""
@@ -341,6 +350,10 @@ class TableSource:
             raise self._explain(error) from error
 
     def _requested_types(self, types: Mapping[str, str]) -> dict[str, str]:
+        """Types of metadata that the user has named, for a column or for all of them.
+
+        Raises `InputError` if the id, text or title is to be anything but text.
+        """
         for column in (self._text, self._id, self._title):
             if column and types.get(column, "VARCHAR") != "VARCHAR":
                 raise InputError(
@@ -360,8 +373,8 @@ class TableSource:
         types = {}
         for column in self._metadata:
             type_ = self._types[column]
-            is_read = self.is_typed or is_read_from_text(type_)
-            if is_read and column not in self._requested:
+            may_change = self.is_typed or is_read_from_text(type_)
+            if may_change and column not in self._requested:
                 types[self._renamed[column]] = type_
 
         notes = []
@@ -405,6 +418,7 @@ class TableSource:
         )
 
     def _column(self, requested: str | None, role: str, usual: Sequence[str]) -> str | None:
+        """The column that the user has named for a role, or else one with a usual name, if any."""
         if requested is not None and self._types and requested not in self._types:
             columns = ", ".join(self._types)
             near = did_you_mean(requested, self._types)
@@ -422,30 +436,33 @@ class TableSource:
         """Type that a column is read as, before `_value` converts it."""
         type_ = self._types[column]
         inferred = self._inferred[column]
-        if column not in self._renamed:
+        if column not in self._renamed:  # not metadata
             return "VARCHAR"
         if type_ == inferred or self.is_typed:
             return inferred
         if self.is_json and is_nested(type_):
             return type_
-        return inferred if type_ == "JSON" and column not in self._requested else "VARCHAR"
+
+        # Other types are made of the text as written; JSON of the values, unless the user wants it.
+        is_converted = type_ == "JSON" and column not in self._requested
+        return inferred if is_converted else "VARCHAR"
 
     def _value(self, column: str) -> str:
         """SQL of a column's value, in its storage type."""
         # DuckDB reads the column as one type, and converts it to another.
         type_ = self._types[column]
-        read = self._read_type(column)
+        read_type = self._read_type(column)
         value = identifier(column)
-        if type_ != read and has_zone(read):
-            value = conversion_sql(value, read)
-            read = storable(read)
-        if type_ == read:
+        if type_ != read_type and has_zone(read_type):
+            value = conversion_sql(value, read_type)
+            read_type = storable(read_type)
+        if type_ == read_type:
             return conversion_sql(value, type_)
         if type_ == "JSON" and column not in self._requested:
             return f"to_json({value})"
 
         # Texts: an empty one is no number or time, and times may state zones.
-        if read == "VARCHAR":
+        if read_type == "VARCHAR":
             if type_ == "BLOB" and column not in self._requested:
                 return f"from_base64({value})"
             value = f"nullif({value}, '')"
@@ -453,23 +470,26 @@ class TableSource:
         return conversion_sql(f"CAST({value} AS {type_})", type_)
 
     def _execute(self, sql: str) -> duckdb.DuckDBPyConnection:
+        """Run a statement; raise `InputError` for what DuckDB can't read."""
         try:
             return self._connection.execute(sql)
         except duckdb.Error as error:
             raise self._explain(error) from error
 
     def _fetch(self, cursor: duckdb.DuckDBPyConnection) -> list[Any]:
+        """The next rows of a query; raise `InputError` for what DuckDB can't read."""
         try:
             return cursor.fetchmany(BATCH)
         except duckdb.Error as error:
             raise self._explain(error) from error
 
     def _explain(self, error: duckdb.Error) -> InputError:
+        """The error for the user, by the first lines of DuckDB's."""
         reason = " ".join(str(error).split("\n\n")[0].splitlines()[:2])
         return self._refusal(PLACE.sub("", reason))
 
     def _refusal(self, reason: str) -> InputError:
-        """The error for a file, with the line if it is found; the reason if not."""
+        """The error for the user: the first broken line of the file or, without one, the reason."""
         try:
             broken = None if self.is_typed else first_error(self._file)
         except UNREADABLE as other:

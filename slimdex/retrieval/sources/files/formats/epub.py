@@ -25,7 +25,7 @@ def read(data: bytes) -> Extract:
     # The container names the package, which lists the pages and their order.
     archive = Archive(data)
     roots = [e.attributes for e in elements(archive.read(CONTAINER)) if e.name == "rootfile"]
-    roots.sort(key=lambda root: root.get("media-type", PACKAGE) != PACKAGE)
+    roots.sort(key=lambda root: root.get("media-type", PACKAGE) != PACKAGE)  # books' come first
     package = roots[0].get("full-path", "") if roots else ""
     if package not in archive:
         raise UnreadableError("not an EPUB file")

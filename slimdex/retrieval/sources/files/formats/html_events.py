@@ -108,7 +108,7 @@ class XhtmlEvents:
     def __init__(self) -> None:
         self.events = list[Event]()
         self._text = list[str]()
-        self._unread = 0
+        self._unread = 0  # open elements whose content is not read
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
         """Begin an element; names lose their namespace, except EPUB's attributes."""
@@ -135,6 +135,7 @@ class XhtmlEvents:
         """End the file."""
 
     def _end_text(self) -> None:
+        """Record the pieces of text so far as one event."""
         if self._text and not self._unread:
             self.events.append("".join(self._text))
         self._text.clear()
@@ -193,12 +194,12 @@ class _Tags:
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._edits = list[tuple[int, int, str]]()
-        self._above = list[str]()
-        self._counts = defaultdict[str, int](int)
+        self._edits = list[tuple[int, int, str]]()  # (start, end, new text)
+        self._above = list[str]()  # open elements, but for formatting and uncounted ones
+        self._counts = defaultdict[str, int](int)  # open elements by name, with formatting
         self._unread = list[_Unread]()
-        self._formatting = 0
-        self._next = 0
+        self._formatting = 0  # number of open elements of formatting
+        self._next = 0  # offset at which reading goes on
         self._paragraph = -1  # depth of the last open one
         self._last_script = text.lower().rfind("</script")
 
@@ -235,11 +236,12 @@ class _Tags:
                     self._paragraph = -1 if end else len(self._above)
             elif end:
                 self._end(name, tag.start())
-            elif name and not (self_end and self._counts["svg"]):
+            elif name and not (self_end and self._counts["svg"]):  # elsewhere, "/>" ends nothing
                 self._start(name, tag)
         return False
 
     def _start(self, name: str, tag: re.Match[str]) -> None:
+        """Open an element."""
         if self._unread and name in STRUCTURE:
             self._start_text(tag.start())
 
@@ -259,12 +261,15 @@ class _Tags:
         self._counts[name] += 1
 
     def _end(self, name: str, place: int) -> None:
-        if not self._counts[name]:
+        """Close an element and all that are open inside it, at an offset of its end tag."""
+        if not self._counts[name]:  # it was not opened
             return
         if name in FORMATTING:
             self._formatting -= 1
             self._counts[name] -= 1
             return
+
+        # The innermost open element of this name.
         depth = len(self._above) - 1
         while self._above[depth] != name:
             depth -= 1
@@ -301,24 +306,27 @@ class _Tags:
 
         A script may contain tags, so one without an end tag is closed with the element around it.
         """
-        end = self._verbatim_end(name, begin)
-        place = end.start() if end else len(self._text)
-        if end and end[1]:
-            return place
-        for tag in TAG.finditer(self._text, begin, place):
+        tag_after = self._verbatim_end(name, begin)
+        end = tag_after.start() if tag_after else len(self._text)
+        if tag_after and tag_after[1]:  # an end tag
+            return end
+
+        # Without an end tag, a script ends at that of an element around it, others at any tag.
+        for tag in TAG.finditer(self._text, begin, end):
             inner = (tag[2] or "").lower()
             if inner and (name != "script" or (tag[1] and self._counts[inner])):
-                place = tag.start()
+                end = tag.start()
                 break
-        self._edits.append((place, place, f"</{name}>"))
-        return place
+        self._edits.append((end, end, f"</{name}>"))
+        return end
 
     def _verbatim_end(self, name: str, begin: int) -> re.Match[str] | None:
         """Find the end tag of an element, or the next start tag of the same name."""
-        if name == "script" and begin > self._last_script:
+        if name == "script" and begin > self._last_script:  # no end tag is left
             return None
         for tag in VERBATIM_TAG.finditer(self._text, begin):
-            if tag[2].lower() == name and (tag[1] or name != "script"):
+            may_start = name != "script"  # scripts may write their own start tag
+            if tag[2].lower() == name and (tag[1] or may_start):
                 return tag
         return None
 
@@ -331,7 +339,7 @@ def _events_of(first: LexborNode | None) -> list[Event]:
     node = first
     while node is not None:
         # The node's event.
-        inner: LexborNode | None = None
+        following: LexborNode | None = None
         if node.is_text_node:
             events.append(node.text_content or "")
         elif node.is_element_node and (tag := node.tag or "") not in UNREAD:
@@ -340,17 +348,17 @@ def _events_of(first: LexborNode | None) -> list[Event]:
             else:
                 start = plain.setdefault(tag, Start(tag, {}))
             events.append(start)
-            inner = node.first_child
-            if inner is None:
+            following = node.first_child
+            if following is None:
                 events.append(None)
 
         # The next node: inside this one, or after it or one around it.
-        if inner is not None:
+        if following is not None:
             above.append(node)
         else:
-            inner = node.next
-            while inner is None and above:
+            following = node.next
+            while following is None and above:
                 events.append(None)
-                inner = above.pop().next
-        node = inner
+                following = above.pop().next
+        node = following
     return events

@@ -41,7 +41,13 @@ class ContentChoice(NamedTuple):
 
 
 class _Region(NamedTuple):
-    """An element: numbers of its first and last event, and weights of all text before these."""
+    """An element of a page.
+
+    Attributes
+    ----------
+    first, last : numbers of its first and last event.
+    start, end : weights of all text of the page before these.
+    """
 
     first: int
     last: int
@@ -50,6 +56,7 @@ class _Region(NamedTuple):
 
     @property
     def weight(self) -> int:
+        """Weight of its text."""
         return self.end - self.start
 
 
@@ -59,6 +66,8 @@ def without_frame(events: Sequence[Event]) -> ContentChoice:
     page.weigh(events)
     frame = _lighter_half(page.regions["frame"], page.weight)
     left_out = frozenset(region.first for region in [*page.regions["unseen"], *frame])
+
+    # Elements of content are read alone if they have at least half of the text.
     mains = _outermost(page.regions["main"])
     articles = _outermost(page.regions["article"])
     single = articles if len(articles) == 1 else []  # of several, each may be a teaser
@@ -86,6 +95,8 @@ def _outermost(regions: Iterable[_Region]) -> list[_Region]:
 def _lighter_half(regions: Iterable[_Region], weight: int) -> list[_Region]:
     """Outermost regions that have at most half of a page's weight, alone and together."""
     frame = _outermost(region for region in regions if 2 * region.weight <= weight)
+
+    # The heaviest are taken for content until the others have at most half together.
     excess = 2 * _weight(frame) - weight
     content = set[_Region]()
     for region in sorted(frame, key=lambda region: region.weight, reverse=True):
@@ -97,15 +108,16 @@ def _lighter_half(regions: Iterable[_Region], weight: int) -> list[_Region]:
 
 
 def _weight_beside(frame: Sequence[_Region], regions: Iterable[_Region]) -> int:
-    """Weight of regions without what of the frame is in them, or around them."""
+    """Weight of the text in regions that is in no region of the frame."""
     ends = [region.end for region in frame]
     weights = [*accumulate((region.weight for region in frame), initial=0)]
 
     def frame_weight(weight: int) -> int:
-        """Weight of the frame within the first text of a weight."""
-        ended = bisect_left(ends, weight)
-        begun = max(0, weight - frame[ended].start) if ended < len(frame) else 0
-        return weights[ended] + begun
+        """How much of the page's text up to this weight is in the frame."""
+        before = bisect_left(ends, weight)  # regions of the frame that end before
+        is_last = before == len(frame)
+        of_next = 0 if is_last else max(0, weight - frame[before].start)
+        return weights[before] + of_next
 
     beside = 0
     for region in regions:
@@ -128,10 +140,11 @@ class _Scales:
 
     def weigh(self, events: Sequence[Event]) -> None:
         """Weigh all text that browsers show."""
+        # Open elements, and for each the number of its event, its kind, and the weight before it.
         above = list[Start]()
         begun = list[tuple[int, str, int]]()
-        links = 0
-        unseen = 0
+        links = 0  # open links and buttons
+        unseen = 0  # open elements that browsers do not show
         for number, event in enumerate(events):
             if isinstance(event, str):
                 if not (unseen or event.isspace()):
@@ -154,11 +167,13 @@ class _Scales:
 
 
 def _is_link(element: Start) -> bool:
+    """True for a link or a button."""
     tag, attributes = element
     return (tag == "a" and "href" in attributes) or tag == "button"
 
 
 def _length(text: str) -> int:
+    """Number of characters other than white space."""
     return sum(map(len, text.split()))
 
 

@@ -102,7 +102,7 @@ def _label(data: bytes) -> str | None:
     declaration = CHARSET.search(data[:4096])
     label = declaration[1].decode() if declaration else declared_label(data)
     codec = codec_of(label) if label else None
-    if codec in ("utf-16-le", "utf-16-be"):
+    if codec in ("utf-16-le", "utf-16-be"):  # can't be, since the label was read as ASCII
         return "utf-8"
     return "windows-1252" if codec == "x-user-defined" else label
 
@@ -130,17 +130,20 @@ class _Page:
         self.facts: dict[str, str] = {}
         self._left_out, self._alone = shown
         self._open = list[_Open]()
+
+        # Numbers of open elements: not read, to be read alone, `pre`, `dl`, and cells.
         self._unseen = 0
         self._wanted = 0
         self._pre = 0
         self._lists = 0
         self._cells = 0
+
         self._line = Line()
-        self._separator = "\n\n"
-        self._marks: list[str] = []
-        self._permalink = ""
-        self._marked = 0
-        self._numbers: list[int | None] = []
+        self._separator = "\n\n"  # before the next block
+        self._marks: list[str] = []  # anchors since the last block
+        self._marked = 0  # their number before the heading that is open
+        self._permalink = ""  # the anchor that a heading's link to itself has
+        self._numbers: list[int | None] = []  # last number in each open list; None with bullets
         self._is_title = False
         self._is_first_row = False
 
@@ -190,6 +193,7 @@ class _Page:
         self.title = words(self.title)
 
     def _is_wanted(self) -> bool:
+        """True unless only other elements are read."""
         return not self._alone or self._wanted > 0
 
     def _about(self, tag: str, attributes: Attributes) -> None:
@@ -204,6 +208,7 @@ class _Page:
                 self.facts.setdefault(column, text)
 
     def _start(self, tag: str, script: str) -> None:
+        """Add what the start of an element that is read means to the text."""
         if tag in BLOCKS or tag in HEADINGS:
             self._start_block(tag)
         elif tag == "br":
@@ -216,6 +221,7 @@ class _Page:
             self._line.start(script)
 
     def _start_block(self, tag: str) -> None:
+        """Begin a paragraph, a line, or a part of a line, as the element does."""
         # Begin a line, except in a cell or after a bullet.
         in_cell = self._cells > 0 and tag in ("p", "div")
         # A bullet is the first piece of its line; a cell's line may have thousands.
@@ -249,17 +255,22 @@ class _Page:
             self._marked = len(self._marks)
 
     def _bullet(self) -> tuple[str, ...]:
+        """Lines that are empty but for an item's beginning: "", and the bullet or number."""
         number = self._numbers[-1] if self._numbers else None
         return ("", "-") if number is None else ("", f"{number}.")
 
     def _end(self, last: _Open) -> None:
+        """Add what the end of an element that is read means to the text."""
         tag = last.tag
         if tag in HEADINGS:
             self._end_heading(HEADINGS[tag], last.anchor)
         elif tag == "dt":
-            within = self._marks[self._marked] if len(self._marks) > self._marked else ""
-            anchor = last.anchor or self._permalink or within
-            self._end_heading(ENTRY + self._lists, anchor) if anchor else self._flush()
+            first_within = self._marks[self._marked] if len(self._marks) > self._marked else ""
+            anchor = last.anchor or self._permalink or first_within
+            if anchor:
+                self._end_heading(ENTRY + self._lists, anchor)
+            else:
+                self._flush()
         elif tag in ("td", "th"):
             self._cells = max(0, self._cells - 1)
             if self._line.length:
@@ -272,6 +283,7 @@ class _Page:
             self._line.end(last.script)
 
     def _end_block(self, tag: str) -> None:
+        """End a paragraph, a line or, in a cell, a part of a line."""
         if self._cells and tag in ("p", "div"):
             self._line.append(" ")
         else:
@@ -293,6 +305,7 @@ class _Page:
         self.outline.heading(level, text, id or self._permalink or before, separator)
 
     def _flush(self) -> None:
+        """Add the line as a block; a line without text, or of a bullet alone, is dropped."""
         text = self._line.take()
         if not self._pre:
             text = _strip_lines(text)
@@ -301,6 +314,7 @@ class _Page:
             self._clear()
 
     def _clear(self) -> None:
+        """Forget what holds for one block only."""
         self._marks.clear()
         self._separator = "\n\n"
 

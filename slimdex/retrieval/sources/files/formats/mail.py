@@ -119,6 +119,7 @@ def _policy(label: str) -> Compat32:
 
 
 def _header(message: Message, name: str) -> str:
+    """Text of a header of a message; "" if it has none."""
     return _header_text(str(message.get(name, "")))
 
 
@@ -132,13 +133,16 @@ def _header_text(text: str) -> str:
 
 
 def _of_words(encoded: str) -> str:
-    runs = list[tuple[str, bytes]]()
+    """Decode encoded words in a row; the bytes of those in one charset are joined before."""
+    runs = list[tuple[str, bytes]]()  # (charset, bytes)
     for charset, encoding, text in WORD.findall(encoded):
         if encoding in "Qq":
             data = a2b_qp(text.encode(), header=True)
         else:
             letters = re.sub("[^A-Za-z0-9+/]", "", text)
-            data = a2b_base64(letters[: len(letters) - (len(letters) % 4 == 1)] + "==")
+            if len(letters) % 4 == 1:  # the last one is of a byte that is cut off
+                letters = letters[:-1]
+            data = a2b_base64(letters + "==")
         if runs and runs[-1][0] == charset.lower():
             data = runs.pop()[1] + data
         runs.append((charset.lower(), data))
@@ -182,14 +186,14 @@ def _leaves(message: Message) -> Iterator[_Leaf]:
             plain.append(part)
         else:
             others.append(part)
-    read = list[_Leaf]()
+    best = list[_Leaf]()
     for part in [*plain, *reversed(others)]:
         leaves = [*islice(_leaves(part), MOST_PARTS)]
         if any(leaf.text for leaf in leaves):
-            read = leaves
+            best = leaves
             break
-        read += leaves
-    yield from read
+        best += leaves  # only attachments, which are named in any case
+    yield from best
 
 
 def _message_within(part: Message, message: Message) -> Message:
@@ -227,7 +231,7 @@ def _join_flowed(text: str, *, deletes_space: bool) -> str:
     'One line.\n>> A quote.\n-- \nAnn'
     """
     pieces = list[str]()
-    flowing = -1
+    flowing = -1  # depth of quotation of a paragraph that goes on; -1 if none does
     for line in text.split("\n"):
         # "-- " begins a signature, and does not flow (RFC 3676).
         rest = line.lstrip(">")
@@ -256,8 +260,8 @@ def messages(file: IO[bytes]) -> Iterator[bytes | UnreadableError]:
     lines = list[bytes]()
     length = 0
     inside = False
-    blank = True
-    whole = True
+    blank = True  # whether the line before was empty
+    whole = True  # whether it was read to its end: a long line comes in pieces
     are_dated = True
 
     # A line begins a message, belongs to one, or comes before the first.
@@ -289,6 +293,7 @@ def _has_date(line: bytes) -> bool:
 
 
 def _message(lines: list[bytes], length: int) -> bytes | UnreadableError:
+    """Join the lines of a message of this length; return an error if it is too large."""
     if length > LARGEST_FILE:
         return too_large(length, LARGEST_FILE)
     if lines and not lines[-1].strip(b"\r\n"):

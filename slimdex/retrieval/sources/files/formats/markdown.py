@@ -87,7 +87,8 @@ def read(text: str) -> Extract:
     values, body = front_matter.split_front_matter(text)
     outline = Outline()
     about = front_matter.facts(values)
-    feed(outline, body, line=1 + text.count("\n", 0, len(text) - len(body)))
+    first_line = 1 + text.count("\n", 0, len(text) - len(body))  # after the front matter
+    feed(outline, body, line=first_line)
     lowered = {key.lower(): value for key, value in values.items()}
     title = front_matter.as_text(lowered.get("title", "")) or outline.top_heading
     if not outline.text and "description" in about:  # as in a note on a picture or a link
@@ -129,16 +130,18 @@ def slug(heading: str) -> str:
 
 
 class _Reader:
+    """Adds blocks of a Markdown text to an outline; for `taken` and `line`, see `feed`."""
+
     def __init__(self, outline: Outline, taken: Counter[str], line: int | None) -> None:
         self._outline = outline
         self._taken = taken
         self._first_line = line
-        self._numbers: list[int | None] = []
-        self._bullet = ""
-        self._heading = 0
+        self._numbers: list[int | None] = []  # next number in each open list; None with bullets
+        self._bullet = ""  # of the next block, if that begins an item
+        self._heading = 0  # level of the heading that is open; 0 if none is
+        self._anchor = ""  # the one that the heading states
         self._rows = 0
-        self._anchor = ""
-        self._cells: list[str] | None = None
+        self._cells: list[str] | None = None  # of the row that is open
         self._row: Lines = ()
 
     def read(self, tokens: list[Any]) -> None:
@@ -154,7 +157,8 @@ class _Reader:
                 inline = _Inline(token)
                 self._say(inline.text, inline.lines, token)
             elif kind in ("fence", "code_block"):
-                self._say(token.content, [(0, 1 if kind == "fence" else 0)], token)
+                first_line = 1 if kind == "fence" else 0  # after that of the fence
+                self._say(token.content, [(0, first_line)], token)
             elif kind == "html_block":
                 text = _without_tags(token.content)
                 self._say(text, lines_within(text, token.content), token)
@@ -180,7 +184,10 @@ class _Reader:
                 self._rows += 1
 
     def _lines(self, lines: Lines, token: Token, before: int = 0) -> Lines:
-        """Lines of the file from those within a token, whose text is after `before` characters."""
+        """Convert lines within a token, from 0, to those of the file; [] if these are unknown.
+
+        Offsets become those in a block in which `before` characters precede the token's text.
+        """
         if self._first_line is None or token.map is None or not lines:
             return []
         first = self._first_line + token.map[0]
@@ -188,8 +195,10 @@ class _Reader:
         return [(0, first + line), *((before + offset, first + n) for offset, n in others)]
 
     def _begin_item(self) -> None:
+        """Set the bullet or number of an item, indented as deep as its list is nested."""
         number = self._numbers[-1]
-        self._bullet = "  " * (len(self._numbers) - 1) + ("- " if number is None else f"{number}. ")
+        indent = "  " * (len(self._numbers) - 1)
+        self._bullet = indent + ("- " if number is None else f"{number}. ")
         if number is not None:
             self._numbers[-1] = number + 1
 
@@ -206,10 +215,11 @@ class _Reader:
             self._bullet = ""
 
     def _say_heading(self, text: str, lines: Lines) -> None:
+        """Add a heading, with the anchor that it states, or else one made of its text."""
         anchor = self._anchor
         if not anchor:
             anchor = slug(text)
-            before = self._taken[anchor]
+            before = self._taken[anchor]  # headings of the same text
             self._taken[anchor] += 1
             anchor = f"{anchor}-{before}" if before else anchor
         self._outline.heading(self._heading, text, anchor, lines=lines)
@@ -231,7 +241,7 @@ class _Inline:
 
     def _add(self, tokens: Sequence[Token], source: str) -> None:
         """Add tokens that were made of a source: a block, or the description of a picture."""
-        before = self._breaks
+        before = self._breaks  # line breaks of the block up to `done`, an offset in the source
         done = 0
         for token in tokens:
             start, end = token.meta.get("span", (done, done))
@@ -255,7 +265,7 @@ class _Inline:
 
     def _add_code(self, code: str, source: str) -> None:
         """Add code, without its line breaks and a space at both ends."""
-        stripped = (len(source) - len(code)) // 2
+        stripped = (len(source) - len(code)) // 2  # 0, or 1 if there is a space at both ends
         self._breaks += source.count("\n", 0, stripped)
         first, *others = source[stripped : stripped + len(code)].split("\n")
         self._append(first)
@@ -288,15 +298,15 @@ def lines_within(text: str, source: str) -> Lines:
     >>> lines_within("Tea\\nBoil it", "<p>\\nTea</p>\\n\\n<p>Boil\\nit</p>")
     [(0, 1), (4, 3), (9, 4)]
     """
-    visible = TAG.sub(lambda tag: re.sub("[^\n]", " ", tag[0]), source)
+    visible = TAG.sub(lambda tag: re.sub("[^\n]", " ", tag[0]), source)  # as long as the source
     lines = list[tuple[int, int]]()
     done = 0
     number = 0
     for word in WORD.finditer(text):
-        place = visible.find(word[0], done, done + FARTHEST)
-        if place >= 0:
-            number += visible.count("\n", done, place)
-            done = place
+        offset = visible.find(word[0], done, done + FARTHEST)
+        if offset >= 0:
+            number += visible.count("\n", done, offset)
+            done = offset
             lines.append((word.start(), number))
     return [(0, lines[0][1]), *lines[1:]] if lines else []
 
@@ -353,6 +363,7 @@ def with_spans(parser: MarkdownIt) -> None:
 
 
 def _with_span(rule: Callable[..., bool], state: StateInline, silent: bool) -> bool:
+    """Apply a rule of the parser, and note the span of the token that it makes."""
     start = state.pos
     before = len(state.tokens)
     is_match = rule(state, silent)
@@ -363,8 +374,8 @@ def _with_span(rule: Callable[..., bool], state: StateInline, silent: bool) -> b
 
 def _of_blocks(state: StateCore) -> None:
     """Remove lists at the end of headings and cells, and on lines of their own."""
-    heading: Token | None = None
-    label = ""
+    heading: Token | None = None  # the last one
+    label = ""  # an id on a line of its own, which is that of a heading directly below
     for before, token in pairwise(state.tokens):
         if before.type == "heading_open":
             token.content, id = _without_lists(token.content)
@@ -375,6 +386,7 @@ def _of_blocks(state: StateCore) -> None:
         elif token.type == "inline" and before.type in ("td_open", "th_open"):
             token.content, _ = _without_lists(token.content)
         elif token.type == "inline":
+            # A paragraph, or a part of one; lines that are lists are left out.
             above = heading if heading and _is_below(token, heading) else None
             token.content, id, line_numbers = _without_lines(token.content)
             token.meta["line_numbers"] = line_numbers
@@ -388,9 +400,9 @@ def _of_blocks(state: StateCore) -> None:
 
 def _is_below(token: Token, heading: Token) -> bool:
     """Return whether a list belongs to the heading directly above it, as in kramdown."""
-    ends = heading.map or [0, -1]
-    begins = token.map or [-2, 0]
-    return token.content.startswith("{:") and bool(ends[1] == begins[0])
+    _, heading_end = heading.map or (0, -1)  # a place that is unknown equals no other
+    token_start, _ = token.map or (-2, 0)
+    return token.content.startswith("{:") and bool(heading_end == token_start)
 
 
 def _without_lists(text: str) -> tuple[str, str]:
@@ -426,6 +438,7 @@ def _without_lines(text: str) -> tuple[str, str, list[int]]:
 
 
 def _id(attributes: str) -> str:
+    """The last id in a list of attributes; "" if there is none."""
     return next(reversed(ID.findall(attributes)), "")
 
 
@@ -436,9 +449,12 @@ def _of_spans(state: StateInline, silent: bool) -> bool:
     attributes = ATTRIBUTES.match(state.src, state.pos, state.posMax)
     last = state.tokens[-1] if state.tokens and not state.pending else None
     is_marked = last is not None and (last.type in TOKENS or not last.content.strip("*_~"))
-    if not attributes or not (is_marked or NAMELESS.search(state.pending[-70:])):
+    if not attributes:
         return False
-    if not silent:
+    follows_name = NAMELESS.search(state.pending[-70:])  # longer than any emoji's name
+    if not (is_marked or follows_name):
+        return False
+    if not silent:  # else the parser only asks whether the rule matches
         state.pos = attributes.end()
     return True
 
@@ -460,7 +476,7 @@ def read_rst(text: str) -> Extract:
     for heading in TITLE.finditer(text):
         title = heading["title"].strip()
         under = heading["under"]
-        if len(under) < len(title):
+        if len(under) < len(title):  # no title
             continue
 
         # The level is the position of the style among those of earlier headings.
@@ -492,6 +508,7 @@ def read_notebook(text: str) -> Extract:
 
 
 def _notebook(book: dict[str, Any]) -> Extract:
+    """Read the cells of a notebook, and its title."""
     outline = Outline()
     taken = Counter[str]()
     for cell in _cells(book):

@@ -59,9 +59,9 @@ class Blocks:
         self._outline = outline
         self._lines = [Line()]  # of open elements, the innermost last
         self._inline = 0  # open cells and notes
-        self._rows = 0
-        self._unseen = 0
-        self._said = 0
+        self._rows = 0  # of the open table, so far
+        self._unseen = 0  # open elements that are not read
+        self._said = 0  # pieces of text that are more than white space
 
     def close(self) -> None:
         """Add what was outside all paragraphs."""
@@ -74,12 +74,15 @@ class Blocks:
             self._said += not text.isspace()
 
     def _begin(self) -> None:
+        """Begin a line, inside the one that is open."""
         self._lines.append(Line())
 
     def _end(self) -> str:
+        """End the innermost line and return its text."""
         return self._lines.pop().take()
 
     def _end_paragraph(self, level: int, bullet: str) -> None:
+        """Add the innermost line as a heading of a level, or with level 0 as a block."""
         text = re.sub(" +", " ", self._end()).strip()
         if self._inline:
             self._lines[-1].append(f"{text} ")
@@ -105,6 +108,7 @@ class Blocks:
             self._rows = 0
 
     def _end_row(self) -> None:
+        """Add the row of a table as a line."""
         text = self._end().strip()
         if self._inline:  # a table within a cell
             self._lines[-1].append(f"{text} ")
@@ -176,8 +180,9 @@ def symbol(font: str, number: str) -> str:
         character = chr(code)
     except (ValueError, OverflowError):
         return ""
-    if known := FONTS.get(font.strip().lower()):
-        return known.get(code & 0xFF, UNKNOWN)
+    # A font's characters have one byte; as code points, files add 0xF000 to it.
+    if characters := FONTS.get(font.strip().lower()):
+        return characters.get(code & 0xFF, UNKNOWN)
     return chr(code & 0xFF) if PRIVATE.match(character) else character
 
 
@@ -205,7 +210,7 @@ class Formula:
     """
 
     def __init__(self) -> None:
-        self._open = list[tuple[str, dict[str, str]]]()
+        self._open = list[tuple[str, dict[str, str]]]()  # objects, and the signs of each
 
     def start(self, name: str, attributes: Mapping[str, str]) -> str:
         """Sign at the start of an element; "" if it has none."""
@@ -217,7 +222,7 @@ class Formula:
             signs[name] = attribute(attributes, "val")
         if within == "d" and name == "e":
             begin = signs["begChr"]
-            signs["begChr"] = signs["sepChr"]
+            signs["begChr"] = signs["sepChr"]  # before the next element of the object
             return begin
         if within == "nary" and name in ("e", *SCRIPTS):
             return signs.pop("chr", "")

@@ -39,6 +39,7 @@ def read_odf(data: bytes) -> Extract:
 
 
 def _content(archive: Archive) -> bytes:
+    """XML of the text; raise `UnreadableError` if it is encrypted or missing."""
     if any(e.name == "encryption-data" for e in elements(archive.read("META-INF/manifest.xml"))):
         raise UnreadableError("encrypted")
     if "content.xml" not in archive:
@@ -47,7 +48,7 @@ def _content(archive: Archive) -> bytes:
 
 
 def _objects(archive: Archive | None) -> Callable[[str], list[str]]:
-    """Texts of an embedded chart, by its address."""
+    """Return a function from the address of an embedded chart to its texts."""
 
     def texts(address: str) -> list[str]:
         if archive is None or not address:
@@ -68,12 +69,12 @@ class _Content(Blocks):
         self.pages = 0
         self._document = outline
         self._objects = objects
-        self._levels = list[int]()
-        self._items = 0
-        self._frames = list[str]()
-        self._style = ""
-        self._scripts = dict[str, str]()
-        self._spans = list[str]()
+        self._levels = list[int]()  # of open paragraphs and headings; a paragraph's is 0
+        self._items = 0  # open items of lists
+        self._frames = list[str]()  # classes of open frames
+        self._style = ""  # the one that is read
+        self._scripts = dict[str, str]()  # style -> "sup", "sub" or ""
+        self._spans = list[str]()  # scripts of open spans
         self._texts = 0  # open elements that contain text
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
@@ -83,8 +84,9 @@ class _Content(Blocks):
 
         # What the element begins.
         if name in ("p", "h"):
-            level = attribute(attributes, "outline-level") if name == "h" else ""
-            self._levels.append(int(level) if level.isdecimal() else int(name == "h"))
+            stated = attribute(attributes, "outline-level") if name == "h" else ""
+            default = 1 if name == "h" else 0
+            self._levels.append(int(stated) if stated.isdecimal() else default)
             self._begin()
         elif name in NOTES or name == "table-cell":
             self._begin_inline()

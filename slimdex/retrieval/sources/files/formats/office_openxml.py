@@ -62,8 +62,8 @@ def _relations(archive: Archive, part: str = "") -> list[_Relation]:
             # The ISO standard's strict variant has other addresses that end alike.
             kind = attribute(attributes, "Type").rpartition("/")[2].lower()
             target = attribute(attributes, "Target").replace("\\", "/").partition("#")[0]
-            place = posixpath.join("/", folder, target)
-            relations.append(_Relation(attribute(attributes, "Id"), kind, place))
+            path = posixpath.join("/", folder, target)
+            relations.append(_Relation(attribute(attributes, "Id"), kind, path))
     return relations
 
 
@@ -132,8 +132,8 @@ class _Labels:
     def __init__(self) -> None:
         self.texts = list[str]()
         self._line = list[str]()
-        self._numbers = 0
-        self._says = False
+        self._numbers = 0  # open elements of numbers, such as `numCache`
+        self._says = False  # whether the innermost element has text
 
     def start(self, tag: str, _: Mapping[str, str]) -> None:
         name = local(tag)
@@ -183,17 +183,18 @@ class _Styles:
     """Parser of DOCX styles: levels of heading styles, including derived ones."""
 
     def __init__(self, data: bytes) -> None:
-        self._id = ""
-        self._levels = dict[str, int]()
-        self._based = dict[str, str]()
+        self._id = ""  # of the style that is read
+        self._levels = dict[str, int]()  # style -> the level that it states
+        self._based = dict[str, str]()  # style -> the one that it is derived from
         events(data, self)
 
     def levels(self) -> dict[str, int]:
         """Style -> heading level."""
+        # A derived style has the level of the nearest one above that states a level.
         levels = dict(self._levels)
         for style in self._based:
             above = style
-            seen = {""}
+            seen = {""}  # styles may be derived from each other in a circle
             while above not in self._levels and above not in seen:
                 seen.add(above)
                 above = self._based.get(above, "")
@@ -211,7 +212,7 @@ class _Styles:
         elif name == "name" and value.lower() == "title":
             self._levels[self._id] = TITLE
         elif name == "name" and (number := value.lower().removeprefix("heading ")).isdecimal():
-            self._levels[self._id] = TITLE + int(number[:2])
+            self._levels[self._id] = TITLE + int(number[:2])  # style "heading 3" and the like
         elif name == "outlineLvl" and value.isdecimal() and int(value) < 9:
             self._levels.setdefault(self._id, TITLE + 1 + int(value))
 
@@ -232,17 +233,19 @@ class _DrawingText(Blocks):
         self.root = ""
         self._embedded = embedded
         self._formula = Formula()
-        self._says = False
-        self._font = ""
-        self._script = ""
-        self._alternatives = list[int]()
-        self._skipped = list[bool]()
+        self._says = False  # whether the innermost element has text
+        self._font = ""  # of the open run
+        self._script = ""  # "sup" or "sub" in a raised or lowered run
+        self._alternatives = list[int]()  # `_said` at the start of each open AlternateContent
+        self._skipped = list[bool]()  # whether each open alternative is not read
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
         name = local(tag)
         self.root = self.root or name
         self._unseen += name in UNSEEN
         self._start_alternative(name)
+
+        # Texts, and the runs of one font and position that they are in.
         if name == "t":
             self._says = True
         elif name in ("r", "fld"):
@@ -255,6 +258,7 @@ class _DrawingText(Blocks):
         elif name in ("rFonts", "sym") and not attribute(attributes, "char"):
             fonts = (attribute(attributes, each) for each in ("ascii", "hAnsi", "typeface"))
             self._font = next(filter(None, fonts), "")
+        # What stands for characters, or for texts in another part of the file.
         elif name == "sym":
             self._say(symbol(attribute(attributes, "font"), attribute(attributes, "char")))
         elif name in CHARACTERS:
@@ -262,6 +266,7 @@ class _DrawingText(Blocks):
             self._say(character.replace("\t", " ") if self._inline else character)
         elif name in ("chart", "relIds", "altChunk") and self._embedded:
             self._add(self._embedded.texts(attributes))
+        # Tables, readings of words, and formulas.
         elif name == "tc":
             self._begin_inline()
         elif name in ("ruby", "rt"):
@@ -291,13 +296,15 @@ class _DrawingText(Blocks):
         elif name in ("ruby", "rt"):
             self._lines[-1].end(name)
         elif "/math}" in tag:
-            if name in SCRIPTS and (script := self._end()):
+            script = self._end() if name in SCRIPTS else ""
+            if script:
                 self._say(SCRIPTS[name] + script)
             self._say(self._formula.end(name))
         self._end_alternative(name)
         self._unseen -= name in UNSEEN
 
     def _start_alternative(self, name: str) -> None:
+        """Skip an alternative if one before it has said something."""
         if name == "AlternateContent":
             self._alternatives.append(self._said)
         elif name in ("Choice", "Fallback") and self._alternatives:
@@ -305,6 +312,7 @@ class _DrawingText(Blocks):
             self._unseen += self._skipped[-1]
 
     def _end_alternative(self, name: str) -> None:
+        """Read again after an alternative that was skipped."""
         if name == "AlternateContent":
             self._alternatives.pop()
         elif name in ("Choice", "Fallback") and self._skipped:
@@ -333,7 +341,7 @@ class _WordText(_DrawingText):
     ) -> None:
         super().__init__(outline, embedded)
         self._levels = levels
-        self._paragraphs = list[tuple[int, str]]()
+        self._paragraphs = list[tuple[int, str]]()  # level and bullet of open ones
         # Of a drop-down list.
         self._entries = list[str]()
         self._chosen = 0
@@ -370,6 +378,7 @@ class _WordText(_DrawingText):
         super().end(tag)
 
     def _format(self, level: int | None = None, bullet: str | None = None) -> None:
+        """Set the level of the innermost paragraph, or its bullet; None leaves it as it is."""
         old_level, old_bullet = self._paragraphs[-1]
         self._paragraphs[-1] = (
             old_level if level is None else level,
@@ -382,7 +391,7 @@ def read_pptx(data: bytes) -> Extract:
     archive = Archive(data)
     main = _main_part(archive, "ppt/presentation.xml")
     listed = elements(archive.read(main))
-    if not listed or listed[-1].name != "presentation":
+    if not listed or listed[-1].name != "presentation":  # the outermost element ends last
         raise UnreadableError("not a PPTX file")
     parts = {each.id: each.part for each in _relations(archive, main)}
     slides = list[str]()
@@ -413,9 +422,9 @@ class _SlideText(_DrawingText):
         self, slide: Slide, embedded: _EmbeddedParts | None = None, *, is_notes: bool = False
     ) -> None:
         super().__init__(slide, embedded)
-        self._shape = ""
-        self._description = ""
-        self._item = "" if is_notes else "- "
+        self._shape = ""  # kind of the open placeholder
+        self._description = ""  # of the open shape
+        self._item = "" if is_notes else "- "  # bullet of paragraphs in a body
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
         super().start(tag, attributes)
@@ -433,8 +442,9 @@ class _SlideText(_DrawingText):
         name = local(tag)
         if name in ("p", "text"):
             self._says = False
-            is_body = self._shape == "body"
-            self._end_paragraph(int(self._shape in TITLES), self._item if is_body else "")
+            level = 1 if self._shape in TITLES else 0
+            bullet = self._item if self._shape == "body" else ""
+            self._end_paragraph(level, bullet)
         elif name in SHAPES:
             self._describe()
             self._unseen -= self._shape in FRAME

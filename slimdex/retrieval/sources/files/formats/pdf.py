@@ -56,7 +56,8 @@ def _read(data: bytes) -> Extract:
     for index in range(len(document)):
         page = document[index]
         text = _text(page)
-        scanned += not text.strip() and _has_picture(page)
+        if not text.strip() and _has_picture(page):
+            scanned += 1
         text = "\n".join(filter(None, [text.rstrip(), *_remarks(document, page)]))
         _add_page(outline, index + 1, text, sections.get(index, []))
         page.close()
@@ -82,12 +83,16 @@ def _sections(document: Any) -> dict[int, list[tuple[int, str]]]:
             break
         target = bookmark.get_dest()
         index = target.get_index() if target is not None else None
-        if index is not None and (title := words(bookmark.get_title())):
+        if index is None:
+            continue
+        title = words(bookmark.get_title())
+        if title:
             sections.setdefault(index, []).append((bookmark.level + 1, title))
     return sections
 
 
 def _text(page: Any) -> str:
+    """Text of a page, in which words that are divided at the end of a line are joined."""
     text_page = page.get_textpage()
     try:
         text = BROKEN_WORD.sub("", text_page.get_text_bounded())
@@ -101,7 +106,7 @@ def _remarks(document: Any, page: Any) -> Iterator[str]:
     from pypdfium2 import raw  # an optional library
 
     form = document.formenv
-    others = (raw.FPDF_ANNOT_LINK, raw.FPDF_ANNOT_POPUP)
+    textless = (raw.FPDF_ANNOT_LINK, raw.FPDF_ANNOT_POPUP)
     with_text = (
         raw.FPDF_FORMFIELD_TEXTFIELD,
         raw.FPDF_FORMFIELD_COMBOBOX,
@@ -112,8 +117,8 @@ def _remarks(document: Any, page: Any) -> Iterator[str]:
         kind = raw.FPDFAnnot_GetSubtype(annotation)
         text = ""
         if raw.FPDFAnnot_GetFlags(annotation) & raw.FPDF_ANNOT_FLAG_HIDDEN:
-            pass
-        elif kind != raw.FPDF_ANNOT_WIDGET and kind not in others:
+            pass  # no reader of the page sees it
+        elif kind != raw.FPDF_ANNOT_WIDGET and kind not in textless:
             text = _wide_text(partial(raw.FPDFAnnot_GetStringValue, annotation, b"Contents"))
         elif form and raw.FPDFAnnot_GetFormFieldType(form, annotation) in with_text:
             text = _wide_text(partial(raw.FPDFAnnot_GetFormFieldValue, form, annotation))
@@ -177,7 +182,7 @@ def pdf_memory() -> Iterator[None]:
     try:
         try:
             yield
-        finally:
+        finally:  # before the error below is made, which takes memory too
             resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     except MemoryError as error:
         raise UnreadableError(f"needs over {size(PDF_MEMORY)} of memory") from error

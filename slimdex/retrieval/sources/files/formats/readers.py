@@ -61,8 +61,8 @@ def read(name: str, kind: str, data: bytes, encoding: str | None = None) -> tupl
             kind = kind_of(name, data[:HEAD]) or "text"
         with recording_losses() as losses:
             extract = _read(name, kind, data, encoding)
-        extract = replace(extract, **vars(losses))
-        check_unicode([extract.title, extract.facts], "its metadata")  # its text is by now
+        extract = replace(extract, is_guessed=losses.is_guessed, replaced=losses.replaced)
+        check_unicode([extract.title, extract.facts], "its metadata")  # the text was cleaned
         return kind, extract
     except InputError as error:
         raise UnreadableError(str(error)) from error
@@ -78,6 +78,7 @@ def read(name: str, kind: str, data: bytes, encoding: str | None = None) -> tupl
 
 
 def _read(name: str, kind: str, data: bytes, encoding: str | None) -> Extract:
+    """Read a file of a kind, which is not compressed."""
     if kind == "xml":
         try:
             return _read_xml(data)
@@ -93,6 +94,8 @@ def _read(name: str, kind: str, data: bytes, encoding: str | None) -> Extract:
         return source_code.read(text, ending(name))
     if read_text := OF_TEXT.get(kind):
         return read_text(text)
+
+    # Plain text, of which the first line is known.
     outline = Outline()
     outline.add(text, lines=[(0, 1)])
     return Extract("", outline.text, outline.parts)

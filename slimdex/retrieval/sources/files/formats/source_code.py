@@ -178,12 +178,15 @@ def divide(text: str, definitions: Iterable[Definition]) -> Extract:
     # A last definition, after the end of the text, ends all others.
     go_on(0, len(lines) + 1)
     for definition in [*definitions, Definition(len(lines) + 1, 0, 0, "")]:
+        # Close those that end before it; if their last line is unknown, their level tells.
         while open_ and (
             0 < open_[-1].end < definition.line or open_[-1].level >= definition.level
         ):
-            if end := open_.pop().end:
+            end = open_.pop().end
+            if end:
                 around = open_[-1].end if open_ else 0
-                go_on(end, min(definition.line, around + 1) if around else definition.line)
+                before = min(definition.line, around + 1) if around else definition.line
+                go_on(end, before)
         if definition.name:
             if parts and parts[-1].start == starts[definition.line - 1]:
                 parts.pop()  # at the beginning of the file
@@ -213,6 +216,7 @@ def _by_python(text: str) -> list[Definition] | None:
 
 
 def _python(node: ast.AST, level: int) -> Iterator[Definition]:
+    """Yield the definitions in a node's body; those in functions are not listed."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             first = min([child.lineno, *(d.lineno for d in child.decorator_list)])
@@ -247,6 +251,7 @@ def by_grammar(text: str, ending: str) -> list[Definition] | None:
     language, query = grammar
     tree = Parser(language).parse(text.encode("utf-8", "replace"))
     nodes = QueryCursor(query).captures(tree.root_node).get("it", [])
+    # In the order of their starts, the outer ones first.
     return _definitions(sorted(nodes, key=lambda node: (node.start_byte, -node.end_byte)))
 
 
@@ -294,7 +299,7 @@ def _queries_for(language: Language) -> Iterator[str]:
 def _definitions(nodes: list[Node]) -> list[Definition]:
     """Definitions of nodes in order; of those that begin in the same line, the outermost."""
     definitions = list[Definition]()
-    open_ = list[int]()
+    open_ = list[int]()  # ends of the definitions around a node, in bytes
     for node in nodes:
         while open_ and open_[-1] <= node.start_byte:
             open_.pop()
@@ -321,7 +326,7 @@ def _name(node: Node) -> str:
     named = next(filter(None, fields), None)
     named = named or next((c for c in node.named_children if NAME_NODES.search(c.type)), None)
     while named and (inner := named.child_by_field_name("declarator")):
-        named = inner  # of C: the name is the innermost
+        named = inner  # in C, declarators are nested, and the innermost is the name
 
     # Its text, with the trait or the type that a method is of.
     text = _text(named).lstrip("(*& ").partition("(")[0] if named else ""
@@ -339,11 +344,14 @@ def _text(node: Node) -> str:
 
 def _first_row(node: Node) -> int:
     """First row of a definition, with what belongs to it above."""
+    # A wrapper, such as an export, that begins with this definition.
     while (outer := node.parent) and outer.type in WRAPPERS:
         before = node.prev_named_sibling
         if before is not None and before.type == node.type:
             break
         node = outer
+
+    # Comments and the like, each directly above the next.
     row = node.start_point.row
     above = node.prev_named_sibling
     while above is not None and NODES_ABOVE.search(above.type) and row - _last_row(above) <= 1:

@@ -44,6 +44,7 @@ def read(data: bytes) -> Extract:
     >>> tea.title, tea.text, tea.parts[0].headings
     ('Tea', 'Tea\n\nBoil it\n\nPour', ('Tea',))
     """
+    # Read twice: whether an element has text of its own is known only at its end.
     outline = Outline()
     mixed = _MixedContentParser()
     file = _Xml.of(_with_known_entities(data))
@@ -71,6 +72,7 @@ def _with_known_entities(data: bytes) -> bytes:
     declared = {*XML_ENTITIES, *DECLARED.findall(data)}
 
     def character(entity: re.Match[bytes]) -> bytes:
+        """Numbers of an entity's characters; the entity itself if it is declared or unknown."""
         characters = html5.get(f"{entity[1].decode()};")
         if characters is None or entity[1] in declared:
             return entity[0]
@@ -84,7 +86,7 @@ class _MixedContentParser:
 
     def __init__(self) -> None:
         self.has_text = bytearray()
-        self._open = list[int]()
+        self._open = list[int]()  # positions of open elements in `has_text`
 
     def start(self, _: str, __: Mapping[str, str]) -> None:
         self._open.append(len(self.has_text))
@@ -109,18 +111,19 @@ class _XmlText:
         self._mixed = iter(mixed)
         self._root = ""
         self._depth = 0
-        self._unseen = 0
+        self._unseen = 0  # open elements that are not read
         self._paragraph = 0
         """Depth of the paragraph that is open; 0 if none is."""
         self._line = list[str]()
-        self._is_key = False
+        self._is_key = False  # whether the last paragraph was a key of a property list
 
     def start(self, tag: str, _: Mapping[str, str]) -> None:
         name = local(tag)
         self._root = self._root or name
         self._depth += 1
         self._unseen += self._is_unseen(tag)
-        if next(self._mixed) and not self._paragraph:
+        has_text = next(self._mixed)
+        if has_text and not self._paragraph:
             self._paragraph = self._depth
         elif self._paragraph and name in LINES:
             self._line.append(LINE)
@@ -144,6 +147,7 @@ class _XmlText:
         pass
 
     def _end_paragraph(self, name: str, text: str) -> None:
+        """Add the text of an element, in which `LINE` marks the beginnings of lines."""
         is_feed = self._root in FEEDS
         if is_feed and MARKUP.search(text):
             text = html_pages.text_of(text.replace(LINE, " "))
@@ -160,8 +164,8 @@ class _XmlText:
             return
         is_key = self._root == "plist" and name == "key"
         separator = "\n\n" if name in (*PARAGRAPHS, *VERBATIM) else "\n"
-        value = self._is_key and not is_key
-        self._outline.add(f"{text}:" if is_key else text, " " if value else separator)
+        is_value = self._is_key and not is_key
+        self._outline.add(f"{text}:" if is_key else text, " " if is_value else separator)
         self._is_key = is_key
 
     def _is_unseen(self, tag: str) -> bool:
@@ -235,7 +239,7 @@ class Element(NamedTuple):
 def elements(data: bytes) -> list[Element]:
     """Elements of a file by their ends, with names without a namespace."""
     elements = list[Element]()
-    open_ = list[tuple[str, Mapping[str, str], list[str]]]()
+    open_ = list[tuple[str, Mapping[str, str], list[str]]]()  # (name, attributes, texts)
 
     class Target:
         """Handler of a parser's events."""
