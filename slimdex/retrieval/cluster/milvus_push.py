@@ -103,17 +103,24 @@ def push(
 
 
 def _push(snapshot: Snapshot, server: Server, alias: str, leave_out: Sequence[str]) -> PushResult:
+    """Push one snapshot, without some columns, to the collection that the alias will point to."""
     if snapshot.state.settings is None:
         raise InputError(f"{snapshot.path} holds no documents; expected some to reduce by")
     pushed, file = PushDescription.of(snapshot, leave_out)
-    if without := sorted(set(snapshot.columns) - {*pushed.kinds, *leave_out}):
-        note(f"filters in Milvus can't name {', '.join(without)}: no field has such a type or name")
+    without_field = sorted(set(snapshot.columns) - {*pushed.kinds, *leave_out})
+    if without_field:
+        names = ", ".join(without_field)
+        note(f"filters in Milvus can't name {names}: no field has such a type or name")
+
+    # The name must be free, or of an earlier push.
     before = server.collection_of(alias)
     if before is not None and not is_ours(before, alias):
         raise InputError(
             f"milvus {server.uri}: {alias!r} is a collection not made by slimdex; expected another "
             "name"
         )
+
+    # Fill the collection of rows like these, which may be the present one.
     target = f"{alias}_{pushed.fingerprint}"
     vector_fields = [VECTOR, BM25] if pushed.words else [VECTOR]
     source = RowSource(snapshot, pushed, file, leave_out)
@@ -124,6 +131,8 @@ def _push(snapshot: Snapshot, server: Server, alias: str, leave_out: Sequence[st
     pushed.keep(server, target, file)
     sent, removed = _update(server, target, source)
     server.settle(target, vector_fields)
+
+    # Now that it is complete, let searches use it, and drop the others.
     if before != target:
         server.reload(target)  # not searched yet
         server.point(alias, target)
@@ -138,7 +147,7 @@ def _update(server: Server, target: str, source: RowSource) -> tuple[int, int]:
     entities_there = chain.from_iterable(server.every(target, [KEY, DIGEST]))
     known = {row[KEY]: row[DIGEST] for row in entities_there}
     dtype = "float32" if server.is_lite else "float16"
-    gone = set(known)
+    gone = set(known)  # in the end, the keys that no row of the index has
     sent = 0
     done = 0
 
@@ -186,6 +195,7 @@ class PushDescription:
         ranked_by = REDUCER if index.metric is None else RESCORER
         file = (snapshot.path / state.files[ranked_by].name).read_bytes()
         row = snapshot.moments().mean[None].astype(np.float32)
+        # The direction of the mean vector, times the mean cosine of all rows with it.
         mean = ranking(ranked_by, file)(row)[0] * snapshot.mean_cosines(row)
         pushed = cls(
             encoder=state.encoder,
@@ -225,7 +235,7 @@ class PushDescription:
             server.create(name, *part_schema())
         server.load(name)
         text = b64encode(file).decode()
-        known = _parts(server, name)
+        stored_parts = _parts(server, name)
         parts = [text[part] for part in batches(len(text), PART_CHARACTERS)]
         parts.append(json.dumps(asdict(self)))
         # The file's parts are 1, 2 and so on. The description is part 0 and is written last:
@@ -233,7 +243,7 @@ class PushDescription:
         numbers = [*range(1, len(parts)), 0]
         rows = []
         for number, body in zip(numbers, parts, strict=True):
-            if known.get(number) != body:
+            if stored_parts.get(number) != body:
                 rows.append({KEY: number, "body": body, VECTOR: [1.0, 0.0]})
         for few in batches(len(rows), PARTS_AT_ONCE):
             server.upsert(name, rows[few])
@@ -247,7 +257,7 @@ class PushDescription:
                 raise ValueError("it does not exist")
             server.load(name)
             parts = _parts(server, name)
-            values = parse_json(parts.pop(0), READABLE)
+            values = parse_json(parts.pop(0), READABLE)  # the description; the rest is the file
             if values["format"] != FORMAT:
                 raise ValueError(f"format {values['format']}; expected {FORMAT}")
             pushed = cls(**values)
@@ -264,6 +274,7 @@ class PushDescription:
 
 
 def _parts(server: Server, name: str) -> dict[int, str]:
+    """Read the numbered texts of a collection: number -> text."""
     rows = chain.from_iterable(server.every(name, [KEY, "body"], PARTS_AT_ONCE))
     return {row[KEY]: row["body"] for row in rows}
 
@@ -302,11 +313,12 @@ def key_of(id: str, number: int) -> int:
 
 
 def _number(data: bytes) -> int:
+    """Return a hash of 63 bits, which fits a signed integer and is never negative."""
     return int.from_bytes(blake2b(data, digest_size=8).digest(), "big") >> 1
 
 
 class RowSource:
-    """An index's rows in the form that Milvus stores; `pushed` and `file` are of `Pushed.of`."""
+    """An index's rows as Milvus stores them; `pushed` and `file` are of `PushDescription.of`."""
 
     def __init__(
         self, snapshot: Snapshot, pushed: PushDescription, file: bytes, left_out: Iterable[str]
@@ -322,8 +334,8 @@ class RowSource:
         ids = self._snapshot.store.ids_by_row(self._snapshot.state.rows)
         rows = self._snapshot.searchable_rows()
         firsts = self._snapshot.document_rows.documents(rows)
-        each = zip(rows.tolist(), firsts.tolist(), strict=True)
-        keys = np.array([key_of(ids[row], row - first) for row, first in each], dtype=np.int64)
+        pairs = zip(rows.tolist(), firsts.tolist(), strict=True)
+        keys = np.array([key_of(ids[row], row - first) for row, first in pairs], dtype=np.int64)
         if len(np.unique(keys)) < len(keys):
             raise InputError("two passages have the same key in Milvus; expected other ids")
         return rows, keys
@@ -338,11 +350,12 @@ class RowSource:
             yield rows[part], self._entities(rows[part], keys[part])
 
     def _entities(self, rows: Rows, keys: Rows) -> list[dict[str, Any]]:
+        """Return what Milvus stores of each row, without its vector."""
         # Documents, without the columns that are left out.
         firsts = self._snapshot.document_rows.documents(rows)
-        wanted = np.unique(firsts)
+        distinct_firsts = np.unique(firsts)
         documents = dict[int, Document]()
-        for first, document in self._snapshot.documents(wanted.tolist()).items():
+        for first, document in self._snapshot.documents(distinct_firsts.tolist()).items():
             metadata = dict(document.metadata)
             for name in self._left_out:
                 metadata.pop(name, None)
@@ -351,9 +364,9 @@ class RowSource:
         # Texts for BM25, if the collection has words.
         contents = dict[int, str]()
         if self._pushed.words:
-            texts = self._snapshot.store.contents_of(wanted)
-            every = self._snapshot.document_rows.all_rows(wanted).tolist()
-            contents = dict(zip(every, texts, strict=True))
+            texts = self._snapshot.store.contents_of(distinct_firsts)
+            all_rows = self._snapshot.document_rows.all_rows(distinct_firsts).tolist()
+            contents = dict(zip(all_rows, texts, strict=True))
 
         # An entity for each row, with a digest that tells whether it has changed.
         raw = self._snapshot.index.vectors.map().take(rows, axis=0)
@@ -385,7 +398,9 @@ class RowSource:
 
 
 def _short(document: Document, column: str, value: Any) -> Any:
-    if isinstance(value, str) and (size := len(value.encode())) > LONGEST_TEXT:
+    """Return a column's value; raise `InputError` if it is a text too long for Milvus."""
+    size = len(value.encode()) if isinstance(value, str) else 0
+    if size > LONGEST_TEXT:
         raise InputError(
             f"document {document.id!r:.80}: {column} has {size:,} bytes; Milvus takes "
             f"{LONGEST_TEXT:,} (leave_out={column!r} pushes the others)"
@@ -394,7 +409,10 @@ def _short(document: Document, column: str, value: Any) -> Any:
 
 
 def _hit_text(hit: Hit) -> str:
-    """A hit as Milvus stores it; a text that is too long loses its end."""
+    """Return a hit as the text that Milvus stores, without the end of the hit's text if need be.
+
+    Raises `InputError` if its columns alone are too long, or can't be written.
+    """
     while True:
         try:
             line = line_of([hit_json(hit)])
@@ -433,11 +451,14 @@ def words_text(id: str, content: str) -> str:
     """
     stems = stemmer().analyze(f"{words_in(content)} {id_terms(id)[1]}")
     text = f" {' '.join(map(word_form, stems))} "  # with spaces around each, to find it whole
-    return text if len(text) <= LONGEST_TEXT else text[:LONGEST_TEXT].rpartition(" ")[0] + " "
+    if len(text) <= LONGEST_TEXT:
+        return text
+    beginning, _, _ = text[:LONGEST_TEXT].rpartition(" ")  # without a word that was cut
+    return beginning + " "
 
 
 def word_form(word: str) -> str:
-    """A word itself if all its characters are lower-case ASCII letters and digits, or its hash.
+    """Return a word if it has only lower-case ASCII letters and digits, and not many; else a hash.
 
     >>> word_form("cat"), word_form("cat.md")
     ('cat', '2jrpcvwp')

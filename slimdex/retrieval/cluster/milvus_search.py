@@ -142,7 +142,7 @@ class MilvusCollection(Searchable):
             raise InputError("glob and regex in Milvus; expected a condition of Milvus, in where")
         if request.limit > MOST_HITS:
             raise InputError(f"limit={request.limit}; expected 1 to {MOST_HITS:,}, Milvus' limit")
-        rows = self._rows(request)  # errors are raised before a model is loaded
+        rows = self._rows(request)  # raises its errors before a model is loaded
         vectors = vectors_of(request, lambda: self.encoder)
         vectors = as_matrix(vectors, dim=self.pushed.dim, name="queries", largest=LARGEST)
         if not len(vectors):
@@ -150,19 +150,21 @@ class MilvusCollection(Searchable):
         try:
             return rows.hits(request, self._ranking(vectors))
         except RefusedError:
+            # Search again if another push has replaced and dropped the collection meanwhile.
             if self.server.collection_of(self._alias) == self.target:
                 raise
-            self._open()  # pushed again meanwhile, and the old collection was dropped
+            self._open()
             return self._rows(request).hits(request, self._ranking(vectors))
 
     def _rows(self, request: SearchRequest) -> PushedRows:
+        """Return the rows that a request may find, with its candidates and fusion."""
         pushed = self.pushed
         depth = request.candidates
-        usual = pushed.candidates or default_candidates(pushed.rows)
+        usual = pushed.candidates or default_candidates(pushed.rows)  # for ten results
         if depth is None:
             depth = candidates_for(request.limit, usual)
-        without = f"{self._alias!r} was pushed without words; expected auto or off"
-        fusion = fusion_for(request, pushed.hybrid, "" if pushed.words else without)
+        no_words = f"{self._alias!r} was pushed without words; expected auto or off"
+        fusion = fusion_for(request, pushed.hybrid, "" if pushed.words else no_words)
         where = request.where or ""
         mean = np.array(pushed.mean, np.float32)
         return PushedRows(
@@ -200,20 +202,23 @@ class PushedRows:
     def search(self, queries: Matrix, k: int) -> tuple[Matrix, Rows]:
         """Scores and keys (q, k or fewer) of the nearest to queries (q, d)."""
         near = self._near(queries, k, self.where)
-        each = [(each_query.scores[None], each_query.rows[None]) for each_query in near]
-        return stack_results(each, max(len(each_query.rows) for each_query in near))
+        answers = [(of_query.scores[None], of_query.rows[None]) for of_query in near]
+        return stack_results(answers, max(len(of_query.rows) for of_query in near))
 
     def fusion_scales(self, texts: Sequence[str], queries: Matrix) -> list[FusionScales]:
-        """Best rows of the whole collection for queries as texts and as vectors (q, d)."""
+        """Scales of each query's scores: its best rows of the whole collection, and mean cosine.
+
+        The queries are given both as texts and as vectors (q, d).
+        """
         near = self._near(queries, self.usual)
         means = (queries @ self.mean).tolist()
-        each = zip(near, self._best_by_bm25(texts), means, strict=True)
-        return [FusionScales(*parts, self.total) for parts in each]
+        parts_of_queries = zip(near, self._best_by_bm25(texts), means, strict=True)
+        return [FusionScales(*parts, self.total) for parts in parts_of_queries]
 
     def near(self, scales: Sequence[FusionScales], queries: Matrix, k: int) -> list[ScoredRows]:
-        """Nearest rows for a fusion, k or more; those of the whole collection if they suffice."""
+        """Nearest rows for a fusion, k or more; those that the scales have if they suffice."""
         if not self.where and self.depth == self.usual and k <= self.usual:
-            return [each.near for each in scales]
+            return [of_query.near for of_query in scales]
         return self._near(queries, max(k, self.depth), self.where)
 
     def score(self, queries: Matrix, rows: Sequence[Rows]) -> list[ScoredRows]:
@@ -232,7 +237,10 @@ class PushedRows:
         return self.fusion.scores(candidates)
 
     def _documents(self, keys: Rows) -> Rows:
-        """Numbers of the documents of keys found before, in any shape; -1 for -1."""
+        """Number the documents of keys, in any shape, from 0; -1, which is padding, stays.
+
+        The keys must be of hits before, whose ids are known.
+        """
         numbers = {id: i for i, id in enumerate(dict.fromkeys(self.ids.values()))}
         of_keys = [numbers[self.ids[key]] if key >= 0 else -1 for key in keys.ravel().tolist()]
         return np.array(of_keys, dtype=np.int64).reshape(keys.shape)
@@ -245,8 +253,8 @@ class PushedRows:
         hits_of_queries = []
         for i in range(len(queries)):
             hits_of_query = []
-            each = (scores[i].tolist(), keys[i].tolist(), finders[i].tolist())
-            for score, key, finder in zip(*each, strict=True):
+            columns = (scores[i].tolist(), keys[i].tolist(), finders[i].tolist())
+            for score, key, finder in zip(*columns, strict=True):
                 if key in entities:  # others are padding, or were deleted meanwhile
                     hit = hit_from(entities[key], min(score, 1.0), FINDERS[finder])
                     hits_of_query.append(hit)
@@ -254,32 +262,33 @@ class PushedRows:
         return hits_of_queries
 
     def _entities(self, keys: Rows) -> dict[int, dict[str, Any]]:
-        """Map keys, in any shape, to their rows with hits."""
-        known = np.unique(keys[keys >= 0]).tolist()
+        """Read the rows of keys, in any shape, with their hits: key -> row."""
+        distinct = np.unique(keys[keys >= 0]).tolist()
         entities = dict[int, dict[str, Any]]()
-        for few in batches(len(known), READ_AT_ONCE):
-            rows = self.server.rows(self.target, _among(known[few]), [KEY, HIT])
+        for few in batches(len(distinct), READ_AT_ONCE):
+            rows = self.server.rows(self.target, _among(distinct[few]), [KEY, HIT])
             entities.update((row[KEY], row) for row in rows)
         return entities
 
     def _near(self, queries: Matrix, k: int, where: str = "") -> list[ScoredRows]:
         """The k nearest rows to each query (q, d)."""
         k = min(k, MOST_HITS)
-        # With a condition, matching rows in lists that are not read would be missed.
+        # With a condition, matching rows in lists that are not read would be missed. `refine_k` is
+        # how many times k rows are compared by more than their codes.
         params = {"nprobe": LISTS if where else PROBED, "refine_k": max(self.depth / k, 1.0)}
         dtype = "float32" if self.server.is_lite else "float16"
         vectors = list(queries.astype(dtype))
         return self._ask_server(VECTOR, vectors, k, where, params)
 
     def _best_by_bm25(self, texts: Sequence[str]) -> list[ScoredRows]:
-        """The `WORDED` best rows for each text by BM25."""
-        # All texts with words are asked about at once.
+        """The `WORDED` best rows for each text by BM25, with bonuses for rare words."""
+        # All texts with words that any row has are asked about at once.
         counts = [*map(self._counts, texts)]
-        idfs = [idfs_of(each, self.total) for each in counts]
-        queries = [" ".join(map(word_form, each)) for each in idfs if each]
+        idfs = [idfs_of(text_counts, self.total) for text_counts in counts]
+        queries = [" ".join(map(word_form, text_idfs)) for text_idfs in idfs if text_idfs]
         answers = iter(self._ask_server(BM25, queries, WORDED, "", {}) if queries else ())
 
-        # The scores of each text's rows, with a bonus for rare words.
+        # The answers come in the order of these texts.
         out = []
         for text, text_counts, text_idfs in zip(texts, counts, idfs, strict=True):
             best = next(answers) if text_idfs else NO_ROWS
@@ -291,7 +300,7 @@ class PushedRows:
         return out
 
     def _counts(self, text: str) -> dict[str, int]:
-        """Rows that have each word of a query, which Milvus counts once."""
+        """Number of rows that have each word of a query; Milvus is asked once for each word."""
         words = list(dict.fromkeys(stems_of(text)))[:MOST_WORDS]
         for word in {*words} - {*self.counts}:
             self.counts[word] = self.server.count(self.target, self._having(word))
@@ -316,6 +325,7 @@ class PushedRows:
     def _ask_server(
         self, name: str, queries: Sequence[Any], k: int, where: str, params: Mapping[str, Any]
     ) -> list[ScoredRows]:
+        """Search a field; return each query's best rows, and note the ids of their documents."""
         answers = self.server.nearest(
             self.target, name, queries, limit=k, where=where, params=params, output=[ID]
         )
@@ -329,5 +339,6 @@ class PushedRows:
 
 
 def _among(keys: Sequence[int], where: str = "") -> str:
+    """Condition for the rows with these keys that also match `where`, if any."""
     among = f"{KEY} in [{', '.join(map(str, keys))}]"
     return f"({where}) and {among}" if where else among

@@ -149,8 +149,8 @@ class Server:
         except MilvusException as error:
             line = f"milvus {self.uri}: {_first(error.message)}"
             # Network errors have grpc's code or that of a failed connection.
-            gone = not isinstance(error.code, int) or error.code == CONNECTION_FAILED
-            raise (InputError if gone else RefusedError)(line) from error
+            is_unreachable = not isinstance(error.code, int) or error.code == CONNECTION_FAILED
+            raise (InputError if is_unreachable else RefusedError)(line) from error
         except (RpcError, FutureTimeoutError, ConnectionError, OSError) as error:
             raise InputError(f"milvus {self.uri}: {_first(str(error))}") from error
         except ValueError as error:
@@ -206,11 +206,13 @@ class Server:
         if self.is_lite:
             seconds = LOADING_SECONDS
             attempts = LOAD_ATTEMPTS
+
+        # Start loading, then wait until the server has finished.
         for attempt in range(1, attempts + 1):
             try:
                 self._ask("load_collection", name, timeout=seconds, _async=True)
                 break
-            except RefusedError:
+            except RefusedError:  # the embedded server may still be writing the file
                 if attempt == attempts:
                     raise
             sleep(POLL_SECONDS)
@@ -218,6 +220,7 @@ class Server:
             sleep(POLL_SECONDS)
 
     def _is_loaded(self, name: str) -> bool:
+        """Return whether a collection is loaded, rather than loading; raise if that has failed."""
         from pymilvus.client.types import LoadState  # loaded by the client
 
         state = self._ask("get_load_state", name)["state"]
@@ -308,6 +311,7 @@ class Server:
                 sleep(POLL_SECONDS)
 
     def _pending(self, name: str, field: str) -> bool:
+        """Return whether rows still wait to be indexed; raise `InputError` if indexing failed."""
         described = self._ask("describe_index", name, field)
         if described.get("state") == "Failed":
             raise InputError(
@@ -331,6 +335,7 @@ def _check_encrypted(uri: str, token: str) -> None:
 
 
 def _seconds_allowed() -> float:
+    """Read the time limit of a call from the environment; raise `InputError` if it is invalid."""
     seconds = os.environ.get(SECONDS, str(USUAL_SECONDS))
     with suppress(ValueError):
         if 0 < float(seconds) < 1e6:
@@ -386,14 +391,15 @@ def kinds_of(columns: Mapping[str, str], left_out: Sequence[str] = ()) -> dict[s
     >>> kinds_of({"year": "SMALLINT", "price": "DECIMAL(9,2)", "tags": "VARCHAR[]"})
     {'year': 'INT16', 'price': 'DOUBLE'}
     """
-    if unknown := sorted(set(left_out) - set(columns)):
+    unknown = sorted(set(left_out) - set(columns))
+    if unknown:
         known = ", ".join(columns) or "none"
         raise InputError(f"column {unknown[0]!r}; expected one of the index's columns: {known}")
     kinds = dict[str, str]()
     for column, type_ in columns.items():
         kind = REAL if type_.startswith("DECIMAL") else _KINDS.get(type_)
-        is_free = _COLUMN.fullmatch(column) and column not in OURS
-        if kind is not None and is_free and column not in left_out:
+        is_usable_name = _COLUMN.fullmatch(column) and column not in OURS
+        if kind is not None and is_usable_name and column not in left_out:
             kinds[column] = kind
     return kinds
 
@@ -426,15 +432,19 @@ def row_schema(
 
     schema = MilvusClient.create_schema(auto_id=False, enable_dynamic_field=False)
     indexes = MilvusClient.prepare_index_params()
+
+    # The vector, the hit, and what identifies them.
     schema.add_field(KEY, DataType.INT64, is_primary=True)
     schema.add_field(DIGEST, DataType.INT64)
-    vector = DataType.FLOAT_VECTOR if is_lite else DataType.FLOAT16_VECTOR
-    schema.add_field(VECTOR, vector, dim=width)
-    kind, params = ("IVF_SQ8", INDEX_OF_LITE) if is_lite else ("IVF_RABITQ", INDEX)
-    # Nested: all servers read them there, the embedded one nowhere else.
-    indexes.add_index(VECTOR, kind, metric_type="IP", params={"params": params})
+    vector_type = DataType.FLOAT_VECTOR if is_lite else DataType.FLOAT16_VECTOR
+    schema.add_field(VECTOR, vector_type, dim=width)
+    index_type, params = ("IVF_SQ8", INDEX_OF_LITE) if is_lite else ("IVF_RABITQ", INDEX)
+    # The parameters are nested: all servers read them there, the embedded one nowhere else.
+    indexes.add_index(VECTOR, index_type, metric_type="IP", params={"params": params})
     schema.add_field(ID, DataType.VARCHAR, max_length=LONGEST_TEXT)
     schema.add_field(HIT, DataType.VARCHAR, max_length=LONGEST_TEXT, mmap_enabled=True)
+
+    # The words, from which the server computes BM25's vectors.
     if words:
         schema.add_field(
             WORDS,
@@ -451,6 +461,8 @@ def row_schema(
         indexes.add_index(
             BM25, "SPARSE_INVERTED_INDEX", metric_type="BM25", params={"params": BM25_PARAMS}
         )
+
+    # The columns, for conditions.
     for name, kind in kinds.items():
         length = {"max_length": LONGEST_TEXT} if kind == TEXT else {}
         schema.add_field(name, getattr(DataType, kind), nullable=True, **length)

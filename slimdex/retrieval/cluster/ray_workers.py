@@ -56,6 +56,7 @@ class RayWorkers:
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         import ray  # of the extra `cluster`; reads the variable above
 
+        # Connect, unless this process is connected already.
         self._ray = ray
         self._session = ""
         self._starts = not ray.is_initialized()
@@ -63,11 +64,14 @@ class RayWorkers:
             workers = workers or cores()
         if self._starts:
             self._session = _start(ray, address, workers)
+
+        # One core for each worker.
         processors = int(ray.cluster_resources().get("CPU", 0))
         self.count = workers or processors
         if self.count > processors:
             self.close()
             raise InputError(f"workers={workers}; expected at most the cluster's {processors}")
+        # With cores to spare, further parts would not wait, but run there.
         self._queued = self.count * (QUEUED if self.count == processors else 1)
         self._compute = ray.remote(num_cpus=1, max_retries=RETRIES)(_compute)
 
@@ -97,17 +101,21 @@ class RayWorkers:
         name = uuid4().hex
         remaining = iter(parts)
         ended = object()
-        waiting = deque[tuple[Part, Any]]()
-        under_way = set[Any]()
+        waiting = deque[tuple[Part, Any]]()  # parts to yield, in order
+        under_way = set[Any]()  # those of them that are not known to be done
         while True:
+            # Keep all workers busy, but hold few results that wait for an earlier one.
             while len(under_way) < self._queued and len(waiting) < WAITING * self.count:
                 part: Any = next(remaining, ended)
                 if part is ended:
                     break
-                under_way.add(ref := self._compute.remote(name, sent, part))
+                ref = self._compute.remote(name, sent, part)
+                under_way.add(ref)
                 waiting.append((part, ref))
             if not waiting:
                 return
+
+            # Yield the first part if it is done, or else wait for any.
             part, ref = waiting[0]
             if ref in under_way:
                 done, _ = self._ray.wait([*under_way], num_returns=1)
@@ -117,6 +125,7 @@ class RayWorkers:
                 yield part, self._result(part, ref)
 
     def _result(self, part: Any, ref: Any) -> Any:
+        """Return the result of a part; raise `PartError` if it failed."""
         try:
             return self._ray.get(ref)
         except self._ray.exceptions.RayTaskError as error:
@@ -144,8 +153,9 @@ def _start(ray: Any, address: str, workers: int | None) -> str:
         )
         return str(context.address_info["session_dir"])
     try:
-        # Ray would wait for minutes.
-        if host_and_port := re.search(r"(?<![\w.-])([\w.-]+):(\d+)$", address):
+        # Try the address first: Ray would wait for minutes.
+        host_and_port = re.search(r"(?<![\w.-])([\w.-]+):(\d+)$", address)
+        if host_and_port is not None:
             socket.create_connection((host_and_port[1], int(host_and_port[2])), ANSWERS_S).close()
         ray.init(address=address, **quiet)
     except (OSError, ValueError, RuntimeError) as error:
@@ -167,8 +177,8 @@ _functions: dict[str, Callable[[Any], Any]] = {}
 
 
 def _compute(name: str, sent: list[Any], part: Any) -> Any:
-    """In a worker: compute the function of a part."""
-    if name not in _functions:
+    """In a worker: apply the function of the map `name`, which is in `sent`, to a part."""
+    if name not in _functions:  # the first part of this map
         import ray  # which runs this function
 
         os.environ["RAYON_NUM_THREADS"] = "1"  # tokenizers; Ray has configured OpenMP

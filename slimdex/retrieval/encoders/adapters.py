@@ -20,16 +20,17 @@ VECTORS_ONLY = "given"
 
 
 def as_encoder(encoder: Any) -> Encoder:
-    """Wrap a caller's encoder: one of ours, of sentence-transformers, or a function.
+    """Return a caller's encoder as an `Encoder`: wrap a sentence-transformers model or a function.
 
-    Raises `InputError` if it is none of these.
+    Anything else must have the interface of an encoder already. Raises `InputError` if it has not.
 
     >>> lengths = as_encoder(lambda texts: [[len(text), 1.0] for text in texts])
     >>> lengths.dim, lengths.encode(["four"]).tolist()
     (2, [[4.0, 1.0]])
     """
-    if isinstance(encoder, type):
+    if isinstance(encoder, type):  # callable, but no function of texts
         return check_encoder(encoder)
+    # A model of sentence-transformers, which is recognised without importing the library.
     if all(hasattr(encoder, name) for name in ("encode_query", "state_dict", "max_seq_length")):
         return SentenceTransformersEncoder(encoder)
     if callable(encoder) and not hasattr(encoder, "encode"):
@@ -48,7 +49,7 @@ class CallableEncoder:
 
     def __init__(self, function: Callable[[list[str]], Any]) -> None:
         self._function = function
-        kind = type(function).__name__  # of an object without names of its own
+        kind = type(function).__name__  # names a callable object that has no name itself
         module = getattr(function, "__module__", kind)
         self._name = f"{module}.{getattr(function, '__qualname__', kind)}"
         self.dim = self.encode(["a text"]).shape[1]
@@ -92,7 +93,8 @@ class SentenceTransformersEncoder:
     def max_length(self) -> int | None:
         """Maximum length of a text in tokens; None if the model states none."""
         length = self._model.max_seq_length
-        return int(length) if length and callable(self._model.tokenizer) else None
+        can_count = callable(self._model.tokenizer)  # without counting, the limit is of no use
+        return int(length) if length and can_count else None
 
     def token_counts(self, texts: Sequence[str]) -> list[int]:
         """Count the tokens of each text, including special ones, without truncation.
@@ -133,7 +135,7 @@ class SentenceTransformersEncoder:
 
 @with_suggestions
 class GivenEncoder:
-    """Placeholder for the encoder of an index of given vectors; it can't encode."""
+    """Placeholder encoder of an index whose vectors came from the caller; it can't encode."""
 
     def __init__(self, dim: int) -> None:
         self.dim = dim
@@ -151,7 +153,10 @@ class GivenEncoder:
 
 
 def plain_spec(spec: dict[str, Any]) -> dict[str, Any]:
-    """A spec as the catalog gives it back: JSON has no tuples."""
+    """Return a spec as an index reads it back from JSON, such as with lists in place of tuples.
+
+    Raises `InputError` if JSON can't represent it.
+    """
     try:
         stored: dict[str, Any] = parse_json(dump_json(spec))
     except (TypeError, ValueError) as error:

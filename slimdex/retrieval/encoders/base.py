@@ -98,15 +98,20 @@ class CountingEncoder(Protocol):
 
 
 def as_recorded(encoder: Encoder, spec: dict[str, Any]) -> Encoder:
-    """Return the encoder in the precision of a spec, if that states one and the encoder has any."""
+    """Return the encoder in the precision that a spec records.
+
+    It is returned unchanged if the spec records none, or the encoder has only one.
+    """
     in_precision: Callable[[str], Encoder] | None = getattr(encoder, "in_precision", None)
-    return in_precision(spec["precision"]) if in_precision and "precision" in spec else encoder
+    if in_precision is None or "precision" not in spec:
+        return encoder
+    return in_precision(spec["precision"])
 
 
 def encode_queries(encoder: Encoder, texts: Sequence[str]) -> Matrix:
     """Encode queries to vectors (n, dim), by `encode_queries` if the encoder has it."""
     encode: Callable[[Sequence[str]], Matrix]
-    encode = getattr(encoder, "encode_queries", encoder.encode)  # as `isinstance` is slow here
+    encode = getattr(encoder, "encode_queries", encoder.encode)  # `isinstance` would be slow
     return encode(texts)
 
 
@@ -145,10 +150,10 @@ def is_address(model: str) -> bool:
 
 
 def passage_tokens(requested: str | int | None, encoder: Encoder) -> int | None:
-    """Tokens of a passage; None if texts are not cut.
+    """Return the most tokens of a passage; None if texts are not cut into passages.
 
-    Requested is "auto" for as many tokens as the encoder reads, if it has a limit and counts; a
-    number; "off" or None.
+    `requested` is "auto" for as many tokens as the encoder reads (None unless it has a limit and
+    can count tokens); a number; or "off" or None.
 
     Raises `InputError` if it is invalid or out of range, or the encoder can't count.
 
@@ -157,34 +162,36 @@ def passage_tokens(requested: str | int | None, encoder: Encoder) -> int | None:
     if requested is None or requested == OFF:
         return None
 
-    # By default as many as the encoder reads, if it states that and counts.
+    # By default as many as the encoder reads, unless that is too few for a passage.
     most: int | None = getattr(encoder, "max_length", None)
-    counts = isinstance(encoder, CountingEncoder)
+    can_count = isinstance(encoder, CountingEncoder)
     if requested == AUTO:
-        return most if counts and most is not None and most >= LEAST_TOKENS else None
+        can_cut = can_count and most is not None and most >= LEAST_TOKENS
+        return most if can_cut else None
 
     # A number, within what the encoder reads.
     if type(requested) is not int:
         raise InputError(f"passages={requested!r}; expected auto, off or a number of tokens")
-    if not counts:
+    if not can_count:
         raise InputError(
             f"passages={requested}: encoder {type(encoder).__name__} can't count tokens"
         )
     if requested < LEAST_TOKENS or (most is not None and requested > most):
-        known = "" if most is None else f" to {most}, what the encoder reads"
-        raise InputError(f"passages={requested}; expected {LEAST_TOKENS}{known or ' or more'}")
+        upper_limit = " or more" if most is None else f" to {most}, what the encoder reads"
+        raise InputError(f"passages={requested}; expected {LEAST_TOKENS}{upper_limit}")
     return requested
 
 
 def is_same_encoder(spec: dict[str, Any], other: dict[str, Any]) -> bool:
     """Return whether vectors of two encoders, given by their specs, are comparable.
 
-    The precision does not matter, nor the place of a model whose weights have the same SHA-256, or
-    whose vectors have the same fingerprint.
+    Two models in servers are compared by the fingerprints of their vectors, and two models on a
+    machine by the SHA-256 of their weights. Then it does not matter where the model is, or in which
+    precision it runs, but all else does, such as the pooling. Other specs must be equal.
     """
     if "fingerprint" in spec and "fingerprint" in other:
         cosine = fingerprint_cosine(spec["fingerprint"], other["fingerprint"])
-        # A server's limit may change, and how it rounds.
+        # A server may change its limit, or round differently.
         ignored = (*PLACE, "max_length", "fingerprint")
         return cosine >= SAME_COSINE and _without(spec, ignored) == _without(other, ignored)
     if "sha256" in spec and "sha256" in other:
@@ -193,6 +200,7 @@ def is_same_encoder(spec: dict[str, Any], other: dict[str, Any]) -> bool:
 
 
 def _without(spec: dict[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
+    """Copy a spec without some keys."""
     return {key: value for key, value in spec.items() if key not in keys}
 
 
@@ -209,7 +217,7 @@ def check_unchanged(encoder: Encoder, spec: dict[str, Any], *keys: str) -> None:
 
 
 def fingerprint(vectors: Matrix) -> str:
-    """Write the first dimensions of normalised vectors (n, d) as float16 in base64."""
+    """Return the first dimensions of vectors (n, d) at unit length, as float16 in base64."""
     beginnings = normalize_rows(vectors)[:, :FINGERPRINT_DIMENSIONS]
     return b64encode(beginnings.astype("<f2").tobytes()).decode()
 
@@ -228,51 +236,64 @@ def fingerprint_cosine(one: str, other: str) -> float:
     rows = len(FINGERPRINT_TEXTS)
     a = normalize_rows(first.reshape(rows, -1))
     b = normalize_rows(second.reshape(rows, -1))
-    are_zero = ~(a.any(axis=1) | b.any(axis=1))  # texts without any word that the model knows
-    return float(np.where(are_zero, 1.0, np.vecdot(a, b)).min())
+
+    # A text without any word that the model knows has the zero vector; two of these are equal.
+    both_zero = ~(a.any(axis=1) | b.any(axis=1))
+    return float(np.where(both_zero, 1.0, np.vecdot(a, b)).min())
 
 
 def check_spec(spec: Any) -> None:
     """Raise `TypeError` or `ValueError` unless a spec could be that of an index's encoder.
 
-    Specs of other types are the user's.
+    The fields are checked only if slimdex has encoders of this type; others are the user's own.
     """
     if not isinstance(spec, dict):
         raise TypeError(f"encoder {short_repr(spec)}; expected an object")
-    dump_json(spec)  # which limits its depth
+    dump_json(spec)  # raises an error if it is nested too deeply
     if spec.get("type") == "mapped":  # by a slimdex before the first release
         raise ValueError("an encoder mapped to another one, by an older slimdex; build it again")
     for name, type_ in _fields(spec).items():
-        may_be_none = (
-            name in OPTIONAL_FIELDS or name == "model"
-        )  # of a static encoder that is not saved
-        if name in spec and not (spec[name] is None and may_be_none):
-            _check_field(name, spec[name], type_)
+        # The model is None for a static encoder that was fitted and not saved.
+        may_be_none = name in OPTIONAL_FIELDS or name == "model"
+        if name not in spec or (spec[name] is None and may_be_none):
+            continue
+        _check_field(name, spec[name], type_)
 
 
 def check_whole(spec: dict[str, Any]) -> None:
-    """Raise `CorruptError` if a field is missing that opening the encoder requires."""
-    if missing := sorted(_fields(spec).keys() - OPTIONAL_FIELDS.keys() - spec.keys()):
+    """Raise `CorruptError` if a spec lacks a field without which the encoder can't be opened."""
+    required = _fields(spec).keys() - OPTIONAL_FIELDS.keys()
+    missing = sorted(required - spec.keys())
+    if missing:
         raise CorruptError(f"encoder {short_repr(spec)}: no {', '.join(missing)}")
 
 
 def _fields(spec: dict[str, Any]) -> dict[str, type]:
+    """Fields that a spec of this type may have, and their types; none for a type of the user's."""
     kind = spec.get("type")
-    return (
-        SPEC_FIELDS[kind] | OPTIONAL_FIELDS if isinstance(kind, str) and kind in SPEC_FIELDS else {}
-    )
+    if not isinstance(kind, str) or kind not in SPEC_FIELDS:
+        return {}
+    return SPEC_FIELDS[kind] | OPTIONAL_FIELDS
 
 
 def _check_field(name: str, value: Any, type_: type) -> None:
-    is_right = type(value) is type_
-    if is_right and type_ is list:
-        is_right = all(type(text) is str for text in value) and len(value) in LIST_LENGTHS[name]
-    if not is_right or not all(map(_is_plain, value if type_ is list else [value])):
+    """Raise `TypeError` unless a field has its type and plain values.
+
+    A list must be of texts, as many as `LIST_LENGTHS` allows.
+    """
+    has_type = type(value) is type_
+    if has_type and type_ is list:
+        has_type = all(type(text) is str for text in value) and len(value) in LIST_LENGTHS[name]
+    values = value if type_ is list else [value]
+    if not has_type or not all(map(_is_plain, values)):
         raise TypeError(f"encoder with {name}={short_repr(value)}; expected {type_.__name__}")
 
 
 def _is_plain(value: str | int | bool) -> bool:
-    """True for a text of Unicode without NUL, and a number that is positive and not too large."""
-    if isinstance(value, str):
+    """Return whether a text is valid Unicode without NUL, or a number positive and not too large.
+
+    Booleans are always plain.
+    """
+    if isinstance(value, str):  # half of a surrogate pair can't be written as UTF-8
         return "\0" not in value and not any("\ud800" <= char <= "\udfff" for char in value)
     return isinstance(value, bool) or 1 <= value < LARGEST_NUMBER

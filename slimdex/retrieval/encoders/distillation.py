@@ -74,9 +74,10 @@ def distill(
     if has_word_vectors(model):
         vectors = StaticEncoder(model).vectors
         if dim is not None:
+            # The row of unknown words stays zero. The recorded hash is that of the file's vectors.
             known = np.arange(len(vectors.vectors)) != vectors.dropped
-            vectors = replace(vectors, vectors=_reduce(vectors.vectors, dim, known))
-            vectors = replace(vectors, known_sha256=None)
+            reduced = _reduce(vectors.vectors, dim, known)
+            vectors = replace(vectors, vectors=reduced, known_sha256=None)
     else:
         vectors = _of_transformer(
             TransformerEncoder(
@@ -92,6 +93,10 @@ def distill(
 
 
 def _of_transformer(encoder: TransformerEncoder, dim: int | None) -> StaticVectors:
+    """Distil a transformer: encode each token of its vocabulary alone, reduce, and add weights.
+
+    Raises `InputError` if the tokenizer is written in Python, or the model has fewer dimensions.
+    """
     if not hasattr(encoder.tokenizer, "to_str"):
         raise InputError(
             f"model {encoder.spec()['model']!r}: its tokenizer is written in Python; expected one "
@@ -109,14 +114,15 @@ def _of_transformer(encoder: TransformerEncoder, dim: int | None) -> StaticVecto
         rows[chosen[part]] = encoder.encode_ids(tokens)
         progress("distilling", part.stop, len(chosen))
 
-    # Weight the tokens by their frequencies.
+    # Weight the tokens by their frequencies: vocabularies list frequent tokens first.
     tokenizer = Tokenizer.from_str(definition)
-    p = np.zeros(len(ids))
-    p[known] = zipf(len(chosen))
+    probabilities = np.zeros(len(ids))
+    probabilities[known] = zipf(len(chosen))
+    out_dim = min(DIMENSIONS, encoder.dim) if dim is None else dim
     return StaticVectors(
-        _reduce(rows, min(DIMENSIONS, encoder.dim) if dim is None else dim, known),
+        _reduce(rows, out_dim, known),
         tokenizer,
-        weights=np.where(known, sif_weights(p, MODEL2VEC_A), 0).astype(np.float32),
+        weights=np.where(known, sif_weights(probabilities, MODEL2VEC_A), 0).astype(np.float32),
         dropped=unknown_id(tokenizer),
         normalize=True,
         definition=definition,
@@ -124,22 +130,25 @@ def _of_transformer(encoder: TransformerEncoder, dim: int | None) -> StaticVecto
 
 
 def _around(tokenizer: Any) -> tuple[list[int], list[int]]:
-    """Special tokens before and after the tokens of a text."""
+    """Ids of the special tokens that a tokenizer puts before and after the tokens of a text."""
     encoding = tokenizer.encode("a")
     ids = encoding.ids
     positions = [i for i, special in enumerate(encoding.special_tokens_mask) if not special]
-    if not positions:
+    if not positions:  # the tokenizer finds nothing but special tokens in "a"
         return ids, []
     return ids[: positions[0]], ids[positions[-1] + 1 :]
 
 
 def _vocabulary(tokenizer: Any, *, lower_case: bool) -> tuple[str, list[int], Any]:
-    """Tokenizer without special tokens as JSON, each token's id in the model, and a mask of tokens.
+    """Return a tokenizer for the static vectors, and the tokens of its vocabulary in row order.
 
     Special and unused tokens are removed from WordPiece vocabularies. Other vocabularies can't be
     shortened without side effects: there the mask excludes them and their rows are zero.
+
+    Returns the tokenizer as JSON, without special tokens; the id in the model of each row's token;
+    and a mask of the rows whose token stands for text.
     """
-    # Tokens that stand for text.
+    # Tokens that stand for text: neither special, nor unused, nor the unknown token.
     data = json.loads(tokenizer.to_str())
     special = {token["id"] for token in data["added_tokens"] if token["special"]}
     vocabulary: dict[str, int] = tokenizer.get_vocab()
@@ -147,9 +156,9 @@ def _vocabulary(tokenizer: Any, *, lower_case: bool) -> tuple[str, list[int], An
     plain = {id for id, token in by_id if id not in special and not UNUSED.fullmatch(token)}
     data |= {"post_processor": None, "truncation": None, "padding": None}
     unknown = data["model"].get("unk_token")
-    plain -= {vocabulary.get(unknown, -1)}
+    plain -= {vocabulary.get(unknown, -1)}  # no token has the id -1
 
-    # Only they stay, or a row without a token is one of an empty token.
+    # Remove the others and number the rest from 0, or else keep a row for every id.
     if data["model"]["type"] == "WordPiece":
         by_id = [(id, token) for id, token in by_id if id in plain or token == unknown]
         data["model"]["vocab"] = {token: i for i, (_, token) in enumerate(by_id)}
@@ -166,7 +175,9 @@ def _vocabulary(tokenizer: Any, *, lower_case: bool) -> tuple[str, list[int], An
 
 
 def _reduce(rows: Matrix, dim: int, known: Any) -> Matrix:
-    """Principal components (n, dim) of rows, fitted on the known ones; the others are zero.
+    """Principal components (n, dim) of rows (n, d), fitted on those of the mask `known`.
+
+    The other rows become zero.
 
     With all dimensions, rows are only centred: their axes stay those of the model, so that vectors
     which were distilled on different machines are comparable.

@@ -95,7 +95,7 @@ class Prompts:
     document: str = ""
 
     def override(self, query: str | None, document: str | None) -> Prompts:
-        """Replace those that are given."""
+        """Return prompts with those replaced that are not None."""
         return Prompts(
             self.query if query is None else query, self.document if document is None else document
         )
@@ -144,6 +144,7 @@ def read_folder(folder: Path, *, skip_pooling: bool = False) -> SentenceFolder:
     limits: dict[str, Any] = {}
     for path in sorted(transformer.glob("sentence_*_config.json")):  # older names contain the model
         limits |= read_json(path)
+    # In a folder of sentence-transformers, no stated length means no limit but the model's.
     length = limits.get("max_seq_length", NO_LIMIT if modules else None)
     if length is not None and not isinstance(length, int):
         raise InputError(f"{transformer}: max_seq_length {length!r}; expected a number")
@@ -172,30 +173,38 @@ def read_folder(folder: Path, *, skip_pooling: bool = False) -> SentenceFolder:
 
 
 def _head(module: Mapping[str, Any], folder: Path) -> Dense | Normalize:
+    """Read one of the modules that follow the pooling, as an entry of `modules.json` names it.
+
+    Raises `InputError` if it is of another kind, or can't be run as sentence-transformers does.
+    """
     kind = _kind(module, folder)
     if kind == "Normalize":
         return Normalize()
     if kind != "Dense":
         raise InputError(f"{folder / MODULES}: module {kind}; expected Dense or Normalize")
 
-    # A layer, with an activation that the network has too.
-    place = _inside(folder, module)
-    config = read_json(place / "config.json")
+    # A linear layer, whose activation our networks must have too.
+    layer_folder = _inside(folder, module)
+    config = read_json(layer_folder / "config.json")
     activation = str(config.get("activation_function", "torch.nn.Tanh"))
     name = activation.rpartition(".")[2]
     if not activation.startswith("torch.nn.") or name not in ACTIVATIONS:
         raise InputError(
-            f"{place / 'config.json'}: activation {activation!r}; "
+            f"{layer_folder / 'config.json'}: activation {activation!r}; "
             f"expected one of torch.nn's {', '.join(ACTIVATIONS)}"
         )
     if config.get("use_residual"):
-        raise InputError(f"{place / 'config.json'}: use_residual is not supported")
-    if not (place / "model.safetensors").is_file():
-        raise InputError(f"{place}: no model.safetensors (weights in a pickle are not read)")
-    return Dense(place, name)
+        raise InputError(f"{layer_folder / 'config.json'}: use_residual is not supported")
+    if not (layer_folder / "model.safetensors").is_file():
+        raise InputError(f"{layer_folder}: no model.safetensors (weights in a pickle are not read)")
+    return Dense(layer_folder, name)
 
 
 def _pooling(path: Path) -> str:
+    """Read the configuration of a Pooling; return the text that `parse_pooling` takes.
+
+    Raises `InputError` for an unsupported mode.
+    """
     config = read_json(path)
     modes = config.get("pooling_mode")
     # Older folders have a key for each mode.
@@ -248,12 +257,14 @@ def read_dimensions(folder: Path) -> int | None:
 
 
 def _settings(folder: Path) -> Mapping[str, Any]:
+    """Read the file of prompts, similarity and dimensions; empty if the folder has none."""
     path = folder / SETTINGS
     settings: Mapping[str, Any] = read_json(path) if path.is_file() else {}
     return settings
 
 
 def _kind(module: Any, folder: Path) -> str:
+    """Return the class name of a module; raise `InputError` if its type is of another library."""
     type_ = module.get("type") if isinstance(module, dict) else None
     if not isinstance(type_, str) or not type_.startswith("sentence_transformers."):
         raise InputError(
@@ -263,22 +274,23 @@ def _kind(module: Any, folder: Path) -> str:
 
 
 def _inside(folder: Path, module: Mapping[str, Any]) -> Path:
-    """Folder of a module, which must be inside the model's folder."""
+    """Return the folder of a module; raise `InputError` if it is outside the model's folder."""
     path = str(module.get("path", ""))
-    # Looking for a place on another computer would reveal this one to it.
+    # Resolving an absolute path such as \\HOST\share on Windows would contact that host.
     is_relative = "\0" not in path and not Path(path).anchor
-    place = (folder / path).resolve() if is_relative else folder
-    if not is_relative or not place.is_relative_to(folder.resolve()):
+    module_folder = (folder / path).resolve() if is_relative else folder
+    if not is_relative or not module_folder.is_relative_to(folder.resolve()):
         raise InputError(
             f"{folder / MODULES}: path {module['path']!r}; expected a path inside the folder"
         )
-    return place
+    return module_folder
 
 
 def check_model_folder(folder: Path) -> None:
-    """Raise `InputError` for a folder with more than a network and its weights.
+    """Raise `InputError` for a folder without safetensors, or whose files could do harm.
 
-    Custom code (`auto_map`) is refused by transformers, unless trusted.
+    These would load other code, read files elsewhere, or exhaust memory. Custom code (`auto_map`)
+    is refused by transformers, unless trusted.
     """
     if not any(folder.glob("*.safetensors")):
         pickles = list[str]()
@@ -316,13 +328,16 @@ def read_json(path: Path, expected: type = dict) -> Any:
 
 
 def _check_index(path: Path) -> None:
-    names = read_json(path).get("weight_map")
-    for name in names.values() if isinstance(names, dict) else [names]:
+    """Raise `InputError` if an index of several weight files names any outside its folder."""
+    weight_map = read_json(path).get("weight_map")
+    names = weight_map.values() if isinstance(weight_map, dict) else [weight_map]
+    for name in names:
         if not isinstance(name, str) or Path(name).name != name:
             raise InputError(f"{path}: weights in {name!r}; expected files in the folder")
 
 
 def _check_item(path: Path, key: str, value: Any) -> None:
+    """Raise `InputError` for a setting that would load code, or is too large a number."""
     # A slash names a repository, whose compiled code transformers would download and load.
     if key.endswith("_implementation") and "/" in json.dumps(value):
         raise InputError(f"{path}: {key} {value!r}; expected one of transformers' own")

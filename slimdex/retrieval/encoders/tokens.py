@@ -61,14 +61,19 @@ class Tokenizer:
     def ids_and_lengths(
         self, texts: Sequence[str], prefix: str = ""
     ) -> Iterator[tuple[list[int], int]]:
-        """Yield token ids of each text, and its number of tokens before truncation."""
+        """Yield token ids of each text, and its number of tokens before truncation.
+
+        An empty text has one padding token and the length 0.
+        """
         if prefix or self._lower_case:
             texts = [prefix + (text.lower() if self._lower_case else text) for text in texts]
         if not self._is_fast:
             encoded = self._tokenizer(list(texts), truncation=True, max_length=self.max_length)
             for text, ids in zip(texts, encoded["input_ids"], strict=True):
-                is_full = len(ids) >= self.max_length
-                yield ids or [self.pad_id], self._length(text) if is_full else len(ids)
+                # A text that reaches the limit may have been cut: only these are counted again.
+                may_be_cut = len(ids) >= self.max_length
+                length = self._length(text) if may_be_cut else len(ids)
+                yield ids or [self.pad_id], length
             return
         if len(texts) == 1:  # a query: not worth waking the thread pool
             encodings = [self._tokenizer.encode(texts[0])]
@@ -79,10 +84,14 @@ class Tokenizer:
             yield ids or [self.pad_id], len(ids) + self._count_truncated(encoding, len(ids))
 
     def _length(self, text: str) -> int:
+        """Count the tokens of a text without truncation, by a tokenizer written in Python."""
         return len(self._tokenizer(text, verbose=False)["input_ids"])
 
     def _count_truncated(self, encoding: Any, length: int) -> int:
-        """Count truncated tokens, which come in pieces with special tokens of their own."""
+        """Count the tokens that were cut off, given how many were kept.
+
+        The tokenizer returns them in pieces, each with special tokens of its own.
+        """
         if length < self.max_length:
             return 0
         pieces = encoding.overflowing
@@ -109,19 +118,21 @@ class Tokenizer:
     def pad(self, ids: Sequence[list[int]], prompt_length: int = 0) -> tuple[Ids, Ids]:
         """Return ids and mask (n, `padded_length` of the longest), padded on the right.
 
-        The mask marks tokens of a prompt that is not pooled, which is `prompt_length` long.
+        The mask is `TEXT` for tokens to pool, 0 for padding, and `PROMPT` for the first
+        `prompt_length` tokens of each text: a prompt that is not pooled.
 
         Right padding changes no vector, whichever side the tokenizer pads on: positions count from
         the left in most models, and tokens of a decoder do not attend to later ones.
         """
         longest = max(map(len, ids))
+        # Ids that did not come from this tokenizer may be longer than its maximum.
         width = max(longest, min(padded_length(longest), self.max_length))
         padded = np.full((len(ids), width), self.pad_id, dtype=np.int64)
         mask = np.zeros((len(ids), width), dtype=np.int64)
-        for row, seen, one in zip(padded, mask, ids, strict=True):
-            row[: len(one)] = one
-            seen[: len(one)] = TEXT
-            seen[: min(prompt_length, len(one))] = PROMPT
+        for row, row_mask, text_ids in zip(padded, mask, ids, strict=True):
+            row[: len(text_ids)] = text_ids
+            row_mask[: len(text_ids)] = TEXT
+            row_mask[: min(prompt_length, len(text_ids))] = PROMPT
         return padded, mask
 
 
@@ -159,7 +170,7 @@ def groups(texts: Sequence[str]) -> Iterator[slice]:
 
 
 def padded_length(length: int) -> int:
-    """Round a length up to a multiple of 4, and to one of at most 16 between two powers of two.
+    """Round a length up to one of few: multiples of 4, at most 16 between two powers of two.
 
     OpenVINO plans every new shape and keeps the plan in memory, about 1 MB: with few lengths it
     plans seldom, and padding adds less than 4 tokens or a sixteenth.
@@ -168,12 +179,14 @@ def padded_length(length: int) -> int:
     [8, 32, 36, 68, 256]
     """
     step = 1 << max(2, length.bit_length() - 5)
-    return -(-length // step) * step
+    steps = -(-length // step)  # rounded up
+    return steps * step
 
 
 def token_batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
-    """Group indices in batches, longest text first, with at most `budget` tokens after padding.
+    """Group texts in batches, longest first, with at most `budget` tokens after padding.
 
+    Yields the indices of a batch's texts. A text that is longer than the budget is a batch alone.
     All batches of a length have the same number of texts, except the last batch.
 
     >>> list(token_batches([3, 9, 4, 8], budget=24))
@@ -182,15 +195,19 @@ def token_batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
     order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
     start = 0
     while start < len(order):
-        size = max(1, budget // max(padded_length(lengths[order[start]]), 1))
+        longest = padded_length(lengths[order[start]])  # all others are padded to this
+        size = max(1, budget // max(longest, 1))
         yield order[start : start + size]
         start += size
 
 
 def resolve_length(requested: int | None, default: int | None, longest: int) -> int:
-    """Maximum length in tokens: the requested one, else `default` or 256 within the model's limit.
+    """Return the maximum length of a text in tokens.
 
-    Raises `InputError` if the requested one is beyond the limit.
+    It is the requested one; if that is None, `default`, which None makes 256, or the model's limit
+    `longest` if that is less.
+
+    Raises `InputError` if the requested one is too short or beyond the limit.
     """
     length = min(default or DEFAULT_LENGTH, longest) if requested is None else requested
     if not SHORTEST_LENGTH <= length <= longest:
@@ -201,22 +218,23 @@ def resolve_length(requested: int | None, default: int | None, longest: int) -> 
 
 
 def random_batch(shape: tuple[int, int], vocabulary: int) -> tuple[Ids, Ids]:
-    """Random token ids and a mask (n, seq), to compare networks.
+    """Return random token ids and a mask (n, seq) of texts that test a network's masking.
 
-    The first text fills its row, the last is one token: in a long row, all that an attention window
-    holds there is padding.
+    The first text fills its row, and each later one is a token shorter. The last of several has one
+    token only, so that in a long row whole windows of local attention are padding.
     """
     ids = np.random.default_rng(0).integers(0, vocabulary, shape, dtype=np.int64)
     mask = np.ones(shape, dtype=np.int64)
     for i in range(1, len(mask)):
         mask[i, -i:] = 0
-    mask[1:][-1:, 1:] = 0
+    if len(mask) > 1:
+        mask[-1, 1:] = 0
     return ids, mask
 
 
 def read_tokenizer(path: Path) -> Any:
     """Read a tokenizer of the library `tokenizers`; raises `InputError` for anything else."""
-    # Excerpts cut by tokens here, and load no tokenizer for that.
+    # Imported late: excerpts use a constant of this module, and need no tokenizer.
     from tokenizers import Tokenizer as LibraryTokenizer
 
     try:

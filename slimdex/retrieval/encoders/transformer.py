@@ -171,10 +171,10 @@ class TransformerEncoder:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the spec only: another process loads the model from its folder."""
-        made = partial(
+        open_again = partial(
             encoder_from_spec, trust_remote_code=self._trusted, batch_tokens=self._batch_tokens
         )
-        return made, (self.spec(),)
+        return open_again, (self.spec(),)
 
     def in_precision(self, precision: str) -> TransformerEncoder:
         """Return the encoder in another precision except auto.
@@ -183,6 +183,7 @@ class TransformerEncoder:
         """
         if precision == self.precision:
             return self
+        # OpenVINO compiles the same model once more; other runtimes are loaded again.
         if isinstance(self._runtime, OpenVinoRuntime):
             return self._with(
                 OpenVinoRuntime(self._runtime.model, precision, self._runtime.release)
@@ -192,6 +193,7 @@ class TransformerEncoder:
         return other
 
     def _with(self, runtime: Runtime) -> TransformerEncoder:
+        """Return a copy with another runtime."""
         other = copy(self)
         other._runtime = runtime
         return other
@@ -212,10 +214,9 @@ class TransformerEncoder:
     def encode_ids(self, ids: Sequence[list[int]]) -> Matrix:
         """Encode token ids, including special ones, to vectors (n, dim)."""
         out = np.empty((len(ids), self.dim), dtype=np.float32)
-        rows = list(token_batches([len(one) for one in ids], self.batch_tokens))
-        for vectors, batch in zip(
-            self._runtime.run(self._pad_batches(ids, rows)), rows, strict=True
-        ):
+        batches = list(token_batches([len(text_ids) for text_ids in ids], self.batch_tokens))
+        outputs = self._runtime.run(self._pad_batches(ids, batches))
+        for vectors, batch in zip(outputs, batches, strict=True):
             out[batch] = vectors
         return out
 
@@ -225,42 +226,47 @@ class TransformerEncoder:
 
     def _encode(self, texts: Sequence[str], prompt: str) -> Matrix:
         if len(texts) == 1:
-            return self._one(texts[0], prompt)
+            return self._encode_one(texts[0], prompt)
         out = np.empty((len(texts), self.dim), dtype=np.float32)
         return self._run(texts, prompt, out)
 
-    def _one(self, text: str, prompt: str = "") -> Matrix:
-        """Encode one text, without batching or sorting."""
+    def _encode_one(self, text: str, prompt: str = "") -> Matrix:
+        """Encode one text to (1, dim), without batching or sorting."""
         ids = self._tokenizer.ids([text], prompt)
-        (vector,) = self._runtime.run(
-            [self._tokenizer.pad(ids, self._prompt_tokens_to_skip(prompt))]
-        )
+        batch = self._tokenizer.pad(ids, self._prompt_tokens_to_skip(prompt))
+        (vector,) = self._runtime.run([batch])
         return vector
 
     def _run(
         self, texts: Sequence[str], prompt: str, out: Matrix, lengths: Lengths | None = None
     ) -> Matrix:
-        """Fill `out` (n, dim) with the vectors of texts."""
+        """Fill `out` (n, dim) with the vectors of texts, and return it.
+
+        `lengths` (n, 2), unless None, is filled with each text's tokens and encoded tokens.
+        """
         not_pooled = self._prompt_tokens_to_skip(prompt)
         for group in groups(texts):
             ids_and_lengths = list(self._tokenizer.ids_and_lengths(texts[group], prompt))
             ids = [text_ids for text_ids, _ in ids_and_lengths]
-            if lengths is not None:  # of the whole text, and of what is read of it
-                lengths[group] = [(whole, len(text_ids)) for text_ids, whole in ids_and_lengths]
-            places = list(token_batches([len(text_ids) for text_ids in ids], self.batch_tokens))
-            outputs = self._runtime.run(self._pad_batches(ids, places, not_pooled))
-            for vectors, in_batch in zip(outputs, places, strict=True):
-                out[group.start + np.array(in_batch)] = vectors
+            if lengths is not None:
+                lengths[group] = [(tokens, len(text_ids)) for text_ids, tokens in ids_and_lengths]
+
+            # Each batch has the positions of its texts in the group.
+            batches = list(token_batches([len(text_ids) for text_ids in ids], self.batch_tokens))
+            outputs = self._runtime.run(self._pad_batches(ids, batches, not_pooled))
+            for vectors, batch in zip(outputs, batches, strict=True):
+                out[group.start + np.array(batch)] = vectors
         return out
 
     def _pad_batches(
         self, ids: Sequence[list[int]], rows: Sequence[list[int]], not_pooled: int = 0
     ) -> Iterator[Batch]:
+        """Yield the padded ids and mask of each batch, whose texts are listed by `rows`."""
         for batch in rows:
             yield self._tokenizer.pad([ids[i] for i in batch], not_pooled)
 
     def _prompt_tokens_to_skip(self, prompt: str) -> int:
-        """Number of tokens of the prompt that are not pooled."""
+        """Count the tokens of a prompt that are not pooled: all of them or none."""
         return 0 if self.pooling.with_prompt else self._tokenizer.prompt_length(prompt)
 
 
@@ -282,7 +288,7 @@ def encoder_from_spec(
             "for authors you trust"
         )
 
-    # A pooling that is chosen skips the head, so it is not chosen if there was one.
+    # Naming a pooling would skip the folder's head, so none is named if the index has one.
     query, document = spec.get("prompts", ("", ""))
     encoder = TransformerEncoder(
         model or spec["model"],

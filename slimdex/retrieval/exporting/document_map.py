@@ -103,11 +103,14 @@ def map_index(index: Index, path: Path, where: str | None = None) -> DocumentMap
 
 
 def _write(snapshot: Snapshot, where: str | None, new: Path, path: Path) -> DocumentMap:
+    """Write the map of a snapshot to the file `new`, which will be renamed to `path`."""
+    # A document is named by its first row. Of too many, take a random sample.
     selection = Selection.of(snapshot, REDUCED, where)
-    total = np.unique(selection.firsts(selection.rows))
-    firsts = total
-    if len(total) > MOST_DOCUMENTS:
-        firsts = np.sort(np.random.default_rng(SEED).choice(total, MOST_DOCUMENTS, replace=False))
+    all_firsts = np.unique(selection.firsts(selection.rows))
+    firsts = all_firsts
+    if len(all_firsts) > MOST_DOCUMENTS:
+        sample = np.random.default_rng(SEED).choice(all_firsts, MOST_DOCUMENTS, replace=False)
+        firsts = np.sort(sample)
 
     # Place the documents, and find clusters among them.
     progress("placing documents", 0, len(firsts))
@@ -121,14 +124,15 @@ def _write(snapshot: Snapshot, where: str | None, new: Path, path: Path) -> Docu
     by_row = snapshot.documents(firsts.tolist())
     documents = [by_row[row] for row in firsts.tolist()]
     names = names_of_clusters((document.content for document in documents), clusters)
-    data = _data(documents, places, clusters, names) | {"total": len(total)}
+    data = _data(documents, places, clusters, names) | {"total": len(all_firsts)}
     new.write_text(_page(index_name(snapshot.path), data), encoding="utf-8")
-    return DocumentMap(path, len(documents), len(total), names)
+    return DocumentMap(path, len(documents), len(all_firsts), names)
 
 
 def _vectors(selection: Selection, firsts: Rows) -> Matrix:
-    """Mean reduced vectors of documents (n, k), of unit length."""
+    """Mean reduced vectors (n, k) of the documents with these first rows, at unit length."""
     rows = selection.rows[np.isin(selection.firsts(selection.rows), firsts)]
+    # The rows of a document are consecutive, so sum from each start to the next.
     _, starts = np.unique(selection.firsts(rows), return_index=True)
     parts = [selection.take(part) for part in np.array_split(rows, len(rows) // 8192 + 1)]
     return normalize_rows(np.add.reduceat(np.concatenate(parts), starts, axis=0))
@@ -137,7 +141,7 @@ def _vectors(selection: Selection, firsts: Rows) -> Matrix:
 def _data(
     documents: Sequence[Document], places: Matrix, clusters: Rows, names: Sequence[str]
 ) -> dict[str, Any]:
-    """Data of the page, as JSON values."""
+    """Return the data of the page as JSON values, with lists in the order of the documents."""
     steps = np.round(places * STEPS).astype(int)
     values = [visible_values(document.metadata) for document in documents]
     texts = []
@@ -152,11 +156,12 @@ def _data(
         "titles": [document.title[:LONGEST_NAME] for document in documents],
         "texts": texts,
         "clusters": {"name": "cluster", "labels": names, "codes": clusters.tolist()},
-        "columns": [asdict(each) for each in colourings(values)],
+        "columns": [asdict(colouring) for colouring in colourings(values)],
     }
 
 
 def _page(name: str, data: dict[str, Any]) -> str:
+    """Return the HTML of the page, which contains its style, script and data."""
     style = (FILES / "map.css").read_text("utf-8")
     script = (FILES / "map.js").read_text("utf-8")
     packed = gzip.compress(json.dumps(data, separators=(",", ":")).encode(), 9, mtime=0)
@@ -169,11 +174,12 @@ def _page(name: str, data: dict[str, Any]) -> str:
         "DATA": base64.b64encode(packed).decode(),
     }
     template = (FILES / "map.html").read_text("utf-8")
+    # In one pass: a placeholder within an inserted part stays text.
     return re.sub("%%(.*?)%%", lambda match: parts[match[1]], template)
 
 
 def _digest(text: str) -> str:
-    """A source of a content security policy: the only script, or style, with this hash."""
+    """Return a source for a content security policy that allows only this script or style."""
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
@@ -188,7 +194,9 @@ class Colouring:
 
 
 def colourings(rows: Sequence[Mapping[str, Any]]) -> list[Colouring]:
-    """Columns whose values repeat, or have an order; the first `MOST_COLUMNS` of them.
+    """Return columns to colour by: those whose values repeat, or have an order.
+
+    `rows` are the values of each document. At most `MOST_COLUMNS` columns are returned.
 
     >>> rows = [{"kind": "a", "text": i, "n": i} for i in "xyz"] + [{"kind": "a"}]
     >>> [(each.name, each.labels, each.codes) for each in colourings(rows)]
@@ -206,34 +214,42 @@ def colourings(rows: Sequence[Mapping[str, Any]]) -> list[Colouring]:
 
 
 def _colouring(name: str, values: Sequence[Any]) -> Colouring | None:
-    there = [value for value in values if value is not None]
-    counts = Counter(map(str, there))
-    if len(counts) > COLOURS and _has_order(there):
-        return _in_ranges(name, values, sorted(there))
-    if not there or 2 * len(counts) > len(there):
+    """Return the colouring by a column; None if most of its values occur only once.
+
+    `values` has one for each document, which may be None.
+    """
+    existing = [value for value in values if value is not None]
+    counts = Counter(map(str, existing))
+    if len(counts) > COLOURS and _has_order(existing):
+        return _in_ranges(name, values, sorted(existing))
+    if not existing or 2 * len(counts) > len(existing):
         return None
 
     # The most frequent values have a colour of their own, and all others share one.
     labels = [value for value, _ in counts.most_common(COLOURS)]
-    places = {label: i for i, label in enumerate(labels)}
+    code_of = {label: i for i, label in enumerate(labels)}
     if len(counts) > COLOURS:
         labels.append(OTHERS)
     codes = []
     for value in values:
-        code = places.get(str(value), len(labels) - 1)
-        codes.append(len(labels) if value is None else code)
+        code = code_of.get(str(value), len(labels) - 1)
+        codes.append(len(labels) if value is None else code)  # one more code, for no value
     return _make_colouring(name, labels, codes)
 
 
 def _has_order(values: Sequence[Any]) -> bool:
+    """Return whether all values are numbers, or all dates, or all times."""
     kinds = {type(value) for value in values}
     return kinds <= {int, float, Decimal} or kinds in ({date}, {datetime})
 
 
 def _in_ranges(name: str, values: Sequence[Any], ordered: Sequence[Any]) -> Colouring:
-    """Ranges with about equally many documents."""
+    """Return the colouring by ranges of values, with about equally many documents each.
+
+    `ordered` has the values in order, without None.
+    """
     starts = [ordered[i * len(ordered) // RANGES] for i in range(RANGES)]
-    starts = [*dict.fromkeys(starts)]
+    starts = [*dict.fromkeys(starts)]  # a frequent value may fill several ranges
 
     # The code of a value is its range, and the highest value ends the range's label.
     codes = []
@@ -254,6 +270,7 @@ def _in_ranges(name: str, values: Sequence[Any], ordered: Sequence[Any]) -> Colo
 def _make_colouring(
     name: str, labels: list[str], codes: Sequence[int], ordered: bool = False
 ) -> Colouring:
+    """Create a colouring; the code `len(labels)` stands for documents without a value."""
     if max(codes) == len(labels):
         labels = [*labels, NO_VALUE]
     return Colouring(name, [label[:LONGEST_VALUE] for label in labels], codes, ordered)

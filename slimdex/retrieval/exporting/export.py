@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 
 def _write_parquet(selection: Selection, path: Path) -> list[str]:
+    """Import `parquet_file` and write by it; raise `InputError` if pyarrow is missing."""
     require("to='parquet'", "export", "pyarrow")
     from .parquet_file import write_parquet  # loads pyarrow
 
@@ -91,7 +92,8 @@ def export_index(
     """Write an index in another format: see `export`."""
     if to not in FORMATS:
         raise InputError(f"to={to!r}; expected {', '.join(FORMATS[:-1])} or {FORMATS[-1]}")
-    kind = (FULL if to in FILES else REDUCED) if vectors is None else vectors
+    usual = FULL if to in FILES else REDUCED
+    kind = usual if vectors is None else vectors
     if kind not in VECTORS:
         raise InputError(f"vectors={kind!r}; expected {' or '.join(VECTORS)}")
     if to == MODEL and where is not None:
@@ -101,7 +103,9 @@ def export_index(
     # A model, which holds no rows.
     if to == MODEL:
         encoder, layers = sentence_transformers_folder.model_and_layers(index, kind)
-        dims = [len(layer.weight) for layer in layers if isinstance(layer, Dense)]
+        # The last of these is the dimension of the exported model's vectors.
+        dims = [encoder.dim]
+        dims += [len(layer.weight) for layer in layers if isinstance(layer, Dense)]
         notes = publish_folder(
             path, lambda new: sentence_transformers_folder.write(encoder, layers, new)
         )
@@ -109,12 +113,13 @@ def export_index(
             to=to,
             path=path,
             vectors=kind,
-            dim=[encoder.dim, *dims][-1],
+            dim=dims[-1],
             rows=None,
             documents=None,
             notes=notes,
         )
 
+    # Documents with vectors.
     def write(new: Path, snapshot: Snapshot) -> ExportReport:
         selection = Selection.of(snapshot, kind, where)
         notes = FILES.get(to, faiss_folder.write)(selection, new)

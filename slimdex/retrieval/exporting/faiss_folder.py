@@ -28,20 +28,25 @@ def write(selection: Selection, folder: Path) -> list[str]:
 
     Raises `InputError` for reduced vectors of a reducer that is not linear.
     """
-    front: Dense | None = None
+    linear_map: Dense | None = None
     if selection.vectors == FULL:
         index = _fill(FaissIndex(FLAT, selection.dim, len(selection)), selection)
     else:
-        front = _front(selection)
+        linear_map = _front(selection)
         index = _codes_of(selection)
-    weight, bias = (None, None) if front is None else (front.weight, front.bias)
+    weight = None if linear_map is None else linear_map.weight
+    bias = None if linear_map is None else linear_map.bias
     index.with_transform(weight, bias).save(folder / INDEX)
     _write_ids(selection, folder / IDS)
     return []
 
 
 def _front(selection: Selection) -> Dense | None:
-    """Linear map before the codes; None if vectors are only normalised."""
+    """Return the linear map from the encoder's vectors to the input of the codes.
+
+    None if there is none, as vectors are only normalised. Raises `InputError` for a reducer that is
+    not linear.
+    """
     reducer = selection.snapshot.index.reducer
     if not isinstance(reducer, Linear):
         raise InputError(
@@ -53,7 +58,10 @@ def _front(selection: Selection) -> Dense | None:
 
 
 def _codes_of(selection: Selection) -> FaissIndex:
-    """Codes of the selected rows, numbered from 0; a graph of a subset is rebuilt."""
+    """Return the codes of the selected rows, numbered from 0.
+
+    Of a subset, they are encoded again: a graph of all rows would lead through missing ones.
+    """
     index = selection.snapshot.index.index
     assert isinstance(index, FaissIndex)
     if len(selection) == len(index):
@@ -62,6 +70,7 @@ def _codes_of(selection: Selection) -> FaissIndex:
 
 
 def _fill(index: FaissIndex, selection: Selection) -> FaissIndex:
+    """Add the vectors of the selected rows to an empty index, and return it."""
     for rows in selection.parts():
         X: Matrix = selection.take(rows)
         index.add(normalize_rows(X) if selection.vectors == FULL else X)

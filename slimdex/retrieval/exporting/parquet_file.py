@@ -36,8 +36,9 @@ def write_parquet(selection: Selection, path: Path) -> list[str]:
         for rows in selection.parts():
             table = _table(selection, rows, names)
             if writer is None:
-                coded = [f.name for f in table.schema if not pa.types.is_nested(f.type)]
-                writer = pq.ParquetWriter(path, table.schema, use_dictionary=coded)
+                # A dictionary of repeated values; vectors and lists hardly ever repeat.
+                plain = [f.name for f in table.schema if not pa.types.is_nested(f.type)]
+                writer = pq.ParquetWriter(path, table.schema, use_dictionary=plain)
             writer.write_table(table, row_group_size=len(table))
             done += len(rows)
             progress("exporting", done, len(selection))
@@ -50,11 +51,12 @@ def write_parquet(selection: Selection, path: Path) -> list[str]:
 
 
 def _table(selection: Selection, rows: Rows, names: dict[str, str]) -> pa.Table:
-    """Build a table of some rows."""
-    firsts, place = np.unique(selection.firsts(rows), return_inverse=True)
+    """Build a table of some rows; `names` are those of the user's columns in the file."""
+    # Each document is read once; `document_of_row` is its position among them.
+    firsts, document_of_row = np.unique(selection.firsts(rows), return_inverse=True)
     documents = selection.snapshot.arrow(firsts)
     if selection.is_cut:  # repeating the whole text per passage would be too large
-        documents = documents.drop_columns(["text"]).take(pa.array(place))
+        documents = documents.drop_columns(["text"]).take(pa.array(document_of_row))
         numbers = rows - selection.firsts(rows)
         texts = _passages(selection.hits(rows), numbers.tolist())
     else:
@@ -82,12 +84,12 @@ def _passages(hits: Sequence[Hit], numbers: Sequence[int]) -> dict[str, Any]:
 
 def _typed(column: pa.ChunkedArray, type_: str) -> Any:
     """Cast a column that Arrow inferred as text to its type in the index."""
-    whole = column.combine_chunks()
+    array = column.combine_chunks()
     if type_ == "JSON":
-        return pa.ExtensionArray.from_storage(pa.json_(), whole)
+        return pa.ExtensionArray.from_storage(pa.json_(), array)
     if type_ == "UUID":
         values = []
-        for text in whole.to_pylist():
+        for text in array.to_pylist():
             values.append(None if text is None else UUID(text).bytes)
         return pa.ExtensionArray.from_storage(pa.uuid(), pa.array(values, pa.binary(16)))
-    return whole
+    return array

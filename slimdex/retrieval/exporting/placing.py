@@ -40,7 +40,7 @@ _TERM = re.compile(r"[^\W\d_]{2,}")
 
 
 def place(X: Matrix) -> Matrix:
-    """Place unit rows (n, k) so that near ones are near each other (n, 2), from 0 to 1.
+    """Place unit rows (n, k) on a plane, (n, 2) from 0 to 1, so that near rows are near there.
 
     The same rows get the same places.
     """
@@ -59,6 +59,8 @@ def place(X: Matrix) -> Matrix:
             random_state=SEED,
         )
         plane = model.fit_transform(X)
+
+    # Both axes are scaled alike, and equal points do not divide by zero.
     low = plane.min(axis=0)
     high = plane.max(axis=0)
     places: Matrix = (plane - low) / max(float((high - low).max()), 1e-9)
@@ -71,19 +73,22 @@ def regions_of(places: Matrix, count: int) -> Rows:
     Clusters of the vectors themselves would lie scattered over the map.
     """
     cluster_of_place = clusters(places, count, SEED)
-    order = np.argsort(-np.bincount(cluster_of_place, minlength=count), kind="stable")
-    regions: Rows = np.argsort(order)[cluster_of_place]
+    largest_first = np.argsort(-np.bincount(cluster_of_place, minlength=count), kind="stable")
+    rank_of_cluster = np.argsort(largest_first)
+    regions: Rows = rank_of_cluster[cluster_of_place]
     return regions
 
 
 def _pairs(X: Matrix, neighbours: int) -> Rows:
-    """Each row and one of its nearest (n * neighbours, 2), by exact search: PaCMAP's own is slow.
+    """Pairs (n * neighbours, 2) of each row and one of its nearest rows.
 
-    With a seed it would search in one thread.
+    They are found by exact search: PaCMAP's own is slow, since with a seed it has one thread.
     """
     index = FaissIndex(FLAT, X.shape[1])
     index.add(X)
     _, neighbour_rows = index.search(X, neighbours + 1)
+
+    # Leave out the row itself, wherever it is in the list, or else the last of the list.
     rows = np.arange(len(X))
     order = np.argsort(neighbour_rows == rows[:, None], axis=1, kind="stable")[:, :neighbours]
     nearest = np.take_along_axis(neighbour_rows, order, axis=1)
@@ -91,24 +96,33 @@ def _pairs(X: Matrix, neighbours: int) -> Rows:
 
 
 def names_of_clusters(texts: Iterable[str], clusters: Rows) -> list[str]:
-    """Name the clusters 0, 1, ... by the texts of each.
+    """Name the clusters 0, 1, ... by the texts of each; `clusters` has the cluster of each text.
 
     >>> texts = ["the cat sat", "the cats ran", "the stocks fell", "a stock fell"]
     >>> names_of_clusters(texts, np.array([0, 0, 1, 1]))
     ['cat, sat, ran', 'stocks, fell, the']
     """
+    # In how many texts of each cluster a word occurs.
     counts = [Counter[str]() for _ in range(int(clusters.max(initial=-1)) + 1)]
     for text, cluster in zip(texts, clusters.tolist(), strict=True):
         text_words = dict.fromkeys(words_of(text[:READ_CHARACTERS]))
         counts[cluster].update(word for word in text_words if _TERM.fullmatch(word))
+
+    # Words of one stem count together.
     words = dict.fromkeys(chain.from_iterable(counts))
     stems = dict(zip(words, stemmer().analyze(" ".join(words)), strict=True))
     ranked = _rank_stems(counts, stems)
-    return [_join_terms(*pair, stems) for pair in zip(ranked, counts, strict=True)]
+    names = []
+    for terms, word_counts in zip(ranked, counts, strict=True):
+        names.append(_join_terms(terms, word_counts, stems))
+    return names
 
 
 def _rank_stems(counts: Sequence[Counter[str]], stems: dict[str, str]) -> list[list[str]]:
-    """Stems of each cluster, the heaviest first."""
+    """Return the stems of each cluster, those first that set its texts apart most.
+
+    `counts` are of the words of each cluster, and `stems` has the stem of each word.
+    """
     stems_of_clusters = []
     for words in counts:
         terms = Counter[str]()
@@ -116,17 +130,17 @@ def _rank_stems(counts: Sequence[Counter[str]], stems: dict[str, str]) -> list[l
             terms[stems[word]] += count
         stems_of_clusters.append(terms)
 
-    # A stem is heavy if it is more frequent in the cluster than elsewhere.
+    # Weigh by c-TF-IDF, see above; first come stems more frequent in the cluster than elsewhere.
     total = sum(stems_of_clusters, Counter[str]())
-    every = max(total.total(), 1)
-    mean = every / max(len(stems_of_clusters), 1)
+    total_size = max(total.total(), 1)
+    mean = total_size / max(len(stems_of_clusters), 1)
     ranked = []
     for terms in stems_of_clusters:
         size = max(terms.total(), 1)
         weights = {}
         for term, count in terms.items():
             weight = np.log(max(1 + (mean - total[term] + 0.5) / (total[term] + 0.5), 1))
-            lift = count / size * every / total[term]
+            lift = count / size * total_size / total[term]
             is_distinct = lift >= DISTINCT or len(stems_of_clusters) == 1
             weights[term] = (is_distinct, count / size * weight, count)
         ranked.append(sorted(weights, key=lambda term: weights[term], reverse=True))
@@ -134,8 +148,8 @@ def _rank_stems(counts: Sequence[Counter[str]], stems: dict[str, str]) -> list[l
 
 
 def _join_terms(terms: Sequence[str], words: Counter[str], stems: dict[str, str]) -> str:
-    """The first terms, each as the word that is used most often for it."""
-    usual = dict[str, str]()
+    """Join the first stems to a name, each as the word that is used most often for it."""
+    usual_word = dict[str, str]()
     for word, _ in words.most_common():
-        usual.setdefault(stems[word], word)
-    return ", ".join(usual[term] for term in terms[:NAME_TERMS]) or "no words"
+        usual_word.setdefault(stems[word], word)
+    return ", ".join(usual_word[term] for term in terms[:NAME_TERMS]) or "no words"

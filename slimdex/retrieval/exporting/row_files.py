@@ -25,7 +25,9 @@ def write_jsonl(selection: Selection, path: Path) -> list[str]:
     names = column_names(selection)
     with path.open("w", encoding="utf-8") as file:
         for record, vector in _records(selection, names):
-            file.write(f'{json_of(record)[:-1]}, "{VECTOR}": {vector}}}\n')
+            # The vector is JSON already: append it to the object, without the brace at its end.
+            beginning = json_of(record)[:-1]
+            file.write(f'{beginning}, "{VECTOR}": {vector}}}\n')
     return renaming_notes(names)
 
 
@@ -37,18 +39,19 @@ def write_csv(selection: Selection, path: Path) -> list[str]:
         for i, (record, vector) in enumerate(_records(selection, names)):
             if not i:
                 table.writerow([*record, VECTOR])
-            table.writerow([*map(_cell, json.loads(json_of(record)).values()), vector])
+            values = json.loads(json_of(record)).values()  # types of JSON only
+            table.writerow([*map(_cell, values), vector])
     return renaming_notes(names)
 
 
 def column_names(selection: Selection) -> dict[str, str]:
-    """The user's columns -> their names in the file."""
+    """Return the user's columns -> their names in the file, which differ from ours."""
     ours = [*row_fields(Hit("", 0.0, ""), 0, is_cut=selection.is_cut), VECTOR]
     return storage_names([*selection.snapshot.columns], ours)
 
 
 def renaming_notes(names: dict[str, str]) -> list[str]:
-    """Notes on columns that the file names otherwise."""
+    """Return a note on each column that has another name in the file."""
     notes = []
     for old, new in names.items():
         if old != new:
@@ -57,7 +60,10 @@ def renaming_notes(names: dict[str, str]) -> list[str]:
 
 
 def row_fields(hit: Hit, number: int, *, is_cut: bool) -> dict[str, Any]:
-    """Fields of a row before the user's columns; of a passage if texts are cut."""
+    """Return the fields of a row that come before the user's columns.
+
+    If texts are cut, a row is a passage, and `number` its position in the document.
+    """
     fields: dict[str, Any] = {"id": hit.id, "title": hit.title, "text": hit.text}
     if not is_cut:
         return fields
@@ -75,9 +81,9 @@ def row_fields(hit: Hit, number: int, *, is_cut: bool) -> dict[str, Any]:
 
 
 def _records(selection: Selection, names: dict[str, str]) -> Iterator[tuple[dict[str, Any], str]]:
-    """Yield the values of each row, and its vector as JSON.
+    """Yield the values of each row by their names in the file, and its vector as JSON.
 
-    A number has the fewest digits that restore the float32.
+    A number of the vector has the fewest digits that restore the float32.
     """
     done = 0
     for rows in selection.parts():
@@ -93,6 +99,7 @@ def _records(selection: Selection, names: dict[str, str]) -> Iterator[tuple[dict
 
 
 def _cell(value: Any) -> str:
+    """Write a JSON value for CSV: null as empty, a text as it is, all else as JSON."""
     if value is None or isinstance(value, str):
         return value or ""
     return json.dumps(value, ensure_ascii=False)

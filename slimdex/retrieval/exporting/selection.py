@@ -40,7 +40,8 @@ class Selection:
 
         Raises `InputError` if there are none, or `where` is not a valid condition.
         """
-        rows = without(snapshot.document_rows.all_rows(snapshot.rows_where(where)), snapshot.hidden)
+        rows_of_documents = snapshot.document_rows.all_rows(snapshot.rows_where(where))
+        rows = without(rows_of_documents, snapshot.hidden)  # deleted, or without text
         if not len(rows):
             which = "documents" if where is None else f"documents where {shorten(where)}"
             raise InputError(f"{snapshot.path}: no {which} with text; expected some to export")
@@ -61,7 +62,7 @@ class Selection:
         return not self.snapshot.document_rows.is_one_each
 
     def firsts(self, rows: Rows) -> Rows:
-        """First row of each row's document (n,)."""
+        """Return for each row (n,) the first row of its document, which identifies that."""
         return self.snapshot.document_rows.documents(rows)
 
     def parts(self) -> Iterator[Rows]:
@@ -70,16 +71,16 @@ class Selection:
             yield self.rows[part]
 
     def take(self, rows: Rows) -> Matrix:
-        """Read the vectors (n, dim) of some rows."""
+        """Read the vectors (n, dim) of some rows, reduced if the selection is of reduced ones."""
         index = self.snapshot.index
         X = index.vectors.take(rows)
         return X if self.vectors == FULL else reduce_rows(index.reducer, X)
 
     def ids(self, rows: Rows) -> list[str]:
         """Document ids of some rows, one per row."""
-        firsts, place = np.unique(self.firsts(rows), return_inverse=True)
-        id_of_document = self.snapshot.store.ids_of(firsts)
-        return [id_of_document[i] for i in place.tolist()]
+        firsts, document_of_row = np.unique(self.firsts(rows), return_inverse=True)
+        ids = self.snapshot.store.ids_of(firsts)
+        return [ids[i] for i in document_of_row.tolist()]
 
     def hits(self, rows: Rows) -> list[Hit]:
         """Documents and passages of some rows, without scores."""

@@ -55,17 +55,17 @@ class _Folder:
         if not isinstance(layer, Dense):
             self.add("Normalize")
             return
-        place = self.add("Dense")
+        layer_folder = self.add("Dense")
         out, width = layer.weight.shape
         bias = {} if layer.bias is None else {"linear.bias": layer.bias}
-        _write_tensors(place / WEIGHTS, {"linear.weight": layer.weight} | bias)
+        _write_tensors(layer_folder / WEIGHTS, {"linear.weight": layer.weight} | bias)
         config = {
             "in_features": width,
             "out_features": out,
             "bias": layer.bias is not None,
             "activation_function": f"torch.nn.{layer.activation}",
         }
-        _write_json(place / CONFIG, config)
+        _write_json(layer_folder / CONFIG, config)
 
     def finish(self, prompts: dict[str, str]) -> None:
         """Write `modules.json` and the prompts."""
@@ -103,15 +103,15 @@ def write(
     layers, by a pooler or SBERT-WK; custom model code; prompts that it would lower-case; word
     vectors whose unknown words would change the mean.
     """
-    made = _Folder(folder)
+    new_folder = _Folder(folder)
     if isinstance(encoder, StaticEncoder):
-        _add_static(made, encoder, layers)
+        _add_static(new_folder, encoder, layers)
     else:
-        _add_transformer(made, folder, encoder)
+        _add_transformer(new_folder, folder, encoder)
     prompts = {} if encoder.prompts == Prompts() else asdict(encoder.prompts)
     for layer in layers:
-        made.add_layer(layer)
-    made.finish(prompts)
+        new_folder.add_layer(layer)
+    new_folder.finish(prompts)
     progress("exporting", 1, 1)
     if prompts:
         return [
@@ -121,6 +121,10 @@ def write(
 
 
 def _add_transformer(made: _Folder, folder: Path, encoder: TransformerEncoder) -> None:
+    """Add a transformer, its pooling and head to a folder under construction, at the path `folder`.
+
+    Raises `InputError` if sentence-transformers would compute other vectors.
+    """
     names = {ours: name for name, ours in POOLING_MODES.items()}
     modes = encoder.pooling.modes
     if not names.keys() >= set(modes) or encoder.pooling.needs_all_layers:
@@ -154,15 +158,16 @@ def _add_transformer(made: _Folder, folder: Path, encoder: TransformerEncoder) -
     }
     _write_json(made.add("Pooling") / CONFIG, pooling)
 
-    # The layers behind it.
+    # The modules after the pooling.
     for part in source.head:
         if isinstance(part, model_folder.Dense):
             place = made.add("Dense")
             shutil.copyfile(part.folder / CONFIG, place / CONFIG)
             shutil.copyfile(part.weights, place / WEIGHTS)
         elif isinstance(part, model_folder.Truncate):
-            before = head_width(encoder.width * len(modes), source.head[:-1])
-            made.add_layer(Dense(np.eye(encoder.dim, before, dtype=np.float32)))
+            # A matrix that keeps the first dimensions; the truncation is always the last module.
+            input_width = head_width(encoder.width * len(modes), source.head[:-1])
+            made.add_layer(Dense(np.eye(encoder.dim, input_width, dtype=np.float32)))
         else:
             made.add("Normalize")
 
@@ -173,8 +178,11 @@ def _copy_transformer(source: Path, folder: Path) -> None:
     for pattern in HUB_FILES:
         paths.update(source.glob(pattern))
     for path in paths:
+        # The files of sentence-transformers are written anew.
         if path.name not in (MODULES, SETTINGS) and not path.match("sentence_*_config.json"):
             shutil.copyfile(path, folder / path.name)
+
+    # The settings of the network, and of the tokenizer.
     config = read_json(folder / CONFIG)
     config.pop("torch_dtype", None)
     _write_json(folder / CONFIG, config | {"dtype": "float32"})
@@ -186,26 +194,33 @@ def _copy_transformer(source: Path, folder: Path) -> None:
 
 
 def _add_static(made: _Folder, encoder: StaticEncoder, layers: Sequence[Layer]) -> None:
-    counts_unknown = encoder.vectors.dropped is not None and not encoder.vectors.normalize
+    """Add word vectors to a folder under construction; `layers` are those that will follow.
+
+    Raises `InputError` if unknown words, which the library counts in its means, make a difference.
+    """
+    # They make vectors shorter, which does not matter if these are scaled before anything is added.
+    changes_length = encoder.vectors.dropped is not None and not encoder.vectors.normalize
     is_scale_invariant = bool(layers) and getattr(layers[0], "bias", None) is None
-    if counts_unknown and not is_scale_invariant:
+    if changes_length and not is_scale_invariant:
         raise InputError(
             f"to={FORMAT_NAME!r}, word vectors: the library counts unknown words in its means, "
             "which changes vectors after the mean is subtracted; expected beta=0, or unit vectors"
         )
-    place = made.add("StaticEmbedding")
-    _write_tensors(place / WEIGHTS, {SENTENCE_TRANSFORMERS: _token_rows(encoder)})
+    module_folder = made.add("StaticEmbedding")
+    _write_tensors(module_folder / WEIGHTS, {SENTENCE_TRANSFORMERS: _token_rows(encoder)})
     definition = json.loads(encoder.vectors.as_in_a_folder().definition or "")
     # For texts of any length, without special tokens.
     definition |= {"post_processor": None, "truncation": None, "padding": None}
-    (place / TOKENIZER).write_text(json.dumps(definition, ensure_ascii=False), encoding="utf-8")
+    text = json.dumps(definition, ensure_ascii=False)
+    (module_folder / TOKENIZER).write_text(text, encoding="utf-8")
     if encoder.vectors.normalize:
         made.add("Normalize")
 
 
 def _write_tensors(path: Path, arrays: dict[str, NDArray[Any]]) -> None:
-    whole = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-    path.write_bytes(save(whole, metadata={"format": "pt"}))
+    """Write arrays as safetensors, which requires contiguous ones."""
+    contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    path.write_bytes(save(contiguous, metadata={"format": "pt"}))
 
 
 def _write_json(path: Path, value: Any) -> None:
@@ -214,13 +229,13 @@ def _write_json(path: Path, value: Any) -> None:
 
 def _token_rows(encoder: StaticEncoder) -> Matrix:
     """Weighted token vectors (tokens, dim); zero for the dropped token."""
-    whole = encoder.vectors.as_in_a_folder()
-    rows = whole.vectors if whole.mapping is None else whole.vectors[whole.mapping]
+    complete = encoder.vectors.as_in_a_folder()
+    rows = complete.vectors if complete.mapping is None else complete.vectors[complete.mapping]
     weights = encoder.weights
     if weights is not None:
-        missing = len(rows) - len(weights)
+        missing = len(rows) - len(weights)  # tokens that have just got a row of zeros
         rows = rows * np.pad(weights, (0, missing))[:, None]
     rows = np.array(rows, dtype=np.float32)
-    if whole.dropped is not None:
-        rows[whole.dropped] = 0.0
+    if complete.dropped is not None:
+        rows[complete.dropped] = 0.0
     return rows

@@ -51,6 +51,7 @@ def condition(filters: Mapping[str, Any], columns: Types) -> Condition:
 
 
 def _comparison(filters: Mapping[str, Any], operator: str, columns: Types) -> Condition:
+    """Translate a filter on one field; raises `FilterError` if it is invalid."""
     if "value" not in filters or operator not in OPERATORS:
         raise FilterError(f"{filters!r:.200}; expected a value, and one of {', '.join(OPERATORS)}")
     field = str(filters["field"])
@@ -64,17 +65,21 @@ def _comparison(filters: Mapping[str, Any], operator: str, columns: Types) -> Co
     elif OPERATORS[operator] == "IN" and not isinstance(value, list):
         raise FilterError(f"{operator} {value!r:.100}; expected a list")
 
-    # Nothing is more or less than None.
-    comparison: Condition = NEVER
-    if field in COLUMNS and (operator not in ORDERED or value is not None):
+    comparison: Condition
+    if operator in ORDERED and value is None:  # nothing is more or less than None
+        comparison = NEVER
+    elif field in COLUMNS:
         comparison = _of_column(COLUMNS[field], OPERATORS[operator], value)
-    elif operator not in ORDERED or value is not None:
+    else:
         comparison = _of_metadata(field.removeprefix(META), OPERATORS[operator], value, columns)
     return Not(comparison) if operator in NEGATED else comparison
 
 
 def _as_moment(operator: str, value: Any) -> Any:
-    """The value, with texts as moments; raises `FilterError` if it has no order."""
+    """Return a value that has an order: a text as the moment that it states, others unchanged.
+
+    Raises `FilterError` for a list, and for a text that states no moment.
+    """
     if value is None or not isinstance(value, list | str):
         return value
     moment = as_moment(value)
@@ -84,26 +89,29 @@ def _as_moment(operator: str, value: Any) -> Any:
 
 
 def _of_column(column: str, operator: str, value: Any) -> Condition:
-    """A comparison of the id or content, which is "" if there is none."""
+    """Compare the id or the content; None is compared as "", as a missing content is stored."""
     if operator == "IN":
-        value = ["" if each is None else each for each in value]
+        value = ["" if item is None else item for item in value]
     return Compare(column, operator, "" if value is None else value)
 
 
 def _of_metadata(name: str, operator: str, value: Any, columns: Types) -> Condition:
+    """Compare metadata of this name with a value, or with each of a list for IN."""
     comparison = compare(name, operator, value, columns)
     if operator not in ("=", "IN"):
         return comparison
+
     # Texts that state the same moment are equal.
-    same = []
+    same_moments = []
     for constant in value if operator == "IN" else [value]:
         moment = _moment(constant)
         if moment is not None:
-            same.append(compare(name, "=", moment, columns))
-    return Or((comparison, *same)) if same else comparison
+            same_moments.append(compare(name, "=", moment, columns))
+    return Or((comparison, *same_moments)) if same_moments else comparison
 
 
 def _moment(value: Any) -> datetime | None:
+    """Return the moment that a value states, if any; a short text such as "2024" states none."""
     if isinstance(value, str) and len(value) < SHORTEST_DATE:
         return None
     return as_moment(value)

@@ -90,6 +90,7 @@ class SlimdexDocumentStore:
                 raise DuplicateDocumentError(f"document {document.id!r} exists already")
             elif policy == DuplicatePolicy.OVERWRITE:
                 new[document.id] = document
+            # Otherwise the policy is to skip it.
 
         # Convert and add them.
         if new:
@@ -119,9 +120,9 @@ class SlimdexDocumentStore:
         return self.collection.delete(where=self._require_filter(filters))
 
     def update_by_filter(self, filters: dict[str, Any], meta: dict[str, Any]) -> int:
-        """Give the documents that match filters these metadata, beside others that they have.
+        """Set these metadata in the documents that match filters; others that they have stay.
 
-        Returns their number. Raises `FilterError` if there are no filters.
+        Returns the number of documents. Raises `FilterError` if there are no filters.
         """
         has_encoder = self.collection.index.has_encoder
         matches = self.collection.get(where=self._require_filter(filters), vectors=not has_encoder)
@@ -204,7 +205,7 @@ class SlimdexDocumentStore:
         top_k: int = 10,
         filters: dict[str, Any] | None = None,
     ) -> list[Document]:
-        """Documents that a text's words and meaning find, best first, with their cosines.
+        """Return the documents closest to a text in words and meaning, best first, with cosines.
 
         `embedding` is the text's vector, which a store without a model requires.
         """
@@ -285,6 +286,10 @@ class SlimdexDocumentStore:
         )
 
     def _vectors(self, documents: list[Document]) -> Any:
+        """Return the documents' embeddings (n, d), or None if the store has a model.
+
+        Raises `DocumentStoreError` if a document has none.
+        """
         if self.collection.index.has_encoder:
             return None
         for document in documents:
@@ -299,12 +304,14 @@ class SlimdexDocumentStore:
         return None if not filters else filter_sql(filters, self._columns)
 
     def _require_filter(self, filters: dict[str, Any]) -> str:
+        """Return filters as an expression; raise `FilterError` if there are none."""
         where = self._where(filters)
         if where is None:
             raise FilterError("no filters; expected some: delete_all_documents deletes all")
         return where
 
     def _metadata(self, filters: dict[str, Any] | None) -> Iterator[dict[str, Any]]:
+        """Yield the metadata of each document that matches filters."""
         where = self._where(filters)
         documents = self.collection if where is None else self.collection.get(where=where)
         for document in documents:
@@ -321,7 +328,10 @@ def _only_vector(document: SlimdexDocument) -> Any:
 
 
 def _distinct(metadata: Iterable[Mapping[str, Any]], name: str) -> dict[str, Any]:
-    """The different values of a name, by their texts as JSON: 1, 1.0, True and "1" differ."""
+    """Return the different values that a name has, by their texts as JSON.
+
+    1, 1.0, True and "1" differ.
+    """
     distinct = {}
     for row in metadata:
         value = row.get(name)
@@ -359,8 +369,8 @@ class SlimdexRetriever:
         """Create from the result of `to_dict`."""
         values = data["init_parameters"]
         values["document_store"] = SlimdexDocumentStore.from_dict(values["document_store"])
-        made: Self = default_from_dict(cls, data)
-        return made
+        retriever: Self = default_from_dict(cls, data)
+        return retriever
 
     @component.output_types(documents=list[Document])
     def run(

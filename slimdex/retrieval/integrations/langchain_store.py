@@ -148,7 +148,7 @@ class SlimdexVectorStore(VectorStore):
                 "equal numbers"
             )
 
-        # Texts without an id get a new one.
+        # Texts without an id get a random one.
         names = []
         for id in requested_ids:
             names.append(str(uuid4()) if id in (None, "") else id_text(id))
@@ -182,10 +182,10 @@ class SlimdexVectorStore(VectorStore):
             raise InputError("delete: expected ids, filter, where or delete_all=True")
         if delete_all and (ids is not None or filter or where is not None):
             raise InputError("delete: delete_all=True with ids, filter or where; expected it alone")
-        if ids == []:
+        if ids == []:  # no documents, rather than all
             return True
-        among = ALWAYS if ids is None else Compare("id", "IN", [*map(id_text, ids)])
-        self.collection.delete(where=self._where(filter, where, among) or "true")
+        has_id = ALWAYS if ids is None else Compare("id", "IN", [*map(id_text, ids)])
+        self.collection.delete(where=self._where(filter, where, has_id) or "true")
         return True
 
     def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
@@ -269,6 +269,7 @@ class SlimdexVectorStore(VectorStore):
     def _diverse(
         self, hits: list[Hit], query: Matrix, k: int, lambda_mult: float
     ) -> list[Document]:
+        """Choose k of the hits by maximal marginal relevance, by their stored vectors."""
         if not hits:
             return []
         vectors = vectors_of(self.collection, hits)
@@ -283,7 +284,7 @@ class SlimdexVectorStore(VectorStore):
         where: str | None,
         vector: Matrix | None = None,
     ) -> list[Hit]:
-        """The documents that a text, or its vector, or both, find."""
+        """Search by a text, by its vector, or by both."""
         condition = self._where(filter, where)
         if not len(self.collection):
             return []
@@ -296,6 +297,7 @@ class SlimdexVectorStore(VectorStore):
         return self.collection.answer(request)[0]
 
     def _where(self, filter: Filter, where: str | None, among: Condition = ALWAYS) -> str | None:
+        """Join the conditions that there are to one expression; None without any."""
         parts = list[str]()
         if among != ALWAYS:
             parts.append(as_sql(among, self._columns))
@@ -311,6 +313,7 @@ class SlimdexVectorStore(VectorStore):
         return self.collection.index.snapshot.columns
 
     def _select_relevance_score_fn(self) -> Any:
+        """Return the function from a cosine to LangChain's relevance, from 0 to 1."""
         return lambda cosine: (1.0 + cosine) / 2
 
 
@@ -329,25 +332,28 @@ path=()),)),)),))
 
 
 def _part(name: str, value: Any, columns: Mapping[str, str]) -> Condition:
+    """Translate one item of a filter: what its name, or its joining operator, requires."""
     if name in ("$and", "$or"):
         if not isinstance(value, list | tuple) or not value:
             raise InputError(f"filter {name} {short_repr(value)}; expected a list of filters")
-        parts = tuple(filter_condition(each, columns) for each in value)
+        parts = tuple(filter_condition(part, columns) for part in value)
         return And(parts) if name == "$and" else Or(parts)
     if name == "$not":
         return Not(filter_condition(value, columns))
     if name.startswith("$"):
         check_choice("filter operator", name, JOINING)
 
-    # A name with a list of values, a value, or operators.
+    # A name with a list of values, a value, or operators. An object without operators is a value.
     if isinstance(value, list | tuple):
         return compare(name, "IN", value, columns)
     if not isinstance(value, Mapping) or not any(str(key).startswith("$") for key in value):
         return compare(name, "=", value, columns)
-    return And(tuple(_comparison(name, sign, each, columns) for sign, each in value.items()))
+    parts = [_comparison(name, sign, constant, columns) for sign, constant in value.items()]
+    return And(tuple(parts))
 
 
 def _comparison(name: str, operator: str, value: Any, columns: Mapping[str, str]) -> Condition:
+    """Translate {operator: value} for metadata of this name."""
     check_choice(f"filter on {name}: operator", operator, [*OPERATORS, EXISTS])
     if operator == EXISTS:
         is_missing = compare(name, "IS NULL", None, columns)

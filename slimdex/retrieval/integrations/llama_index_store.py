@@ -111,7 +111,7 @@ class SlimdexVectorStore(BasePydanticVectorStore):
             return []
         vectors = np.array([node.get_embedding() for node in last.values()], dtype=np.float32)
 
-        # The first nodes tell the dimensions.
+        # The first nodes determine the dimensions.
         if self._collection is None:
             encoder = GivenEncoder(vectors.shape[1])
             self._collection = Collection.open_or_create(self.path, encoder, self._settings)
@@ -173,7 +173,7 @@ class SlimdexVectorStore(BasePydanticVectorStore):
         if self._collection is None:
             return []
         documents = self._collection.get(where=self._where(node_ids, filters) or "true")
-        return [_node(one.text, one.metadata) for one in documents]
+        return [_node(document.text, document.metadata) for document in documents]
 
     async def aget_nodes(
         self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None
@@ -184,7 +184,7 @@ class SlimdexVectorStore(BasePydanticVectorStore):
     def query(
         self, query: VectorStoreQuery, *, mmr_threshold: float | None = None
     ) -> VectorStoreQueryResult:
-        """Nodes that the query's embedding and words find, best first, with their cosines.
+        """Return the nodes that match the query's embedding and words, best first, with cosines.
 
         Modes: "default", by the index's own fusion of meaning and words; "hybrid", where alpha is
         the weight of meaning, 0 to 1; "text_search" or "sparse", only nodes with words of the
@@ -218,6 +218,7 @@ class SlimdexVectorStore(BasePydanticVectorStore):
         return await to_thread(self.query, query, mmr_threshold=mmr_threshold)
 
     def _request(self, query: VectorStoreQuery) -> SearchRequest:
+        """Translate a query: limit, fusion, text and vector depend on its mode."""
         assert self._collection is not None
         mode = VectorStoreQueryMode(query.mode).value
         limit = query.similarity_top_k
@@ -226,7 +227,7 @@ class SlimdexVectorStore(BasePydanticVectorStore):
         hybrid: str | float = AUTO
         if mode == "hybrid":
             limit = query.hybrid_top_k or limit
-            hybrid = AUTO if query.alpha is None else 1.0 - query.alpha
+            hybrid = AUTO if query.alpha is None else 1.0 - query.alpha  # the weight of words
         elif mode == "mmr":
             hybrid = OFF
             limit = max(MMR_CANDIDATES, 4 * limit)
@@ -248,6 +249,7 @@ class SlimdexVectorStore(BasePydanticVectorStore):
     def _diverse(
         self, query: VectorStoreQuery, hits: Sequence[Hit], threshold: float | None
     ) -> VectorStoreQueryResult:
+        """Choose among the hits by LlamaIndex's maximal marginal relevance."""
         assert self._collection is not None
         if not hits:
             return _result([], [])
@@ -271,6 +273,7 @@ class SlimdexVectorStore(BasePydanticVectorStore):
         filters: MetadataFilters | None,
         sources: Sequence[str] | None = None,
     ) -> str | None:
+        """Return the expression for nodes with these ids, filters and source documents, if any."""
         parts: list[Condition] = []
         if ids is not None:  # an empty list means no nodes, not all
             parts.append(Compare("id", "IN", [*map(id_text, ids)]) if ids else NEVER)
@@ -289,23 +292,24 @@ def condition(filters: MetadataFilters, columns: Mapping[str, str]) -> Condition
     if not filters.filters:
         raise InputError("filters without any filter; expected at least one")
     parts = list[Condition]()
-    for one in filters.filters:
-        if isinstance(one, MetadataFilters):
-            parts.append(condition(one, columns))
+    for part in filters.filters:
+        if isinstance(part, MetadataFilters):
+            parts.append(condition(part, columns))
         else:
-            parts.append(_comparison(one, columns))
+            parts.append(_comparison(part, columns))
     if filters.condition == FilterCondition.NOT:
         return Not(Or(tuple(parts)))
     return Or(tuple(parts)) if filters.condition == FilterCondition.OR else And(tuple(parts))
 
 
 def _comparison(one: MetadataFilter, columns: Mapping[str, str]) -> Condition:
+    """Translate one filter; raises `InputError` for a value that its operator does not take."""
     operator = one.operator
     value = one.value
     expected = "a text" if operator in TEXTS else "a list" if operator in LISTS else ""
-    if (operator in TEXTS and not isinstance(value, str)) or (
-        operator in LISTS and not isinstance(value, list)
-    ):
+    lacks_text = operator in TEXTS and not isinstance(value, str)
+    lacks_list = operator in LISTS and not isinstance(value, list)
+    if lacks_text or lacks_list:
         raise InputError(
             f"filter {operator.value!r} {value!r:.100} on {one.key}: {expected} expected"
         )
@@ -321,7 +325,7 @@ def _comparison(one: MetadataFilter, columns: Mapping[str, str]) -> Condition:
 
 
 def _among(one: MetadataFilter, columns: Mapping[str, str]) -> Condition:
-    """A list, or a text, has any or all of several items."""
+    """Condition that a list, or a text, has any or all of several items."""
     items = list[Condition]()
     for item in one.value or ():
         items.append(compare(one.key, "HAS", item, columns, nested=False))
@@ -334,12 +338,13 @@ def _among(one: MetadataFilter, columns: Mapping[str, str]) -> Condition:
 
 
 def _metadata(node: BaseNode) -> dict[str, Any]:
-    """The metadata of a node, and its other facts as LlamaIndex writes them."""
+    """Return a node's metadata, and in `NODE_KEYS` all else that LlamaIndex needs to restore it."""
     written = node_to_metadata_dict(node, remove_text=True, flat_metadata=False)
     return {**node.metadata, **{name: written[name] for name in NODE_KEYS}}
 
 
 def _node(text: str, columns: Any) -> BaseNode:
+    """Restore a node from its text and the columns of its document."""
     metadata = as_metadata(columns)
     node = metadata_dict_to_node(metadata)
     node.set_content(text)
@@ -349,6 +354,7 @@ def _node(text: str, columns: Any) -> BaseNode:
 
 
 def _result(hits: Sequence[Hit], scores: list[float]) -> VectorStoreQueryResult:
+    """Convert hits, with a score for each, to LlamaIndex's result."""
     return VectorStoreQueryResult(
         nodes=[_node(hit.text, hit.metadata) for hit in hits],
         similarities=scores,

@@ -61,24 +61,26 @@ def as_columns(metadata: Sequence[Mapping[str, Any]], columns: Types) -> list[di
         row = {column_of(str(name)): plain(value) for name, value in values_by_name.items()}
         rows.append(row)
 
-    # The values of each column, which its type must hold.
-    spelling = {column.lower(): column for column in columns}
-    values = dict[str, list[Any]]()
+    # Collect the values of each column, by which its type is chosen. Names that differ in case
+    # alone are one column for DuckDB: the first one gets it, and the others have none.
+    first_spelling = {column.lower(): column for column in columns}
+    values_of = dict[str, list[Any]]()
     for row in rows:
         for name, value in row.items():
-            # Names that differ in case alone are one column for DuckDB: the first one has it.
-            if spelling.setdefault(name.lower(), name) == name and value is not None:
-                values.setdefault(name, []).append(value)
-    types = {name: _type_for(each, columns.get(name)) for name, each in values.items()}
+            has_column = first_spelling.setdefault(name.lower(), name) == name
+            if has_column and value is not None:
+                values_of.setdefault(name, []).append(value)
+    types = {name: _type_for(values, columns.get(name)) for name, values in values_of.items()}
     return [_as_columns(row, types, columns) for row in rows]
 
 
 def _type_for(values: Sequence[Any], current: str | None) -> str:
-    """The type that a column will have with new values: its own, or that of the first value.
+    """Return the type that a column will have with new values: its own, or the first value's.
 
-    An existing column of whole numbers stays one: as DOUBLE it would give floats back.
+    `current` is the type of an existing column, None for a new one. An existing column of whole
+    numbers stays one: as DOUBLE it would give floats back.
     """
-    filled = [value for value in values if value != []]
+    filled = [value for value in values if value != []]  # an empty list has items of no type
     type_ = current or type_of(filled[0] if filled else [])
     if type_ not in (*_WHOLE, "FLOAT"):
         return type_
@@ -88,6 +90,10 @@ def _type_for(values: Sequence[Any], current: str | None) -> str:
 
 
 def _as_columns(row: Mapping[str, Any], types: Types, columns: Types) -> dict[str, Any]:
+    """Return a row's values as columns of these types, and in `RECORD` what they would change.
+
+    `columns` are those that the index has already.
+    """
     out = dict[str, Any]()
     record = dict[str, Any]()
     for name, value in row.items():
@@ -96,14 +102,17 @@ def _as_columns(row: Mapping[str, Any], types: Types, columns: Types) -> dict[st
             out[name] = _storable(value, types[name], name in columns)
             stored = _round_trip(out[name], types[name])
 
-        # What the column would give back otherwise is recorded beside it.
+        # A value that would come back differently from its column is recorded; None always is.
         if not _is_same(stored, value) or value is None:
             record[name_of(name)] = encode_value(value)
     return out | ({RECORD: record} if record else {})
 
 
 def _storable(value: Any, type_: str, is_column: bool) -> Any:
-    """The value that the index can store in a column of this type, which may be new, or None."""
+    """Return a value as a column of this type can store it, or None if it can't.
+
+    `is_column` is False for a new column.
+    """
     if isinstance(value, float) and type_ == "BIGINT" and not value % 1:
         value = int(value)
     try:
@@ -117,13 +126,16 @@ def _storable(value: Any, type_: str, is_column: bool) -> Any:
 
 
 def _round_trip(value: Any, type_: str) -> Any:
-    """The value that comes back from a column of this type."""
+    """Return the value that comes back from a column of this type."""
     (returned,) = restore_values({"": type_}, [as_stored(value, type_)]).values()
     return returned
 
 
 def _is_same(a: Any, b: Any) -> bool:
-    """True if two values are equal, of the same types, also inside."""
+    """Return whether two values are equal and of the same types, also inside lists and dicts.
+
+    Moments and times with a zone never count as the same, since a column keeps no zone.
+    """
     if type(a) is not type(b):
         return False
     if isinstance(a, list):
@@ -155,7 +167,7 @@ def compare(
 
     If `nested`, a name with dots, such as author.name, may also lead into an object.
     """
-    # Where the value may be: under the whole name, or inside an object.
+    # The value may be under the whole name, or inside an object.
     places = [Place(name)]
     if nested and "." in name:
         first, *path = name.split(".")
@@ -182,17 +194,19 @@ class Place:
     path: tuple[str, ...] = ()
 
     def has_value(self, columns: Types) -> Condition:
-        """There is a value, in the record or in a column."""
+        """Condition that there is a value: in the record, or in a column if it is not recorded."""
         in_column = Not(Compare(column_of(self.name), "IS NULL", path=self.path))
         if RECORD not in columns:
             return in_column
         in_record = Not(Compare(RECORD, "IS NULL", path=self._in_record))
-        return Or((And((self._is_recorded, in_record)), And((Not(self._is_recorded), in_column))))
+        by_record = And((self._is_recorded, in_record))
+        by_column = And((Not(self._is_recorded), in_column))
+        return Or((by_record, by_column))
 
     def compare(self, operator: str, value: Any, columns: Types) -> Condition:
-        """A comparison of the value in the record or, if there is none, in the column."""
+        """Condition on the value in the record or, if it is not recorded, in the column."""
         if operator == "IN" and isinstance(value, list | tuple):
-            value = [each for each in value if each is not None]
+            value = [item for item in value if item is not None]
         in_column = Compare(column_of(self.name), operator, value, path=self.path)
         if RECORD not in columns:
             return in_column
@@ -201,7 +215,9 @@ class Place:
 
         # A moment is compared with the moments and the dates of the record.
         constants = value if operator == "IN" and isinstance(value, list) else [value]
-        for constant in constants if operator in (*SIGNS, "IN") else ():
+        if operator not in (*SIGNS, "IN"):  # others do not compare moments
+            constants = []
+        for constant in constants:
             sign = "=" if operator == "IN" else operator
             moment = as_moment(constant)
             if moment is not None:
@@ -211,10 +227,12 @@ class Place:
 
     @property
     def _is_recorded(self) -> Condition:
+        """Condition that the record has an entry of this name."""
         return Not(Compare(RECORD, "IS NULL", path=(self.name,)))
 
     @property
     def _in_record(self) -> tuple[str, ...]:
+        """Path to the value in the record, where an object is written as {"dict": object}."""
         steps = [self.name]
         for part in self.path:
             steps += ("dict", part)
@@ -222,22 +240,24 @@ class Place:
 
 
 def _constant(value: Any) -> Any:
-    """A constant as the record has it; moments are compared separately."""
+    """Return a constant as the record would have it, but for moments, which stay as they are."""
     if isinstance(value, dict):
         return encode_value(value)
     return [*map(_constant, value)] if isinstance(value, list | tuple) else value
 
 
 def as_moment(value: Any) -> datetime | None:
-    """The moment that a date or a text in ISO 8601 states; None for other values.
+    """Return the moment that a date or a text in ISO 8601 states; None for other values.
+
+    That of a date without a time is its midnight.
 
     >>> as_moment("2024-12-31"), as_moment("31.12.")
     (datetime.datetime(2024, 12, 31, 0, 0), None)
     """
+    if isinstance(value, datetime):
+        return value
     if isinstance(value, date):
-        return (
-            value if isinstance(value, datetime) else datetime(value.year, value.month, value.day)
-        )
+        return datetime(value.year, value.month, value.day)
     with suppress(ValueError):
         return datetime.fromisoformat(value) if isinstance(value, str) else None
     return None

@@ -221,6 +221,7 @@ class SlimdexIndex(_OneCorpus):
             vectors = np.concatenate(self._new)
             names = map(str, range(before, before + len(vectors)))
             documents = [Document(name, name) for name in names]  # one without text is not found
+            # The first addition is fitted anyway.
             refit = "always" if before else "never"
             added = self._collection.add(documents, vectors=vectors, refit=refit)
             self.sizes = Sizes.of(self._collection, added.notes)
@@ -328,7 +329,8 @@ class SlimdexSearch(_OneCorpus):
         base = meta or meta_of(self.encoder)
         tokens = passage_tokens(passages, self.encoder)
         more: dict[str, Any] = {"passages": OFF if tokens is None else tokens, "lexical": lexical}
-        if precision := self.encoder.spec().get("precision"):
+        precision = self.encoder.spec().get("precision")
+        if precision:
             more["precision"] = precision
         self.mteb_model_meta = as_experiment(base, self.settings, vector_dtype, more)
         self.sizes: dict[Place, Sizes] = {}
@@ -396,8 +398,9 @@ class SlimdexSearch(_OneCorpus):
             vectors = encode_with_progress(self.encoder, texts)
             pairs = [*zip(texts, vectors[:, None], strict=True)]
             ids = collection.index.store.ids_by_row(collection.index.state.rows)
-            more = not set(ids).isdisjoint(names)  # `evaluate` asks for one more, to drop
-            rankings = _answers(collection, pairs, top_k, more)
+            # If queries are documents, mteb asks for one more document, to drop the query's own.
+            drops_one = not set(ids).isdisjoint(names)
+            rankings = _answers(collection, pairs, top_k, int(drops_one))
             for name, (scores, rows) in zip(names, rankings, strict=True):
                 answers[name] = dict(zip([ids[row] for row in rows], scores, strict=True))
         self.clear()
@@ -411,21 +414,24 @@ def as_experiment(
 
     Raises `InputError` if the model is already such an experiment.
     """
-    before = dict(meta.experiment_kwargs or {})
+    arguments = dict(meta.experiment_kwargs or {})
     experiment = {"index": "slimdex", **settings.as_dict(), "stored": stored, **(more or {})}
-    taken = sorted(before.keys() & experiment.keys())
+    taken = sorted(arguments.keys() & experiment.keys())
     if taken:
         raise InputError(
             f"model {meta.name}: its experiment has {', '.join(taken)} already; expected a model "
             "that is not compressed"
         )
     for name, value in experiment.items():
-        before[name] = CHOSEN if value is None else value
-    return meta.model_copy(update={"experiment_kwargs": before})
+        arguments[name] = CHOSEN if value is None else value
+    return meta.model_copy(update={"experiment_kwargs": arguments})
 
 
 def meta_of(encoder: Encoder) -> ModelMeta:
-    """mteb's metadata of an encoder's model, or metadata from the encoder's spec."""
+    """Return mteb's metadata of an encoder's model, updated by the encoder's spec.
+
+    If mteb does not know the model, the metadata are those of the spec alone.
+    """
     spec = encoder.spec()
     model = str(spec.get("model") or spec.get("name") or spec.get("type"))
     model = PACKAGED[model].hub_id if model in PACKAGED else model
@@ -466,9 +472,10 @@ def _texts(queries: Any) -> list[str]:
 def _answers(
     collection: Collection, pairs: Sequence[tuple[str | None, Matrix]], top_k: int, more: int = 0
 ) -> list[Ranked]:
-    """Answer texts, or None, with their vectors (1, d), by default searches.
+    """Answer queries, each a text and its vector (1, d), by default searches.
 
-    `more` is the number of results that mteb drops.
+    A query whose text is None is searched by its vector alone. `more` is the number of results that
+    mteb drops.
     """
     rescores = collection.index.snapshot.index.metric is not None
 
@@ -484,7 +491,8 @@ def _answers(
             search = partial(rank_documents, collection.index, text, vector)
         beyond = None
         if top_k > DEPTH + more:
-            beyond = partial(search_codes, vector) if rescores else search, top_k
+            deep_search = partial(search_codes, vector) if rescores else search
+            beyond = (deep_search, top_k)
         answers.append(merged_ranking(search, min(top_k, DEPTH + more), more, beyond))
     return answers
 
@@ -510,10 +518,12 @@ def _check_similarity(similarity: Similarity, queries: Matrix, documents: Matrix
     # Rankings agree unless clear differences have opposite signs.
     similarities = np.asarray(_on_cpu(similarity(queries, documents)), dtype=np.float64)
     cosines = normalize_rows(queries) @ normalize_rows(documents).T
-    least = 1e-4 * float(np.ptp(similarities))
+    gap = 1e-4 * float(np.ptp(similarities))  # more than their rounding
     for of_query, cosine in zip(similarities, cosines, strict=True):
+        # Each pair of documents: nearer by the cosine, but less similar.
         is_nearer = cosine[:, None] - cosine[None] > GAP
-        if (is_nearer & (of_query[:, None] < of_query[None] - least)).any():
+        is_less_similar = of_query[:, None] < of_query[None] - gap
+        if (is_nearer & is_less_similar).any():
             raise InputError(
                 "similarity: the model's ranks these vectors differently from their cosine; "
                 "expected a model that compares by cosine, or vectors of unit length"

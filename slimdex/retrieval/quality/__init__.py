@@ -4,6 +4,7 @@ Measuring: queries (`query_pools`, `labels`), exact answers and agreement (`reca
 `evaluation`, `health`, `info`, `near_duplicates`, and another encoder (`migration`).
 
 Choosing, by these measures: the metric (`metric_choice`) and the fusion (`hybrid_choice`), both by
-`cross_fitting`; the settings (`settings_search`) that prove a target (`targets`); all of them
-(`tuning`); and a new fit (`refitting`). `lint-imports` checks that measuring imports none of these.
+`cross_fitting`; the settings (`settings_search`) that prove a target (`tuning_targets`); all of
+them (`tuning`); and a new fit (`refitting`). `lint-imports` checks that measuring imports none of
+these.
 """

@@ -21,7 +21,7 @@ that of independent queries: a nominal .05 is .066 in a simulation with 25 equal
 
 
 def best_option(measured: NDArray[np.float64]) -> int:
-    """Return the column (q, options) with the largest mean; the first one of equal ones."""
+    """Return the column of `measured` (q, options) with the largest mean, the first of equals."""
     return int(measured.mean(axis=0).argmax())
 
 
@@ -43,5 +43,5 @@ def gain_bound(gains: NDArray[np.float64], error: float) -> float:
     """Return a lower bound of the mean of gains (q,) that holds with probability 1 - `error`."""
     if len(gains) < 2:
         return -np.inf
-    width = float(gains.std(ddof=1)) / sqrt(len(gains))
-    return float(gains.mean()) - NormalDist().inv_cdf(1 - error) * width
+    standard_error = float(gains.std(ddof=1)) / sqrt(len(gains))
+    return float(gains.mean()) - NormalDist().inv_cdf(1 - error) * standard_error

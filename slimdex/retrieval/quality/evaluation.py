@@ -102,11 +102,12 @@ def evaluate(
     rows (``p50_ms``) and to documents (``vector_to_documents_p50_ms``), and from a text to
     documents (``text_to_documents_p50_ms``). Missing measures are None.
     """
-    # Each query's own document, which may be dropped from its answers.
     _check_not_empty(index)
     judged, ids = queries_with_labels(index, queries, qrels)
     names = [id for id, _ in judged]
     texts = [text for _, text in judged]
+
+    # Each query's own document, which may be dropped from its answers; -1 for none.
     self_rows: Rows = np.full(len(judged), -1, dtype=np.int64)
     if drop_self:
         known = {id: row for row, id in enumerate(ids)}
@@ -120,7 +121,7 @@ def evaluate(
         searches = []
         for text, vector in zip(texts, vectors, strict=True):
             searches.append(partial(rank_documents, index, text, vector[None]))
-        more = int((held_out >= 0).any())
+        more = int((held_out >= 0).any())  # results to find for those that are dropped
         fused = _without_rows(_deep_results(searches, DEPTH, more), held_out)
         answers = {"default": fused} | answers
         report = {"default": _hybrid_report(index, fused, texts, report["index"])} | report
@@ -156,9 +157,9 @@ def evaluate_self(index: Index, *, sample: int = 500) -> dict[str, Any]:
     pool = document_pool(
         index.open_snapshot(), index.query_encoder, sample, np.random.default_rng(0)
     )
-    texts = list(pool.texts)[: len(pool)] or None
+    texts = list(pool.texts)[: len(pool)] or None  # to measure times; a pool may have more
     held_out = _documents_of(index.snapshot.document_rows, pool.held_out)
-    report, agreed = _side_by_side(index, texts, pool.vectors, held_out, NEAREST)[::2]
+    report, _, agreed = _side_by_side(index, texts, pool.vectors, held_out, NEAREST)
     report["proved"] = {
         "estimate": float(agreed.mean()),
         "bound": betting_bound(agreed, ERROR),
@@ -181,7 +182,8 @@ def explain(report: Mapping[str, Any]) -> list[str]:
     ]
     if "recall@10" in report["index"]:
         lines.insert(0, BY_LABELS)
-    if proved := report.get("proved"):
+    proved = report.get("proved")
+    if proved:
         lines.append(
             f"Proved: agreement with exact search {proved['estimate']:.4f}, at least "
             f"{proved['bound']:.4f} with {100 * (1 - proved['error']):.4g}% confidence, by "
@@ -191,15 +193,17 @@ def explain(report: Mapping[str, Any]) -> list[str]:
 
 
 def drop_rows(scores: Matrix, rows: Rows, held_out: Rows) -> tuple[Matrix, Rows]:
-    """Answers (q, depth) without each query's held-out rows (q, w), all cut to depth - w.
+    """Remove each query's held-out rows (q, w) from its answers (q, depth).
 
-    Columns of `held_out` that are -1 for all queries do not count.
+    All answers are cut to depth - w, so that none is longer than another. Columns of `held_out`
+    that are -1 for all queries do not count.
 
     >>> scores, rows = np.array([[3.0, 2, 1], [3, 2, 1]]), np.array([[5, 6, 7], [5, 6, 7]])
     >>> drop_rows(scores, rows, np.array([[6], [-1]]))[1].tolist()
     [[5, 7], [5, 6]]
     """
     held_out = held_out[:, (held_out >= 0).any(axis=0)]
+    # Move the held-out rows to the end, and keep the order of the others.
     order = np.argsort(is_held_out(rows, held_out), axis=1, kind="stable")
     order = order[:, : rows.shape[1] - held_out.shape[1]]
     return np.take_along_axis(scores, order, axis=1), np.take_along_axis(rows, order, axis=1)
@@ -229,10 +233,10 @@ def merged_ranking(
     for ranking, count in searches:
         scores, answer = ranking(count)
         is_new = (answer[0] >= 0) & ~np.isin(answer[0], rows)
-        added = scores[0][is_new].astype(np.float64)
-        if values and len(added):
-            added += min(0.0, values[-1] - STEP - float(added[0]))
-        values = values + added.tolist()
+        new_scores = scores[0][is_new].astype(np.float64)
+        if values and len(new_scores):  # shift them down, if the best is not below the last one
+            new_scores += min(0.0, values[-1] - STEP - float(new_scores[0]))
+        values = values + new_scores.tolist()
         rows = rows + answer[0][is_new].tolist()
     last = searches[-1][1]
     return values[:last], rows[:last]
@@ -246,7 +250,11 @@ def latency(seconds: Sequence[float]) -> dict[str, float]:
 def _hybrid_report(
     index: Index, results: Results, texts: Sequence[str], by_meaning: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Measures of the default search without labels, by the names of the index's."""
+    """Return the measures of the default search that need no labels.
+
+    They have the names of those of the index by meaning alone, and are None where there are none,
+    as of the agreement.
+    """
     words = index.read(word_bytes) or 0.0
     report: dict[str, Any] = dict.fromkeys(by_meaning)
     report |= latency(results.seconds)
@@ -264,20 +272,24 @@ def nearest_of(index: Index, queries: Matrix, k: int) -> tuple[Matrix, Rows]:
 
 
 def rank_documents(index: Index, text: str, vector: Matrix, k: int) -> tuple[Matrix, Rows]:
-    """Numbers that descend and documents (1, k) by a default search for an encoded text (1, d).
+    """Return the documents (1, k) of a default search for an encoded text (1, d), best first.
 
-    If words are fused, the order is not that of the cosines.
+    They have the scores 0, -1, -2 and so on, since the order of a fusion with words is not that of
+    the cosines.
     """
     request = SearchRequest(texts=[text], vectors=vector, limit=k)
     _, rows = index.read(nearest_documents, request)
-    places = np.arange(rows.shape[1], dtype=np.float32)[None]
-    return np.where(rows >= 0, -places, -np.inf).astype(np.float32), rows
+    ranks = np.arange(rows.shape[1], dtype=np.float32)[None]
+    return np.where(rows >= 0, -ranks, -np.inf).astype(np.float32), rows
 
 
 def times_to_documents(
     index: Index, queries: Sequence[str] | Matrix | None, hybrid: str = AUTO
 ) -> dict[str, float | None]:
-    """Times from a text, or a vector of (q, dim), to ten documents; None without queries."""
+    """Measure the times from a text, or a vector of (q, dim), to ten documents.
+
+    Without queries, the times from a text are None.
+    """
     if queries is None:
         return dict.fromkeys(f"text_to_documents_{name}" for name in latency([0.0]))
 
@@ -315,13 +327,13 @@ def seconds_on_one_thread(calls: Sequence[Callable[[], object]]) -> list[float]:
 def _side_by_side(
     index: Index, texts: Sequence[str] | None, vectors: Matrix, held_out: Rows, depth: int
 ) -> tuple[dict[str, Any], dict[str, Results], NDArray[np.float64]]:
-    """Report the measures without labels.
+    """Search by the index and exactly, and measure what needs no labels.
 
-    Also returns the answers of both sides, without the rows held out of each query's (q, w), and
-    the agreement of each query in the index's own metric.
+    Returns a report; the answers by the index and by exact search, without the rows (q, w) that are
+    held out of each query's; and each query's agreement in the index's own metric.
     """
     held_out = held_out[:, (held_out >= 0).any(axis=0)]
-    dropping = held_out.shape[1]
+    dropping = held_out.shape[1]  # results to find for those that are dropped
 
     # Exact search over the encoder's vectors.
     exact_search = ExactSearch(index)
@@ -358,7 +370,10 @@ def _side_by_side(
 
 
 def _deep_results(searches: Sequence[Ranking], depth: int, more: int) -> Results:
-    """Answers (q, depth + more) of searches for each number of results; times of the first."""
+    """Return the answers (q, depth + more) of each query's search, and its times.
+
+    The answers are those of `merged_ranking`. The times are those of a search for the first ten.
+    """
     answers = []
     width = 0
     for search in searches:
@@ -376,13 +391,14 @@ def _without_rows(results: Results, held_out: Rows) -> Results:
 
 
 def _documents_of(rows: DocumentRows, held_out: Rows) -> Rows:
-    """Distinct documents (q, w) of rows (q, n), padded with -1."""
+    """Return the distinct documents (q, w) of rows (q, n), by their first rows, padded with -1."""
     if rows.is_one_each or not held_out.shape[1]:
         return held_out
     documents = rows.documents(held_out)
     is_first = best_of_documents(documents)
     most = int(is_first.sum(axis=1).max(initial=0))
-    return first_allowed(np.zeros(held_out.shape, np.float32), documents, is_first, most)[1]
+    no_scores = np.zeros(held_out.shape, np.float32)
+    return first_allowed(no_scores, documents, is_first, most)[1]
 
 
 def _check_not_empty(index: Index) -> None:
@@ -410,6 +426,7 @@ class ExactSearch:
         return best_documents(self._nearest, queries, k, self._rows, len(self._live))
 
     def _nearest(self, queries: Matrix, k: int) -> tuple[Matrix, Rows]:
+        """Return scores and rows (q, k) of the index's numbering; -1 is padding."""
         scores, positions = self._index.search(normalize_rows(queries), k)
         return scores, np.where(positions >= 0, self._live[positions], -1)
 
@@ -437,15 +454,17 @@ def _rows_by_metric(index: Index, queries: Matrix, k: int) -> Rows:
     def nearest(queries: Matrix, k: int) -> tuple[Matrix, Rows]:
         if reduced_index.metric is not None:
             return reduced_index.metric.nearest(queries, k, live)
-        shorten = partial(reduce_rows, reduced_index.reducer)
-        short = shorten(queries)
+
+        # Without rescoring, compare the reduced vectors.
+        reduce = partial(reduce_rows, reduced_index.reducer)
+        reduced_queries = reduce(queries)
 
         def scored() -> Iterator[tuple[Matrix, Rows]]:
             for part in batches(len(live)):
                 vectors = reduced_index.vectors.take(live[part])
-                yield product(short, shorten(vectors).T), live[part]
+                yield product(reduced_queries, reduce(vectors).T), live[part]
 
-        return best_of(scored(), len(short), k)
+        return best_of(scored(), len(reduced_queries), k)
 
     best = []
     for part in batches(len(queries), QUERIES_TOGETHER):
@@ -472,7 +491,10 @@ def best_documents(
     rows: DocumentRows,
     total: int,
 ) -> tuple[Matrix, Rows]:
-    """Search rows, and return documents by their first rows."""
+    """Return scores and documents (q, k), by their first rows, of a function that searches rows.
+
+    It is asked for more rows until each query has k documents; `total` is the number of rows.
+    """
     best = BestRows(len(queries), k, None if rows.is_one_each else rows.documents, total)
     while not best.is_complete:
         best.add(*search(queries[best.left], best.ask))

@@ -62,34 +62,39 @@ class Drift:
         """True if the fit may impair answers."""
         if not self.since:
             return False
-        missed = False
-        grew = False
+        misses_variance = False
+        has_larger_error = False
         if self.variance_best is not None and self.variance_now is not None:
-            missed = self.variance_best - self.variance_now > VARIANCE_MISSED
+            misses_variance = self.variance_best - self.variance_now > VARIANCE_MISSED
         if self.error_then is not None and self.error_new is not None:
-            grew = self.error_new > ERROR_GREW * self.error_then
-        return missed or grew
+            has_larger_error = self.error_new > ERROR_GREW * self.error_then
+        return misses_variance or has_larger_error
 
 
 def drift(state: State, index: ReducedIndex, moments: Moments, hidden: Rows) -> Drift:
-    """Measure the drift of a committed state, with the moments of the live documents."""
-    # Rows before and since the fit, and the variance that a new one would keep.
-    then = state.fit
+    """Measure the drift of a committed state.
+
+    `moments` are those of the live documents, and `hidden` the rows that no search can find.
+    """
+    # Live rows in the order of addition: those before the fit, and from `first_new` on those since.
+    at_fit = state.fit
     live = without(np.arange(len(index)), hidden)
-    first = int(np.searchsorted(live, then.get("rows", 0)))
+    first_new = int(np.searchsorted(live, at_fit.get("rows", 0)))
+
+    # The variance that a new fit would keep.
     best = None
     if state.settings is not None and moments.n and isinstance(index.reducer, Linear):
         best = variance_kept(state.settings.fit_reducer(index.vectors, moments), moments)
     return Drift(
         rows=len(live),
-        since=len(live) - first,
+        since=len(live) - first_new,
         fitted=state.fit_rows,
-        variance_then=then.get("variance_kept"),
+        variance_then=at_fit.get("variance_kept"),
         variance_now=variance_kept(index.reducer, moments),
         variance_best=best,
-        error_then=then.get("code_error"),
-        error_old=estimate_code_error(index, live[:first]),
-        error_new=estimate_code_error(index, live[first:]),
+        error_then=at_fit.get("code_error"),
+        error_old=estimate_code_error(index, live[:first_new]),
+        error_new=estimate_code_error(index, live[first_new:]),
     )
 
 
@@ -116,7 +121,7 @@ class Agreement:
 
 
 def measure_agreement(index: ReducedIndex, pool: Pool, hidden: Rows) -> Agreement:
-    """Agreement of an index on a pool of queries, each with its own documents held out."""
+    """Measure the agreement of an index by queries, each with its own documents held out."""
     live = without(np.arange(len(index)), hidden)
     truth = exact_nearest_of(index, pool, live)
     rows, _ = answers(index, pool, hidden)
@@ -124,7 +129,10 @@ def measure_agreement(index: ReducedIndex, pool: Pool, hidden: Rows) -> Agreemen
 
 
 def verdict(certificate: Certificate, now: Agreement) -> str:
-    """State of a certificate: "holds", "not proved" or "broken"."""
+    """Compare a certificate with the agreement now: "holds", "not proved" (any more) or "broken".
+
+    It is broken if even the estimate is below what was certified.
+    """
     if now.estimate < certificate.promised:
         return "broken"
     return "holds" if now.bound >= certificate.promised else "not proved"
@@ -165,7 +173,8 @@ def health(index: Index, sample: int) -> dict[str, Any]:
 
 
 def _report(snapshot: Snapshot, index: Index, sample: int) -> dict[str, Any]:
-    snapshot.open()  # which stays readable
+    """Measure the health of a snapshot; returns what `health` describes."""
+    snapshot.open()  # so that its files stay readable while it is measured
     state = snapshot.state
     vectors = snapshot.index
     hidden = snapshot.hidden
@@ -173,6 +182,8 @@ def _report(snapshot: Snapshot, index: Index, sample: int) -> dict[str, Any]:
 
     # Drift since the fit.
     figures = drift(state, vectors, moments, hidden)
+
+    # A certificate of other settings says nothing of these.
     certificate = state.certificate
     if certificate is not None and certificate.settings != state.settings:
         certificate = None
@@ -217,7 +228,10 @@ def _report(snapshot: Snapshot, index: Index, sample: int) -> dict[str, Any]:
 def _measure_refit(
     snapshot: Snapshot, moments: Moments, pool: Pool, now: Agreement
 ) -> dict[str, Any] | None:
-    """Agreement and time of a new fit; None if impossible."""
+    """Fit again in temporary files, and measure agreement and time; None if impossible.
+
+    `now` is the agreement of the present fit.
+    """
     try:
         settings, _ = snapshot.state.requested.fitted(moments)
     except InputError:
@@ -227,18 +241,18 @@ def _measure_refit(
         vectors = snapshot.index.vectors
         index = build_index(vectors, settings, moments, Path(folder) / "norms")
         seconds = perf_counter() - start
-        then = measure_agreement(index, pool, snapshot.hidden)
+        after = measure_agreement(index, pool, snapshot.hidden)
         return {
-            "estimate": then.estimate,
-            "bound": then.bound,
+            "estimate": after.estimate,
+            "bound": after.bound,
             "seconds": seconds,
-            "found_of_its_order": float(agreement(now.answers, then.truth, NEAREST).mean()),
+            "found_of_its_order": float(agreement(now.answers, after.truth, NEAREST).mean()),
         }
 
 
 def _advice(path: Path, figures: Drift, report: dict[str, Any]) -> list[str]:
-    """Advice with figures; empty if there is nothing to gain."""
-    # How it stands.
+    """Return advice with figures, in at most one line; none if there is nothing to gain."""
+    # The present agreement.
     now = report["agreement"]
     certified = report["certified"]
     refit = report["refit"]
@@ -251,6 +265,7 @@ def _advice(path: Path, figures: Drift, report: dict[str, Any]) -> list[str]:
 
     # What a new fit would gain.
     if refit is not None:
+        # The agreement would grow, or what is near by the new fit is not found now.
         gain = refit["estimate"] - now["estimate"]
         missed = refit["estimate"] - refit["found_of_its_order"]
         seconds = max(1, round(refit["seconds"]))

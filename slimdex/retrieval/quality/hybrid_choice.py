@@ -41,7 +41,10 @@ class HybridChoice:
 def choose_fusion(
     index: Index, snapshot: Snapshot, user_queries: UserQueries | None
 ) -> HybridChoice | None:
-    """Choose the fusion with lexical search by labelled queries; None if impossible."""
+    """Choose the fusion with lexical search by labelled queries.
+
+    None if there are no labels, no encoder for the queries, or no lexical index.
+    """
     encoder = index.query_encoder
     if (
         user_queries is None
@@ -80,7 +83,7 @@ def by_labels(snapshot: Snapshot, vectors: Matrix, judged: Sequence[LabelledQuer
     low = gain_bound(gains, HALVES_ERROR)
     best = best_option(measured)
     by = f"{count:,} queries with labels"
-    if best == 0 or low <= 0:
+    if best == 0 or low <= 0:  # column 0 is semantic search alone
         return HybridChoice(OFF, f"hybrid search: off, {by} show no clear gain")
     fusion = FUSIONS[best - 1]
     names: dict[object, str] = {AUTO: "by rule", None: "by ranks (rrf)"}
@@ -90,7 +93,10 @@ def by_labels(snapshot: Snapshot, vectors: Matrix, judged: Sequence[LabelledQuer
 
 
 def fusion_ndcg(snapshot: Snapshot, query: Matrix, judged: LabelledQuery) -> list[float]:
-    """nDCG@10 of an encoded query (1, d), by semantic search alone and by each of `FUSIONS`."""
+    """Return nDCG@10 of an encoded query (1, d) by semantic search alone and by each of `FUSIONS`.
+
+    The document that is the query itself is no answer.
+    """
     near, _, fused = fusion_orders(snapshot, query, judged.text)
     values = []
     for order in (near, *fused):
@@ -100,10 +106,15 @@ def fusion_ndcg(snapshot: Snapshot, query: Matrix, judged: LabelledQuery) -> lis
 
 
 def fusion_orders(snapshot: Snapshot, query: Matrix, text: str) -> tuple[Rows, Rows, list[Rows]]:
-    """Rows of an encoded query (1, d) by semantic search, lexical search, and each of `FUSIONS`."""
+    """Rank the rows that an encoded query (1, d) finds, in three ways, each best first.
+
+    Returns the order by semantic search, by lexical search, and by each of `FUSIONS`.
+    """
     index = snapshot.index
     rows = IndexRows(snapshot, index, index.candidates_for(DEPTH))
     (scored,) = candidates(rows, rows.fusion_scales([text], query), query, DEPTH)
+
+    # Each search alone ranks only the candidates that it found itself.
     near = scored.order(scored.cosines)
     near = near[scored.is_near[near]]
     lexical = scored.order(scored.bm25)

@@ -27,19 +27,22 @@ FIXED_S = 1.0
 
 
 def facts(snapshot: Snapshot) -> dict[str, Any]:
-    """The report of `Collection.info`, in JSON values."""
+    """Return the report of `Collection.info`, in JSON values."""
     path = snapshot.path
     state = snapshot.state
     index = snapshot.index
     rows = snapshot.document_rows
-    proved = state.certificate
-    new = state.replacement
+    replacement = state.replacement
     probes = index.index.probes
     lists = {} if probes is None else {"lists_probed": probes[0], "lists": probes[1]}
+
+    # The certificate, which may say nothing of the present settings.
+    proved = state.certificate
     said = proved and proved.said(state.settings, snapshot.searchable_count, snapshot.noun)
+
+    # Documents that the encoder read only in part.
     cut_documents, tokens, read = snapshot.store.readings.partly_read(rows, snapshot.deleted)
     share = read / tokens if tokens else 1.0
-    cut = len(cut_documents)
     words = word_bytes(snapshot)
 
     # The report.
@@ -53,7 +56,7 @@ def facts(snapshot: Snapshot) -> dict[str, Any]:
         },
         "deleted": snapshot.deleted_count,
         "without_text": len(snapshot.hidden) - len(snapshot.deleted),
-        "cut": {"documents": cut, "share_read": round(share, 4)},
+        "cut": {"documents": len(cut_documents), "share_read": round(share, 4)},
         "fitted_rows": state.fit_rows,
         "dimensions": state.dim,
         "settings": state.settings and state.settings.as_dict(),
@@ -61,7 +64,8 @@ def facts(snapshot: Snapshot) -> dict[str, Any]:
         "search": {"candidates": index.candidates, **lists},
         "certificate": {**asdict(proved), "said": said} if proved and said else None,
         "encoder": state.encoder,
-        "next_encoder": new and {"encoder": new.encoder, "encoded": new.rows, "of": state.rows},
+        "next_encoder": replacement
+        and {"encoder": replacement.encoder, "encoded": replacement.rows, "of": state.rows},
         "stored": {"vectors": state.stored, "bytes_per_vector": index.vectors.row_bytes},
         "columns": {name: snapshot.columns[name] for name in visible_columns(snapshot.columns)},
         "memory": memory(snapshot),
@@ -80,12 +84,12 @@ def facts(snapshot: Snapshot) -> dict[str, Any]:
 def memory(snapshot: Snapshot) -> dict[str, float]:
     """Bytes per vector in RAM and on disk, and the fixed bytes in RAM.
 
-    On disk, vectors and derived files count, documents do not.
+    On disk, vectors and derived files count, but neither documents nor the lexical index.
     """
     index = snapshot.index
     state = snapshot.state
-    vectors = state.used_names - state.line_names
-    disk = sum(size(snapshot.path / name) for name in vectors - {state.words})
+    names = state.used_names - state.line_names - {state.words}
+    disk = sum(size(snapshot.path / name) for name in names)
     return {
         "ram_bytes_per_vector": index.index.row_nbytes,
         "ram_bytes_fixed": index.fixed_nbytes,
@@ -105,7 +109,7 @@ def word_bytes(snapshot: Snapshot) -> float | None:
 
 
 def fit_advice(snapshot: Snapshot) -> list[str]:
-    """A message if the documents have outgrown those that the reducer was fitted on."""
+    """Return a line if the documents have outgrown those that the reducer was fitted on."""
     if not is_outgrown(snapshot):
         return []
     seconds = refit_seconds(snapshot.index)
@@ -117,7 +121,7 @@ def fit_advice(snapshot: Snapshot) -> list[str]:
 
 
 def kind_advice(snapshot: Snapshot) -> list[str]:
-    """A message if `auto` would choose another kind for this number of documents."""
+    """Return a line if `auto` would choose a faster kind for this number of documents."""
     state = snapshot.state
     count = snapshot.searchable_count
     better = by_size(count).name

@@ -45,6 +45,7 @@ def read_qrels(path: str | Path) -> dict[str, dict[str, int]]:
             raise InputError(
                 f"{path}, line {number}: {line!r}; expected query, document and a whole number"
             )
+        # In both forms, the document comes just before the score.
         qrels.setdefault(fields[0], {})[fields[-2]] = int(fields[-1])
     if not qrels:
         raise InputError(f"{path}: no labels; expected query, document and score a line")
@@ -114,14 +115,16 @@ def labelled_queries(snapshot: Snapshot, user_queries: UserQueries) -> list[Labe
     """Return the queries that have labels; raises `InputError` as `with_labels` does."""
     assert user_queries.labels is not None
     ids = snapshot.store.ids_by_row(snapshot.state.rows)
-    gone = set(snapshot.hidden.tolist())
-    # The first passage represents a document that is cut.
-    rows = {id: row for row, id in reversed([*enumerate(ids)]) if row not in gone}
+    hidden = set(snapshot.hidden.tolist())
+    # A document of several passages is represented by its first row: in reverse order, that is the
+    # last to be written.
+    rows = {id: row for row, id in reversed([*enumerate(ids)]) if row not in hidden}
     out = []
     for id, text in with_labels(user_queries.queries, user_queries.labels, rows):
+        # A document that the index lacks gets a negative number of its own.
         labels = {}
-        for missing, (document, relevance) in enumerate(user_queries.labels[id].items(), start=1):
-            labels[rows.get(document, -missing)] = relevance
+        for number, (document, relevance) in enumerate(user_queries.labels[id].items(), start=1):
+            labels[rows.get(document, -number)] = relevance
         self_row = rows.get(id, -1)
         # A query that is labelled as its own answer may be found.
         out.append(LabelledQuery(text, labels, -1 if self_row in labels else self_row))
@@ -134,14 +137,16 @@ def ndcg(ids: Sequence[Id], labels: Mapping[Id, int]) -> float:
     >>> round(ndcg([1, 0, 2], {0: 1, 2: 2}), 4)
     0.6199
     """
-    best = _dcg(sorted(labels.values(), reverse=True))
-    return _dcg([labels.get(id, 0) for id in ids[:10]]) / best if best else 0.0
+    ideal = _dcg(sorted(labels.values(), reverse=True))
+    if not ideal:  # no document is relevant
+        return 0.0
+    return _dcg([labels.get(id, 0) for id in ids[:10]]) / ideal
 
 
 def _dcg(relevances: Sequence[int]) -> float:
-    """Sum of the first ten relevances, each divided by the logarithm of its place."""
-    places = enumerate(relevances[:10], start=1)
-    return sum(max(relevance, 0) / log2(place + 1) for place, relevance in places)
+    """Sum of the first ten relevances, each divided by log2 of one more than its rank."""
+    ranks = enumerate(relevances[:10], start=1)
+    return sum(max(relevance, 0) / log2(rank + 1) for rank, relevance in ranks)
 
 
 def per_query(
@@ -155,10 +160,11 @@ def per_query(
     """
     names = ("ndcg@10", "mrr@10", "recall@10", "recall@100")
     out = {name: np.zeros(len(queries)) for name in names}
-    for i, (query, s, r) in enumerate(zip(queries, scores.tolist(), rows.tolist(), strict=True)):
+    answers = zip(queries, scores.tolist(), rows.tolist(), strict=True)
+    for i, (query, query_scores, query_rows) in enumerate(answers):
         # The best row of each document, in trec_eval's order.
         best = dict[str, float]()
-        for score, row in zip(s, r, strict=True):
+        for score, row in zip(query_scores, query_rows, strict=True):
             if row >= 0:
                 best.setdefault(ids[row], score)
         ranked_ids = sorted(best, key=lambda id: (best[id], id), reverse=True)
@@ -174,6 +180,7 @@ def _measures(ids: Sequence[str], labels: Mapping[str, int]) -> tuple[float, ...
     (0.5, 0.5, 0.5)
     """
     relevant = {id for id, relevance in labels.items() if relevance > 0}
-    first = next((place for place, id in enumerate(ids[:10], 1) if id in relevant), np.inf)
+    # Rank of the first relevant document; infinite, for an MRR of 0, if ten have none.
+    first = next((rank for rank, id in enumerate(ids[:10], 1) if id in relevant), np.inf)
     recalls = [len(relevant.intersection(ids[:k])) / max(len(relevant), 1) for k in (10, 100)]
     return ndcg(ids, labels), 1 / first, *recalls

@@ -68,7 +68,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The best cell, and measures (q,) of queries by a chosen cell and by the default.
+    """The best cell (beta, gamma), and measures (q,) of queries by a chosen cell and the default.
 
     `error` is that of `gain_bound`.
     """
@@ -85,7 +85,7 @@ class Comparison:
 
     @property
     def times(self) -> float:
-        """The mean measure, in the default's."""
+        """The mean measure, as a multiple of the default's."""
         default = float(self.default.mean())
         return float(self.best.mean()) / default if default else np.inf
 
@@ -100,7 +100,10 @@ def choose_metric(
     user_queries: UserQueries | None = None,
     rng: np.random.Generator | None = None,
 ) -> Choice:
-    """Choose (beta, gamma): by enough labels, otherwise the default for all but raw encoders."""
+    """Choose (beta, gamma): by labels if there are enough, otherwise by whether the encoder is raw.
+
+    Without enough labels, all but raw encoders get the default.
+    """
     rng = rng or np.random.default_rng(0)
     encoder = index.query_encoder
     live = snapshot.searchable_rows()
@@ -126,6 +129,10 @@ def choose_metric(
 def _choose_by_keywords(
     snapshot: Snapshot, encoder: Encoder, sample: Rows, rng: np.random.Generator
 ) -> Choice:
+    """Choose a cell by how well keywords find their documents; the default unless that is clear.
+
+    `sample` are the rows to search.
+    """
     # Queries of keywords, each of which looks for its document.
     words = keywords(snapshot.texts(sample))
     drawn = rng.choice(len(sample), min(KEYWORD_QUERIES, len(sample)), replace=False)
@@ -151,7 +158,10 @@ def _choose_by_keywords(
 def _choose_by_labels(
     snapshot: Snapshot, encoder: Encoder, sample: Rows, judged: Sequence[LabelledQuery]
 ) -> Choice:
-    """Choose beta and gamma by nDCG@10; the default unless others are better beyond chance."""
+    """Choose a cell by nDCG@10; the default unless another is better beyond chance.
+
+    `sample` are the rows to search, besides the labelled ones; the queries are in random order.
+    """
     # The sample, and the labelled documents that the index has.
     labelled = np.array([*chain.from_iterable(query.labels for query in judged)], np.int64)
     self_rows = np.array([query.self_row for query in judged])
@@ -183,16 +193,19 @@ def _name(cell: Cell) -> str:
 
 
 def mean_cosine(vectors: VectorFile, live: Rows, rng: np.random.Generator) -> float:
-    """Mean cosine of random pairs of documents."""
+    """Estimate the mean cosine of two different documents, by random pairs."""
     first = rng.integers(len(live), size=PAIRS)
+    # Anything from 1 to n - 1 further on, so never the same.
     second = (first + rng.integers(1, len(live), size=PAIRS)) % len(live)
-    one = normalize_rows(vectors.take(live[first]))
-    other = normalize_rows(vectors.take(live[second]))
-    return float(np.vecdot(one, other).mean())
+    first_rows = normalize_rows(vectors.take(live[first]))
+    second_rows = normalize_rows(vectors.take(live[second]))
+    return float(np.vecdot(first_rows, second_rows).mean())
 
 
 def keywords(texts: Sequence[str]) -> list[str]:
-    """The words of each text that are rarest in all texts, in the text's order; "" without words.
+    """Return the words of each text that occur in the fewest texts, in the text's order.
+
+    They are joined by spaces, `KEYWORDS` at most; "" for a text without words.
 
     >>> keywords(["the cat sat on the mat with the old dog", "the dog on the mat sat", "the old"])
     ['cat sat on with', 'dog on mat sat', 'the old']
@@ -200,18 +213,19 @@ def keywords(texts: Sequence[str]) -> list[str]:
     words = [re.findall(r"\w+", text.lower()) for text in texts]
     frequency = Counter(chain.from_iterable(map(set, words)))
     out = []
-    for each in words:
-        distinct = list(dict.fromkeys(each))
+    for text_words in words:
+        distinct = list(dict.fromkeys(text_words))
         rarest = sorted(distinct, key=lambda word: frequency[word])[:KEYWORDS]
         out.append(" ".join(word for word in distinct if word in rarest))
     return out
 
 
 def by_keywords(moments: Moments, X: Matrix, queries: Matrix, targets: Rows) -> Comparison:
-    """Compare cells by the reciprocal ranks of documents that are asked for by their keywords.
+    """Compare cells by the reciprocal ranks of documents that queries of their keywords look for.
 
-    Documents have the vectors `X` (n, d), queries of keywords (q, d) their `targets` (q,) in it.
-    Bounds are the lower ends of two-sided intervals, simultaneous for all cells (Bonferroni).
+    `X` (n, d) are the documents' vectors, `queries` (q, d) those of the queries, and `targets` (q,)
+    the rows of `X` that these look for. Bounds are the lower ends of two-sided intervals,
+    simultaneous for all cells (Bonferroni).
     """
 
     def reciprocal_ranks(scores: Matrix) -> NDArray[np.float64]:
@@ -245,10 +259,12 @@ def by_labels(
     """
 
     def ndcgs(scores: Matrix) -> NDArray[np.float64]:
+        # The document that is the query itself is no answer.
         has_self = self_rows >= 0
         scores[np.flatnonzero(has_self), self_rows[has_self]] = -np.inf
         _, rows = top_k(scores, np.arange(len(X)), 10)
-        return np.array([ndcg(*each) for each in zip(rows.tolist(), labels, strict=True)])
+        answers = zip(rows.tolist(), labels, strict=True)
+        return np.array([ndcg(ranked, relevances) for ranked, relevances in answers])
 
     measured = _measure_cells(moments, X, queries, ndcgs)
     return Comparison(
@@ -265,7 +281,10 @@ def _measure_cells(
     queries: Matrix,
     measure: Callable[[Matrix], NDArray[np.float64]],
 ) -> NDArray[np.float64]:
-    """A measure of scores (q, cells) in each cell, the default first."""
+    """Return a measure (q, cells) of each query in each cell (beta, gamma), the default first.
+
+    `measure` computes it (q,) from the scores (q, n) of all documents.
+    """
     columns = []
     for done, cell in enumerate(_DEFAULT_FIRST, start=1):
         rescorer = Rescorer.fit(moments, *cell)

@@ -93,6 +93,7 @@ def _compare(
     user_queries: UserQueries | None,
     count: int | None,
 ) -> Migration:
+    """Measure both encoders on a sample; advise to encode again if that is proved to gain."""
     sample = Sample.draw(snapshot.open(), user_queries, count)
     texts = [query.text for query in sample.queries]
 
@@ -103,17 +104,17 @@ def _compare(
     )
     hours = seconds * len(snapshot.searchable_rows()) / SECONDS_AN_HOUR
 
-    # The present one, if it can be loaded.
+    # The index's own, if it can be loaded.
     options = list[Option]()
     gain = None
     gain_bound = None
     advice = ENCODE
     why = "the index has no encoder that can be loaded"
-    present = _current_encoder(index)
-    if present is not None:
+    current = _current_encoder(index)
+    if current is not None:
         vectors = snapshot.index.vectors.take(sample.searched)
         old = sample.measure_ndcg(
-            snapshot, encode_with_progress(present, texts), vectors, snapshot.moments()
+            snapshot, encode_with_progress(current, texts), vectors, snapshot.moments()
         )
         gain = float((new - old).mean())
         gain_bound = gain_of(new, old)
@@ -154,7 +155,9 @@ def _current_encoder(index: Index) -> Encoder | None:
 
 
 def gain_of(values: Values, others: Values) -> float:
-    """Lower bound of the mean difference of paired values between 0 and 1.
+    """Lower bound of the mean difference of paired values, which are from 0 to 1.
+
+    `betting_bound` takes values from 0 to 1, so the differences are scaled to these and back.
 
     >>> one = np.ones(1000)
     >>> gain_of(one, 0 * one) > 0.98, gain_of(one, one) <= 0
@@ -175,7 +178,7 @@ class Sample:
     def draw(
         cls, snapshot: Snapshot, user_queries: UserQueries | None, count: int | None
     ) -> Sample:
-        """Draw queries, and `count` rows, by default 5%, besides those that they ask for.
+        """Draw queries, and `count` rows, by default 5%, besides those that are to be found.
 
         Raises `InputError` if there are too few documents, or none has a label.
         """
@@ -183,7 +186,8 @@ class Sample:
         live = snapshot.searchable_rows()
         if count is None:
             count = min(MOST_SAMPLED, max(LEAST_SAMPLED, round(SAMPLED_SHARE * len(live))))
-        if (most := min(count, len(live))) < FEWEST_SAMPLED:
+        most = min(count, len(live))
+        if most < FEWEST_SAMPLED:
             raise InputError(
                 f"a sample of {most:,} of {len(live):,} {snapshot.noun}; expected "
                 f"{FEWEST_SAMPLED} or more"
@@ -196,7 +200,7 @@ class Sample:
             order = rng.permutation(len(queries))[:MOST_QUERIES]
             queries = [queries[i] for i in order.tolist()]
         else:
-            # drawn with replacement, so that the queries are independent
+            # Rows are drawn with replacement, so that the queries are independent.
             pool = MADE_OF_SENTENCES
             rows = rng.choice(live, MOST_QUERIES)
             firsts = snapshot.document_rows.documents(rows).tolist()
@@ -205,8 +209,8 @@ class Sample:
                 if text.strip():
                     queries.append(LabelledQuery(drop_words(text, rng), {row: 1}))
 
-        # The documents that they ask for, and others.
-        labelled = np.array([*chain.from_iterable(each.labels for each in queries)], np.int64)
+        # All rows of the documents to find, and others. Negative numbers are not in the index.
+        labelled = np.array([*chain.from_iterable(query.labels for query in queries)], np.int64)
         wanted = np.unique(labelled[labelled >= 0])
         wanted = np.intersect1d(snapshot.document_rows.all_rows(wanted), live)
         others = np.setdiff1d(live, wanted)
@@ -214,19 +218,20 @@ class Sample:
         return cls(np.union1d(drawn, wanted), queries, pool)
 
     def encode(self, snapshot: Snapshot, encoder: Encoder) -> tuple[Matrix, float]:
-        """Encode the searched rows; returns vectors in their order, and seconds for each."""
+        """Encode the searched rows; returns vectors in their order, and the seconds per row."""
         texts = snapshot.contents(self.searched, encoder)
         start = perf_counter()
-        did = reporting("encoding a sample", len(texts))
-        vectors, _ = encoded_documents(encoder, texts, encoder.dim, did)
+        report_progress = reporting("encoding a sample", len(texts))
+        vectors, _ = encoded_documents(encoder, texts, encoder.dim, report_progress)
         return vectors, (perf_counter() - start) / len(texts)
 
     def measure_ndcg(
         self, snapshot: Snapshot, queries: Matrix, documents: Matrix, moments: Moments
     ) -> Values:
-        """nDCG@10 of encoded queries among the searched rows' vectors, in the index's metric.
+        """Measure nDCG@10 (q,) of encoded queries (q, d) among `documents`, in the index's metric.
 
-        `moments` are those of the space.
+        `documents` (n, d) are the vectors of the searched rows by the same encoder, and `moments`
+        those that the metric is fitted to.
         """
         settings = snapshot.state.settings
         assert settings is not None

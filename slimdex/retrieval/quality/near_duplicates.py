@@ -98,7 +98,7 @@ def near_duplicates(snapshot: Snapshot, min_score: float = 0.95) -> list[Duplica
 def delete_near_duplicates(index: Index, min_score: float = 0.95) -> list[DuplicateGroup]:
     """Delete all documents of each group but the kept one, in one commit; returns the groups.
 
-    They are found before the writers' turn, and again if others commit meanwhile. Raises
+    They are found without the writer lock, and again if others commit meanwhile. Raises
     `InputError` as `near_duplicates` does, or if the index can't be changed.
     """
     index.check_writable()
@@ -118,7 +118,11 @@ def delete_near_duplicates(index: Index, min_score: float = 0.95) -> list[Duplic
 
 
 def _join_all(snapshot: Snapshot, min_score: float) -> tuple[Rows, Rows, NDArray[np.float32]]:
-    """First rows of the documents (m,), the document that each joins or -1, and their score."""
+    """Decide which documents join others as their near-duplicates.
+
+    Returns (m,) the first row of each document, the number of the document that it joins or -1, and
+    their score.
+    """
     if not 0 < min_score <= 1:
         raise InputError(f"min_score={min_score:g}; expected more than 0, and 1 at most")
     compared = Comparison(snapshot, min_score)
@@ -126,25 +130,31 @@ def _join_all(snapshot: Snapshot, min_score: float) -> tuple[Rows, Rows, NDArray
     owners: Rows = np.full(count, -1, dtype=np.int64)
     scores = np.zeros(count, dtype=np.float32)
     for low, high in compared.parts(0, ROWS_TOGETHER):
-        # Among themselves, then those that have become owners with all later documents.
-        free = low + np.flatnonzero(owners[low:high] < 0)
-        _join(compared.pairs(free, free), owners, scores)
-        owning = free[owners[free] < 0]
+        # The documents of a part among themselves, but for those that have joined an earlier one.
+        not_joined = low + np.flatnonzero(owners[low:high] < 0)
+        _join(compared.pairs(not_joined, not_joined), owners, scores)
+
+        # Those that still have not joined any, and are kept, with all later documents.
+        still_not_joined = not_joined[owners[not_joined] < 0]
         for start, stop in compared.parts(high, ROWS_AGAINST):
             later = start + np.flatnonzero(owners[start:stop] < 0)
-            _join(compared.pairs(owning, later), owners, scores)
+            _join(compared.pairs(still_not_joined, later), owners, scores)
         progress("comparing documents", high, count)
     return compared.firsts, owners, scores
 
 
 def _join(pairs: Pairs, owners: Rows, scores: NDArray[np.float32]) -> None:
-    """Let documents join the first ones that join none, in place."""
-    for each in np.lexsort((pairs.second, pairs.first)).tolist():
-        owner = pairs.first[each]
-        other = pairs.second[each]
+    """Let the second document of each pair join the first, if neither has joined another.
+
+    Sets their owners and scores in place. Pairs are taken in the order of addition, so that a
+    document joins the first one possible.
+    """
+    for i in np.lexsort((pairs.second, pairs.first)).tolist():
+        owner = pairs.first[i]
+        other = pairs.second[i]
         if owners[owner] < 0 and owners[other] < 0:
             owners[other] = owner
-            scores[other] = pairs.scores[each]
+            scores[other] = pairs.scores[i]
 
 
 class Comparison:
@@ -155,6 +165,8 @@ class Comparison:
         self._least = least
         self._rows = snapshot.searchable_rows()
         documents = snapshot.document_rows.documents(self._rows)
+        # Of each document: its first row, where its rows begin and end in `_rows`, and their
+        # number; and of each of `_rows`, its document's number.
         self.firsts, starts, self._document, self._counts = np.unique(
             documents, return_index=True, return_inverse=True, return_counts=True
         )
@@ -162,48 +174,62 @@ class Comparison:
         self._short = short_rows(self._vectors, self._rows)
 
     def parts(self, low: int, most: int) -> Iterator[tuple[int, int]]:
-        """Yield the documents from `low` on in parts of at most `most` rows, or one document."""
+        """Yield the documents from `low` on in parts (first, stop); stop is not included.
+
+        A part has at most `most` rows, or one document.
+        """
         while low < len(self.firsts):
-            last = self._stops[low] - self._counts[low] + most
-            high = max(int(np.searchsorted(self._stops, last, side="right")), low + 1)
+            start = self._stops[low] - self._counts[low]
+            high = int(np.searchsorted(self._stops, start + most, side="right"))
+            high = max(high, low + 1)
             yield low, high
             low = high
 
     def pairs(self, some: Rows, others: Rows) -> Pairs:
         """Near-duplicates among some documents and others, the earlier of each pair first."""
+        # Pairs of rows that may be near, without those of one document, and each only once.
         left, right = self._possible(self._places(some), self._places(others))
-        earlier = self._document[left] < self._document[right]
-        left = left[earlier]
-        right = right[earlier]
+        is_ordered = self._document[left] < self._document[right]
+        left = left[is_ordered]
+        right = right[is_ordered]
+
+        # Those that are near.
         scores = self._cosines(left, right)
-        near = scores >= self._least - EQUAL
-        left = left[near]
-        right = right[near]
-        scores = scores[near]
+        is_near = scores >= self._least - EQUAL
+        left = left[is_near]
+        right = right[is_near]
+        scores = scores[is_near]
         if len(self._rows) == len(self.firsts):
             return Pairs(left, right, scores)
         return self._of_documents(left, right, scores)
 
     def _places(self, documents: Rows) -> Rows:
+        """Return the positions in `_rows` of all rows of some documents."""
         counts = self._counts[documents]
         ends = np.cumsum(counts)
+        # Each document's rows are consecutive: its start, start + 1 and so on.
         places: Rows = np.repeat(self._stops[documents] - ends, counts) + np.arange(counts.sum())
         return places
 
     def _possible(self, some: Rows, others: Rows) -> tuple[Rows, Rows]:
-        """Pairs of places whose cosine may reach the least score."""
+        """Return pairs of positions in `_rows` whose cosine may reach the least score.
+
+        The product of short rows is an upper bound of it.
+        """
         left = [np.empty(0, np.int64)]
         right = [np.empty(0, np.int64)]
         for part in batches(len(some), ROWS_TOGETHER):
             short = self._short[some[part]]
             for against in batches(len(others), ROWS_AGAINST):
                 bounds = product(short, self._short[others[against]].T)
-                i, j = np.divmod(np.flatnonzero(bounds >= self._least - ROUNDING), bounds.shape[1])
+                possible = np.flatnonzero(bounds >= self._least - ROUNDING)
+                i, j = np.divmod(possible, bounds.shape[1])  # rows and columns of the bounds
                 left.append(some[part][i])
                 right.append(others[against][j])
         return np.concatenate(left), np.concatenate(right)
 
     def _cosines(self, left: Rows, right: Rows) -> NDArray[np.float32]:
+        """Compute the cosine of each pair of positions by the vectors on disk."""
         scores = np.empty(len(left), dtype=np.float32)
         for part in batches(len(left), ROWS_AGAINST):
             X = self._vectors.take(self._rows[left[part]])
@@ -212,11 +238,18 @@ class Comparison:
         return scores
 
     def _of_documents(self, left: Rows, right: Rows, scores: NDArray[np.float32]) -> Pairs:
-        """Pairs of documents, from those of all their passages."""
+        """Return the pairs of documents that are near-duplicates, from all near pairs of rows.
+
+        Every row of each must have a near one of the other; their score is the lowest of the rows'
+        best scores.
+        """
         total = len(self.firsts)
+        # A pair of documents is one number.
         pairs = self._document[left] * total + self._document[right]
         of_left, left_scores = self._covering_pairs(left, pairs, scores, pairs // total)
         of_right, right_scores = self._covering_pairs(right, pairs, scores, pairs % total)
+
+        # Pairs in which all rows of both documents have a match.
         both, i, j = np.intersect1d(of_left, of_right, assume_unique=True, return_indices=True)
         lowest = np.minimum(left_scores[i], right_scores[j])
         return Pairs(both // total, both % total, lowest)
@@ -224,7 +257,12 @@ class Comparison:
     def _covering_pairs(
         self, places: Rows, pairs: Rows, scores: NDArray[np.float32], owners: Rows
     ) -> tuple[Rows, NDArray[np.float32]]:
-        """Pairs in which all rows of one document have a match, and the lowest best score."""
+        """Return the pairs in which all rows of one document have a near row of the other.
+
+        Also returns the lowest of these rows' best scores. For each near pair of rows, `places` has
+        the one of that document, `owners` that document, and `pairs` a number for both documents.
+        """
+        # The best score of each row in each pair: the first, if sorted by pair, row and score.
         order = np.lexsort((-scores, places, pairs))
         is_best = np.ones(len(order), dtype=bool)
         sorted_pairs = pairs[order]
@@ -232,20 +270,23 @@ class Comparison:
         is_best[1:] = np.diff(sorted_pairs) != 0
         is_best[1:] |= np.diff(sorted_places) != 0
         best = order[is_best]
+
+        # As many rows with a match as the document has, and the lowest of their scores.
         distinct, first, counts = np.unique(pairs[best], return_index=True, return_counts=True)
-        whole = counts == self._counts[owners[best][first]]
+        is_covered = counts == self._counts[owners[best][first]]
         lowest = np.minimum.reduceat(scores[best], first) if len(best) else scores[best]
-        return distinct[whole], lowest[whole]
+        return distinct[is_covered], lowest[is_covered]
 
 
 def short_rows(vectors: VectorFile, rows: Rows) -> Matrix:
-    """Coordinates on the sample's strongest axes, and the length of the rest (n, m + 1).
+    """Shorten rows (n, d) to (n, m + 1), so that their products are upper bounds of the cosines.
 
-    Of unit rows; their products are upper bounds of the cosines.
+    A short row has a unit row's coordinates on the strongest axes of a sample, and the length of
+    the rest.
     """
     sample = normalize_rows(vectors.take(rows[:: max(len(rows) // SAMPLED_ROWS, 1)]))
     _, axes = eigh(product(sample.T, sample))
-    axes = axes[:, : -AXES - 1 : -1]
+    axes = axes[:, : -AXES - 1 : -1]  # the last are the strongest
     short = np.empty((len(rows), axes.shape[1] + 1), dtype=np.float32)
     for part in batches(len(rows)):
         X = normalize_rows(vectors.take(rows[part]))

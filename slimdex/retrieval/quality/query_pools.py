@@ -60,9 +60,10 @@ def document_pool(
 
 
 def document_queries(snapshot: Snapshot, encoder: Encoder | None, rng: np.random.Generator) -> Draw:
-    """Choose the method that suits the documents; each call of the result makes further queries.
+    """Choose how to make queries from the documents; see the module.
 
-    If texts are cut, queries are made from passages, and all passages of the document are held out.
+    Each call of the returned function makes a number of further queries. If texts are cut, queries
+    are made from passages, and all passages of the document are held out.
 
     `encoder` is None if vectors were given. Raises `InputError` if there are fewer than three
     documents: a query would have nothing left to find.
@@ -78,10 +79,11 @@ def document_queries(snapshot: Snapshot, encoder: Encoder | None, rng: np.random
         )
     live = _of_short_documents(snapshot, live)
 
+    # Words of two documents at a time, for documents of one sentence.
     def mix(count: int) -> Pool:
         queries = list[str]()
 
-        def words(rows: Rows) -> Matrix:
+        def words(rows: Rows) -> Matrix:  # also keeps the texts
             queries.extend(drop_words(text, rng) for text in snapshot.texts(rows))
             return encode_with_progress(encoder, queries)
 
@@ -90,10 +92,11 @@ def document_queries(snapshot: Snapshot, encoder: Encoder | None, rng: np.random
         )
         return replace(pool, texts=queries)
 
+    # Words of a sentence, for documents of several sentences.
     def cloze(count: int) -> Pool:
         made_of = list[int]()
         queries = list[str]()
-        while len(made_of) < count:  # at least one in two has several sentences
+        while len(made_of) < count:  # soon, as at least one in two has several sentences
             rows = rng.choice(live, count)
             for row, text in zip(rows.tolist(), snapshot.texts(rows), strict=True):
                 if len(sentences(text)) > 1:
@@ -105,20 +108,23 @@ def document_queries(snapshot: Snapshot, encoder: Encoder | None, rng: np.random
             CLOZE, encode_with_progress(encoder, queries[:count]), held_out, queries[:count]
         )
 
+    # Try some documents to see which suits them.
     probed = snapshot.texts(rng.choice(live, PROBED))
     have_several = sum(len(sentences(text)) > 1 for text in probed) >= PROBED / 2
     return cloze if have_several else mix
 
 
 def rows_of_documents(rows: DocumentRows, made_of: Rows) -> Rows:
-    """All rows (q, w) of the documents that queries were made of, by rows (q, n), padded with -1.
+    """Return all rows (q, w) of the documents that each query was made of, padded with -1.
+
+    `made_of` (q, n) has one row of each of these documents.
 
     >>> rows_of_documents(DocumentRows(np.array([1]), np.array([2])), np.array([[2], [5]])).tolist()
     [[1, 2], [5, -1]]
     """
     if rows.is_one_each:
         return made_of
-    by_query = [rows.all_rows(np.unique(rows.documents(each))) for each in made_of]
+    by_query = [rows.all_rows(np.unique(rows.documents(sources))) for sources in made_of]
     width = max(map(len, by_query), default=0)
     padded: Rows = np.full((len(by_query), width), -1, dtype=np.int64)
     for line, document_rows in zip(padded, by_query, strict=True):
@@ -127,7 +133,10 @@ def rows_of_documents(rows: DocumentRows, made_of: Rows) -> Rows:
 
 
 def _of_short_documents(snapshot: Snapshot, live: Rows) -> Rows:
-    """Rows of documents with few passages, if any."""
+    """Return the rows of documents with few passages; all rows if fewer than two documents have.
+
+    A query holds out all rows of its documents, which exact search has to skip.
+    """
     rows = snapshot.document_rows
     if rows.is_one_each:
         return live
@@ -146,7 +155,9 @@ def sentences(text: str) -> list[str]:
 
 
 def drop_words(text: str, rng: np.random.Generator) -> str:
-    """A sentence of a text, or all of it if it has none, with half of its words dropped.
+    """Return a random sentence of a text with about half of its words dropped, at least one kept.
+
+    A text without sentences is taken as one.
 
     >>> len(drop_words("a b c d e f g h", np.random.default_rng(0)).split()) in range(1, 9)
     True
@@ -175,8 +186,12 @@ def _average_pairs(
     rng: np.random.Generator,
     vectors: Callable[[Rows], Matrix],
 ) -> Pool:
-    """Queries between pairs of different rows."""
+    """Make queries that are the means of the unit vectors of two different rows each.
+
+    The documents of both are held out. `vectors` returns the vectors of rows.
+    """
     first = rng.integers(len(live), size=count)
+    # Anything from 1 to n - 1 further on, so never the same.
     second = (first + rng.integers(1, len(live), size=count)) % len(live)
     pairs = np.stack([live[first], live[second]], axis=1)
     unit = normalize_rows(vectors(pairs.ravel())).reshape(count, 2, -1)

@@ -68,19 +68,19 @@ class Pool:
     def join(self, other: Pool) -> Pool:
         """These queries and others of their kind, without their texts."""
         width = max(self.held_out.shape[1], other.held_out.shape[1])
-        first = len(self.held_out)
-        held_out: Rows = np.full((first + len(other.held_out), width), -1, dtype=np.int64)
-        held_out[:first, : self.held_out.shape[1]] = self.held_out
-        held_out[first:, : other.held_out.shape[1]] = other.held_out
+        count = len(self.held_out)
+        held_out: Rows = np.full((count + len(other.held_out), width), -1, dtype=np.int64)
+        held_out[:count, : self.held_out.shape[1]] = self.held_out
+        held_out[count:, : other.held_out.shape[1]] = other.held_out
         vectors = np.concatenate([self.vectors, other.vectors])
         return Pool(self.name, vectors, held_out)
 
 
 def recalls(ranks: Ranks, count: int) -> NDArray[np.float64]:
-    """Share of each query's neighbours that are among the first `count` codes.
+    """Return the share (q,) of each query's neighbours that are among the first `count` codes.
 
-    `ranks` (q, n) are the neighbours' places by their codes, inf if they are in none. NaN fills the
-    line of a query that has fewer than n neighbours.
+    `ranks` (q, n) are the numbers of codes nearer than each neighbour's, inf if that is unknown.
+    NaN fills the line of a query that has fewer than n neighbours.
 
     >>> recalls(np.array([[0.0, 3.0, np.inf, np.nan]]), 3).tolist()
     [0.3333333333333333]
@@ -111,7 +111,7 @@ class Trials:
         return exact_nearest(self.vectors, rescorer, pool, self.live)
 
     def screen(self, settings: Settings, pool: Pool, truth: Rows, most: int) -> Ranks:
-        """Ranks by the codes of a sample of the rows, scaled; exact if it is all of them.
+        """Estimate the ranks by the codes of a sample of the rows; exact if it is all of them.
 
         The settings have a k, and a kind that searches all its codes. `truth` is of `exact`; ranks
         from `most` on are infinite.
@@ -126,6 +126,7 @@ class Trials:
 
         # Their order for each query; each row of the sample stands for `weight` rows.
         weight = len(self.live) / min(SCREENED_ROWS, len(self.live))
+        # The sample also has the neighbours of other queries, which do not count.
         slack = SLACK if weight > 1 else 0
         count = min(ceil(most / weight) + slack + pool.held_out.shape[1], len(sample))
         _, positions = codes.search(reduce_rows(reducer, pool.vectors), count)
@@ -147,7 +148,7 @@ class Trials:
         return build_index(self.vectors, settings, self.moments, path)
 
     def ranks(self, index: ReducedIndex, pool: Pool, truth: Rows, most: int) -> Ranks:
-        """Ranks by all codes of an index."""
+        """Ranks of the true neighbours by all codes of an index, without rescoring."""
         count = min(most + pool.held_out.shape[1], len(self.live))
         _, rows = index.search(pool.vectors, count, exclude=self.hidden, candidates=0)
         return ranks_of(rows, truth, pool.held_out, most)
@@ -160,13 +161,18 @@ class Trials:
         return agreement(rows, truth, NEAREST), seconds
 
     def _draw(self) -> Rows:
+        """Draw the same random sample of live rows at each call; all rows if there are few."""
         return self.live[sample_rows(len(self.live), SCREENED_ROWS, seed=0)]
 
     def _sample_with(self, truth: Rows) -> tuple[Rows, Matrix]:
-        """The sample and all true neighbours, with their vectors."""
-        if self._sample is None or not np.isin(truth[truth >= 0], self._sample[0]).all():
-            rows = np.union1d(self._draw(), truth[truth >= 0])
-            self._sample = rows, self.vectors.take(rows)
+        """Return the sample and all true neighbours, in order, with their vectors.
+
+        They stay in memory for other settings with the same neighbours.
+        """
+        neighbours = truth[truth >= 0]
+        if self._sample is None or not np.isin(neighbours, self._sample[0]).all():
+            rows = np.union1d(self._draw(), neighbours)
+            self._sample = (rows, self.vectors.take(rows))
         return self._sample
 
 
@@ -175,13 +181,13 @@ def build_index(
 ) -> ReducedIndex:
     """Build an index of all rows as `reduce` would, in memory, with settings for these moments.
 
-    The file of norms, if it exists, must have those in this metric.
+    The file of norms is created; if it exists, it must have those in this metric.
     """
     reducer = settings.fit_reducer(vectors, moments)
     metric = None
     if settings.rescores:
         rescorer = Rescorer.fit(moments, settings.beta, settings.gamma)
-        rows = norms.stat().st_size // 4 if norms.exists() else 0
+        rows = norms.stat().st_size // 4 if norms.exists() else 0  # a float32 for each
         metric = Metric(rescorer, vectors, VectorFile(norms, 1, rows, np.float32))
     codes = train_index(kind_named(settings.kind), reducer, vectors)
     index = ReducedIndex(reducer, codes, vectors, metric=metric, candidates=settings.candidates)
@@ -215,8 +221,8 @@ def exact_nearest_of(index: ReducedIndex, pool: Pool, rows: Rows) -> Rows:
     """
     if index.metric is not None:
         return exact_nearest(index.vectors, index.metric.rescorer, pool, rows)
-    shorten = partial(reduce_rows, index.reducer)
-    return _nearest(index.vectors, shorten, shorten(pool.vectors), pool.held_out, rows)
+    reduce = partial(reduce_rows, index.reducer)
+    return _nearest(index.vectors, reduce, reduce(pool.vectors), pool.held_out, rows)
 
 
 def _nearest(
@@ -230,7 +236,7 @@ def _nearest(
 
     Rows held out of a query's answers (q, w) are left out.
     """
-    count = NEAREST + held_out.shape[1]
+    count = NEAREST + held_out.shape[1]  # enough if all that are held out are among the nearest
 
     def chunks() -> Iterator[tuple[Matrix, Rows]]:
         for part in batches(len(rows), ROWS_TOGETHER):
@@ -246,7 +252,10 @@ def _nearest(
 
 
 def answers(index: ReducedIndex, pool: Pool, hidden: Rows = NO_ROWS) -> tuple[Rows, list[float]]:
-    """Rows (q, 10) by the search that users get, padded with -1, and the seconds of each query."""
+    """Search for each query of a pool as users do, one at a time, without what is held out.
+
+    Returns the rows (q, 10), padded with -1, and the seconds of each query.
+    """
     nearest: Rows = np.full((len(pool), NEAREST), -1, dtype=np.int64)
     seconds = []
     for i, (query, held_out) in enumerate(zip(pool.vectors, pool.held_out, strict=True)):
@@ -259,14 +268,14 @@ def answers(index: ReducedIndex, pool: Pool, hidden: Rows = NO_ROWS) -> tuple[Ro
 
 
 def best_of_each(chunks: Iterator[tuple[Matrix, Rows]], queries: int, k: int) -> Rows:
-    """Merge answers whose rows differ by query; return the best rows (queries, k)."""
+    """Merge answers (queries, n), scores and rows of parts; return the best rows (queries, k)."""
     scores = np.full((queries, k), -np.inf, dtype=np.float32)
     rows = np.full((queries, k), -1, dtype=np.int64)
     for new_scores, new_rows in chunks:
-        both = np.hstack([scores, new_scores])
+        both_scores = np.hstack([scores, new_scores])
         both_rows = np.hstack([rows, new_rows])
-        order = np.argsort(-both, axis=1, kind="stable")[:, :k]
-        scores = np.take_along_axis(both, order, axis=1)
+        order = np.argsort(-both_scores, axis=1, kind="stable")[:, :k]
+        scores = np.take_along_axis(both_scores, order, axis=1)
         rows = np.take_along_axis(both_rows, order, axis=1)
     return rows
 
@@ -291,8 +300,8 @@ def is_held_out(rows: Rows, held_out: Rows) -> NDArray[np.bool_]:
     >>> is_held_out(np.array([[4, 5, -1], [7, 8, 9]]), np.array([[5, -1], [-1, 9]])).tolist()
     [[False, True, False], [False, False, True]]
     """
-    each = [np.isin(r, out[out >= 0]) for r, out in zip(rows, held_out, strict=True)]
-    return np.array(each, dtype=np.bool_).reshape(rows.shape)
+    masks = [np.isin(answer, out[out >= 0]) for answer, out in zip(rows, held_out, strict=True)]
+    return np.array(masks, dtype=np.bool_).reshape(rows.shape)  # also if there are no queries
 
 
 def ranks_of(
@@ -316,7 +325,8 @@ def ranks_of(
     out = np.full(truth.shape, np.inf)
     gone = is_held_out(rows, held_out)
     for i, (ranked, wanted) in enumerate(zip(rows, truth, strict=True)):
-        same = (ranked == wanted[:, None]) & (wanted >= 0)[:, None]  # (10, n)
+        # Which ranked row is which neighbour (10, n); -1 pads both.
+        same = (ranked == wanted[:, None]) & (wanted >= 0)[:, None]
 
         # How many rows each ranked row stands for.
         counts = np.full(len(ranked), weight) if drawn is None else np.where(drawn[i], weight, 0.0)

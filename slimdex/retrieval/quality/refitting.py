@@ -38,15 +38,18 @@ def check_refit(refit: str) -> None:
 
 
 def add_then_refit(index: Index, refit: str, add: Callable[[], AdditionReport]) -> AdditionReport:
-    """Add documents, and then refit or advise it, as `refit` says: see `Collection.add`."""
+    """Add documents by a function; then refit, or advise it, as `refit` says: see `Collection.add`.
+
+    The report has the notes of both.
+    """
     check_refit(refit)
     before = index.snapshot.searchable_count
     start = perf_counter()
-    added = add()
-    if not added.documents:
-        return added
+    report = add()
+    if not report.documents:
+        return report
     notes, refitted = after_addition(index, before, perf_counter() - start, refit)
-    return replace(added, notes=[*added.notes, *notes], refitted=refitted)
+    return replace(report, notes=[*report.notes, *notes], refitted=refitted)
 
 
 def add_documents_then_refit(
@@ -64,16 +67,16 @@ def sync_then_refit(index: Index, sources: SourceRequest, refit: str = "auto") -
     notes = list[str]()
     with listening(note=notes.append):
         opened = sources.open()
-        done = add_then_refit(index, refit, lambda: sync(index, opened))
-    return replace(done, notes=[*notes, *done.notes])
+        report = add_then_refit(index, refit, lambda: sync(index, opened))
+    return replace(report, notes=[*notes, *report.notes])
 
 
 def sync_and_remember(index: Index, sources: SourceRequest, refit: str = "auto") -> AdditionReport:
     """Sync with sources, and remember them for the next sync."""
     began = time()
-    done = sync_then_refit(index, sources, refit)
+    report = sync_then_refit(index, sources, refit)
     remember_sources(index.path, sources, index.state.origins, began)
-    return done
+    return report
 
 
 def after_addition(
@@ -91,25 +94,32 @@ def after_addition(
     snapshot = index.snapshot
     if snapshot.state.fit["rows"] == snapshot.state.rows:  # the addition was a fit
         return [], False
+
+    # Go on only if the rows have just reached twice, four times, eight times ... those of the fit.
     notes = kind_advice(snapshot)
     count = snapshot.searchable_count
     fitted = max(snapshot.state.fit_rows, 1)
-    then = max(before - 1, 0) // fitted
-    now = (count - 1) // fitted
-    has_doubled = now.bit_length() > then.bit_length()
+    multiple_before = max(before - 1, 0) // fitted  # of the rows of the fit
+    multiple_now = (count - 1) // fitted
+    # A number has more bits once it has reached another power of two.
+    has_doubled = multiple_now.bit_length() > multiple_before.bit_length()
     is_due = is_outgrown(snapshot) and has_doubled
     if not count or (refit != "always" and not is_due):
         return notes, False
+
+    # Refit if answers may suffer, and a refit is quick enough; otherwise advise it.
     moments = index.read(Snapshot.moments)
     figures = drift(snapshot.state, snapshot.index, moments, snapshot.hidden)
-    takes = refit_seconds(snapshot.index)
-    is_quick = takes is not None and takes < WORTH * seconds
+    refit_time = refit_seconds(snapshot.index)
+    is_quick = refit_time is not None and refit_time < WORTH * seconds
     if refit == "always" or (refit == "auto" and figures.is_large and is_quick):
         return _refit_now(index, figures), True
-    return [*(fit_advice(snapshot) if figures.is_large else []), *notes], False
+    advice = fit_advice(snapshot) if figures.is_large else []
+    return [*advice, *notes], False
 
 
 def _refit_now(index: Index, figures: Drift) -> list[str]:
+    """Refit an index; return notes on the reason, the time, and a certificate that is lost."""
     was_proved = index.state.certificate is not None
     start = perf_counter()
     notes = fit_again(index, index.state.requested, "with the last")
@@ -119,7 +129,7 @@ def _refit_now(index: Index, figures: Drift) -> list[str]:
             f", it kept {figures.variance_now:.3f} of their variance and now keeps "
             f"{figures.variance_best:.3f}"
         )
-    done = f"{why}; refitted in {perf_counter() - start:.1f} s"
+    message = f"{why}; refitted in {perf_counter() - start:.1f} s"
     if was_proved:
-        done += f"; `slimdex tune {index.path}` proves an agreement again"
-    return [done, *notes]
+        message += f"; `slimdex tune {index.path}` proves an agreement again"
+    return [message, *notes]

@@ -64,13 +64,13 @@ class SettingsGrid:
 
     @cached_property
     def options(self) -> list[Settings]:
-        """All possible settings with the most candidates, those of fewest bytes first."""
+        """All possible settings, with the most candidates each; those of fewest bytes first."""
         trials = self.trials
         beta, gamma = self.cell
         options = dict[Settings, int]()
         grid = [*self._grid]
         if self._with_lists:
-            grid.append(("ivf-pq", _NARROW[1][4:]))
+            grid.append(("ivf-pq", _NARROW[1][4:]))  # without the smallest shares
 
         # k of each share, as a multiple that the kind can divide.
         for name, shares in grid:
@@ -85,7 +85,7 @@ class SettingsGrid:
         return sorted(options, key=lambda settings: options[settings])
 
     def suits(self, settings: Settings) -> bool:
-        """Return whether there are enough vectors for settings, which have k."""
+        """Return whether there are enough vectors for settings: a fit would not replace them."""
         trials = self.trials
         try:
             fitted, _ = settings.checked(trials.vectors.dim).fitted(trials.moments)
@@ -94,7 +94,7 @@ class SettingsGrid:
         return fitted == settings
 
     def least_ram(self, settings: Settings) -> int:
-        """Bytes of codes, reducer and metric, without codebooks."""
+        """Return the bytes of codes, reducer and metric: a lower limit, without codebooks."""
         trials = self.trials
         k = settings.k
         assert k is not None
@@ -103,7 +103,7 @@ class SettingsGrid:
 
 
 class Limit(NamedTuple):
-    """Largest value of an attribute of `TrialResult`, also as text."""
+    """Name of an attribute of `TrialResult`, and its largest allowed value, also as text."""
 
     attribute: str
     most: float
@@ -160,6 +160,7 @@ class SettingsSearch:
         attempts = Attempts()
         ram = self.target.ram
         options = self.grid.options
+        # The options are in order of memory, so these are the first ones.
         affordable = [o for o in options if ram is None or self.grid.least_ram(o) <= ram]
         for option in affordable:
             attempts = self._attempt(attempts, option)
@@ -190,8 +191,8 @@ class SettingsSearch:
         return limits
 
     def _attempt(self, attempts: Attempts, option: Settings) -> Attempts:
-        """Build a promising setting and put it to the proof."""
-        # Screen it by a sample of the rows.
+        """Try one setting: build it if it is promising, and put it to the proof."""
+        # Screen it by a sample of the rows. `place` is its number among the promising ones.
         ranks = self._screen(option)
         place = attempts.promising + 1
         least = self.proving.least_promising(ranks, self.grid.counts, place)
@@ -199,10 +200,10 @@ class SettingsSearch:
             estimate = float(recalls(ranks, self.grid.counts[-1]).mean())
             return replace(attempts, missed={**attempts.missed, option: estimate})
         attempts = replace(attempts, promising=place)
-        if least not in self._allowed_counts(attempts, option):
+        if least not in self._allowed_counts(attempts, option):  # as many exceeded a limit before
             return attempts
 
-        # Choose its fewest candidates by all rows.
+        # Build it, and find the fewest promising candidates by all rows.
         index = self.trials.build(option)
         ranks = self.trials.ranks(index, self.choosing, self.truth, self.grid.counts[-1])
         least = self.proving.least_promising(ranks, self.grid.counts, place)
@@ -229,11 +230,10 @@ class SettingsSearch:
                 return attempts
             if not self.proving.is_promising(recalls(ranks, allowed[-1]), attempts.promising):
                 break
-        count = (
-            self.grid.counts[-1]
-            if self._allowed_counts(attempts, option) == self.grid.counts
-            else least
-        )
+
+        # Not proved: measure the most candidates or, if a limit excludes some, the `least`.
+        is_unlimited = self._allowed_counts(attempts, option) == self.grid.counts
+        count = self.grid.counts[-1] if is_unlimited else least
         settings = replace(option, candidates=count)
         return self._with_unproved(attempts, index, settings, recalls(ranks, count))
 
@@ -244,6 +244,8 @@ class SettingsSearch:
         fewest = self.proving.least_proved(ranks, self.grid.counts, attempts.promising)
         if fewest is None:
             return attempts
+
+        # By codes alone these are proved; the search that users get needs more at times.
         for count in self._allowed_counts(attempts, option):
             if count < fewest:
                 continue
@@ -264,7 +266,10 @@ class SettingsSearch:
         return attempts
 
     def _allowed_counts(self, attempts: Attempts, option: Settings) -> list[int]:
-        """Numbers of candidates below the last one of the same kind that exceeded a limit."""
+        """Numbers of candidates that may be within the limits.
+
+        They are below that of the last setting of the same kind that exceeded a limit, if any.
+        """
         for tried in reversed(attempts.tried):
             if tried.settings.kind == option.kind and self._limit_of(tried) is not None:
                 excessive = tried.settings.candidates or 0
@@ -272,7 +277,7 @@ class SettingsSearch:
         return [*self.grid.counts]
 
     def _more_ranks(self, index: ReducedIndex, ranks: Ranks) -> Ranks:
-        """Return the ranks of all proving queries; those of the first ones are known."""
+        """Return the ranks of all proving queries; `ranks` are those of the first ones."""
         new = slice(len(ranks), None)
         pool = self.proving.pool
         assert pool is not None
@@ -282,13 +287,16 @@ class SettingsSearch:
         return np.concatenate([ranks, more])
 
     def _screen(self, option: Settings) -> Ranks:
-        """Ranks by the codes of a sample of the rows."""
+        """Estimate the ranks of the neighbours of the choosing queries, by a sample of the rows."""
         kind = "pq" if option.kind == "ivf-pq" else option.kind  # lists miss a little more
         screened = replace(option, kind=kind)
         return self.trials.screen(screened, self.choosing, self.truth, self.grid.counts[-1])
 
     def _with_best_missed(self, attempts: Attempts) -> Attempts:
-        """Measure the best of the settings that were screened out, unless a better one was."""
+        """Measure the best of the settings that were screened out, to name it in the result.
+
+        That is not needed if a better one within the limits was measured.
+        """
         missed = attempts.missed
         if not missed:
             return attempts
@@ -304,7 +312,10 @@ class SettingsSearch:
         settings: Settings,
         shares: Shares | None = None,
     ) -> Attempts:
-        """Measure settings that are not proved; `shares` are those of the proving queries."""
+        """Add settings that are not proved, measured, with a verdict that says why.
+
+        `shares` are the agreements of the proving queries; None if the settings came to no proof.
+        """
         place = max(attempts.promising, 1)  # none may have been promising
         tried = self._measure(index, settings)
         if self._limit_of(tried) is not None:
@@ -324,6 +335,7 @@ class SettingsSearch:
         return attempts.with_tried(replace(tried, verdict=f"over {self._limit_of(tried)}"))
 
     def _measure(self, index: ReducedIndex, settings: Settings) -> TrialResult:
+        """Measure memory, agreement and times by the choosing queries, with these candidates."""
         index.asked_candidates = settings.candidates
         shares, seconds = self.trials.measure(index, self.choosing, self.truth)
         timed = np.array(seconds[-TIMED:]) * 1e3
@@ -338,15 +350,15 @@ class SettingsSearch:
         )
 
     def _limit_of(self, tried: TrialResult) -> str | None:
-        """The limit that a setting exceeds, if any."""
+        """Return the limit that a setting exceeds, as text; None if it exceeds none."""
         for limit in self.limits:
             if getattr(tried, limit.attribute) > limit.most:
                 return limit.text
         return None
 
     def _excess(self, tried: TrialResult) -> float:
-        """The largest share of a limit that a setting takes."""
-        shares = (getattr(tried, each.attribute) / each.most for each in self.limits)
+        """Return how many times a limit a setting takes, for the limit that it exceeds most."""
+        shares = (getattr(tried, limit.attribute) / limit.most for limit in self.limits)
         return float(max(shares))
 
     def _within(self, attempts: Attempts) -> list[TrialResult]:
@@ -364,13 +376,17 @@ class SettingsSearch:
     def _certificate(
         self, index: ReducedIndex, settings: Settings, place: int
     ) -> Certificate | None:
-        """Certify the target by the search that users get, with all proving queries."""
+        """Certify the target by the search that users get, with all proving queries.
+
+        None if that does not prove it.
+        """
         proving = self.proving
         pool = proving.pool
         assert pool is not None
         index.asked_candidates = settings.candidates
         shares, _ = self.trials.measure(index, pool, proving.truth)
-        if (bound := proving.bound(shares, place)) < self.target.agreement:
+        bound = proving.bound(shares, place)
+        if bound < self.target.agreement:
             return None
         return Certificate(
             settings=settings,
@@ -384,6 +400,7 @@ class SettingsSearch:
         )
 
     def _result(self, attempts: Attempts) -> Tuning:
+        """Return the result for users: the chosen settings, or what is lacking."""
         result = Tuning(
             target=self.target,
             rows=len(self.trials.live),
@@ -404,25 +421,28 @@ class SettingsSearch:
     def _lacking(self, attempts: Attempts) -> str:
         """Explain which target was missed, name the best setting, and say what would prove it."""
         target = self.target
-        said = f"an agreement of {target.agreement:g} is not proved"
+        text = f"an agreement of {target.agreement:g} is not proved"
         if self.limits:
-            said += f" within {' and '.join(limit.text for limit in self.limits)}"
+            text += f" within {' and '.join(limit.text for limit in self.limits)}"
 
         # What comes nearest within the limits, and beyond them.
-        if within := self._within(attempts):
+        within = self._within(attempts)
+        if within:
             best = max(within, key=lambda tried: tried.estimate)
-            said += (
+            text += (
                 f"; the best that was measured is {best.estimate:.4f}, at least {best.bound:.4f} "
                 f"by {best.queries:,} queries ({name_of(best.settings)})"
             )
             if best.settings in attempts.needed:
                 count = attempts.needed[best.settings]
                 more = f"about {count:,}" if count else "many more"
-                said += f"; {more} such queries would prove {target.agreement:g}"
-        if reaching := self._reaching(attempts):
-            near = min(reaching, key=self._excess)
-            said += (
-                f"; the nearest that reaches {target.agreement:g} takes {in_units(near.ram)} and "
-                f"{near.p99_ms:.2f} ms ({name_of(near.settings)})"
+                text += f"; {more} such queries would prove {target.agreement:g}"
+        reaching = self._reaching(attempts)
+        if reaching:
+            nearest = min(reaching, key=self._excess)
+            ram = in_units(nearest.ram)
+            text += (
+                f"; the nearest that reaches {target.agreement:g} takes {ram} and "
+                f"{nearest.p99_ms:.2f} ms ({name_of(nearest.settings)})"
             )
-        return said
+        return text

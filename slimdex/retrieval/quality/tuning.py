@@ -46,12 +46,13 @@ def tune(
     Raises `InputError` if there are no queries, or too few without labels to prove the target; with
     `apply`, if nothing reaches it.
     """
-
     if apply:
         index.check_writable()  # before the search, which takes minutes
     tuning = index.read(lambda snapshot: _search(index, snapshot, target, user_queries))
     if not apply:
         return _with_fusion(index, tuning, user_queries)
+
+    # Use the settings that were proved, and then the fusion that labels choose.
     if tuning.chosen is None or tuning.certificate is None:
         raise InputError(tuning.lacking or "nothing reaches the target")
     if tuning.chosen.settings != index.state.settings:
@@ -66,13 +67,13 @@ def tune(
 def _search(
     index: Index, snapshot: Snapshot, target: Target, user_queries: UserQueries | None
 ) -> Tuning:
-    """Try settings on a snapshot, which stays unchanged and readable."""
-    snapshot.open()
+    """Try settings on a snapshot, which stays unchanged."""
+    snapshot.open()  # so that its files stay readable meanwhile
     if not len(snapshot):
         raise InputError(f"{index.path} holds no documents; expected some to tune by")
     if user_queries is not None and not index.can_encode:
         raise InputError("this index has no encoder at hand; expected no text queries")
-    why_few = _too_few(target, user_queries)
+    why_too_few = _too_few(target, user_queries)
     count = snapshot.searchable_count
     dim = snapshot.index.vectors.dim
     if count < FEWEST_A_DIMENSION * dim:
@@ -84,7 +85,9 @@ def _search(
     with TemporaryDirectory(prefix="slimdex-tune-", dir=temporary_parent()) as folder:
         # Queries: some choose, the others prove.
         trials = Trials(snapshot, snapshot.moments(), Path(folder))
-        draw, available = _queries(index, snapshot, None if why_few else user_queries, rng)
+        # None stands for queries made of the documents.
+        usable_queries = None if why_too_few else user_queries
+        draw, available = _queries(index, snapshot, usable_queries, rng)
         proving = _proving(available)
         choosing = draw(available - proving)
 
@@ -103,11 +106,11 @@ def _search(
             choosing=choosing,
             proving=proofs,
         )
-        return replace(search.run(), asked=why_few)
+        return replace(search.run(), asked=why_too_few)
 
 
 def _with_fusion(index: Index, tuning: Tuning, user_queries: UserQueries | None) -> Tuning:
-    """Add how `auto` is to fuse, if labelled queries show it."""
+    """Add to a result how `auto` is to fuse, and why, if there are labels to choose by."""
     choice = index.read(lambda snapshot: choose_fusion(index, snapshot, user_queries))
     if choice is None:
         return tuning
@@ -117,7 +120,10 @@ def _with_fusion(index: Index, tuning: Tuning, user_queries: UserQueries | None)
 def _queries(
     index: Index, snapshot: Snapshot, user_queries: UserQueries | None, rng: np.random.Generator
 ) -> tuple[Draw, int]:
-    """Return a function that draws the next queries, and the number of queries."""
+    """Return a function that draws a number of further queries, and how many there are.
+
+    Without the user's, they are made of the documents.
+    """
     encoder = index.query_encoder
     if user_queries is None:
         draw = document_queries(snapshot, encoder, rng)
@@ -126,10 +132,11 @@ def _queries(
 
     # The user's, in random order, each drawn once.
     texts = [user_queries.queries[i][1] for i in rng.permutation(len(user_queries.queries))]
-    rest = iter(texts)
+    remaining = iter(texts)
 
     def draw_next(count: int) -> Pool:
-        return Pool.of_queries(FROM_USER, encode_with_progress(encoder, [*islice(rest, count)]))
+        vectors = encode_with_progress(encoder, [*islice(remaining, count)])
+        return Pool.of_queries(FROM_USER, vectors)
 
     return draw_next, len(texts)
 
@@ -140,9 +147,10 @@ def _proving(count: int) -> int:
 
 
 def _too_few(target: Target, user_queries: UserQueries | None) -> str | None:
-    """Reason why given queries can't prove a target, whatever they find; None if they can.
+    """Return why the user's queries are too few to prove a target; None if they are enough.
 
-    With labels they choose the metric and the fusion, which requires no proof.
+    They are too few if they could not prove it even with an agreement of 1. With labels they choose
+    the metric and the fusion, which requires no proof.
 
     Raises `InputError` if they have no labels, or no queries can prove the target.
     """
@@ -152,7 +160,8 @@ def _too_few(target: Target, user_queries: UserQueries | None) -> str | None:
 
     # What the queries could prove at most.
     proving = _proving(len(user_queries.queries))
-    if (most := provable(proving)) >= target.agreement:
+    most = provable(proving)
+    if most >= target.agreement:
         return None
     reason = (
         f"{proving:,} of {len(user_queries.queries):,} queries prove {round_down(most)} at most"

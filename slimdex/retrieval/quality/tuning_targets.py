@@ -68,7 +68,8 @@ class Target:
 
         # Few queries can't prove an agreement near 1.
         count = most_made()
-        if self.agreement > (most := provable(count)):
+        most = provable(count)
+        if self.agreement > most:
             raise InputError(
                 f"agreement={self.agreement:g}: {count:,} queries prove {round_down(most)} at "
                 "most; expected no more than that"
@@ -136,7 +137,10 @@ class Tuning:
 
 
 def error_at(place: int) -> float:
-    """Error level of the index at a place, from 1 on, of those that are put to the proof.
+    """Return the probability with which the proofs of one index may be wrong.
+
+    `place` is its number, from 1 on, among the indexes that are put to the proof. All of them
+    together may be wrong with probability `ERROR`.
 
     >>> [round(error_at(place), 4) for place in (1, 2, 3, 4)]
     [0.025, 0.0083, 0.0042, 0.0025]
@@ -147,7 +151,7 @@ def error_at(place: int) -> float:
 
 
 def stages(available: int) -> list[int]:
-    """Numbers of queries after which a proof is looked at.
+    """Return the numbers of queries after which a proof is looked at, up to all available ones.
 
     >>> stages(5_000), stages(700)
     ([1500, 3000, 5000], [700])
@@ -164,7 +168,9 @@ def most_made() -> int:
 
 
 def provable(queries: int) -> float:
-    """The largest bound that this number of queries can prove of the first setting.
+    """Return the largest agreement that this number of queries can prove, of the first setting.
+
+    That is what they prove if all of them agree fully.
 
     >>> [round(provable(count), 4) for count in (0, 75, 6000)]
     [0.0, 0.9466, 0.9993]
@@ -217,24 +223,34 @@ class Proving:
         return True
 
     def bound(self, shares: Shares, place: int) -> float:
-        """The agreement that the first queries prove for the index at a place, from 1 on."""
+        """Return the agreement that the first queries prove for the index at a place, from 1 on.
+
+        `shares` are the agreements of these queries.
+        """
         return betting_bound(shares, error_at(place), self.stages)
 
     def is_promising(self, shares: Shares, place: int) -> bool:
-        """True if all available queries, with shares like these, would prove the agreement."""
+        """Return whether all available queries would prove the agreement if they were alike."""
         if shares.mean() < self.agreement:
             return False
-        return self.bound(np.resize(shares, self.stages[-1]), place) >= self.agreement
+        as_many_as_available = np.resize(shares, self.stages[-1])  # repeats them
+        return self.bound(as_many_as_available, place) >= self.agreement
 
     def least_promising(self, ranks: Ranks, counts: Sequence[int], place: int) -> int | None:
-        """The fewest candidates that are promising; None if none are."""
+        """Return the fewest of `counts` of candidates that are promising; None if none are.
+
+        If some are, so are more: a bisection finds the fewest.
+        """
         least = bisect_left(
             counts, True, key=lambda count: self.is_promising(recalls(ranks, count), place)
         )
         return counts[least] if least < len(counts) else None
 
     def least_proved(self, ranks: Ranks, counts: Sequence[int], place: int) -> int | None:
-        """The fewest candidates that are proved, and all more of them; None if the most are not."""
+        """Return the fewest of `counts` of candidates that are proved, as are all more of them.
+
+        None if even the most candidates are not proved.
+        """
         proved = None
         for count in reversed(counts):
             if self.bound(recalls(ranks, count), place) < self.agreement:
@@ -243,11 +259,11 @@ class Proving:
         return proved
 
     def queries_needed(self, shares: Shares, place: int) -> int | None:
-        """About how many queries with such shares would prove the agreement; None for too many."""
+        """Estimate how many queries with such shares prove the agreement; None for too many."""
         count = float(self.stages[-1])
         while count <= MOST_NEEDED:
-            alike = np.resize(shares, round(count))
-            if betting_bound(alike, error_at(place)) >= self.agreement:
-                return int(float(f"{count:.1e}"))
+            repeated = np.resize(shares, round(count))
+            if betting_bound(repeated, error_at(place)) >= self.agreement:
+                return int(float(f"{count:.1e}"))  # rounded to two digits
             count *= 1.25
         return None

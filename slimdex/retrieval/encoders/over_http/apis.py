@@ -40,35 +40,39 @@ class Api:
 
 
 def _openai_vectors(answer: Any) -> list[Any]:
-    data = answer["data"]
-    ordered = sorted(data, key=lambda each: each.get("index", 0))
-    return [_numbers(each["embedding"]) for each in ordered]
+    """Return the vectors of an answer in the order of the texts, which servers need not keep."""
+    items = sorted(answer["data"], key=lambda item: item.get("index", 0))
+    return [_numbers(item["embedding"]) for item in items]
 
 
 def _numbers(embedding: Any) -> Any:
-    """Floats as a list, or little-endian float32 in base64."""
+    """Return a list of floats unchanged, and decode little-endian float32 in base64."""
     if isinstance(embedding, str):
         return np.frombuffer(b64decode(embedding, validate=True), dtype="<f4")
     return embedding
 
 
 def _openai_models(server: JsonServer) -> list[str]:
-    return [each["id"] for each in server.ask("/models")["data"]]
+    return [model["id"] for model in server.ask("/models")["data"]]
 
 
 def _openai_longest(server: JsonServer, model: str) -> Any:
-    """vLLM states it as `max_model_len`, llama.cpp as what the model was trained with."""
+    """Return the most tokens of a text, if the server states them.
+
+    vLLM states `max_model_len`, and llama.cpp the length that the model was trained with.
+    """
     models = server.ask("/models")["data"]
-    description = next((each for each in models if each["id"] == model), models[0])
+    description = next((other for other in models if other["id"] == model), models[0])
     return description.get("max_model_len") or (description.get("meta") or {}).get("n_ctx_train")
 
 
 def _ollama_models(server: JsonServer) -> list[str]:
-    return [each["name"] for each in server.ask("/api/tags")["models"]]
+    return [model["name"] for model in server.ask("/api/tags")["models"]]
 
 
 def _ollama_longest(server: JsonServer, model: str) -> Any:
     facts = server.ask("/api/show", {"model": model})["model_info"]
+    # The key begins with the architecture, such as bert.context_length.
     return next(value for name, value in facts.items() if name.endswith(".context_length"))
 
 
@@ -140,7 +144,7 @@ class ServedModel:
             tokens = APIS[self.api].longest(self.server, self.name)
         except RefusedError:
             return None
-        except InputError:
+        except InputError:  # a ValueError, but not one of a malformed answer
             raise
         except _MALFORMED:
             return None
@@ -156,16 +160,17 @@ def find_model(
     dimensions: int | None = None,
     key: str | None = None,
 ) -> tuple[ServedModel, Matrix]:
-    """Ask a server in each API for the vectors of some texts; return the first that answers.
+    """Ask a server in each API for the vectors of some texts, until one answers.
 
-    The model is by default the only one that the server has.
+    The model is by default the only one that the server has. Returns the model with the API that
+    answered, and the vectors (n, d).
 
     Raises `InputError` if none answers, if a key is missing, or if there are several models and
     none is named.
     """
     if api is not None and api not in APIS:
         raise InputError(f"api={api!r}; expected {', '.join(APIS)}")
-    refused = dict[str, None]()  # in order
+    refused = dict[str, None]()  # a set that keeps its order
     for base, name in _candidates(url) if api is None else [(url, api)]:
         server = JsonServer(base, key)
         try:
@@ -175,12 +180,16 @@ def find_model(
             if error.status in (401, 403):
                 raise InputError(f"{error} (expected a key: a file or the environment)") from None
             refused[str(error)] = None
+
+    # That the server lacks a path only says that it has another API.
     reasons = [line for line in refused if not _NO_ROUTE.search(line)]
     raise InputError("; ".join(reasons) or f"no vectors: {'; '.join(refused)}")
 
 
 def _candidates(url: str) -> list[tuple[str, str]]:
-    """Bases of URLs and APIs, in the order in which they are tried.
+    """Return base URLs and names of APIs, in the order in which they are tried.
+
+    A URL that ends in /v1 is most likely of OpenAI's API, so that comes first then.
 
     >>> [base + APIS[api].path for base, api in _candidates("http://h/v1")][::2]
     ['http://h/v1/embeddings', 'http://h/embeddings', 'http://h/api/embed']
@@ -194,9 +203,10 @@ def _candidates(url: str) -> list[tuple[str, str]]:
 
 
 def _only_model(server: JsonServer, api: str) -> str:
+    """Return the name of a server's model; raise `InputError` if it has none or several."""
     try:
         names = APIS[api].models(server)
-    except InputError:
+    except InputError:  # a ValueError, but not one of a malformed answer
         raise
     except _MALFORMED:
         raise RefusedError(f"{server.url}: an answer without models", 200) from None

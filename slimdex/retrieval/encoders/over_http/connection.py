@@ -85,8 +85,8 @@ class JsonServer:
         self._proxy = _proxy(self._parts.scheme, self._parts.hostname or "")
 
         # A proxy of http needs the whole URL in the request line.
-        is_whole = self._proxy is not None and self._parts.scheme == "http"
-        self._base = url if is_whole else self._parts.path
+        needs_whole_url = self._proxy is not None and self._parts.scheme == "http"
+        self._base = url if needs_whole_url else self._parts.path
         self._headers = {"Accept": "application/json", "Content-Type": "application/json"}
         if key is not None:
             self._headers["Authorization"] = f"Bearer {key}"
@@ -110,6 +110,7 @@ class JsonServer:
         reason = ""
         status = 0
         for attempt in range(TRIES):
+            # The random part keeps clients from all coming back at the same moment.
             wait = FIRST_WAIT * 2**attempt * (1 + random() / 4)
 
             # One try: its answer, or the reason of a failure that may pass.
@@ -141,6 +142,10 @@ class JsonServer:
         raise kind(f"{self.url}{path}: {reason} ({TRIES} tries)")
 
     def _exchange(self, path: str, body: object) -> tuple[HTTPResponse, bytes]:
+        """Send one request, by an idle connection or a new one; return response and content.
+
+        The connection stays open for later requests, unless it fails or the server closes it.
+        """
         try:
             connection = self._idle[os.getpid()].pop()
             is_reused = True
@@ -155,7 +160,7 @@ class JsonServer:
             answer = _read(response, self._timeout)
         except ConnectionError:
             connection.close()
-            if is_reused:  # the server has closed it since; no try is lost
+            if is_reused:  # the server had closed it: this does not count as one of the tries
                 return self._exchange(path, body)
             raise
         except BaseException:
@@ -168,18 +173,20 @@ class JsonServer:
         return response, answer
 
     def _connect(self) -> HTTPConnection:
+        """Create a connection to the server, or to the proxy if there is one."""
         host = self._parts.hostname or ""
         port = self._parts.port
-        at = (host, port) if self._proxy is None else self._proxy
+        address = (host, port) if self._proxy is None else self._proxy
         if self._parts.scheme == "http":
-            return HTTPConnection(*at, timeout=self._timeout)
+            return HTTPConnection(*address, timeout=self._timeout)
         context = ssl.create_default_context()
-        connection = HTTPSConnection(*at, timeout=self._timeout, context=context)
+        connection = HTTPSConnection(*address, timeout=self._timeout, context=context)
         if self._proxy is not None:
             connection.set_tunnel(host, port)
         return connection
 
     def _parse(self, path: str, response: HTTPResponse, content: bytes) -> Any:
+        """Parse an answer; raise `RefusedError` if it is no JSON."""
         try:
             return json.loads(content)
         except (ValueError, RecursionError):
@@ -188,8 +195,9 @@ class JsonServer:
             raise RefusedError(f"{self.url}{path}: {reason}", response.status) from None
 
     def _safe(self, reason: str) -> str:
-        """A message without the key, which some servers repeat, and of one short line."""
-        line = " ".join((reason.replace(self._key, "***") if self._key else reason).split())
+        """Return a message as one short line, without the key, which some servers repeat."""
+        without_key = reason.replace(self._key, "***") if self._key else reason
+        line = " ".join(without_key.split())
         return line if len(line) <= 300 else f"{line[:300]}..."
 
 
@@ -199,12 +207,19 @@ def _close(idle: Mapping[int, list[HTTPConnection]]) -> None:
 
 
 def _read(response: HTTPResponse, seconds: float) -> bytes:
-    """Read an answer to its end; raises `HTTPException` if it is truncated."""
+    """Read an answer to its end, within some seconds.
+
+    Raises `HTTPException` if it is truncated, `TimeoutError` if it takes longer, and `InputError`
+    if it is too large.
+    """
     parts = list[bytes]()
     total = 0
     until = monotonic() + seconds
     expected = response.length  # None if its end is marked otherwise
-    while (expected is None or total < expected) and (part := response.read1(PIECE)):
+    while expected is None or total < expected:
+        part = response.read1(PIECE)
+        if not part:
+            break
         parts.append(part)
         total += len(part)
         if total > MOST_BYTES:
@@ -218,12 +233,13 @@ def _read(response: HTTPResponse, seconds: float) -> bytes:
 
 
 def _message(content: bytes) -> str:
-    """Message of an error: a field of its JSON, or its first words."""
+    """Return the message in the content of an error: a field of its JSON, or its first words."""
     text = content[:2000].decode(errors="replace")
     try:
         error = json.loads(content)
     except (ValueError, RecursionError):
         return shorten(text.strip(), 100) if text.strip() else ""
+    # The message may be nested, as in {"error": {"message": ...}}.
     for name in ("error", "message", "detail"):
         if isinstance(error, dict) and error.get(name):
             error = error[name]
@@ -231,7 +247,9 @@ def _message(content: bytes) -> str:
 
 
 def _retry_after(value: str | None) -> float:
-    """Seconds of a header in seconds or with a date; 0 if there is none.
+    """Return the seconds to wait by a header Retry-After, which may have a date instead.
+
+    They are 0 for a date in the past, and for a missing or invalid header.
 
     >>> _retry_after("7"), _retry_after("soon"), _retry_after("Wed, 21 Oct 2015 07:28:00 GMT")
     (7.0, 0.0, 0.0)
@@ -313,17 +331,19 @@ def _check_key(key: str, place: str) -> str:
 
 
 def _origin(url: str) -> tuple[str, str | None, int]:
+    """Return scheme, host and port of a URL; the port is the scheme's if none is stated."""
     parts = _parts(url)
     return parts.scheme, parts.hostname, parts.port or (443 if parts.scheme == "https" else 80)
 
 
 def _parts(url: str) -> SplitResult:
+    """Split a URL; raise `InputError` unless it is one of http or https, with a host."""
     try:
         parts = urlsplit(url)
-        known = parts.port != 0 and parts.hostname and url.isascii() and url.isprintable()
+        is_valid = parts.port != 0 and parts.hostname and url.isascii() and url.isprintable()
     except ValueError:  # a port that is no number, brackets that do not close
-        known = False
-    if not known or parts.scheme not in ("http", "https") or " " in url:
+        is_valid = False
+    if not is_valid or parts.scheme not in ("http", "https") or " " in url:
         raise InputError(f"model {url!r}; expected http://HOST/PATH#NAME")
     return parts
 

@@ -96,7 +96,7 @@ class HttpEncoder:
             key=self._key,
         )
 
-        # What its vectors, its facts and its name tell.
+        # What its vectors show, what the server states, and what is known of the model's name.
         self.dim = vectors.shape[1]
         self._fingerprint = fingerprint(vectors)
         self._most_texts = MOST_TEXTS
@@ -116,8 +116,9 @@ class HttpEncoder:
     def encode_measured(self, texts: Sequence[str]) -> tuple[Matrix, Lengths]:
         """Encode documents; and (n, 2) estimates of each text's tokens, and of those read."""
         vectors, read = self._encode(texts, self.prompts.document)
-        parts = [text[:characters] for text, characters in zip(texts, read, strict=True)]
-        lengths = np.array([self.token_counts(texts), self.token_counts(parts)], dtype=np.int64)
+        beginnings = [text[:characters] for text, characters in zip(texts, read, strict=True)]
+        counts = [self.token_counts(texts), self.token_counts(beginnings)]
+        lengths = np.array(counts, dtype=np.int64)
         return vectors, lengths.T
 
     def encode_queries(self, texts: str | Sequence[str]) -> Matrix:
@@ -156,6 +157,7 @@ class HttpEncoder:
         return vectors, [max(0, characters - len(prompt)) for characters in read]
 
     def _in_batches(self, texts: Sequence[str]) -> tuple[Matrix, list[int]]:
+        """Encode texts by several requests at once; return the same as `_read`."""
         parts = list(_batches(texts))
         if not parts:
             return np.empty((0, self.dim), np.float32), []
@@ -163,17 +165,17 @@ class HttpEncoder:
             return self._read(parts[0])
         stopped = Event()
         with ThreadPoolExecutor(AT_ONCE) as threads:
-            running = [threads.submit(self._read, part, stopped) for part in parts]
+            futures = [threads.submit(self._read, part, stopped) for part in parts]
 
             # The first failure stops the other batches.
             try:
-                for one in wait(running, return_when=FIRST_EXCEPTION).done:
-                    one.result()
-                return _join([one.result() for one in running])
+                for future in wait(futures, return_when=FIRST_EXCEPTION).done:
+                    future.result()  # raises the failure, if there was one
+                return _join([future.result() for future in futures])
             except BaseException:
                 stopped.set()
-                for one in running:
-                    one.cancel()
+                for future in futures:
+                    future.cancel()
                 raise
 
     def _read(self, texts: Sequence[str], stopped: Event = NEVER) -> tuple[Matrix, list[int]]:
@@ -191,17 +193,20 @@ class HttpEncoder:
                 is_short = half == 0 and lengths[0] <= SHORT
                 if error.status not in TOO_LARGE or is_short:
                     raise
+
+        # A single text is too long: read its first half. Several texts may be too many.
         if half == 0:
             return self._read([texts[0][: lengths[0] // 2]], stopped)
         first = self._read(texts[:half], stopped)
         second = self._read(texts[half:], stopped)
         vectors, read = _join([first, second])
-        # A text that was too long does not mean that the batch was.
+        # Both halves were read in full: not one text was too long, but there were too many at once.
         if read == lengths:
             self._most_texts = min(self._most_texts, half)
         return vectors, read
 
     def _vectors(self, texts: Sequence[str], stopped: Event) -> Matrix:
+        """Encode texts by one request; raise `InputError` if the dimensions have changed."""
         vectors = self._model.encode(texts, stopped)
         if vectors.shape[1] != self.dim:
             raise InputError(
@@ -212,6 +217,7 @@ class HttpEncoder:
 
 
 def _join(batches: Sequence[tuple[Matrix, list[int]]]) -> tuple[Matrix, list[int]]:
+    """Join the vectors of batches, and the numbers of characters read of their texts."""
     vectors = np.concatenate([rows for rows, _ in batches])
     characters_read = list[int]()
     for _, of_batch in batches:
@@ -233,16 +239,18 @@ def http_from_spec(
         del moved["api"]
     encoder = _open(moved, key_for(place.url, api_key_file))
     if not is_same_encoder(encoder.spec(), spec):
-        like = fingerprint_cosine(encoder.spec()["fingerprint"], spec["fingerprint"])
+        cosine = fingerprint_cosine(encoder.spec()["fingerprint"], spec["fingerprint"])
         raise InputError(
             f"model {moved['model']!r} of {place.url} has changed: its vectors have a cosine of "
-            f"{like:.3f} with those that this index was built with; expected {SAME_COSINE} or more "
-            "(if the same model is elsewhere, pass model=URL#NAME; otherwise build the index again)"
+            f"{cosine:.3f} with those that this index was built with; expected {SAME_COSINE} or "
+            "more (if the same model is elsewhere, pass model=URL#NAME; otherwise build the index "
+            "again)"
         )
     return encoder
 
 
 def _open(spec: dict[str, Any], key: str | None) -> HttpEncoder:
+    """Open the encoder of a spec; the API is found by asking if the spec has none."""
     query, document = spec.get("prompts", ("", ""))
     return HttpEncoder(
         spec["url"],
@@ -266,6 +274,7 @@ def _batches(texts: Sequence[str]) -> Iterator[Sequence[str]]:
     characters = 0
     for stop, text in enumerate(texts):
         characters += len(text)
+        # Send the texts before this one if they are many, or it would make them too long.
         if stop > start and (stop - start == MOST_TEXTS or characters > MOST_CHARACTERS):
             yield texts[start:stop]
             start = stop

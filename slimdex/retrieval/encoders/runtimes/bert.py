@@ -44,7 +44,7 @@ class Operations(Texts, Protocol):
         """1 for each token with another id, else 0."""
 
     def rows(self, table: Array, numbers: Tensor) -> Tensor:
-        """Rows of a table by a number for each token."""
+        """Rows of a table: for each token, the one with its number."""
 
     def rows_by_place(self, table: Array) -> Tensor:
         """Rows of a table by the tokens' places in their texts, to add to other vectors."""
@@ -62,10 +62,10 @@ class Operations(Texts, Protocol):
         """
 
     def biases(self, by_distance: Array | None) -> Any:
-        """Biases of attention, for all layers.
+        """Biases to add to the scores of attention, the same for all layers.
 
-        `by_distance` (2 n - 1, heads) has those of tokens whose distance is 1 - n to n - 1; without
-        it they are zero.
+        `by_distance` (2 n - 1, heads) has a row for each distance of two tokens, from 1 - n to
+        n - 1; if it is None, the biases are zero.
         """
 
     def attention(
@@ -114,6 +114,7 @@ class Network:
         return states
 
     def _embed(self, texts: Operations) -> Tensor:
+        """Vectors of the tokens before the first layer, of the layers' width."""
         weights = self.family.weights
         words = texts.rows(weights[WORDS], texts.ids)
         state = self._normalize(texts, words + self._positions(texts), "embeddings.LayerNorm")
@@ -130,19 +131,24 @@ class Network:
             table = table + self.family.weights[TYPES][0]
         if not architecture.counts_padding:
             return texts.rows_by_place(table)
+
+        # Positions count from the padding token's id, which padding itself has.
         padding = self.family.shape.padding
-        counted = texts.differing(padding)
-        return texts.rows(table[padding:], texts.cumsum(counted) * counted)
+        is_token = texts.differing(padding)
+        return texts.rows(table[padding:], texts.cumsum(is_token) * is_token)
 
     def _by_distance(self) -> Array | None:
+        """Biases (2 n - 1, heads) by distance, see `Operations.biases`; None if there are none."""
         relative = self.family.architecture.relative
         if relative is None:
             return None
         table = self.family.weights[relative]
-        biases: Array = table[buckets(len(self.family.weights[POSITIONS]), len(table))]
+        longest = len(self.family.weights[POSITIONS])
+        biases: Array = table[buckets(longest, len(table))]
         return biases
 
     def _layer(self, texts: Operations, state: Tensor, biases: Any, layer: str) -> Tensor:
+        """Apply a layer to the tokens' vectors; `layer` is how the names of its weights begin."""
         names = self.family.architecture
         shape = self.family.shape
 
@@ -165,6 +171,7 @@ class Network:
         return texts.linear(vectors, weights[f"{name}.weight"], weights[f"{name}.bias"])
 
     def _normalize(self, texts: Operations, vectors: Tensor, name: str) -> Tensor:
+        """Apply the layer norm with weights of this name."""
         weights = self.family.weights
         return texts.layer_norm(
             vectors,
@@ -174,6 +181,7 @@ class Network:
         )
 
     def _with_head(self, texts: Operations, vectors: Tensor) -> Tensor:
+        """Apply the modules after the pooling to vectors (texts, width)."""
         width = self.family.width * len(self.pooling.modes)
         for part in self.head:
             if isinstance(part, Dense):
@@ -192,11 +200,16 @@ class Network:
 def read_network(folder: SentenceFolder, pooling: Pooling) -> tuple[Network, Facts, Any] | None:
     """Read a network, with its facts and tokenizer; None if it or its pooling needs torch.
 
+    Torch is needed for other families, for tokenizers without a `tokenizer.json`, for SBERT-WK, and
+    for prompts that are not pooled.
+
     Raises `InputError` if weights are missing, or the pooling or the head does not fit.
     """
     family = read_family(folder)
-    read = folder_tokenizer(folder.transformer)
-    if family is None or read is None or pooling.mode == WK or not pooling.with_prompt:
+    tokenizer_and_limit = folder_tokenizer(folder.transformer)
+    if family is None or tokenizer_and_limit is None:
+        return None
+    if pooling.mode == WK or not pooling.with_prompt:
         return None
 
     # The pooling must fit the network.
@@ -205,7 +218,7 @@ def read_network(folder: SentenceFolder, pooling: Pooling) -> tuple[Network, Fac
         raise InputError(
             "pooling 'pooler': the model has no pooler; expected cls, mean, max or last"
         )
-    tokenizer, longest = read
+    tokenizer, longest = tokenizer_and_limit
     facts = Facts(
         dim=head_width(family.width * len(pooling.modes), folder.head),
         width=family.width,

@@ -180,7 +180,7 @@ class Shape:
         for name, usual in DEFAULTS.items():
             default = architecture.defaults.get(name, usual)
             key = architecture.keys.get(name, KEYS[name])
-            value = config.get(key) if key else default
+            value = config.get(key) if key else default  # no key: never in a configuration
             value = default if value is None else value
             if type(value) is not type(usual):
                 raise ValueError(f"{key}={value!r}; expected {type(usual).__name__}")
@@ -191,15 +191,19 @@ class Shape:
 
 
 def architecture_of(config: Mapping[str, Any]) -> Architecture | None:
-    """Architecture of a model with this configuration; None if it is not in the table."""
+    """Return the architecture of a model with this configuration; None if it is unsupported.
+
+    Unsupported are other model types and activations than those of the tables, and settings that
+    change the structure.
+    """
     architecture = ARCHITECTURES.get(str(config.get("model_type")))
     if architecture is None:
         return None
     key = architecture.keys.get("activation", KEYS["activation"])
     activation = config.get(key, DEFAULTS["activation"])
-    known = isinstance(activation, str) and activation in ACTIVATIONS
-    plain = all(config.get(name, usual) == usual for name, usual in PLAIN.items())
-    return architecture if known and plain else None
+    has_known_activation = isinstance(activation, str) and activation in ACTIVATIONS
+    is_plain = all(config.get(name, usual) == usual for name, usual in PLAIN.items())
+    return architecture if has_known_activation and is_plain else None
 
 
 @dataclass(frozen=True)
@@ -214,14 +218,17 @@ class Family:
     def longest(self) -> int:
         """Maximum length of a text in tokens."""
         rows = len(self.weights[POSITIONS])
-        return rows - self.shape.padding - 1 if self.architecture.counts_padding else rows
+        if self.architecture.counts_padding:  # the first token has the row after padding's
+            return rows - self.shape.padding - 1
+        return rows
 
     @property
     def width(self) -> int:
         """Width of the layers' hidden states."""
-        layer = self.architecture.layer.format(0) + f"{self.architecture.attended_norm}.weight"
-        table = self.weights[WORDS]
-        return len(self.weights[layer]) if layer in self.weights else table.shape[1]
+        words = self.weights[WORDS]  # raises an error if they are missing
+        norm = self.architecture.layer.format(0) + f"{self.architecture.attended_norm}.weight"
+        has_layers = norm in self.weights
+        return len(self.weights[norm]) if has_layers else words.shape[1]
 
 
 def read_family(folder: SentenceFolder) -> Family | None:
@@ -236,9 +243,9 @@ def read_family(folder: SentenceFolder) -> Family | None:
 
 
 def folder_tokenizer(folder: Path) -> tuple[Any, float] | None:
-    """Tokenizer and its maximum length in tokens; None if only transformers can read it.
+    """Return a tokenizer and its maximum length in tokens; None if only transformers can read it.
 
-    Raises `InputError` if a file is malformed.
+    The length is infinite if the folder states none. Raises `InputError` if a file is malformed.
     """
     path = folder / TOKENIZER
     if not path.is_file():
@@ -276,9 +283,11 @@ class Weights:
         if name not in self._tensors:
             raise ValueError(f"no weights for {name}")
         path, data, start, about = self._tensors[name]
+
+        # A view of the file, of the bytes that its header states.
         try:
             kind = np.dtype(DTYPES[about["dtype"]])
-            begin, end = about["data_offsets"]
+            begin, end = about["data_offsets"]  # from the end of the header
             shape = tuple(about["shape"])
             array = np.frombuffer(data, kind, (end - begin) // kind.itemsize, start + begin)
             array = array.reshape(shape)
@@ -296,13 +305,20 @@ class Weights:
 
     def release(self) -> None:
         """Drop the files' pages from memory; pages are mapped again when needed."""
-        for data in self._maps if hasattr(mmap, "MADV_DONTNEED") else ():
+        if not hasattr(mmap, "MADV_DONTNEED"):  # as on Windows
+            return
+        for data in self._maps:
             data.madvise(mmap.MADV_DONTNEED)
 
     def _open(self, path: Path, prefix: str) -> None:
+        """Map a file, and note where its tensors are.
+
+        It has 8 bytes with the size of its header, the header in JSON, and the tensors' bytes.
+        """
         try:
             with path.open("rb") as file:
                 size = int.from_bytes(file.read(8), "little")
+                # In a damaged file the size may be larger than memory.
                 header = json.loads(file.read(min(size, path.stat().st_size)))
                 data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
             self._maps.append(data)
@@ -319,7 +335,7 @@ class Weights:
 
 
 def head_width(columns: int, head: Sequence[HeadPart]) -> int:
-    """Dimensions of vectors (batch, columns) after the head.
+    """Return the dimensions that vectors (batch, columns) have after the head.
 
     Raises `InputError` if weights are missing or do not fit.
     """
@@ -353,20 +369,23 @@ def dense(part: Dense, columns: int) -> tuple[Array, Array | None]:
 
 
 def buckets(longest: int, count: int) -> NDArray[np.int64]:
-    """Rows of a table of `count` biases for the distances 1 - longest to longest - 1.
+    """Return which of `count` biases holds for each distance from 1 - longest to longest - 1.
 
-    Half of the rows are for tokens before, half for tokens behind. Half of each are for single
-    distances, the others for ranges that grow exponentially (Raffel et al. 2020, T5).
+    The biases are rows of a table. Half of them are for tokens before, half for tokens behind. Half
+    of each are for single distances, the others for ranges that grow exponentially (Raffel et al.
+    2020, T5).
 
     >>> buckets(3, 32)
     array([ 2,  1,  0, 17, 18])
     """
     distances = np.arange(1 - longest, longest)
-    far = np.abs(distances)
+    size = np.abs(distances)
     half = count // 2
-    exact = half // 2
-    growth = np.log(np.maximum(far, 1).astype(np.float32) / np.float32(exact))
+    exact = half // 2  # smaller distances have a row each
+
+    # The row of a larger distance, by its logarithm; the last one holds from FARTHEST on.
+    growth = np.log(np.maximum(size, 1).astype(np.float32) / np.float32(exact))
     steps = growth / np.float32(math.log(FARTHEST / exact)) * np.float32(half - exact)
-    grown = np.minimum(exact + steps.astype(np.int64), half - 1)
-    rows: NDArray[np.int64] = np.where(far < exact, far, grown) + half * (distances > 0)
+    of_range = np.minimum(exact + steps.astype(np.int64), half - 1)
+    rows: NDArray[np.int64] = np.where(size < exact, size, of_range) + half * (distances > 0)
     return rows

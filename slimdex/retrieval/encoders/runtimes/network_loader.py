@@ -79,7 +79,11 @@ class NetworkLoader:
         return conversion_key(self._files.folder, self.sha256, f"{self._pooling} {head}")
 
     def load(self, precision: str) -> tuple[Runtime, Facts, Any]:
-        """Build runtime, facts and tokenizer, or load them from the cache, or convert the model."""
+        """Return the runtime, facts and tokenizer of a model.
+
+        They are built here if possible, otherwise loaded from the cache of conversions, otherwise
+        converted by torch.
+        """
         on_gpu = _on_gpu(precision)
 
         # Without torch: numpy for the first texts, a network built here, or a cached conversion.
@@ -101,6 +105,7 @@ class NetworkLoader:
         facts = self._transformer.facts(network.dim)
         tokenizer = fast_tokenizer(self._transformer.tokenizer)
         key = self.key
+        # An earlier failure is not repeated, except for int8, which must report its reason.
         refused = load_remembered(f"{key}.refused") and precision != "int8"
         model = None if refused else openvino_model(network, precision, self._transformer)
         if model is None:
@@ -124,9 +129,13 @@ class NetworkLoader:
         return self._build(self._load_transformer())
 
     def _quick(self, precision: str) -> tuple[Runtime, Facts, Any] | None:
+        """Return a runtime that starts with numpy, facts and tokenizer; None if it needs more.
+
+        That is torch, or OpenVINO to find out the precision.
+        """
         with self._explain_errors():
             parts = read_network(self._folder, self._pooling)
-        if parts is None or precision == "auto":  # which asks OpenVINO what the processor can do
+        if parts is None or precision == "auto":  # OpenVINO says what the processor can do
             return None
         network, facts, tokenizer = parts
 
@@ -179,6 +188,7 @@ class NetworkLoader:
         )
 
     def _combined_sha256(self) -> str:
+        """Return the transformer's SHA-256 or, with Dense layers, that of all their SHA-256s."""
         transformer = weights_sha256(self._folder.transformer)
         digests = [transformer]
         for part in self._folder.head:
@@ -190,6 +200,7 @@ class NetworkLoader:
 
 
 def _on_gpu(precision: str) -> bool:
+    """Return whether torch will run the network on a GPU; int8 runs in OpenVINO on the CPU."""
     return precision != "int8" and may_have_gpu() and has_gpu()
 
 
@@ -198,9 +209,9 @@ def conversion_key(folder: Path, sha256: str, pooling: str) -> str:
     parts = [str(LAYOUT), sha256, pooling, *map(_version, LIBRARIES)]
 
     # Our code, which builds the network, and the model's settings.
-    here = Path(__file__).parent
+    code_folder = Path(__file__).parent
     for name in NETWORK_CODE:
-        parts += map(known_sha256, sorted(here.glob(name)))
+        parts += map(known_sha256, sorted(code_folder.glob(name)))
     for pattern in SMALL_FILES:
         for path in sorted(folder.rglob(pattern)):
             parts += [path.name, known_sha256(path)]
@@ -208,7 +219,7 @@ def conversion_key(folder: Path, sha256: str, pooling: str) -> str:
 
 
 def load_conversion(key: str) -> Conversion | None:
-    """Load a cached conversion; None if missing or damaged."""
+    """Load a cached conversion; None if it is missing, or damaged and therefore deleted."""
     try:
         folder = cache_folder() / key
         if not (folder / FACTS).is_file():
@@ -253,7 +264,8 @@ def keep_conversion(key: str, conversion: Conversion) -> None:
 
 
 def _version(package: str) -> str:
-    # Slow to load: only to look for a conversion.
+    """Return the version of an installed package; empty if it is missing."""
+    # Slow to load, and only needed to look for a conversion.
     from importlib.metadata import PackageNotFoundError, version
 
     try:

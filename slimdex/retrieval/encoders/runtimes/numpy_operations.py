@@ -27,7 +27,7 @@ CACHED_ROWS = 16
 
 def encode(network: Network, texts: Sequence[Rows]) -> Matrix:
     """Encode the token ids (n,) of texts, without padding, to vectors (texts, dim)."""
-    with threads_for(0):  # numpy's own part of the work has one thread anyway
+    with threads_for(0):  # on one thread, as numpy's other operations run
         vectors: Matrix = network.vectors(NumpyTexts(texts))
         return vectors
 
@@ -39,7 +39,7 @@ class NumpyTexts:
         lengths: Rows = np.array([len(ids) for ids in texts], dtype=np.int64)
         self.ids = np.concatenate(texts)
         self.tokens = np.ones(len(self.ids), dtype=np.float32)
-        self.pooled = self.tokens
+        self.pooled = self.tokens  # prompts too: a pooling without them needs torch
         self._ends: Rows = lengths.cumsum()
         self._starts: Rows = self._ends - lengths
         self._lengths = lengths
@@ -98,10 +98,10 @@ class NumpyTexts:
         return vectors
 
     def biases(self, by_distance: Array | None) -> list[Array | float]:
-        """Biases of attention, (heads, n, n) for each text."""
+        """Biases of attention, (heads, n, n) for each text of n tokens; 0.0 if there are none."""
         if by_distance is None:
             return [0.0] * len(self._lengths)
-        zero = len(by_distance) // 2
+        zero = len(by_distance) // 2  # row of the distance 0
         biases = list[Array | float]()
         for length in self._lengths:
             places = np.arange(length)
@@ -115,8 +115,8 @@ class NumpyTexts:
         queries = self._of_each(query)
         keys = self._of_each(key)
         values = self._of_each(value)
-        each = zip(queries, keys, values, biases, strict=True)
-        return np.concatenate([attention(*of_text, heads) for of_text in each])
+        texts = zip(queries, keys, values, biases, strict=True)
+        return np.concatenate([attention(*of_text, heads) for of_text in texts])
 
     def first_dimensions(self, vectors: Array, count: int) -> Array:
         return vectors[:, :count]
@@ -131,12 +131,15 @@ class NumpyTexts:
         return np.stack([part.sum(axis=0) for part in self._of_each(vectors)])
 
     def _of_each(self, vectors: NDArray[Any]) -> list[NDArray[Any]]:
-        """The tokens of each text."""
+        """Split rows or numbers of all tokens by text."""
         return np.split(vectors, self._starts[1:])
 
 
 def attention(query: Array, key: Array, value: Array, bias: Array | float, heads: int) -> Array:
-    """Attention of heads to (n, width), from vectors (n, width) of one text."""
+    """Attention of several heads in one text, from and to vectors (n, width) of its n tokens.
+
+    The bias, (heads, n, n) or a number, is added to the scores.
+    """
 
     def by_heads(vectors: Array) -> Array:
         return vectors.reshape(len(vectors), heads, -1).transpose(1, 0, 2)
@@ -145,22 +148,24 @@ def attention(query: Array, key: Array, value: Array, bias: Array | float, heads
     key = by_heads(key)
     value = by_heads(value)
     scores = query @ key.transpose(0, 2, 1) / np.float32(np.sqrt(query.shape[2])) + bias
-    scores = np.exp(scores - scores.max(axis=2, keepdims=True))
+    scores = np.exp(scores - scores.max(axis=2, keepdims=True))  # softmax, without overflow
     by_head: Array = scores / scores.sum(axis=2, keepdims=True) @ value
     return by_head.transpose(1, 0, 2).reshape(by_head.shape[1], -1)
 
 
 def _gelu(x: Array) -> Array:
+    """Exact GELU, x (1 + erf(x / sqrt 2)) / 2, with erf by the polynomial of `ERF`."""
     size = np.abs(x) * np.float32(np.sqrt(0.5))
     t = 1 / (1 + np.float32(ERF_SCALE) * size)
-    total = np.zeros_like(t)
-    for factor in ERF:
-        total = (total + np.float32(factor)) * t
-    erf: Array = np.copysign(1 - total * np.exp(-size * size), x)
+    polynomial = np.zeros_like(t)
+    for coefficient in ERF:
+        polynomial = (polynomial + np.float32(coefficient)) * t
+    erf: Array = np.copysign(1 - polynomial * np.exp(-size * size), x)
     return x * (1 + erf) / np.float32(2)
 
 
 def _gelu_tanh(x: Array) -> Array:
+    """GELU as approximated by tanh (Hendrycks and Gimpel 2016)."""
     inner = np.float32(np.sqrt(2 / np.pi)) * (x + np.float32(0.044715) * x * x * x)
     result: Array = x * (1 + np.tanh(inner)) / np.float32(2)
     return result

@@ -56,12 +56,13 @@ class OpenVinoTexts:
     def last(self, states: Node) -> Node:
         counts = ops().reduce_sum(ops().convert(self.mask, "i32"), integers(1), True)
         places = ops().subtract(counts, scalar(1))
+        # One token of each text, along axis 1; the last argument pairs each text with its place.
         return ops().squeeze(ops().gather(states, places, scalar(1), 1), integers(1))
 
     def max(self, states: Node) -> Node:
-        seen = ops().unsqueeze(ops().convert(self.mask, "boolean"), integers(2))
+        is_token = ops().unsqueeze(ops().convert(self.mask, "boolean"), integers(2))
         lowest = scalar(LOWEST, np.float32)
-        return ops().reduce_max(ops().select(seen, states, lowest), integers(1), False)
+        return ops().reduce_max(ops().select(is_token, states, lowest), integers(1), False)
 
     def mean(self, states: Node, weights: Node) -> Node:
         weights = ops().unsqueeze(ops().convert(weights, "f32"), integers(2))
@@ -91,7 +92,7 @@ class OpenVinoTexts:
         return ops().gather(constant(table), ops().convert(numbers, "i32"), scalar(0))
 
     def rows_by_place(self, table: Array) -> Node:
-        """Rows of a table, (seq, width): all texts have the same."""
+        """The table's first rows (seq, width), which all texts share, as none has left padding."""
         stop = self._longest()
         return ops().slice(constant(table), integers(0), stop, integers(1), integers(0))
 
@@ -110,31 +111,34 @@ class OpenVinoTexts:
             return ops().gelu(vectors, "tanh" if name == "gelu_tanh" else "erf")
         if name == "elu":
             return ops().elu(vectors, 1.0)
-        operation = {"leakyrelu": "prelu", "silu": "swish"}.get(name, name)
+        operation = {"leakyrelu": "prelu", "silu": "swish"}.get(name, name)  # OpenVINO's name
         constants = (scalar(value, np.float32) for value in CONSTANTS.get(name, ()))
         return getattr(ops(), operation)(vectors, *constants)
 
     def biases(self, by_distance: Array | None) -> Node:
         """Numbers to add to attention scores, which broadcast to (batch, heads, seq, seq).
 
-        A mask of booleans would be converted in every layer.
+        They exclude padding too, by the lowest number: a mask of booleans would be converted in
+        every layer.
         """
-        seen = ops().unsqueeze(ops().convert(self.mask, "boolean"), integers(1, 2))
+        is_token = ops().unsqueeze(ops().convert(self.mask, "boolean"), integers(1, 2))
         biases = scalar(0, np.float32) if by_distance is None else self._of_distances(by_distance)
-        return ops().select(seen, biases, scalar(LOWEST, np.float32))
+        return ops().select(is_token, biases, scalar(LOWEST, np.float32))
 
     def attention(self, query: Node, key: Node, value: Node, biases: Node, heads: int) -> Node:
         if width(query) % heads:
             raise ValueError(f"width {width(query)}; expected a multiple of {heads} heads")
 
+        # From (batch, seq, width) to (batch, heads, seq, width / heads), and back; in a shape,
+        # 0 leaves an axis as it is.
         def split(vectors: Node) -> Node:
             shape = integers(0, 0, heads, width(vectors) // heads)
             return ops().transpose(ops().reshape(vectors, shape, True), integers(0, 2, 1, 3))
 
         parts = [split(vectors) for vectors in (query, key, value)]
         attended = ops().scaled_dot_product_attention(*parts, biases)
-        together = ops().transpose(attended, integers(0, 2, 1, 3))
-        return ops().reshape(together, integers(0, 0, -1), True)
+        by_token = ops().transpose(attended, integers(0, 2, 1, 3))
+        return ops().reshape(by_token, integers(0, 0, -1), True)
 
     def first_dimensions(self, vectors: Node, count: int) -> Node:
         return ops().slice(vectors, integers(0), integers(count), integers(1), integers(1))
@@ -144,17 +148,17 @@ class OpenVinoTexts:
         return vectors / ops().maximum(ops().sqrt(squares), scalar(TINY, np.float32))
 
     def _of_distances(self, by_distance: Array) -> Node:
-        """Biases of attention, (1, heads, seq, seq)."""
+        """Biases of attention (1, heads, seq, seq), by the distance of each two tokens."""
         count = ops().convert(ops().squeeze(self._longest(), scalar(0)), "i32")
         places = ops().range(scalar(0), count, scalar(1), "i32")
         columns = ops().unsqueeze(places, scalar(0))
         rows = ops().unsqueeze(places, scalar(1))
-        numbers = columns - rows + scalar(len(by_distance) // 2)
+        numbers = columns - rows + scalar(len(by_distance) // 2)  # the middle row is distance 0
         biases = self.rows(by_distance, numbers)  # (seq, seq, heads)
         return ops().unsqueeze(ops().transpose(biases, integers(2, 0, 1)), integers(0))
 
     def _longest(self) -> Node:
-        """Tokens of a text in the batch, padding included, (1,)."""
+        """Number of tokens (1,) of each text in the batch, padding included."""
         return ops().gather(ops().shape_of(self.ids), integers(1), scalar(0))
 
 

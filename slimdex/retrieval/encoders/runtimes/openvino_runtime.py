@@ -133,7 +133,9 @@ class OpenVinoRuntime:
 
         Raises `InputError` in a fork of the process that compiled the model.
         """
-        openvino_core()
+        openvino_core()  # raises the error in a fork
+
+        # A single batch uses all cores; look for a second one.
         batches = iter(batches)
         first = list(islice(batches, 2))
         batches = chain(first, batches)
@@ -142,6 +144,7 @@ class OpenVinoRuntime:
         return self._releasing(self._in_streams(batches))
 
     def _releasing(self, outputs: Iterator[Matrix]) -> Iterator[Matrix]:
+        """Yield the outputs; then release the weights that a newly compiled model has copied."""
         yield from outputs
         if self._is_new:
             self._is_new = False
@@ -155,9 +158,10 @@ class OpenVinoRuntime:
             yield outputs[0] if len(outputs) == 1 else np.concatenate(outputs)
 
     def _output(self, ids: Ids, mask: Ids) -> Matrix:
+        """Run one batch; return a copy, as the request's next run overwrites its output."""
         try:
             self._request.infer([ids, mask], share_inputs=True)
-        except RuntimeError:  # it would then fail for every batch of that shape
+        except RuntimeError:  # this request would now fail for every batch of that shape
             self._request = self._compile("LATENCY").create_infer_request()
             raise
         output: Matrix = self._request.get_output_tensor().data.copy()
@@ -187,12 +191,14 @@ class OpenVinoRuntime:
         yield from self._streams.run(batches)
 
     def _compile(self, mode: str) -> Any:
+        """Compile the model for LATENCY, one batch at a time, or THROUGHPUT, several."""
         options = {
             "INFERENCE_PRECISION_HINT": HINTS.get(self.precision, "f32"),
             "PERFORMANCE_HINT": mode,
             "ENABLE_CPU_PINNING": False,  # two processes would pin to the same cores
         }
-        if (threads := most_cores()) is not None:
+        threads = most_cores()
+        if threads is not None:
             options["INFERENCE_NUM_THREADS"] = threads
         compiled = openvino_core().compile_model(self._network, "CPU", options)
         self._is_new = True
@@ -200,10 +206,10 @@ class OpenVinoRuntime:
 
 
 def in_few_shapes(ids: Ids, mask: Ids) -> Iterator[Batch]:
-    """Split a batch of unlike texts, or of a few, into batches of few shapes.
+    """Split a batch of unlike texts, or of a few, into batches of few shapes, in order.
 
     OpenVINO plans every new shape, and keeps 1 MB of most plans: a service of queries would soon
-    have a hundred.
+    have a hundred. A full batch of texts of the same length is not split.
 
     >>> lengths = np.array([[9], [8], [7], [4], [3]])
     >>> ids = np.ones((5, 12), dtype=np.int64)
@@ -213,9 +219,12 @@ def in_few_shapes(ids: Ids, mask: Ids) -> Iterator[Batch]:
     count, longest = ids.shape
     lengths = mask.sum(axis=1)
     widths = [min(padded_length(int(length)), longest) for length in lengths]
-    if min(widths) == longest and (count + 1) * longest > CPU_TOKENS:
-        yield ids, mask  # a full one of documents
+    is_full = (count + 1) * longest > CPU_TOKENS
+    if min(widths) == longest and is_full:  # a batch of documents
+        yield ids, mask
         return
+
+    # Take the most of `MIXED_SIZES` that fit: texts come longest first, so later ones are narrower.
     start = 0
     while start < count:
         width = max(widths[start:])
@@ -245,6 +254,7 @@ class _Streams:
         running = deque[Any]()
 
         def oldest() -> Matrix:
+            """Wait for the oldest batch; its request becomes idle."""
             running[0].wait()  # if this fails, `finally` waits for it again
             idle.append(running.popleft())
             output: Matrix = idle[-1].get_output_tensor().data.copy()
@@ -269,7 +279,10 @@ class _Streams:
                 self._idle.append([*idle, *running])
 
     def _requests(self) -> list[Any]:
-        """Take requests, one more than streams, for exclusive use by this thread."""
+        """Take a list of requests, one more than streams, for exclusive use by this thread.
+
+        `run` returns it to the idle lists at its end.
+        """
         with self._lock:
             if self._idle:
                 return self._idle.pop()
@@ -294,7 +307,7 @@ def _with_compressed_weights(model: Any) -> Any:
             continue
         values = weight.get_data().astype(np.float32)
 
-        # A scale for each output.
+        # A scale for each output, by which its largest weight becomes 127.
         axis = 1 if node.get_attributes()["transpose_b"] else 0
         scale = np.abs(values).max(axis=axis, keepdims=True) / 127
         scale[scale == 0] = 1.0
@@ -328,6 +341,7 @@ def openvino_library() -> Any:
 
 @cache
 def _core_and_process() -> tuple[Any, int]:
+    """Return OpenVINO's core, and the id of the process that created it."""
     return openvino_library().Core(), os.getpid()
 
 

@@ -24,12 +24,12 @@ _QUICK: ContextVar[bool] = ContextVar("quick", default=False)
 
 @contextmanager
 def quick_start() -> Iterator[None]:
-    """Let encoders that are loaded within start quickly, for a command that ends soon."""
-    before = _QUICK.set(True)
+    """Context in which encoders are loaded to start quickly, for a command that ends soon."""
+    token = _QUICK.set(True)
     try:
         yield
     finally:
-        _QUICK.reset(before)
+        _QUICK.reset(token)
 
 
 def starts_quickly() -> bool:
@@ -61,7 +61,7 @@ class QuickRuntime:
         batches = iter(batches)
         for ids, mask in batches:
             self._tokens += int(mask.sum())
-            if self._tokens > FIRST_TOKENS:
+            if self._tokens > FIRST_TOKENS:  # this batch and all later ones
                 self._compiled = self._compiled or self._start()
                 yield from self._compiled.run(chain([(ids, mask)], batches))
                 return

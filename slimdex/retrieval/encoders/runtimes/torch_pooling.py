@@ -22,7 +22,7 @@ def pool(states: Sequence[Tensor], mask: Tensor, pooling: Pooling) -> Tensor:
     not pooler.
     """
     if pooling.mode == WK:
-        chosen = [states[layer] for layer in pooling.layers] or states
+        chosen = [states[layer] for layer in pooling.layers] or states  # none named means all
         return _pool_sbert_wk(chosen, mask)
     texts = TorchTexts(mask, with_prompt=pooling.with_prompt)
     vectors: Tensor = plain.pool(texts, states, pooling)
@@ -37,7 +37,7 @@ class TorchTexts:
         self.pooled = mask if with_prompt else (mask == TEXT).int()
 
     def first(self, states: Tensor) -> Tensor:
-        # With left padding the first token is not in column 0.
+        # With left padding the first token is not in column 0: find the first 1.
         return _gather(states, self.pooled.int().argmax(dim=1))
 
     def last(self, states: Tensor) -> Tensor:
@@ -68,12 +68,13 @@ class TorchTexts:
 
 
 def _gather(states: Tensor, columns: Tensor) -> Tensor:
+    """Take the vector in one column of each text: (batch, width) from (batch, seq, width)."""
     index = columns[:, None, None].expand(-1, 1, states.shape[2])
     return states.gather(1, index)[:, 0]
 
 
 def _pool_sbert_wk(hidden_states: Sequence[Tensor], mask: Tensor) -> Tensor:
-    """Pool by SBERT-WK: average words over layers, then texts over words (Wang & Kuo 2020).
+    """Pool by SBERT-WK: average each word over its layers, then the words (Wang & Kuo 2020).
 
     Layers of a word are weighted by alignment, the inverse of how well a layer's vector agrees with
     its neighbours within their span, and by novelty, the share outside that span. Words are
@@ -81,13 +82,17 @@ def _pool_sbert_wk(hidden_states: Sequence[Tensor], mask: Tensor) -> Tensor:
     token, a separator, is excluded. As in the paper but unlike that code, the window of the second
     layer includes the first.
     """
-    layers = torch.stack([state.float() for state in hidden_states], dim=2)
+    layers = torch.stack([state.float() for state in hidden_states], dim=2)  # 2: the layers' axis
     units = layers / layers.norm(dim=-1, keepdim=True).clamp(min=TINY)
-    changes = (units[:, :, 1:] * units[:, :, :-1]).sum(dim=-1)
-    spread = (changes - changes.mean(dim=-1, keepdim=True)).square().sum(dim=-1)
-    spread = spread / (changes.shape[-1] - 1)
-    weights = (spread + TINY) * _without_last(mask)
+
+    # Weights of words: the variance of the cosines of adjacent layers.
+    cosines = (units[:, :, 1:] * units[:, :, :-1]).sum(dim=-1)
+    variance = (cosines - cosines.mean(dim=-1, keepdim=True)).square().sum(dim=-1)
+    variance = variance / (cosines.shape[-1] - 1)
+    weights = (variance + TINY) * _without_last(mask)
     weights = weights / weights.sum(dim=1, keepdim=True)
+
+    # Average the layers of each word, then the words.
     words = (layers * _layer_weights(layers, units)[..., None]).sum(dim=2)
     vectors: Tensor = (words * weights[..., None]).sum(dim=1)
     return vectors
@@ -118,7 +123,7 @@ def _layer_weights(layers: Tensor, units: Tensor) -> Tensor:
             rest = rest - part[..., None] * axis
             inside = inside + part.square()
 
-        # Compare it with their mean, and with the rest.
+        # Alignment by the part in the span, novelty by the rest.
         mean = torch.stack([units[:, :, j] for j in around]).mean(dim=0)
         agreement = (mean * layer).sum(dim=-1) / inside.clamp(min=TINY).sqrt()
         alignment.append(1 / (agreement.clamp(min=1e-6) * (len(around) + 1) * 2))
@@ -139,6 +144,6 @@ def _shares(values: Sequence[Tensor]) -> Tensor:
 
 def _without_last(mask: Tensor) -> Tensor:
     """Mask without each text's last token, with padding on either side; a single token stays."""
-    counted = mask.float().cumsum(dim=1) * mask
-    total = mask.float().sum(dim=1, keepdim=True)
-    return ((counted > 0) & ((counted < total) | (total <= 1))).float()
+    number = mask.float().cumsum(dim=1) * mask  # of a token in its text, from 1; 0 for padding
+    count = mask.float().sum(dim=1, keepdim=True)
+    return ((number > 0) & ((number < count) | (count <= 1))).float()

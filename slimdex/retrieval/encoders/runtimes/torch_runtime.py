@@ -93,7 +93,7 @@ class SentenceNetwork(nn.Module):
         self.head = nn.Sequential(*head)
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
-        # The transformer reads tokens of prompts, which are not pooled, as any others.
+        # Tokens of a prompt that is not pooled are marked by 2; the transformer reads them, too.
         seen = attention_mask if self.pooling.with_prompt else attention_mask.clamp(max=1)
         output = self.transformer(
             input_ids=input_ids,
@@ -139,21 +139,22 @@ class TorchRuntime:
 
     def run(self, batches: Iterable[tuple[Ids, Ids]]) -> Iterator[Matrix]:
         """Yield outputs in order; a GPU computes while batches before and after are transferred."""
-        waiting: Tensor | None = None
+        previous: Tensor | None = None  # output of the batch before, which may still be computing
         for ids, mask in batches:
             with (
                 torch.inference_mode(),
                 torch.autocast(self._device.type, self._half, enabled=self._half is not None),
             ):
                 output = self._network(self._to_device(ids), self._to_device(mask)).float()
-            # The batch before this one, which runs meanwhile.
-            if waiting is not None:
-                yield waiting.cpu().numpy()
-            waiting = output
-        if waiting is not None:
-            yield waiting.cpu().numpy()
+            # Wait for the batch before, while this one runs.
+            if previous is not None:
+                yield previous.cpu().numpy()
+            previous = output
+        if previous is not None:
+            yield previous.cpu().numpy()
 
     def _to_device(self, array: Ids) -> Tensor:
+        """Copy an array to the device; from pinned memory, a GPU copies while it computes."""
         tensor = torch.from_numpy(array)
         if self._device.type == "cpu":
             return tensor
@@ -223,6 +224,7 @@ def load_transformer(files: ModelFiles, folder: Path, *, trust_remote_code: bool
 
     positions = _positions(model)
     limits = [tokenizer.model_max_length, *([] if positions is None else [positions])]
+    # Of the weights, only the pooler's can be missing by now.
     has_pooler = any(_is_pooler(name) for name, _ in model.named_parameters())
     return Transformer(
         model.eval(), tokenizer, min(limits), has_pooler and not info["missing_keys"]
@@ -328,7 +330,7 @@ def to_openvino(network: nn.Module, transformer: Transformer) -> Any:
 
         # Compare its vectors with torch's.
         error_size = largest_difference(network, run, transformer)
-        if not error_size <= TOLERANCE:
+        if not error_size <= TOLERANCE:  # also if it is NaN
             raise ConversionError(f"vectors differ by {error_size:.1e} from torch's")
     except ConversionError:
         raise
@@ -372,11 +374,15 @@ def _has_encoder_half(config: Any) -> bool:
 
 
 def _is_pooler(key: str) -> bool:
+    """Return whether a weight of this name belongs to the pooler."""
     return "pooler" in key.split(".")
 
 
 def _positions(model: Any) -> int | None:
-    """Usable rows of the position table; in RoBERTa and its kin they start after the padding."""
+    """Return how many tokens a model's table of positions allows; None without such a table.
+
+    In RoBERTa and its kin, the positions of tokens start after the padding token's id.
+    """
     for name, module in model.named_modules():
         if name.rpartition(".")[2] in POSITION_TABLES and isinstance(module, nn.Embedding):
             offset = 0 if module.padding_idx is None else module.padding_idx + 1

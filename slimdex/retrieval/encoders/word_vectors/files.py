@@ -82,8 +82,10 @@ def read_word_vectors(path: Path) -> WordVectors:
     Raises `InputError` if the file is invalid; then nothing is cached.
     """
     path = path.resolve()
-    state = path.stat()
-    key = f"{LAYOUT}\n{path}\n{state.st_size}\n{state.st_mtime_ns}"
+    stat = path.stat()
+    key = f"{LAYOUT}\n{path}\n{stat.st_size}\n{stat.st_mtime_ns}"
+
+    # From the cache, or else a folder to parse into.
     try:
         cached = cache_folder() / f"words-{hashlib.sha256(key.encode()).hexdigest()[:32]}"
         vectors = _load(cached) if (cached / FACTS).is_file() else None
@@ -94,18 +96,18 @@ def read_word_vectors(path: Path) -> WordVectors:
     except (OSError, RuntimeError):  # no writable cache: parse each time
         with tempfile.TemporaryDirectory(dir=temporary_parent(path.parent)) as folder:
             _parse(path, Path(folder))
-            return _whole(path, Path(folder))  # a mapping outlives its file's name
+            return _load_or_raise(path, Path(folder))  # a mapping outlives its file's name
     try:
         _parse(path, new)
-        if not cached.exists():
+        if not cached.exists():  # another process may have been faster
             new.rename(cached)
-        return _whole(path, cached)
+        return _load_or_raise(path, cached)
     finally:
         shutil.rmtree(new, ignore_errors=True)
 
 
 def _parse(path: Path, folder: Path) -> None:
-    """Write words, vectors and, last, the facts."""
+    """Parse a word vector file into a folder of the cache: vectors, words and, last, the facts."""
     digest = hashlib.sha256()
     words = dict[str, None]()
     rows = list[Matrix]()
@@ -137,7 +139,8 @@ def _parse(path: Path, folder: Path) -> None:
     (folder / FACTS).write_text(json.dumps(facts))
 
 
-def _whole(path: Path, folder: Path) -> WordVectors:
+def _load_or_raise(path: Path, folder: Path) -> WordVectors:
+    """Load the vectors of a file that was just parsed; raise `InputError` if they are gone."""
     vectors = _load(folder)
     if vectors is None:  # another process has just removed it
         raise InputError(
@@ -182,17 +185,20 @@ def words_of(path: Path) -> Iterator[Word]:
 
 
 def _open(path: Path) -> io.BufferedReader:
+    """Open a file, decompressed if it is gzip; raise `InputError` if it is known not to be text."""
     if path.suffix.lower() in WEIGHTS:
         raise InputError(f"{path}: weights of a model; expected the model's folder")
     with path.open("rb") as file:
         start = file.read(4)
-    if message := UNSUPPORTED.get(start):
+    message = UNSUPPORTED.get(start)
+    if message is not None:
         raise InputError(f"{path}: {message}")
     raw: Any = gzip.GzipFile(path) if start[:2] == b"\x1f\x8b" else path.open("rb", buffering=0)
     return io.BufferedReader(raw, CHUNK)
 
 
 def _words(path: Path, file: io.BufferedReader) -> Iterator[Word]:
+    """Yield every word with its vector, of a text or binary file with or without a header."""
     line = _line(path, file, 1)
     if not line.strip():
         raise InputError(
@@ -219,8 +225,11 @@ def _words(path: Path, file: io.BufferedReader) -> Iterator[Word]:
             _check_size(path, len(line), count, dim)
         yield from _binary_words(path, file, count, dim)
         return
+
+    # A text file must have as many words as its header says.
     number = 0
-    for number, word in enumerate(_text_words(path, file, _line(path, file, 2), 2, dim), 1):
+    second_line = _line(path, file, 2)
+    for number, word in enumerate(_text_words(path, file, second_line, 2, dim), 1):
         if number > count:
             raise InputError(
                 f"{path}: line {number + 1}: one more word; expected {count}, as line 1 says"
@@ -231,6 +240,7 @@ def _words(path: Path, file: io.BufferedReader) -> Iterator[Word]:
 
 
 def _line(path: Path, file: io.BufferedReader, number: int) -> bytes:
+    """Read the line with this number, b"" at the end; raise `InputError` if it is too long."""
     line = file.readline(LONGEST_LINE)
     if len(line) == LONGEST_LINE and not line.endswith(b"\n"):
         raise InputError(
@@ -240,9 +250,10 @@ def _line(path: Path, file: io.BufferedReader, number: int) -> bytes:
 
 
 def _dimensions(path: Path, line: bytes) -> int:
-    """Count the numbers at the end of the first line, at most all fields but one."""
+    """Count the numbers at the end of the first line; raise `InputError` if there are none."""
     fields = _fields(line)
     dim = 0
+    # The first field is the word, even if it looks like a number.
     while dim < len(fields) - 1 and _is_number(fields[-1 - dim]):
         dim += 1
     if not 1 <= dim <= MOST_DIMENSIONS:
@@ -253,7 +264,11 @@ def _dimensions(path: Path, line: bytes) -> int:
 def _text_words(
     path: Path, file: io.BufferedReader, line: bytes, number: int, dim: int
 ) -> Iterator[Word]:
-    """Yield the words of a text file; a word may contain spaces, so numbers are the last fields."""
+    """Yield the words and vectors of a text file, from a line that was read and has this number.
+
+    A word may contain spaces, so the numbers are the last `dim` fields.
+    """
+    # Parse the numbers of many lines together, of about CHUNK bytes.
     while line:
         first = number
         words = list[str]()
@@ -261,6 +276,7 @@ def _text_words(
         size = 0
         while line and size < CHUNK:
             word, *fields = _fields(line, dim)
+            # A word that ends in a number means that the line has more numbers than expected.
             has_more = b" " in word and _is_number(word.rpartition(b" ")[2])
             if len(fields) < dim or has_more:
                 count = sum(map(_is_number, _fields(line)[1:]))
@@ -278,8 +294,9 @@ def _text_words(
 def _binary_words(path: Path, file: io.BufferedReader, count: int, dim: int) -> Iterator[Word]:
     """Yield the words of a binary file: a word, a space, float32s and an optional newline."""
     data = b""
-    at = 0
+    at = 0  # where the next word begins in data
     for number in range(1, count + 1):
+        # Have at least the longest possible word and its vector, if the file goes on.
         if len(data) - at < LONGEST_WORD + 4 * dim:
             data = data[at:] + file.read(CHUNK)
             at = 0
@@ -300,6 +317,7 @@ def _binary_words(path: Path, file: io.BufferedReader, count: int, dim: int) -> 
             raise InputError(f"{path}: word {number:,}: {wrong}; expected finite numbers")
         yield _decode(path, data[at:space].lstrip(b"\n"), f"word {number:,}"), vector
         at = end
+    # Only white space may follow.
     if (data[at:] + file.read(64)).strip():
         raise InputError(f"{path}: more words; expected {count:,}, as line 1 says")
 
@@ -312,7 +330,8 @@ def _is_binary(path: Path, first: bytes, dim: int) -> bool:
 
 
 def _check_size(path: Path, header: int, count: int, dim: int) -> None:
-    least = header + count * (4 * dim + 2)
+    """Raise `InputError` if a binary file is too short, before it is read; `header` is in bytes."""
+    least = header + count * (4 * dim + 2)  # a word has a letter and a space at least
     size = path.stat().st_size
     if size < least:
         raise InputError(
@@ -322,6 +341,7 @@ def _check_size(path: Path, header: int, count: int, dim: int) -> None:
 
 
 def _decode(path: Path, word: bytes, place: str) -> str:
+    """Decode a word; raise `InputError`, which names its place, if it is empty or not UTF-8."""
     try:
         text = word.decode()
     except UnicodeDecodeError as error:
@@ -332,13 +352,19 @@ def _decode(path: Path, word: bytes, place: str) -> str:
 
 
 def _fields(line: bytes, last: int = -1) -> list[bytes]:
-    """Fields of a line; with `last`, everything before that many of them is one field."""
+    """Split a line at spaces, or at tabs if it has no space.
+
+    With `last`, only the last fields are split off, that many, and the rest is the first field.
+    """
     stripped = line.rstrip(b" \r\n")
     return stripped.rsplit(b" " if b" " in stripped else b"\t", last)
 
 
 def _vectors(path: Path, lines: list[str], first: int) -> Matrix:
-    """Parse lines of numbers; `first` is the number of the first line in the file."""
+    """Parse lines of numbers to vectors (n, d); `first` is the first one's number in the file.
+
+    Raises `InputError` for a field that is not a finite number.
+    """
     try:
         exact = np.loadtxt(lines, np.float64, comments=None, delimiter=" ", ndmin=2)
         with np.errstate(over="ignore"):
@@ -348,7 +374,7 @@ def _vectors(path: Path, lines: list[str], first: int) -> Matrix:
     except ValueError:
         pass
 
-    # Find the first field at fault, which numpy does not tell.
+    # Find the first field at fault, which numpy does not report.
     place, wrong = next(
         (number, field)
         for number, line in enumerate(lines, first)

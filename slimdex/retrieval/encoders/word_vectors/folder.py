@@ -90,11 +90,14 @@ class StaticVectors:
         for array in arrays:
             if array is not None:
                 digest.update(np.ascontiguousarray(array).data)
-            digest.update(b"|")
+            digest.update(b"|")  # so that a missing array changes the hash
         return digest.hexdigest()
 
     def as_in_a_folder(self) -> StaticVectors:
-        """Return these vectors with a row for each token and a serialised tokenizer."""
+        """Return these vectors as a folder needs them: a row for each token, the tokenizer as JSON.
+
+        A token that was added to the tokenizer, and has no row yet, gets one of zeros.
+        """
         count = self.tokenizer.get_vocab_size(with_added_tokens=True)
         missing = count - self.tokens if self.mapping is None else 0
         vectors = self.vectors
@@ -132,7 +135,7 @@ def read_static(folder: Path) -> StaticVectors:
             "expected static vectors of model2vec or sentence-transformers"
         )
 
-    # The matrix, and the arrays beside it.
+    # The matrix, and the arrays that may accompany it.
     path = place / WEIGHTS
     name = _matrix_name(path) or ""
     try:
@@ -153,16 +156,16 @@ def read_static(folder: Path) -> StaticVectors:
     normalizes = _normalizes(folder) or config.get("normalize") is True
     entries = config.get(CONFIG_KEY)
     keeps_unknown = isinstance(entries, dict) and entries.get("keeps_unknown") is True
-    has_no_unknown = name == SENTENCE_TRANSFORMERS or keeps_unknown
+    counts_unknown = name == SENTENCE_TRANSFORMERS or keeps_unknown
 
     # Each array must have a row for each token; with a mapping, the matrix need not.
-    count = 1 + max(tokenizer.get_vocab().values(), default=-1)
+    count = 1 + max(tokenizer.get_vocab().values(), default=-1)  # 0 for an empty vocabulary
     mapping = _mapping(path, arrays.get("mapping"), len(vectors))
     weights = arrays.get("weights")
     rows = {"mapping": mapping, "weights": weights}
     sizes = {} if mapping is not None else {name: len(vectors)}
     for key, array in rows.items():
-        if array is not None and array.ndim:
+        if array is not None and array.ndim:  # `_float32` refuses a single number
             sizes[key] = len(array)
     for what, size in sizes.items():
         if size < count or not count:
@@ -176,7 +179,7 @@ def read_static(folder: Path) -> StaticVectors:
         tokenizer=tokenizer,
         weights=None if weights is None else _float32(path, "weights", weights, 1),
         mapping=mapping,
-        dropped=None if has_no_unknown else unknown_id(tokenizer),
+        dropped=None if counts_unknown else unknown_id(tokenizer),
         normalize=normalizes,
         definition=definition,
         prompts=read_prompts(folder),
@@ -189,45 +192,45 @@ def write_static(folder: Path, vectors: StaticVectors, about: dict[str, Any]) ->
     Raises `InputError` if the path exists.
     """
     check_new(folder)
-    whole = vectors.as_in_a_folder()
-    arrays: dict[str, NDArray[Any]] = {MODEL2VEC: np.ascontiguousarray(whole.vectors)}
-    if whole.weights is not None:
-        arrays["weights"] = whole.weights
-    if whole.mapping is not None:
-        arrays["mapping"] = whole.mapping
-    keeps = {"keeps_unknown": True} if whole.dropped is None else {}
+    complete = vectors.as_in_a_folder()
+    arrays: dict[str, NDArray[Any]] = {MODEL2VEC: np.ascontiguousarray(complete.vectors)}
+    if complete.weights is not None:
+        arrays["weights"] = complete.weights
+    if complete.mapping is not None:
+        arrays["mapping"] = complete.mapping
+    unknown_entry = {"keeps_unknown": True} if complete.dropped is None else {}
 
     # The configuration that model2vec reads.
     config = {
         "model_type": "model2vec",
         "architectures": ["StaticModel"],
-        "hidden_dim": whole.vectors.shape[1],
+        "hidden_dim": complete.vectors.shape[1],
         "embedding_dtype": "float32",
-        "normalize": whole.normalize,
+        "normalize": complete.normalize,
         "max_length": None,
-        CONFIG_KEY: about | keeps,
+        CONFIG_KEY: about | unknown_entry,
     }
 
     # The modules that sentence-transformers reads.
     package = "sentence_transformers.models"
     modules: list[dict[str, Any]] = []
     modules.append({"idx": 0, "name": "0", "path": ".", "type": f"{package}.StaticEmbedding"})
-    if whole.normalize:
+    if complete.normalize:
         modules.append(
             {"idx": 1, "name": "1", "path": "1_Normalize", "type": f"{package}.Normalize"}
         )
 
     def write(new: Path) -> None:
         save_file(arrays, new / WEIGHTS)
-        (new / TOKENIZER).write_text(whole.definition or "", encoding="utf-8")
+        (new / TOKENIZER).write_text(complete.definition or "", encoding="utf-8")
         (new / CONFIG).write_text(json.dumps(config, indent=2), encoding="utf-8")
         (new / MODULES).write_text(json.dumps(modules, indent=2), encoding="utf-8")
-        if whole.prompts != Prompts():
-            settings = {"prompts": asdict(whole.prompts)}
+        if complete.prompts != Prompts():
+            settings = {"prompts": asdict(complete.prompts)}
             (new / SETTINGS).write_text(json.dumps(settings, indent=2), encoding="utf-8")
-        (new / WEIGHTS).chmod(
-            (new / CONFIG).stat().st_mode
-        )  # safetensors makes it private to its owner
+        # safetensors makes its file private to the owner; give it the mode of the others.
+        usual_mode = (new / CONFIG).stat().st_mode
+        (new / WEIGHTS).chmod(usual_mode)
 
     publish_folder(folder, write)
 
@@ -260,6 +263,7 @@ def _normalizes(folder: Path) -> bool:
 
 
 def _float32(path: Path, name: str, array: NDArray[Any], ndim: int) -> NDArray[np.float32]:
+    """Convert an array of a file; raise `InputError` for another shape or numbers not finite."""
     if array.ndim != ndim or 0 in array.shape or array.dtype.kind not in "fi":
         raise InputError(
             f"{path}: {name!r} is {array.dtype} {array.shape}; expected numbers, {ndim}-dimensional"
@@ -272,6 +276,7 @@ def _float32(path: Path, name: str, array: NDArray[Any], ndim: int) -> NDArray[n
 
 
 def _mapping(path: Path, array: NDArray[Any] | None, rows: int) -> Rows | None:
+    """Convert a mapping of tokens to rows, if there is one; raise `InputError` if it is invalid."""
     if array is None:
         return None
     if array.ndim != 1 or array.dtype.kind not in "iu":

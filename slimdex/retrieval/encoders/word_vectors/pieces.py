@@ -34,6 +34,8 @@ WORDS = r"\w+(?=n't\b)|n't\b|'(?:s|re|ve|ll|d|m)\b|\d+(?:[.,]\d+)+(?!\w)|\w+|[^\
 def word_tokenizer(words: Sequence[str]) -> Any:
     """Build a tokenizer with word positions as ids, lowercasing if all words are lower case.
 
+    Unknown words get the id after the last word's.
+
     >>> tokenizer = word_tokenizer(["do", "n't", "go", "3.5"])
     >>> tokenizer.encode("Do or don't: 3.5, go").ids
     [0, 4, 0, 1, 4, 3, 4, 2]
@@ -43,11 +45,12 @@ def word_tokenizer(words: Sequence[str]) -> Any:
     while unknown in vocabulary:
         unknown += "]"
     vocabulary[unknown] = len(words)
-    made: Any = Tokenizer(models.WordLevel(vocabulary, unk_token=unknown))
-    made.pre_tokenizer = pre_tokenizers.Split(Regex(WORDS), "removed", invert=True)
+    tokenizer: Any = Tokenizer(models.WordLevel(vocabulary, unk_token=unknown))
+    # What matches stays, and all between is removed.
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(WORDS), "removed", invert=True)
     if all(word == word.lower() for word in words):
-        made.normalizer = normalizers.Lowercase()
-    return made
+        tokenizer.normalizer = normalizers.Lowercase()
+    return tokenizer
 
 
 def unknown_id(tokenizer: Any) -> int | None:
@@ -61,18 +64,19 @@ def unknown_id(tokenizer: Any) -> int | None:
 
 def splits_at_spaces(tokenizer: Any) -> bool:
     """Return whether tokenizing the pieces between spaces gives the tokens of the whole text."""
-    text = json.loads(tokenizer.to_str()) if len(tokenizer.get_vocab()) < 1 << 17 else None
-    if text is None:  # a file of perhaps millions of words
+    # A file may have millions of words, too many to write as JSON.
+    if len(tokenizer.get_vocab()) >= 1 << 17:
         return _is_word_tokenizer(tokenizer)
-    splitters = _kinds(text["pre_tokenizer"], "pretokenizers")
+    definition = json.loads(tokenizer.to_str())
+    splitters = _kinds(definition["pre_tokenizer"], "pretokenizers")
     if not splitters:
         return False
 
     # No part of it may look beyond a space.
-    normalizer_kinds = _kinds(text["normalizer"], "normalizers")
+    normalizer_kinds = _kinds(definition["normalizer"], "normalizers")
     return (
-        text["model"]["type"] in LOCAL_MODELS
-        and all(" " not in token["content"] for token in text["added_tokens"])
+        definition["model"]["type"] in LOCAL_MODELS
+        and all(" " not in token["content"] for token in definition["added_tokens"])
         and set(normalizer_kinds) <= set(LOCAL_NORMALIZERS)
         and (set(splitters) <= set(LOCAL_SPLITTERS) or _is_word_tokenizer(tokenizer))
     )
@@ -85,13 +89,13 @@ def _is_word_tokenizer(tokenizer: Any) -> bool:
 
 
 def _kinds(part: dict[str, Any] | None, name: str) -> list[str]:
-    """Types in a part of a tokenizer, which may be a sequence."""
+    """Return the types in a part of a tokenizer's JSON; `name` has the items of a Sequence."""
     if part is None:
         return []
     if part["type"] == "Sequence":
         kinds = list[str]()
-        for one in part[name]:
-            kinds += _kinds(one, name)
+        for item in part[name]:
+            kinds += _kinds(item, name)
         return kinds
     return [part["type"]]
 
@@ -116,6 +120,8 @@ class WordPieces:
         if not self._is_local:
             return self._encode(texts)
         pieces = _split(texts)
+
+        # Look up each piece: where its ids begin in the cache, and how many there are.
         with self._lock:
             self._learn_unseen(pieces)
             count = sum(map(len, pieces))
@@ -123,12 +129,16 @@ class WordPieces:
             numbers = np.fromiter(looked_up, np.int64, count)
             lengths = self._lengths[numbers]
             starts = self._starts[numbers]
-            known = self._ids
+            cached_ids = self._ids
             self._forget_if_many()
+
+        # Positions in the cache of all tokens: start, start + 1, ... of each piece.
         ends = np.cumsum(lengths)
-        places = np.repeat(starts - ends + lengths, lengths) + np.arange(lengths.sum())
-        last = np.cumsum([*map(len, pieces)]) - 1
-        return known[places], np.diff(ends[last], prepend=0)
+        positions = np.repeat(starts - ends + lengths, lengths) + np.arange(lengths.sum())
+
+        # A text ends with its last piece; each has at least one, which may be empty.
+        last_pieces = np.cumsum([*map(len, pieces)]) - 1
+        return cached_ids[positions], np.diff(ends[last_pieces], prepend=0)
 
     def counts(self, texts: Sequence[str]) -> list[int]:
         """Return the number of tokens of each text: faster than ids for many short texts."""
@@ -144,23 +154,27 @@ class WordPieces:
         return counts
 
     def _forget(self) -> None:
-        self._number: dict[str, int] = {}
-        self._counts: list[int] = []
-        self._characters = 0
-        self._stored = 0
-        self._ids = np.empty(0, dtype=np.int64)
-        self._lengths = np.empty(0, dtype=np.int64)
-        self._starts = np.empty(0, dtype=np.int64)
+        """Empty the cache, whose arrays may be longer than what is used of them."""
+        self._number: dict[str, int] = {}  # of each piece, its index in the next lists
+        self._counts: list[int] = []  # tokens of each piece, as Python's integers
+        self._characters = 0  # in all pieces
+        self._stored = 0  # ids that are used
+        self._ids = np.empty(0, dtype=np.int64)  # of the pieces' tokens, piece after piece
+        self._lengths = np.empty(0, dtype=np.int64)  # tokens of each piece
+        self._starts = np.empty(0, dtype=np.int64)  # of each piece, in the ids
 
     def _forget_if_many(self) -> None:
         if len(self._number) > MOST_PIECES or self._characters > MOST_CHARACTERS:
             self._forget()
 
     def _learn_unseen(self, pieces: Sequence[Sequence[str]]) -> None:
-        if unseen := set(chain.from_iterable(pieces)).difference(self._number):
+        """Tokenize and store the pieces of texts that are not in the cache."""
+        unseen = set(chain.from_iterable(pieces)).difference(self._number)
+        if unseen:
             self._learn(sorted(unseen))
 
     def _learn(self, pieces: Sequence[str]) -> None:
+        """Tokenize and store new pieces."""
         ids, lengths = self._encode(pieces)
         before = self._stored
         first = len(self._number)
@@ -173,6 +187,7 @@ class WordPieces:
         self._characters += sum(map(len, pieces))
 
     def _encode(self, texts: Sequence[str]) -> tuple[Rows, Rows]:
+        """Tokenize texts without the cache; return the same as `ids`."""
         if len(texts) <= FEW:  # waking the thread pool costs more
             encodings = [self._tokenizer.encode(text, add_special_tokens=False) for text in texts]
         else:
@@ -185,12 +200,13 @@ class WordPieces:
 
         # Drop tokens without a vector, and count the others of each text.
         is_known = ids != self._dropped
-        counted = np.append(0, np.cumsum(is_known))
+        known_before = np.append(0, np.cumsum(is_known))  # among the first 0, 1, 2, ... tokens
         ends = np.cumsum(lengths)
-        return ids[is_known], counted[ends] - counted[ends - lengths]
+        return ids[is_known], known_before[ends] - known_before[ends - lengths]
 
 
 def _split(texts: Sequence[str]) -> list[list[str]]:
+    """Split each text at spaces, tabs and ends of lines; pieces may be empty."""
     return [text.translate(SPACES).split(" ") for text in texts]
 
 

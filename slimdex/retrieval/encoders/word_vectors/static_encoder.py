@@ -44,7 +44,7 @@ LONGEST_LINE = 1 << 16
 
 
 def has_word_vectors(model: str) -> bool:
-    """Return whether a file is named, which has word vectors, or a folder or hub id with some.
+    """Return whether a model is one of word vectors: any file, or a folder or hub id with some.
 
     Raises `InputError` if the model is not found.
     """
@@ -102,7 +102,7 @@ class StaticEncoder:
             vectors = StaticVectors(
                 pretrained.vectors,
                 word_tokenizer(pretrained.words),
-                dropped=len(pretrained.words),
+                dropped=len(pretrained.words),  # id of unknown words in that tokenizer
                 known_sha256=pretrained.sha256,
             )
         else:
@@ -125,10 +125,12 @@ class StaticEncoder:
         name: str | None = None,
         revision: str | None = None,
     ) -> Self:
+        """Set all attributes; return the encoder. `name` is None if it is not saved."""
         self.vectors = vectors
         self._name = name
         self._revision = revision
-        self.dim = self.width = int(vectors.vectors.shape[1])
+        self.dim = int(vectors.vectors.shape[1])
+        self.width = self.dim
         self.pooling = pooling or (MEAN if vectors.weights is None else WEIGHTED)
         self.weights = vectors.weights if self.pooling == WEIGHTED else None
         if self.pooling == SIF:
@@ -232,8 +234,9 @@ class StaticEncoder:
             if not isinstance(frequencies, Mapping):
                 frequencies = read_frequencies(Path(frequencies))
             ids, lengths = self._pieces.ids([*frequencies])
-            times = np.repeat(np.fromiter(frequencies.values(), np.float64), lengths)
-            counts += np.bincount(ids, times, minlength=len(counts))
+            # Each token of a word occurs as often as the word.
+            occurrences = np.repeat(np.fromiter(frequencies.values(), np.float64), lengths)
+            counts += np.bincount(ids, occurrences, minlength=len(counts))
         else:
             for ids, _ in parts:
                 counts += np.bincount(ids, minlength=len(counts))
@@ -245,16 +248,17 @@ class StaticEncoder:
 
         # Weight the tokens, and remove the first component of the texts.
         weights = _weights(self.vectors, counts / counts.sum())
-        made = replace(self.vectors, weights=weights, known_sha256=None).as_in_a_folder()
-        encoder = StaticEncoder.of(made)
+        vectors = replace(self.vectors, weights=weights, known_sha256=None).as_in_a_folder()
+        encoder = StaticEncoder.of(vectors)
         if parts:
             moment = np.zeros((self.dim, self.dim))
             for ids, lengths in parts:
                 exact = encoder._pool(ids, lengths).astype(np.float64)
                 moment += product(exact.T, exact)
             _, axes = eigh(moment)  # the last is the first singular vector of the texts
-            made = replace(made, vectors=without_component(made.vectors, axes[:, -1]))
-        return StaticEncoder.of(made)
+            remaining = without_component(vectors.vectors, axes[:, -1])
+            vectors = replace(vectors, vectors=remaining)
+        return StaticEncoder.of(vectors)
 
     def save(self, folder: str | Path) -> StaticEncoder:
         """Write a new folder atomically, and return an encoder that reads it.
@@ -262,24 +266,25 @@ class StaticEncoder:
         model2vec's ``StaticModel.from_pretrained(folder)`` gives the same vectors. Raises
         `InputError` if the path exists.
         """
-        whole = replace(self.vectors, weights=self.weights)
-        write_static(Path(folder), whole, {"pooling": self.pooling})
+        weighted = replace(self.vectors, weights=self.weights)
+        write_static(Path(folder), weighted, {"pooling": self.pooling})
         return StaticEncoder(Path(folder).absolute())
 
     def _pool(self, ids: Rows, lengths: Rows) -> Matrix:
-        """Weighted means (n, dim) of texts, given their concatenated token ids.
+        """Weighted means (n, dim) of n texts, given their concatenated token ids and their lengths.
 
-        Texts of equal length are one matrix product, (m, 1, length) by (m, length, dim).
+        Texts of equal length are one matrix product, (m, 1, length) by (m, length, dim). A text
+        without tokens has the zero vector.
         """
         out = np.zeros((len(lengths), self.dim), dtype=np.float32)
         starts = np.cumsum(lengths) - lengths
-        most = max(1, AT_ONCE // self.dim)
+        most = max(1, AT_ONCE // self.dim)  # tokens whose vectors are in memory at a time
         for length in np.unique(lengths[lengths > 0]).tolist():
             texts = np.flatnonzero(lengths == length)
             for low in range(0, length, most):  # a text may have millions of words
-                places = np.arange(low, min(low + most, length))
-                for part in batches(len(texts), max(1, most // len(places))):
-                    tokens = ids[starts[texts[part], None] + places]
+                offsets = np.arange(low, min(low + most, length))  # of tokens in their text
+                for part in batches(len(texts), max(1, most // len(offsets))):
+                    tokens = ids[starts[texts[part], None] + offsets]
                     out[texts[part]] += self._sums(tokens)
             out[texts] /= np.float32(length)
         return out
@@ -316,7 +321,7 @@ def static_from_spec(spec: dict[str, Any], *, model: str | None = None) -> Stati
     except InputError:
         if model is not None or not os.path.exists(place):
             raise
-        # Others may have made the index, and named a file that is none of theirs: don't quote it.
+        # Who made the index may have named any file of this machine: don't quote what is in it.
         raise InputError(
             f"model {place!r}: no word vectors that can be read; expected those that the index was "
             "built with (pass model=PATH for a line that says more)"
@@ -335,13 +340,14 @@ def _weights(vectors: StaticVectors, p: NDArray[np.float64] | None) -> NDArray[n
 
 
 def _with_prompt(texts: Sequence[str], prompt: str) -> Sequence[str]:
+    """Prepend a prompt, if any, to each text."""
     return [prompt + text for text in texts] if prompt else texts
 
 
 def _parts(texts: Iterable[str]) -> Iterator[list[str]]:
     """Yield texts in batches."""
-    left = iter(texts)
-    while part := list(islice(left, GROUP_TEXTS)):
+    remaining = iter(texts)
+    while part := list(islice(remaining, GROUP_TEXTS)):
         yield part
 
 
@@ -398,6 +404,7 @@ def read_frequencies(path: Path) -> dict[str, float]:
             if not text.strip():
                 continue
             word, _, count = text.strip("\r\n ").replace("\t", " ").rpartition(" ")
+            # Digits, perhaps with a fraction; few enough that no count is infinite.
             if not word.strip() or not re.fullmatch(r"\d{1,18}(\.\d{1,18})?", count):
                 shown = shorten(text.strip(), 60)
                 raise InputError(f"{path}: line {number}: {shown}; expected a word and its count")

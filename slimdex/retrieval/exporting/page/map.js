@@ -10,13 +10,14 @@ const $ = (id) => document.getElementById(id);
 const canvas = $("map"), paint = canvas.getContext("2d");
 const view = { zoom: 1, x: 0.5, y: 0.5, width: 1, height: 1 };
 const state = { colouring: null, groups: [], marked: null, only: null, chosen: -1, due: false };
-let data, xs, ys, hay, centres;
+let data, xs, ys, hay, centres; // hay: the lower-case text of each document, for searches
 
+/** Create an element with children: elements, or strings, which become text. */
 function element(name, attributes = {}, ...children) {
-  const made = document.createElement(name);
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-  made.append(...children);
-  return made;
+  const node = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
+  node.append(...children);
+  return node;
 }
 
 async function start() {
@@ -31,7 +32,7 @@ async function start() {
   const shown = xs.length.toLocaleString(), all = data.total.toLocaleString();
   $("count").textContent = xs.length < data.total ? `${shown} of ${all} documents` : `${all} documents`;
   const choices = [data.clusters, ...data.columns];
-  $("colour").append(...choices.map((each, i) => element("option", { value: i }, each.name)));
+  $("colour").append(...choices.map((choice, i) => element("option", { value: i }, choice.name)));
   $("colour").addEventListener("change", () => colourBy(choices[$("colour").value]));
   new ResizeObserver(fit).observe($("stage"));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => colourBy(state.colouring));
@@ -71,6 +72,7 @@ function colourBy(colouring) {
   }));
 }
 
+/** Show the points of one code in colour and dim all others; null shows all. */
 function pick(code) {
   state.only = code;
   [...$("legend").querySelectorAll("button")].forEach((button, i) => {
@@ -79,6 +81,7 @@ function pick(code) {
   draw();
 }
 
+/** Fit the canvas to its place on the page. */
 function fit() {
   const sharp = devicePixelRatio || 1;
   view.width = $("stage").clientWidth;
@@ -93,6 +96,7 @@ const scale = () => 0.94 * Math.min(view.width, view.height) * view.zoom;
 const across = (i) => (xs[i] - view.x) * scale() + view.width / 2;
 const down = (i) => (ys[i] - view.y) * scale() + view.height / 2;
 
+/** Draw the map in the next frame, once for any number of calls until then. */
 function draw() {
   if (state.due || !data) return;
   state.due = true;
@@ -102,15 +106,18 @@ function draw() {
     const size = Math.min(7, Math.max(1.6, 220 / Math.sqrt(xs.length)) * Math.min(3, view.zoom ** 0.4));
     const lit = (i) => !state.marked || state.marked[i];
     const isDim = (code) => state.only !== null && state.only !== code;
-    points(state.groups.flatMap((own, code) => (isDim(code) ? own : own.filter((i) => !lit(i)))), style("--dim"), size);
-    state.groups.forEach((own, code) => {
-      if (!isDim(code)) points(state.marked ? own.filter(lit) : own, colourOf(state.colouring, code), size);
+    // The dim points first, so that the others lie on top.
+    const dim = state.groups.flatMap((group, code) => (isDim(code) ? group : group.filter((i) => !lit(i))));
+    points(dim, style("--dim"), size);
+    state.groups.forEach((group, code) => {
+      if (!isDim(code)) points(state.marked ? group.filter(lit) : group, colourOf(state.colouring, code), size);
     });
     labels();
     if (state.chosen >= 0) ring(state.chosen, size);
   });
 }
 
+/** Draw some points that are in view: circles, or squares if they are tiny. */
 function points(chosen, colour, size) {
   const by = scale(), left = view.width / 2 - view.x * by, top = view.height / 2 - view.y * by;
   const isRound = size > 2.5;
@@ -136,13 +143,14 @@ function ring(i, size) {
   paint.stroke();
 }
 
-/** The median of a cluster's points. */
+/** The median of a cluster's points; null if it has none. */
 function centre(code) {
-  const own = data.clusters.codes.flatMap((each, i) => (each === code ? [i] : []));
-  const middle = (values) => Float32Array.from(own, (i) => values[i]).sort()[own.length >> 1];
-  return own.length ? [middle(xs), middle(ys)] : null;
+  const members = data.clusters.codes.flatMap((other, i) => (other === code ? [i] : []));
+  const median = (values) => Float32Array.from(members, (i) => values[i]).sort()[members.length >> 1];
+  return members.length ? [median(xs), median(ys)] : null;
 }
 
+/** Write the clusters' names, the largest cluster's first, without those that would overlap. */
 function labels() {
   const by = scale(), taken = [], height = 16;
   paint.font = "600 13px system-ui, sans-serif";
@@ -166,17 +174,18 @@ function labels() {
 
 // ---- one document -----------------------------------------------------------------------------
 
+/** Show a document beside its point, by its number; -1 shows none. */
 function show(i) {
   state.chosen = i;
   $("tip").hidden = i < 0;
   draw();
   if (i < 0) return;
   const title = data.titles[i] || data.ids[i];
-  const columns = [data.clusters, ...data.columns].map((each) => `${each.name}: ${each.labels[each.codes[i]]}`);
-  const id = data.titles[i] && data.titles[i] !== data.ids[i] ? [data.ids[i], ...columns] : columns;
+  const columns = [data.clusters, ...data.columns].map((column) => `${column.name}: ${column.labels[column.codes[i]]}`);
+  const facts = data.titles[i] && data.titles[i] !== data.ids[i] ? [data.ids[i], ...columns] : columns;
   $("tip").replaceChildren(
     element("strong", {}, title),
-    element("span", { class: "quiet" }, id.join(" · ")),
+    element("span", { class: "quiet" }, facts.join(" · ")),
     element("div", {}, data.texts[i]),
   );
   const x = across(i), y = down(i), box = $("tip").getBoundingClientRect();
@@ -185,6 +194,7 @@ function show(i) {
   $("tip").style.top = `${isBelow ? y + 12 : Math.max(4, y - 12 - box.height)}px`;
 }
 
+/** The number of the point nearest to a place of the stage; -1 if none is within reach. */
 function nearest(x, y) {
   const by = scale(), left = view.width / 2 - view.x * by, top = view.height / 2 - view.y * by;
   let best = -1, least = REACH * REACH;
@@ -197,14 +207,15 @@ function nearest(x, y) {
 
 // ---- searching --------------------------------------------------------------------------------
 
+/** Mark and list the documents that contain all words of the query. */
 function search() {
   const words = $("query").value.toLowerCase().split(/\s+/).filter(Boolean);
   state.marked = words.length ? hay.map((text) => words.every((word) => text.includes(word))) : null;
-  const found = state.marked ? hay.flatMap((_, i) => (state.marked[i] ? [i] : [])) : [];
+  const matches = state.marked ? hay.flatMap((_, i) => (state.marked[i] ? [i] : [])) : [];
   show(-1);
-  const listed = found.length > LISTED ? `, ${LISTED} listed` : "";
-  $("found").textContent = state.marked ? `${found.length.toLocaleString()} found${listed}` : "";
-  $("hits").replaceChildren(...found.slice(0, LISTED).map((i) => {
+  const listed = matches.length > LISTED ? `, ${LISTED} listed` : "";
+  $("found").textContent = state.marked ? `${matches.length.toLocaleString()} found${listed}` : "";
+  $("hits").replaceChildren(...matches.slice(0, LISTED).map((i) => {
     const button = element("button", { type: "button" }, data.titles[i] || data.ids[i]);
     button.addEventListener("click", () => {
       view.zoom = Math.max(view.zoom, 4);
@@ -245,6 +256,7 @@ function zoom(by, x = view.width / 2, y = view.height / 2) {
 const pointers = new Map();
 let moved = 0;
 
+/** Where a pointer is on the stage, in pixels. */
 function place(event) {
   const box = canvas.getBoundingClientRect();
   return { x: event.clientX - box.left, y: event.clientY - box.top };
@@ -263,6 +275,7 @@ canvas.addEventListener("pointermove", (event) => {
     if (i !== state.chosen) show(i);
     return;
   }
+  // With a second finger, zoom around it; otherwise move the map.
   const other = [...pointers].find(([id]) => id !== event.pointerId)?.[1];
   if (other) {
     const wide = (point) => Math.hypot(point.x - other.x, point.y - other.y) || 1;
