@@ -154,10 +154,10 @@ def _by_way(
     request = SearchRequest(texts=texts, limit=LIMIT)
     vectors = vectors_of(request, lambda: collection.index.encoder)
     searched = IndexRows.of(snapshot, request)
-    wholes = searched.whole(texts, vectors)
+    scales = searched.fusion_scales(texts, vectors)
     for number, (way, rules) in enumerate(WAYS.items()):
         ranked = replace(searched, code=CodeRanking(snapshot, rules))
-        _, rows, _ = nearest(ranked, request, vectors, wholes)
+        _, rows, _ = nearest(ranked, request, vectors, scales)
         orders = snapshot.document_rows.documents(rows).tolist()
         yield way, 100 * np.array([*map(ndcg, orders, labels)])
         progress("judging", number + 1, len(WAYS))

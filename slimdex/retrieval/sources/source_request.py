@@ -136,7 +136,8 @@ def have_changed(index: Path, sources: SourceRequest) -> bool | None:
     record = load_remembered(_name(index))
     began = record.get("began") if isinstance(record, dict) else None
     paths = [*sources.specs]
-    are_files = all(":" not in spec and spec != "-" for spec in paths)  # no package, query or input
+    # No package, query or input; a path of Windows has a colon after the drive.
+    are_files = all(":" not in os.path.splitdrive(spec)[1] and spec != "-" for spec in paths)
     if not isinstance(began, float) or not are_files:
         return None
 

@@ -102,7 +102,7 @@ class StaticVectors:
         missing = count - self.tokens if self.mapping is None else 0
         vectors = self.vectors
         weights = self.weights
-        if missing:
+        if missing > 0:  # some models have more rows than tokens
             vectors = np.pad(vectors, ((0, missing), (0, 0)))
             weights = None if weights is None else np.pad(weights, (0, missing))
         return replace(

@@ -141,15 +141,15 @@ def moment(text: str) -> datetime | None:
 
     >>> moment("2024-05-01"), moment("D:20240501123000+02'00'")
     (datetime.datetime(2024, 5, 1, 0, 0), datetime.datetime(2024, 5, 1, 10, 30))
-    >>> moment("2024-5-1 9:30:00 +2")
-    datetime.datetime(2024, 5, 1, 7, 30)
+    >>> moment("2024-5-1 9:30:00 +2"), moment("D:20240501123000Z00'00'")
+    (datetime.datetime(2024, 5, 1, 7, 30), datetime.datetime(2024, 5, 1, 12, 30))
     >>> moment("soon")
     """
     # Dates of PDF, as ISO 8601.
     text = text.strip()
     if digits := re.match(r"D:(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?(.*)", text):
         year, month, day, hour, minute, second, zone = digits.groups()
-        zone = zone.replace("'", "").removesuffix("Z")
+        zone = "" if zone.startswith("Z") else zone.replace("'", "")  # "Z" or "Z00'00'" is UTC
         text = f"{year}-{month or '01'}-{day or '01'}T{hour or '00'}:{minute or '00'}:"
         text += f"{second or '00'}{zone}"
 

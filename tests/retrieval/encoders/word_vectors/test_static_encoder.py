@@ -207,6 +207,21 @@ def test_weights_and_a_mapping(tmp_path: Path, folder: Path) -> None:
     np.testing.assert_allclose(plain, rows[mapping[ids]].mean(axis=0), atol=1e-6)
 
 
+def test_a_matrix_with_more_rows_than_tokens(tmp_path: Path, folder: Path) -> None:
+    """As of models whose vocabulary is padded, or has gaps: the other rows are of no token."""
+    rows = load_file(folder / "model.safetensors")["embeddings"]
+    padded = np.concatenate([rows, np.ones((38, rows.shape[1]), rows.dtype)])
+    shutil.copytree(folder, tmp_path / "padded")
+    save_file({"embeddings": padded}, tmp_path / "padded" / "model.safetensors")
+    encoder = StaticEncoder(tmp_path / "padded")
+    np.testing.assert_array_equal(
+        encoder.encode(SENTENCES), StaticEncoder(folder).encode(SENTENCES)
+    )
+    for name, each in (("mean", encoder), ("fitted", encoder.fitted(SENTENCES))):
+        saved = each.save(tmp_path / name)
+        np.testing.assert_array_equal(saved.encode(SENTENCES), each.encode(SENTENCES))
+
+
 def test_model2vec_reads_and_is_read(tmp_path: Path, folder: Path, words: Path) -> None:
     model2vec = pytest.importorskip("model2vec", reason="model2vec is not installed")
     for encoder in (
