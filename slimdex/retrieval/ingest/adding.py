@@ -1,4 +1,4 @@
-"""Adding and syncing: documents are prepared, then placed and committed in the writers' turn."""
+"""Adding and syncing: documents are prepared, then committed under the writer lock."""
 
 from __future__ import annotations
 
@@ -141,7 +141,9 @@ def add(index: Index, addition: Addition) -> AdditionReport:
     if addition.vectors is not None:
         check_document_vectors(addition.vectors, index.state.dim)
     writer.drop_deleted_words(index)
-    before = index.snapshot.columns
+
+    # Add each batch; if one fails, the others stay or are undone.
+    columns_before = index.snapshot.columns
     added = AdditionReport()
     texts = Texts()
     batches = Batches(index, addition.documents, addition.vectors)
@@ -149,33 +151,39 @@ def add(index: Index, addition: Addition) -> AdditionReport:
         try:
             for batch in batches:
                 addition = _with_moved(index, addition, batch)
-                part = _of(addition, batch, batches)
-                more, new_texts = _add_batch(index, part, batch, batches, long)
-                added += more
-                texts += new_texts
+                of_batch = _of(addition, batch, batches)
+                added_by_batch, texts_of_batch = _add_batch(index, of_batch, batch, batches, long)
+                added += added_by_batch
+                texts += texts_of_batch
             fit_notes = long.finish()
         except SlimdexError as error:
-            is_input = isinstance(error, InputError) and not isinstance(error, EncodingError)
-            long.stop(error, withdraws=is_input and addition.withdraws)
+            is_bad_input = isinstance(error, InputError) and not isinstance(error, EncodingError)
+            long.stop(error, withdraws=is_bad_input and addition.withdraws)
             raise
+
+    # What the user should know of all batches.
     if fit_notes is not None:  # those of the first batch's fit do not hold any more
         added = replace(added, notes=fit_notes)
     text_notes = texts.notes() if addition.vectors is None else []
-    changed_columns = widening_notes(before, index.snapshot.columns)
-    return replace(added, notes=[*changed_columns, *added.notes, *text_notes])
+    column_notes = widening_notes(columns_before, index.snapshot.columns)
+    return replace(added, notes=[*column_notes, *added.notes, *text_notes])
 
 
 def _add_batch(
     index: Index, addition: Addition, batch: Batch, batches: Batches, long: LongAddition
 ) -> tuple[AdditionReport, Texts]:
-    """Prepare the documents of a batch before the writers' turn; place and commit them in it."""
+    """Prepare the documents of a batch without the writer lock, then commit them under it.
+
+    `addition` is that of the batch. Returns counts of its documents and of their texts.
+    """
     share = None if batch.is_only else addition.read_share()
     needs_folder = not is_small(len(batch.documents), batch.to_encode)
     with _counting(batch, share, batches), ExitStack() as stack:
         folder = stack.enter_context(work_folder(index.path)) if needs_folder else None
         prepared = prepare(index, addition, folder=folder)
 
-        # In the turn; if others have changed what counts, prepare again with the same vectors.
+        # Under the lock. If others have changed the same documents, the columns or the encoder
+        # meanwhile, prepare again with the vectors that are known.
         stack.enter_context(index.turn())
         if not prepared.comparison.holds_for(index.snapshot):
             prepared = prepare(index, addition, before=prepared)
@@ -191,7 +199,10 @@ def _add_batch(
 def _commit_prepared(
     change: Change, addition: Addition, prepared: PreparedBatch, undo: Undo, *, is_part: bool
 ) -> tuple[AdditionReport, Texts]:
-    """Commit prepared documents, and delete those that are missing."""
+    """Commit prepared documents, and delete those that are missing.
+
+    `is_part` is whether the addition has other batches. Returns counts of documents and texts.
+    """
     # Origins of the files, whose places may have changed.
     store = change.base.store
     comparison = prepared.comparison
@@ -201,7 +212,7 @@ def _commit_prepared(
         change.origins |= dict.fromkeys(store.rows_of_place(before), f"{now}/")
     _adopt_origins(change, comparison)
 
-    # Documents that are gone, or have another id now.
+    # Documents that are gone, or have another id now: looked up again if others have committed.
     gone = comparison.gone
     if addition.missing is not None and comparison.snapshot.manifest != change.base.manifest:
         gone = addition.missing(store)
@@ -220,7 +231,7 @@ def _commit_prepared(
 
 
 def _adopt_origins(change: Change, comparison: Comparison) -> None:
-    """Give documents that exist unchanged the origins of their new copies."""
+    """Give unchanged documents the origins that they have in this addition."""
     origins = {}
     for document in comparison.unchanged:
         if document.origin:
@@ -244,17 +255,22 @@ def _count_moved(
     start = store.rows if first_row is None else first_row
     digests = store.content_digests(store.rows_of_new_ids(start)) if start < store.rows else []
     for document in comparison.new:
-        is_replacement = 0 <= comparison.rows.get(document.id, -1) < start
+        old_row = comparison.rows.get(document.id, -1)  # -1 for a new id
+        is_replacement = 0 <= old_row < start
         if not is_replacement:
             content = f"{document.title}\n{document.text}".encode()
             digests.append(md5(content, usedforsecurity=False).hexdigest())
 
+    # A content that occurs several times is counted as often as it occurs on both sides.
     old = Counter(store.content_digests(gone))
     return (old & Counter(digests)).total()
 
 
 def _of(addition: Addition, batch: Batch, batches: Batches) -> Addition:
-    """Return the addition of one batch; only the last one can tell which documents are missing."""
+    """Return the addition of one batch, given that of all batches.
+
+    Only the last batch can tell which documents are missing, and only the first one has moves.
+    """
     missing = addition.missing if batch.is_last else None
     if missing is not None:
         missing = partial(batches.missing_in_all, missing)
@@ -268,9 +284,9 @@ def _of(addition: Addition, batch: Batch, batches: Batches) -> Addition:
 
 
 def _with_moved(index: Index, addition: Addition, batch: Batch) -> Addition:
-    """Return the addition with the vectors of documents that have not been read so far.
+    """Return the addition with the stored texts of documents that have not been read so far.
 
-    If these turn out to be moved, their texts need not be encoded again.
+    Such documents may turn out to be moved: then their texts need not be encoded again.
     """
     if addition.missing is None or batch.is_only:
         return addition
@@ -278,6 +294,9 @@ def _with_moved(index: Index, addition: Addition, batch: Batch) -> Addition:
     known = addition.stored_texts
     if known is not None and known.epoch == store.epoch:
         return addition
+
+    # Before the first batch, or if others have renumbered the rows since: then it is not known any
+    # more which rows this addition has added.
     texts = StoredTexts.of(store, addition.missing(store))
     first_row = None if known is not None else store.rows
     return replace(addition, stored_texts=texts, first_row=first_row)
@@ -288,6 +307,7 @@ def _counting(batch: Batch, share: ReadShare | None, batches: Batches) -> Iterat
     """Report the progress of a batch as progress of the whole addition.
 
     The numbers are documents, but progress is measured in characters, since lengths differ.
+    `share` says which parts of all documents and texts have been read; None if that is not known.
     """
     if batch.is_only:
         yield
@@ -296,13 +316,18 @@ def _counting(batch: Batch, share: ReadShare | None, batches: Batches) -> Iterat
     all_characters = batches.characters / share.text if share and share.text else 0
 
     def of_all(stage: str, done: int, total: int) -> tuple[int, int] | None:
+        """Convert numbers of a batch to numbers of all documents; None for other stages."""
         if stage not in (ENCODING, writer.TAKING):
             return None
-        is_done = batch.is_last and done == total
-        part = done / max(total, 1)
-        characters = batch.characters - batch.to_encode * (1 - part)
-        read = characters / max(all_characters, batch.characters, 1)
-        return expected if is_done else min(int(expected * read), expected - 1), expected
+        if batch.is_last and done == total:
+            return expected, expected
+
+        # `batch.characters` are all up to this batch's end. The total is an estimate, so the end
+        # is not reported before the last batch is done.
+        remaining = batch.to_encode * (1 - done / max(total, 1))
+        characters = batch.characters - remaining
+        part = characters / max(all_characters, batch.characters, 1)
+        return min(int(expected * part), expected - 1), expected
 
     with progress_within(of_all):
         yield
@@ -310,7 +335,7 @@ def _counting(batch: Batch, share: ReadShare | None, batches: Batches) -> Iterat
 
 @contextmanager
 def _places_named(sources: Sources, readings: Sequence[Reading]) -> Iterator[None]:
-    """Name the files of documents in errors about them."""
+    """Name the files of documents, or the sources, in errors that the context raises."""
     try:
         yield
     except DuplicateKeyError as error:
@@ -322,7 +347,7 @@ def _places_named(sources: Sources, readings: Sequence[Reading]) -> Iterator[Non
         why = ", ".join(sources.omissions() or [source.name for source in sources.opened])
         raise InputError(f"no documents ({why}); expected at least one") from error
     except EncodingError as error:
-        place = error.ids and sources.place_of(error.ids[0], readings)
+        place = None if error.ids is None else sources.place_of(error.ids[0], readings)
         if place is None:
             raise
         raise _with_notes(error, f"{place}: {error}") from error
@@ -344,29 +369,27 @@ def _gone_rows(sources: Sources, ids: SourceIds, store: DocumentStore, *, only_p
     # Documents whose origins have changed since are left to the next sync, which reads them.
     readings = ids.readings
     places = [each.place for each in readings if each.known <= store.origins_of_place(each.place)]
-    # They may have their places from before a move yet.
+
+    # Documents of a folder that has moved may still have its earlier place.
     places += [before for before, now in ids.moved.items() if now in places]
     missing = store.gone_from(places, [*sources.origins(readings)])
 
     # A document is gone if one of its sources does not have it any more.
-    read = [*zip(sources.opened, readings, strict=True)]
+    read_sources = [*zip(sources.opened, readings, strict=True)]
     gone = list[int]()
     for row, id, place in missing:
-        for source, reading in read:
+        for source, reading in read_sources:
             new_id = ids.new_id(id, reading.prefix or "")
+            is_of_source = ids.moved.get(place, place) == reading.place
             is_requested = new_id is not None or not only_parts
-            if (
-                ids.moved.get(place, place) == reading.place
-                and is_requested
-                and _may_go(source, reading, new_id or id)
-            ):
+            if is_of_source and is_requested and _may_go(source, reading, new_id or id):
                 gone.append(row)
                 break
     return np.array(gone, dtype=np.int64)
 
 
 def _may_go(source: Source, reading: Reading, id: str) -> bool:
-    """True unless a document's file is there and can't be read."""
+    """True unless a document's file exists, but can't be read now: then the document stays."""
     from ..sources.files.file_source import FileSource  # loaded if the source is one
 
     return not isinstance(source, FileSource) or source.may_go(id, reading.prefix or "")

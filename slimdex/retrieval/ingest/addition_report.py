@@ -26,10 +26,11 @@ class Texts:
     Attributes
     ----------
     documents : number of documents.
-    cut, passages : documents cut into passages, and these passages.
-    empty : documents without text.
-    partly : documents that the encoder read only in part; `named` are the ids of the first few.
-    tokens, read : tokens of their texts, and those that were read.
+    cut, passages : number of documents cut into passages, and number of these passages.
+    empty : number of documents without text.
+    partly : number of documents that the encoder read only in part.
+    tokens, read : tokens of these documents' texts or passages, and how many of them were read.
+    named : ids of the first few of these documents.
     """
 
     documents: int = 0
@@ -43,12 +44,15 @@ class Texts:
 
     @classmethod
     def of(cls, change: Change, rows: DocumentRows) -> Texts:
-        """Count the documents that a change adds; `rows` has these too."""
-        # Only the rows that the change adds.
+        """Count the documents that a change adds.
+
+        `rows` are the documents with several rows, including new ones.
+        """
+        # Rows from `first` on are those that the change adds.
         first = change.base.state.rows
         counts = rows.counts[np.searchsorted(rows.firsts, first) :]
         partly, tokens, read = change.readings.partly_read(rows, NO_ROWS, first)
-        numbers = np.searchsorted(change.new.rows(first), partly[:NAMED]).tolist()
+        positions = np.searchsorted(change.new.rows(first), partly[:NAMED]).tolist()
         return cls(
             documents=len(change.new),
             cut=len(counts),
@@ -57,7 +61,7 @@ class Texts:
             partly=len(partly),
             tokens=tokens,
             read=read,
-            named=tuple(change.new.documents[i].id for i in numbers),
+            named=tuple(change.new.documents[position].id for position in positions),
         )
 
     def __add__(self, other: Texts) -> Texts:

@@ -47,12 +47,15 @@ READ_CHARACTERS = 1 << 16
 
 @dataclass(frozen=True)
 class Batch:
-    """Documents that are committed together: the documents first .. stop of an addition.
+    """Documents that are committed together.
 
     Attributes
     ----------
-    characters : of all documents of the addition before `stop`.
-    to_encode : characters of this batch that the index does not have yet.
+    vectors : the given vector of each; None if the encoder makes them.
+    first, stop : these are the documents of the addition from number `first` to before `stop`.
+    characters : cost of encoding all documents before `stop`: see `_characters`.
+    to_encode : cost of this batch, without documents whose text the index already has.
+    is_last : whether the addition ends with this batch.
     """
 
     documents: Sequence[Document]
@@ -89,7 +92,7 @@ class Batches:
             self._seconds = SECONDS_IN_PROCESSES
         self._seen = _Ids()
         self._read = 0  # documents, including those read ahead for the next batch
-        self.characters = 0  # of these
+        self.characters = 0  # cost of encoding these
 
     def took(self, characters: int, seconds: float) -> None:
         """Adapt the size of the next batch to the time that encoding took."""
@@ -99,10 +102,12 @@ class Batches:
 
     def estimate_count(self, share: ReadShare | None) -> int:
         """Estimate the number of all documents from the share read so far; 0 if unknown."""
-        return round(self._read / share.documents) if share and share.documents else 0
+        if not share or not share.documents:
+            return 0
+        return round(self._read / share.documents)
 
     def missing_in_all(self, missing: Missing, store: DocumentStore) -> Rows:
-        """Call `missing`, and leave out the documents that a batch contained."""
+        """Return the documents that `missing` returns, without those that a batch contained."""
         documents = missing(store)
         ids = store.ids_of(documents) if len(documents) else []
         return documents[~self._seen.are_known(ids)]
@@ -113,6 +118,7 @@ class Batches:
         Raises `InputError` for a malformed document, or if there is not one given vector for each,
         and `DuplicateKeyError` if an id occurs twice.
         """
+        # A full batch is yielded only once a document follows, so that the last one is known.
         filled = _GrowingBatch()
         first = 0
         characters = 0
@@ -120,14 +126,16 @@ class Batches:
             self._read += len(part)
             self.characters += _characters(part)
             if self._vectors is not None and self._read > len(self._vectors):
-                continue  # only to count them
+                continue  # only to count them, for the error below
             if self._is_full(filled):
                 stop = self._seen.add(filled.documents)
-                characters = characters + filled.characters
+                characters += filled.characters
                 yield self._batch(filled, first, stop, characters, is_last=False)
                 filled = _GrowingBatch()
                 first = stop
             filled.add(part)
+
+        # The rest is the last batch, if there are as many documents as vectors.
         if self._vectors is not None and len(self._vectors) != self._read:
             raise InputError(
                 f"{self._vectors.name}: {len(self._vectors)} rows for {self._read} documents; "
@@ -140,6 +148,7 @@ class Batches:
     def _batch(
         self, filled: _GrowingBatch, first: int, stop: int, characters: int, *, is_last: bool
     ) -> Batch:
+        """Make a batch of filled documents; the other arguments are the attributes of `Batch`."""
         vectors = self._vectors
         to_encode = filled.most_to_encode
         if vectors is not None:
@@ -155,12 +164,15 @@ class Batches:
         )
 
     def _is_full(self, filled: _GrowingBatch) -> bool:
+        """True if no documents should be added to a batch; may look up those that it has."""
         if len(filled.documents) < LEAST_DOCUMENTS:
             return False
         if filled.characters >= MOST_CHARACTERS or len(filled.documents) >= MOST_DOCUMENTS:
             return True
         if self._vectors is not None or filled.most_to_encode < self._limit:
             return False
+
+        # Documents whose text the index has are not encoded, so they leave room for others.
         filled.look_up(self._index)
         return filled.most_to_encode >= self._limit
 
@@ -186,7 +198,7 @@ class _GrowingBatch:
         self.documents = list[Document]()
         self.characters = 0
         self.most_to_encode = 0  # characters, an upper bound until `look_up`
-        self._looked_up = 0  # documents
+        self._looked_up = 0  # how many of the documents `look_up` has counted
 
     def add(self, documents: Sequence[Document]) -> None:
         characters = _characters(documents)
@@ -206,8 +218,8 @@ class _Ids:
     """Ids of all batches so far, as digests of 16 bytes, practically free of collisions."""
 
     def __init__(self) -> None:
-        self._batches = list[NDArray[np.bytes_]]()  # each sorted
-        self._places = list[NDArray[np.int64]]()  # numbers of the documents
+        self._batches = list[NDArray[np.bytes_]]()  # digests of each batch, sorted
+        self._numbers = list[NDArray[np.int64]]()  # of their documents in the addition, from 0
         self._count = 0
 
     def add(self, documents: Sequence[Document]) -> int:
@@ -218,24 +230,25 @@ class _Ids:
         if not documents:
             return self._count
 
-        # Ids of earlier batches.
+        # An id that an earlier batch has, too.
         digests = np.array(digests_of([each.id for each in documents]), dtype=DIGEST)
-        for known, numbers in zip(self._batches, self._places, strict=True):
-            places, is_known = _places_of(digests, known)
+        for known, numbers in zip(self._batches, self._numbers, strict=True):
+            positions, is_known = _positions_of(digests, known)
             if is_known.any():
-                place = int(is_known.argmax())
-                earlier = int(numbers[places[place]])
-                raise DuplicateKeyError(documents[place].id, earlier, self._count + place)
+                second = int(is_known.argmax())
+                earlier = int(numbers[positions[second]])
+                raise DuplicateKeyError(documents[second].id, earlier, self._count + second)
 
-        # Ids of this batch.
+        # An id that occurs twice in this batch: equal digests are neighbours once they are sorted.
         order = np.argsort(digests, kind="stable")
         ordered = digests[order]
         numbers = self._count + order
-        if len(twice := np.flatnonzero(ordered[1:] == ordered[:-1])):
-            one, other = numbers[twice[0] : twice[0] + 2].tolist()
-            raise DuplicateKeyError(documents[one - self._count].id, one, other)
+        repeated = np.flatnonzero(ordered[1:] == ordered[:-1])
+        if len(repeated):
+            first, second = numbers[repeated[0] : repeated[0] + 2].tolist()
+            raise DuplicateKeyError(documents[first - self._count].id, first, second)
         self._batches.append(ordered)
-        self._places.append(numbers)
+        self._numbers.append(numbers)
         self._count += len(documents)
         return self._count
 
@@ -244,20 +257,23 @@ class _Ids:
         digests = np.array(digests_of(ids), dtype=DIGEST)
         known_ids = np.zeros(len(ids), dtype=np.bool_)
         for known in self._batches:
-            known_ids |= _places_of(digests, known)[1]
+            known_ids |= _positions_of(digests, known)[1]
         return known_ids
 
 
-def _places_of(
+def _positions_of(
     digests: NDArray[np.bytes_], known: NDArray[np.bytes_]
 ) -> tuple[Rows, NDArray[np.bool_]]:
-    """Return the places (n,) of digests among sorted ones, and whether each is there (n,)."""
-    places = np.minimum(np.searchsorted(known, digests), len(known) - 1)
-    return places, known[places] == digests
+    """Return the position of each digest among sorted ones (n,), and whether it is there (n,).
+
+    The position of one that is not there says nothing.
+    """
+    positions = np.minimum(np.searchsorted(known, digests), len(known) - 1)
+    return positions, known[positions] == digests
 
 
 def _characters(documents: Sequence[Document]) -> int:
-    """Cost of encoding documents, in characters."""
+    """Cost of encoding documents, in characters, some of which stand for a text's overhead."""
     return sum(len(each.title) + len(each.text) + TEXT_CHARACTERS for each in documents)
 
 

@@ -1,5 +1,6 @@
-"""Compacting: copies of an index's files without deleted rows, made before the turn that commits
-them.
+"""Compacting: copies of an index's files without deleted rows.
+
+They are made without the writer lock, and committed under it.
 """
 
 from __future__ import annotations
@@ -41,19 +42,20 @@ def compact(index: Index) -> int:
     """Replace the files with copies without deleted rows; returns how many documents were deleted.
 
     The reducer, the metric and the codebooks are kept, and with them each row's code. The copies
-    are made before the turn; if others change the index meanwhile, it starts over; the last attempt
-    makes them wait.
+    are made without the writer lock, so others may change the index meanwhile: then it starts over.
+    The last attempt makes them wait.
 
     Raises `CorruptError` if a block of vectors or norms is damaged: its copy would get a valid
     checksum.
     """
     index.check_writable()
-    for left in reversed(range(ATTEMPTS)):
+    for attempts_left in reversed(range(ATTEMPTS)):
         if not index.snapshot.deleted_count:
             break
-        with nullcontext() if left else index.turn(), work_folder(index.path) as folder:
+        with nullcontext() if attempts_left else index.turn(), work_folder(index.path) as folder:
             snapshot = index.snapshot
-            if (copies := _copy_live(index, snapshot, folder)) is not None:
+            copies = _copy_live(index, snapshot, folder)
+            if copies is not None:
                 with index.change() as change:
                     if change.base.manifest == snapshot.manifest:
                         _commit_copies(change, folder, *copies)
@@ -69,19 +71,23 @@ def _copy_live(index: Index, snapshot: Snapshot, folder: Path) -> Copies | None:
     except Exception:
         if index.snapshot.manifest == snapshot.manifest:
             raise
-        return None
+        return None  # others may have removed files while they were read
 
 
 def _commit_copies(
     change: Change, folder: Path, manifest: Manifest, index: ReducedIndex | None
 ) -> None:
+    """Move copies from a work folder into the index, and commit their manifest and index."""
     state = manifest.state
     loaded = None
     for path in folder.iterdir():
         if path.name in state.file_names:
             os.replace(path, change.path / path.name)
+
+    # The index in memory reads its vectors and norms from where they are now.
     if index is not None:
-        if index.metric is not None and (norms := state.norm_file(change.path)) is not None:
+        norms = state.norm_file(change.path)
+        if index.metric is not None and norms is not None:
             index.metric = replace(index.metric, norms=norms)
         vectors = state.vector_file(change.path, state.rows)
         loaded = IndexInMemory(index.with_rows_of(vectors), state.rows)
@@ -89,19 +95,23 @@ def _commit_copies(
 
 
 def _compact(snapshot: Snapshot, folder: Path) -> Copies:
+    """Write copies of a snapshot's live rows to a folder, numbered from 0 without gaps."""
     old = snapshot.state
     live = without(np.arange(old.rows), snapshot.deleted)
     state = replace(old, generation=old.generation + 1)
 
-    # Vectors.
+    # Vectors. The reducer was fitted on the first rows: fewer of them may be left.
     encoded = snapshot.vectors()
     snapshot.manifest.check(encoded)
     vectors = encoded.copy(folder / state.new_name("vectors"), live)
+    fit = old.fit
+    if fit:
+        fit = fit | {"rows": int(np.searchsorted(live, fit["rows"]))}
     state = replace(
         state,
         vectors=vectors.path.name,
         rows=len(live),
-        fit=old.fit and old.fit | {"rows": int(np.searchsorted(live, old.fit["rows"]))},
+        fit=fit,
         files={role: file for role, file in old.files.items() if role not in NOT_INDEX},
     )
 
@@ -135,15 +145,15 @@ def _compact(snapshot: Snapshot, folder: Path) -> Copies:
     state, replacing = _compact_replacement(snapshot, state, live, folder)
     files += replacing
 
-    # The codes of live rows.
+    # The norms and codes of live rows.
     norms = None
-    before = snapshot.index
-    if before.metric is not None:
-        snapshot.manifest.check(before.metric.norms)
-        norms = before.metric.norms.copy(folder / state.new_name("norms"), live)
+    old_index = snapshot.index
+    if old_index.metric is not None:
+        snapshot.manifest.check(old_index.metric.norms)
+        norms = old_index.metric.norms.copy(folder / state.new_name("norms"), live)
         state = replace(state, norms=norms.path.name)
         files.append(norms)
-    index = before.without_rows(state.vector_file(folder, len(live)), norms)
+    index = old_index.without_rows(state.vector_file(folder, len(live)), norms)
     index.extend()
     codes = publish(folder / state.new_name("codes"), index.index.save)
     state = replace(state, files=state.files | {"codes": codes})
@@ -151,6 +161,7 @@ def _compact(snapshot: Snapshot, folder: Path) -> Copies:
 
 
 def _with_checksums(manifest: Manifest, files: Sequence[BlockFile]) -> Manifest:
+    """Return a manifest with the checksums of all blocks of these files, which are new."""
     tails = {file.path.name: (0, list(file.blocks())) for file in files}
     checksums = Checksums().with_tails(tails, manifest.state.file_names)
     return replace(manifest, checksums=checksums)
@@ -159,7 +170,10 @@ def _with_checksums(manifest: Manifest, files: Sequence[BlockFile]) -> Manifest:
 def _with_readings(
     readings: Readings, state: State, live: Rows, folder: Path
 ) -> tuple[State, list[BlockFile]]:
-    """The state with the readings of the live rows, in order, and their file."""
+    """Write the readings of live rows, under the new numbers of these.
+
+    Returns the state that names their file, and this file; no file if all texts were read whole.
+    """
     entries = readings.entries()
     entries = entries[np.isin(entries[:, 0], live)]
     entries[:, 0] = np.searchsorted(live, entries[:, 0])
@@ -174,15 +188,15 @@ def _compact_replacement(
 ) -> tuple[State, list[VectorFile]]:
     """Write the live rows of the vectors that are to replace the index's own, if there are any.
 
-    Returns a state that names them, of one more generation since its number is in the name, and
-    the new file.
+    Returns a state that names the new file, and this file. The state has the next generation, whose
+    number is in the file's name: otherwise it would have the name of the index's own vectors.
     """
     if state.replacement is None:
         return state, []
     file = state.replacement.vector_file(snapshot.path)
     snapshot.manifest.check(file)
-    later = replace(state, generation=state.generation + 1)
-    replaced = live[live < len(file)]  # the others have no vector by the new encoder yet
-    live_file = file.copy(folder / later.new_name("vectors"), replaced)
-    made = replace(state.replacement, vectors=live_file.path.name, rows=len(live_file))
-    return replace(later, replacement=made), [live_file]
+    next_state = replace(state, generation=state.generation + 1)
+    rows = live[live < len(file)]  # the others have no vector by the new encoder yet
+    live_file = file.copy(folder / next_state.new_name("vectors"), rows)
+    replacement = replace(state.replacement, vectors=live_file.path.name, rows=len(live_file))
+    return replace(next_state, replacement=replacement), [live_file]

@@ -25,9 +25,9 @@ COUNTED_AT_ONCE = 1024
 def cut(
     documents: Sequence[Document], tokens: int | None, count: Count
 ) -> list[DocumentPassages | None]:
-    """Cut documents into passages of at most so many tokens; None cuts none.
+    """Cut documents into passages of at most `tokens` tokens; None cuts none.
 
-    Returns for each its passages and parts, None for a document of one passage without parts.
+    Returns for each its passages and parts; None for a document of one passage without parts.
     `count` counts tokens as the index's encoder does.
     """
     cuts = list[DocumentPassages | None]()
@@ -52,7 +52,7 @@ def cut(
 
 def _long(documents: Sequence[Document], tokens: int, count: Count) -> set[int]:
     """Return the positions of the documents with more than this number of tokens."""
-    # Most are surely short, some surely long; the others are counted.
+    # Tokens are not counted of documents that are surely short, as most are, or surely long.
     long = set[int]()
     unsure = list[int]()
     for position, document in enumerate(documents):

@@ -1,4 +1,4 @@
-"""Encoding: vectors of the texts of new documents, before the turn that commits these."""
+"""Encoding: vectors of the texts of new documents, made before these are committed."""
 
 from __future__ import annotations
 
@@ -42,23 +42,24 @@ def encode_texts(
 ) -> tuple[Matrix, Lengths]:
     """Encode texts, in this process or in others; `ids` are those of their documents.
 
-    Returns vectors (n, dim); (n, 2) tokens and tokens read, 0 if all are read. Progress is reported
-    in texts but measured in characters. Raises `EncodingError` if the encoder fails.
+    Returns their vectors (n, dim), and the tokens of each text and those read (n, 2), both 0 if all
+    are read. Progress is reported in texts but measured in characters. Raises `EncodingError` if
+    the encoder fails.
     """
     vectors: Matrix = np.zeros((len(texts), dim), dtype=np.float32)
     lengths: Lengths = np.zeros((len(texts), 2), dtype=np.int64)
-    did = _reporting_length(texts, getattr(encoder, "max_length", None))
-    is_here = workers is IN_THIS_PROCESS
+    report = _reporting_length(texts, getattr(encoder, "max_length", None))
+    in_this_process = workers is IN_THIS_PROCESS
     windows = list[Window]()
     for part in batches(len(texts), WINDOW_TEXTS):
         ends = (ids[part.start], ids[part.stop - 1])
         windows.append(Window(part.start, texts[part], ends))
     try:
-        for window, result in workers.map(Encoding(encoder, dim, did), windows):
+        for window, result in workers.map(Encoding(encoder, dim, report), windows):
             span = slice(window.start, window.start + len(window.texts))
             vectors[span], lengths[span] = result
-            if not is_here:
-                did(window.texts)
+            if not in_this_process:  # other processes report nothing themselves
+                report(window.texts)
     except PartError as error:
         raise EncodingError(str(error), error.part.ids) from error
     return vectors, lengths
@@ -66,7 +67,13 @@ def encode_texts(
 
 @dataclass(frozen=True)
 class Window:
-    """Texts that are encoded together, from `start` on; ids of the first and last document."""
+    """Texts that are encoded together.
+
+    Attributes
+    ----------
+    start : position of the first one among all texts.
+    ids : ids of the documents of the first and last one.
+    """
 
     start: int
     texts: Sequence[str]
@@ -82,7 +89,7 @@ class Encoding:
     did: Callable[[Sequence[str]], None] | None = None
 
     def __call__(self, window: Window) -> tuple[Matrix, Lengths]:
-        """Vectors (n, dim) of the texts; (n, 2) tokens and tokens read, 0 if all are read."""
+        """Return the vectors of the texts, and their lengths, as `encode_all` does."""
         return encode_all(self.encoder, window.texts, self.dim, self.did)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -100,29 +107,33 @@ def encode_all(
     dim: int,
     did: Callable[[Sequence[str]], object] | None = None,
 ) -> tuple[Matrix, Lengths]:
-    """Vectors (n, dim) of texts; (n, 2) tokens and tokens read, 0 if all are read.
+    """Encode texts in this process, some at a time.
 
-    `did` receives the texts of each step. Raises `EncodingError` if the encoder fails.
+    Returns their vectors (n, dim), and the tokens of each text and those read (n, 2), both 0 if all
+    are read. `did` receives the texts of each step once they are encoded. Raises `EncodingError` if
+    the encoder fails.
     """
+    # `tokens_at_once` keep the encoder busy, so a step has several times as many.
     vectors: Matrix = np.zeros((len(texts), dim), dtype=np.float32)
     lengths: Lengths = np.zeros((len(texts), 2), dtype=np.int64)
-    tokens: int = getattr(encoder, "tokens_at_once", 0)  # which keep it busy
+    tokens: int = getattr(encoder, "tokens_at_once", 0)
     enough = max(STEP_CHARACTERS, 4 * CHARACTERS_PER_TOKEN * tokens)
-    for places in steps([len(text) for text in texts], enough):
-        step = [texts[i] for i in places]
+    for positions in steps([len(text) for text in texts], enough):
+        step = [texts[i] for i in positions]
         try:
-            vectors[places], read = _encode_with_lengths(encoder, step, dim)
+            vectors[positions], step_lengths = _encode_with_lengths(encoder, step, dim)
         except InputError as error:
             raise EncodingError(str(error)) from error
-        if len(read):
-            lengths[places] = np.where(read[:, :1] > read[:, 1:], read, 0)
+        if len(step_lengths):  # they are known
+            is_cut = step_lengths[:, :1] > step_lengths[:, 1:]
+            lengths[positions] = np.where(is_cut, step_lengths, 0)
         if did is not None:
             did(step)
     return vectors, lengths
 
 
 def reporting(stage: str, total: int) -> Callable[[Sequence[str]], None]:
-    """Return a function that receives texts and reports how many it has received of all."""
+    """Return a function to call with texts that are done, which reports how many of all are."""
     done = 0
 
     def did(texts: Sequence[str]) -> None:
@@ -136,7 +147,7 @@ def reporting(stage: str, total: int) -> Callable[[Sequence[str]], None]:
 def _reporting_length(
     texts: Sequence[str], max_tokens: int | None
 ) -> Callable[[Sequence[str]], None]:
-    """Return a function that receives encoded texts and reports the progress by their length.
+    """Return a function to call with encoded texts, which reports the progress by their length.
 
     Numbers of texts would mislead, since the longest are encoded first. An encoder that reads at
     most `max_tokens` takes no longer for longer texts.
@@ -155,18 +166,22 @@ def _reporting_length(
 
 
 def partly_read(rows: Rows, lengths: Lengths) -> PartlyRead:
-    """Tokens, and tokens read, of each row that the encoder read only in part."""
+    """Map those rows whose texts the encoder read only in part to tokens and tokens read.
+
+    `lengths` (n, 2) has both for each of the `rows` (n,).
+    """
     is_cut = lengths[:, 0] > lengths[:, 1]
-    read = zip(rows[is_cut].tolist(), lengths[is_cut].tolist(), strict=True)
-    return {row: (total, part) for row, (total, part) in read}
+    lengths_by_row = zip(rows[is_cut].tolist(), lengths[is_cut].tolist(), strict=True)
+    return {row: (tokens, read) for row, (tokens, read) in lengths_by_row}
 
 
 def _encode_with_lengths(
     encoder: Encoder, texts: Sequence[str], dim: int
 ) -> tuple[Matrix, Lengths]:
-    """Vectors (n, dim); and (n, 2) the tokens of each text and those read, (0, 2) if unknown.
+    """Return vectors (n, dim), and the tokens of each text and those read, (n, 2).
 
-    Raises `InputError` if the encoder does not return one finite vector per text.
+    The latter has no rows if the encoder doesn't report them. Raises `InputError` if the encoder
+    does not return one finite vector per text.
     """
     if isinstance(encoder, LimitedEncoder):
         X, lengths = encoder.encode_measured(texts)
@@ -182,7 +197,10 @@ def _encode_with_lengths(
 
 
 def steps(lengths: Sequence[int], enough: int = STEP_CHARACTERS) -> Iterator[list[int]]:
-    """Split a window's positions into parts of similar length, longest first, to reduce padding.
+    """Split texts, given by their lengths, into lists of positions, the longest texts first.
+
+    Texts of similar length are together, which reduces padding. Each list but the last has `enough`
+    characters.
 
     >>> list(steps([5, 20_000, 9_000, 8_000]))
     [[1], [2, 3], [0]]

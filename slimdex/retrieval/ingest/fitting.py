@@ -1,6 +1,6 @@
-"""Fitting: reducer, metric and codes of a snapshot are computed before the turn that commits them.
+"""Fitting: reducer, metric and codes of a snapshot are computed without the writer lock.
 
-So others can read and write meanwhile.
+So others can read and write meanwhile. Only the commit takes the lock.
 """
 
 from __future__ import annotations
@@ -50,25 +50,29 @@ def refit(index: Index, settings: Settings, undo: Undo = "alone") -> list[str]:
     Rows that others add during the fit are coded with it. If others renumber the rows, or
     replace their vectors, it starts over. `undo`: see `Change.commit`.
     """
-    notes = list[str]()
+    restart_notes = list[str]()
     while True:
         if not len(index.snapshot):
             raise InputError(f"{index.path} holds no documents; expected some to fit on")
         with work_folder(index.path) as folder:
-            if (made := _fit(index, settings, folder)) is not None:
-                fitted, before = made
+            fit_and_manifest = _fit(index, settings, folder)
+            if fit_and_manifest is not None:
+                fitted, before = fit_and_manifest
                 with index.change() as change:
                     if change.base.manifest.keeps_rows_of(before):
-                        more = commit_fit(change, fitted, change.next_state(), undo)
-                        return [*fitted.notes, *notes, *more]
-        notes = [
+                        commit_notes = commit_fit(change, fitted, change.next_state(), undo)
+                        return [*fitted.notes, *restart_notes, *commit_notes]
+        restart_notes = [
             "others compacted or migrated the index during the fit, or undid a change: it "
             "started over"
         ]
 
 
 def _fit(index: Index, settings: Settings, folder: Path) -> tuple[FitResult, Manifest] | None:
-    """Fit the newest commit in another folder; None if its rows are replaced meanwhile."""
+    """Fit the newest commit, writing to a folder; return the fit, and the manifest of this commit.
+
+    None if others replace its rows meanwhile.
+    """
     before, moments = index.read(lambda snapshot: (snapshot.manifest, snapshot.moments()))
     try:
         state = replace(before.state, requested=settings)
@@ -82,14 +86,14 @@ def _fit(index: Index, settings: Settings, folder: Path) -> tuple[FitResult, Man
 def fit_in(folder: Path, index: Index, state: State, moments: Moments) -> FitResult:
     """Fit a state's vectors, which have these moments, by its requested settings.
 
-    The files are written to another folder.
+    The files are written to `folder`.
     """
     requested = state.requested.checked(state.dim)
-    chosen, notes = requested.fitted(moments)
+    settings, notes = requested.fitted(moments)
     vectors = state.vector_file(index.path, state.rows)
-    state = fit(folder, replace(state, requested=requested), vectors, moments, chosen)
-    coded, state = encode_rows(folder, state, vectors, index.workers)
-    return FitResult(state, coded, folder, notes)
+    state = fit(folder, replace(state, requested=requested), vectors, moments, settings)
+    reduced_index, state = encode_rows(folder, state, vectors, index.workers)
+    return FitResult(state, reduced_index, folder, notes)
 
 
 def commit_fit(change: Change, fitted: FitResult, state: State, undo: Undo = "alone") -> list[str]:
@@ -111,9 +115,9 @@ def commit_fit(change: Change, fitted: FitResult, state: State, undo: Undo = "al
         if record is not None:
             name = _move(path, fitted.folder / record.name, state.new_name(role))
             files[role] = replace(record, name=name)
-    norms = fitted_state.norms and _move(
-        path, fitted.folder / fitted_state.norms, state.new_name("norms")
-    )
+    norms = None
+    if fitted_state.norms:
+        norms = _move(path, fitted.folder / fitted_state.norms, state.new_name("norms"))
     state = replace(state, files=files, norms=norms)
 
     # Add the rows that others added during the fit.
@@ -127,13 +131,15 @@ def commit_fit(change: Change, fitted: FitResult, state: State, undo: Undo = "al
     if index.metric is not None:
         grown = [*grown, AppendedFile(index.metric.norms)]
 
-    # Commit.
+    # Commit, and say how many rows the fit has not seen.
     change.commit(state, grown=grown, undo=undo, loaded=IndexInMemory(index, saved_rows))
-    more = state.rows - fitted_state.rows
-    noun = change.base.noun
-    return [f"{more:,} {noun} that others added during the fit are coded with it"] if more else []
+    added = state.rows - fitted_state.rows
+    if not added:
+        return []
+    return [f"{added:,} {change.base.noun} that others added during the fit are coded with it"]
 
 
 def _move(folder: Path, file: Path, name: str) -> str:
+    """Move a file into a folder under another name; return this name."""
     os.replace(file, folder / name)
     return name

@@ -31,6 +31,10 @@ class LongAddition:
 
     In a new index, reducer and codes are fitted to the first batch, and to all documents at the
     end, so that answers equal those of a single batch.
+
+    Attributes
+    ----------
+    documents : number of documents that are committed or were unchanged.
     """
 
     def __init__(self, index: Index) -> None:
@@ -40,8 +44,8 @@ class LongAddition:
         stopped = state.unfinished
         self._is_first = state.settings is None or (stopped is not None and stopped.builds)
         self._work = ""
-        self._undo_file: FileRecord | None = None  # the state before the first batch
-        self.documents = 0  # committed or unchanged
+        self._undo_file: FileRecord | None = None  # the manifest before the first batch
+        self.documents = 0
         self._is_long = stopped is not None  # whether it has several batches, or resumes some
 
     def __enter__(self) -> Self:
@@ -50,6 +54,7 @@ class LongAddition:
         return self
 
     def _open(self) -> None:
+        """Create the work folder, if there is none yet: it is locked while this process lives."""
         if not self._work:
             self._work = self._stack.enter_context(work_folder(self._index.path)).name
 
@@ -63,17 +68,22 @@ class LongAddition:
             self._open()
             mark = PartialAddition(self._work, batch.stop, expected, self._is_first)
             change.state = replace(change.state, unfinished=mark)
+
+        # Batches of one addition are undone together, unless others have changed the index between.
         last = change.base.state.files.get("before")
         is_ours = self._undo_file is not None and last == self._undo_file
         return "with the last" if is_ours else "alone"
 
     def note_commit(self, change: Change, batch: Batch) -> None:
         """Note a committed batch, and fit again if the index has grown by `REFIT_GROWTH`."""
+        # A commit that can be undone alone has written the manifest before it to another file.
         self.documents = batch.stop
         before = change.base.state.files.get("before")
         after = change.state.files.get("before")
         if after != before:
             self._undo_file = after
+
+        # The last batch is followed by `finish`, which fits.
         state = change.state
         if batch.is_last or not self._needs_fit(state):
             return
@@ -90,6 +100,8 @@ class LongAddition:
         notes = None
         if self._is_long and self._needs_fit(state) and state.fit["rows"] != state.rows:
             notes = refit(self._index, state.requested, "with the last")
+
+        # The mark of an unfinished build stays, unless this addition has continued the build.
         mark = state.unfinished
         if mark is not None and (self._is_first or not mark.builds):
             with self._index.change() as change:
@@ -99,12 +111,15 @@ class LongAddition:
     def _needs_fit(self, state: State) -> bool:
         """Whether the index is new, or was too small for the requested settings before."""
         settings = state.settings
-        return settings is not None and (
-            self._is_first or not state.requested.matches(settings, state.dim)
-        )
+        if settings is None:
+            return False
+        return self._is_first or not state.requested.matches(settings, state.dim)
 
     def stop(self, error: SlimdexError, *, withdraws: bool) -> None:
-        """Undo the batches before an error, or add a note to it that they remain."""
+        """Undo the batches before an error if `withdraws`, or add a note to it that they remain.
+
+        They also remain if others have changed the index since.
+        """
         if not self.documents:
             return
         if withdraws and self._undo_file is not None and withdraw(self._index, self._undo_file):

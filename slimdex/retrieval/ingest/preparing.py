@@ -1,4 +1,4 @@
-"""Preparation: the documents of a batch are compared, cut and encoded before the writers' turn.
+"""Preparation: the documents of a batch are compared, cut and encoded without the writer lock.
 
 What is prepared has no row numbers, so it stays right whatever others commit meanwhile, unless they
 change the same documents, the columns or the encoder.
@@ -39,7 +39,8 @@ from .text_vectors import StoredTexts, TextVectors
 READ_AT_ONCE = 1024
 MOST_FEW = 1024
 MOST_FEW_CHARACTERS = 1 << 20
-"""Most documents, and characters, whose words are indexed in the turn, which takes no time."""
+"""Most documents, and characters, whose words are indexed under the writer lock, since that is
+quick; the words of more are indexed before."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,9 @@ class Comparison:
     rows : id -> row of the live document that has this id already.
     columns : the user's columns, of these documents too: name -> DuckDB type.
     unchanged : documents that exist, identical, with the same vectors.
-    new : the other ones, with the values of their columns, and the given vector of each.
+    new : the other ones.
+    values : values of their columns.
+    vectors : the given vector of each new document; None if the encoder makes them.
     gone : first rows of documents that the addition misses.
     stored_texts : texts of documents that are replaced or gone; None if vectors are given.
     """
@@ -68,7 +71,10 @@ class Comparison:
     stored_texts: StoredTexts | None
 
     def holds_for(self, snapshot: Snapshot) -> bool:
-        """Whether documents, columns and the encoder are as they were."""
+        """Whether this comparison is right for another snapshot, too.
+
+        Columns and the encoder must be as they were, and the same ids have the same documents.
+        """
         if snapshot.manifest == self.snapshot.manifest:
             return True
         if _basis(snapshot) != _basis(self.snapshot):
@@ -92,9 +98,11 @@ class PreparedBatch:
     comparison : of the documents with those of the index.
     new : the new and changed ones.
     known : the vectors of their texts, unless vectors are given.
-    encoded, characters, seconds : texts that were encoded, their characters, and how long it took.
-    terms : make the terms of texts, and remember those of few documents.
-    words : folder of the lexical index with these documents, which follow the snapshot's.
+    encoded : number of texts that were encoded.
+    characters, seconds : characters that were encoded last, and how long that took.
+    terms : makes the terms of texts, and remembers those of few documents.
+    words : folder of the snapshot's lexical index, extended by these documents; None if they are
+        few, or words are not indexed.
     """
 
     comparison: Comparison
@@ -107,7 +115,7 @@ class PreparedBatch:
     words: Path | None = None
 
     def vectors_of(self, start: int, stop: int) -> Matrix:
-        """Vectors of the new rows start .. stop, counted from 0."""
+        """Vectors of the new rows from `start` to before `stop`, counted from 0."""
         if self.comparison.vectors is not None:
             return self.comparison.vectors.rows(start, stop)
         return self.known.rows(self.new.texts[start:stop])
@@ -144,7 +152,7 @@ def prepare(
     state = snapshot.state
     has_vectors = comparison.vectors is not None
 
-    # Cut, and make the lines.
+    # Cut, and make the lines. Documents with given vectors are not cut: each has one vector.
     tokens = None if has_vectors else state.passages
     cuts = cut(comparison.new, tokens, lambda texts: counter(index.encoder_of(state))(texts))
     new = index.read(_new_documents, comparison, cuts)
@@ -191,6 +199,7 @@ def is_small(documents: int, characters: int) -> bool:
 
 def _compare(snapshot: Snapshot, documents: Sequence[Document], addition: Addition) -> Comparison:
     """Compare documents with those of the same ids."""
+    # Open the files that are needed later: then they stay readable if others remove them.
     store = snapshot.store
     if addition.missing is not None:
         store.open()
@@ -239,7 +248,11 @@ def _are_new(
     columns: Mapping[str, str],
     values: Sequence[ColumnValues],
 ) -> list[bool]:
-    """Mark the documents that differ from the live one of their id in a column or a part."""
+    """Return for each document whether its id is new, or its text, parts or values have changed.
+
+    `rows` maps ids to rows of live documents; `columns` are the user's, also of these documents,
+    and `values` theirs.
+    """
     store = snapshot.store
     is_new = [document.id not in rows for document in documents]
     if all(is_new):
@@ -252,13 +265,13 @@ def _are_new(
     metadata = {column.name: column.values for column in returned}
 
     # Documents of known ids, some at a time.
-    existing = np.flatnonzero(~np.array(is_new)).tolist()
-    for part in batches(len(existing), READ_AT_ONCE):
-        some = existing[part]
+    positions = np.flatnonzero(~np.array(is_new)).tolist()
+    for part in batches(len(positions), READ_AT_ONCE):
+        some = positions[part]
         stored = store.read_stored(sorted(rows[documents[i].id] for i in some))
         for i in some:
             document = documents[i]
-            old = stored[rows[documents[i].id]]
+            old = stored[rows[document.id]]
             new_values = [metadata[name][i] if name in metadata else None for name in columns]
             old_values = [old.metadata.get(name) for name in columns]
             is_new[i] = (
@@ -270,7 +283,7 @@ def _are_new(
 
 
 def _are_equal(values: Sequence[Any], others: Sequence[Any]) -> bool:
-    """True if values are the same, and of the same types."""
+    """True if values are the same, and of the same types, so unlike 1 and 1.0 in Python."""
     return line_of(values) == line_of(others)
 
 
@@ -281,17 +294,19 @@ def _mark_other_vectors(
     is_new: list[bool],
     vectors: DocumentVectors,
 ) -> None:
-    """Mark also those documents whose given vector is not the stored one."""
+    """Mark also those documents in `is_new` whose given vector is not the stored one."""
     stored = snapshot.vectors()
-    same = np.flatnonzero(~np.array(is_new, dtype=bool))
-    for part in batches(len(same), READ_AT_ONCE):
-        places = same[part]
-        existing = np.array([rows[documents[i].id] for i in places.tolist()], dtype=np.int64)
-        new_vectors = ChosenVectors(vectors, places).rows(0, len(places))
-        has_one_row = snapshot.document_rows.counts_of(existing) == 1
-        is_same = has_one_row & stored.holds(existing, new_vectors)
-        for place in places[~is_same].tolist():
-            is_new[place] = True
+    unchanged = np.flatnonzero(~np.array(is_new, dtype=bool))
+    for part in batches(len(unchanged), READ_AT_ONCE):
+        positions = unchanged[part]
+        old_rows = np.array([rows[documents[i].id] for i in positions.tolist()], dtype=np.int64)
+        new_vectors = ChosenVectors(vectors, positions).rows(0, len(positions))
+
+        # A document that was cut has several vectors, not the one that is given.
+        has_one_row = snapshot.document_rows.counts_of(old_rows) == 1
+        is_same = has_one_row & stored.holds(old_rows, new_vectors)
+        for position in positions[~is_same].tolist():
+            is_new[position] = True
 
 
 def _new_documents(
@@ -326,7 +341,7 @@ def _encode_unknown(index: Index, state: State, known: TextVectors, new: NewDocu
 
 
 def _terms_with_cache(new: NewDocuments) -> Terms:
-    """Find the terms of documents and their texts."""
+    """Make the terms of documents' ids and texts, and return the `Terms` that remember them."""
     terms = Terms.with_cache()
     for document in new.documents:
         terms.of_id(document.id)
@@ -342,12 +357,12 @@ def documents_that_differ(
 
     `row_of` maps ids to rows.
     """
-    new = list[Document]()
+    different = list[Document]()
     for part in batches(len(documents), READ_AT_ONCE):
         rows = [row_of[each.id] for each in documents[part] if each.id in row_of]
         stored = snapshot.store.read_stored(rows).values()
         old = {each.id: (each.title, each.text, (*each.parts,)) for each in stored}
         for each in documents[part]:
             if old.get(each.id) != (each.title, each.text, (*each.parts,)):
-                new.append(each)
-    return new
+                different.append(each)
+    return different

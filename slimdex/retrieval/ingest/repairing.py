@@ -53,7 +53,7 @@ def repair(
     wait: float = WAIT,
     shared_filesystem: bool = False,
 ) -> list[str]:
-    """Rebuild what `verify` finds damaged; returns the faults that were repaired.
+    """Rebuild what `verify` finds damaged; returns a line for each fault that was repaired.
 
     Parameters
     ----------
@@ -68,14 +68,18 @@ def repair(
     Raises `CorruptError` if a segment is damaged and its lines too, or vectors are and `encode` is
     false, and `InputError` if an untrusted index has its own FAISS factory string.
     """
-    place = Path(path).absolute()
-    index = Index.open(place, wait=wait, shared_filesystem=shared_filesystem)
+    folder = Path(path).absolute()
+    index = Index.open(folder, wait=wait, shared_filesystem=shared_filesystem)
     with closing(index), index.turn():
+        # Documents, which everything else is made from.
         restored = restore_dictionary(index.snapshot)
         restored += _rebuild_segments(index)
         restored += _rebuild_readings(index)
-        if lost := segment_faults(index.snapshot):
-            raise CorruptError(f"{lost[0].partition(';')[0]}; {CANT_REBUILD}")
+        faults = segment_faults(index.snapshot)
+        if faults:
+            raise CorruptError(f"{faults[0].partition(';')[0]}; {CANT_REBUILD}")
+
+        # Vectors, which only the encoder can make again.
         if model is not None:
             index.move_model(model)
         lost = vector_faults(index.snapshot)
@@ -86,13 +90,17 @@ def repair(
             raise CorruptError(f"{lost[0]}; {way_out}")
         if lost:
             encode_lost(index)
-        if damaged := replacement_faults(index.snapshot):
+        damaged = replacement_faults(index.snapshot)
+        if damaged:
             undo(index)  # the next run of the migration encodes them from the first
             lost += damaged
+
+        # Derived files. If only the dictionary was damaged, they are rebuilt, too, so that other
+        # processes don't go on with the damaged file that they have mapped.
         if untrusted:
             return restored + lost + _rebuild(index)
-        # Processes that read the damaged dictionary go on with new files.
-        if derived := restored + faults_of_derived_files(index.snapshot):
+        derived = restored + faults_of_derived_files(index.snapshot)
+        if derived:
             writer.rebuild(index)
         return lost + derived
 
@@ -111,14 +119,17 @@ def _rebuild_segments(index: Index) -> list[str]:
             try:
                 state = with_rebuilt_segments(change.base.store, change.state, damaged)
             except CorruptError as error:  # in a line
-                lost = str(error).partition(";")[0]
-                raise CorruptError(f"{lost}, as is its segment; {CANT_REBUILD}") from error
+                fault = str(error).partition(";")[0]
+                raise CorruptError(f"{fault}, as is its segment; {CANT_REBUILD}") from error
             change.commit(state, undo="never")
     return [*damaged.values()]
 
 
 def _rebuild_readings(index: Index) -> list[str]:
-    """Rebuild damaged readings of the rows without text, which the manifest has too."""
+    """Rebuild a damaged file of readings, with the rows without text, which the manifest has too.
+
+    Returns a message for each fault.
+    """
     faults = reading_faults(index.snapshot)
     if faults:
         with index.change() as change:
@@ -129,7 +140,8 @@ def _rebuild_readings(index: Index) -> list[str]:
 
 
 def _rebuild(index: Index) -> list[str]:
-    """Rebuild all derived files; returns a line for each file that existed."""
+    """Rebuild all derived files without reading them; return a line for each file that existed."""
+    # The kind of an untrusted index may be a factory string for FAISS, which is not used.
     state = index.state
     kinds = {state.requested.kind}
     if state.settings is not None:
@@ -178,18 +190,18 @@ def _encode_blocks(index: Index, encoder: Encoder) -> None:
     state = snapshot.state
     file = state.vector_file(index.path, 0).preallocate(state.rows)
     known = snapshot.manifest.checksums.of(state.vectors)
-    lost = [block for block, digest in file.blocks() if known.get(block) != digest]
-    did = reporting("encoding", sum(len(file.rows_of_block(block)) for block in lost))
-    for block in lost:
-        # Rows without text have no vector.
-        part = file.rows_of_block(block)
-        contents = snapshot.store.contents(part.start, part.stop)
+    damaged = [block for block, digest in file.blocks() if known.get(block) != digest]
+    report = reporting("encoding", sum(len(file.rows_of_block(block)) for block in damaged))
+    for block in damaged:
+        # Rows without text have no vector; they are reported as done at once.
+        span = file.rows_of_block(block)
+        contents = snapshot.store.contents(span.start, span.stop)
         has_text = np.array([*map(bool, contents)])
-        rows = np.array(part)
-        vectors = np.zeros((len(part), state.dim), dtype=np.float32)
+        rows = np.array(span)
+        vectors = np.zeros((len(span), state.dim), dtype=np.float32)
         texts = [*filter(None, contents)]
-        did([""] * (len(part) - len(texts)))
-        vectors[has_text], lengths = encode_all(encoder, texts, state.dim, did)
+        report([""] * (len(span) - len(texts)))
+        vectors[has_text], lengths = encode_all(encoder, texts, state.dim, report)
 
         # Write the block, then commit its checksum.
         digest = file.overwrite(block, vectors)

@@ -70,6 +70,8 @@ def replace_vectors(
         now = index.state
         if now.replacement and seconds is not None and perf_counter() - start >= seconds:
             return ReplacementReport(now.replacement.rows, now.rows)
+
+    # Another process has finished it, or given it up.
     if not is_same_encoder(plain_spec(encoder.spec()), index.state.encoder):
         raise InputError(f"{index.path}: the migration was undone meanwhile")
     return ReplacementReport(index.state.rows, index.state.rows, finished=True)
@@ -77,7 +79,8 @@ def replace_vectors(
 
 def next_encoder(index: Index) -> Encoder:
     """The encoder of the replacement that was begun; raises `InputError` if none was."""
-    if (replacement := index.state.replacement) is None:
+    replacement = index.state.replacement
+    if replacement is None:
         raise InputError(f"{index.path}: no migration to continue; expected an encoder")
     return index.encoders.open(replacement.encoder)
 
@@ -97,6 +100,7 @@ def _begin(index: Index, encoder: Encoder) -> Encoder:
     """
     spec = plain_spec(encoder.spec())
     with index.change() as change:
+        # It has begun, with this encoder or another one.
         state = change.next_state()
         if state.replacement is not None:
             if is_same_encoder(spec, state.replacement.encoder):
@@ -107,13 +111,15 @@ def _begin(index: Index, encoder: Encoder) -> Encoder:
                 f"{index.path}: its documents are being encoded by "
                 f"{state.replacement.encoder}; expected that encoder, or this to be undone first"
             )
+
+        # Begin.
         if is_same_encoder(spec, state.encoder):
             raise InputError(f"{index.path}: its vectors are this encoder's; expected another one")
         if not len(change.base):
             raise InputError(f"{index.path} holds no documents; expected some to encode")
         state.requested.checked(encoder.dim)
-        made = Replacement(spec, encoder.dim, state.new_name("vectors"))
-        change.commit(replace(state, replacement=made))
+        replacement = Replacement(spec, encoder.dim, state.new_name("vectors"))
+        change.commit(replace(state, replacement=replacement))
         index.encoders.give(encoder)
         return encoder
 
@@ -122,6 +128,7 @@ def _encode_window(index: Index, encoder: Encoder) -> None:
     """Encode the next rows, and commit their vectors unless rows were renumbered meanwhile."""
 
     def read(snapshot: Snapshot) -> tuple[Manifest, Matrix, PartlyRead]:
+        """Encode without the writer lock; return the manifest to compare with, too."""
         rows = _next_rows(snapshot.state)
         return snapshot.manifest, *_encode_rows(snapshot, encoder, rows)
 
@@ -133,33 +140,39 @@ def _encode_window(index: Index, encoder: Encoder) -> None:
 
 
 def _next_rows(state: State) -> Rows:
+    """The rows of the next window, without a new vector so far; none if there are no others."""
     first = state.replacement.rows if state.replacement else state.rows
     return np.arange(first, min(first + COMMITTED_ROWS, state.rows))
 
 
 def _encode_rows(snapshot: Snapshot, encoder: Encoder, rows: Rows) -> tuple[Matrix, PartlyRead]:
-    """Vectors (n, dim) of rows, zero for deleted ones and those without text."""
-    out: Matrix = np.zeros((len(rows), encoder.dim), dtype=np.float32)
-    places = np.flatnonzero(~np.isin(rows, snapshot.hidden))
-    out[places], lengths = encode_all(
-        encoder, snapshot.contents(rows[places], encoder), encoder.dim
-    )
-    return out, partly_read(rows[places], lengths)
+    """Return vectors (n, dim) of rows, and how much was read of texts that were read in part.
+
+    Vectors are zero for deleted rows and those without text.
+    """
+    vectors: Matrix = np.zeros((len(rows), encoder.dim), dtype=np.float32)
+    positions = np.flatnonzero(~np.isin(rows, snapshot.hidden))
+    searchable = rows[positions]
+    texts = snapshot.contents(searchable, encoder)
+    vectors[positions], lengths = encode_all(encoder, texts, encoder.dim)
+    return vectors, partly_read(searchable, lengths)
 
 
 def _append(change: Change, vectors: Matrix, partly: PartlyRead) -> None:
-    """Commit the vectors of the next rows."""
+    """Commit the vectors of the next rows, and how much of their texts was read."""
+    # The first vectors set the center that is subtracted from all int8 vectors.
     state = change.next_state()
     replacement = state.replacement
     assert replacement is not None
     first = replacement.rows
     if not first:
         replacement = replace(replacement, center=center_text(replacement.vectors, vectors))
+
     file = replacement.vector_file(change.path)
     before = file.nbytes
     file.append(vectors)
     if not first:
-        sync(change.path)
+        sync(change.path)  # the file is new, so its name must be durable, too
     state = replace(state, replacement=replace(replacement, rows=len(file)))
     change.readings.forget(first, len(file))
     change.readings.add(partly)
@@ -172,7 +185,7 @@ def _finish(index: Index, encoder: Encoder) -> list[str] | None:
     None if others have added or renumbered rows, or given up the migration: look again.
     """
     with work_folder(index.path) as folder:
-        # Fit outside the writers' turn.
+        # Fit without the writer lock.
         snapshot = index.snapshot
         state = snapshot.state
         if state.replacement is None or state.replacement.rows != state.rows:
@@ -189,7 +202,7 @@ def _finish(index: Index, encoder: Encoder) -> list[str] | None:
                 raise
             return None  # others have renumbered the rows, and deleted these files
 
-        # In the turn: encode what was added during the fit, and commit all.
+        # Under the lock, encode what was added during the fit, and commit all.
         with index.turn():
             now = index.snapshot.manifest
             replacement = now.state.replacement
@@ -204,13 +217,17 @@ def _finish(index: Index, encoder: Encoder) -> list[str] | None:
 
 
 def _commit(change: Change, fitted: FitResult, before: Snapshot, moments: Moments) -> list[str]:
-    """Replace the vectors by the fitted ones and those of the rows added since."""
+    """Commit the new encoder, its vectors and their fit; return notes for the user.
+
+    The fit and its moments are of the snapshot `before`, since which rows may have been added or
+    deleted.
+    """
     state = _with_new_vectors(change.next_state())
     vectors = state.vector_file(change.path, state.rows)
-    old = before.searchable_rows()
-    new = change.base.searchable_rows()
-    moments = moments.merge(_moments(vectors, without(new, old)))
-    moments = moments.subtract(_moments(vectors, without(old, new)))
+    rows_before = before.searchable_rows()
+    rows_now = change.base.searchable_rows()
+    moments = moments.merge(_moments(vectors, without(rows_now, rows_before)))
+    moments = moments.subtract(_moments(vectors, without(rows_before, rows_now)))
     return commit_fit(change, fitted, with_moments(change.path, state, moments))
 
 

@@ -35,10 +35,13 @@ class SourceIds:
 
     Attributes
     ----------
+    readings : how to read each source: with which prefix, and from which place.
     known_origins : those of the state: prefix -> place.
-    origins : these with those of the sources, without what became part of a folder around it.
-    moved : places of folders before they moved, or became part of one around -> their places now.
-    parts : keys in `known_origins` of what became part of a folder -> its prefix now.
+    origins : these and those of the sources, without folders and files that became part of an added
+        folder.
+    moved : place of a folder before it moved, or became part of an added folder -> its place now.
+    parts : key in `known_origins` of what became part of a folder -> its prefix now.
+    notes : for the user.
     """
 
     readings: Sequence[Reading] = ()
@@ -49,8 +52,12 @@ class SourceIds:
     notes: Sequence[str] = ()
 
     def new_id(self, id: str, prefix: str) -> str | None:
-        """Id in the folder of a prefix of a document that became part of it; None of others."""
-        # The longest key that fits, since folders that became parts can be in one another.
+        """Return the new id of a document that became part of the folder with this prefix.
+
+        None for a document that didn't.
+        """
+        # The longest key that fits, since folders that became parts can be in one another. If that
+        # is `prefix` itself, the document was in this folder before.
         keys = [key for key, now in self.parts.items() if now.startswith(prefix)]
         for key in sorted([*keys, prefix], key=len, reverse=True):
             if id == key or id.startswith(key if _is_folder(key) else f"{key}#"):
@@ -59,7 +66,7 @@ class SourceIds:
 
     @classmethod
     def of(cls, sources: Sequence[Source], state: State, store: DocumentStore) -> SourceIds:
-        """Choose the prefixes of sources to add to an index."""
+        """Choose the prefixes of the ids of sources to add to an index."""
         origins = dict(state.origins)
         readings = list[Reading]()
         notes = list[str]()
@@ -67,8 +74,9 @@ class SourceIds:
         taken = set[str]()
         parts = dict[str, str]()
 
-        # Files keep their paths as ids, below the prefix of their folder.
         for source in sources:
+            # Files have their paths as ids, after the prefix of their folder. Known folders in it
+            # become parts of it.
             if isinstance(source, FileSource):
                 inner = _paths_inside(source, origins, store)
                 inner_places = {key: origins.pop(key) for key in inner}
@@ -85,15 +93,15 @@ class SourceIds:
                 notes += [note] if note else []
                 continue
 
-            # A table, or another source with made-up ids.
+            # A table, or another source with made-up ids. A known file keeps its prefix.
             file = source.origin
             prefix = None
             digest = place_digest(source.place)
             if file is not None:
-                prefix = {mark: name for name, mark in origins.items()}.get(digest)
+                prefix = {place: name for name, place in origins.items()}.get(digest)
                 if prefix is None:
-                    place = PurePath(file.place)
-                    names = _names(file.id_prefix, place if place.is_absolute() else None)
+                    location = PurePath(file.place)
+                    names = _names(file.id_prefix, location if location.is_absolute() else None)
                     prefix = next(names)
                     while prefix in taken or not _is_harmless(source, prefix, store):
                         prefix = next(names)
@@ -114,7 +122,10 @@ class SourceIds:
 
 
 def _names(base: str, place: PurePath | None) -> Iterator[str]:
-    """Candidate names: the one given, longer parts of a path without its root, numbered names."""
+    """Yield candidate names: `base`, longer and longer ends of a path, then numbered names.
+
+    The root of the path is left out. The numbered names have no end.
+    """
     yield base
     parts = () if place is None else place.relative_to(place.anchor).parts
     for start in reversed(range(len(parts))):
@@ -128,41 +139,45 @@ def _names(base: str, place: PurePath | None) -> Iterator[str]:
 def _of_folder(
     source: FileSource, origins: Mapping[str, str], store: DocumentStore, *, may_have_moved: bool
 ) -> tuple[Reading, str, str]:
-    """Prefix and origin of a folder's files, or of a single file, whose prefix is its id.
+    """Choose how to read a folder, or a single file, whose prefix is its id.
 
-    Also their key in the state's origins, and a note for the user. A folder inside a known folder
-    is read as a part of that. A folder around a known one has not moved.
+    Returns its prefix and place, its key in the state's origins, and a note for the user, "" for
+    none. A folder inside a known folder is read as a part of that. A folder around a known one has
+    not moved.
     """
+    # Known, or inside a known folder: from the inside out.
     place = PurePosixPath(source.place)
-    keys = {mark: key for key, mark in origins.items()}
+    keys = {digest: key for key, digest in origins.items()}
     for around in (place, *place.parents):
-        mark = place_digest(str(around))
-        key = keys.get(mark)
+        digest = place_digest(str(around))
+        key = keys.get(digest)
         if key is not None and (_is_folder(key) or around == place):
-            below = place.relative_to(around).as_posix()
-            inside = "" if below == "." else below if source.is_alone else f"{below}/"
-            return Reading(key + inside, mark, inside=inside), key, ""
+            inside = ""
+            if around != place:
+                inside = place.relative_to(around).as_posix()
+                inside += "" if source.is_alone else "/"
+            return Reading(key + inside, digest, inside=inside), key, ""
 
     # A new file.
-    mark = place_digest(str(place))
+    digest = place_digest(str(place))
     if source.is_alone:
         (path,) = source.paths
         names = _names(path, place)
         id = next(names)
-        while id in origins or store.is_of_others(id, mark):
+        while id in origins or store.is_of_others(id, digest):
             id = next(names)
         note = f"{source.name}: its id is {id}: {path} is another file's"
-        return Reading(id, mark), id, "" if id == path else note
+        return Reading(id, digest), id, "" if id == path else note
 
     # A folder that has moved.
     folders = {key: before for key, before in origins.items() if _is_folder(key)}
     for key, before in folders.items():
         if may_have_moved and _has_moved(source, key, before, store):
-            return Reading(key, mark), key, f"{source.name}: taken for a folder that has moved"
+            return Reading(key, digest), key, f"{source.name}: taken for a folder that has moved"
 
     # A new folder: the first one needs no prefix.
     if not folders:
-        return Reading("", mark), "", ""
+        return Reading("", digest), "", ""
     names = filter(None, _names(place.name, place))
     prefix = f"{next(names)}/"
     while prefix in origins:
@@ -175,15 +190,15 @@ def _of_folder(
     if old_documents:
         note += "; if that has become this one, build again, since its "
         note += f"{old_documents:,} documents stay"
-    return Reading(prefix, mark), prefix, note
+    return Reading(prefix, digest), prefix, note
 
 
 def _paths_inside(
     source: FileSource, origins: Mapping[str, str], store: DocumentStore
 ) -> dict[str, str]:
-    """Keys of known folders and files that a folder's files are in -> their paths in the folder.
+    """Map the keys of known folders and files inside a folder to their paths in it.
 
-    The path of a folder ends with "/". A text file known by its lines is no part of a folder.
+    The path of a folder ends with "/". A text file whose lines are documents is no part of it.
     """
     if source.is_alone or not origins:
         return {}
@@ -217,12 +232,15 @@ def _has_moved(source: FileSource, prefix: str, place: str, store: DocumentStore
     Only a sample is read. A folder that is still at the other place has not moved, unless it has
     been copied together with the index in it.
     """
+    # Are most files known, and most documents of that place in this folder? Otherwise these files
+    # may be a copy of a few of them. In a folder around the index, the former is enough.
     is_around_index = place_of(store.path).startswith(f"{source.place}/")
     known = store.rows_of_ids([prefix + path for path in source.paths])
-    # A few files may be a copy of some, except around the index.
     all_files = 0 if is_around_index else store.count_of_place(place)
     if 2 * len(known) < max(len(source.paths), all_files):
         return False
+
+    # Have they the same contents, and is no folder at the other place?
     paths = [path for path in source.paths if prefix + path in known]
     new = {prefix + document.id: document for document in source.some(paths, SAMPLED_FILES)}
     old = store.read([known[id] for id in new]).values()
@@ -235,14 +253,15 @@ def _has_moved(source: FileSource, prefix: str, place: str, store: DocumentStore
 
 
 def _has_left(source: FileSource, prefix: str, place: str, store: DocumentStore) -> bool:
-    """True if a folder has files of another place, where there is no folder any more."""
+    """True if a folder has files that are documents of another place, whose folder is gone."""
     known = store.rows_of_ids([prefix + path for path in source.paths])
     old = store.read([*known.values()][:SAMPLED_FILES]).values()
     return bool(old) and not any(_is_at(place, each, prefix) for each in old)
 
 
 def _is_at(place: str, document: Document, prefix: str) -> bool:
-    """True if the folder from which a document was read is still there."""
+    """True if the folder from which a document was read still exists, and is at this place."""
+    # The column `path` has the path of the file, whose end is the id.
     path = str(document.metadata.get("path", ""))
     relative = document.id.removeprefix(prefix)
     folder = path.removesuffix(relative) or "."
@@ -250,7 +269,7 @@ def _is_at(place: str, document: Document, prefix: str) -> bool:
 
 
 def _is_harmless(source: Source, prefix: str, store: DocumentStore) -> bool:
-    """True if no document of the index would be replaced by different content."""
+    """True if ids with a prefix would replace no document of the index by different content."""
     rows = store.generated_ids(prefix)
     if not rows:
         return True
@@ -263,6 +282,7 @@ def _is_harmless(source: Source, prefix: str, store: DocumentStore) -> bool:
 
 
 def _has_all_values_of(new: Document, old: Document) -> bool:
+    """True if a document has the same text as an older one, and all of its values."""
     if (new.title, new.text) != (old.title, old.text):
         return False
     new_values = {name.lower(): value for name, value in new.metadata.items()}
@@ -274,6 +294,7 @@ def _has_all_values_of(new: Document, old: Document) -> bool:
 
 
 def _notes(sources: Sequence[Source], readings: Sequence[Reading]) -> list[str]:
+    """Say which ids were made up, for the user."""
     names = []
     ids = []
     for source, reading in zip(sources, readings, strict=True):

@@ -33,28 +33,29 @@ class TextVectors:
 
     def __init__(self, encoder: dict[str, Any], dim: int) -> None:
         self.encoder = encoder
-        self._places = dict[str, int]()
+        self._row_of = dict[str, int]()  # text -> row of the two arrays
         self._vectors: Matrix = np.zeros((0, dim), dtype=np.float32)
         self._lengths: Lengths = np.zeros((0, 2), dtype=np.int64)
 
     def add(self, texts: Sequence[str], vectors: Matrix, lengths: Lengths) -> None:
-        """Add other texts, with their vectors (n, dim), and (n, 2) tokens of each and those read,
-        0 if all are read.
+        """Add texts that are not known yet, with their vectors (n, dim).
+
+        `lengths` (n, 2) has the tokens of each and those read, both 0 if all are read.
         """
         first = len(self._vectors)
-        self._places |= zip(texts, range(first, first + len(texts)), strict=True)
+        self._row_of |= zip(texts, range(first, first + len(texts)), strict=True)
         self._vectors = np.concatenate([self._vectors, vectors]) if first else vectors
         self._lengths = np.concatenate([self._lengths, lengths]) if first else lengths
 
     def unknown(self, texts: Iterable[str]) -> list[str]:
         """Return each of these texts that has no vector yet, once; empty texts need none."""
-        return [text for text in dict.fromkeys(texts) if text and text not in self._places]
+        return [text for text in dict.fromkeys(texts) if text and text not in self._row_of]
 
     def rows(self, texts: Sequence[str]) -> Matrix:
         """Return the vectors (n, dim) of known texts; zeros for empty ones."""
-        places, has_text = self._places_of(texts)
+        rows, has_text = self._rows_of(texts)
         vectors: Matrix = np.zeros((len(texts), self._vectors.shape[1]), dtype=np.float32)
-        vectors[has_text] = self._vectors[places]
+        vectors[has_text] = self._vectors[rows]
         return vectors
 
     def partly_read(self, texts: Sequence[str]) -> PartlyRead:
@@ -62,24 +63,25 @@ class TextVectors:
 
         Both are 0 for empty texts.
         """
-        places, has_text = self._places_of(texts)
+        rows, has_text = self._rows_of(texts)
         empty = np.flatnonzero(~has_text).tolist()
-        partly = partly_read(np.flatnonzero(has_text), self._lengths[places])
+        partly = partly_read(np.flatnonzero(has_text), self._lengths[rows])
         return {**dict.fromkeys(empty, (0, 0)), **partly}
 
-    def _places_of(self, texts: Sequence[str]) -> tuple[Rows, NDArray[np.bool_]]:
-        """Return the places of the texts that are not empty, and which ones these are (n,)."""
-        places = [self._places[text] for text in texts if text]
+    def _rows_of(self, texts: Sequence[str]) -> tuple[Rows, NDArray[np.bool_]]:
+        """Return the rows of the texts that are not empty, and a mask of these texts (n,)."""
+        rows = [self._row_of[text] for text in texts if text]
         has_text = [*map(bool, texts)]
-        return np.array(places, dtype=np.int64), np.array(has_text, dtype=bool)
+        return np.array(rows, dtype=np.int64), np.array(has_text, dtype=bool)
 
 
 @dataclass(frozen=True)
 class StoredTexts:
-    """Digests (n,) of texts of an index, sorted, and the row of each, in an epoch of the index.
+    """Digests (n,) of texts of an index, sorted, and the row (n,) whose vector each text has.
 
     Texts of replaced or deleted documents need not be encoded again: so only the changed passages
-    of a document are encoded, and none if it was only moved.
+    of a document are encoded, and none if it was only moved. The rows are valid in one
+    `State.epoch`: another one may number them differently.
     """
 
     digests: NDArray[np.bytes_]
@@ -97,27 +99,31 @@ class StoredTexts:
 
     @classmethod
     def _sort(cls, digests: NDArray[np.bytes_], rows: Rows, epoch: int) -> StoredTexts:
+        """Make stored texts of digests in any order."""
         order = np.argsort(digests, kind="stable")
         return cls(digests[order], rows[order], epoch)
 
     def add_vectors_to(self, snapshot: Snapshot, known: TextVectors, texts: Sequence[str]) -> None:
-        """Add the stored vectors of those texts that these are, unless rows were renumbered."""
+        """Add the vectors of those `texts` that are stored, unless rows have been renumbered.
+
+        Texts whose vectors are known already are left out.
+        """
         if snapshot.state.epoch != self.epoch or not len(self.rows):
             return
 
         # Which of the texts have a vector, by their digests?
         unknown = known.unknown(texts)
         requested = np.array(digests_of(unknown), dtype=DIGEST)
-        places = np.minimum(np.searchsorted(self.digests, requested), len(self.rows) - 1)
-        is_stored = np.flatnonzero(self.digests[places] == requested)
-        if not len(is_stored):
+        positions = np.minimum(np.searchsorted(self.digests, requested), len(self.rows) - 1)
+        stored = np.flatnonzero(self.digests[positions] == requested)
+        if not len(stored):
             return
 
         # Their vectors, and how many of their tokens were read.
-        rows = self.rows[places[is_stored]]
+        rows = self.rows[positions[stored]]
         partly = snapshot.store.readings.of(rows)
         lengths = np.array([partly.get(row, (0, 0)) for row in rows.tolist()], dtype=np.int64)
-        known.add([unknown[i] for i in is_stored], snapshot.vectors().take(rows), lengths)
+        known.add([unknown[i] for i in stored], snapshot.vectors().take(rows), lengths)
 
 
 def digests_of(texts: Sequence[str]) -> list[bytes]:

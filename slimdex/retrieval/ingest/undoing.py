@@ -59,13 +59,16 @@ def withdraw(index: Index, before: FileRecord) -> bool:
 
 
 def _undone(change: Change, undo: Undo = "alone") -> Undone:
-    """Commit the state before the last change."""
+    """Commit the state before the last change, in which rows keep their numbers."""
+    # Rows that the last change has added are deleted, as are those that were deleted before it.
     head = change.base.manifest
     before = _before(change)
     added = np.arange(before.state.rows, head.state.rows)
     deleted = np.union1d(before.deleted, added)
     restored = without(head.deleted, deleted)
     removed = without(deleted, head.deleted)
+
+    # Words, moments, fit and codes as they were.
     state = _words_as(change, change.next_state(), before)
     state, grown = _restore_fit(change, state, before.state)
     state = replace(
@@ -75,6 +78,8 @@ def _undone(change: Change, undo: Undo = "alone") -> Undone:
         requested=before.state.requested,
         unfinished=None,
     )
+
+    # Files of these rows have not changed, but a sync must read them again.
     change.origins |= change.base.store.without_stamps(np.union1d(restored, removed))
     change.commit(state, delete=removed, restore=restored, grown=grown, undo=undo)
     rows = head.document_rows
@@ -82,7 +87,11 @@ def _undone(change: Change, undo: Undo = "alone") -> Undone:
 
 
 def _before(change: Change) -> Manifest:
-    """The manifest to return to."""
+    """The manifest before the last change.
+
+    Raises `InputError` if the last change can't be undone, and `CorruptError` if the file of this
+    manifest is missing, damaged or of another index.
+    """
     new = change.base.state
     path = change.path
     record = new.files.get("before")
@@ -102,7 +111,7 @@ def _before(change: Change) -> Manifest:
 
 
 def _words_as(change: Change, state: State, manifest: Manifest) -> State:
-    """The state with the lexical index of an earlier one, blank for rows that came later.
+    """The state with the lexical index of an earlier manifest, blank for rows that came later.
 
     Before the first documents it was empty: then the present one stays.
     """
@@ -113,8 +122,11 @@ def _words_as(change: Change, state: State, manifest: Manifest) -> State:
         return replace(state, words=before.words)
     path = change.path / str(before.words)
     start = before.lexical_rows
-    if faults := word_faults(path, start):
+    faults = word_faults(path, start)
+    if faults:
         raise CorruptError(f"{faults[0]}; can't undo")
+
+    # Add the rows that it lacked at that time, then blank ones.
     name = before.words
     if state.rows > start:
         name = state.new_name("words")
@@ -129,6 +141,7 @@ def _restore_fit(change: Change, state: State, before: State) -> tuple[State, li
 
     Before the first documents there was no fit: then the present one stays.
     """
+    # The moments.
     if before.settings is None:
         state = replace(state, certificate=None)
         return with_moments(change.path, state, Moments(state.dim)), []
@@ -157,6 +170,7 @@ def _restore_fit(change: Change, state: State, before: State) -> tuple[State, li
 
 
 def _fit(state: State) -> tuple[object, ...]:
+    """What distinguishes one fit from another: not the codes, to which later rows are added."""
     return state.settings, state.norms, *map(state.files.get, ROLES[:2])
 
 
@@ -182,13 +196,16 @@ def _add_later_rows(
 
 
 def _norm_rows(change: Change, state: State, before: State) -> int:
-    """Rows that an earlier state's norms have by now: batches extend them before another fit.
+    """Rows that the file of an earlier state's norms has by now.
 
-    Raises `CorruptError` if they are damaged.
+    There may be later ones, which batches appended before another fit. Raises `CorruptError` if the
+    norms are damaged.
     """
     norms = before.norm_file(change.path)
     if norms is None:
         return before.rows
+
+    # All rows in the file, if they agree with the checksums; otherwise those of the earlier state.
     with suppress(CorruptError, OSError):
         rows = norms.path.stat().st_size // norms.dtype.itemsize
         change.base.manifest.check(VectorFile(norms.path, 1, rows, norms.dtype))

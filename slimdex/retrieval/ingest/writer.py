@@ -42,9 +42,10 @@ from .preparing import PreparedBatch
 MOST_UNCOUNTED = 1024
 UNCOUNTED_SHARE = 64
 DELETED_SHARE = 8
-"""Most last rows that are missing from the file of moments, or one row in so many, if that is more;
-most deleted rows that are still in it, or one in so many of its rows, if that is less. Whoever
-needs the moments adds and subtracts these."""
+"""The file of moments is written again if it lacks more than `MOST_UNCOUNTED` last rows, or one row
+in `UNCOUNTED_SHARE` if that is more; or if it still counts more than `MOST_UNCOUNTED` deleted rows,
+or one in `DELETED_SHARE` of its rows if that is less. Until then, whoever needs the moments adds
+and subtracts these rows."""
 
 APPENDED_AT_ONCE = 1024
 """Vectors appended at a time."""
@@ -53,8 +54,9 @@ TAKING = "taking vectors"
 
 
 def commit_deletion(change: Change, documents: Rows, undo: Undo = "alone") -> None:
-    """Delete documents by their first rows; many are subtracted from the moments at once."""
+    """Delete documents by their first rows, and commit that."""
     if len(documents):
+        # Few rows are subtracted from the moments when these are needed, many at once.
         rows = change.document_rows().all_rows(documents)
         state = _with_old_moments(change, change.next_state(), rows)
         if state is None:
@@ -64,12 +66,12 @@ def commit_deletion(change: Change, documents: Rows, undo: Undo = "alone") -> No
 
 
 def delete(index: Index, ids: Sequence[str] | None, where: str | None) -> int:
-    """Delete the documents of some ids, or else those that a condition holds for; return how many.
-
-    Ids are looked up before the turn, in which only those that came since are compared.
+    """Delete the documents of some ids, or if `ids` is None, of a condition; return how many.
 
     Raises `InputError` if an id is unknown, or the condition is invalid.
     """
+    # Ids are looked up without the writer lock. Under it, only documents that came since are
+    # compared.
     if ids is not None:
         index.check_writable()
         index.read(lambda snapshot: snapshot.store.look_up(ids))
@@ -97,6 +99,8 @@ def add_prepared(
     gone : first rows of documents to delete.
     undo : see `Change.commit`.
     is_part : whether other batches follow, and then a fit of all documents.
+
+    Returns counts of the documents, and of how their texts were cut and read.
     """
     # Vectors, and the rows of the documents that are replaced or gone.
     before = change.base
@@ -112,11 +116,10 @@ def add_prepared(
     replaced = rows.all_rows(np.union1d(np.array(replaced_documents, dtype=np.int64), gone))
     state = replace(change.next_state(), rows=stop)
 
-    # Words: the turn only takes them over if nobody has committed since they were indexed.
+    # Words: take over those that were indexed before, if nobody has committed since.
     deleted = merge_rows(before.deleted, replaced)
     folder = None if old.words is None else change.path / old.words
     is_same = before.manifest == prepared.comparison.snapshot.manifest
-    words = prepared.words if is_same else None
     state = with_words(
         change=change,
         words=folder,
@@ -124,15 +127,15 @@ def add_prepared(
         state=state,
         deleted=deleted,
         terms=prepared.terms,
-        written=words,
+        written=prepared.words if is_same else None,
     )
 
-    # Moments: those of few rows are computed by whoever needs them.
+    # Moments: if few rows have changed, their file stays, and whoever needs them computes the rest.
     settings = None
     notes = list[str]()
-    small = _with_old_moments(change, state, replaced)
-    if small is not None and _keeps_fit(before, replaced):
-        state = small
+    with_old_moments = _with_old_moments(change, state, replaced)
+    if with_old_moments is not None and _keeps_fit(before, replaced):
+        state = with_old_moments
     else:
         remaining = before.moments().subtract(change.moments_of(replaced))
         moments = change.moments_from(old.rows, vectors).merge(remaining)
@@ -161,13 +164,18 @@ def add_prepared(
 
 
 def _append_vectors(change: Change, prepared: PreparedBatch) -> AppendedFile:
-    """Append the vectors of new rows, and note which texts were read in part."""
+    """Append the vectors of new rows, and note which texts were read in part.
+
+    Returns the file of vectors, and its size before.
+    """
+    # The first vectors of an index set the center that is subtracted from all int8 vectors.
     first = change.base.state.rows
     count = prepared.new.row_count
     if not first:
         first_vectors = prepared.vectors_of(0, min(count, APPENDED_AT_ONCE))
         center = center_text(change.state.vectors, first_vectors)
         change.state = replace(change.state, center=center)
+
     vectors = change.vectors(first)
     appended = AppendedFile(vectors, vectors.nbytes)
     for part in batches(count, APPENDED_AT_ONCE):
@@ -186,11 +194,12 @@ def keep_certificate(index: Index, certificate: Certificate) -> None:
 
 
 def index_lexical(index: Index, wanted: bool) -> None:
-    """Index the words of all documents, or drop that index, and with it the choice of `auto`.
+    """Index the words of all documents if `wanted`; otherwise drop their index.
 
-    Changes nothing if that is so already. The index is made before the turn, and starts over if
-    others renumber the rows meanwhile.
+    With it goes the fusion that labels chose for `hybrid="auto"`. Changes nothing if the index is
+    as wanted already.
     """
+    # Make the index without the writer lock; start over if others renumber the rows meanwhile.
     while wanted and index.state.words is None:
         with work_folder(index.path) as folder:
             snapshot = index.open_snapshot()
@@ -203,6 +212,8 @@ def index_lexical(index: Index, wanted: bool) -> None:
                     return
     if wanted:
         return
+
+    # Drop the index.
     with index.change() as change:
         if change.state.words is not None:
             change.commit(replace(change.next_state(), words=None, words_rows=None, hybrid=None))
@@ -211,7 +222,7 @@ def index_lexical(index: Index, wanted: bool) -> None:
 def drop_deleted_words(index: Index) -> None:
     """Rebuild the lexical index without the words of deleted rows, if these are many.
 
-    It is rebuilt before the turn. Undoing the last change undoes this too.
+    It is rebuilt without the writer lock. Undoing the last change undoes this too.
     """
     if not index.read(has_words_of_many_deleted):
         return
@@ -225,11 +236,13 @@ def drop_deleted_words(index: Index) -> None:
 
 
 def _commit_words(change: Change, words: WordIndex, undo: Undo = "alone") -> None:
-    """Commit a lexical index, extended by the rows that were added since."""
+    """Commit a lexical index from a work folder, extended by the rows that were added since."""
     state = change.next_state()
     if len(words) == state.rows:
         state = replace(state, words=state.new_name("words"), words_rows=None)
         os.replace(words.path, change.path / state.new_name("words"))
+
+    # This writes an extended copy, unless the index has all rows.
     state = with_words(change, words.path, len(words), state, change.base.deleted)
     change.commit(state, undo=undo)
 
@@ -241,11 +254,11 @@ def keep_fusion(index: Index, hybrid: str | None) -> None:
 
 
 def rebuild(index: Index, fit_again: bool = False) -> None:
-    """Rebuild the derived files, but fit reducer and metric only if damaged or `fit_again`.
+    """Rebuild the derived files; fit reducer and metric only if damaged, or if `fit_again`.
 
-    Changed origins are dropped if damaged or `fit_again`: the next sync reads all files.
+    In the same cases, the file of changed origins is dropped, so the next sync reads all files.
 
-    It can't be undone, nor the change before it, whose files may be damaged.
+    This can't be undone, and neither can the change before it, whose files may be damaged.
     """
     with index.change() as change:
         if fit_again or change.state.settings is not None:
@@ -253,9 +266,11 @@ def rebuild(index: Index, fit_again: bool = False) -> None:
 
 
 def _rebuild(change: Change, settings: Settings | None, fit_again: bool) -> None:
+    """Rebuild the derived files as `rebuild` does; `settings` are the current ones."""
+    # Without rows there is nothing to fit: the next addition does it.
     base = change.base
     path = change.path
-    if not base.state.rows:  # nothing to fit on: the next addition does it
+    if not base.state.rows:
         state = replace(change.next_state(), settings=None, norms=None, lines=None, files={})
         state = with_new_words(base, state, path)
         change.commit(replace(state, certificate=None, fit={}), undo="never")
@@ -290,15 +305,20 @@ def _with_old_moments(change: Change, state: State, gone: Rows) -> State | None:
 
     `gone` are the rows to delete.
     """
+    # Rows that the file counts and that are deleted by now. It never counts rows without text.
     old = change.base.state
     before = change.base.manifest
-    deleted = without(gone[gone < old.moment_rows], before.textless).tolist()
-    deleted = sorted([*old.moments_deleted, *deleted])
-    gone_before = int(np.searchsorted(before.deleted, old.moment_rows)) - len(old.moments_deleted)
-    in_file = old.moment_rows - gone_before
-    if state.rows - old.moment_rows > max(
-        MOST_UNCOUNTED, old.moment_rows // UNCOUNTED_SHARE
-    ) or len(deleted) > min(MOST_UNCOUNTED, in_file // DELETED_SHARE):
+    newly_deleted = without(gone[gone < old.moment_rows], before.textless).tolist()
+    deleted = sorted([*old.moments_deleted, *newly_deleted])
+
+    # Rows that were deleted before the file was written are not in it.
+    deleted_of_old_rows = int(np.searchsorted(before.deleted, old.moment_rows))
+    rows_in_file = old.moment_rows - (deleted_of_old_rows - len(old.moments_deleted))
+
+    added = state.rows - old.moment_rows
+    if added > max(MOST_UNCOUNTED, old.moment_rows // UNCOUNTED_SHARE):
+        return None
+    if len(deleted) > min(MOST_UNCOUNTED, rows_in_file // DELETED_SHARE):
         return None
     return replace(state, moments_rows=old.moment_rows, moments_deleted=deleted)
 
@@ -316,19 +336,30 @@ def _keeps_fit(before: Snapshot, replaced: Rows) -> bool:
 def _outgrown(
     state: State, moments: Moments, remaining: int, *, is_part: bool
 ) -> tuple[Settings | None, list[str]]:
-    """Settings to refit with, or None; and notes, unless the index was a small one before.
+    """Return the settings to fit with again, or None; and notes about them for the user.
 
-    A refit is necessary at first, when a small corpus has grown, and when none of the documents
-    that the reducer was fitted on is left (`remaining` is 0). The first batch of several is
-    searched exactly, since it may have too few rows to train the kind.
+    A fit is necessary at first, when a small corpus has grown, and when none of the documents that
+    the reducer was fitted on is left. An index that was small before gets no notes.
+
+    Parameters
+    ----------
+    state : the state before the addition.
+    moments : of all documents after it.
+    remaining : how many of the vectors from before are left.
+    is_part : whether other batches follow.
     """
+    # The first batch of several is searched exactly: it may have too few rows to train the kind.
     if state.settings is None:
         fitted, notes = state.requested.fitted(moments)
         return (replace(fitted, kind=FLAT.name), []) if is_part else (fitted, notes)
+
+    # No vector is left of those that were fitted.
     was_small = not state.requested.matches(state.settings, state.dim)
     if not remaining and moments.n:
         fitted, notes = state.requested.fitted(moments)
         return fitted, [] if was_small else notes
+
+    # A small index may have got enough rows for the requested settings.
     if not was_small or is_part:
         return None, []
     try:
@@ -343,6 +374,7 @@ Coded = tuple[IndexInMemory, State, Sequence[AppendedFile]]
 
 
 def _extend(before: Snapshot, state: State, vectors: VectorFile) -> Coded:
+    """Code the new rows of a file of vectors by the existing fit; `state` is the next one."""
     loaded = before.load()
     if len(loaded.index.index) > before.state.rows:  # by an addition that failed later
         loaded = before.reload()
@@ -355,6 +387,7 @@ def _extend(before: Snapshot, state: State, vectors: VectorFile) -> Coded:
 
 
 def _encode(change: Change, state: State) -> Coded:
+    """Code all rows by the fit of the next state."""
     vectors = change.vectors(state.rows)
     index, state = encode_rows(change.path, state, vectors, change.workers)
     grown = [AppendedFile(index.metric.norms)] if index.metric else []
@@ -362,6 +395,7 @@ def _encode(change: Change, state: State) -> Coded:
 
 
 def _are_whole(snapshot: Snapshot, roles: Set[str]) -> bool:
+    """True if those of these files that the state names are undamaged."""
     files = snapshot.state.files
     try:
         for role in roles & files.keys():

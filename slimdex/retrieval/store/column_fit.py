@@ -41,6 +41,7 @@ FINER = {"DATE": "TIMESTAMP", "TIMESTAMP_": "TIMESTAMP", "DECIMAL": f"DECIMAL({D
 PRINTED = (str, int, float, date, time, timedelta, Decimal, UUID)
 """Python types that a column of text stores as `str` formats them."""
 Fit = Callable[[Any], Any]
+"""Converter of values to those of a type; raises `MisfitError` or `ValueError` for others."""
 
 
 class MisfitError(ValueError):
@@ -74,16 +75,17 @@ def format_value(value: Any) -> str:
 
 @lru_cache(4096)
 def _fit(type_: str) -> Fit:
+    """Return the converter for a DuckDB type; None stays None."""
     with connect() as scratch:  # duckdb's default connection would keep its threads
         return _or_none(_fit_of(scratch.sqltype(type_)))
 
 
 def _fit_of(type_: Any) -> Fit:
     """Return the converter for a type parsed by DuckDB."""
-    # Nested types, by what their values fit.
+    # Nested types, from the converters of their parts.
     kind = "json" if str(type_) == "JSON" else str(type_.id)
     if kind in ("list", "array"):
-        length = type_.children[1][1] if kind == "array" else None
+        length = type_.children[1][1] if kind == "array" else None  # lists have any length
         return partial(_list, _or_none(_fit_of(type_.children[0][1])), length)
     if kind == "struct":
         return partial(_struct, {name: _or_none(_fit_of(child)) for name, child in type_.children})
@@ -129,15 +131,18 @@ def _boolean(value: Any) -> bool:
 
 
 def _whole(bits: int, unsigned: bool, value: Any) -> int:
+    """Convert a whole number, or its text, for a column of so many bits."""
     if isinstance(value, str) and WHOLE.fullmatch(value):
         value = int(value)
-    least, most = (0, 1 << bits) if unsigned else (-1 << bits - 1, 1 << bits - 1)
-    if not least <= _is(int, value) < most:
+    least = 0 if unsigned else -1 << bits - 1
+    stop = 1 << (bits if unsigned else bits - 1)
+    if not least <= _is(int, value) < stop:
         raise MisfitError
     return int(value)
 
 
 def _double(value: Any) -> float:
+    """Convert a number, or its text, for a column of DOUBLE; whole numbers are never rounded."""
     if isinstance(value, str):
         return _number(value)
     if isinstance(value, int) and not _is_exact(float, value):
@@ -149,21 +154,27 @@ def _double(value: Any) -> float:
 
 
 def _single(value: Any) -> float:
+    """Convert a number for a column of FLOAT, which has four bytes."""
     if isinstance(value, str):
         return _number(value)
-    if not _is_exact(lambda number: unpack("f", pack("f", number))[0], _is((int, float), value)):
+    number = _is((int, float), value)
+    if not _is_exact(lambda x: unpack("f", pack("f", x))[0], number):
         raise MisfitError
     return float(value)
 
 
 def _number(text: str) -> float:
-    number = float(text) if NUMBER.fullmatch(text) else float("inf")
+    """Convert a text to a finite number; raises `MisfitError` if it is none."""
+    if not NUMBER.fullmatch(text):
+        raise MisfitError
+    number = float(text)
     if number in (float("inf"), float("-inf")):
         raise MisfitError
     return number
 
 
 def _is_exact(convert: Callable[[Any], float], number: float) -> bool:
+    """True if a conversion leaves a number as it is."""
     try:
         return convert(number) == number
     except OverflowError:
@@ -171,6 +182,10 @@ def _is_exact(convert: Callable[[Any], float], number: float) -> bool:
 
 
 def _decimal(digits: int, fraction: int, value: Any) -> Decimal:
+    """Convert a number to so many digits, of which `fraction` are after the point.
+
+    Only with the most digits that a DECIMAL can have is it rounded.
+    """
     if isinstance(value, str) and NUMBER.fullmatch(value):
         value = Decimal(value)
     number = Decimal(_is((int, Decimal), value))
@@ -205,7 +220,8 @@ def _time_of_day(value: Any) -> Any:
     offset = read.utcoffset()
     if offset is None:  # it depends on the day
         raise MisfitError
-    return (datetime.combine(date(2000, 1, 2), read.replace(tzinfo=None)) - offset).time()
+    on_some_day = datetime.combine(date(2000, 1, 2), read.replace(tzinfo=None))
+    return (on_some_day - offset).time()
 
 
 def _day(value: Any) -> date:
@@ -228,6 +244,7 @@ def _as(type_: type, read: Callable[[str], Any], name: str, value: Any) -> Any:
 
 
 def _read(text: str, read: Callable[[str], Any], type_: str) -> Any:
+    """Parse text by a function of Python, or if that fails, as DuckDB parses a type."""
     try:
         return read(text)
     except ValueError:
@@ -246,7 +263,7 @@ def _read_by_duckdb(text: str, type_: str) -> Any:
 
 @lru_cache(4)
 def _scratch(owner: tuple[int, int]) -> duckdb.DuckDBPyConnection:
-    """A DuckDB of a process and thread: starting one takes longer than parsing a hundred texts."""
+    """A DuckDB for a process and thread: starting one takes longer than parsing a hundred texts."""
     return connect({"threads": 1})  # it has no threads of its own
 
 
@@ -268,12 +285,14 @@ def misfits(type_: str) -> str:
 
 
 def _is(type_: type | tuple[type, ...], value: Any) -> Any:
+    """Return a value unchanged; raises `MisfitError` unless it has this Python type."""
     if not isinstance(value, type_):
         raise MisfitError
     return value
 
 
 def _text(value: Any) -> str:
+    """Convert a value for a column of text: as Python prints it, or as JSON."""
     if not isinstance(value, PRINTED):
         return _json(value)  # an error, unless it is a list or a dict
     check_unicode(value, "metadata")
@@ -281,6 +300,7 @@ def _text(value: Any) -> str:
 
 
 def _json(value: Any) -> str:
+    """Convert a value to JSON; raises `InputError` if that is not possible."""
     try:
         text = dump_json(value)
     except (TypeError, ValueError) as error:
@@ -312,7 +332,10 @@ _FITS: Mapping[str, Fit] = {
 
 
 def misfit(documents: Sequence[Document], columns: Sequence[tuple[str, str, list[Any]]]) -> str:
-    """Name the document whose value its column can't hold, as the start of an error message."""
+    """Name the first document with a value that its column can't hold, to start an error message.
+
+    "" if there is none. `columns` are (name, DuckDB type, values) each.
+    """
     with connect() as scratch:  # an error must not abort our transaction
         for column, type_, values in columns:
             for document, value in zip(documents, values, strict=True):

@@ -31,15 +31,17 @@ NOT_IN_ARROW = ("INTERVAL", "BIT", "UHUGEINT")
 
 
 def column_facts(store: DocumentStore) -> list[dict[str, Any]]:
-    """Name and type of each column, and its values if they are few, each with its number of
-    documents; otherwise, for numbers, dates and times, the least and the greatest value. The
-    column of folders has "folders" too: see `folder_counts`. A column of lists has the "items" that
-    most documents have.
+    """Return "name" and "type" of each column, and facts about its values.
+
+    Few values are listed as "values", each with its number of documents. Of many numbers, dates or
+    times, there are the "least" and the "greatest". The column of folders has "folders", too: see
+    `folder_counts`. A column of lists has the "items" that most documents have.
     """
     return [_facts(store, name, store.columns[name]) for name in visible_columns(store.columns)]
 
 
 def _facts(store: DocumentStore, name: str, type_: str) -> dict[str, Any]:
+    """Return what `column_facts` says about one column."""
     column = identifier(name)
     facts: dict[str, Any] = {"name": name, "type": type_}
 
@@ -85,7 +87,7 @@ def _count_values(store: DocumentStore, column: str, limit: str = "") -> list[tu
 
 
 def columns_with_values(store: DocumentStore) -> dict[str, str]:
-    """Columns whose values another type would lose: name -> DuckDB type."""
+    """Columns whose type was not guessed for lack of values: name -> DuckDB type."""
     columns = {}
     for name, type_ in store.columns.items():
         if not is_replaceable(type_) or has_values(store, name):
@@ -115,13 +117,14 @@ def check_digits(store: DocumentStore, column: str, type_: str) -> None:
     name = identifier(column)
     current = store.columns[column]
 
-    # What is wrong -> its condition.
+    # What may be wrong with a value -> the condition that is true for such values.
     wrong = {"does not fit": f"{name} IS NOT NULL AND TRY_CAST({name} AS {type_}) IS NULL"}
     if type_.rstrip("[]") in ("FLOAT", "DOUBLE"):
-        lost = f"TRY_CAST({name}::{type_} AS {current}) IS DISTINCT FROM {name}"
-        wrong["would lose digits"] = lost
-    for why, which in wrong.items():
-        if rows := store.fetch(f"SELECT {name} FROM documents WHERE {which} LIMIT 1"):
+        loses_digits = f"TRY_CAST({name}::{type_} AS {current}) IS DISTINCT FROM {name}"
+        wrong["would lose digits"] = loses_digits
+    for why, condition in wrong.items():
+        rows = store.fetch(f"SELECT {name} FROM documents WHERE {condition} LIMIT 1")
+        if rows:
             raise InputError(
                 f"column {column!r} holds {current}; the new values are {type_}, in which "
                 f"{rows[0][0]} {why}"
@@ -140,22 +143,22 @@ def arrow_table(store: DocumentStore, rows: Rows) -> Any:
         column = identifier(name)
         selected.append(f"{column}::VARCHAR AS {column}" if type_ in NOT_IN_ARROW else column)
 
-    which = '"row" BETWEEN ? AND ? AND "row" IN (SELECT unnest(?::BIGINT[]))'
+    condition = '"row" BETWEEN ? AND ? AND "row" IN (SELECT unnest(?::BIGINT[]))'
     first, last = (int(rows[0]), int(rows[-1])) if len(rows) else (0, 0)
     values = [first, last, rows.tolist()]
 
     # Some columns at a time, joined to one table.
     parts = list[Any]()
     for few in batches(len(selected), COLUMNS_AT_ONCE):
-        sql = f'SELECT {", ".join(selected[few])} FROM documents WHERE {which} ORDER BY "row"'
+        sql = f'SELECT {", ".join(selected[few])} FROM documents WHERE {condition} ORDER BY "row"'
         parts.append(_fetch_table(store, sql, values))
         if len(parts[-1]) != len(rows):
             raise CorruptError(f"{store.path}: several documents have the same row")
-    whole = parts[0]
+    table = parts[0]
     for part in parts[1:]:
         for name in part.column_names:
-            whole = whole.append_column(name, part[name])
-    return whole
+            table = table.append_column(name, part[name])
+    return table
 
 
 def _fetch_table(store: DocumentStore, sql: str, values: list[Any]) -> Any:
@@ -180,19 +183,23 @@ def folder_counts(
     counts = Counter[str]()
     for folder, count in documents.items():
         counts[folder] += count
-        for end, sign in enumerate(folder):
-            if sign == "/" and end:
+        for end, character in enumerate(folder):
+            if character == "/" and end:
                 counts[folder[:end]] += count
+
+    # Levels of folders from the top, as long as they fit.
     levels = defaultdict[int, list[str]](list)
     for folder in counts:
         levels[folder.count("/")].append(folder)
-
     listed = list[str]()
     for _, folders in sorted(levels.items()):
         if listed and len(listed) + len(folders) > most:
             break
         listed += nlargest(most, folders, key=lambda folder: counts[folder])
-    return [(folder, counts[folder]) for folder in sorted(listed, key=lambda it: it.split("/"))]
+
+    # A folder comes before those in it.
+    in_order = sorted(listed, key=lambda folder: folder.split("/"))
+    return [(folder, counts[folder]) for folder in in_order]
 
 
 def wider(*types: str) -> str:

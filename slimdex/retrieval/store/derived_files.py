@@ -48,9 +48,10 @@ MOST_DELETED = 0.2
 
 
 def with_documents(change: Change, state: State) -> tuple[State, list[AppendedFile]]:
-    """Return the state with lines of all its documents, appending missing ones.
+    """Append the lines of a change's new documents.
 
-    If the type of a column has changed, all are rewritten, since its older values changed too.
+    If the type of a column has changed, all lines are rewritten, since older values changed too.
+    Returns the state with these lines, and the two files that have grown.
     """
     new = change.new
     lines = change.base.state.lines
@@ -69,9 +70,10 @@ def with_new_documents(
     *,
     live: bool = False,
 ) -> tuple[State, list[AppendedFile]]:
-    """The state with lines of a store's documents and of new ones, in new files of a folder.
+    """Write the lines of a store's documents, then of new ones, to new files of a folder.
 
-    With `live`, only the live documents of the store.
+    With `live`, deleted documents of the store are left out. Returns the state with these lines,
+    and both files.
     """
     lines = Lines(state.new_name("documents"), state.new_name("offsets"), is_whole=True)
     try:
@@ -87,16 +89,17 @@ def with_new_documents(
 
 
 def restore_dictionary(snapshot: Snapshot) -> list[str]:
-    """Write damaged lines of the dictionary again, from the segments; return a line about them.
+    """Write damaged lines of the dictionary again, from the segments.
 
-    Documents after the segments are only in lines that this dictionary compresses.
+    Documents after the segments are only in lines that this dictionary compresses. Returns a list
+    of one message about the restored lines; an empty list if none was restored.
     """
     state = snapshot.state
     damaged = snapshot.store.damaged_in_dictionary()
     if state.lines is None or not damaged:
         return []
 
-    # Only segments have the values of lost lines.
+    # Only segments have the values of lost lines; the rows after them can't be read yet.
     file = DocumentFile(snapshot.path, state.lines, state.rows)
     in_segments = replace(snapshot.manifest, state=replace(state, rows=state.segment_rows))
     store = DocumentStore(snapshot.store.engine, in_segments)
@@ -128,6 +131,7 @@ def with_rebuilt_segments(
 
 
 def _from_lines(store: DocumentStore, path: Path, rows: range) -> Segment:
+    """Write a segment of the documents of some rows, read from their lines."""
     spans = batches(rows.stop, READ_AT_ONCE, rows.start)
     parts = (store.values_in_lines(span.start, span.stop) for span in spans)
     with store.connection() as connection:
@@ -148,9 +152,10 @@ def check_lines(snapshot: Snapshot) -> None:
     documents = _values(store, 0, state.segment_rows, stage="comparing documents")
     documents_by_row = zip(firsts, documents, strict=True)
     while few := dict(islice(documents_by_row, READ_AT_ONCE)):
-        if others := file.others(few):
+        different = file.others(few)
+        if different:
             path = snapshot.path / state.lines.documents
-            raise CorruptError(f"{path}: row {others[0]} differs from its segment")
+            raise CorruptError(f"{path}: row {different[0]} differs from its segment")
 
 
 def _append_lines(
@@ -160,6 +165,11 @@ def _append_lines(
     columns: Mapping[str, str],
     known: CompressedLines = NONE_COMPRESSED,
 ) -> tuple[State, list[AppendedFile]]:
+    """Append lines to a file; return the state with them, and both files that have grown.
+
+    `lines` has each document's line and number of rows; `known` are compressed ones. Raises
+    `CorruptError` if the file then has other rows than the state.
+    """
     before = [each.nbytes for each in file.files]
     file = file.append(lines, columns, known)
     if file.rows != state.rows:
@@ -177,12 +187,19 @@ def _values(
     live: bool = False,
     stage: str = "copying documents",
 ) -> Iterator[Sequence[Any]]:
+    """Yield what the lines of documents hold, as segments have it, and report progress.
+
+    That is id, title, `text_value` and the user's columns of each document that begins at a row
+    from `start` to before `stop`; with `live`, only of live ones.
+    """
+    # Documents with many columns are read few at a time.
     columns = max(len(store.columns), 1)
-    for part in batches(stop, max(min(READ_AT_ONCE, VALUES_AT_ONCE // columns), 1), start):
+    documents_at_once = max(min(READ_AT_ONCE, VALUES_AT_ONCE // columns), 1)
+    for part in batches(stop, documents_at_once, start):
         cuts = store.cuts_between(part.start, part.stop)
         values = store.values(part.start, part.stop, live=live)
         for row, id, title, text, origin, *metadata in values:
-            if live:  # rows get other numbers, by which changed origins are known
+            if live:  # rows get other numbers, and the changed origins are known by the old ones
                 origin = store.origins.get(row, origin)
             yield [id, title, text_value(text, cuts.get(row), origin), *metadata]
         progress(stage, part.stop - start, stop - start)
@@ -197,21 +214,22 @@ def with_words(
     terms: Terms = TERMS,
     written: Path | None = None,
 ) -> State:
-    """The state with the words of the rows that an index lacks.
+    """Extend a lexical index to all rows of the next state; return the state that names it.
 
-    Very few are left out. Few are written by a thread, for which the commit waits.
+    The words of very few rows stay out of it. Those of few are written by a thread, for which the
+    commit waits.
 
     Parameters
     ----------
-    words : the folder of an index of the first `rows`; None without one.
-    deleted : rows that are deleted with the commit or before.
+    words : the folder of an index of the first `rows` rows; None if words are not indexed.
+    deleted : rows that are deleted by this commit or an earlier one.
     terms : make the terms of the rows that are added.
-    written : a folder to which `write_words` has written them before.
+    written : a folder to which `write_words` has written the extended index; None if it has not.
     """
     if words is None or state.rows == rows:
         return state
 
-    # Very few: searches index them in memory.
+    # Very few stay out: searches index them in memory. But an index in a work folder must move.
     if words.parent == change.path and _may_be_late(change, words, rows, state.rows):
         return replace(state, words_rows=rows)
 
@@ -222,7 +240,7 @@ def with_words(
         os.replace(written, change.path / name)
         return state
 
-    # Few are written by a thread, which needs their texts in memory.
+    # Few are written by a thread, so their texts are read into memory first.
     added = _texts_from(change.base, change.new, rows, deleted)
     if state.rows - rows <= READ_AT_ONCE:
         path = change.path / name
@@ -236,12 +254,15 @@ def with_words(
 def _texts_from(
     snapshot: Snapshot, new: NewDocuments, start: int, deleted: Rows
 ) -> Iterator[tuple[str, str]]:
-    """Id and text of each row from `start` on, with those of new documents."""
+    """Id and text of each row from `start` on, then of each row of new documents.
+
+    Both are empty for deleted rows.
+    """
     stop = snapshot.state.rows
     yield from rows_with_text(snapshot.store, start, stop, deleted)
     count = new.row_count
-    for number, named in enumerate(new.ids_and_contents(), 1):
-        yield named
+    for number, id_and_text in enumerate(new.ids_and_contents(), 1):
+        yield id_and_text
         if number % READ_AT_ONCE == 0 or number == count:
             progress("indexing words", number, count)
 
@@ -252,22 +273,27 @@ def has_words_of_many_deleted(snapshot: Snapshot) -> bool:
     deleted = len(snapshot.deleted)
     if state.words is None or deleted <= MOST_DELETED * state.rows:
         return False
+
+    # Rows that were deleted when the index was written have no words in it.
     blank = WordIndex.open(snapshot.path / state.words).blank_count
     return deleted - blank > MOST_DELETED * (state.rows - blank)
 
 
 def _may_be_late(change: Change, words: Path, start: int, stop: int) -> bool:
-    """True if the rows start .. stop may stay out of the lexical index: few, with short texts."""
+    """True if the rows from `start` to before `stop` may stay out of the lexical index.
+
+    They must be few, with short texts.
+    """
     if stop - start > min(MOST_LATE, start // LATE_SHARE):
         return False
     return change.new.longest_bytes <= LONGEST_LATE and not would_merge(words, start)
 
 
 def write_words(snapshot: Snapshot, new: NewDocuments, path: Path) -> Path | None:
-    """Write the words of a snapshot's rows, and of new documents, to a folder.
+    """Extend a snapshot's lexical index by its later rows and new documents, in another folder.
 
-    Returns the folder; None if there is no lexical index, or this fails: if others have changed the
-    index meanwhile, its files may be gone, and otherwise the commit fails for the same reason.
+    Returns the folder; None if there is no lexical index, or if this fails. Then others have
+    changed the index meanwhile and removed its files, or the commit will fail for the same reason.
     """
     state = snapshot.state
     if state.words is None or not len(new):
@@ -281,9 +307,9 @@ def write_words(snapshot: Snapshot, new: NewDocuments, path: Path) -> Path | Non
 
 
 def with_new_words(snapshot: Snapshot, state: State, folder: Path, *, live: bool = False) -> State:
-    """The next state with a new lexical index of a snapshot's rows in a folder, if it has one.
+    """Write a new lexical index of a snapshot's rows to a folder; return the state that names it.
 
-    With `live`, its rows are the live ones.
+    Nothing is written if words are not indexed. With `live`, its rows are the live ones.
     """
     if state.words is None:
         return state
@@ -295,14 +321,14 @@ def with_new_words(snapshot: Snapshot, state: State, folder: Path, *, live: bool
 
 
 def new_words(snapshot: Snapshot, path: Path) -> WordIndex:
-    """Create a lexical index of a snapshot's rows, outside of the turn."""
+    """Create a lexical index of a snapshot's rows; this needs no writer lock."""
     return WordIndex.create(
         path, rows_with_text(snapshot.store, 0, snapshot.state.rows, snapshot.deleted)
     )
 
 
 def word_faults(path: Path, rows: int) -> list[str]:
-    """Faults of a lexical index of `rows` rows; reads every byte."""
+    """Faults of a lexical index in a folder, which should have `rows` rows; reads every byte."""
     if not path.is_dir():
         return [f"{path}: missing; expected the words of {rows} rows"]
     try:
@@ -314,11 +340,14 @@ def word_faults(path: Path, rows: int) -> list[str]:
 def rows_with_text(
     store: DocumentStore, start: int, stop: int, deleted: Rows = NO_ROWS, *, live: bool = False
 ) -> Iterator[tuple[str, str]]:
-    """Id and text of each row, empty for `deleted` ones; if a text is cut, of its passages."""
+    """Id and text to encode of each row from `start` to before `stop`.
+
+    Both are empty for `deleted` rows. With `live`, rows of deleted documents are left out instead.
+    """
     row = start
-    gone = set(from_row(deleted, start).tolist())
+    deleted_rows = set(from_row(deleted, start).tolist())
     for part in batches(stop, READ_AT_ONCE, start):
-        for named in store.ids_and_contents(part.start, part.stop, live=live):
-            yield ("", "") if row in gone else named
+        for id_and_text in store.ids_and_contents(part.start, part.stop, live=live):
+            yield ("", "") if row in deleted_rows else id_and_text
             row += 1
         progress("indexing words", part.stop - start, stop - start)

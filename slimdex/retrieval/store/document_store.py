@@ -74,8 +74,8 @@ BEGINNING = 300
 """Characters of the beginning of a text."""
 COMPARED = 100_000
 COMPARED_CHARACTERS = 100
-"""Most rows whose ids are compared with an unknown one, which takes some milliseconds; its most
-characters."""
+"""An unknown id is compared with others only in an index of at most `COMPARED` rows, which takes
+some milliseconds, and if it has at most `COMPARED_CHARACTERS` characters."""
 Hashed = NDArray[np.int64]
 """Hashes of the ids of documents, and their rows (2, n)."""
 Tables = list[tuple[str, Mapping[str, str]]]
@@ -89,7 +89,10 @@ PLACE = "left(slimdex_origin, 32)"
 
 @dataclass(frozen=True)
 class _LookedUp:
-    """Ids that were looked up in the rows 0 .. stop of an epoch, and the rows of those found."""
+    """Ids that were looked up in the rows before `stop`, and the rows of those that existed.
+
+    The rows are valid in one `State.epoch`; in the next, they may have other numbers.
+    """
 
     ids: frozenset[str] = frozenset()
     rows: Mapping[str, int] = field(default_factory=dict)
@@ -99,10 +102,10 @@ class _LookedUp:
 
 @dataclass(frozen=True)
 class IdHashes:
-    """Python's hash of the id of each document in the rows 0 .. stop of an epoch, and its row.
+    """Python's hash of the id of each document in the rows before `stop`, and its row.
 
     Most added documents are new, and a few replace others. The hashes show this without a query,
-    which would attach every segment.
+    which would attach every segment. The rows are valid in one `State.epoch`.
     """
 
     older: Hashed  # sorted
@@ -111,23 +114,32 @@ class IdHashes:
     recent: Hashed = field(default_factory=lambda: _hash_ids((), ()))
 
     def with_later(self, rows: Sequence[int], ids: Sequence[str], stop: int) -> IdHashes:
-        """Add the ids of later documents."""
+        """Return these hashes and those of later documents, which are in rows before `stop`."""
+        # An insertion copies all older hashes, so it waits until there are many recent ones.
         recent = np.append(self.recent, _hash_ids(ids, rows), axis=1)
         if recent.shape[1] <= max(MOST_RECENT, self.older.shape[1] // RECENT_SHARE):
             return replace(self, stop=stop, recent=recent)
         recent = _in_order(recent)
-        places = np.searchsorted(self.older[0], recent[0])
-        return IdHashes(np.insert(self.older, places, recent, axis=1), stop, self.epoch)
+        positions = np.searchsorted(self.older[0], recent[0])
+        return IdHashes(np.insert(self.older, positions, recent, axis=1), stop, self.epoch)
 
     def rows_of(self, ids: Sequence[str]) -> Rows:
-        """Documents that may have one of these ids, in order: all that have one, also deleted."""
+        """Return the rows of all documents, including deleted ones, that may have one of these ids.
+
+        They are in order. A few may have other ids, whose hashes are equal.
+        """
+        # Equal hashes are neighbours in `older`, so each hash has a span there, empty for most.
         hashes = np.unique(_hashes(ids))
-        older, rows = self.older
-        starts = np.searchsorted(older, hashes, "left")
-        stops = np.searchsorted(older, hashes, "right")
+        older_hashes, older_rows = self.older
+        starts = np.searchsorted(older_hashes, hashes, "left")
+        stops = np.searchsorted(older_hashes, hashes, "right")
         spans = np.stack([starts, stops], axis=1)[starts < stops].tolist()
-        matches = [rows[start:stop] for start, stop in spans]
-        return np.sort(np.concatenate([*matches, self.recent[1, np.isin(self.recent[0], hashes)]]))
+        matches = [older_rows[start:stop] for start, stop in spans]
+
+        # The recent hashes are not sorted, but few.
+        recent_hashes, recent_rows = self.recent
+        matches.append(recent_rows[np.isin(recent_hashes, hashes)])
+        return np.sort(np.concatenate(matches))
 
 
 @dataclass
@@ -145,6 +157,7 @@ class _IdCache:
 
 
 def _hash_ids(ids: Sequence[str], rows: Sequence[int] | Rows) -> Hashed:
+    """Return the hashes of ids, and the rows of their documents, in one array (2, n)."""
     return np.stack([_hashes(ids), np.array(rows, dtype=np.int64)])
 
 
@@ -153,6 +166,7 @@ def _hashes(ids: Sequence[str]) -> NDArray[np.int64]:
 
 
 def _in_order(hashed: Hashed) -> Hashed:
+    """Sort hashes and their rows by the hashes."""
     return hashed[:, np.argsort(hashed[0], kind="stable")]
 
 
@@ -195,20 +209,23 @@ class DocumentStore:
             self.readings = before.readings.at_commit(file)
             if before.origins_file == self.origins_file:
                 self.changed_origins = before.changed_origins
-        self._made: tuple[Session, str] | None = None
-        self._has_gone = False
+        self._made: tuple[Session, str] | None = None  # where the views are: see `_schema`
+        self._has_gone = False  # whether the table `gone` is there: see `_make_gone`
 
     def at_commit(self, manifest: Manifest) -> DocumentStore:
-        """The documents of a later commit, with what is open of these and is the same."""
-        later = DocumentStore(self.engine, manifest, self)
-        return self if self._has_documents_of(later) else later
+        """Return the documents of a later commit, sharing what is known of ids and origins.
+
+        This is the same store if the commit has the same documents: its files stay open.
+        """
+        store = DocumentStore(self.engine, manifest, self)
+        return self if self._has_documents_of(store) else store
 
     def with_columns(self, columns: Mapping[str, str]) -> DocumentStore:
-        """These documents with columns of other types, and perhaps more of them."""
+        """Return these documents as if their columns had these types; there may be more columns."""
         return DocumentStore(self.engine, replace(self.manifest, columns=dict(columns)), self)
 
     def _has_documents_of(self, other: DocumentStore) -> bool:
-        """True if the documents are the same."""
+        """True if both stores have the same documents, columns and files."""
         return (
             (self.segments, self.rows, self.epoch, self.origins_file, self.readings.file)
             == (other.segments, other.rows, other.epoch, other.origins_file, other.readings.file)
@@ -229,13 +246,14 @@ class DocumentStore:
 
     @contextmanager
     def reading(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        """A connection for this thread.
+        """A connection for this thread, to which the segments and views are attached.
 
         Raises `CorruptError` if damaged data were read, or a segment is missing, `UnreadableError`
         if the disk or memory failed, and `StatementError` if DuckDB refused a statement.
         """
         session = None
         try:
+            # One thread at a time attaches segments, but several may query.
             with self.session() as session:
                 schema = self._schema(session)
                 cursor = session.take(schema)
@@ -262,8 +280,8 @@ class DocumentStore:
         It stays the same when others start a new one, except after a failure.
         """
         with self.engine.working() as current:
-            made = None if self._made is None else self._made[0]
-            yield current if made is None or made.has_failed else made
+            session = None if self._made is None else self._made[0]
+            yield current if session is None or session.has_failed else session
 
     @contextmanager
     def connection(self) -> Iterator[duckdb.DuckDBPyConnection]:
@@ -277,29 +295,36 @@ class DocumentStore:
                 cursor.close()
 
     def _schema(self, session: Session) -> str:
-        if self._made is None or self._made[0] is not session:
-            trailing = self._trailing_tables()
-            columns = self.columns
-            origins = self.origins_file if self.origins else None
-            names = [each.name for each in (*self.segments, origins) if each is not None]
-            schema = session.schema(names)
-            finalize(self, session.end, schema, names)
-            tables = self._tables(session, schema)
-            changed = None
-            if origins is not None:  # once for all commits: there may be as many as documents
-                values = [[*self.origins], [*self.origins.values()]]
-                changed = session.shared_table(origins.name, f"FROM {CHANGED}", values)
-            try:
-                session.fill(schema, trailing, views_of(tables, columns, changed))
-            except duckdb.Error as error:
-                if not trailing or isinstance(error, disk_errors()):
-                    raise
-                why = f"rows after the segments ({one_line(error)})"  # not written by slimdex
-                raise CorruptError(f"{self.path}: {why}") from error
-            session.detach_unused()
-            self._made = (session, schema)
-            self._has_gone = False
-        return self._made[1]
+        """Return the schema of this commit's views in a session, made at its first use there."""
+        if self._made is not None and self._made[0] is session:
+            return self._made[1]
+
+        # A schema, which ends with this store: until then its segments stay attached.
+        trailing = self._trailing_tables()
+        origins = self.origins_file if self.origins else None
+        names = [file.name for file in (*self.segments, origins) if file is not None]
+        schema = session.schema(names)
+        finalize(self, session.end, schema, names)
+
+        # Its tables and views.
+        tables = self._tables(session, schema)
+        changed = None
+        if origins is not None:  # once for all commits: there may be as many as documents
+            values = [[*self.origins], [*self.origins.values()]]
+            changed = session.shared_table(origins.name, f"FROM {CHANGED}", values)
+        try:
+            session.fill(schema, trailing, views_of(tables, self.columns, changed))
+        except duckdb.Error as error:
+            if not trailing or isinstance(error, disk_errors()):
+                raise
+            why = f"rows after the segments ({one_line(error)})"  # not written by slimdex
+            raise CorruptError(f"{self.path}: {why}") from error
+
+        # Segments of earlier commits may be unused by now.
+        session.detach_unused()
+        self._made = (session, schema)
+        self._has_gone = False
+        return schema
 
     def _tables(self, session: Session, schema: str) -> Tables:
         """The tables of documents: of the segments and, if rows follow these, in memory."""
@@ -326,7 +351,7 @@ class DocumentStore:
     def trailing(self) -> tuple[Values, Values] | None:
         """Values in both tables of the rows after the segments; None if there are no such rows.
 
-        Raises `CorruptError` if a line is damaged, or too long for a document that trails.
+        Raises `CorruptError` if a line is damaged, or too long for a document after the segments.
         """
         start = self.manifest.state.segment_rows
         if start == self.rows:
@@ -334,6 +359,7 @@ class DocumentStore:
         try:
             return self.values_in_lines(start, self.rows, LONGEST_TRAILING)
         except CorruptError as error:
+            # A repair can restore the dictionary, but not the lines of these rows.
             if self.damaged_in_dictionary():
                 raise
             raise CorruptError(f"{str(error).partition(';')[0]}; {CANT_REBUILD}") from error
@@ -341,7 +367,11 @@ class DocumentStore:
     def values_in_lines(
         self, start: int, stop: int, longest: int = LONGEST_LINE
     ) -> tuple[Values, Values]:
-        """Values in both tables of a segment of the documents start .. stop, from their lines."""
+        """Read the values in both tables of a segment from the lines of its documents.
+
+        The documents begin at the rows from `start` to before `stop`. Raises `CorruptError` if a
+        line is missing, damaged or longer than `longest` bytes.
+        """
         lines = self.manifest.state.lines
         if lines is None:
             raise CorruptError(f"{self.path}: no lines of documents; {CANT_REBUILD}")
@@ -358,10 +388,11 @@ class DocumentStore:
         return table_values(firsts, documents, [record.cut for record in records], columns)
 
     def damaged_in_dictionary(self) -> list[int]:
-        """Documents of the segments whose lines are damaged, and needed to read later documents.
+        """Return the documents whose damaged lines make the rows after the segments unreadable.
 
-        The first lines of the file are the dictionary by which the later ones are compressed. The
-        documents after the segments are only in lines, so they need it.
+        These rows are only in lines, compressed by a dictionary: the first lines of the file.
+        Damaged ones can be restored, as their documents are also in segments. No documents are
+        returned if no line depends on the dictionary, or the file is too short.
         """
         state = self.manifest.state
         if state.lines is None or state.segment_rows == self.rows:
@@ -377,7 +408,10 @@ class DocumentStore:
             return []
 
     def live(self, columns: str = "*", table: str = "documents") -> str:
-        """The part of a table that searches see, for the next query of this thread."""
+        """Return the SQL of a subquery of the live documents in a table.
+
+        It may name the table `gone` of the present session, so it is for the next query only.
+        """
         stop = self.rows
         if not len(self.manifest.deleted):
             return f'(SELECT {columns} FROM {table} WHERE "row" < {stop})'
@@ -385,6 +419,7 @@ class DocumentStore:
         return f'(SELECT {columns} FROM {table} ANTI JOIN gone USING ("row") WHERE "row" < {stop})'
 
     def _make_gone(self) -> None:
+        """Make a table `gone` of the first rows of deleted documents, once in each session."""
         with self.session() as session:
             schema = self._schema(session)
             if not self._has_gone:
@@ -400,14 +435,16 @@ class DocumentStore:
             return cursor.execute(sql, list(values)).fetchall()
 
     def _read_error(self, error: duckdb.Error) -> Exception:
+        """Convert DuckDB's error to the one that `reading` raises."""
         if isinstance(error, disk_errors()):
             return UnreadableError(str(disk_error(self.path, error)))
         return statement_error(self.path, error)
 
     def _still_live(self, rows: Sequence[int] | Rows) -> set[int]:
-        """Keep the documents that searches see."""
+        """Return those of these documents that this commit has and that are not deleted."""
         sorted_rows = union(np.array(rows, dtype=np.int64))
-        return set(without(sorted_rows[sorted_rows < self.rows], self.manifest.deleted).tolist())
+        committed = sorted_rows[sorted_rows < self.rows]
+        return set(without(committed, self.manifest.deleted).tolist())
 
     def document_file(self) -> DocumentFile | None:
         """The documents by row; None if only the segments have them in their current form."""
@@ -432,7 +469,8 @@ class DocumentStore:
             with suppress(CorruptError, OSError):  # others may have removed the files
                 file = self.document_file()
                 if file is not None and file.size(rows) <= MOST_BYTES:
-                    return file.documents(sorted(rows), dict.fromkeys(self.columns, ""))
+                    untyped = dict.fromkeys(self.columns, "")  # without JSON, no value is parsed
+                    return file.documents(sorted(rows), untyped)
         return None
 
     def is_in_lines(self, rows: Collection[int]) -> bool:
@@ -440,6 +478,11 @@ class DocumentStore:
         return self._contents_in_lines(rows) is not None
 
     def _contents_in_lines(self, rows: Collection[int]) -> list[str] | None:
+        """Texts to encode of documents; None if that takes a query.
+
+        It does if a document is cut or has parts: the text of a passage depends on its context,
+        which a `Document` lacks.
+        """
         read = self.in_lines(rows)
         if read is None or any(each.passages or each.parts for each in read.values()):
             return None
@@ -466,6 +509,7 @@ class DocumentStore:
         return self._in_segments(rows) if in_lines is None else in_lines
 
     def _in_segments(self, rows: Sequence[int]) -> dict[int, Document]:
+        """Map first rows to their documents, read by queries."""
         if not len(rows):
             return {}
         values_of = self._values(["id", "title", "text", *self.columns], rows)
@@ -478,6 +522,7 @@ class DocumentStore:
         return documents
 
     def _values(self, columns: Sequence[str], rows: Sequence[int]) -> dict[int, list[Any]]:
+        """Map documents, given by their first rows, to their values in these columns."""
         numbers = [*map(int, rows)]
         values_of = defaultdict[int, list[Any]](list)
         for few in batches(len(columns), COLUMNS_AT_ONCE):
@@ -490,10 +535,10 @@ class DocumentStore:
         return values_of
 
     def values(self, start: int, stop: int, *, live: bool = False) -> list[Sequence[Any]]:
-        """Row, id, title, text, origin and the user's columns of the documents start .. stop, in
-        order.
+        """Row, id, title, text, origin and the user's columns of documents, in order.
 
-        If `live`, deleted documents are omitted.
+        These are the documents that begin at the rows from `start` to before `stop`; if `live`,
+        without deleted ones.
         """
         table = self.live() if live else "documents"
         with self.reading() as cursor:
@@ -502,9 +547,7 @@ class DocumentStore:
     def _in_order(
         self, cursor: duckdb.DuckDBPyConnection, table: str, start: int, stop: int
     ) -> list[Sequence[Any]]:
-        """Row, id, title, text, origin and the user's columns of the rows start .. stop of a
-        table.
-        """
+        """Read what `values` returns from a table of documents, some columns at a time."""
         columns = ["row", "id", "title", "text", "slimdex_origin", *self.columns]
         parts = list[list[Any]]()
         for few in batches(len(columns), COLUMNS_AT_ONCE):
@@ -516,7 +559,8 @@ class DocumentStore:
         return [[*chain.from_iterable(row)] for row in zip(*parts, strict=True)]
 
     def contents(self, start: int, stop: int) -> list[str]:
-        """Texts to encode of the rows start .. stop."""
+        """Texts to encode of the rows from `start` to before `stop`."""
+        # Only the first document may begin before `start`, and only the last end after `stop`.
         first = self._first_row(start)
         texts = list[str]()
         cuts = self.cuts_between(first, stop)
@@ -527,9 +571,9 @@ class DocumentStore:
     def ids_and_contents(
         self, start: int, stop: int, *, live: bool = False
     ) -> Iterator[tuple[str, str]]:
-        """Id and text to encode of each row of the documents that begin in start .. stop.
+        """Id and text to encode of each row of the documents that begin before row `stop`.
 
-        If `live`, deleted documents are omitted.
+        They begin at row `start` or later. If `live`, deleted documents are omitted.
         """
         table = self.live('"row", id, title, text') if live else BARE_DOCUMENTS
         cuts = self.cuts_between(start, stop)
@@ -541,7 +585,8 @@ class DocumentStore:
         if not len(documents):
             return []
         rows = documents.tolist()
-        if (contents := self._contents_in_lines(rows)) is not None:
+        contents = self._contents_in_lines(rows)
+        if contents is not None:
             return contents
         texts = list[str]()
         for _, _, passages in self._contents(BARE_DOCUMENTS, AMONG, [rows], self.cuts_of(rows)):
@@ -566,20 +611,26 @@ class DocumentStore:
         return (*BUILT_IN_COLUMNS[1:4], *self.columns)
 
     def rows_where(self, where: str, stop: int, start: int = 0) -> Rows:
-        """Documents of rows start .. stop that satisfy a DuckDB expression, in order, including
-        deleted ones.
+        """First rows of the documents that satisfy a DuckDB expression, in order.
+
+        Documents begin at the rows from `start` to before `stop`; deleted ones are included.
 
         Only an expression over the columns is allowed: see `where.validation.check`.
         """
+        # DuckDB would compare dates that are written as text letter by letter.
         names = self._names
         where = check(where, names)
-        if may_order_dates(where, self._types) and (said := self._hint(where)):
-            raise refusal(where, said, names)
+        if may_order_dates(where, self._types):
+            advice = self._hint(where)
+            if advice:
+                raise refusal(where, advice, names)
+
         with self.reading() as cursor:
             try:
                 inside = f'"row" >= {int(start)} AND "row" < {int(stop)}'
                 committed = f"(SELECT * FROM documents WHERE {inside})"
                 with limiting(cursor):
+                    # The line break ends a comment that may be the end of the condition.
                     sql = f'SELECT "row" FROM {committed} WHERE ({where}\n)'
                     columns = cursor.execute(sql).fetchnumpy()
                 return np.sort(columns["row"].astype(np.int64), kind="stable")  # fast if in order
@@ -588,11 +639,13 @@ class DocumentStore:
             except duckdb.Error as error:
                 if isinstance(error, disk_errors()) or is_damage(error):
                     raise
-                is_of_kinds = isinstance(error, duckdb.BinderException | duckdb.ConversionException)
-                said = self._hint(where) if is_of_kinds else ""
-                raise refusal(where, said or one_line(error), names) from error
+                # It may compare values of two kinds.
+                may_help = isinstance(error, duckdb.BinderException | duckdb.ConversionException)
+                advice = self._hint(where) if may_help else ""
+                raise refusal(where, advice or one_line(error), names) from error
 
     def _hint(self, where: str) -> str:
+        """Advise how to write a comparison of two kinds; "" if the condition has none."""
         return hint(parse_condition(where), self._types, self._samples)
 
     @property
@@ -608,7 +661,7 @@ class DocumentStore:
         return [value for (value,) in self.fetch(sql)]
 
     def document_rows(self, stop: int, start: int = 0) -> DocumentRows:
-        """Documents with several rows among the rows start .. stop."""
+        """Documents with several rows that begin at the rows from `start` to before `stop`."""
         sql = f'SELECT "row", len(starts) AS count FROM passages WHERE count > 1 AND {BETWEEN}'
         with self.reading() as cursor:
             table = cursor.execute(f'{sql} ORDER BY "row"', [start, stop]).fetchnumpy()
@@ -616,28 +669,39 @@ class DocumentStore:
 
     def _first_row(self, row: int) -> int:
         """First row of the document of a row."""
-        rows = self.fetch(
+        # The last document before it that has several rows may include it.
+        documents = self.fetch(
             'SELECT "row", len(starts) FROM passages WHERE "row" < ? AND len(starts) > 1 '
             'ORDER BY "row" DESC LIMIT 1',
             [row],
         )
-        return int(rows[0][0]) if rows and row < sum(rows[0]) else row
+        for first, count in documents:
+            if row < first + count:
+                return int(first)
+        return row
 
     def cuts_between(self, start: int, stop: int) -> dict[int, DocumentPassages]:
-        """Map the documents whose first row is in start .. stop to their cuts."""
+        """Map the documents that begin at the rows from `start` to before `stop` to their cuts.
+
+        Documents of one passage without parts are omitted.
+        """
         return self._cuts(BETWEEN, [start, stop])
 
     def cuts_of(self, rows: Sequence[int]) -> dict[int, DocumentPassages]:
-        """Map documents, given by their first rows, to their cuts."""
+        """Map documents, given by their first rows, to their cuts.
+
+        Documents of one passage without parts are omitted.
+        """
         return self._cuts(AMONG, [[*map(int, rows)]])
 
     def _cuts(self, where: str, values: list[Any]) -> dict[int, DocumentPassages]:
+        """Map documents to their cuts; `where` is a condition on rows with these parameters."""
         rows = self.fetch(
             f'SELECT "row", starts, ends, contexts, parts FROM passages WHERE {where}',
             values,
         )
         try:
-            return {row: passages_of(*values) for row, *values in rows}
+            return {row: passages_of(*cut) for row, *cut in rows}
         except (TypeError, ValueError) as error:  # not written by slimdex
             raise CorruptError(f"{self.path}: passages ({error})") from error
 
@@ -665,6 +729,7 @@ class DocumentStore:
         return self._values_of(rows, f"id, left(text, {BEGINNING})")
 
     def _values_of(self, rows: Rows, values: str) -> list[tuple[Any, ...]]:
+        """Select SQL expressions of documents, given their rows as in `ids_of`."""
         return self.fetch(
             f"""SELECT {values} FROM {BARE_DOCUMENTS} WHERE "row" BETWEEN ? AND ?
             AND "row" IN (SELECT unnest(?::BIGINT[])) ORDER BY "row" """,
@@ -686,22 +751,23 @@ class DocumentStore:
         return known
 
     def _meant(self, id: str) -> str:
-        """A question whether another live id is meant; "" if none is alike, or there are too many.
+        """Return a question whether another id is meant; "" if none is similar, or there are many.
 
-        That is the id of a file of this name in some folder, or else the one that differs least.
+        The suggestion is a file of this name in some folder, or else the id that differs least.
         """
         if self.rows > COMPARED or len(id) > COMPARED_CHARACTERS:
             return ""
 
-        # A path of which the id is the end, with or without the file's ending.
+        # A path that ends with the id, with or without the file's ending.
         live = self.live("id")
         name = f"/{id.lower()}"
-        if similar := self.fetch(
+        paths = self.fetch(
             f"""SELECT id FROM {live} WHERE suffix(lower(id), ?) OR contains('/' || lower(id), ?)
             ORDER BY len(id), id LIMIT 1""",
             [name, f"{name}."],
-        ):
-            return f"; did you mean {shorten(similar[0][0])}?"
+        )
+        if paths:
+            return f"; did you mean {shorten(paths[0][0])}?"
 
         # The nearest id by spelling.
         similar = self.fetch(
@@ -716,9 +782,12 @@ class DocumentStore:
         return dict(self._live(ids))
 
     def look_up(self, ids: Sequence[str]) -> dict[str, int]:
-        """Map those ids that exist to their live rows, and remember that."""
+        """Map those ids that exist to their live rows, and remember the answer.
+
+        The second lookup of a process hashes all ids, which speeds up this one and all later ones.
+        """
         known = self.id_cache
-        is_second = bool(known.looked_up.ids)  # addition of this process
+        is_second = bool(known.looked_up.ids)
         if is_second and known.hashes is None:
             known.hashes = self._hash_all()
         rows = dict(self.live_from(0, ids))
@@ -726,34 +795,46 @@ class DocumentStore:
         return rows
 
     def _live(self, ids: Sequence[str]) -> list[tuple[str, int]]:
-        """Rows (id, row) of the live documents with these ids."""
-        looked = self.id_cache.looked_up
-        is_current = looked.epoch == self.epoch and looked.stop <= self.rows
-        if not (is_current and looked.ids and looked.ids.issuperset(ids)):
+        """Pairs (id, row) of the live documents with these ids."""
+        # Does the last lookup answer this? It knows nothing of ids that it was not asked about.
+        lookup = self.id_cache.looked_up
+        is_current = lookup.epoch == self.epoch and lookup.stop <= self.rows
+        if not (is_current and lookup.ids and lookup.ids.issuperset(ids)):
             return self.live_from(0, ids)
-        known = {id: looked.rows[id] for id in ids if id in looked.rows}
+
+        # Some of its documents may be deleted by now, and others may have come after them.
+        known = {id: lookup.rows[id] for id in ids if id in lookup.rows}
         live = self._still_live([*known.values()])
-        still = {id: row for id, row in known.items() if row in live}
-        return [*(still | dict(self.live_from(looked.stop, ids))).items()]
+        row_by_id = {id: row for id, row in known.items() if row in live}
+        row_by_id |= self.live_from(lookup.stop, ids)
+        return [*row_by_id.items()]
 
     def remember(self, rows: Sequence[int], ids: Sequence[str], stop: int) -> None:
-        """Add the ids of later documents, of the rows up to `stop`, to the known ones."""
+        """Add the ids of documents in later rows, which end before `stop`, to the known hashes."""
         known = self.id_cache.hashes
-        if known and (known.stop, known.epoch) == (self.rows, self.epoch):
+        if known is None:
+            return
+        if (known.stop, known.epoch) == (self.rows, self.epoch):  # no rows between are missing
             self.id_cache.hashes = known.with_later(rows, ids, stop)
 
     def live_from(self, start: int, ids: Sequence[str]) -> list[tuple[str, int]]:
-        """Rows (id, row) from `start` on of the live documents with these ids."""
+        """Pairs (id, row) of the live documents with these ids, in the rows from `start` on."""
         if start >= self.rows:
             return []
-        if (known := self._hashes_of_ids()) is not None:
-            rows = known.rows_of(ids)
-            if not (live := self._still_live(rows[rows >= start])):
+
+        # By hashes, which few other ids share.
+        hashes = self._hashes_of_ids()
+        if hashes is not None:
+            rows = hashes.rows_of(ids)
+            candidates = self._still_live(rows[rows >= start])
+            if not candidates:
                 return []
-            if (read := self.in_lines(live)) is not None:
+            read = self.in_lines(candidates)
+            if read is not None:
                 wanted = set(ids)
                 return [(each.id, row) for row, each in read.items() if each.id in wanted]
-        # A join with the new rows would read every text; a list of ids does not.
+
+        # By queries. A join with the new rows would read every text; a list of ids does not.
         sql = f"""SELECT id, "row" FROM {BARE_DOCUMENTS}
             WHERE "row" >= ? AND "row" < ? AND id IN (SELECT unnest(?::VARCHAR[]))"""
         matches = list[tuple[str, int]]()
@@ -775,6 +856,7 @@ class DocumentStore:
         return known
 
     def _hash_all(self) -> IdHashes:
+        """Hash the ids of all documents, including deleted ones."""
         sql = f'SELECT id, "row" FROM {BARE_DOCUMENTS} WHERE {BETWEEN}'
         parts = [_hash_ids((), ())]
         for part in batches(self.rows, IDS_AT_ONCE):
@@ -784,10 +866,14 @@ class DocumentStore:
         return IdHashes(_in_order(np.concatenate(parts, axis=1)), self.rows, self.epoch)
 
     def _hash_later(self, known: IdHashes) -> IdHashes:
-        """Add the rows of later commits; the ids of a few rows are read from the lines."""
+        """Return the known hashes and those of the rows of later commits.
+
+        The ids of a few rows are read from the lines; if there are more, all ids are hashed again.
+        """
         rows = np.arange(known.stop, self.rows)
         rows = rows[self.manifest.document_rows.documents(rows) == rows]
-        if (read := self.in_lines(rows.tolist())) is None:
+        read = self.in_lines(rows.tolist())
+        if read is None:
             return self._hash_all()
         return known.with_later([*read], [each.id for each in read.values()], self.rows)
 
@@ -829,9 +915,7 @@ class DocumentStore:
     def gone_from(
         self, places: Sequence[str], current: Sequence[str]
     ) -> list[tuple[int, str, str]]:
-        """Row, id and place of the live documents of `places` that have none of the `current`
-        origins.
-        """
+        """Row, id and place of live documents of `places` with an origin that is not `current`."""
         live = self.live(table="origins")
         return self.fetch(
             f"""SELECT "row", id, {PLACE} FROM {live}
@@ -851,9 +935,10 @@ class DocumentStore:
         return [row for (row,) in rows]
 
     def without_stamps(self, rows: Rows) -> Origins:
-        """Origins without stamps of all documents from the places of some rows.
+        """Return origins without stamps for all documents from the places of some rows.
 
-        These come back or go without their files, so all files of their places must be read again.
+        An undo brings these rows back or removes them, but leaves their files as they are. Without
+        stamps, the next sync reads all files of these places again.
         """
         return dict(
             self.fetch(

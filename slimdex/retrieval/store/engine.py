@@ -69,19 +69,22 @@ class Session:
         self._folder = folder
         self._connection = start(folder.absolute())
         self.has_failed = False  # DuckDB rejects all statements
-        self._columns = dict[str, dict[str, str]]()  # of attached segments
+        self._columns = dict[str, dict[str, str]]()  # attached segment -> its columns
         self._shared = set[str]()  # tables that several schemas read
-        self._users = Counter[str]()  # of segments and shared tables
+        self._users = Counter[str]()  # segment or shared table -> number of schemas that read it
         self._idle = deque[tuple[duckdb.DuckDBPyConnection, str]]()  # and the schema it uses
-        self._ended = deque[tuple[str, Sequence[str]]]()
-        self._numbers = count()
+        self._ended = deque[tuple[str, Sequence[str]]]()  # schemas, and what they read
+        self._numbers = count()  # of schemas
 
     def cursor(self) -> duckdb.DuckDBPyConnection:
         """A new connection."""
         return self._connection.cursor()
 
     def schema(self, used: Sequence[str]) -> str:
-        """Make an empty schema for views of segments and shared tables; return its name."""
+        """Make an empty schema for views of segments and shared tables; return its name.
+
+        `used` names these: they stay attached until `end` is called for the schema.
+        """
         name = f"commit{next(self._numbers)}"
         self._connection.execute(f"CREATE SCHEMA {name}")
         self._users.update(used)
@@ -98,7 +101,7 @@ class Session:
     def fill(
         self, schema: str, tables: Mapping[str, tuple[str, Sequence[Any]]], views: Mapping[str, str]
     ) -> None:
-        """Make tables of queries and their values, and views of queries, in a schema."""
+        """Make tables and views in a schema: name -> query, for tables with its parameters."""
         cursor = self.take(schema)
         for name, (sql, values) in tables.items():
             cursor.execute(f"CREATE TABLE {name} AS {sql}", list(values))
@@ -112,20 +115,21 @@ class Session:
         Raises `CorruptError` if one is missing, damaged, or not made by slimdex.
         """
         new = [each for each in segments if each.name not in self._columns]
-        with ExitStack() as failed:  # detaches them if one can't be read
+        with ExitStack() as on_error:  # detaches them if one can't be read
             for segment in new:
                 self._attach(segment)
-                failed.callback(self._detach, segment.name)
+                on_error.callback(self._detach, segment.name)
             if new:
                 files = {each.name: self._folder / each.name for each in new}
                 try:
                     self._columns |= read_columns(self._connection, files)
                 except duckdb.Error as error:
                     raise CorruptError(f"{self._folder}: damaged ({one_line(error)})") from error
-            failed.pop_all()
+            on_error.pop_all()  # all can be read: they stay attached
         return [self._columns[segment.name] for segment in segments]
 
     def _attach(self, segment: Segment) -> None:
+        """Attach a segment; raises `CorruptError` if damaged, and `OSError` if the disk failed."""
         path = self._folder / segment.name
         segment.check_size(self._folder)
         try:
@@ -143,9 +147,9 @@ class Session:
             self._connection.execute(f"DETACH {identifier(name)}")
 
     def end(self, schema: str, used: Sequence[str]) -> None:
-        """Drop a schema soon.
+        """Let `drop_ended` drop a schema, once no other thread uses the session.
 
-        May be called by the garbage collector, at any moment.
+        The garbage collector may call this at any moment, so it must not run statements itself.
         """
         self._ended.append((schema, used))
 
@@ -221,7 +225,7 @@ class Engine:
             raise InputError(f"{self.folder} was closed; expected an open collection")
 
     def restart(self) -> None:
-        """Start another session next time; who reads in this one goes on."""
+        """Let the next `working` start another session; threads that read in this one go on."""
         with self.lock:
             self._session = None
 

@@ -57,7 +57,8 @@ def fit(
 
     # Figures about the fit.
     figures: dict[str, float] = {"documents": moments.n, "rows": state.rows}
-    if (share := variance_kept(reducer, moments)) is not None:
+    share = variance_kept(reducer, moments)
+    if share is not None:
         figures["variance_kept"] = share
     return replace(state, settings=settings, files=files, fit=figures, certificate=None)
 
@@ -65,7 +66,10 @@ def fit(
 def encode_rows(
     folder: Path, state: State, vectors: VectorFile, workers: Workers = IN_THIS_PROCESS
 ) -> tuple[ReducedIndex, State]:
-    """Write codes and norms of all vectors by the fitted files of `state`, under new names."""
+    """Code all vectors by the reducer and metric that `state` names.
+
+    Returns the index, and the state that names the new files of codes and norms.
+    """
     # Code all vectors.
     settings = state.settings
     assert settings is not None
@@ -92,7 +96,7 @@ def encode_rows(
 
 
 def load_index(folder: Path, state: State) -> ReducedIndex:
-    """Load the index of a committed state, checking its files; `extend` adds rows not coded yet.
+    """Load the index of a committed state, checking its files; its `extend` codes the other rows.
 
     Before the first documents it is empty. Raises `CorruptError` if a file is missing or damaged;
     `slimdex repair` rebuilds it.
@@ -103,6 +107,8 @@ def load_index(folder: Path, state: State) -> ReducedIndex:
     for role, record in state.files.items():
         if role not in NOT_INDEX:  # which may have been replaced since
             record.check(folder)
+
+    # The file of codes may lack the last rows.
     reducer = _reducer(folder, state)
     codes = FaissIndex.load(folder / state.files["codes"].name)
     _expect(folder, state, "codes", codes.dim, reducer.n_components)
@@ -143,6 +149,7 @@ def estimate_code_error(index: ReducedIndex, rows: Rows) -> float | None:
 def _metric(
     folder: Path, state: State, vectors: VectorFile, norms: str | None, rows: int
 ) -> Metric | None:
+    """Load the metric, whose file `norms` has the norms of so many rows; None without norms."""
     if norms is None:
         return None
     rescorer = Rescorer.load(folder / state.files["rescorer"].name)
@@ -151,12 +158,14 @@ def _metric(
 
 
 def _reducer(folder: Path, state: State) -> Reducer:
+    """Load the reducer of a state."""
     reducer = load_reducer(folder / state.files["reducer"].name)
     _expect(folder, state, "reducer", reducer.n_features, state.dim)
     return reducer
 
 
 def _expect(folder: Path, state: State, role: str, dimensions: int, expected: int) -> None:
+    """Raise `CorruptError` if the file of a role has other dimensions than expected."""
     if dimensions != expected:
         name = folder / state.files[role].name
         raise CorruptError(f"{name}: {dimensions} dimensions; expected {expected}")

@@ -114,7 +114,10 @@ def line_and_rows(values: Sequence[Any]) -> tuple[bytes, int]:
     `values` are its id, title, `text_value` and the columns' values, as DuckDB returns them.
     """
     text = values[2] if len(values) > 2 else ""
-    count = max(len(text[1]), 1) if isinstance(text, list) else 1
+    count = 1
+    if isinstance(text, list):
+        spans = text[1]  # of the passages, each of which is a row
+        count = max(len(spans), 1)
     return line_of(values), count
 
 
@@ -134,6 +137,7 @@ def values_of(line: bytes) -> list[Any]:
 
 
 def _jsonable(value: Any) -> Any:
+    """Convert a value to one of JSON; raises `UnwritableError` if its type is none of DuckDB's."""
     type_ = type(value)
     if type_ in _PLAIN:
         return value
@@ -153,6 +157,7 @@ def _with_offset(moment: datetime) -> datetime:
 
 
 def _restore(item: dict[str, Any]) -> Any:
+    """Return the value that `_jsonable` has written as an object of one item, {type: value}."""
     ((name, value),) = item.items()
     if name not in _READ:
         raise ValueError(f"a value of {name!r}")
@@ -165,7 +170,13 @@ _DECODER = json.JSONDecoder(object_hook=_restore)
 
 @dataclass(frozen=True)
 class CompressedLines:
-    """Lines as they are stored after a dictionary, the start of their file."""
+    """Lines compressed by a dictionary.
+
+    Attributes
+    ----------
+    start : the dictionary, which is the start of the file of lines.
+    stored : line -> its compressed bytes.
+    """
 
     start: bytes = b""
     stored: Mapping[bytes, bytes] = field(default_factory=dict)
@@ -248,7 +259,7 @@ class DocumentFile:
     @cached_property
     def _dictionary(self) -> _Dictionary:
         lines, _ = self._maps
-        _fetch(lines, [(0, DICTIONARY)])
+        _prefetch(lines, [(0, DICTIONARY)])
         return _Dictionary(lines[:DICTIONARY])
 
     def open(self) -> DocumentFile:
@@ -280,7 +291,7 @@ class DocumentFile:
             texts.seek(0)
             dictionary = _Dictionary(texts.read(min(end, DICTIONARY)), known)
 
-            # Each row has an entry; those of one document are equal.
+            # Lines, and an entry for each row; those of one document are equal.
             texts.seek(end)
             for line, count in lines:
                 stored = dictionary.compress(line)
@@ -323,13 +334,16 @@ class DocumentFile:
         return self._read(rows, lambda line: _record(line, count, longest))
 
     def damaged_in_dictionary(self, documents: Rows) -> list[int]:
-        """Documents, given by their first rows, of damaged lines that begin in the dictionary."""
+        """Return those of these documents whose lines begin in the dictionary and are damaged.
+
+        Documents are given and returned by their first rows.
+        """
         lines, offsets = self._maps
         entries = np.frombuffer(offsets, dtype=ENTRIES)[documents]
         is_inside = entries["start"] < DICTIONARY
-        words = zip(documents[is_inside].tolist(), entries[is_inside].tolist(), strict=True)
+        entry_by_row = zip(documents[is_inside].tolist(), entries[is_inside].tolist(), strict=True)
         damaged = []
-        for row, (start, length, crc) in words:
+        for row, (start, length, crc) in entry_by_row:
             if zlib.crc32(lines[start : start + length]) != crc:
                 damaged.append(row)
         return damaged
@@ -339,18 +353,25 @@ class DocumentFile:
 
         Raises `CorruptError` if a line is damaged.
         """
-        others = []
+        different = []
         for row, line in self._read([*values], bytes).items():
             if line not in self._forms(values[row], len(line)):
-                others.append(row)
-        return others
+                different.append(row)
+        return different
 
     def _forms(self, values: Sequence[Any], length: int) -> Iterator[bytes]:
-        """The lines of `length` bytes that these values may have in this file."""
+        """Yield the lines by which this file may hold these values: the current and an old form.
+
+        Null columns at the end are left out if the line then has `length` bytes: it may be older
+        than these columns.
+        """
         yield _shorten(line_of(values), length)
+
+        # Earlier versions wrote no contexts and origins, and a list only for passages or parts.
         id, title, text, *rest = values
-        if isinstance(text, list) and not self.lines.is_whole:  # as earlier versions wrote it
-            text = text[:3] if text[1] or text[2] else text[0]
+        if isinstance(text, list) and not self.lines.is_whole:
+            characters, spans, parts, *_ = text
+            text = [characters, spans, parts] if spans or parts else characters
             yield _shorten(line_of([id, title, text, *rest]), length)
 
     def restore(self, row: int, values: Sequence[Any]) -> bool:
@@ -358,6 +379,7 @@ class DocumentFile:
 
         False, and nothing is written, if these values make another line than the one appended.
         """
+        # The entry still has the length and checksum of the line that was appended.
         _, offsets = self._maps
         start, length, crc = ENTRY.unpack_from(offsets, row * ENTRY.size)
         for line in self._forms(values, length):
@@ -375,13 +397,20 @@ class DocumentFile:
         return True
 
     def _read(self, rows: Sequence[int], parse: Callable[[bytes], T]) -> dict[int, T]:
+        """Map rows to what `parse` makes of their documents' lines.
+
+        Raises `CorruptError` if a line is damaged, or `parse` raises `ValueError` or `TypeError`.
+        """
         lines, offsets = self._maps
         for file, mapped in zip(self.files, self._maps, strict=True):
             check_length(mapped, file.path)
+
         # All pages are requested before the first is read: a cold disk fetches them together.
-        _fetch(offsets, ((row * ENTRY.size, ENTRY.size) for row in rows))
+        _prefetch(offsets, ((row * ENTRY.size, ENTRY.size) for row in rows))
         entries = [ENTRY.unpack_from(offsets, row * ENTRY.size) for row in rows]
-        _fetch(lines, ((start, length) for start, length, _ in entries))
+        _prefetch(lines, ((start, length) for start, length, _ in entries))
+
+        # Lines are compared with their checksums before they are parsed.
         read = dict[int, T]()
         for row, (start, length, crc) in zip(rows, entries, strict=True):
             stored = lines[start : start + length]
@@ -398,7 +427,10 @@ class DocumentFile:
 
 
 def _shorten(line: bytes, length: int) -> bytes:
-    """A line without the last columns, if they are null: it was shorter before these came.
+    """Shorten a line to `length` bytes by leaving out columns at its end that are null.
+
+    Lines that were written before these columns came lack them. A line that can't be shortened so
+    is returned unchanged.
 
     >>> _shorten(line_of(["7", "", "Rain", None, None]), 21)
     b'["7","","Rain",null]\\n'
@@ -426,7 +458,8 @@ class _Dictionary:
         if len(self._start) < DICTIONARY:
             self._start += line[: DICTIONARY - len(self._start)]
             return line
-        if (known := self._known.get(line)) is not None:
+        known = self._known.get(line)
+        if known is not None:
             return known
         if len(line) > MOST_COMPRESSED:
             return line
@@ -435,7 +468,10 @@ class _Dictionary:
         return stored
 
     def line(self, stored: bytes) -> bytes:
-        """The line; raises `ValueError` or `zlib.error` if it was not compressed so."""
+        """Return a line from its stored bytes, compressed or plain.
+
+        Raises `ValueError` or `zlib.error` if `compress` can't have made them.
+        """
         if stored[:1] != COMPRESSED:
             return stored
         stream = zlib.decompressobj(wbits=RAW, zdict=self._start)
@@ -445,7 +481,10 @@ class _Dictionary:
         return line
 
     def checksum(self, stored: bytes) -> int:
-        """CRC-32 of the stored bytes; if these are compressed, after those of the start."""
+        """CRC-32 of the stored bytes, which for a compressed line continues the dictionary's.
+
+        So a damaged dictionary shows in every line that depends on it.
+        """
         return zlib.crc32(stored, self._checksum if stored[:1] == COMPRESSED else 0)
 
     @cached_property
@@ -497,7 +536,10 @@ class Record:
 
 
 def _record(line: bytes, count: int, longest: int) -> Record:
-    """Parse a line of up to `count` columns."""
+    """Parse a line of up to `count` columns; raises `ValueError` or `TypeError` if it is invalid.
+
+    It is also invalid if it has more than `longest` bytes.
+    """
     # Anyone may have written the line.
     if len(line) > longest:
         raise ValueError(f"a line of {len(line)} bytes; expected at most {longest}")
@@ -518,12 +560,15 @@ def _record(line: bytes, count: int, longest: int) -> Record:
 
 
 def _document(line: bytes, columns: Mapping[str, str], has_json: bool) -> Document:
+    """Parse a line; `has_json` is whether any column is JSON, whose texts are parsed, too."""
+    # Lines of earlier commits lack the columns that came later.
     id, title, value, *values = values_of(line)
     text, spans, parts, _, _ = _text_parts(id, title, value)
     values += [None] * (len(columns) - len(values))
-    metadata = (
-        restore_values(columns, values) if has_json else dict(zip(columns, values, strict=True))
-    )
+    if has_json:
+        metadata = restore_values(columns, values)
+    else:  # the same, in less time
+        metadata = dict(zip(columns, values, strict=True))
     return Document(id=id, text=text, title=title, metadata=metadata, parts=parts, passages=spans)
 
 
@@ -547,7 +592,7 @@ def _text_parts(
         text, passages, written, *later = value
         spans = tuple((start, end) for start, end in passages)
         parts = parts_read(written)
-        if not all(type(place) is int and place >= 0 for place in chain.from_iterable(spans)):
+        if not all(type(edge) is int and edge >= 0 for edge in chain.from_iterable(spans)):
             raise ValueError("expected where passages begin and end")
         contexts, origin = later or ([""] * len(spans), None)
     if not type(id) is type(title) is type(text) is str:
@@ -555,17 +600,19 @@ def _text_parts(
     return text, spans, parts, contexts, origin
 
 
-def _fetch(mapped: mmap.mmap | bytes, spans: Iterable[tuple[int, int]]) -> None:
+def _prefetch(mapped: mmap.mmap | bytes, spans: Iterable[tuple[int, int]]) -> None:
     """Ask the system to prefetch parts of a map, (start, length) each."""
     if not hasattr(mmap, "MADV_WILLNEED") or not isinstance(mapped, mmap.mmap):
         return
-    page = -1
-    end = -1
+
+    # The pages that were requested last begin and end here, so a neighbour on them needs no call.
+    requested_start = -1  # none so far
+    requested_end = -1
     with suppress(OSError, ValueError, OverflowError):  # only advice
         for start, length in spans:
-            first = start - start % mmap.PAGESIZE
+            page_start = start - start % mmap.PAGESIZE
             stop = start + length
-            if first != page or stop > end:  # neighbours are on the same page
-                mapped.madvise(mmap.MADV_WILLNEED, first, stop - first)
-                page = first
-                end = stop + -stop % mmap.PAGESIZE
+            if page_start != requested_start or stop > requested_end:
+                mapped.madvise(mmap.MADV_WILLNEED, page_start, stop - page_start)
+                requested_start = page_start
+                requested_end = stop + -stop % mmap.PAGESIZE  # rounded up to whole pages

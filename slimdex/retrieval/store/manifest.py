@@ -44,8 +44,8 @@ HEX = 2 * DIGEST
 """Characters of a block's checksum."""
 COMMIT = 8
 MOST_COMMITS = 512
-"""Hexadecimal digits of a commit's random name, and the number of names that a manifest has: who
-has read an older commit reads all files again."""
+"""Hexadecimal digits of a commit's random name, and the number of names that a manifest has.
+Readers of an older commit reload every file."""
 COMMITS = re.compile(rf"([0-9a-f]{{{COMMIT}}})*")
 CHECKSUMS = re.compile(rf"([0-9a-f]{{{HEX}}})*")
 Undo = Literal["alone", "with the last", "never"]
@@ -81,7 +81,7 @@ class Checksums:
         return {i // HEX: digits[i : i + HEX] for i in range(0, len(digits), HEX)}
 
     def with_checksum(self, file: str, block: int, sha256: str) -> Checksums:
-        """With another checksum of one block of a file."""
+        """Return these with another checksum of one block; unknown ones before it are zeros."""
         digits = self.digits.get(file, "").ljust(block * HEX, "0")
         changed = digits[: block * HEX] + sha256 + digits[(block + 1) * HEX :]
         return Checksums({**self.digits, file: changed})
@@ -89,11 +89,14 @@ class Checksums:
     def with_tails(
         self, tails: Mapping[str, tuple[int, Blocks]], files: Collection[str]
     ) -> Checksums:
-        """With other last blocks: file -> the first of these, and all; only of some `files`."""
+        """Return the checksums of `files` only, with other last blocks of some of them.
+
+        `tails` maps a file to the number of the first such block, and all blocks from that one on.
+        """
         digits = {file: known for file, known in self.digits.items() if file in files}
         for file, (first, blocks) in tails.items():
-            more = "".join(checksum for _, checksum in blocks)
-            digits[file] = digits.get(file, "")[: first * HEX] + more
+            new_digits = "".join(checksum for _, checksum in blocks)
+            digits[file] = digits.get(file, "")[: first * HEX] + new_digits
         return Checksums(digits)
 
 
@@ -153,27 +156,34 @@ class Manifest:
         return self.state.version, self.commits
 
     def follows(self, older: Manifest) -> bool:
-        """True if this is an older commit, or was made from it: what was read of it still holds.
+        """True if this is the same as an older commit or descends from it.
 
-        False if that is not known, because the other is too old.
+        Then what was read of the older one still holds. False also if the older one is so old that
+        its name is not known any more.
         """
         name = self._name_of(older.state.version)
         return bool(name) and name == older.commits[-COMMIT:]
 
     def replaces(self, other: Manifest) -> bool:
-        """True if this was certainly not made from another commit: a copy was restored."""
-        ours = self._name_of(other.state.version)
-        its = other.commits[-COMMIT:]
-        return self.state.version < other.state.version or bool(ours and its and ours != its)
+        """True if this certainly doesn't descend from another commit: a copy was restored."""
+        if self.state.version < other.state.version:
+            return True
+        name_here = self._name_of(other.state.version)
+        other_name = other.commits[-COMMIT:]
+        are_known = bool(name_here and other_name)
+        return are_known and name_here != other_name
 
     def keeps_rows_of(self, older: Manifest) -> bool:
         """True unless rows of an older commit have other numbers or vectors in this one."""
         return not self.replaces(older) and self.state.epoch == older.state.epoch
 
     def _name_of(self, version: int) -> str:
-        """Name of the commit of this number, "" if it is not known."""
+        """Name of the commit of this number among those of `commits`; "" if it is not there."""
+        # The last name is that of this version, the one before it that of the version before.
         stop = len(self.commits) - COMMIT * (self.state.version - version)
-        return self.commits[:stop][-COMMIT:] if 0 < stop <= len(self.commits) else ""
+        if not 0 < stop <= len(self.commits):
+            return ""
+        return self.commits[:stop][-COMMIT:]
 
     def next_commit(
         self,
@@ -212,13 +222,15 @@ class Manifest:
         return replace(self, state=state, row_file=RowFile(record, state.rows))
 
     def with_undo(self, state: State, folder: Path, undo: Undo, is_moved: bool = False) -> State:
-        """The state to commit next, with what undoing it needs; this one is written to a file.
+        """Return the next state with what undoing it needs: this manifest, written to a file.
 
         Parameters
         ----------
-        undo : "alone"; "with the last" change; or "never", nor the changes before it. A commit that
-            changes neither documents nor files is undone with the last change, as one that gives
-            up the replacement of the vectors; one that replaces them, or prepares that, never.
+        state : the state to commit next.
+        undo : "alone"; "with the last" change; or "never", and the changes before it neither. A
+            commit that changes neither documents nor files is always undone with the last change,
+            also one that gives up the replacement of the vectors. One that replaces the vectors,
+            or prepares that, is never undone.
         is_moved : True if documents are deleted or come back.
         """
         # Can it be undone, and alone?
@@ -228,8 +240,9 @@ class Manifest:
         has_other_vectors = (state.vectors, state.dim) != (old.vectors, old.dim)
         if undo == "never" or is_preparing or has_other_vectors:
             return replace(state, files=files, kept=[])
-        if undo == "with the last" or not (is_moved or _contents(old) != _contents(state)):
-            return state
+        has_changed = is_moved or _contents(old) != _contents(state)
+        if undo == "with the last" or not has_changed:
+            return state  # it names the manifest before the last change
 
         # Write this manifest to a file, and keep the files that it needs.
         state = replace(state, generation=max(state.generation, old.generation + 1))
@@ -265,21 +278,29 @@ class Manifest:
 
     @classmethod
     def _parse(cls, data: memoryview, path: Path, before: Manifest | None) -> Manifest:
+        """Parse what `_bytes` has written; raises various errors if it is invalid: see `read`."""
+        # The format comes first: all else may differ in another one.
         header, start = header_of(data)
-        if not isinstance(format_ := header["format"], int) or format_ < OLDEST_FORMAT:
+        format_ = header["format"]
+        if not isinstance(format_, int) or format_ < OLDEST_FORMAT:
             raise ValueError(f"format {format_!r}; expected {FORMAT}")
         if format_ > FORMAT:
             raise InputError(
                 f"{path}: format {format_}; expected {FORMAT} (made by a newer slimdex)"
             )
+
+        # The sets of rows: most in the file of rows, those of later rows here, and then the rows
+        # that changed since the file was written.
         state = State.from_json(header["state"])
         columns = header["columns"]
         bits = sets_of(header, data, start)
-        rest = np.frombuffer(data[start + sum(map(len, bits)) :], dtype="<i8")
-        row_file, row_sets = _in_file(path.parent, state, rest.astype(np.int64), before)
+        changed = np.frombuffer(data[start + sum(map(len, bits)) :], dtype="<i8")
+        row_file, row_sets = _in_file(path.parent, state, changed.astype(np.int64), before)
         row_sets = row_sets.replace_from(row_file.rows, bits)
         if max(row_sets.last, row_file.rows - 1) >= state.rows:
             raise ValueError(f"row {row_sets.last}; expected fewer than {state.rows}")
+
+        # Columns, checksums and names of commits.
         checksums = header["checksums"]
         if not all(isinstance(type_, str) for type_ in columns.values()):
             raise ValueError("expected names of types")
@@ -290,7 +311,8 @@ class Manifest:
         "".join(texts).encode()  # a ValueError for half a character
         if not all(CHECKSUMS.fullmatch(digits) for digits in checksums.values()):
             raise ValueError("expected checksums of blocks")
-        if not COMMITS.fullmatch(commits := header.get("commits", "")):  # older versions have none
+        commits = header.get("commits", "")  # older versions have none
+        if not COMMITS.fullmatch(commits):
             raise ValueError("expected names of commits")
         return cls(
             state=state,
@@ -321,6 +343,7 @@ class Manifest:
         path.write_bytes(hashlib.sha256(body).digest() + body)
 
     def _bytes(self) -> bytes:
+        """Serialise: header's length, header, bits of rows after the file of rows, changed rows."""
         bits = self.row_sets.bits(self.row_file.rows)
         changed = self.row_file.changed.astype("<i8").tobytes()
         header = json.dumps(
@@ -373,7 +396,7 @@ def _contents(state: State) -> tuple[Any, ...]:
 
 
 def mark(folder: Path) -> tuple[int, int, int] | None:
-    """Facts that change when another manifest is written; None without one."""
+    """Facts of the manifest's file that change when another is written; None if there is none."""
     try:
         status = os.stat(folder / MANIFEST)
     except FileNotFoundError:

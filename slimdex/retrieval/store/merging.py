@@ -28,23 +28,24 @@ NUMBERED = f"""(
 
 
 def to_merge(segments: Sequence[Segment]) -> int:
-    """The first of the last segments that should become one; their number if none should.
+    """Position from which all segments should become one; the number of segments if none should.
 
-    These are `ALIKE` or more that have more than an eighth of the first one's rows each.
+    From there on, `ALIKE` segments or more have over an eighth of the rows of the first of them.
 
     >>> to_merge([Segment("a", 1, "", 0, 9)] + 7 * [Segment("b", 1, "", 9, 10)])
     8
     >>> to_merge([Segment("a", 1, "", 0, 7)] + 7 * [Segment("b", 1, "", 7, 8)])
     0
     """
-    for i, first in enumerate(segments):
-        if sum(ALIKE * len(each) > len(first) for each in segments[i:]) >= ALIKE:
-            return i
+    for position, first in enumerate(segments):
+        of_similar_size = sum(ALIKE * len(each) > len(first) for each in segments[position:])
+        if of_similar_size >= ALIKE:
+            return position
     return len(segments)
 
 
 def write_copy(store: DocumentStore, path: Path, first: int, stop: int) -> Segment:
-    """Write the rows first .. stop, deleted ones included, to one segment."""
+    """Write the rows from `first` to before `stop`, including deleted ones, to one segment."""
     inside = f'WHERE "row" >= {first} AND "row" < {stop}'
     return _write(
         store,
@@ -56,7 +57,7 @@ def write_copy(store: DocumentStore, path: Path, first: int, stop: int) -> Segme
 
 
 def write_live(store: DocumentStore, path: Path, stop: int) -> Segment:
-    """Write the live documents, renumbered in order as rows 0 .. stop, to a segment."""
+    """Write the live documents, renumbered from row 0 to before `stop` in order, to a segment."""
     # Live documents get new rows, without gaps.
     live = f"""live AS {store.live('"row"')}"""
     numbered = f"numbered AS {NUMBERED}"
@@ -76,7 +77,7 @@ def write_live(store: DocumentStore, path: Path, stop: int) -> Segment:
 
 
 def is_numbered(store: DocumentStore, stop: int) -> bool:
-    """True if the rows 0 .. stop belong to one document each, and no document has others."""
+    """True if each row before `stop` belongs to one document, and no document has other rows."""
     # Passages without a document, or whose starts, ends and contexts differ in number.
     ((strays,),) = store.fetch(
         f"""SELECT count(*) FROM passages LEFT JOIN {BARE_DOCUMENTS} USING ("row")
@@ -101,7 +102,7 @@ def is_numbered(store: DocumentStore, stop: int) -> bool:
 def _write(
     store: DocumentStore, path: Path, rows: tuple[int, int], documents: str, passages: str
 ) -> Segment:
-    """Write a segment of the rows first .. stop, given the queries of its two tables.
+    """Write a segment, given its first row and the row after its last, and its tables' queries.
 
     Raises `OSError` if the disk fails.
     """

@@ -38,9 +38,10 @@ class ColumnValues:
 
     @property
     def is_exact(self) -> bool:
-        """Whether DuckDB returns these very values."""
-        is_number = BITS.get(self.type.lower().removeprefix("u"), 128) < 128
-        expected = "BIGINT" if is_number else self.type
+        """Whether DuckDB returns these very values, of the same Python types."""
+        # `type_of` is BIGINT for values of all types of whole numbers up to 64 bits.
+        is_whole_number = BITS.get(self.type.lower().removeprefix("u"), 128) < 128
+        expected = "BIGINT" if is_whole_number else self.type
         return all(value is None or type_of(value) == expected for value in self.values)
 
     def select(self, is_chosen: Sequence[bool]) -> ColumnValues:
@@ -87,9 +88,9 @@ class NewColumns:
         return columns
 
     def _declare(self, columns: Mapping[str, str]) -> None:
-        """Create columns of the given DuckDB types; the documents' values don't change these.
+        """Create columns of the given DuckDB types, which the documents' values don't replace.
 
-        Any column can be converted to text.
+        An existing column is widened; one that is declared as text becomes text, except from JSON.
         """
         self._ensure(columns)
         existing = self._by_lower_name
@@ -112,7 +113,10 @@ class NewColumns:
             self._used.add(name.lower())
 
     def _see(self, metadata: Sequence[Mapping[str, tuple[str, Any]]]) -> None:
-        """Note the columns in which documents have values."""
+        """Note the columns in which documents have values.
+
+        `metadata` maps lower-case names to (name, value) for each document.
+        """
         for values in metadata:
             self._used |= values.keys()
             for name, (_, value) in values.items():
@@ -152,11 +156,16 @@ class NewColumns:
         return True
 
     def _wider(self, column: str, type_: str) -> str:
-        """The type for a column's values and those of another type; its own type if none fits."""
+        """The type for a column's values and those of another type; the column's if none fits.
+
+        Text fits all values, but a column does not become text unless that is declared.
+        """
         current = self.types[column]
         if type_ == current or self._is_without_values(column, type_):
             return type_
-        common = current if current in TEXTS else wider(current, type_)
+        if current in TEXTS:
+            return current
+        common = wider(current, type_)
         return current if common in TEXTS else common
 
     def _is_without_values(self, column: str, type_: str) -> bool:
@@ -168,14 +177,14 @@ class NewColumns:
             self._filled.add(column)
             return False
 
-        # An empty list is no value, unless the type has no lists.
+        # A type of lists holds the empty lists that the column may have; other types don't.
         if type_.endswith("[]"):
             return True
         may_have_lists = column.lower() in self._with_lists
         return not may_have_lists and not (is_old and has_lists(self._store, column))
 
     def _retype(self, column: str, type_: str) -> None:
-        """Give a column another type, in which no value is lost."""
+        """Give a column another type; raises `InputError` if an existing value would be lost."""
         if type_ == self.types[column]:
             return
         if column in self._store.columns:
@@ -232,7 +241,7 @@ def values_as_returned(
         except disk_errors():
             raise
         except (duckdb.Error, TypeError, OverflowError) as error:
-            # Which value was it?
+            # Name the document whose value it was.
             of_values = [(column.name, column.type, [*column.values]) for column in changed]
             raise InputError(
                 f"{misfit(documents, of_values)}a column's value does not fit its type: "

@@ -1,6 +1,6 @@
 """New documents: what a change adds, as it will be stored.
 
-They are made before the writers' turn and have no row numbers, so they stay right whatever others
+They are made without the writer lock and have no row numbers, so they stay right whatever others
 commit meanwhile.
 """
 
@@ -43,9 +43,9 @@ class NewDocuments:
     ----------
     documents : with their origins.
     cuts : for each, its passages and parts; None for a text of one passage without parts.
-    columns : those that these documents have.
+    columns : the user's that these documents have, with their values.
     lines : each document's line.
-    compressed : the lines, compressed after the dictionary of the index.
+    compressed : the lines, compressed by the dictionary of the index; none if it is incomplete.
     """
 
     documents: Sequence[Document] = ()
@@ -65,13 +65,16 @@ class NewDocuments:
     ) -> NewDocuments:
         """Make the lines of documents that are added to those of a store.
 
-        `columns` are the user's of all documents: name -> DuckDB type. Raises `InputError` if
-        DuckDB can't store a value.
+        `columns` are the user's of all documents: name -> DuckDB type; `values` are those of these
+        documents. Raises `InputError` if DuckDB can't store a value.
         """
+        # Lines have the values as DuckDB returns them, of all columns in their order.
         returned = {each.name: each.values for each in values_as_returned(store, values, documents)}
         absent: Sequence[Any] = [None] * len(documents)
         metadata = [returned.get(name, absent) for name in columns]
         lines = _lines(documents, cuts, metadata)
+
+        # Compress them now, since this is done without the writer lock.
         file = store.document_file()
         compressed = NONE_COMPRESSED
         if file is not None:
@@ -134,7 +137,7 @@ class NewDocuments:
 
     @property
     def may_trail(self) -> bool:
-        """Whether their lines are enough: they are short, and restore all values exactly."""
+        """Whether their lines are enough, without a segment: short, and exact in all values."""
         longest = max(map(len, self.lines), default=0)
         return longest <= LONGEST_TRAILING and all(column.is_exact for column in self.columns)
 
@@ -147,7 +150,7 @@ def _lines(
     cuts: Sequence[DocumentPassages | None],
     metadata: Sequence[Sequence[Any]],
 ) -> list[bytes]:
-    """Return the line of each document, given the values of each column."""
+    """Return the line of each document; `metadata` has each column's values."""
     lines = list[bytes]()
     for number, (document, cut) in enumerate(zip(documents, cuts, strict=True)):
         text = text_value(document.text, cut, document.origin or None)
@@ -170,6 +173,8 @@ def new_segment(
         documents, _ = trailing
         names.update(name for name, _, _ in documents)
         parts = chain([trailing], parts)
+
+    # Columns that none of these documents has are left out.
     users = [(name, type_) for name, type_ in columns.items() if name in names]
     with store.connection() as connection:
         return write_segment(connection, path, rows, users, parts)

@@ -45,9 +45,9 @@ class AppendedFile:
 
 
 class Change:
-    """The next commit while it is made, by one thread: one call of `commit` makes it true.
+    """The next commit while one thread makes it; one call of `commit` publishes it.
 
-    Without that call nothing has happened: files that it wrote are deleted by a later change.
+    Without that call nothing has changed: files that it wrote are deleted by a later change.
 
     Parameters
     ----------
@@ -59,8 +59,8 @@ class Change:
     state : the state to commit; after that, the committed one.
     columns : the user's columns, of the new documents too: name -> DuckDB type.
     new : the documents that it adds.
-    readings : how much of the texts was read, of new rows too.
-    origins : the documents' origins that it changes, by row.
+    readings : which rows' texts the encoder read only in part, including new rows.
+    origins : first row of a document -> its new origin, for documents whose origin it changes.
     workers : compute work that can be split.
     """
 
@@ -79,10 +79,10 @@ class Change:
         self._publish = publish
         self._deleted = NO_ROWS
         self._restored = NO_ROWS
-        self._tails = dict[str, tuple[int, Blocks]]()
+        self._tails = dict[str, tuple[int, Blocks]]()  # file -> see `_tail`
         self._checksums = base.manifest.checksums
         self._thread = ThreadPoolExecutor(1)
-        self._written = list[Future[None]]()
+        self._written = list[Future[None]]()  # by this thread
 
     @property
     def is_needed(self) -> bool:
@@ -100,7 +100,10 @@ class Change:
         return self.state.vector_file(self.path, self.base.state.rows if rows is None else rows)
 
     def document_rows(self, stop: int | None = None) -> DocumentRows:
-        """The documents of the rows 0 .. stop, by default the committed ones."""
+        """Which documents have several rows, among the committed rows or all rows before `stop`.
+
+        Rows after the committed ones are those of `new`.
+        """
         known = self.base.document_rows
         first = self.base.state.rows
         if stop is None or stop <= first:
@@ -111,8 +114,8 @@ class Change:
 
     def textless(self) -> Rows:
         """Rows of documents without text, in order, including new ones."""
-        new = self.readings.textless(self.base.state.rows)
-        return np.append(self.base.manifest.textless, new)
+        new_rows = self.readings.textless(self.base.state.rows)
+        return np.append(self.base.manifest.textless, new_rows)
 
     def moments_of(self, rows: Rows) -> Moments:
         """The moments of some committed rows' vectors, read from disk."""
@@ -135,9 +138,11 @@ class Change:
         """Chunks of a file's vectors from row `start` on, without documents that have no text."""
         textless = self.textless()
         for chunk in vectors.scan(start):
-            blank = textless[slice(*np.searchsorted(textless, [start, start + len(chunk)]))]
-            yield np.delete(chunk, blank - start, axis=0) if len(blank) else chunk
-            start += len(chunk)
+            stop = start + len(chunk)
+            first, end = np.searchsorted(textless, [start, stop])
+            blank = textless[first:end] - start  # positions in the chunk
+            yield np.delete(chunk, blank, axis=0) if len(blank) else chunk
+            start = stop
 
     def replace_block(self, file: str, block: int, sha256: str) -> None:
         """Give one block of a file another checksum."""
@@ -160,7 +165,7 @@ class Change:
         undo: Undo = "alone",
         loaded: IndexInMemory | None = None,
     ) -> None:
-        """Make the change true, and end it.
+        """Publish the change, and end it.
 
         Parameters
         ----------
@@ -181,32 +186,36 @@ class Change:
         self._tails = {each.file.path.name: self._tail(each) for each in grown}
         manifest = self._following(undo)
 
-        # Publish it once all files are written.
-        for each in self._written:
-            each.result()
+        # Publish it once all files are written; this raises what a writing thread raised.
+        for future in self._written:
+            future.result()
         self.discard()
         self._publish(manifest, loaded)
         self.state = manifest.state
 
-        # Additions look up ids among those in memory.
+        # Later additions look up ids among those in memory.
         if len(self.new):
             rows = self.new.rows(self.base.state.rows).tolist()
             ids = [document.id for document in self.new.documents]
             self.base.store.remember(rows, ids, manifest.state.rows)
 
     def commit_copies(self, manifest: Manifest, loaded: IndexInMemory | None) -> None:
-        """Commit a manifest whose rows, in new files, are the live ones."""
+        """Commit a manifest of new files that have copies of the live rows only.
+
+        It can't be undone, since rows have other numbers; `loaded` is its index, if in memory.
+        """
         old = self.base.manifest
         state = replace(manifest.state, version=old.state.version + 1, epoch=old.state.epoch + 1)
         state = old.with_undo(state, self.path, "never")
         self._publish(replace(manifest, state=state).with_new_name(old.commits), loaded)
 
     def discard(self) -> None:
-        """Wait for the thread: it writes nothing afterwards."""
+        """Wait until the thread of `write_meanwhile` has ended, so that it writes nothing more."""
         self._thread.shutdown()
 
     def _following(self, undo: Undo) -> Manifest:
-        """The manifest to commit, whose files are all written."""
+        """Write the remaining files, and return the manifest to commit."""
+        # The state, with readings, origins and a segment.
         old = self.base.manifest
         generation = max(self.state.generation, old.state.generation)
         state = replace(self.state, version=old.state.version + 1, generation=generation)
@@ -214,6 +223,8 @@ class Change:
         state = old.with_undo(state, self.path, undo, is_moved)
         first = old.state.rows
         state = self._with_segment(self._with_origins(self._with_readings(state)))
+
+        # The sets of rows.
         manifest = old.next_commit(
             state,
             dict(self.columns),
@@ -222,9 +233,11 @@ class Change:
             textless=self.readings.textless(first) if len(self.new) else NO_ROWS,
             document_rows=self.document_rows(state.rows),
         )
-        with suppress(OSError, SlimdexError):  # on a full disk: a later commit does it
+
+        # Two jobs that a later commit does if they fail, such as on a full disk.
+        with suppress(OSError, SlimdexError):
             manifest = self._merge(manifest)
-        with suppress(OSError):  # as above
+        with suppress(OSError):
             manifest = self._with_row_file(manifest)
         checksums = self._checksums.with_tails(self._tails, manifest.state.file_names)
         return replace(manifest, checksums=checksums)
@@ -236,11 +249,13 @@ class Change:
         first = segments[-1].stop if segments else 0
         if first == state.rows:
             return state
-        is_few = state.rows - first <= MOST_TRAILING
-        # In other lines, values of other types could be longer than a trailing document may be.
+
+        # Lines that were rewritten, with other types, may be longer than is allowed after segments.
+        are_few = state.rows - first <= MOST_TRAILING
         has_same_lines = state.lines is not None and state.line_names == old.line_names
-        if is_few and has_same_lines and self.new.may_trail:
+        if are_few and has_same_lines and self.new.may_trail:
             return state
+
         state = replace(state, generation=self._next_generation(state))
         path = self.path / state.new_name("segment")
         rows = range(first, state.rows)
@@ -257,7 +272,7 @@ class Change:
         return replace(state, files=state.files | {"origins": record})
 
     def _next_generation(self, state: State) -> int:
-        """A generation that no committed file has in its name."""
+        """The generation of the state to commit, which no committed file has in its name."""
         return max(state.generation, self.base.state.generation + 1)
 
     def _with_readings(self, state: State) -> State:
@@ -283,12 +298,12 @@ class Change:
         if len(segments) - first < 2:
             return manifest
 
-        # The last segments become one.
+        # The last segments become one. This change may have named a segment after its generation.
         state = replace(state, generation=self._next_generation(state) + 1)
         store = self.base.store.at_commit(manifest)
         path = self.path / state.new_name("segment")
-        one = write_copy(store, path, segments[first].first, segments[-1].stop)
-        return replace(manifest, state=replace(state, segments=[*segments[:first], one]))
+        merged = write_copy(store, path, segments[first].first, segments[-1].stop)
+        return replace(manifest, state=replace(state, segments=[*segments[:first], merged]))
 
     def _with_row_file(self, manifest: Manifest) -> Manifest:
         """Write another file of rows if the manifest has outgrown its file."""
@@ -299,7 +314,7 @@ class Change:
         return replace(manifest, state=state).with_row_file(self.path)
 
     def _tail(self, grown: AppendedFile) -> tuple[int, Blocks]:
-        """The first of a file's new blocks, and all of them.
+        """The number of a file's first new or extended block, and the checksums from there on.
 
         Raises `CorruptError` if the block that was extended had been damaged before: its new
         checksum would cover that.
@@ -307,6 +322,8 @@ class Change:
         file = grown.file
         before = grown.before
         known = self._checksums.of(file.path.name).get(before // BLOCK_BYTES)
+
+        # `digest` is that of the block in which the file ended, as it was before.
         (first, digest), *new = digests_after_growth(file.path, before, file.nbytes, known)
         if before % BLOCK_BYTES and digest != known:
             raise CorruptError(f"{file.path}: damaged in its last block; see `slimdex verify`")

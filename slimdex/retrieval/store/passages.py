@@ -52,7 +52,10 @@ class _Memory:
 
 @dataclass(frozen=True)
 class DocumentRows:
-    """First rows (m,) of the documents with several rows, in order, and how many each has (m,)."""
+    """The documents with several rows: first row of each (m,), in order, and row counts (m,).
+
+    A row that is in none of these is a document of one row.
+    """
 
     firsts: Rows
     counts: Rows
@@ -64,25 +67,30 @@ class DocumentRows:
 
         The first bit is that of row `first`. Raises `ValueError` if that row continues a document.
         """
+        # Each run of ones is the second to last row of a document, whose first row is before it.
         flags = np.unpackbits(np.frombuffer(bits, dtype=np.uint8), bitorder="little")
         edges = np.flatnonzero(np.diff(flags, prepend=np.uint8(0), append=np.uint8(0)))
         starts = edges[::2]
+        stops = edges[1::2]
         if len(starts) and not starts[0]:
             raise ValueError(f"row {first}; expected it to begin a document")
-        return cls(first + starts - 1, edges[1::2] - starts + 1)
+        return cls(first + starts - 1, stops - starts + 1)
 
     def bits(self, first: int = 0) -> bytes:
         """Return what `of_bits` reads, for the rows from `first`, which begins a document."""
         cut = np.searchsorted(self.firsts, first)
         starts = self.firsts[cut:] - first
+
+        # A run of ones begins at a document's second row, and ends before the next document.
         steps = np.zeros(max(self.last + 2 - first, 0), dtype=np.int8)
         steps[starts + 1] = 1
         steps[starts + self.counts[cut:]] = -1
-        return np.packbits(np.cumsum(steps, dtype=np.int8)[:-1], bitorder="little").tobytes()
+        flags = np.cumsum(steps, dtype=np.int8)[:-1]
+        return np.packbits(flags, bitorder="little").tobytes()
 
     @property
     def last(self) -> int:
-        """The last row of these documents; -1 if there are none."""
+        """The last row of the last document with several rows; -1 if there is none."""
         return -1 if self.is_one_each else int(self.firsts[-1] + self.counts[-1] - 1)
 
     @property
@@ -91,44 +99,51 @@ class DocumentRows:
         return not len(self.firsts)
 
     def documents(self, rows: Rows) -> Rows:
-        """First row of the document of each row, in any shape; -1 for -1."""
+        """First row of the document of each row, in any shape; -1 (no row) stays -1."""
         if self.is_one_each:
             return rows
-        place = np.searchsorted(self.firsts, rows, side="right") - 1
-        first = self.firsts[place]
-        inside = (place >= 0) & (rows < first + self.counts[place])
-        return np.where(inside, first, rows)
+
+        # The last of these documents that begins at the row or before it may include the row.
+        position = np.searchsorted(self.firsts, rows, side="right") - 1  # -1 if there is none
+        first = self.firsts[position]
+        is_inside = (position >= 0) & (rows < first + self.counts[position])
+        return np.where(is_inside, first, rows)
 
     def all_rows(self, documents: Rows) -> Rows:
-        """All rows of documents (n,), given in order."""
+        """All rows, in order, of documents that are given by their first rows (n,), in order."""
         counts = self.counts_of(documents)
         if self.is_one_each or not len(documents):
             return documents
+
+        # The rows of a document are its first row plus 0, 1, 2 and so on: their position in the
+        # result, less the number of rows of the documents before.
         before = np.cumsum(counts) - counts
         rows: Rows = np.repeat(documents - before, counts) + np.arange(counts.sum())
         return rows
 
     def counts_of(self, documents: Rows) -> Rows:
-        """Number of rows of each of the documents (n,)."""
+        """Number of rows of each document, given by its first row (n,); 1 for any other row."""
         counts: Rows = np.ones(len(documents), dtype=np.int64)
         if not self.is_one_each:
-            place = np.searchsorted(self.firsts, documents)
-            place[place == len(self.firsts)] = 0
-            is_cut = self.firsts[place] == documents
-            counts[is_cut] = self.counts[place[is_cut]]
+            position = np.searchsorted(self.firsts, documents)
+            position[position == len(self.firsts)] = 0  # of an earlier document, so not equal
+            is_cut = self.firsts[position] == documents
+            counts[is_cut] = self.counts[position[is_cut]]
         return counts
 
     def number(self, rows: Rows) -> int:
-        """Number of documents that consist of these rows."""
+        """Number of documents that consist of these rows, which are all rows of each."""
+        # `counts_of` has n for the first of n rows and 1 for each later one: 2n - 1 a document.
         return 2 * len(rows) - int(self.counts_of(rows).sum())
 
     def number_before(self, row: int) -> int:
-        """Number of documents in the rows 0 .. row, which is a document's first row or the end."""
+        """Number of documents before a row, which is a document's first row or the end."""
+        # Of each document with several rows, one row counts.
         cut = np.searchsorted(self.firsts, row)
         return row + int(cut) - int(self.counts[:cut].sum())
 
     def with_later(self, later: DocumentRows) -> DocumentRows:
-        """These documents, and later ones."""
+        """Return these documents and later ones, without a copy of these if possible."""
         if later.is_one_each:
             return self
         memory = self._memory or _Memory(np.stack([self.firsts, self.counts]))
@@ -139,9 +154,9 @@ class DocumentRows:
     def replace_from(self, row: int, later: DocumentRows) -> DocumentRows:
         """Replace the documents from a row on; fast if `later` begins with those that are there."""
         cut = int(np.searchsorted(self.firsts, row))
-        known = len(self.firsts) - cut
-        is_same = np.array_equal(self.firsts[cut:], later.firsts[:known])
-        if is_same and np.array_equal(self.counts[cut:], later.counts[:known]):
+        known = len(self.firsts) - cut  # documents that would be replaced
+        has_same_firsts = np.array_equal(self.firsts[cut:], later.firsts[:known])
+        if has_same_firsts and np.array_equal(self.counts[cut:], later.counts[:known]):
             return self.with_later(DocumentRows(later.firsts[known:], later.counts[known:]))
         return DocumentRows(self.firsts[:cut], self.counts[:cut]).with_later(later)
 
@@ -184,7 +199,7 @@ def parts_written(parts: Iterable[Part]) -> str | None:
 
 
 def _part_written(part: Part) -> list[Any]:
-    """Values of a part; lines, which are many, by what they are more than those before."""
+    """Values of a part. Its (offset, line) pairs, which are many, are written as differences."""
     written: list[Any] = [part.start, [*part.headings], part.page, part.anchor]
     if part.lines:
         steps = np.diff([(part.start, 0), *part.lines], axis=0)
@@ -204,13 +219,13 @@ def parts_read(values: Iterable[Any]) -> tuple[Part, ...]:
 
 
 def _lines_read(start: int, written: Sequence[int] = ()) -> Lines:
-    """The lines of a part from what `_part_written` has written."""
+    """The (offset, line) pairs of a part from the differences that `_part_written` has written."""
     offset = start
     line = 0
     pairs = list[tuple[int, int]]()
-    for further, lines in zip(written[::2], written[1::2], strict=True):
-        offset = offset + further
-        line = line + lines
+    for characters_further, lines_further in zip(written[::2], written[1::2], strict=True):
+        offset = offset + characters_further
+        line = line + lines_further
         pairs.append((offset, line))
     return tuple(pairs)
 
@@ -231,6 +246,7 @@ def part_fault(part: Any) -> str | None:
 
 
 def _lines_fault(part: Part) -> str | None:
+    """Reason why the (offset, line) pairs of a part are invalid; None if they are valid."""
     if not isinstance(part.lines, Sequence):
         return f"lines={part.lines!r}; expected (offset, line) pairs"
     before = (part.start, 1)
@@ -245,7 +261,7 @@ def _lines_fault(part: Part) -> str | None:
 def passages_of(
     starts: list[int] | None, ends: list[int] | None, contexts: list[str] | None, parts: str | None
 ) -> DocumentPassages:
-    """The cut of a document from what a segment has of it."""
+    """The passages and parts of a document from its values in a segment's table of passages."""
     spans = zip(starts or (), ends or (), contexts or (), strict=True)
     passages = [*starmap(Passage, spans)]
     return DocumentPassages(passages, parts_read(parse_json(parts)) if parts else ())

@@ -1,7 +1,7 @@
-"""Readings: how much of texts and passages the encoder read.
+"""Readings: how much of texts and passages the encoder read, if not all.
 
-A file of entries (row, tokens, tokens read), 64-bit integers: only rows whose text was read in
-part, or that have no text. It only grows; of several entries of a row, the last one holds.
+They are in a file of entries (row, tokens, tokens read) of 64-bit integers, of rows whose text was
+read in part, or that have no text. It only grows; of several entries of a row, the last one holds.
 """
 
 from __future__ import annotations
@@ -48,7 +48,10 @@ class ReadingFile:
         return block_digests(self.path, self.nbytes)
 
     def entries(self, start: int = 0) -> Entries:
-        """All entries (n, 3) from one on; raises `CorruptError` if the file is too short."""
+        """Read the entries (n, 3) from number `start` on.
+
+        Raises `CorruptError` if the file is too short.
+        """
         expected = (self.count - start) * WIDTH
         offset = start * ENTRY_BYTES
         values = np.fromfile(self.path, dtype=ENTRY, count=expected, offset=offset)
@@ -66,18 +69,26 @@ class ReadingFile:
 
 
 class Readings:
-    """Rows whose text was read only in part, with the tokens they have and those read.
+    """Rows whose text was read only in part or is empty, with their tokens and those read.
 
-    The file has the committed entries. Those of a change have a `base`, which keeps in memory what
-    is read of the file.
+    Readings of a change have a `base`: those of the commit before it, which read the file once for
+    both.
+
+    Attributes
+    ----------
+    file : has the committed entries; None if there are none.
+    added : entries that a change adds.
     """
 
     def __init__(self, file: ReadingFile | None = None, base: Readings | None = None) -> None:
         self.file = file
         self._base = base
         self.added = list[Entries]()
-        self._known: Entries | None = None
-        self._before = NO_ENTRIES  # by row, of the first entries of the file
+        self._known: Entries | None = None  # what `entries` returns
+
+        # What an earlier commit has read of the file: the entry of each row, and how many entries
+        # these are made from.
+        self._before = NO_ENTRIES
         self._before_count = 0
 
     def for_change(self) -> Readings:
@@ -88,44 +99,50 @@ class Readings:
         """Return the readings of a later commit; only new entries of its file are read."""
         if file == self.file:
             return self
-        later = Readings(file)
+        readings = Readings(file)
         if file is None or self.file is None or self._known is None:
-            return later
+            return readings
         if file.path == self.file.path and file.count > self.file.count:
-            later._before = self._known
-            later._before_count = self.file.count
-        return later
+            readings._before = self._known
+            readings._before_count = self.file.count
+        return readings
 
     def add(self, partly: PartlyRead) -> None:
-        """Add rows whose text was read only in part."""
+        """Add rows whose text was read only in part, or that have no text."""
         if partly:
             self._add([[row, tokens, read] for row, (tokens, read) in sorted(partly.items())])
 
     def forget(self, start: int, stop: int) -> None:
-        """Forget how much of the texts of rows start .. stop was read, before they are read again.
+        """Forget how much of some rows' texts was read, before these are read again.
 
-        Rows without text stay.
+        These are the rows from `start` to before `stop`, except those without text.
         """
         known = self.entries()
-        inside = (known[:, 0] >= start) & (known[:, 0] < stop) & (known[:, 1] != 0)
-        if rows := known[inside, 0].tolist():
-            self._add([[row, FORGOTTEN, FORGOTTEN] for row in rows])
+        rows = known[:, 0]
+        tokens = known[:, 1]
+        is_forgotten = (rows >= start) & (rows < stop) & (tokens != 0)
+        forgotten = rows[is_forgotten].tolist()
+        if forgotten:
+            self._add([[row, FORGOTTEN, FORGOTTEN] for row in forgotten])
 
     def _add(self, entries: list[list[int]]) -> None:
+        """Add entries, which are not in the file yet."""
         self.added.append(np.array(entries, dtype=np.int64))
         self._known = None
 
     def entries(self) -> Entries:
-        """The entry of each row (n, 3), by row."""
+        """The entries that hold (n, 3), at most one a row, in the order of rows."""
         if self._known is None:
             self._known = _merge(self._committed(), self.added)
         return self._known
 
     def _entries_from(self, row: int) -> Entries:
+        """Those of `entries` that are of this row or later ones."""
         known = self.entries()
-        return known[_place(known, row) :]
+        return known[_position(known, row) :]
 
     def _committed(self) -> Entries:
+        """The entries that hold without those that are added."""
         if self._base is not None:
             return self._base.entries()
         if self.file is None:
@@ -149,10 +166,12 @@ class Readings:
     def partly_read(
         self, rows: DocumentRows, deleted: Rows, first: int = 0
     ) -> tuple[Rows, int, int]:
-        """First rows of the live documents from row `first` on whose text or passages were read
-        only in part, in order; the tokens of these texts, and how many of these were read.
+        """Return the live documents whose text or passages were read only in part.
 
-        `rows` are those of the documents, and `deleted` those of deleted ones.
+        These are their first rows, in order; also the tokens of these texts or passages, and how
+        many of these tokens were read. Documents before row `first` are left out.
+
+        `rows` says which documents have several rows; `deleted` are rows of deleted ones.
         """
         known = self._entries_from(first)
         known = known[(known[:, 1] > known[:, 2]) & (known[:, 2] >= 0)]
@@ -162,17 +181,23 @@ class Readings:
 
 
 def _merge(known: Entries, added: Sequence[Entries]) -> Entries:
-    """Entries by row: the last one of each. What is added mostly follows what is known."""
-    latest = np.concatenate([NO_ENTRIES, *added])[::-1]
-    rows, last = np.unique(latest[:, 0], return_index=True)
-    first = _place(known, rows[0]) if len(rows) else len(known)
+    """Return known and added entries by row, of each row only the last one.
+
+    `known` are sorted by row, with one entry for each. What is added mostly follows them.
+    """
+    # `unique` returns the first index of each row: from the end, that is the last entry.
+    latest_first = np.concatenate([NO_ENTRIES, *added])[::-1]
+    rows, indices = np.unique(latest_first[:, 0], return_index=True)
+
+    # Known entries before the first added row stay as they are, without sorting.
+    first = _position(known, rows[0]) if len(rows) else len(known)
     between = known[first:]
     between = between[np.isin(between[:, 0], rows, invert=True)]
-    later = np.concatenate([between, latest[last]])
+    later = np.concatenate([between, latest_first[indices]])
     later = later[np.argsort(later[:, 0])]
     return np.concatenate([known[:first], later[later[:, 1] != FORGOTTEN]])
 
 
-def _place(entries: Entries, row: int) -> int:
-    """Place of the first entry of this row or a later one."""
+def _position(entries: Entries, row: int) -> int:
+    """Position of the first entry of this row or a later one."""
     return bisect_left(entries[:, 0], row)  # numpy would copy the whole column

@@ -24,9 +24,10 @@ def rows_of(bits: bytes | memoryview) -> Rows:
     >>> rows_of(bytes([10, 1])).tolist()
     [1, 3, 8]
     """
-    every = np.frombuffer(bits, dtype=np.uint8)
-    places = np.flatnonzero(every)  # few bytes have any, if few rows are deleted
-    flags = np.unpackbits(every[places], bitorder="little").reshape(-1, 8)
-    which, bit = np.nonzero(flags)
-    rows: Rows = 8 * places[which] + bit
+    # Only bytes that have set bits are unpacked: few, if few rows are deleted.
+    all_bytes = np.frombuffer(bits, dtype=np.uint8)
+    positions = np.flatnonzero(all_bytes)
+    flags = np.unpackbits(all_bytes[positions], bitorder="little").reshape(-1, 8)
+    index, bit = np.nonzero(flags)
+    rows: Rows = 8 * positions[index] + bit
     return rows

@@ -54,13 +54,13 @@ class RowSets:
     @property
     def last(self) -> int:
         """Last row in any of the sets; -1 if all are empty."""
-        ends: list[int] = [*self.deleted[-1:].tolist(), *self.textless[-1:].tolist()]
-        return max([self.documents.last, *ends])
+        last_rows: list[int] = [*self.deleted[-1:].tolist(), *self.textless[-1:].tolist()]
+        return max([self.documents.last, *last_rows])
 
     def bits(self, first: int = 0) -> list[bytes]:
         """Return the sets in the order of `SETS`, a bit for each row from `first` on."""
-        ends = (from_row(rows, first) - first for rows in (self.deleted, self.textless))
-        return [*map(bits_of, ends), self.documents.bits(first)]
+        later = (from_row(rows, first) - first for rows in (self.deleted, self.textless))
+        return [*map(bits_of, later), self.documents.bits(first)]
 
     def replace_from(self, first: int, bits: list[memoryview]) -> RowSets:
         """Replace the sets from row `first` on by those that `bits` returned."""
@@ -82,10 +82,11 @@ NO_ROW_SETS = RowSets()
 
 @dataclass(frozen=True)
 class RowFile:
-    """The file that a manifest names, if any.
+    """The file of row sets that a manifest names, and what has changed since it was written.
 
     Attributes
     ----------
+    record : the file; None if the manifest names none.
     rows : number of the rows in the file.
     changed : rows in the file that were deleted or restored since, in order.
     """
@@ -95,14 +96,18 @@ class RowFile:
     changed: Rows = field(default_factory=lambda: NO_ROWS)
 
     def with_changed(self, rows: Rows) -> RowFile:
-        """Note rows (n,), in order, that are deleted or restored."""
-        inside = rows[: np.searchsorted(rows, self.rows)]
-        return replace(self, changed=symmetric_difference(self.changed, inside))
+        """Note rows (n,), in order, that are deleted or restored; only those in the file matter.
+
+        A row that is changed twice is as the file has it, so it isn't noted any more.
+        """
+        rows_in_file = rows[: np.searchsorted(rows, self.rows)]
+        return replace(self, changed=symmetric_difference(self.changed, rows_in_file))
 
     def is_outgrown(self, rows: int) -> bool:
         """Return whether a manifest of `rows` rows should name a new file."""
         later = rows - self.rows
-        return later > max(LEAST_LATER, rows // LATER_SHARE) or len(self.changed) > MOST_CHANGED
+        has_many_later = later > max(LEAST_LATER, rows // LATER_SHARE)
+        return has_many_later or len(self.changed) > MOST_CHANGED
 
     @staticmethod
     def write(path: Path, rows: int, sets: RowSets) -> FileRecord:
@@ -115,8 +120,9 @@ class RowFile:
 
     @classmethod
     def read(cls, folder: Path, record: FileRecord, similar: RowSets) -> tuple[RowFile, RowSets]:
-        """Read the sets of a file; documents that equal those of `similar` share their memory.
+        """Read the file of a record, and its sets.
 
+        Documents that equal those of `similar`, such as an earlier commit's, share their memory.
         Raises `FileNotFoundError` if it is missing, and `CorruptError` if it is damaged.
         """
         path = folder / record.name
@@ -164,6 +170,7 @@ def symmetric_difference(rows: Rows, others: Rows) -> Rows:
 
 
 def _replace_from(rows: Rows, first: int, bits: memoryview) -> Rows:
+    """Replace the rows of a set from row `first` on by those that have a bit."""
     later = rows_of(bits) + first
     before = rows[: np.searchsorted(rows, first)]
     return np.concatenate([before, later]) if len(later) else before

@@ -98,6 +98,10 @@ def read_columns(
 
 
 def _check(path: Path, columns: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+    """Return the user's columns of a file, given those of each of its tables.
+
+    Raises `CorruptError` unless the tables are those of a segment, with the columns of `TABLES`.
+    """
     tables = _expected()
     if columns.keys() != tables.keys():
         listed = ", ".join(columns)
@@ -122,7 +126,10 @@ def _foreign(path: Path, why: str) -> CorruptError:
 def _columns(
     connection: duckdb.DuckDBPyConnection, inside: str
 ) -> dict[str, dict[str, dict[str, str]]]:
-    """File -> table -> column -> type."""
+    """Map each file to its tables, these to their columns, and these to their types.
+
+    `inside` is a condition of SQL on the names of files.
+    """
     files: dict[str, dict[str, dict[str, str]]] = {}
     for file, table, column, type_ in connection.execute(_COLUMNS + inside).fetchall():
         files.setdefault(file, {}).setdefault(table, {})[column] = type_
@@ -139,11 +146,11 @@ def _expected() -> dict[str, dict[str, str]]:
 
 
 def attaching(new: Path, name: str, rows: int) -> str:
-    """The statement that makes a file of so many rows."""
+    """The statement that creates a file for so many rows and attaches it by a name."""
     block = SMALL_BLOCKS if rows < FEW_ROWS else BLOCKS
-    place = literal(str(new.absolute()))
+    path = literal(str(new.absolute()))
     options = f"TYPE duckdb, BLOCK_SIZE {block}, RECOVERY_MODE no_wal_writes"
-    return f"ATTACH {place} AS {name} ({options})"
+    return f"ATTACH {path} AS {name} ({options})"
 
 
 def publish_segment(new: Path, path: Path, first: int, stop: int) -> Segment:
@@ -155,9 +162,10 @@ def publish_segment(new: Path, path: Path, first: int, stop: int) -> Segment:
 
 
 def read_origins(folder: Path, record: FileRecord | None) -> Origins:
-    """Read the origins of a file.
+    """Read the origins that differ from those in the segments.
 
-    Without it, or if it is damaged, those of the segments hold: files are read again by a sync.
+    None do if there is no file. If it is damaged, this returns none either: then a sync finds other
+    origins and reads its files again.
     """
     if record is not None:
         record.check_size(folder)  # an older state's may be gone
@@ -179,7 +187,7 @@ def views_of(
     columns: Mapping[str, str],
     changed: str | None = None,
 ) -> dict[str, str]:
-    """Return views and their queries.
+    """Map the names of views of all documents, passages and origins to their queries.
 
     Parameters
     ----------
@@ -197,19 +205,22 @@ def views_of(
 
 
 def _union(tables: Sequence[tuple[str, Mapping[str, str]]], columns: Mapping[str, str]) -> str:
-    """All documents; columns that a table lacks are NULL, and others have the committed types."""
+    """The query of all documents, with the committed columns and types; see `views_of`.
+
+    Columns that a table lacks are NULL.
+    """
     # Columns that were widened later are converted.
     parts = list[str]()
     missing = dict(columns)
     for name, types in tables:
-        cast = list[str]()
+        casts = list[str]()
         for column, type_ in types.items():
             missing.pop(column, None)
             committed = columns.get(column, type_)
             if committed != type_:
                 quoted = identifier(column)
-                cast.append(f"CAST({quoted} AS {check_type(committed)}) AS {quoted}")
-        replaced = f" REPLACE ({', '.join(cast)})" if cast else ""
+                casts.append(f"CAST({quoted} AS {check_type(committed)}) AS {quoted}")
+        replaced = f" REPLACE ({', '.join(casts)})" if casts else ""
         parts.append(f"SELECT *{replaced} FROM {name}")
 
     # Columns that no table has, or all without tables, come from an empty one.
@@ -221,7 +232,7 @@ def _union(tables: Sequence[tuple[str, Mapping[str, str]]], columns: Mapping[str
 
 
 def unnest_query(values: Values) -> tuple[str, list[Any]]:
-    """The query, with its parameters, that returns the rows of a table."""
+    """A query that returns these columns as the rows of a table, and its parameters: lists."""
     columns = [f"unnest(?::{type_}[]) AS {identifier(name)}" for name, type_, _ in values]
     return f"SELECT {', '.join(columns)}", [[*column] for _, _, column in values]
 
@@ -279,24 +290,29 @@ def write_segment(
 ) -> Segment:
     """Write a segment of some rows from values of its two tables, in parts.
 
-    `columns` are the user's, (name, DuckDB type) each. Raises an error of DuckDB if the disk fails.
+    `columns` are the user's, (name, DuckDB type) each. Raises an error of DuckDB if the disk fails;
+    then no file is left.
     """
     # A name of its own: DuckDB may have the file of a change that failed open for a while.
     file = path.with_name(f"{file_name('segment', randbelow(10**12))}.tmp")
     database = f"new_{token_hex(4)}"
     try:
+        # The tables.
         connection.execute(attaching(file, database, len(rows)))
         connection.execute("BEGIN TRANSACTION")
-        ending = PLAIN if len(rows) < FEW_ROWS else ""
+        compression = PLAIN if len(rows) < FEW_ROWS else ""
         for table in TABLES:
-            built_in = [(name, f"{type_}{ending}") for name, type_ in built_in_columns(table)]
+            built_in = [(name, f"{type_}{compression}") for name, type_ in built_in_columns(table)]
             users = columns if table == "documents" else ()
-            named = ", ".join(f"{identifier(name)} {type_}" for name, type_ in [*built_in, *users])
-            connection.execute(f"CREATE TABLE {database}.{table}({named})")
+            definitions = [f"{identifier(name)} {type_}" for name, type_ in [*built_in, *users]]
+            connection.execute(f"CREATE TABLE {database}.{table}({', '.join(definitions)})")
+
+        # Their rows.
         for part in parts:
             for table, values in zip(TABLES, part, strict=True):
                 sql, parameters = unnest_query(values)
                 connection.execute(f"INSERT INTO {database}.{table} BY NAME {sql}", parameters)
+
         # After an error, this query fails; `COMMIT` alone would roll back without an error.
         connection.execute(f"SELECT count(*) FROM {database}.documents").fetchall()
         connection.execute("COMMIT")
@@ -314,19 +330,20 @@ def write_segment(
 
 
 def built_in_columns(table: str) -> list[tuple[str, str]]:
-    """Names and types of the columns that every file has."""
+    """Names and types of the columns that a table has in every segment."""
     columns = TABLES[table].replace('"', "").split(",")
     return [(name, type_) for name, type_ in map(str.split, columns)]
 
 
 def _empty(columns: Sequence[tuple[str, str]]) -> str:
+    """The query of no rows with columns of these names and types."""
     nulls = ", ".join(f"NULL::{check_type(type_)} AS {identifier(name)}" for name, type_ in columns)
     return f"SELECT {nulls} WHERE false"
 
 
 @cache
 def check_type(text: str) -> str:
-    """DuckDB's text of a type; raises `CorruptError` for anything else in a manifest."""
+    """Return a type as DuckDB writes it; raises `CorruptError` if a manifest has anything else."""
     if text in PLAIN_TYPES:  # another DuckDB takes many milliseconds
         return text
     with connect() as scratch:
@@ -337,6 +354,7 @@ def check_type(text: str) -> str:
 
 
 def _origins(changed: str | None) -> str:
+    """The query of the row, id and origin of each document; see `views_of`."""
     if changed is None:
         return 'SELECT "row", id, slimdex_origin FROM documents'
     return f"""SELECT "row", id, CASE WHEN changed."row" IS NULL THEN documents.slimdex_origin

@@ -65,7 +65,10 @@ def _words_key(manifest: Manifest) -> tuple[Any, ...]:
 
 @dataclass
 class IndexInMemory:
-    """An index in memory, and the number of its rows in the file of codes."""
+    """An index in memory, and how many of its rows the file of codes has.
+
+    The other rows are coded in memory when the index is loaded.
+    """
 
     index: ReducedIndex
     saved_rows: int
@@ -77,11 +80,13 @@ class IndexInMemory:
             self.index.metric.norms.map()
 
     def extend_to(self, folder: Path, old: State, new: State) -> IndexInMemory | None:
-        """The index with the rows that later commits added; None if it has to be loaded again."""
-        is_longer = (
-            files_of_fit(new) == files_of_fit(old) and len(self.index.index) <= old.rows <= new.rows
-        )
-        if not is_longer:
+        """Return the index with the rows that commits between two states have added.
+
+        None if it has to be loaded again: its files have changed, or it has rows that `old` lacks.
+        """
+        if files_of_fit(new) != files_of_fit(old):
+            return None
+        if not len(self.index.index) <= old.rows <= new.rows:
             return None
         if new.rows == old.rows:
             return self
@@ -94,8 +99,8 @@ class IndexInMemory:
 class Snapshot:
     """An immutable state, whose documents and index are opened on first use.
 
-    What is open stays readable when later commits remove its files. What is not raises
-    `CorruptError` or `OSError` then: see `Index.read`.
+    Files that are open stay readable when later commits remove them. Opening one that has been
+    removed raises `CorruptError` or `OSError`: see `Index.read`.
     """
 
     manifest: Manifest
@@ -112,16 +117,19 @@ class Snapshot:
         return cls(manifest, DocumentStore(engine, manifest))
 
     def at_commit(self, manifest: Manifest, loaded: IndexInMemory | None = None) -> Snapshot:
-        """The snapshot of a later commit, with what is in memory of this one and still holds.
+        """Return the snapshot of a later commit, with what this one has in memory and still holds.
 
-        `load` is its index, if that is in memory.
+        `loaded` is the index of the later commit, if that is in memory.
         """
+        # Without `loaded`, this snapshot's index may only lack the rows that were added.
         old = self.state
         new = manifest.state
-        before = self._loaded.value
-        if loaded is None and before is not None:
+        old_index = self._loaded.value
+        if loaded is None and old_index is not None:
             with suppress(OSError, CorruptError):  # loaded when it is needed
-                loaded = before.extend_to(self.path, old, new)
+                loaded = old_index.extend_to(self.path, old, new)
+
+        # What is in memory holds as long as what it depends on is the same.
         has_same_words = _words_key(manifest) == _words_key(self.manifest)
         has_same_mean = _mean_files(new) == _mean_files(old)
         has_same_values = new.epoch == old.epoch and manifest.columns == self.columns
@@ -156,7 +164,7 @@ class Snapshot:
 
     @property
     def document_rows(self) -> DocumentRows:
-        """The documents of rows."""
+        """Which documents have several rows, and which rows these are."""
         return self.manifest.document_rows
 
     def __len__(self) -> int:
@@ -184,8 +192,9 @@ class Snapshot:
     def live_documents(self) -> Rows:
         """First rows of the live documents, in order."""
         rows = without(np.arange(self.state.rows), self.deleted)
-        first: Rows = rows[self.document_rows.documents(rows) == rows]
-        return first
+        is_first = self.document_rows.documents(rows) == rows
+        firsts: Rows = rows[is_first]
+        return firsts
 
     @cached_property
     def hidden(self) -> Rows:
@@ -220,7 +229,7 @@ class Snapshot:
         return without(np.arange(self.state.rows), self.hidden)
 
     def open(self) -> Snapshot:
-        """Open the documents' files, so that they stay readable when deleted."""
+        """Open the documents' files, so that they stay readable when deleted; return self."""
         if self.store.document_file() is None:
             self.store.open()
         return self
@@ -233,6 +242,7 @@ class Snapshot:
         return self._words.get(self._open_words)
 
     def _open_words(self) -> WordIndex:
+        """Open the lexical index, and add the last rows that it lacks, in memory."""
         words = WordIndex.open(self.path / str(self.state.words), self._late_texts())
         if faults := words.count_faults(self.state.rows):
             raise CorruptError(f"{faults[0]}; `slimdex repair {self.path}` rebuilds it")
@@ -245,19 +255,23 @@ class Snapshot:
         return words is not None and 0 < len(words) <= 2 * words.code_count
 
     def code_files(self, documents: Sequence[int]) -> list[CodeFile]:
-        """Names and definitions of documents by their first rows; the last ones are kept."""
-        known = self._code_files
+        """Names and definitions of documents of source code, given by their first rows.
+
+        The results of the last calls are remembered.
+        """
+        cache = self._code_files
         files = dict[int, CodeFile]()
         for row in documents:
-            file = known.get(row)  # once, since other searches may clear them
+            file = cache.get(row)  # one look-up, since other threads may clear the cache
             if file is not None:
                 files[row] = file
         missing = [row for row in documents if row not in files]
         for row, document in self.documents(missing).items():
             files[row] = CodeFile.of(document)
-        if len(known) > MOST_CODE_FILES:
-            known.clear()
-        known.update(files)
+
+        if len(cache) > MOST_CODE_FILES:
+            cache.clear()
+        cache.update(files)
         return [files[row] for row in documents]
 
     @cached_property
@@ -286,12 +300,12 @@ class Snapshot:
         return self.load().index
 
     def load(self) -> IndexInMemory:
-        """The index, with the state of its file of codes."""
+        """The index, loaded at the first call, and how many of its rows the file of codes has."""
         with self._loading:
             return self._loaded.get(self.reload)
 
     def reload(self) -> IndexInMemory:
-        """The index, read from its files again."""
+        """Read the index from its files, and code the rows that the file of codes lacks."""
         index = load_index(self.path, self.state)
         saved_rows = len(index.index)
         index.extend()
@@ -328,13 +342,14 @@ class Snapshot:
     def of_condition(
         self, where: str | None, part: slice, *, vectors: bool = False
     ) -> list[Document]:
-        """Some of the documents that match a condition, in the order of their rows."""
+        """A slice of the documents that match a condition, in the order of their rows."""
         return self.documents_at(self.rows_where(where)[part].tolist(), vectors=vectors)
 
     def documents_at(self, rows: Sequence[int], *, vectors: bool = False) -> list[Document]:
-        """Documents of first rows, in their order, with their vectors if asked for."""
+        """Documents given by their first rows, in this order, with their vectors if `vectors`."""
         documents = self.documents(rows)
         if vectors and rows:
+            # One read for all vectors, which are then split: a vector for each row of a document.
             firsts = np.unique(rows)
             X = self.index.vectors.take(self.document_rows.all_rows(firsts))
             ends = np.cumsum(self.document_rows.counts_of(firsts))[:-1]
@@ -343,7 +358,7 @@ class Snapshot:
         return [documents[row] for row in rows]
 
     def texts(self, rows: Rows) -> list[str]:
-        """Title and text of the passage, or of the whole document, of each row."""
+        """Title and text of each row's passage, or of its document if that is not cut."""
         firsts = self.document_rows.documents(rows).tolist()
         documents = self.documents(sorted({*firsts}))
         texts = []
@@ -352,7 +367,10 @@ class Snapshot:
         return texts
 
     def contents(self, rows: Rows, encoder: Encoder) -> list[str]:
-        """Texts to encode of rows, which have the headings above a passage before it."""
+        """Text to encode of each row: the headings above its passage, then the passage.
+
+        If texts are not cut, or the encoder can't count tokens, these are the `texts`.
+        """
         length = self.state.passages
         if length is None or not isinstance(encoder, CountingEncoder):
             return self.texts(rows)
@@ -367,25 +385,27 @@ class Snapshot:
         return contents
 
     def vectors(self, rows: int | None = None) -> VectorFile:
-        """The encoder's vectors on disk, of all rows or of the first ones."""
+        """The encoder's vectors on disk, of all rows or of the first `rows`."""
         return self.state.vector_file(self.path, self.state.rows if rows is None else rows)
 
     def moments(self) -> Moments:
         """The moments of the live documents' vectors, without those of empty texts."""
+        # The file may lack the last rows that were added, and still count some that were deleted.
         state = self.state
         moments = self._load_moments()
-        rows = without(np.arange(state.moment_rows, state.rows), self.hidden)
-        gone = np.array(state.moments_deleted, dtype=np.int64)
-        if len(rows):
-            moments.update(self.vectors().take(rows))
-        if len(gone) > moments.n or len(without(gone, self.deleted)):  # not written by slimdex
-            raise CorruptError(f"{self.path}: moments without {len(gone)} rows, or live ones")
-        if len(gone):
-            moments.subtract(Moments.of_rows(self.vectors().take(gone)))
+        added = without(np.arange(state.moment_rows, state.rows), self.hidden)
+        deleted = np.array(state.moments_deleted, dtype=np.int64)
+        if len(added):
+            moments.update(self.vectors().take(added))
+        live = without(deleted, self.deleted)
+        if len(deleted) > moments.n or len(live):  # not written by slimdex
+            raise CorruptError(f"{self.path}: moments without {len(deleted)} rows, or live ones")
+        if len(deleted):
+            moments.subtract(Moments.of_rows(self.vectors().take(deleted)))
         return moments
 
     def _load_moments(self) -> Moments:
-        """Load the moments from their file, which may differ by the last rows that came or went."""
+        """Load the moments from their file, which may differ by the last rows added or deleted."""
         record = self.state.files.get("moments")
         dim = self.state.dim
         if record is None:
@@ -403,9 +423,8 @@ class Snapshot:
 
         See `Rescorer.mean_row`.
         """
-        means: NDArray[np.float32] = np.vecdot(
-            self._rescorer.probes(queries).vectors, self._mean_row
-        )
+        probes = self._rescorer.probes(queries).vectors
+        means: NDArray[np.float32] = np.vecdot(probes, self._mean_row)
         return means
 
     @property
@@ -416,18 +435,16 @@ class Snapshot:
     def _rescorer(self) -> Rescorer:
         """The metric's; without one, that of plain cosines."""
         metric = self.index.metric
-        return (
-            Rescorer(None, np.zeros(self.state.dim, np.float32))
-            if metric is None
-            else metric.rescorer
-        )
+        if metric is None:
+            return Rescorer(None, np.zeros(self.state.dim, np.float32))
+        return metric.rescorer
 
     def arrow(self, rows: Rows) -> pyarrow.Table:
         """Id, title, text and the user's columns of documents by their first rows, in order."""
         return arrow_table(self.store, rows)
 
     def rows_where(self, where: str | None) -> Rows:
-        """First rows of live documents, or of those that match a condition, in order."""
+        """First rows of the live documents that match a condition, in order; None matches all."""
         if where is None:
             return self.live_documents()
         return np.setdiff1d(self.documents_where(where), self.deleted, assume_unique=True)
@@ -435,7 +452,8 @@ class Snapshot:
     def documents_where(self, where: str) -> Rows:
         """First rows of the documents that match a condition, in order, including deleted ones.
 
-        Those of the last conditions are kept, unless they read the clock.
+        The matches of the last conditions are remembered, unless these read the clock: then other
+        documents may match a moment later.
         """
         store = self.store
         total = self.state.rows

@@ -1,4 +1,4 @@
-"""State: everything that a commit makes true but sets of rows, stored as JSON in the manifest.
+"""State: the committed state, without its sets of rows, stored as JSON in the manifest.
 
 Certificate: the proved agreement of an index with exact search, for given settings and queries.
 """
@@ -47,8 +47,8 @@ LATER = ("center", "moments_deleted", "unfinished")
 MOST_DIM = 1 << 20
 """Largest accepted dimension of a vector."""
 MOST_TRAILING = 256
-"""Most rows after the segments, whose documents are only in the lines: so a small addition writes
-no segment, and a query reads few documents from the lines."""
+"""Most rows after the segments. Their documents are only in the lines, so a small addition writes
+no segment. They are few, since each query reads all of them."""
 MOST_LATE = 64
 """Most last rows that the lexical index may lack: readers add their words in memory."""
 CANT_REBUILD = "it can't be rebuilt: restore it from a copy"
@@ -73,14 +73,16 @@ class Segment(FileRecord):
 
 @dataclass(frozen=True)
 class Lines:
-    """Two files of the documents by row.
+    """The two files of the documents as lines of JSON: see `DocumentFile`.
 
-    They can be rebuilt from the segments, except for the rows after these, and the segments from
-    them.
+    Lines can be rebuilt from segments, except for the rows after these, and segments from lines.
 
     Attributes
     ----------
-    bytes, columns : the lines' size, and the columns' types when they were written.
+    documents : name of the file of lines.
+    offsets : name of the file that says where each row's line is.
+    bytes : committed size of the lines.
+    columns : the user's columns when the last lines were written: name -> DuckDB type.
     is_whole : whether no line is of an earlier version, which wrote no contexts and origins.
     """
 
@@ -96,7 +98,10 @@ class Lines:
         return {self.documents, self.offsets}
 
     def fit(self, columns: Mapping[str, str]) -> bool:
-        """True if these columns begin with those of the lines."""
+        """True if the lines hold these columns with these types, except for last ones, added later.
+
+        Those have no value in any line.
+        """
         return [*self.columns.items()] == [*columns.items()][: len(self.columns)]
 
 
@@ -139,7 +144,7 @@ class PartialAddition:
 
     @property
     def said(self) -> str:
-        """The number of documents so far, and the estimated total.
+        """Say how many documents are committed so far, of about how many.
 
         >>> PartialAddition("work-0123abcd", 4096, 15_800).said
         '4,096 of about 15,800 documents are in'
@@ -193,9 +198,9 @@ class Certificate:
     @classmethod
     def read(cls, values: Mapping[str, Any]) -> Self:
         """Create from the manifest's JSON; raise `TypeError` or `ValueError` if invalid."""
-        made = cls(**{**values, "settings": Settings(**values["settings"])})
+        certificate = cls(**{**values, "settings": Settings(**values["settings"])})
         for name in ("estimate", "bound", "error", "target"):
-            value = getattr(made, name)
+            value = getattr(certificate, name)
             if name == "target" and value is None:
                 continue
             if type(value) not in (int, float) or not isfinite(value) or not 0 <= value <= 1:
@@ -203,15 +208,16 @@ class Certificate:
 
         # What it was measured by.
         for name in ("queries", "rows"):
-            _whole(f"{name} of a certificate", getattr(made, name), 1)
-        if not isinstance(made.pool, str):
-            raise TypeError(f"pool={made.pool!r} of a certificate; expected a text")
-        return made
+            _whole(f"{name} of a certificate", getattr(certificate, name), 1)
+        if not isinstance(certificate.pool, str):
+            raise TypeError(f"pool={certificate.pool!r} of a certificate; expected a text")
+        return certificate
 
     def said(self, settings: Settings | None, rows: int, noun: str = "documents") -> str | None:
-        """Describe it for an index with these settings and `rows` documents; None for others.
+        """Describe the bound for an index with these settings and so many `rows`.
 
-        If texts are cut, the noun is passages: agreement counts the ten nearest of these.
+        Returns None for other settings, of which nothing is proved. `noun` says what a row is:
+        passages if texts are cut, since agreement then counts the ten nearest of these.
 
         >>> proved = Certificate(Settings(), 0.9944, 0.9912, 0.05, "a log", 500, 1000, 0.99)
         >>> print(proved.said(Settings(), 1000))
@@ -245,8 +251,8 @@ class State:
     dim : dimensions of its vectors.
     requested : the requested settings.
     settings : the current ones, None until the first documents are in.
-    rows : vectors of the documents visible to readers, including deleted ones.
-    segments : files of the documents, by their rows; the last rows may be missing: they trail.
+    rows : number of vectors of the documents visible to readers, including deleted ones.
+    segments : files of the documents, by their rows; the last rows may be in none: they trail.
     readings : file of the rows that were read only in part; None before the first one.
     readings_count : entries of that file.
     generation : incremented by every commit that writes files, and part of their names.
@@ -260,12 +266,12 @@ class State:
     files : role (moments, reducer, rescorer, codes, origins, before) -> file; origins if some
         differ from those in the segments; "before" is the manifest before the last change, if that
         can be undone.
-    moments_rows : the moments are those of the rows before this one that were live when the file
-        was written; None for all rows.
-    moments_deleted : the rows of these that were deleted since, in order.
+    moments_rows : the file of moments counts the rows before this one that were live when it was
+        written; None for all rows.
+    moments_deleted : rows that the file of moments counts and that were deleted since, in order.
     kept : names of the files of the state before the last change, if that can be undone.
     origins : prefix of made-up ids, or of paths in a folder (these end with "/", or are empty) ->
-        digest of the file or folder.
+        digest of the place of the file or folder.
     certificate : what was proved of the current settings; None without proof.
     passages : tokens of a passage; longer texts are cut. None: no text is cut.
     replacement : vectors by another encoder, until all documents have one.
@@ -342,35 +348,44 @@ class State:
         None, and "auto" for `passages`, stand for anything.
         """
         # What the index has, and what is requested.
-        has = {
+        existing = {
             "vector_dtype": self.stored,
             "passages": self.passages or OFF,
             "lexical": bool(self.words),
         }
-        has |= self.requested.as_dict()
+        existing |= self.requested.as_dict()
         requested = dict[str, Any]()
         if settings is not None:
             requested = as_settings(settings).checked(self.dim).as_dict()
-        requested |= {"vector_dtype": vector_dtype} if vector_dtype is not None else {}
-        requested |= {"passages": passages or OFF} if passages != ANY else {}
-        requested |= {"lexical": lexical} if lexical is not None else {}
+        if vector_dtype is not None:
+            requested["vector_dtype"] = vector_dtype
+        if passages != ANY:
+            requested["passages"] = passages or OFF
+        if lexical is not None:
+            requested["lexical"] = lexical
 
         # The differences.
         wanted = []
-        existing = []
+        actual = []
         for name, value in requested.items():
-            if value != has[name]:
+            if value != existing[name]:
                 wanted.append(f"{name}={value!r}")
-                existing.append(f"{name}={has[name]!r}")
+                actual.append(f"{name}={existing[name]!r}")
         if wanted:
             raise InputError(
-                f"{', '.join(wanted)}: {path} has {', '.join(existing)}; expected the same, or none"
+                f"{', '.join(wanted)}: {path} has {', '.join(actual)}; expected the same, or none"
             )
 
     @property
     def fusion(self) -> str:
-        """Fusion of `hybrid="auto"`: chosen by labels, or "auto", by rule."""
-        return OFF if self.words is None else self.hybrid or AUTO
+        """What `hybrid="auto"` means for this index.
+
+        That is "off" without a lexical index, else the fusion that labels chose, else "auto": by
+        rule.
+        """
+        if self.words is None:
+            return OFF
+        return self.hybrid or AUTO
 
     @property
     def segment_rows(self) -> int:
@@ -400,7 +415,7 @@ class State:
 
     @property
     def used_names(self) -> set[str]:
-        """The files of this state that another one may lack: no segments, whose rows stay."""
+        """Names of the files that another state may lack, so not segments, whose rows stay."""
         names = {self.vectors, *self.line_names}
         names.update(record.name for record in self.files.values())
         names.update(filter(None, (self.norms, self.words)))
@@ -424,8 +439,11 @@ class State:
         return VectorFile(folder / self.vectors, self.dim, rows, STORED[self.stored], center)
 
     def norm_file(self, folder: Path) -> VectorFile | None:
-        """The lengths of all rows in the rescoring metric; None without rescoring."""
-        return (self.norms and VectorFile(folder / self.norms, 1, self.rows, np.float32)) or None
+        """The lengths of all rows in the rescoring metric; None without rescoring or rows."""
+        if not self.norms:
+            return None
+        file = VectorFile(folder / self.norms, 1, self.rows, np.float32)
+        return file if len(file) else None
 
     def new_name(self, held: str) -> str:
         """Name of a file that this commit writes, given its role."""
@@ -443,19 +461,19 @@ class State:
     @classmethod
     def from_json(cls, text: str) -> Self:
         """Parse; raises `CorruptError` if a field is missing, unknown or invalid."""
-        # Parts become objects; anyone may have written them.
+        # Parts become objects, unless they are None; anyone may have written them.
         try:
             values = parse_json(text, READABLE)
             values["requested"] = Settings(**values["requested"])
             values["settings"] = values["settings"] and Settings(**values["settings"])
             values["lines"] = values["lines"] and Lines(**values["lines"])
             values["segments"] = [Segment(**segment) for segment in values["segments"]]
-            values["replacement"] = (new := values["replacement"]) and Replacement(**new)
+            values["replacement"] = values["replacement"] and Replacement(**values["replacement"])
             if values.get("unfinished") is not None:
                 values["unfinished"] = PartialAddition(**values["unfinished"])
             values["files"] = {role: FileRecord(**f) for role, f in values["files"].items()}
-            proved = values["certificate"]
-            values["certificate"] = proved if proved is None else Certificate.read(proved)
+            if values["certificate"] is not None:
+                values["certificate"] = Certificate.read(values["certificate"])
             state = cls(**values)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             reason = " ".join(str(error).split())
@@ -476,6 +494,7 @@ class State:
             raise CorruptError(f"state in the manifest: {reason}") from error
 
     def _check(self) -> None:
+        """Raise an error for `check` to report: `ValueError`, `TypeError` or the like."""
         # Rows and vectors.
         for name, least in _LEAST.items():
             _whole(name, getattr(self, name), least)
@@ -524,11 +543,12 @@ class State:
                 raise TypeError("columns of documents; expected names of types")
 
         # What has been begun: another encoder's vectors, and an addition in batches.
-        if (new := self.replacement) is not None:
+        new = self.replacement
+        if new is not None:
             _check_name("vectors", new.vectors)
             center_from(new.center, new.dim)
             for name, least, largest in (("rows", 0, self.rows), ("dim", 1, MOST_DIM)):
-                _whole(f"{name} of a replacement", value := getattr(new, name), least)
+                value = _whole(f"{name} of a replacement", getattr(new, name), least)
                 if value > largest:
                     raise ValueError(f"{name}={value} of a replacement; expected at most {largest}")
             check_spec(new.encoder)
@@ -543,10 +563,11 @@ class State:
                 raise TypeError(f"sha256 of {role}; expected a text")
         for name in self.kept:
             _check_name(name.partition("-")[0], name)
-        fitted = {"moments", "reducer", "codes"}
+        files_of_fit = {"moments", "reducer", "codes"}
         if self.norms:
-            fitted.add("rescorer")
-        if self.settings is not None and (missing := fitted - self.files.keys()):
+            files_of_fit.add("rescorer")
+        missing = files_of_fit - self.files.keys()
+        if self.settings is not None and missing:
             raise ValueError(f"no file of {min(missing)}")
 
 
@@ -558,7 +579,7 @@ def center_text(file: str, vectors: Matrix) -> str:
 
 
 def center_from(text: str, dim: int) -> NDArray[np.float32] | None:
-    """Read a center (dim,); None for ""; raises `ValueError` if it is none."""
+    """Read a center (dim,) from base64; None for ""; raises `ValueError` if it is invalid."""
     if text == "":
         return None
     center = np.frombuffer(b64decode(text, validate=True), dtype="<f2").astype(np.float32)
@@ -568,6 +589,7 @@ def center_from(text: str, dim: int) -> NDArray[np.float32] | None:
 
 
 def _check_segments(segments: list[Segment]) -> None:
+    """Raise `ValueError` unless each segment begins at the row where the one before it ends."""
     stop = 0
     for segment in segments:
         _check_name("segment", segment.name)
@@ -580,18 +602,21 @@ def _check_segments(segments: list[Segment]) -> None:
 
 
 def _whole(name: str, value: Any, least: int) -> int:
+    """Return a whole number; raises `ValueError` for another value, or one below `least`."""
     if type(value) is not int or not least <= value < 1 << 62:
         raise ValueError(f"{name}={value!r}; expected a whole number, {least} or more")
     return value
 
 
 def _check_name(role: str, name: Any) -> None:
+    """Raise `ValueError` unless a commit gives this name to a file of this role."""
     match = OUR_FILES.fullmatch(name) if isinstance(name, str) else None
     if match is None or match[1] != role or match[2] not in ENDINGS[role] or match[3]:
         raise ValueError(f"file {name!r}; expected {role}-000001 or a later one")
 
 
 def _check_fit(fit: Any) -> None:
+    """Raise `TypeError` or `ValueError` unless these are figures of a fit, as `FIT` lists them."""
     if not isinstance(fit, dict) or not {"documents", "rows"} <= fit.keys() <= FIT.keys():
         raise TypeError(f"fit={fit!r}; expected documents, rows and perhaps the others of {[*FIT]}")
     for name in ("documents", "rows"):

@@ -10,6 +10,7 @@ from .work_folder import is_held, work_folders
 
 def progress_of(path: Path, state: State) -> str:
     """Describe the progress of an unfinished addition in a sentence; empty if there is none."""
+    # A build that has committed nothing yet is known by its work folder alone.
     mark = state.unfinished
     if mark is None:
         if state.settings is not None:

@@ -43,7 +43,7 @@ COPIED_AT_ONCE = 1 << 22
 
 
 def index_faults(snapshot: Snapshot) -> list[str]:
-    """All faults; only the segments' if they are damaged, since others can't be determined.
+    """List all faults; only those of segments if there are any: others can't be determined then.
 
     Reads every byte: checksums of derived files, of each block of append-only files, of segments
     and of DuckDB's blocks; and compares the numbers of documents, vectors, codes and moments.
@@ -74,26 +74,26 @@ def segment_faults(snapshot: Snapshot) -> list[str]:
     path = snapshot.path
     state = snapshot.state
     store = snapshot.store
-    if faults := [*faults_by_segment(snapshot).values(), *reading_faults(snapshot)]:
+    faults = [*faults_by_segment(snapshot).values(), *reading_faults(snapshot)]
+    if faults:
         return faults
 
-    # All documents, each with its own rows.
+    # All documents, each with rows that no other one has.
     try:
         _read_all(store)
-        numbered = is_numbered(store, state.rows)
+        has_valid_rows = is_numbered(store, state.rows)
         rows = store.document_rows(state.rows)
     except CorruptError as error:
         return [str(error)]
-    if not numbered:
+    if not has_valid_rows:
         return [f"{path}: expected documents in rows 0 to {state.rows - 1}, each once"]
 
     # The manifest's row sets are derived from segments and readings.
-    known = snapshot.manifest
+    manifest = snapshot.manifest
     textless = store.readings.textless()
-    if not (
-        rows.bits() == known.document_rows.bits()
-        and np.array_equal(textless[textless < state.rows], known.textless)
-    ):
+    has_same_documents = rows.bits() == manifest.document_rows.bits()
+    has_same_textless = np.array_equal(textless[textless < state.rows], manifest.textless)
+    if not has_same_documents or not has_same_textless:
         return [f"{path / MANIFEST}: other passages than those of the segments"]
     return []
 
@@ -116,12 +116,14 @@ def reading_faults(snapshot: Snapshot) -> list[str]:
 
 
 def faults_of_derived_files(snapshot: Snapshot) -> list[str]:
-    """Faults of derived files: checksums, then inconsistent numbers and documents."""
+    """Faults of derived files: checksums; if they are right, inconsistent numbers and documents."""
     state = snapshot.state
     folder = snapshot.path
     faults = list[str]()
     if state.settings is None:
         return faults
+
+    # Every byte of each file.
     for record in state.files.values():
         faults += _attempt(lambda record=record: record.check(folder))  # type: ignore[misc]
     if state.norms:
@@ -148,6 +150,7 @@ def _read_all(store: DocumentStore) -> None:
 
 
 def _check_numbers(snapshot: Snapshot) -> None:
+    """Raise `CorruptError` unless codes and moments are of as many rows as the state has."""
     state = snapshot.state
     index = snapshot.index
     moments = snapshot.moments()
@@ -161,21 +164,23 @@ def _check_numbers(snapshot: Snapshot) -> None:
 
 
 def _row_faults(snapshot: Snapshot, path: Path, open_: Callable[[], VectorFile]) -> list[str]:
+    """Faults of a file of rows, which `open_` opens: that it can't be opened, or damaged rows."""
     try:
         file = open_()
-        bad = _bad_blocks(snapshot, file)
+        damaged = _bad_blocks(snapshot, file)
     except (CorruptError, OSError) as error:
         return [str(error) if path.name in str(error) else f"{path}: {error}"]
-    return [f"{path}: damaged in rows {_rows(file, block)}" for block in bad]
+    return [f"{path}: damaged in rows {_rows(file, block)}" for block in damaged]
 
 
 def _block_faults(snapshot: Snapshot, part: BlockFile) -> list[str]:
+    """Faults of an append-only file of an index: that it can't be read, or damaged bytes."""
     try:
-        bad = _bad_blocks(snapshot, part)
+        damaged = _bad_blocks(snapshot, part)
     except OSError as error:
         return [f"{part.path}: {error}"]
     faults = []
-    for block in bad:
+    for block in damaged:
         first = block * BLOCK_BYTES
         last = min(first + BLOCK_BYTES, part.nbytes) - 1
         faults.append(f"{part.path}: damaged in bytes {first} to {last}")
@@ -183,7 +188,7 @@ def _block_faults(snapshot: Snapshot, part: BlockFile) -> list[str]:
 
 
 def _bad_blocks(snapshot: Snapshot, file: BlockFile) -> list[int]:
-    """Numbers of the blocks whose checksum differs from the manifest's."""
+    """Numbers of the blocks that have another checksum than in the manifest, or none there."""
     actual = dict(file.blocks())
     expected = snapshot.manifest.checksums.of(file.path.name)
     differences = actual.items() ^ expected.items()
@@ -191,12 +196,14 @@ def _bad_blocks(snapshot: Snapshot, file: BlockFile) -> list[int]:
 
 
 def _rows(file: VectorFile, block: int) -> str:
+    """Name the first and the last row that have bytes in a block."""
     first = block * BLOCK_BYTES // file.row_bytes
     last = min((block + 1) * BLOCK_BYTES // file.row_bytes, len(file) - 1)
     return f"{first} to {last}"
 
 
 def _attempt(check: Callable[[], None]) -> list[str]:
+    """Return the message of a check that raises `CorruptError`, in a list; otherwise []."""
     try:
         check()
     except CorruptError as error:
@@ -218,6 +225,7 @@ def copy_index(folder: Path, path: Path) -> Manifest:
 
 
 def _copy_newest(folder: Path, new: Path) -> Manifest:
+    """Copy the committed state of a folder to a new one, again if others commit meanwhile."""
     for _ in range(TRIES):
         manifest = Manifest.read_current(folder)
         try:
@@ -246,9 +254,12 @@ def _copy(folder: Path, manifest: Manifest, new: Path) -> None:
             progress("copying files", done, len(files))
             (new / name).parent.mkdir(exist_ok=True)
             _write(file, new / name, lengths.get(name, sys.maxsize))
+
+    # The copy is complete once it has a manifest; then it is verified.
     publish(new / MANIFEST, manifest.write)
     with closing(Engine(new)) as engine:
-        if faults := index_faults(Snapshot.of(engine, Manifest.read(new))):
+        faults = index_faults(Snapshot.of(engine, Manifest.read(new)))
+        if faults:
             raise CorruptError(faults[0])
 
 
@@ -265,10 +276,14 @@ def _names(folder: Path, state: State) -> list[str]:
 
 
 def _append_only_files(folder: Path, state: State) -> list[BlockFile]:
-    """The append-only files of a state; others of the state before have no length of their own."""
+    """The append-only files of a state, which know how many bytes of them are committed.
+
+    Those that only the state before has are not among them.
+    """
     # Vectors and norms, lines, readings, and another encoder's vectors.
     files: list[BlockFile] = [state.vector_file(folder, state.rows)]
-    if (norms := state.norm_file(folder)) is not None:
+    norms = state.norm_file(folder)
+    if norms is not None:
         files.append(norms)
     if state.lines is not None:
         files += line_files(folder, state.lines, state.rows)
@@ -280,7 +295,11 @@ def _append_only_files(folder: Path, state: State) -> list[BlockFile]:
 
 
 def _write(file: BinaryIO, path: Path, length: int) -> None:
+    """Write up to `length` bytes of an open file to another one."""
     with path.open("wb") as target:
-        while length and (data := file.read(min(length, COPIED_AT_ONCE))):
+        while length:
+            data = file.read(min(length, COPIED_AT_ONCE))
+            if not data:
+                break
             target.write(data)
             length -= len(data)

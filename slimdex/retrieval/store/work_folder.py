@@ -1,4 +1,4 @@
-"""Work folder: files of a change that is computed before its turn, until they are committed.
+"""Work folder: files of a change that is computed without the writer lock, until it is committed.
 
 It is locked while its process lives. The commits of others leave it alone, and remove the folders
 that killed processes left.
@@ -19,7 +19,7 @@ from slimdex.system.locks import FileLock
 
 LOCK = "owner"
 SPILL_SECONDS = 24 * 3600
-"""Age of a folder of DuckDB's whose process must have been killed: none computes as long."""
+"""Age of a folder that DuckDB left: its process must have been killed, as none computes so long."""
 
 
 @contextmanager
@@ -35,10 +35,10 @@ def work_folder(index: Path) -> Iterator[Path]:
             try:
                 yield work
             finally:
-                is_left = os.getpid() != process
-                if not is_left:
+                is_fork = os.getpid() != process  # which leaves the folder to its parent
+                if not is_fork:
                     remove(work)
-        if not is_left:
+        if not is_fork:
             _remove_lock(work)
         return
     raise InUseError(f"{work}: another process has removed it; expected it to stay")
@@ -61,8 +61,10 @@ def remove_left_work(index: Path) -> None:
                     stack.enter_context(FileLock(path, LOCK).hold(0))
                 lock = _lock_of(path)
                 remove(path)
-                is_locked = lock is not None and lock == _lock_of(path)
-            if is_locked:
+
+                # Windows keeps a lock that is open; one of another process is a different file.
+                has_same_lock = lock is not None and lock == _lock_of(path)
+            if has_same_lock:
                 _remove_lock(path)
 
 
@@ -72,7 +74,7 @@ def work_folders(index: Path) -> list[Path]:
 
 
 def _age(path: Path) -> float:
-    """Seconds since a file changed; also if it seems to be from the future."""
+    """Seconds since a file changed; as many if it seems to be from the future."""
     return abs(time() - path.stat().st_mtime)
 
 
@@ -82,7 +84,10 @@ def is_held(work: Path) -> bool:
 
 
 def _lock_of(work: Path) -> tuple[int, int] | None:
-    """Which file locks a folder: one that its process has just created is another."""
+    """Identify the file that locks a folder, by device and number; None if there is none.
+
+    A process that has just created the folder again has locked another file.
+    """
     try:
         status = (work / f"{LOCK}.lock").stat()
     except OSError:

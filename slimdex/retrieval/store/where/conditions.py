@@ -107,6 +107,7 @@ def as_sql(condition: Condition, columns: Mapping[str, str]) -> str:
 
 
 def _compare(condition: Compare, columns: Mapping[str, str]) -> str:
+    """Render a comparison as SQL; see `as_sql`."""
     type_ = (TEXT_COLUMNS | dict(columns)).get(condition.column)
     operand = _operand(identifier(condition.column), type_, condition.path)
     sql = _holds(operand, condition.operator, condition.value)
@@ -116,13 +117,22 @@ def _compare(condition: Compare, columns: Mapping[str, str]) -> str:
 
 
 def _operand(column: str, type_: str | None, path: tuple[str, ...]) -> Operand:
-    scalar = None if type_ is None else scalar_operand(column, type_)
-    if type_ is None or (scalar is not None and path):
-        return Operand(has_value="false")  # there is nothing inside a scalar
-    return scalar or JsonOperand.of(column, type_, path)
+    """Return the operand of a quoted column, or of the value at a path inside it.
+
+    `type_` is None for a column that no document has.
+    """
+    if type_ is None:
+        return Operand(has_value="false")
+    scalar = scalar_operand(column, type_)
+    if scalar is None:
+        return JsonOperand.of(column, type_, path)
+    if path:  # there is nothing inside a scalar
+        return Operand(has_value="false")
+    return scalar
 
 
 def _holds(operand: Operand, operator: str, value: Any) -> str:
+    """Return the SQL of a comparison by any operator; see `Compare`."""
     # Missing values, and lists of values.
     if operator == "IS NULL" or (operator == "=" and value is None):
         return f"NOT ({operand.has_value})"
@@ -144,12 +154,17 @@ def _holds(operand: Operand, operator: str, value: Any) -> str:
 
 
 def _scalar(operand: Operand, operator: str, value: Any) -> str:
+    """Return the SQL of a comparison with one text, number, moment or time.
+
+    It is false for an operand without values of this kind, and for an operator of texts if the
+    operand reads texts as another type.
+    """
     sql = operand.of_kind(kind_of(value))
     is_of_texts = operator not in (*SIGNS, "IN")
     if sql is None or (is_of_texts and operand.reads_texts_as):
         return "false"
 
-    # Long numbers of JSON are compared as texts, too, since DOUBLE rounds them.
+    # Long whole numbers in JSON are compared as texts, too, since DOUBLE rounds them.
     compared = OPERATORS[operator].format(value=sql, constant=_constant_for(operand, value))
     is_long = isinstance(value, int) and abs(value) >= EXACT and operator == "="
     if isinstance(operand, JsonOperand) and is_long:
@@ -162,11 +177,9 @@ def _constant_for(operand: Operand, value: Any) -> str:
     type_ = operand.reads_texts_as
     if kind_of(value) != "text" or not type_:
         return constant(value)
-    return (
-        as_moment(constant(value))
-        if type_ == "TIMESTAMP"
-        else f"TRY_CAST({constant(value)} AS {type_})"
-    )
+    if type_ == "TIMESTAMP":
+        return as_moment(constant(value))
+    return f"TRY_CAST({constant(value)} AS {type_})"
 
 
 def _is_among(operand: Operand, values: Any) -> str:
@@ -182,11 +195,15 @@ def _is_among(operand: Operand, values: Any) -> str:
             parts.append(_holds(operand, "=", value))
         else:
             by_kind[kind_of(value)].append(value)
-    for kind, same in by_kind.items():
-        if (sql := operand.of_kind(kind)) is not None:
-            constants = ", ".join(_constant_for(operand, value) for value in same)
+    for kind, values_of_kind in by_kind.items():
+        sql = operand.of_kind(kind)
+        if sql is not None:
+            constants = ", ".join(_constant_for(operand, value) for value in values_of_kind)
             parts.append(OPERATORS["IN"].format(value=sql, constant=constants))
-    return parts[0] if len(parts) == 1 else f"({' OR '.join(parts)})" if parts else "false"
+
+    if not parts:
+        return "false"
+    return parts[0] if len(parts) == 1 else f"({' OR '.join(parts)})"
 
 
 def kind_of(value: Any) -> str:
@@ -201,11 +218,10 @@ def kind_of(value: Any) -> str:
         "time": time,
     }
     for kind, types in kinds.items():
-        if (
-            isinstance(value, types)
-            and value == value
-            and value not in (float("inf"), -float("inf"))
-        ):
+        if not isinstance(value, types):
+            continue
+        is_nan = value != value
+        if not is_nan and value not in (float("inf"), -float("inf")):
             return kind
     raise InputError(f"value {short_repr(value)}; expected a text, a number or a truth")
 
@@ -223,8 +239,12 @@ def constant(value: Any) -> str:
 
 
 def _spellings(value: Any) -> Sequence[str]:
-    """The texts of JSON that equal a value."""
+    """The texts of JSON that equal a value: 1, 1.0 and true for any of these three."""
+    if isinstance(value, float):
+        kind_of(value)  # raises `InputError` for NaN and infinity
     if not isinstance(value, int | float) or value != int(value):
         return [json.dumps(value, ensure_ascii=False)]
-    truths = ["true" if value else "false"] * (value in (0, 1))
-    return [str(int(value)), f"{int(value)}.0", *truths]
+    spellings = [str(int(value)), f"{int(value)}.0"]
+    if value in (0, 1):
+        spellings.append("true" if value else "false")
+    return spellings

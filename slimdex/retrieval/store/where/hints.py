@@ -71,12 +71,13 @@ def may_order_dates(where: str, types: Mapping[str, str]) -> bool:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A comparison of a column with constants: one after LIKE, =, < and so on.
+    """A comparison of a column with constants: several for IN and BETWEEN, otherwise one.
 
     Attributes
     ----------
     column : as written in SQL.
-    constants : their texts.
+    sign : such as "=", "LIKE" or "NOT IN": see `SIGNS`.
+    constants : the constants as texts, without quotes.
     are_texts : whether any is written in quotes.
     """
 
@@ -86,7 +87,10 @@ class Comparison:
     are_texts: bool
 
     def of(self, value: str, constants: Sequence[str] | None = None) -> str:
-        """Return the comparison of another value in SQL, with constants as they are written."""
+        """Return SQL that compares another value by the same sign.
+
+        `constants`, as written in SQL, are by default those of this comparison.
+        """
         written = [*(constants or map(self.as_sql, self.constants))]
         if self.is_list:
             return f"{value} {self.sign} ({', '.join(written)})"
@@ -112,8 +116,9 @@ def hint(tree: Mapping[str, Any], types: Mapping[str, str], samples: Samples) ->
 
     Parameters
     ----------
-    tree : of DuckDB's parser.
-    types : of the columns.
+    tree : the condition, as DuckDB's parser returns it.
+    types : types of the columns that it may name.
+    samples : returns some values of a column.
     """
     by_lower = {name.lower(): (name, type_) for name, type_ in types.items()}
     for node in _nodes(tree):
@@ -121,9 +126,9 @@ def hint(tree: Mapping[str, Any], types: Mapping[str, str], samples: Samples) ->
         name, type_ = by_lower.get(_column_of(node).lower(), ("", ""))
         if comparison is None or not name:
             continue
-        said = _said(comparison, type_, partial(samples, name))
-        if said:
-            return f"{comparison.column} {said}"
+        advice = _advice(comparison, type_, partial(samples, name))
+        if advice:
+            return f"{comparison.column} {advice}"
     return ""
 
 
@@ -162,6 +167,7 @@ def _without_not(node: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _column_of(node: Mapping[str, Any]) -> str:
+    """Return the first column that a comparison compares; "" for other nodes."""
     for side in _sides(node):
         if side["class"] == "COLUMN_REF" and len(side["column_names"]) == 1:
             return str(side["column_names"][0])
@@ -191,8 +197,11 @@ def _comparison(node: Mapping[str, Any]) -> Comparison | None:
     return Comparison(column, sign, [each["text"] for each in constants], "STRING" in kinds)
 
 
-def _said(comparison: Comparison, type_: str, samples: Callable[[], Sequence[str]]) -> str:
-    """Return what a column holds and what to write; "" if the constants are of its kind."""
+def _advice(comparison: Comparison, type_: str, samples: Callable[[], Sequence[str]]) -> str:
+    """Return what a column holds and what to write; "" if the constants are of its kind.
+
+    `samples` returns some of its values, by a query, so it is called only if they are needed.
+    """
     if type_.endswith("[]"):
         return f"is a list: write {_of_list(comparison, type_)}"
     if type_ == "DATE" or type_.startswith("TIMESTAMP"):
@@ -200,25 +209,24 @@ def _said(comparison: Comparison, type_: str, samples: Callable[[], Sequence[str
         return f"is a date: write {written}" if written else ""
     if type_ == "TIME" and not all(re.match(r"\d\d?:\d\d", each) for each in comparison.constants):
         return "is a time of day: write '18:30' or the like in quotes"
+    if type_ == "VARCHAR" and comparison.are_texts:
+        return _of_written_date(comparison, samples)
     if type_ == "VARCHAR":
-        return (
-            _of_written_date(comparison, samples)
-            if comparison.are_texts
-            else _of_text(comparison, samples())
-        )
+        return _of_text(comparison, samples())
     if NUMBERS.fullmatch(type_) and comparison.are_texts:
         return _of_number(comparison, samples)
     if type_ == "BOOLEAN" and not {each.lower() for each in comparison.constants} <= TRUTHS:
         return f"is true or false: write {comparison.column} or NOT {comparison.column}"
     if type_ == "JSON":
         value = f"{comparison.column}->>'$.NAME'"
-        value = value if comparison.are_texts else f"TRY_CAST({value} AS DOUBLE)"
+        if not comparison.are_texts:
+            value = f"TRY_CAST({value} AS DOUBLE)"
         return f"is JSON: write the NAME of a value in it, ({comparison.of(value)})"
     return ""
 
 
 def _of_list(comparison: Comparison, type_: str) -> str:
-    """Return a comparison with the items of a list."""
+    """Return SQL that compares the items of a list, which is what the user may have meant."""
     column = comparison.column
     items = [*map(comparison.as_sql, comparison.constants)]
     if comparison.is_pattern:
@@ -230,7 +238,7 @@ def _of_list(comparison: Comparison, type_: str) -> str:
     elif NUMBERS.fullmatch(type_.removesuffix("[]")):
         items = _numbers(comparison.constants)
 
-    # A list has an item below a constant if its least item is below it.
+    # A list has an item below a constant if its least item is below it, and so on.
     if comparison.sign in ("<", "<="):
         return comparison.of(f"list_min({column})", items)
     if comparison.sign in (">", ">=", "BETWEEN", "NOT BETWEEN"):
@@ -242,21 +250,24 @@ def _of_list(comparison: Comparison, type_: str) -> str:
 
 
 def _of_date(comparison: Comparison, samples: Callable[[], Sequence[str]]) -> str:
-    """Return a comparison with a date; "" if the constants are dates."""
+    """Return SQL that compares a date; "" if the constants are dates already."""
+    # The pattern '2016-%' asks for a year, too.
     column = comparison.column
-    bare = [each.rstrip("%-") if comparison.is_pattern else each for each in comparison.constants]
+    dates = [*comparison.constants]
+    if comparison.is_pattern:
+        dates = [pattern.rstrip("%-") for pattern in dates]
 
     # Years, beginnings of dates, and months are compared with a part of the date.
-    if all(re.fullmatch(r"\d{4}", each) for each in bare):
+    if all(re.fullmatch(r"\d{4}", each) for each in dates):
         sign = re.sub("I?LIKE", "=", comparison.sign).replace("NOT =", "<>")
-        return Comparison(column, sign, bare, False).of(f"year({column})")
+        return Comparison(column, sign, dates, False).of(f"year({column})")
     if comparison.is_pattern:
         return comparison.of(f"CAST({column} AS VARCHAR)")
-    if all(re.fullmatch(r"\d{4}-\d\d", each) for each in bare):
+    if all(re.fullmatch(r"\d{4}-\d\d", each) for each in dates):
         return comparison.of(f"strftime({column}, '%Y-%m')")
 
     # Days; if the constants are none, an example shows how to write one.
-    days = [re.sub(r"^(\d{4})(\d\d)(\d\d)$", r"\1-\2-\3", each) for each in bare]
+    days = [re.sub(r"^(\d{4})(\d\d)(\d\d)$", r"\1-\2-\3", each) for each in dates]
     are_days = all(re.match(r"\d{4}-\d\d?-\d\d?", each) for each in days)
     if are_days and comparison.are_texts:
         return ""
@@ -273,18 +284,18 @@ def _of_written_date(comparison: Comparison, samples: Callable[[], Sequence[str]
     values = [*filter(None, map(str.strip, samples()))]
     if not values or not all(re.fullmatch(WRITTEN_DATE, value) for value in values):
         return ""
-    said = f"is text, such as {literal(values[0])}, which would be compared letter by letter"
+    fact = f"is text, such as {literal(values[0])}, which would be compared letter by letter"
 
     # How to read such dates, and to compare them.
     formats = _date_formats(values)
     if not formats:
-        return f"{said}: read it with try_strptime({comparison.column}, FORMAT)"
+        return f"{fact}: read it with try_strptime({comparison.column}, FORMAT)"
     are_dates = all(re.match(r"\d{4}-\d\d?-\d", each) for each in comparison.constants)
     days = comparison.constants if are_dates else ["2024-12-31"] * len(comparison.constants)
     date = f"regexp_extract({comparison.column}, '[0-9./-]+')"
     written = comparison.of(f"try_strptime({date}, {literal(formats[0])})", [*map(literal, days)])
     other = f" (or {formats[1]} if days come first)" if formats[1:] else ""
-    return f"{said}: write {written}{other}"
+    return f"{fact}: write {written}{other}"
 
 
 def _date_formats(values: Sequence[str]) -> list[str]:
@@ -322,18 +333,22 @@ def _date_formats(values: Sequence[str]) -> list[str]:
 
 def _of_text(comparison: Comparison, samples: Sequence[str]) -> str:
     """Say what texts a column holds, and how to compare them, or the numbers in them."""
-    in_quotes = comparison.of(comparison.column, [*map(literal, comparison.constants)])
-    number = next((each for each in samples if re.search("[0-9]", each)), None)
-    shown = f", such as {literal((number or next(iter(samples), ''))[:40])}" if samples else ""
+    # An example, if possible one with a number.
+    number = next((sample for sample in samples if re.search("[0-9]", sample)), None)
+    example = number or next(iter(samples), "")
+    fact = f"is text, such as {literal(example[:40])}" if samples else "is text"
+
+    # Texts are compared as such if they have no numbers, or are codes such as '0042'.
     is_equality = comparison.is_list or comparison.sign in ("=", "<>")
     are_codes = bool(samples) and all(map(str.isdecimal, samples))
     if number is None or comparison.is_pattern or (is_equality and are_codes):
-        return f"is text{shown}: write {in_quotes}"
-    return f"is text{shown}: write {comparison.of(_number_in(comparison.column, samples))}"
+        in_quotes = comparison.of(comparison.column, [*map(literal, comparison.constants)])
+        return f"{fact}: write {in_quotes}"
+    return f"{fact}: write {comparison.of(_number_in(comparison.column, samples))}"
 
 
 def _number_in(column: str, samples: Sequence[str]) -> str:
-    """Return SQL of the number in a text: in '$1,058.00', or in '58,00 EUR'."""
+    """Return SQL of the number in the texts of a column: in '$1,058.00', or in '58,00 EUR'."""
     if all(NUMBER.fullmatch(each) for each in samples):
         return f"TRY_CAST({column} AS DOUBLE)"
 

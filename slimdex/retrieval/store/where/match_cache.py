@@ -28,13 +28,14 @@ class _MatchBits:
     stop: int = 0
 
     def extend(self, rows: Rows, stop: int) -> _MatchBits:
-        """Add the later matching rows before `stop`."""
-        whole = self.stop // 8
-        flags = np.zeros(stop - 8 * whole, dtype=np.bool_)
-        flags[rows - 8 * whole] = True
-        bits = np.concatenate([self.bits[:whole], np.packbits(flags)])
+        """Return these matches and the later ones in `rows`, which are all before row `stop`."""
+        # Whole bytes stay as they are; the last one may have room for some of the later rows.
+        whole_bytes = self.stop // 8
+        flags = np.zeros(stop - 8 * whole_bytes, dtype=np.bool_)
+        flags[rows - 8 * whole_bytes] = True
+        bits = np.concatenate([self.bits[:whole_bytes], np.packbits(flags)])
         if self.stop % 8:
-            bits[whole] |= self.bits[whole]
+            bits[whole_bytes] |= self.bits[whole_bytes]
         return _MatchBits(bits, stop)
 
     def rows(self, stop: int) -> Rows:
@@ -58,9 +59,10 @@ class Matches:
         self._lock = Lock()
 
     def rows(self, where: str, stop: int, find: Callable[[int, int], Rows]) -> Rows:
-        """Return the rows before `stop` that match; `find(start, stop)` evaluates those of a range.
+        """Return the rows before `stop` that match a condition, in order.
 
-        A search in an older state may ask for fewer rows than are known.
+        `find(start, stop)` evaluates it for the rows from `start` to before `stop` that are not
+        known yet. A search in an older state may ask for fewer rows than are known.
         """
         with self._lock:
             known = self._known.get(where, NOTHING)

@@ -54,8 +54,8 @@ class JsonOperand(Operand):
 
     Attributes
     ----------
-    json : SQL of the whole.
-    path : names and numbers that lead to the value.
+    json : SQL of the JSON.
+    path : names and numbers that lead to the value inside it; empty for the JSON itself.
     """
 
     json: str = ""
@@ -66,6 +66,8 @@ class JsonOperand(Operand):
         """Make the operand of a quoted column; a type other than JSON is cast to JSON."""
         json = column if type_ == "JSON" else f"CAST({column} AS JSON)"
         operand = cls(has_value="", json=json, path=path)
+
+        # The SQL of the value's type, which this needs, is made from the other two fields.
         return replace(operand, has_value=f"coalesce({operand._type}, 'NULL') <> 'NULL'")
 
     def inside(self, path: Sequence[str]) -> JsonOperand:
@@ -78,7 +80,7 @@ class JsonOperand(Operand):
         return f"json_extract_string({self.json}, {self._pointer})"
 
     def of_kind(self, kind: str) -> str | None:
-        """SQL of the values of a kind; moments and times are texts."""
+        """SQL of the values of a kind: truths are numbers, and moments and times are texts."""
         if kind == "number":
             number = f"TRY_CAST({self.text} AS DOUBLE)"
             truth = f"CAST(TRY_CAST({self.text} AS BOOLEAN) AS DOUBLE)"
@@ -97,13 +99,16 @@ class JsonOperand(Operand):
 
     def equal_parts(self, value: Any, holds: Callable[[Operand, str, Any], str]) -> str:
         """SQL: the value equals a list or dict, whose parts are compared by `holds`."""
-        parts = dict(enumerate(value)) if isinstance(value, list | tuple) else value
+        # As many parts, and each equal: a list's by number, a dict's by name.
         if isinstance(value, dict):
-            counted = f"len(json_keys({self.json}, {self._pointer}))"
-            sql = [f"{self._type} = 'OBJECT'", f"{counted} = {len(value)}"]
+            parts = value
+            type_ = "OBJECT"
+            count = f"len(json_keys({self.json}, {self._pointer}))"
         else:
-            counted = f"json_array_length({self.json}, {self._pointer})"
-            sql = [f"{self._type} = 'ARRAY'", f"{counted} = {len(value)}"]
+            parts = dict(enumerate(value))
+            type_ = "ARRAY"
+            count = f"json_array_length({self.json}, {self._pointer})"
+        sql = [f"{self._type} = '{type_}'", f"{count} = {len(value)}"]
         for name, part in parts.items():
             sql.append(holds(self.inside([str(name)]), "=", part))
         return f"({' AND '.join(sql)})"
@@ -114,7 +119,7 @@ class JsonOperand(Operand):
 
     @property
     def _pointer(self) -> str:
-        """The path, as JSON Pointer (RFC 6901) writes it."""
+        """SQL of the path as JSON Pointer (RFC 6901) writes it; "$" for the JSON itself."""
         pointer = ""
         for name in self.path:
             pointer += "/" + name.replace("~", "~0").replace("/", "~1")
@@ -126,6 +131,8 @@ def scalar_operand(column: str, type_: str) -> Operand | None:
     if any(part in type_ for part in NESTED):
         return None
     has_value = f"{column} IS NOT NULL"
+
+    # The values of one kind may also be compared as another: texts as moments, for example.
     if type_ == "BOOLEAN":
         return Operand(has_value, {"number": f"CAST({column} AS TINYINT)"})
     if type_.startswith("DECIMAL"):  # JSON has its values as texts

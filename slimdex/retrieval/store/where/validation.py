@@ -106,15 +106,20 @@ def reads_clock(where: str, columns: Sequence[str]) -> bool:
 
 
 def _meant(name: str, where: str, columns: Sequence[str]) -> str:
-    """Suggest a column for an unknown name, or the text that it is in the place or quotes of."""
+    """Suggest what an unknown name may mean: a similar column, or a text in single quotes.
+
+    The suggestion is the end of a message; "" without one.
+    """
     name = name[:SHOWN_NAME]
     column = nearest(name, visible_columns(columns))
+    meanings = [f"the column {column}"] if column else []
+
+    # A name in other quotes, or after a sign, is probably a text.
     text = name.strip("“”„‘’‚«»`´")
-    meant = [f"the column {column}"] if column else []
     is_quoted = text != name or identifier(name) in where or f"`{name}`" in where
     if is_quoted or re.search(rf"[=<>]\s*{re.escape(name)}\b", where):
-        meant.append(f"the text {literal(text)}, in single quotes")
-    return f" (did you mean {' or '.join(meant)}?)" if meant else ""
+        meanings.append(f"the text {literal(text)}, in single quotes")
+    return f" (did you mean {' or '.join(meanings)}?)" if meanings else ""
 
 
 def refusal(where: str, reason: str, columns: Sequence[str]) -> InputError:
@@ -129,7 +134,7 @@ def refusal(where: str, reason: str, columns: Sequence[str]) -> InputError:
 
 
 def _is_keyword(where: str, column: str) -> bool:
-    """True if a condition contains an unquoted column name that is a keyword of SQL."""
+    """True if a condition contains a column's name without quotes, and it is a keyword of SQL."""
     word = re.compile(rf"(?<![\w\"']){re.escape(column)}(?![\w\"'])", re.IGNORECASE)
     if not re.fullmatch(r"[A-Za-z_]+", column) or not word.search(where[:SHOWN_WHERE]):
         return False
@@ -167,8 +172,8 @@ def limiting(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
         ) from error
     finally:
         over.set()
-        if watch.ident is not None:  # otherwise it could interrupt a later query
-            watch.join()
+        if watch.ident is not None:  # it has started
+            watch.join()  # otherwise it could interrupt a later query
 
 
 class SlowConditionError(InputError):
@@ -228,7 +233,7 @@ def _check(where: str, names: frozenset[str]) -> bool:
 
 
 def _check_text(where: str) -> None:
-    """Check what needs no parser, before parsing."""
+    """Raise `_Refusal` for faults that show before parsing, which may take minutes with some."""
     if not where.strip():
         raise _Refusal("it is empty")
     if len(where) > LONGEST_CONDITION:
@@ -251,7 +256,10 @@ def _check_text(where: str) -> None:
 
 
 def parse_condition(where: str) -> dict[str, Any]:
-    """Parse the text as one expression, without brackets around it, which it could close."""
+    """Parse a text as one expression; raises `_Refusal` if it is anything else.
+
+    There are no brackets around it, since the text could close them.
+    """
     try:
         sql = "SELECT json_serialize_sql(?::VARCHAR)"
         ((text,),) = _scratch(os.getpid()).cursor().execute(sql, [f"SELECT\n{where}\n"]).fetchall()
@@ -266,10 +274,10 @@ def parse_condition(where: str) -> dict[str, Any]:
         raise _Refusal(" ".join(tree["error_message"].split("\n")[0].split()))
     (statement,) = tree["statements"]
     node = statement["node"]
-    plain = _expression_of(node) if node["type"] == "SELECT_NODE" else None
-    if plain is None:
+    expression = _expression_of(node) if node["type"] == "SELECT_NODE" else None
+    if expression is None:
         raise _Refusal("more than one expression")
-    return plain
+    return expression
 
 
 def _expression_of(node: dict[str, Any]) -> dict[str, Any] | None:
@@ -286,9 +294,12 @@ def _expression_of(node: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _check_tree(root: dict[str, Any], names: frozenset[str]) -> bool:
-    """Check every node, counting the casts to text around it and noting whether a function builds
-    texts or lists from it. Returns whether any reads the clock.
+    """Raise `_Refusal` unless all nodes are allowed, and few enough of those that cause much work.
+
+    Returns whether any node reads the clock.
     """
+    # Parts of the tree, the number of casts to text around each, and whether it is inside a
+    # function that builds texts or lists.
     waiting: list[tuple[Any, int, bool]] = [(root, 0, False)]
     clock = False
     built_from = 0
@@ -324,12 +335,14 @@ def _check_tree(root: dict[str, Any], names: frozenset[str]) -> bool:
 
 
 def _is_clock(node: dict[str, Any]) -> bool:
-    if node["class"] == "COLUMN_REF":  # of a column of that name too, which is harmless
+    """True if a node reads the clock, or may do so: a column can have the name of a clock."""
+    if node["class"] == "COLUMN_REF":
         return node["column_names"][0].lower() in allowed.CLOCKS
     return node["class"] == "FUNCTION" and node["function_name"].lower() in allowed.CLOCK_FUNCTIONS
 
 
 def _is_call(node: dict[str, Any]) -> bool:
+    """True for a function that is called for each row: not all of its arguments are constants."""
     if node["class"] != "FUNCTION":
         return False
     classes = {argument["expression"]["class"] for argument in node["arguments"]}
@@ -341,10 +354,10 @@ def _is_text_cast(node: dict[str, Any]) -> bool:
 
 
 def _check_node(node: dict[str, Any], names: frozenset[str]) -> None:
+    """Raise `_Refusal` unless a node, without those inside it, is allowed over these columns."""
     kind = node["class"]
-    if kind not in allowed.CLASSES or (
-        kind == "OPERATOR" and node["type"] not in allowed.OPERATORS
-    ):
+    is_other_operator = kind == "OPERATOR" and node["type"] not in allowed.OPERATORS
+    if kind not in allowed.CLASSES or is_other_operator:
         raise _Refusal(f"{node['type']} is not allowed")
     if kind == "LAMBDA":
         if node["syntax_type"] != "SINGLE_ARROW":  # which is JSON's
@@ -353,8 +366,9 @@ def _check_node(node: dict[str, Any], names: frozenset[str]) -> None:
     if kind == "COLLATE" and not set(node["collation"].lower().split(".")) <= allowed.COLLATIONS:
         raise _Refusal(f"no collation {node['collation']!r}")
     if kind == "COLUMN_REF":
-        first, *rest = node["column_names"]
-        if first.lower() not in names and (rest or first.lower() not in allowed.CLOCKS):
+        first, *fields = node["column_names"]
+        is_clock = first.lower() in allowed.CLOCKS and not fields
+        if first.lower() not in names and not is_clock:
             raise _NoColumn(first)
     elif kind == "TYPE":
         name = node["type_name"]
@@ -365,9 +379,11 @@ def _check_node(node: dict[str, Any], names: frozenset[str]) -> None:
 
 
 def _check_function(node: dict[str, Any], names: frozenset[str]) -> None:
+    """Raise `_Refusal` unless a call of a function is allowed, with these arguments."""
     name = node["function_name"].lower()
     if name not in allowed.FUNCTIONS:
         raise _Refusal(f"function {name!r} is not allowed")
+
     # The parser takes the column of a call like column.lower() for a schema.
     first = node["catalog"] or node["schema"]
     if first and first.lower() not in names:
@@ -376,11 +392,15 @@ def _check_function(node: dict[str, Any], names: frozenset[str]) -> None:
         raise _Refusal(f"function {name!r} is called with DISTINCT, ORDER BY or FILTER")
     if name != allowed.TAKES_NAMES and any(argument["name"] for argument in node["arguments"]):
         raise _Refusal(f"function {name!r} with the name of an argument")
+
+    # A text in double quotes is a column: this is reported before any fault of a pattern or path.
     arguments = [argument["expression"] for argument in node["arguments"]]
     for argument in arguments:
-        if argument["class"] == "COLUMN_REF":  # a text in double quotes is no pattern or path
+        if argument["class"] == "COLUMN_REF":
             _check_node(argument, names)
-    # A column named like one of DuckDB's schemas is not one before a function's name.
+
+    # After the column of column.regexp_matches('a'), the pattern is the first argument. If DuckDB
+    # has a schema of the column's name, it takes it for that, and the pattern is the second one.
     if name in allowed.REGEXES | allowed.LIKES:
         _check_pattern(arguments[:2] if first else arguments[1:2], name in allowed.REGEXES)
     if name.startswith("json") or name == "->>":
@@ -390,16 +410,17 @@ def _check_function(node: dict[str, Any], names: frozenset[str]) -> None:
 
 
 def _check_pattern(places: Sequence[dict[str, Any]], is_regex: bool) -> None:
-    """Raise unless patterns are constants of limited length and repetition."""
-    for place in places:
-        if (constant := place.get("literal")) is None or len(constant["text"]) > LONGEST_PATTERN:
+    """Raise unless these arguments are constants: patterns of limited length and repetition."""
+    for argument in places:
+        constant = argument.get("literal")
+        if constant is None or len(constant["text"]) > LONGEST_PATTERN:
             raise _Refusal(f"a pattern is a constant of at most {LONGEST_PATTERN} characters")
         if is_regex and len(constant["text"]) * _repeats(constant["text"]) > REPEATED:
             raise _Refusal("a pattern with too many repetitions in braces")
 
 
 def _repeats(pattern: str) -> int:
-    """Sum of the larger numbers in the braces of a regular expression."""
+    """Sum of the larger numbers in the braces of a regular expression: 3 + 5 of a{2,3}b{5}."""
     total = 0
     for least, most in re.findall(r"\{([0-9]+)(?:,([0-9]*))?\}", pattern):
         total += max(int(least), int(most or 0))
@@ -428,6 +449,10 @@ def _check_paths(paths: Sequence[dict[str, Any]]) -> None:
 
 
 def _shrinks(arguments: Sequence[dict[str, Any]]) -> bool:
+    """True if a call of replace(text, old, new) can't make a text longer.
+
+    `text` is no argument in text.replace(old, new), so the last two are the constants.
+    """
     if len(arguments) < 2:
         return True  # DuckDB refuses it, and names the arguments that it takes
     old = arguments[-2].get("literal")
