@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import product
 
 import duckdb
 import pytest
@@ -48,9 +49,9 @@ def test_rendered_sql_matches_the_same_documents(
 def test_values_that_are_no_constants_are_refused() -> None:
     with pytest.raises(InputError, match=r"value 1990; expected a list of values"):
         as_sql(Compare("n", "IN", 1990), COLUMNS)
-    for value in (float("nan"), float("inf"), object(), b"x"):
+    for operator, value in product(["=", "HAS"], [float("nan"), float("inf"), object(), b"x"]):
         with pytest.raises(InputError, match="expected a text, a number or a truth"):
-            as_sql(Compare("n", "=", value), COLUMNS)
+            as_sql(Compare("n", operator, value), COLUMNS)
 
 
 @pytest.mark.parametrize(

@@ -223,7 +223,11 @@ def kind_of(value: Any) -> str:
         is_nan = value != value
         if not is_nan and value not in (float("inf"), -float("inf")):
             return kind
-    raise InputError(f"value {short_repr(value)}; expected a text, a number or a truth")
+    raise _no_constant(value)
+
+
+def _no_constant(value: Any) -> InputError:
+    return InputError(f"value {short_repr(value)}; expected a text, a number or a truth")
 
 
 def constant(value: Any) -> str:
@@ -240,10 +244,12 @@ def constant(value: Any) -> str:
 
 def _spellings(value: Any) -> Sequence[str]:
     """The texts of JSON that equal a value: 1, 1.0 and true for any of these three."""
-    if isinstance(value, float):
-        kind_of(value)  # raises `InputError` for NaN and infinity
-    if not isinstance(value, int | float) or value != int(value):
-        return [json.dumps(value, ensure_ascii=False)]
+    is_whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
+    if not is_whole:
+        try:
+            return [json.dumps(value, ensure_ascii=False, allow_nan=False)]
+        except (TypeError, ValueError) as error:
+            raise _no_constant(value) from error
     spellings = [str(int(value)), f"{int(value)}.0"]
     if value in (0, 1):
         spellings.append("true" if value else "false")
