@@ -169,7 +169,11 @@ def measure_hybrid(
     *,
     names: bool = False,
 ) -> None:
-    """Replace the rows of a set: one for each way to search, by its own queries and by names."""
+    """Measure each way to search a data set, and replace its rows in `results`.
+
+    The queries are the set's own; with `names`, also the names of some documents, which are
+    measured apart. `about` is added to each row.
+    """
     # One half of the queries, drawn at random, tunes, and the other judges.
     questions = _questions(task, encoder, cache, names)
     order = np.random.default_rng(0).permutation(len(questions.judged))
@@ -186,7 +190,7 @@ def measure_hybrid(
         collection.index_lexical()
         costs: Row = {"build_s": built - start, "words_s": perf_counter() - built}
 
-        # Choose a fusion, and judge each one.
+        # Choose a fusion by the first half, and judge every way to search by the other.
         snapshot = collection.index.snapshot
         choice = by_labels(snapshot, tuning.vectors, tuning.judged)
         costs |= _costs(collection, snapshot, judging)
@@ -276,9 +280,10 @@ def _measures(documents: Sequence[int], labels: Mapping[int, int]) -> tuple[floa
 
 
 def _costs(collection: Collection, snapshot: Snapshot, judging: Questions) -> Row:
-    """Bytes on disk and in memory of words and vectors, and times of searches by each.
+    """Return bytes a row, on disk and in memory, and the times of searches.
 
-    "meaning" is the search of the vectors alone, "documents" that with reading the documents.
+    The keys name what is timed: `words` and `meaning` find rows by words or by vectors alone.
+    `documents` finds them by vectors and reads the documents; `fused` by both, and reads them.
     """
     words = snapshot.words
     rows = snapshot.state.rows
@@ -292,7 +297,7 @@ def _costs(collection: Collection, snapshot: Snapshot, judging: Questions) -> Ro
         calls = [partial(search, text, vectors[i : i + 1]) for i, text in enumerate(texts)]
         return latency(seconds_of(calls))["p50_ms"]
 
-    def both(text: str, vector: Matrix) -> object:
+    def fused(text: str, vector: Matrix) -> object:
         return collection.answer(SearchRequest(texts=[text], vectors=vector))
 
     def batch_ms(hybrid: str) -> float:
@@ -309,7 +314,7 @@ def _costs(collection: Collection, snapshot: Snapshot, judging: Questions) -> Ro
         "disk_row_bytes": memory["disk_bytes_per_vector"],
         "p50_ms_words": p50_ms(lambda text, _: words.search(text, 10)),
         "p50_ms_meaning": p50_ms(lambda _, vector: snapshot.index.search(vector, 10)),
-        "p50_ms_fused": p50_ms(both),
+        "p50_ms_fused": p50_ms(fused),
         "batch_ms_documents": batch_ms("off"),
         "batch_ms_fused": batch_ms(AUTO),
         "p50_ms_documents": p50_ms(lambda _, vector: collection.search_many(vector)),

@@ -182,7 +182,8 @@ def _append(change: Change, vectors: Matrix, partly: PartlyRead) -> None:
 def _finish(index: Index, encoder: Encoder) -> list[str] | None:
     """Fit the new vectors, and replace the old ones; return the notes of the fit.
 
-    None if others have added or renumbered rows, or given up the migration: look again.
+    None, so that the caller tries again, if some rows have no new vector yet, or if others renumber
+    the rows or give up the migration during the fit.
     """
     with work_folder(index.path) as folder:
         # Fit without the writer lock.
@@ -206,8 +207,8 @@ def _finish(index: Index, encoder: Encoder) -> list[str] | None:
         with index.turn():
             now = index.snapshot.manifest
             replacement = now.state.replacement
-            is_same = replacement is not None and replacement.vectors == state.replacement.vectors
-            if not is_same or not now.keeps_rows_of(snapshot.manifest):
+            goes_on = replacement is not None and replacement.vectors == state.replacement.vectors
+            if not goes_on or not now.keeps_rows_of(snapshot.manifest):
                 return None
             while len(rows := _next_rows(index.state)):
                 with index.change() as change:

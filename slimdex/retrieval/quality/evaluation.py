@@ -147,17 +147,17 @@ def queries_with_labels(
 def evaluate_self(index: Index, *, sample: int = 500) -> dict[str, Any]:
     """Measure without labels how well an index agrees with uncompressed search.
 
-    The queries are made of documents, which are left out of their answers: see `query_pools`. The
-    result is that of `evaluate` without the measures that require labels, and with an estimate and
-    a lower bound of the index's agreement in its own metric for all such queries:
-    ``"proved": {"estimate": e, "bound": b, "error": 0.05, "pool": words}``.
+    The queries are made of documents, which are left out of their answers: see the module
+    `query_pools`. The result is that of `evaluate` without the measures that require labels, and
+    with an estimate and a lower bound of the index's agreement in its own metric, for all queries
+    that could be drawn: ``"proved": {"estimate": e, "bound": b, "error": 0.05, "pool": name}``.
     """
-    # Queries made of documents, each without its own.
+    # Queries made of documents; each is searched without its own document.
     _check_not_empty(index)
     pool = document_pool(
         index.open_snapshot(), index.query_encoder, sample, np.random.default_rng(0)
     )
-    texts = list(pool.texts)[: len(pool)] or None  # to measure times; a pool may have more
+    texts = list(pool.texts)[: len(pool)] or None  # those that have vectors
     held_out = _documents_of(index.snapshot.document_rows, pool.held_out)
     report, _, agreed = _side_by_side(index, texts, pool.vectors, held_out, NEAREST)
     report["proved"] = {

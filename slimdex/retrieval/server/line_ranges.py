@@ -46,7 +46,7 @@ def _lines(document: Document, first: int, last: int | None, longest: int) -> di
         raise InputError(f"{shown}; expected FIRST-LAST, within its lines 1-{total}")
 
     # The text of the lines at begin .. stop, without the break before the next line.
-    begin, stop = _between(starts, first, last)
+    begin, stop = _items_of_lines(starts, first, last)
     start = starts[begin][0]
     end = starts[stop][0] - 1 if stop < len(starts) else len(document.text)
     text = document.text[start : max(start, end)]
@@ -68,15 +68,16 @@ def _lines(document: Document, first: int, last: int | None, longest: int) -> di
     }
 
 
-def _between(starts: Lines, first: int, last: int | None) -> tuple[int, int]:
+def _items_of_lines(starts: Lines, first: int, last: int | None) -> tuple[int, int]:
     """Return which items of `starts` are the file's lines `first` to `last`: begin and stop.
 
-    The item at stop is excluded. If the text has none of these lines, as of front matter, stop is
-    at most begin.
+    `starts` has pairs: where a line of the text begins, and its number in the file. The item at
+    stop is excluded. Stop is at most begin if the text has none of these lines, for instance if
+    they are front matter.
     """
     begin = bisect_left(starts, first, key=lambda pair: pair[1])
-    # An empty line that only the text has, between two blocks, has the number of the next one:
-    # begin at the last line of a number.
+    # A text that was extracted may have an empty line between blocks that the file lacks. It has
+    # the number of the line after it, so of several lines with one number, begin at the last.
     while begin + 1 < len(starts) and starts[begin + 1][1] == starts[begin][1]:
         begin += 1
     if last is None:

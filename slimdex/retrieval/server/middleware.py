@@ -142,7 +142,10 @@ class AccessMiddleware:
             await send({"type": "http.response.body"})
 
     def _right(self, scope: Scope, headers: Mapping[bytes, bytes]) -> Right:
-        """Return the caller's rights; raise `HTTPException` if there are none."""
+        """Return the caller's right, which may be none on an open path.
+
+        Raises `HTTPException` for an unknown host or origin, or if a right is required and lacking.
+        """
         host = headers.get(b"host", b"").decode("latin-1")
         origin = headers.get(b"origin", b"").decode("latin-1")
         if not self._hosts.knows(host):

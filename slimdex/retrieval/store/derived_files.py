@@ -91,8 +91,9 @@ def with_new_documents(
 def restore_dictionary(snapshot: Snapshot) -> list[str]:
     """Write damaged lines of the dictionary again, from the segments.
 
-    Documents after the segments are only in lines that this dictionary compresses. Returns a list
-    of one message about the restored lines; an empty list if none was restored.
+    The dictionary is the first lines of the file of documents. The later ones, also of documents
+    that are in no segment yet, can't be read without it. Returns a list of one message about the
+    restored lines; an empty list if none was restored.
     """
     state = snapshot.state
     damaged = snapshot.store.damaged_in_dictionary()

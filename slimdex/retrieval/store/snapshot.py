@@ -394,14 +394,14 @@ class Snapshot:
         state = self.state
         moments = self._load_moments()
         added = without(np.arange(state.moment_rows, state.rows), self.hidden)
-        deleted = np.array(state.moments_deleted, dtype=np.int64)
+        counted = np.array(state.moments_deleted, dtype=np.int64)
         if len(added):
             moments.update(self.vectors().take(added))
-        live = without(deleted, self.deleted)
-        if len(deleted) > moments.n or len(live):  # not written by slimdex
-            raise CorruptError(f"{self.path}: moments without {len(deleted)} rows, or live ones")
-        if len(deleted):
-            moments.subtract(Moments.of_rows(self.vectors().take(deleted)))
+        not_deleted = without(counted, self.deleted)
+        if len(counted) > moments.n or len(not_deleted):  # slimdex never writes this
+            raise CorruptError(f"{self.path}: moments without {len(counted)} rows, or live ones")
+        if len(counted):
+            moments.subtract(Moments.of_rows(self.vectors().take(counted)))
         return moments
 
     def _load_moments(self) -> Moments:

@@ -134,7 +134,7 @@ def decode_text(data: bytes, encoding: str | None = None, label: str | None = No
         text = data.decode(by_mark, "replace")
         losses.replaced += text.count(REPLACEMENT)
     elif encoding is not None:
-        text = _as_told(data, encoding, losses)
+        text = _decode_named(data, encoding, losses)
     else:
         declared = _decode_by_label(data, label, losses) if label else None
         text = _decode_by_text(data, label, losses) if declared is None else declared
@@ -237,8 +237,11 @@ def _decode_by_text(data: bytes, label: str | None, losses: Losses) -> str:
     return data.decode(_guess_encoding(data, first), "replace")
 
 
-def _as_told(data: bytes, encoding: str, losses: Losses) -> str:
-    """Decode as UTF-8 if the text is, or else in the encoding that the user names."""
+def _decode_named(data: bytes, encoding: str, losses: Losses) -> str:
+    """Decode as UTF-8 if the bytes are that, or else in the encoding that the user names.
+
+    UTF-8 may have a few broken bytes, which are counted in `losses`.
+    """
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError:

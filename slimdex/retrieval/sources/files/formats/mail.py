@@ -129,20 +129,23 @@ def _header_text(text: str) -> str:
     >>> _header_text("=?gb2312?B?1uzpRg==?= =?utf-8*de?Q?=C3=A4_b?= c")
     '朱镕ä b c'
     """
-    return words(WORDS.sub(lambda word: _of_words(word[0]), text))
+    return words(WORDS.sub(lambda word: _decode_words(word[0]), text))
 
 
-def _of_words(encoded: str) -> str:
-    """Decode encoded words in a row; the bytes of those in one charset are joined before."""
+def _decode_words(encoded: str) -> str:
+    """Decode a run of encoded words (RFC 2047).
+
+    Neighbours in the same charset are joined as bytes first: a character may be split between them.
+    """
     runs = list[tuple[str, bytes]]()  # (charset, bytes)
     for charset, encoding, text in WORD.findall(encoded):
         if encoding in "Qq":
             data = a2b_qp(text.encode(), header=True)
         else:
             letters = re.sub("[^A-Za-z0-9+/]", "", text)
-            if len(letters) % 4 == 1:  # the last one is of a byte that is cut off
+            if len(letters) % 4 == 1:  # the last letter holds only a part of a byte
                 letters = letters[:-1]
-            data = a2b_base64(letters + "==")
+            data = a2b_base64(letters + "==")  # more padding than needed is ignored
         if runs and runs[-1][0] == charset.lower():
             data = runs.pop()[1] + data
         runs.append((charset.lower(), data))
