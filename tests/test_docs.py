@@ -362,8 +362,8 @@ def test_docs_name_every_command_and_kind() -> None:
     from slimdex.indexes.codes.kinds import KINDS
 
     assert all(f"`{kind}`" in DOCS for kind in KINDS)
-    assert len(app.places) == 31
-    for name in app.places:
+    assert len(app.import_paths) == 31
+    for name in app.import_paths:
         assert f"`{name}`" in README, name
         assert re.search(rf"slimdex {name}\b", DOCS), name
 

@@ -336,8 +336,8 @@ def _part(name: str, value: Any, columns: Mapping[str, str]) -> Condition:
     if name in ("$and", "$or"):
         if not isinstance(value, list | tuple) or not value:
             raise InputError(f"filter {name} {short_repr(value)}; expected a list of filters")
-        parts = tuple(filter_condition(part, columns) for part in value)
-        return And(parts) if name == "$and" else Or(parts)
+        filters = tuple(filter_condition(part, columns) for part in value)
+        return And(filters) if name == "$and" else Or(filters)
     if name == "$not":
         return Not(filter_condition(value, columns))
     if name.startswith("$"):

@@ -82,7 +82,7 @@ def test_a_second_build_names_the_command_that_updates(slimdex: Runner) -> None:
     assert ids(slimdex, "roof", "-n", "9") == ["fog"]
 
 
-@pytest.mark.parametrize("command", ["", *app.places])
+@pytest.mark.parametrize("command", ["", *app.import_paths])
 def test_h_is_help(bare: Runner, command: str) -> None:
     shown = bare(command, "-h")
     assert shown.code == 0

@@ -150,7 +150,7 @@ def declared_label(data: bytes) -> str | None:
     declaration = DECLARED.match(data[:1024])
     if declaration is None:
         return None
-    (label,) = filter(None, declaration.groups())  # the group of the alternative that matches
+    label: bytes = next(filter(None, declaration.groups()))  # of the alternative that matches
     return label.decode("latin-1")
 
 
