@@ -43,7 +43,7 @@ CONSTANTS = {
 """Limits, defaults and formats of the software, settings of experiments, and published figures."""
 BLOCK = re.compile(r"<!-- (\S+): begin -->.*?<!-- \1: end -->", re.DOTALL)
 FROZEN = re.compile(r"<!-- frozen at (\w{8}): begin -->.*?<!-- frozen at \1: end -->", re.DOTALL)
-LONGEST = 15
+LONGEST = 18
 """Lines of a table of results; `slimdex bench report` shows longer ones."""
 MEASURED = re.compile(r"^Measured on .+, at `[0-9a-f]{7}`", re.MULTILINE)
 MARK = re.compile(r"<!--[^>]*\b(?:begin|end) *-->")
