@@ -43,8 +43,6 @@ CONSTANTS = {
 """Limits, defaults and formats of the software, settings of experiments, and published figures."""
 BLOCK = re.compile(r"<!-- (\S+): begin -->.*?<!-- \1: end -->", re.DOTALL)
 FROZEN = re.compile(r"<!-- frozen at (\w{8}): begin -->.*?<!-- frozen at \1: end -->", re.DOTALL)
-LONGEST = 18
-"""Lines of a table of results; `slimdex bench report` shows longer ones."""
 MEASURED = re.compile(r"^Measured on .+, at `[0-9a-f]{7}`", re.MULTILINE)
 MARK = re.compile(r"<!--[^>]*\b(?:begin|end) *-->")
 NOT_PROSE = (
@@ -108,11 +106,3 @@ def test_pages_state_no_measured_number_themselves() -> None:
         found = [*faults((ROOT / page).read_text(encoding="utf-8"))]
         constants = [each for each in CONSTANTS.get(page.as_posix(), "").split(", ") if each]
         assert {*found} == {*constants}, page
-
-
-def test_tables_of_results_are_short() -> None:
-    for page in PAGES:
-        text = (ROOT / page).read_text(encoding="utf-8")
-        for block in (*BLOCK.finditer(text), *FROZEN.finditer(text)):
-            for table in re.findall(r"(?:^\|.*\n)+", block[0], re.MULTILINE):
-                assert table.count("\n") <= LONGEST + 2, (page, table[:80])

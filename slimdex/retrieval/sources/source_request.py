@@ -136,9 +136,7 @@ def have_changed(index: Path, sources: SourceRequest) -> bool | None:
     record = load_remembered(_name(index))
     began = record.get("began") if isinstance(record, dict) else None
     paths = [*sources.specs]
-    # No package, query or input; a path of Windows has a colon after the drive.
-    are_files = all(":" not in os.path.splitdrive(spec)[1] and spec != "-" for spec in paths)
-    if not isinstance(began, float) or not are_files:
+    if not isinstance(began, float) or not all(map(_is_path, paths)):
         return None
 
     # Files and folders, and what is in the folders, but not in an index.
@@ -188,11 +186,13 @@ def last_sources(index: Path, origins: Mapping[str, str]) -> SourceRequest:
         return sources
 
     # Joined to the other folder, absolute paths stay the same.
-    specs = []
-    for spec in sources.specs:
-        is_path = not spec.startswith(("python:", "sql:"))
-        specs.append(str(folder / spec) if is_path else spec)
+    specs = [str(folder / spec) if _is_path(spec) else spec for spec in sources.specs]
     return replace(sources, specs=specs)
+
+
+def _is_path(spec: str) -> bool:
+    """True for a file or folder; False for a package, a query and standard input."""
+    return spec != "-" and not spec.startswith(("python:", "sql:"))
 
 
 def _name(index: Path) -> str:

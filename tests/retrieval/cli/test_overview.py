@@ -68,6 +68,16 @@ def test_an_index_has_its_number_of_documents_and_says_if_its_sources_changed(
     assert "1 document, changed just now; its sources have not" in notes("").out
 
 
+@pytest.mark.skipif(os.name == "nt", reason="no names with colons")
+def test_a_path_with_a_colon_is_no_package_or_query(notes: Runner) -> None:
+    """As absolute paths of Windows are."""
+    Path("my notes").rename("c: notes")
+    assert notes("build", "c: notes").code == 0
+    assert "its sources have not changed since" in notes("").out
+    Path("c: notes/b.md").unlink()
+    assert "its sources have changed since" in notes("").out
+
+
 def test_a_damaged_index_is_named(pets: Runner) -> None:
     Path("pets/slimdex.manifest").write_bytes(b"junk")
     code, out, _ = pets("")
