@@ -36,7 +36,7 @@ def _public(package: griffe.Module) -> griffe.Module:
 
 
 def main() -> int:
-    """Print the losses; return 1 if there are some since a tag of the same minor version."""
+    """Print the losses; return 1 if there are any and the last tag has the same minor version."""
     tag = last_tag()
     if tag is None:
         print("no earlier version")

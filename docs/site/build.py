@@ -52,13 +52,13 @@ def build(folder: Path) -> None:
     subprocess.run([sys.executable, "-m", *words], cwd=folder, check=True)
     for page in site.rglob("*.html"):
         page.write_text(mended(page.read_text(), page.relative_to(site).as_posix()))
-    # Each page is also there as Markdown, for programs.
+    # Programs can read each page as Markdown, too.
     for page in source.rglob("*.md"):
         shutil.copy(page, site / page.relative_to(source))
 
 
 def write_pages(source: Path) -> None:
-    """Add the pages that are not in `docs`, and let links lead to the files of the site."""
+    """Add the pages that are not in `docs`, and adapt links to the files of the site."""
     pages = {
         "reference/command-line.md": commands_page(),
         "reference/bench.md": bench_page(),
@@ -80,7 +80,7 @@ def write_pages(source: Path) -> None:
 def moved(text: str, origin: str, place: str) -> str:
     """Adapt a page's Markdown to its place in the site; `origin` is its path in the repository.
 
-    Links to other files that become pages lead to these, and Markdown in ``<details>`` is read.
+    Links to files that are part of the site are adapted, and Markdown in ``<details>`` is rendered.
     """
 
     def link(found: re.Match[str]) -> str:
@@ -94,14 +94,14 @@ def moved(text: str, origin: str, place: str) -> str:
 
 
 def mended(html: str, place: str) -> str:
-    """Return a page's HTML in which a table's empty corner is no heading.
+    """Return a page's HTML with the empty corners of tables as plain cells, not headings.
 
-    In the reference of Python, names of classes in code become links, unless they are in a link.
+    In the Python reference, class names in code become links, unless they are already in a link.
     """
     html = re.sub(r"<th( [^>]*)?></th>", "<td></td>", html)
     if place not in ("reference/python.html", "reference/settings.html"):
         return html
-    # The group 1 of `CODE` is code; a match without it is a link.
+    # Group 1 of `CODE` is code; a match without it is an existing link.
     return CODE.sub(lambda found: CLASS.sub(_link, found[1]) if found[1] else found[0], html)
 
 
@@ -128,12 +128,12 @@ def llms(source: Path) -> str:
 
 def summary(text: str) -> str:
     """Return the first sentence below the heading of a page, without its full stop; "" if none."""
-    # Its first paragraph of prose: headings, lists and tables begin with other characters.
+    # The first paragraph of prose: headings, lists and tables begin with other characters.
     parts = (BOLD.sub("", part.strip()) for part in NO_PROSE.sub("", text).split("\n\n"))
     prose = [part for part in parts if re.match(r"[\w`*\[]", part)]
     first = " ".join(prose[0].split()) if prose else ""
 
-    # The first sentence, with the text of links only.
+    # Its first sentence, with links replaced by their text.
     first = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", first)
     return re.split(r"(?<=[.:]) ", first)[0].rstrip(".:")
 

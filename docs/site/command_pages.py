@@ -35,7 +35,7 @@ def commands(group: click.Group = app, name: str = "slimdex") -> Iterator[Descri
 
 
 def group_of(name: str) -> click.Group:
-    """Return the group of commands that has this name, such as `bench`."""
+    """Return the group of commands with this name, such as `bench`."""
     group = app.get_command(click.Context(app), name)
     assert isinstance(group, click.Group)
     return group

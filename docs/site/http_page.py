@@ -39,7 +39,7 @@ def _request(title: str, route: dict[str, Any], api: dict[str, Any]) -> Iterator
     yield f"## {title}"
     yield from (plain(" ".join(part.split())) for part in route["description"].split("\n\n"))
 
-    # Its body in each media type, with an example of the schema or else of the media type.
+    # Body in each media type, with an example from the schema or, failing that, the media type.
     for type_, media in route.get("requestBody", {}).get("content", {}).items():
         name = _name(media.get("schema", {}))
         schema = _schema(api, name) if name else {}
@@ -52,7 +52,7 @@ def _request(title: str, route: dict[str, Any], api: dict[str, Any]) -> Iterator
         if name and name not in NAMED:
             yield from _fields(schema)
 
-    # Its answer, if all goes well.
+    # Answer to a successful request.
     done = next(each for code, each in route["responses"].items() if code.startswith("2"))
     answer = done.get("content", {}).get(JSON, {}).get("schema", {})
     if _name(answer) in NAMED:
@@ -64,7 +64,7 @@ def _request(title: str, route: dict[str, Any], api: dict[str, Any]) -> Iterator
 
 def _fields(schema: dict[str, Any]) -> Iterator[str]:
     """Yield each field of a schema in Markdown: name, type, whether it is required, and help."""
-    is_request = "examples" in schema  # answers have none, and always all their fields
+    is_request = "examples" in schema  # answers have no examples, and always all their fields
     for name, field in schema.get("properties", {}).items():
         default = field.get("default")
         facts = [_type(field)]
@@ -101,7 +101,7 @@ def _schema(api: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def _name(schema: dict[str, Any]) -> str:
-    """Name of the schema that a reference leads to; "" if it is no reference."""
+    """Name of the schema that a reference points to; "" if `schema` is not a reference."""
     return str(schema.get("$ref", "")).rpartition("/")[2]
 
 

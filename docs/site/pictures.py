@@ -83,7 +83,7 @@ def in_terminal(line: str, folder: str) -> str:
     our_end, program_end = pty.openpty()
     fcntl.ioctl(program_end, termios.TIOCSWINSZ, struct.pack("HHHH", 24, COLUMNS, 0, 0))
 
-    # Variables of this machine would change what is shown.
+    # These variables of this machine would change the output.
     dropped = ("COLUMNS", "NO_COLOR", "SLIMDEX_INDEX")
     environment = {name: value for name, value in os.environ.items() if name not in dropped}
     words = [sys.executable, "-m", "slimdex", *shlex.split(line)[1:]]
@@ -107,7 +107,7 @@ def in_terminal(line: str, folder: str) -> str:
 
 
 def svg(text: str, mode: str, title: str) -> str:
-    """Draw what a terminal shows, as a window with that text; returns the SVG.
+    """Return an SVG of a terminal window that shows a text.
 
     `mode` is one of `MODES`; `title` describes the picture to those who can't see it.
     """
@@ -141,15 +141,15 @@ text {{ font: 14px {FONTS}; fill: {colour["ink"]}; white-space: pre }}
 
 
 def _spans(lines: Sequence[str]) -> Iterator[list[str]]:
-    """The parts of each line in SVG, with their styles.
+    """Yield the styled parts of each line as SVG.
 
-    Codes of style add up, across lines, until an empty code or 0 ends them all.
+    Style codes add up, also across lines, until an empty code or 0 resets them.
     """
     style = list[str]()
     for line in lines:
         spans = []
         for i, part in enumerate(STYLE.split(line)):
-            if i % 2:  # codes, between two parts of text
+            if i % 2:  # style codes between two parts of text
                 codes = part.split(";")
                 style = [] if codes[-1] in ("", "0") else [*style, *codes]
             elif part:

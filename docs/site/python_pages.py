@@ -140,7 +140,7 @@ def call(found: griffe.Class | griffe.Function) -> str:
 
 
 def parameters(found: griffe.Class | griffe.Function) -> Iterator[str]:
-    """Write each parameter, and `*` before those that are passed by keyword only."""
+    """Write each parameter, with `*` before the keyword-only ones."""
     keyword = griffe.ParameterKind.keyword_only
     stars = {griffe.ParameterKind.var_positional: "*", griffe.ParameterKind.var_keyword: "**"}
     previous_kind = None
@@ -148,7 +148,7 @@ def parameters(found: griffe.Class | griffe.Function) -> Iterator[str]:
         if each.name in ("self", "cls"):
             continue
 
-        # A `*` goes before the first of them, unless `*args` does so already.
+        # Write `*` before the first keyword-only parameter, unless `*args` precedes it.
         is_after_star = previous_kind in (keyword, griffe.ParameterKind.var_positional)
         if each.kind is keyword and not is_after_star:
             yield "*"

@@ -73,7 +73,7 @@ def settings(
         raise InputError("bench: expected both --queries and --qrels, or neither")
     if out.is_dir() or not out.parent.is_dir():
         raise InputError(f"--out {out}; expected a file in an existing folder")
-    # Read everything that may be wrong before measuring for minutes.
+    # Read all input that may be invalid before measuring for minutes.
     before = None if against is None else settings_page.read_run(against)
     path = index or default_index()
     about = provenance()
@@ -82,7 +82,7 @@ def settings(
     if path is not None and not is_index(path):
         raise InputError(f"{path}: no slimdex index there (`slimdex build SOURCE` makes one)")
 
-    # Measure an index, or one of docstrings.
+    # Measure the given index, or one of docstrings.
     if path is None:
         console.note("no index: docstrings of Python are encoded and measured, in a minute or two")
         subject = points_study.docstrings_index(every_docstring(SAMPLE))
@@ -181,12 +181,12 @@ def running(
     packages += packages_of(stores)
     extent = running_study.QUICK if quick else running_study.Extent()
 
-    # Several processes share a store that is made for it.
+    # This part builds a store of its own, which several processes share.
     if "processes" in parts:
         measure = partial(processes_study.measure_processes, stores, extent.stored, extent.seconds)
         run_alone("processes", out / "processes-random.jsonl", packages, measure)
 
-    # The other parts share an index.
+    # The other parts use one index.
     measures = {"start": running_study.measure_start, "serve": running_study.measure_serve}
     if not measures.keys() & {*parts}:
         return
@@ -263,7 +263,7 @@ def hybrid(
 
 def weight(*, options: SetOptions) -> None:
     """Compare constant weights of BM25 on sets left out of their choice, and values of gamma."""
-    # A weight is judged on a set that did not choose it, so all sets are needed first.
+    # A weight is judged on sets that did not choose it, so score all sets first.
     all_jobs = [*jobs("weight", options, ["tantivy"], queries=1000)]
     with console.progress():
         scores = [fusion_study.score_weights(job.task) for job in all_jobs]

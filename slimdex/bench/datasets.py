@@ -96,7 +96,7 @@ class Dataset:
                 "with a label; expected some of each"
             )
 
-        # A query is a document if it has its id and its text.
+        # A query is itself a document if both have the same id and text.
         rows = {document.id: row for row, document in enumerate(documents)}
         query_ids = []
         query_texts = []
@@ -120,7 +120,7 @@ class Dataset:
     def asking(self, queries: int, order: Sequence[int] | None = None) -> Self:
         """Return the same documents with the first `queries` queries.
 
-        `order` has the numbers of the queries, in the order to take them; default: as they are.
+        `order` lists the numbers of queries in the order to take them; default: unchanged.
         """
         numbers = range(len(self.query_ids)) if order is None else order
         chosen = numbers[:queries]
@@ -137,7 +137,7 @@ class Dataset:
 
     def quick(self) -> Self:
         """Return a small part: some queries, their answers, and further documents."""
-        # Answers, and documents that are queries.
+        # Keep the answers, and the documents that are queries.
         asking = self.asking(QUICK_QUERIES)
         wanted = set[str]()
         for query in asking.query_ids:
@@ -145,12 +145,12 @@ class Dataset:
         for row in asking.self_rows[asking.self_rows >= 0]:
             wanted.add(self.ids[row])
 
-        # The first of the others fill the set.
+        # Fill the set with the first of the other documents.
         others = [id for id in self.ids if id not in wanted]
         chosen = wanted.union(others[: max(QUICK_DOCUMENTS - len(wanted), 0)])
         rows = [row for row, id in enumerate(self.ids) if id in chosen]
         new_rows = {row: i for i, row in enumerate(rows)}
-        new_rows[-1] = -1  # of queries that are no documents
+        new_rows[-1] = -1  # for queries that are no documents
         return replace(
             asking,
             name=f"{self.name} (quick)",
@@ -180,7 +180,7 @@ def load_dataset(name: str, data: Path | None) -> Dataset:
     if name == DOCSTRINGS:
         return _docstrings()
 
-    # A folder, or else a task of mteb.
+    # Read a folder if there is one, otherwise a task of mteb.
     folder = (data or Path()) / name
     if data is None and not folder.is_dir():
         return public_set(name)
@@ -245,9 +245,9 @@ def names_of(sets: str, data: Path | None) -> list[str]:
 
 
 def every_docstring(queries: int) -> Dataset:
-    """Return all docstrings of `slimdex demo`, of which some first paragraphs ask for the rest.
+    """Return all docstrings of `slimdex demo`, with queries for some of them.
 
-    These are drawn at random, `queries` of them.
+    The queries are first paragraphs, `queries` of them drawn at random.
     """
     dataset = _docstrings(every=True)
     order = np.random.default_rng(0).permutation(len(dataset.query_ids))
@@ -306,7 +306,7 @@ def encode_texts(
     path = folder / f"{content_key(encoder, texts, queries=queries)}.f32"
     row_bytes = encoder.dim * np.dtype(np.float32).itemsize
     with FileLock(folder, path.stem).hold(inf):
-        # Whole rows only: a crash may have cut the last one short.
+        # Count whole rows only, since a crash may have cut the last one short.
         rows = path.stat().st_size // row_bytes if path.exists() else 0
         file = VectorFile(path, encoder.dim, rows, np.float32)
         for part in batches(len(texts), WRITTEN_AT_ONCE, len(file)):
@@ -339,7 +339,7 @@ def content_key(encoder: Encoder, texts: Sequence[str], *, queries: bool = False
     if "prompts" in spec:
         spec["prompted as"] = "query" if queries else "document"
     digest = hashlib.sha256(json.dumps([spec, encoder.dim], sort_keys=True).encode())
-    # With the lengths, since texts of another division have the same bytes.
+    # Include the lengths: texts divided differently would have the same bytes.
     for text in texts:
         data = text.encode()
         digest.update(len(data).to_bytes(8, "little") + data)

@@ -55,14 +55,14 @@ def identifier_questions(documents: Sequence[Document]) -> Iterator[tuple[str, s
     for kind, pattern in KINDS.items():
         first_letters = FIRST_LETTERS if kind == "person" else None
 
-        # Words of one document only.
+        # Find words that occur in only one document.
         single = []
         for row, document in enumerate(documents):
             for word in sorted({*pattern.findall(texts[row])}):
                 if len(word) >= SHORTEST and is_single(word.strip(SIGNS)[:first_letters], row):
                     single.append((word, document.id))
 
-        # Questions for some of them.
+        # Ask for some of them.
         order = np.random.default_rng(0).permutation(len(single))[:WORDS_OF_A_KIND]
         for i in order:
             word, answer = single[i]
@@ -81,7 +81,7 @@ def _single_in(texts: Sequence[str]) -> Callable[[str, int], bool]:
     starts = [*accumulate(map(len, folded), initial=0)]
     joined = "".join(folded)
 
-    # The first and the last occurrence in all texts are in the text of the row.
+    # The first and the last occurrence must be in the text of the row.
     def is_single(string: str, row: int) -> bool:
         first = joined.find(string.lower())
         last = joined.rfind(string.lower())

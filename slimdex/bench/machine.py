@@ -194,12 +194,12 @@ def memory_parts(process: psutil.Process, index: Path) -> dict[str, tuple[int, i
         part = _part_of(mapping.path, index)
         resident, private = sizes.get(part, (0, 0))
         sizes[part] = (resident + mapping.rss, private + mapping.private_dirty)
-    # The part with the most resident bytes comes first.
+    # Put the part with the most resident bytes first.
     return dict(sorted(sizes.items(), key=lambda item: -item[1][0]))
 
 
 def _part_of(path: str, index: Path) -> str:
-    """Name what a mapping in memory belongs to, by the path of its file."""
+    """Name the part of memory that a mapping belongs to, by the path of its file."""
     if path.startswith("["):  # heap, stacks, and maps without a file
         return "heap and stacks"
     if Path(path).is_relative_to(index.resolve()):

@@ -48,16 +48,16 @@ class Judge:
 
 
 def depth_for(dataset: Dataset, depth: int = DEPTH) -> int:
-    """Return how many answers to request, so that `depth` are left without a query's own document.
+    """Return how many answers to request to have `depth` without a query's own document.
 
-    There are at most as many as documents.
+    The number is at most that of the documents.
     """
     has_own_documents = bool((dataset.self_rows >= 0).any())
     return min(depth + (1 if has_own_documents else 0), len(dataset.ids))
 
 
 def compare(name: str, values: PerQuery, base: PerQuery) -> dict[str, float]:
-    """Return the mean of values of queries (q,), its difference from a base's, and the interval.
+    """Return the mean of values of queries (q,), and its difference from a base with an interval.
 
     The interval is that of the difference, paired by query.
 
@@ -87,7 +87,7 @@ def with_interval(name: str, values: PerQuery) -> dict[str, float]:
 def interval(values: PerQuery) -> tuple[float, float]:
     """Return the ends of the interval of the mean of values (q,).
 
-    For a single query both are its value.
+    With a single query, both are its value.
 
     >>> interval(np.array([0.0, 3.0, 6.0]))
     (0.0, 6.0)

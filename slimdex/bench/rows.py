@@ -128,7 +128,7 @@ COLUMNS: dict[str, tuple[tuple[type, ...], str]] = {
 
 
 def key_of(facts: Mapping[str, Any]) -> str:
-    """Return a short name of everything that identifies a measurement."""
+    """Return a short key for the facts that identify a measurement."""
     text = json.dumps(facts, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -198,7 +198,7 @@ def _line(row: Row) -> str:
 
 
 def _parse(path: Path, text: str) -> Iterable[Row]:
-    """Yield the rows of a file's text; raises `InputError` for a line that is none."""
+    """Yield the rows of a file's text; raises `InputError` for a line that is no row."""
     for number, line in enumerate(text.splitlines(), start=1):
         try:
             row = parse_json(line)
@@ -228,7 +228,7 @@ def check_row(row: Mapping[str, Any]) -> None:
     TypeError: ndgc@10=79.2; expected a column of slimdex/bench/rows.py
     """
     for name, value in row.items():
-        # The column of a set has the type of their average; a suffix names how it was computed.
+        # The column of a set has the type of the average; a suffix states how it is computed.
         is_set = re.sub(" w?mean$", "", name) in row.get("sets", ())
         column = column_of("average" if is_set else name)
         if column is None:

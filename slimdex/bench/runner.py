@@ -69,7 +69,7 @@ def jobs(
     open_model = partial(open_local, pooling=options.pooling, max_length=options.max_length)
     for model in models:
         encoder = open_model(model, precision=precision)
-        # In the precision that "auto" has chosen here.
+        # Use the precision that "auto" has chosen here.
         reopen = partial(open_model, encoder.spec()["model"], precision=encoder.precision)
         for dataset in sets:
             asking = dataset if queries is None else dataset.asking(queries)
@@ -151,7 +151,7 @@ def possible_cap(megabytes: int | None) -> int | None:
     if megabytes < 1:
         raise InputError(f"--memory-cap {megabytes}; expected 1 MB or more")
     try:
-        with MemoryGroup():  # made only to see whether that is possible
+        with MemoryGroup():  # only to see whether it can be made
             return megabytes * 1_000_000
     except InputError as error:
         console.note(f"--memory-cap is left out: {error}")

@@ -60,8 +60,8 @@ def as_matrix(
         raise InputError(f"{name}: shape {out.shape}; expected two dimensions (rows, columns)")
     if dim is not None and out.shape[1] != dim:
         raise InputError(f"{name}: {out.shape[1]} dimensions; expected {dim}")
-    # One pass: no number is larger than the root of the sum of squares. Only if that is too large,
-    # or NaN, the numbers themselves are checked.
+    # One pass: no number exceeds the root of the sum of squares. The numbers themselves are checked
+    # only if this sum is too large or NaN.
     squares = _sum_of_squares(out)
     bound = FLOAT32_SQUARED if largest is None else largest**2
     if not squares <= bound:
@@ -70,7 +70,7 @@ def as_matrix(
 
 
 def _sum_of_squares(X: Matrix) -> float:
-    """Sum of the squares of all numbers; infinity or NaN if one is, or if squares overflow."""
+    """Sum of the squares of all numbers; not finite if a number is not, or if squares overflow."""
     if len(X) == 1:
         return float(np.vdot(X, X))
     # Row by row: BLAS would wake threads for all rows at once.
@@ -79,12 +79,12 @@ def _sum_of_squares(X: Matrix) -> float:
 
 
 def _is_ready(X: Any) -> bool:
-    """Return whether an object is a C-contiguous float32 array already."""
+    """Return whether an object is already a C-contiguous float32 array."""
     return isinstance(X, np.ndarray) and X.dtype == np.float32 and X.flags.c_contiguous
 
 
 def _to_float32(X: Any, name: str) -> Matrix:
-    """Convert to a C-contiguous float32 array; raise `InputError` if `X` has no such numbers."""
+    """Convert to a C-contiguous float32 array; raise `InputError` if `X` can't be."""
     try:
         X = array_of(X)
         if np.iscomplexobj(X):
@@ -157,7 +157,7 @@ def contains(values: Rows, rows: Rows) -> NDArray[np.bool_]:
     if not len(values):
         return np.zeros(rows.shape, dtype=np.bool_)
     positions = np.searchsorted(values, rows)
-    positions = np.minimum(positions, len(values) - 1)  # of rows after the last value
+    positions = np.minimum(positions, len(values) - 1)  # for rows after the last value
     contained: NDArray[np.bool_] = values[positions] == rows
     return contained
 
@@ -165,7 +165,7 @@ def contains(values: Rows, rows: Rows) -> NDArray[np.bool_]:
 def union(*parts: Rows) -> Rows:
     """Return the numbers of all parts, sorted, each once.
 
-    NumPy's own functions import masked arrays at their first call, which takes a search time.
+    NumPy's own functions import masked arrays at their first call, which would delay a search.
 
     >>> union(np.array([7, 1]), np.array([1, 4])).tolist()
     [1, 4, 7]

@@ -67,7 +67,7 @@ def betting_bound(
     bets = _bets(x, error, planned)
     needed = -np.log(error)  # logarithm of the capital 1 / error
 
-    # No bound exceeds the samples' mean, though early gains may rule that out, too.
+    # The bound never exceeds the samples' mean, even if early gains rule out that mean.
     low = 0.0
     high = float(x.mean())
     if _best_capital(x, bets, high) >= needed:
@@ -84,14 +84,14 @@ def betting_bound(
 
 
 def _bets(x: NDArray[np.float64], error: float, stages: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Stakes (n,) for each sample, from the variance of those before it.
+    """Stakes (n,), each computed from the variance of the samples before it.
 
-    `stages` are planned numbers of samples: a stake is that for the end of the sample's stage.
+    `stages` are the planned numbers of samples; a stake suits the end of its sample's stage.
     """
     count = np.arange(1, len(x) + 1)
     ends = stages[np.searchsorted(stages, count)]
 
-    # A mean of 1/2 and a variance of 1/4 count as one sample before the first.
+    # Start as if after one sample, with a mean of 1/2 and a variance of 1/4.
     means = (0.5 + np.cumsum(x)) / (count + 1)
     variances = (0.25 + np.cumsum((x - means) ** 2)) / (count + 1)
     variances_before = np.concatenate([[0.25], variances[:-1]])

@@ -29,9 +29,9 @@ def top_k(scores: Matrix, rows: Rows, k: int) -> tuple[Matrix, Rows]:
 
 def _best_positions(scores: NDArray[np.float32], k: int) -> Rows:
     """Positions of the k best scores (n,), best first; equal scores in order of position."""
-    falling = -scores  # the best first, if sorted
+    falling = -scores  # ascending order puts the best first
     if len(falling) > SORTED_AT_ONCE and 0 < k < len(falling):
-        # Sort only scores that are at least the k-th best, which may be more than k.
+        # Sort only scores no worse than the k-th best; with ties, they may be more than k.
         best = np.flatnonzero(falling <= np.partition(falling, k - 1)[k - 1])
         return best[np.argsort(falling[best], kind="stable")[:k]]
     return np.argsort(falling, kind="stable")[:k]
@@ -40,8 +40,8 @@ def _best_positions(scores: NDArray[np.float32], k: int) -> Rows:
 def best_of(chunks: Iterable[tuple[Matrix, Rows]], queries: int, k: int) -> tuple[Matrix, Rows]:
     """Return the k best scores and rows (queries, k) of chunks, padded with -inf and -1.
 
-    A chunk is scores (queries, n_i) and the rows (n_i,) that they are for. Equal scores are in the
-    order of chunks and rows.
+    A chunk has scores (queries, n_i) and their rows (n_i,). Equal scores are in the order of chunks
+    and rows.
 
     >>> chunks = [(np.array([[.1, .9]]), np.array([0, 1])), (np.array([[.5]]), np.array([2]))]
     >>> best_of(chunks, 1, 2)[1].tolist()
@@ -80,7 +80,7 @@ def first_allowed(
 def agreement(approximate: Rows, exact: Rows, k: int) -> NDArray[np.float64]:
     """Share of the exact search's top k rows that are in the approximate top k, for each query.
 
-    Both are rows (q, n), best first, maybe padded with -1. A query without exact rows has share 1.
+    Both are rows (q, n), best first; -1 is no row. A query without exact rows has share 1.
 
     >>> agreement(np.array([[1, 2, 3]]), np.array([[3, 2, 9]]), 2).tolist()
     [0.5]

@@ -73,7 +73,7 @@ class Settings(Choices):
             raise InputError(f"k={self.k}; expected 1 to the encoder's {dim} dimensions")
         self._reducer.check_components(self._k(dim), dim)
         kind = kind_named(self.kind)
-        # With fewer dimensions than the multiple no k is one, so the kind becomes `FLAT`.
+        # With fewer dimensions than the multiple, no k is suitable, so the kind becomes `FLAT`.
         if self.k is not None and self.k % kind.multiple and dim >= kind.multiple:
             raise InputError(
                 f"k={self.k} does not suit kind {kind.name}; expected a multiple of {kind.multiple}"
@@ -142,7 +142,7 @@ class Settings(Choices):
         notes = list[str]()
         can_train = moments.n >= kind.min_rows
         if self._kind(dim, moments.n).name != kind.name:
-            # The k to keep is no multiple, however many vectors there are.
+            # k is not a multiple, regardless of the number of vectors.
             out = replace(out, kind=FLAT.name)
             notes.append(f"{exactly}: {needs_multiple}")
         elif not can_train or k % kind.multiple:
@@ -186,7 +186,7 @@ class Settings(Choices):
         return FLAT if self._k(dim, rows) % kind.multiple else kind
 
     def _k(self, dim: int, rows: int = 0) -> int:
-        """Dimensions to keep: k, or by default as many as the reducer or the kind requires."""
+        """Dimensions to keep: k, or the default of the reducer or kind."""
         if self.k is not None:
             return self.k
         if self._reducer is Identity:

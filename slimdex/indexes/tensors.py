@@ -32,8 +32,8 @@ def save_tensors(path: Path, kind: str, params: dict[str, Any], arrays: Arrays) 
 def _sort_metadata(data: bytes) -> bytes:
     """Sort the metadata of a safetensors file, so that equal arrays give equal bytes.
 
-    The library's own order changes from call to call. The file begins with the length of its
-    header, then has the header in JSON, padded with spaces, and the arrays.
+    The library's own order changes from call to call. A file consists of the length of its
+    header, the header in JSON, padded with spaces, and the arrays.
     """
     start = HEADER_LENGTH + int.from_bytes(data[:HEADER_LENGTH], "little")
     header = json.dumps(json.loads(data[HEADER_LENGTH:start]), sort_keys=True).encode()
@@ -94,7 +94,7 @@ def check_tensor(
     path: Path, name: str, array: NDArray[Any], shape: tuple[int | None, ...], dtype: DTypeLike
 ) -> None:
     """Raise `CorruptError` unless an array is finite and has this dtype and shape (None: any)."""
-    # An expected size may be from a file, and so of any type: 1.0 equals 1.
+    # An expected size may come from a file and have any type: 1.0 equals 1.
     fits = len(array.shape) == len(shape) and all(
         expected is None or (type(expected) is int and expected == size)
         for expected, size in zip(shape, array.shape, strict=False)

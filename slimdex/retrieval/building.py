@@ -123,14 +123,14 @@ def choose_settings(
     if index.snapshot.searchable_count < FEWEST_A_DIMENSION * state.dim:
         return []
 
-    # For a target, if any settings reach it.
+    # Tune for the target; if no settings reach it, keep them as they are.
     if target is not None:
         try:
             return tune(index, target, apply=True).said
         except InputError as error:  # the documents are in and must be kept
             notes.append(f"{error}; the settings stay as they are")
 
-    # The metric, unless the user chose it or another reducer.
+    # Choose the metric, unless the user chose it or another reducer.
     is_free = not keep_metric and state.requested.reducer == Choices.reducer
     if is_free and index.has_encoder:
         choice = choose_metric(index, index.open_snapshot())
@@ -194,7 +194,7 @@ def _check_unfinished(index: Index) -> None:
     """
     path = index.path
     stopped = index.state.unfinished
-    if stopped is not None and stopped.builds:  # may be continued, by one process
+    if stopped is not None and stopped.builds:  # one process may continue it
         if is_held(path / stopped.work):
             raise InUseError(f"{path}: another process is building it; expected none")
         return
@@ -234,7 +234,7 @@ def model_notes(snapshot: Snapshot, first: int) -> list[str]:
     if model is None or model.languages != ENGLISH:
         return []
 
-    # Languages, by a sample of the documents.
+    # Determine the language from a sample of the documents.
     rows = snapshot.live_documents()
     rows = rows[rows >= first]
     if not len(rows):
@@ -249,7 +249,7 @@ def model_notes(snapshot: Snapshot, first: int) -> list[str]:
             "another of `slimdex models`"
         ]
 
-    # A better model, mentioned once.
+    # Mention a better model, but only once.
     better = better_model(model)
     if first or better is None or load_remembered(f"advised-{better.name}"):
         return []

@@ -198,7 +198,7 @@ class Collection:
         Raises `InputError` as `open` and `create` do, and if an existing collection differs from
         what is given.
         """
-        # A new collection; None stands for the default.
+        # Options of a new collection, in which None means the default.
         options: Any = {
             "vector_dtype": vector_dtype or "fp16",
             "passages": passages,
@@ -209,7 +209,7 @@ class Collection:
                 return cls.create(path, encoder, settings, **options)
 
         def check(state: State) -> None:
-            """Raise `InputError` if an existing collection has other options than are given."""
+            """Raise `InputError` if the existing collection has different options."""
             state.check_same(path, settings, vector_dtype, passages, lexical)
 
         return cls(Index.open(path, encoder, check=check))
@@ -425,7 +425,7 @@ class Collection:
         Raises `InputError` if there are no documents, one lacks an id or text, an id occurs twice,
         a value can't be stored, or the vectors don't fit the documents or are not finite.
         """
-        # Loads readers of files, and what cuts, encodes and fits.
+        # Loads the readers of files and the code that cuts, encodes and fits.
         from .quality.refitting import add_documents_then_refit
 
         added = add_documents_then_refit(self.index, documents, vectors, refit)
@@ -473,7 +473,7 @@ class Collection:
 
         Raises `InputError` if a source can't be read, or is missing. Then nothing is changed.
         """
-        # Loads readers of files, and what cuts, encodes and fits.
+        # Loads the readers of files and the code that cuts, encodes and fits.
         from .ingest.adding import counts
         from .quality.refitting import sync_and_remember
         from .sources.source_request import as_source_request, last_sources

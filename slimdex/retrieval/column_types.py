@@ -101,7 +101,7 @@ def plain(value: Any) -> Any:
 
 
 def _finite(value: float) -> float | None:
-    """None for NaN, which means a missing value; raise `InputError` for infinity."""
+    """Return None for NaN, a missing value; raise `InputError` for infinity."""
     if math.isinf(value):
         raise InputError(f"{value}; expected a finite number")
     return None if math.isnan(value) else value
@@ -172,11 +172,11 @@ def _joint(kinds: set[str]) -> str:
     if kinds == {"DATE", "TIMESTAMP"}:
         return "TIMESTAMP"
 
-    # Lists; "" are items of empty ones.
+    # Lists; "" stands for the items of an empty list.
     if all(kind.endswith("[]") for kind in kinds):
         return _list_of({kind.removesuffix("[]") for kind in kinds} - {""})
 
-    # Others: JSON if it is needed for lists or dicts and keeps all values, else text.
+    # Anything else: JSON if there are lists or dicts and JSON keeps all values, else text.
     leaves = {kind.replace("[]", "") for kind in kinds}
     is_nested = "JSON" in kinds or any(kind.endswith("[]") for kind in kinds)
     return "JSON" if is_nested and leaves <= {"", *WITHIN_JSON} else "VARCHAR"
@@ -195,7 +195,7 @@ def restore_values(columns: Mapping[str, str], values: Sequence[Any]) -> dict[st
 
 
 def _from_json(name: str, text: str) -> Any:
-    """Value of a column of JSON; raise `InputError` with its name if it can't be read."""
+    """Parse a value of a JSON column; raise `InputError` with the column's name if it is broken."""
     try:
         return parse_json(text)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""Operations on an open index that the command line and the tools of agents share."""
+"""Operations on an open index, shared by the command line and the tools for agents."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def id_of(index: Index, id: str) -> str:
     if index.has(id_text(id)) or "path" not in columns:
         return id
     condition = as_sql(Compare("path", "=", id), columns)
-    first_two = index.read(Snapshot.of_condition, condition, slice(2))  # are there several?
+    first_two = index.read(Snapshot.of_condition, condition, slice(2))  # one or several?
     return first_two[0].id if len(first_two) == 1 else id
 
 

@@ -192,7 +192,7 @@ def line_at(text: str, lines: Lines, offset: int) -> int:
     >>> [line_at(text, [(0, 4), (17, 7)], offset) for offset in (2, 5, 17)]
     [4, 6, 7]
     """
-    # The last known line that begins at or before the offset; before all of them, the first line.
+    # Count from the last known line at or before the offset, or else from the first line.
     position = bisect_right(lines, offset, key=lambda pair: pair[0]) - 1
     start, line = lines[position] if position >= 0 else (0, 1)
     return line + text.count("\n", start, offset)
@@ -347,7 +347,7 @@ def json_of(value: dict[str, Any], *, ensure_ascii: bool = False) -> str:
 
 
 def _other(value: Any) -> str:
-    """Text of a value that JSON lacks."""
+    """Convert a value of a type that JSON lacks to text."""
     if isinstance(value, bytes | bytearray | memoryview):
         return b64encode(value).decode()
     if isinstance(value, timedelta):
@@ -356,7 +356,7 @@ def _other(value: Any) -> str:
 
 
 def _finite(value: Any) -> Any:
-    """Replace NaN and infinity by None, and names that are not text by text, at any depth."""
+    """Replace NaN and infinity by None, and convert names to text, at any depth."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):

@@ -150,7 +150,7 @@ class Index:
             return
         self._engine.close()
         with self._following:
-            # The same commit, with nothing loaded: the old snapshot's files are released.
+            # Reopen the same commit with nothing loaded, to release the old snapshot's files.
             self._newest = Snapshot.of(self._engine, self._newest.manifest)
 
     @property
@@ -265,7 +265,7 @@ class Index:
                     raise
                 continue
 
-            # Files that a commit has removed meanwhile are no fault.
+            # Ignore faults of files that a newer commit has removed.
             self._follow()
             removed = snapshot.state.file_names - self._newest.state.file_names
             faults = [fault for fault in faults if not any(name in fault for name in removed)]
@@ -310,7 +310,7 @@ class Index:
 
     @contextmanager
     def turn(self) -> Iterator[None]:
-        """Hold the writer lock, with the newest state; a thread that holds it may do so again.
+        """Hold the writer lock and read the newest state; a thread that holds it may do so again.
 
         Files that a crash left are deleted. Raises `InputError` as `check_writable`, or in a change
         of this thread, and `InUseError` if other writers keep the lock for longer than `wait`.
@@ -341,9 +341,9 @@ class Index:
 
     @contextmanager
     def _turn_of_process(self) -> Iterator[None]:
-        """Let this process alone commit, from the newest state on; after a failure, read it again.
+        """Let only this process commit, starting from the newest state; reread it after a failure.
 
-        A failed commit may have been made or not: only the manifest tells.
+        A failed commit may still have taken effect: only the manifest shows whether it did.
         """
         try:
             with self._following:
@@ -351,7 +351,7 @@ class Index:
                 self._check_place()
                 self._read_again()
             if self._strays():
-                sync(self.path)  # the manifest without their names must be durable before
+                sync(self.path)  # first make the manifest that no longer names them durable
             self._remove_strays()
             yield
         except BaseException:
@@ -365,7 +365,7 @@ class Index:
 
     @contextmanager
     def change(self) -> Iterator[Change]:
-        """Begin a change, under the writer lock; it does nothing unless it is committed.
+        """Begin a change under the writer lock; it has no effect unless it is committed.
 
         Raises `OSError` if the disk failed.
         """
@@ -382,7 +382,7 @@ class Index:
 
     @contextmanager
     def _failing(self, change: Change) -> Iterator[None]:
-        """Discard a change that fails; errors of the disk and of DuckDB become slimdex's own."""
+        """Discard a change that fails, and convert disk and DuckDB errors to slimdex's own."""
         try:
             yield
         except BaseException as error:
@@ -400,7 +400,7 @@ class Index:
         """Make a manifest the committed one, which searches see from now on."""
         self._check_place()
         sync(self.path)  # the names of new files
-        sync_now()  # these, and all that the change has deferred
+        sync_now()  # those names, and all files that the change has deferred
         with self._following:
             publish(self.path / MANIFEST, manifest.write)
             sync(self.path)
@@ -433,7 +433,7 @@ class Index:
 
     def _read_again(self) -> None:
         """Read the committed manifest and show its state."""
-        current = mark(self.path)  # before the manifest: a later one is seen by the next `_follow`
+        current = mark(self.path)  # first, so that `_follow` sees a later manifest
         manifest = Manifest.read_current(self.path, self._newest.manifest)
         if manifest != self._newest.manifest:
             self._show(manifest)
@@ -441,7 +441,7 @@ class Index:
         self._in_doubt = False
 
     def _show(self, manifest: Manifest, loaded: IndexInMemory | None = None) -> None:
-        """Make the commit of a manifest the newest; `loaded` is what memory has of it already."""
+        """Make the commit of a manifest the newest; `loaded` holds its parts already in memory."""
         if manifest.follows(self._newest.manifest):
             self._newest = self._newest.at_commit(manifest, loaded)
         else:  # files of the same names may be others
@@ -460,7 +460,7 @@ class Index:
             remove_left_work(self.path)
 
     def _strays(self) -> list[Path]:
-        """Files of ours that the newest state does not name."""
+        """Return the files of slimdex that the newest state does not name."""
         named = self._newest.state.file_names
         strays = []
         for path in self.path.iterdir():
@@ -504,7 +504,7 @@ def _open_store(snapshot: Snapshot) -> Snapshot:
 
 
 def _fill(folder: Path, state: State) -> None:
-    """Write the manifest of an index without documents, and its empty lexical index if named."""
+    """Write the manifest of an empty index, and an empty lexical index if the state names one."""
     publish(folder / MANIFEST, Manifest.empty(state).write)
     if state.words is not None:
         WordIndex.create(folder / state.words)

@@ -99,7 +99,7 @@ def contents_of_passages(document: Document, count: Count, length: int) -> list[
 
 
 def headings_of(parts: Sequence[Part], start: int, end: int) -> tuple[str, ...]:
-    """Headings above all of a text's characters from `start` up to, not including, `end`.
+    """Headings shared by all of a text's characters from `start` to `end` (exclusive).
 
     >>> parts = [Part(0, ["A", "B"]), Part(9, ["A", "C"])]
     >>> headings_of(parts, 2, 5), headings_of(parts, 2, 12)
@@ -157,9 +157,9 @@ class _Section:
 
     Attributes
     ----------
-    headings : outermost first; of code, the names of classes and of the definition.
+    headings : outermost first; in code, names of the classes and the definition.
     inner : offsets at which parts with anchors, such as pages, begin inside it.
-    begins : whether a definition of several lines begins with it.
+    begins : whether it begins a definition of several lines.
     """
 
     start: int
@@ -171,7 +171,7 @@ class _Section:
 
 @dataclass(frozen=True)
 class _Unit:
-    """A span that passages are filled with: its characters, tokens and the boundary at its end."""
+    """A span that passages are built from: its offsets, tokens, and the boundary at its end."""
 
     start: int
     end: int
@@ -189,9 +189,9 @@ class _Piece:
 
     Attributes
     ----------
-    tokens : without the context.
+    tokens : number of tokens, without the context.
     section : number of its section; 0 in code.
-    is_whole : whether it has definitions of code, none of them cut.
+    is_whole : whether it consists of uncut definitions of code.
     """
 
     start: int
@@ -231,7 +231,7 @@ class _Cutter:
         """Text to encode of the passage that was cut from start to end."""
         headings = headings_of(self._parts, start, end)
         if self._is_code:
-            # As when it was cut: names of code are left out if they do not fit.
+            # Leave out names of code that do not fit, as when the text was cut.
             headings = tuple(chain.from_iterable(heading.split(".") for heading in headings))
             piece = self._fitting(start, end, headings)
             if piece is not None:
@@ -259,9 +259,9 @@ class _Cutter:
         return self._fitting(start, end, _common(*(section.headings for section in sections)))
 
     def _fitting(self, start: int, end: int, headings: tuple[str, ...]) -> _Piece | None:
-        """A piece of code below these names; None if it does not fit.
+        """Make a piece of code below these names; None if it does not fit.
 
-        If it does not fit with its names, they are left out, and then the title too.
+        To make it fit, the names are left out, and then the title too.
         """
         tokens = self._count([self._text[start:end]])[0] - self._special
         for names in (headings, (), BARE):
@@ -284,7 +284,7 @@ class _Cutter:
                 end = units[stop - 1].end
                 pieces.append(_Piece(start, end, tokens, number, section.headings))
 
-            # The tokens of a piece may be more than those of its units.
+            # A piece may have more tokens than its units together.
             over = self._most(pieces) - self._length
             if over <= 0 or room <= over:  # all fit, or no room would be left
                 break
@@ -308,7 +308,7 @@ class _Cutter:
 
     def _both(self, one: _Piece, other: _Piece) -> _Piece | None:
         """Join two neighbours; None if not allowed."""
-        # Whole definitions join below a common name; other texts join sections.
+        # Code joins whole definitions below a common name; other texts join different sections.
         headings = _common(one.headings, other.headings)
         if self._is_code:
             may_join = bool(headings) and one.is_whole and other.is_whole
@@ -319,7 +319,7 @@ class _Cutter:
         if not may_join:
             return None
 
-        # Both fit into a passage, below the headings that they share.
+        # Both must fit into a passage below their shared headings, and one must be small.
         room = self._room(headings)
         tokens = one.tokens + other.tokens
         is_one_small = min(one.tokens, other.tokens) * SHARE < room
@@ -336,7 +336,7 @@ class _Cutter:
         return both if self._most([both]) <= self._length else None
 
     def _passage(self, piece: _Piece) -> Passage:
-        """The passage of a piece, with its context, and without white space at its ends."""
+        """Make the passage of a piece: add the context, and strip white space at the ends."""
         text = self._text[piece.start : piece.end]
         start = piece.start + len(text) - len(text.lstrip())
         end = max(piece.end - len(text) + len(text.rstrip()), start)  # `start` if all is blank
@@ -357,7 +357,7 @@ class _Cutter:
         # A first heading that equals the title is not repeated.
         below = headings[1:] if headings[:1] == (self._title,) else headings
 
-        # The innermost headings that fit; without any, the title alone.
+        # Keep the innermost headings that fit, or else the title alone.
         for first in range(len(below) + 1):
             name = ("." if self._is_code else " ").join(below[first:])
             context = " ".join(filter(None, [self._title, name]))
@@ -400,7 +400,7 @@ class _Cutter:
                 pieces += [None] * len(spans)
                 waiting += spans
 
-            # All are counted at once.
+            # Count all of them at once.
             counted = iter(self._count_tokens(waiting, room))
             units = [next(counted) if unit is None else unit for unit in pieces]
             if level != LETTER or all(unit.is_smallest(room) for unit in units):
@@ -409,7 +409,7 @@ class _Cutter:
     def _count_tokens(self, spans: Sequence[tuple[int, int, int]], room: int) -> list[_Unit]:
         """Count the tokens of spans (start, end, boundary at the end), without context.
 
-        Those of spans that are far too long are not counted: they get one more than `room`.
+        Spans that are far too long are not counted: they get `room` + 1 tokens.
         """
         longest = LONGEST_UNIT * self._length
         short = [span for span in spans if span[1] - span[0] <= longest]
@@ -424,9 +424,9 @@ class _Cutter:
     def _divide(
         self, start: int, end: int, ending: int, level: int
     ) -> Iterator[tuple[int, int, int]]:
-        """Yield (start, end, boundary at the end) of the pieces of a span, divided at a level.
+        """Divide a span at a level, and yield (start, end, boundary at the end) of each piece.
 
-        The last piece keeps the boundary `ending` of the span. Between letters it is halved.
+        The last piece keeps the span's boundary, `ending`. At the level of letters, it is halved.
         """
         if level == LETTER:
             ends = [_between_signs(self._text, start, end)]
@@ -439,10 +439,10 @@ class _Cutter:
 def _divide_at(
     start: int, end: int, ends: Sequence[int], level: int
 ) -> Iterator[tuple[int, int, int]]:
-    """Yield (start, end, boundary at the end) of the pieces of a span.
+    """Cut a span at offsets, and yield (start, end, boundary at the end) of each piece.
 
-    It is cut at the offsets in `ends` that are inside it, as boundaries of this level. The last
-    piece ends where a part ends.
+    Offsets in `ends` outside the span are ignored. The cuts are boundaries of `level`, and the last
+    piece ends with the boundary of a part.
     """
     inner = sorted({offset for offset in ends if start < offset < end})
     for first, stop in pairwise([start, *inner, end]):
@@ -464,7 +464,7 @@ def _fill_passages(units: Sequence[_Unit], room: int) -> Iterator[tuple[int, int
 
     A passage begins with the last sentence of the previous one, if that is short enough.
     """
-    begin = 0  # the passage's first unit, perhaps of the previous passage
+    begin = 0  # the passage's first unit, which the previous passage may have too
     first = 0  # its first unit that no passage has yet
     while first < len(units):
         stop = first
@@ -486,9 +486,9 @@ def _fill_passages(units: Sequence[_Unit], room: int) -> Iterator[tuple[int, int
 
 
 def _best_end(units: Sequence[_Unit], begin: int, first: int, stop: int, room: int) -> int:
-    """Where the units of a passage should end, at most at `stop`, which is excluded.
+    """Return where the units of a passage should end (exclusive), at `stop` or earlier.
 
-    That is the strongest boundary in the second half of the room; of equal ones, the last.
+    This is the strongest boundary in the second half of the room; among equal ones, the last.
     """
     best = stop
     total = sum(unit.tokens for unit in units[begin:stop])
@@ -503,14 +503,14 @@ def _best_end(units: Sequence[_Unit], begin: int, first: int, stop: int, room: i
 
 def _is_overlap(units: Sequence[_Unit], last: int, room: int) -> bool:
     """True if a unit is a whole sentence that is short enough to be in two passages."""
-    # Boundaries are numbered from the strongest: up to `SENTENCE`, a sentence ends there.
+    # Boundaries are numbered from the strongest; those up to `SENTENCE` end a sentence.
     begins_sentence = last == 0 or units[last - 1].ending <= SENTENCE
     ends_sentence = units[last].ending <= SENTENCE
     return begins_sentence and ends_sentence and units[last].tokens * SHARE <= room
 
 
 def _same_definition(sections: Sequence[_Section], depth: int) -> Iterator[list[_Section]]:
-    """Yield the sections of each definition that has `depth` names around it, as a group.
+    """Group the sections of each definition that is nested in `depth` others.
 
     Sections outside such a definition are groups of one.
     """
@@ -531,7 +531,7 @@ def _sections_of_code(text: str, parts: Sequence[Part]) -> list[_Section]:
     sections = list[_Section]()
     starts = [0, *(part.start for part in parts[1:]), len(text)]
     for part, (start, end) in zip(parts, pairwise(starts), strict=True):
-        # A blank part belongs to the section before, or to the first one.
+        # A blank part belongs to the previous section or, at the beginning, to the first one.
         is_blank = not text[start:end].strip()
         if is_blank and sections:
             sections[-1] = replace(sections[-1], end=end)
@@ -552,7 +552,7 @@ def _sections(text: str, parts: Sequence[Part]) -> list[_Section]:
             continue
         headings = tuple(part.headings)
         last = sections[-1] if sections else None
-        # The text, or only white space, goes on below the same headings.
+        # The part continues the last section: it has the same headings, or is blank.
         if last is not None and (headings == last.headings or not text[start:end].strip()):
             if part.anchor:  # a page does not end a section
                 last.inner.append(start)

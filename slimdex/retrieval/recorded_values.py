@@ -20,12 +20,12 @@ from slimdex.errors import InputError, short_repr
 def encode_value(value: Any) -> Any:
     """Convert a value to JSON, from which `decode_value` restores it.
 
-    A dict, and a value of a type that JSON lacks, become an object with a single item: the name of
+    A dict, or a value of a type that JSON lacks, becomes an object with a single item: the name of
     the type, and the value in JSON.
 
     Raises `InputError` for a value of another type.
     """
-    # Values of JSON, and dicts of these.
+    # Values that JSON has, and dicts.
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, list):
@@ -33,7 +33,7 @@ def encode_value(value: Any) -> Any:
     if isinstance(value, dict) and all(isinstance(name, str) for name in value):
         return {"dict": {name: encode_value(item) for name, item in value.items()}}
 
-    # Others, as a dict with the name of their type.
+    # Other values, as a dict with the name of their type.
     for type_, (name, encode, _) in _KINDS.items():
         if isinstance(value, type_):
             return {name: encode(value)}
@@ -55,9 +55,9 @@ def decode_value(value: Any) -> Any:
 
 
 def _encode_moment(moment: datetime) -> list[Any]:
-    """A moment as [text, None] without a zone, else as [text in UTC, seconds from UTC, name].
+    """Encode a moment as [text, None], or with a zone as [text in UTC, seconds from UTC, name].
 
-    The name is that of the zone; None if it is only known by its seconds.
+    The name is that of the zone; None if only its offset is known.
     """
     if moment.tzinfo is None:
         return [moment.isoformat(), None]

@@ -87,7 +87,7 @@ class RemoteCollection(Searchable):
 
         Raises `InputError` if there is no such index, or the token is not known.
         """
-        # The address.
+        # Check the address.
         parts = urlsplit(url)
         name = parts.path.rstrip("/").rpartition("/indexes/")[2]
         if parts.scheme not in ("http", "https") or not parts.hostname or not name:
@@ -171,7 +171,7 @@ class RemoteCollection(Searchable):
             size = PAGE if part.stop is None else min(PAGE, part.stop)
             return [*islice(self._pages(where, size), part.start, part.stop)]
 
-        # By their ids.
+        # Ask for each id.
         check_ids_alone(where, limit, offset)
         texts = id_texts(ids)
         _check_no_vectors(vectors)
@@ -207,7 +207,7 @@ class RemoteCollection(Searchable):
         return self._pages()
 
     def _pages(self, where: str | None = None, size: int | None = None) -> Iterator[Document]:
-        """Yield all documents, or those of a condition, asking for `size` of them at a time."""
+        """Yield all documents, or those that meet a condition, requesting `size` at a time."""
         after = None
         more = True
         while more:
@@ -219,7 +219,7 @@ class RemoteCollection(Searchable):
     def _listing(
         self, where: str | None = None, after: str | None = None, limit: int = PAGE
     ) -> Mapping[str, Any]:
-        """Ask for the `limit` documents that come after the id `after`, and their number."""
+        """Request up to `limit` documents that come after the id `after`."""
         parameters = _parameters({"where": where, "after": after, "limit": limit})
         listing: Mapping[str, Any] = self._ask(f"/documents?{parameters}")
         return listing
@@ -291,7 +291,7 @@ def body_of(request: SearchRequest) -> dict[str, Any]:
     else:
         body = {"queries": [*request.texts]}
 
-    # Options that are given, and that a service has.
+    # Add the given options that a service has.
     for name, option in options_of(type(request)).items():
         value = getattr(request, name)
         if isinstance(value, np.generic):
@@ -339,7 +339,7 @@ def _parts(documents: Iterator[Document]) -> Iterator[list[Any]]:
             )
         text = json_of({**document.metadata, **fields}, ensure_ascii=True)
 
-        # The text is ASCII, so its length is that in bytes.
+        # The text is ASCII, so its length is its number of bytes.
         if part and size + len(text) > SENT_BYTES:
             yield part
             part = []

@@ -31,7 +31,7 @@ MOST_ENDS = 64
 class _SyncQueue:
     """Files to sync together later.
 
-    They are known by duplicates of their descriptors, since a file may be renamed meanwhile.
+    The queue keeps duplicates of their descriptors, since a file may be renamed in the meantime.
     """
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ class _SyncQueue:
         if self._descriptors:
             with ThreadPoolExecutor(len(self._descriptors)) as pool:
                 try:
-                    # A list waits for all of them, and raises their errors.
+                    # `list` waits for all of them and raises the first error.
                     list(pool.map(_sync, self._descriptors, self._descriptors.values()))
                 except RuntimeError:  # Python is ending and starts no thread
                     for descriptor, name in self._descriptors.items():
@@ -90,7 +90,7 @@ def sync_now() -> None:
 def sync_all(paths: Iterable[Path]) -> None:
     """Make the bytes of files and the names in folders durable, all of them together."""
     with ExitStack() as stack:
-        # Within `syncing_later`, its `sync_now` syncs these files, too.
+        # Within `syncing_later`, these files wait for its `sync_now`.
         is_outermost = _queue.get() is None
         if is_outermost:
             stack.enter_context(syncing_later())
@@ -101,7 +101,7 @@ def sync_all(paths: Iterable[Path]) -> None:
 
 
 def sync(path: Path) -> None:
-    """Make a file's bytes durable, or the names in a folder, which fsync of its files omits.
+    """Make a file's bytes durable, or the names in a folder, which syncing its files does not.
 
     Windows keeps names durable itself.
     """
@@ -124,7 +124,7 @@ def sync_open(descriptor: int, path: Path) -> None:
 
 
 def _sync(descriptor: int, name: str) -> None:
-    """Call fsync now; its `OSError` gets the name of the file."""
+    """Call fsync now; add the file's name to its `OSError`."""
     try:
         os.fsync(descriptor)
     except OSError as error:
@@ -134,7 +134,7 @@ def _sync(descriptor: int, name: str) -> None:
 
 @contextmanager
 def appending(path: Path, nbytes: int) -> Iterator[BinaryIO]:
-    """Open a file to append to its first `nbytes`; later bytes are cut off. Durable at the end."""
+    """Open a file to append after its first `nbytes`, cutting off the rest; durable at the end."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
     with os.fdopen(descriptor, "r+b") as file:
         file.truncate(nbytes)
@@ -168,12 +168,12 @@ def digests_after_growth(
 ) -> Iterator[tuple[int, str]]:
     """Yield (number, SHA-256) of blocks of a file that has grown from `before` to `nbytes`.
 
-    The first pair is that of the block in which the file ended at `before`, without the bytes
-    added since. The others are those of all blocks from this one on, as they are now. So this block
-    comes twice, but nothing is read twice.
+    The first pair is for the block in which the file used to end, without the bytes added since.
+    The other pairs are for this block and all later ones as they are now. So this block comes
+    twice, but nothing is read twice.
 
-    `known` is the recorded SHA-256 of the first pair: bytes that this process hashed for an earlier
-    append are not read again if their hash agrees with it.
+    `known` is the recorded SHA-256 for the first pair. Bytes that this process hashed for an
+    earlier append are not read again if their hash agrees with it.
     """
     first, old_bytes = divmod(before, BLOCK_BYTES)
     first_start = before - old_bytes
@@ -196,7 +196,7 @@ def _hash_start(file: BinaryIO, path: Path, block: int, nbytes: int, known: str 
     end = _ends.get(path)
     start = block * BLOCK_BYTES
 
-    # Continue an earlier hash of this block, unless it was another file's of this path.
+    # Continue an earlier hash of this block, unless it came from another file at this path.
     if known and end is not None and end.block == block and end.nbytes <= nbytes:
         digest = end.hash.copy()
         file.seek(start + end.nbytes)
@@ -208,7 +208,7 @@ def _hash_start(file: BinaryIO, path: Path, block: int, nbytes: int, known: str 
 
 
 def _remember(path: Path, end: _End) -> None:
-    """Remember the end of a file, and of more than `MOST_ENDS` forget the least recent."""
+    """Remember the end of a file; beyond `MOST_ENDS` files, forget the least recent one."""
     _ends[path] = _End(end.block, end.nbytes, end.hash.copy())
     _ends.move_to_end(path)
     if len(_ends) > MOST_ENDS:

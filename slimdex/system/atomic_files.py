@@ -98,7 +98,7 @@ def check_folder(folder: Path) -> None:
             if not is_work and not is_ours:
                 continue
 
-            # Some names are those of folders.
+            # Some of these names belong to folders.
             if entry.is_dir(follow_symlinks=False):
                 if is_work:
                     continue
@@ -134,8 +134,8 @@ def remove(path: Path) -> None:
 def remove_folder(folder: Path) -> None:
     """Remove a folder so that a crash leaves all of it, or nothing under its name.
 
-    It is renamed first, to the name of a temporary folder, which the next `publish_folder` removes
-    if a crash leaves a part of it.
+    It is first renamed to a temporary folder. If a crash leaves a part of that, the next
+    `publish_folder` removes it.
     """
     temporary = folder.with_name(f".{folder.name}-{secrets.token_hex(4)}")
     folder.rename(temporary)
@@ -342,7 +342,7 @@ def temporary_parent(last: Path | None = None) -> Path:
     try:
         return Path(gettempdir())
     except FileNotFoundError as error:
-        # A folder that is about to be created will be in its parent.
+        # A folder that is about to be created does not exist yet: use its parent.
         offered = (each if each.exists() else each.parent for each in _OFFERED)
         for folder in (*offered, MEMORY_FOLDER, last):
             if folder is not None and os.access(folder, os.W_OK):

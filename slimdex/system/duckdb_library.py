@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 else:
 
     class _Library:
-        """Stands for the module, and imports it when one of its names is first used."""
+        """Stand-in for the module, which imports it when one of its names is first used."""
 
         def __getattr__(self, name: str) -> Any:
             try:

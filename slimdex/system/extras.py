@@ -96,7 +96,7 @@ def _is_installed(module: str) -> bool:
 
 
 def _source() -> tuple[Path | None, bool]:
-    """Folder of the checkout that slimdex was installed from, or None; whether it is editable."""
+    """Folder of the checkout that slimdex is installed from, if any, and whether it is editable."""
     # These take longer to import than all of this folder.
     from importlib.metadata import distributions
     from urllib.parse import urlsplit
@@ -107,7 +107,7 @@ def _source() -> tuple[Path | None, bool]:
         if not record:  # a checkout's own egg-info, found first, has none
             continue
         source = json.loads(record)
-        if "dir_info" not in source:  # a package from the web, or a repository's
+        if "dir_info" not in source:  # installed from an archive or a repository
             return None, False
         folder = Path(url2pathname(urlsplit(source["url"]).path))
         editable = bool(source["dir_info"].get("editable"))

@@ -32,9 +32,9 @@ A `WeakSet` can't be read while other threads add to it.
 
 
 def not_inherited(made: T) -> T:
-    """Return an object of another library, noted as one that forked processes must not free.
+    """Mark an object of another library that forked processes must neither use nor free; return it.
 
-    Nor must they use it. The note goes when this process frees the object.
+    The mark is removed when this process frees the object.
     """
     number = id(made)
     _FOREIGN[number] = ref(made, lambda _: _FOREIGN.pop(number, None))
@@ -50,9 +50,9 @@ def _in_child() -> None:
 
 
 def _keep_forever(inherited: Any) -> None:
-    """Count a reference too many, so that an object is never freed, even when Python ends.
+    """Add a reference, so that an object is never freed, even when Python ends.
 
-    To free it, the library would wait for threads that are not there, or end with a signal.
+    Freeing it would wait for threads that a forked process lacks, or end it with a signal.
     """
     import ctypes  # only in forks
 

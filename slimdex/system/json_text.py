@@ -62,8 +62,8 @@ def parse_json(text: str, deepest: int = DEEPEST) -> Any:
 def parse_request_json(data: bytes, what: str) -> Any:
     """Parse JSON from a caller, whose texts have to be Unicode.
 
-    Raises `InputError` if `parse_json` raises an error, if the bytes are not UTF-8, and for half
-    characters (lone surrogates), which escapes can write. `what` names the value in messages.
+    Raises `InputError` if `parse_json` raises an error, if the bytes are not UTF-8, or if an escape
+    is half a character (a lone surrogate). `what` names the value in messages.
 
     >>> parse_request_json(b'{"query": "a pet"}', "the body")
     {'query': 'a pet'}
@@ -119,11 +119,11 @@ def dump_json(value: Any) -> str:
 
 def _check(value: Any, text: str, deepest: int) -> None:
     """Raise `TooDeepError` if a value, whose JSON is `text`, is nested deeper than `deepest`."""
-    # Fast path: with so few brackets it can't be.
+    # Fast path: so few brackets can't be nested too deep.
     if text.count("[") + text.count("{") <= deepest:
         return
 
-    # The lists and dicts at each depth: none may be left below the deepest.
+    # Descend level by level: there may be no lists or dicts below `deepest`.
     level = _containers([value])
     for _ in range(deepest):
         children = list[Any]()

@@ -73,7 +73,7 @@ class FileLock:
     def hold(self, seconds: float = WAIT) -> Iterator[None]:
         """Hold the lock; raises `InUseError` if others hold it for longer than `seconds`."""
         with ExitStack() as stack:
-            # The gate is held only until the lock is.
+            # Hold the gate only until the lock is held.
             with ExitStack() as gate:
                 end = monotonic() + seconds
                 self._take(gate, self._gate, end)
@@ -101,9 +101,10 @@ class FileLock:
     ) -> BinaryIO | None:
         """Lock a file until the end of a stack, and return it; None if its folder is gone.
 
-        Raises `InUseError` if others hold it until `end`, as `monotonic` counts, and `InputError`
-        if it can't be opened: others could hold it. A shared lock only asks whether others hold
-        it: None is returned, too, if the file can't be opened or its file system has no locks.
+        Raises `InUseError` if others still hold it at `end`, a time of `monotonic`, and
+        `InputError` if it can't be opened, since others could hold it. A shared lock only checks
+        whether others hold it, so it returns None also if the file can't be opened or its file
+        system has no locks.
         """
         pause, longest = POLL_SECONDS
         for _ in range(MOST_REMOVED):
@@ -134,11 +135,11 @@ class FileLock:
                 if _is_at(path, file):
                     stack.push(file_stack.pop_all())
                     return file
-            # Its holder removed the file, and others lock a new one at this path: try that.
+            # Its holder has removed the file, and others lock a new one at this path: try that.
         raise InUseError(f"{path}: removed by others, again and again; expected it to stay")
 
     def _holder_text(self) -> str:
-        """Describe the holder by what it has written to the file, and since when it holds it."""
+        """Describe the holder, and since when it holds the lock, from what it wrote to the file."""
         with suppress(OSError, ValueError, TypeError, KeyError, OverflowError):
             descriptor = os.open(self._file, os.O_RDONLY | SAFE)  # which anybody may have written
             with os.fdopen(descriptor, "rb") as file:
@@ -170,7 +171,7 @@ class _LockedDescriptors:
             self._descriptors.discard(descriptor)
 
     def in_fork(self) -> None:
-        """Let the inherited descriptors refer to another file, which takes part in no lock.
+        """Redirect the inherited descriptors to a file that is not locked.
 
         They can't be closed here, since their owners will still close them.
         """

@@ -26,7 +26,7 @@ class SharedLock:
         self._writing = False
 
     def shared(self) -> SharedLock:
-        """Return the lock itself: a `with` holds it as one of the readers."""
+        """Return the lock itself, which a `with` statement holds as a reader."""
         return self
 
     def __enter__(self) -> None:
@@ -51,7 +51,7 @@ class SharedLock:
                     self._changed.wait()
             finally:
                 self._waiting_writers -= 1
-                self._changed.notify_all()  # readers, if Ctrl-C ended the wait
+                self._changed.notify_all()  # wakes the readers if Ctrl-C ended the wait
             self._writing = True
         try:
             yield

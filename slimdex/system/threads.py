@@ -82,7 +82,7 @@ class Products:
         return numbers
 
     def _end_small(self, numbers: list[int]) -> None:
-        """Restore numbers of threads: OpenMP's now, those of BLAS after the last small product."""
+        """Restore the numbers of threads: of OpenMP now, of BLAS after the last small product."""
         blas, openmp = _libraries()
         self._small -= 1
         for library, number in zip(openmp, numbers, strict=True):
@@ -94,11 +94,11 @@ class Products:
     def before_fork(self) -> None:
         """Wait for imports of other threads and for products; let no product begin.
 
-        Then `after_fork` or `in_fork` has to be called.
+        The caller must call `after_fork` or `in_fork` afterwards.
         """
         end = monotonic() + FORK_SECONDS
         while True:
-            # Imports first: one may need products.
+            # Imports first, since they may need products.
             while others_import() and monotonic() < end:
                 sleep(POLL_SECONDS)
 
@@ -109,7 +109,7 @@ class Products:
             if not others_import() or monotonic() >= end:
                 return
 
-            # An import has begun meanwhile: once more.
+            # An import has begun in the meantime: wait again.
             self.after_fork()
 
     def after_fork(self) -> None:
@@ -120,7 +120,7 @@ class Products:
 
     def in_fork(self) -> None:
         """Let products begin in the forked process."""
-        self._forks = 1  # the other threads that wait to fork are not in this process
+        self._forks = 1  # other threads that wait to fork do not exist in this process
         self.after_fork()
 
 

@@ -77,7 +77,7 @@ def known_sha256(path: Path) -> str:
     if size < LARGE:
         return sha256(path)
 
-    # A digest of the path names the entry.
+    # The entry is named after a digest of the path.
     encoded = os.fsencode(path.absolute())
     name = f"sha256-{hashlib.sha256(encoded).hexdigest()[:32]}"
     known = None if _IN_FULL.get() else load_remembered(name)
@@ -93,6 +93,6 @@ def known_sha256(path: Path) -> str:
 
 
 def _stamp(path: Path) -> list[int]:
-    """Size, two times of change, inode and device of a file: some differ once it has changed."""
+    """Size, modification and change times, inode and device, to see whether a file has changed."""
     facts = path.stat()
     return [facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns, facts.st_ino, facts.st_dev]

@@ -98,7 +98,7 @@ class LanceDb(Database):
     def open(self, place: Place) -> None:
         self.place = place
         self._table: Any = None
-        # Beside other processes that write, each read looks for new versions.
+        # While other processes write, each read has to look for new versions.
         interval = timedelta(0) if place.ability is CHANGES else None
         self._connection = self._library.connect(
             str(place.folder), read_consistency_interval=interval
@@ -141,7 +141,7 @@ class LanceDb(Database):
 
     def _search(self, query: Query, k: int) -> Any:
         search = self._table.search(query.vector).distance_type("cosine").limit(k)
-        if not self.effort:  # LanceDB's own
+        if not self.effort:  # use LanceDB's defaults
             return search
         return search.ef(max(self.effort, 2 * k)).refine_factor(2)
 
@@ -186,7 +186,7 @@ class QdrantEdge(Database):
             self._shard = edge.EdgeShard.load(str(place.folder))
             return
 
-        # A new shard. A small one keeps the vectors on disk, and codes of 8 bits in memory.
+        # Create a shard. A small one keeps vectors on disk, and codes of 8 bits in memory.
         options: dict[str, Any] = {}
         on_disk = {"memory": edge.Memory.Cold} if self.small else {}
         if place.ability is VECTORS:
@@ -262,7 +262,7 @@ class SqliteVec(Database):
     def open(self, place: Place) -> None:
         self.place = place
         self._of_thread = threading.local()  # a connection is one thread's
-        # Tables to create; those of an extension, with USING, are virtual.
+        # Tables to create; those with USING are virtual tables of an extension.
         tables = [
             f"vectors USING vec0({self.COLUMNS.format(dim=place.dim)})",
             'documents("row" INTEGER PRIMARY KEY, id TEXT UNIQUE, text)',
@@ -276,7 +276,7 @@ class SqliteVec(Database):
 
     @property
     def _connection(self) -> Any:
-        """The connection of this thread, which is opened when it is first used."""
+        """The connection of this thread, opened at its first use."""
         if not hasattr(self._of_thread, "connection"):
             from sqlite_vec import loadable_path  # of the extra `peers`
 
@@ -291,7 +291,7 @@ class SqliteVec(Database):
         connection = self._connection
         insert = connection.executemany
         with _immediate(connection):
-            # Rows continue after those that are there.
+            # Number the new rows after the existing ones.
             ((start,),) = connection.execute('SELECT ifnull(max("row") + 1, 0) FROM documents')
             for _, ids, texts, vectors in parts:
                 rows = range(start, start + len(ids))
@@ -393,9 +393,9 @@ class Leann(Database):
 
 
 def _arrow_batches(place: Place, parts: Iterable[Batch]) -> Any:
-    """Return Arrow's reader of documents in batches: id, text and vector.
+    """Return an Arrow reader of batches of documents: id, text and vector.
 
-    If the place is for vectors alone, there is no text, and ids are rows.
+    For vectors alone, there is no text, and ids are rows.
     """
     import pyarrow as arrow  # only LanceDB takes its tables: others are measured without it
 
@@ -416,7 +416,7 @@ def _arrow_batches(place: Place, parts: Iterable[Batch]) -> Any:
 
 @contextmanager
 def _immediate(connection: Any) -> Iterator[None]:
-    """Run a transaction of SQLite that takes the lock at once: a later upgrade would not wait."""
+    """Run a SQLite transaction that takes the lock at once: a later upgrade would not wait."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield

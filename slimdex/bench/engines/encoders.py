@@ -75,7 +75,7 @@ class OnnxRuntime:
         import onnxruntime
         import tokenizers
 
-        # The network, exported to a temporary file.
+        # Export the network to a temporary file, and load it.
         folder = Path(model)
         with TemporaryDirectory() as temporary:
             path = Path(temporary) / "model.onnx"
@@ -87,7 +87,7 @@ class OnnxRuntime:
                 path = path.with_name("int8.onnx")
             self._session: Any = onnxruntime.InferenceSession(path)
 
-        # The tokenizer, with as many tokens as the model and its positions allow.
+        # Load the tokenizer; the model and its number of positions limit the tokens.
         tokenizer = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
         config = json.loads((folder / "config.json").read_text())
         longest = read_folder(folder, skip_pooling=True).max_length or DEFAULT_LENGTH
@@ -95,7 +95,7 @@ class OnnxRuntime:
         self._tokenizer = Tokenizer(tokenizer, pad_id=0, max_length=length)
 
     def encode(self, texts: Sequence[str]) -> Matrix:
-        """Encode texts in batches of similar length, since the shorter ones are padded."""
+        """Encode texts in batches of similar length, since shorter texts are padded."""
         ids = self._tokenizer.ids(texts)
         order = sorted(range(len(ids)), key=lambda i: -len(ids[i]))
         vectors = []
@@ -103,19 +103,19 @@ class OnnxRuntime:
             batch = order[start : start + BATCH]
             vectors.append(self._means([ids[i] for i in batch]))
 
-        # Back in the order of the texts.
+        # Restore the order of the texts.
         out: Matrix = np.concatenate(vectors)[np.argsort(order)]
         return out
 
     def _means(self, ids: Sequence[list[int]]) -> Matrix:
         """Run the network on the token ids of a batch; return the means of its states (n, dim)."""
-        # Tokens (n, longest), padded with zeros, and which of them are tokens: 1 or 0.
+        # Pad the token ids with zeros to (n, longest); the mask is 1 for tokens, 0 for padding.
         lengths = np.array([len(ids_of_text) for ids_of_text in ids])
         mask = (np.arange(lengths.max()) < lengths[:, None]).astype(np.int64)
         padded = np.zeros_like(mask)
         padded[mask == 1] = np.concatenate(ids)
 
-        # Means over the tokens, without the padding.
+        # Average over the tokens, without the padding.
         (states,) = self._session.run(None, dict(zip(INPUTS, (padded, mask), strict=True)))
         weights = mask[:, :, None].astype(np.float32)
         means: Matrix = (states * weights).sum(axis=1) / weights.sum(axis=1)
@@ -157,7 +157,7 @@ Make = Callable[[str], Encodes]
 
 
 def _slimdex(precision: str) -> tuple[Make, tuple[str, ...]]:
-    """Return what makes slimdex's encoder, which requires no further packages."""
+    """Return the maker of slimdex's encoder; it requires no further packages."""
     return partial(open_local, precision=precision), ()
 
 

@@ -245,5 +245,5 @@ def by_place(answers: Sequence[Sequence[int | str]], k: int) -> tuple[Matrix, Ro
     rows = np.full((len(answers), k), -1, dtype=np.int64)
     for i, answer in enumerate(answers):
         rows[i, : len(answer)] = [int(row) for row in answer]
-    falling = 0 - np.arange(k, dtype=np.float32)  # a minus sign alone would make the first -0
+    falling = 0 - np.arange(k, dtype=np.float32)  # with a minus sign alone, the first would be -0
     return np.where(rows >= 0, falling, -np.inf).astype(np.float32), rows

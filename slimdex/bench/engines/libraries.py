@@ -39,7 +39,7 @@ def lists_for(rows: int) -> int:
 
 
 def sample(vectors: VectorFile, lists: int) -> Matrix:
-    """Return rows, drawn at random, to train so many lists on, scaled to length 1."""
+    """Return random rows, scaled to length 1, to train `lists` lists on."""
     chosen = np.random.default_rng(0).permutation(len(vectors))[: TRAINING_ROWS * lists]
     return normalize_rows(vectors.take(np.sort(chosen)))
 
@@ -89,7 +89,7 @@ class Usearch(Engine):
         for part, chunk in zip(batches(len(vectors)), vectors.scan(), strict=True):
             self._index.add(keys[part], normalize_rows(chunk))
         self.row_bytes = self._index.serialized_length / self.rows
-        # Searched in a mapped file instead of in memory.
+        # Search a mapped file instead of memory.
         if self.in_files:
             self._index.save(folder / "index")
             self._index = self._library.Index.restore(folder / "index", view=True)

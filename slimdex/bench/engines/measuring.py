@@ -143,7 +143,7 @@ class MeasuredStore:
         self._queries = queries
         self._place = Place(folder, self._encoder.dim, DOCUMENTS, self._encoder)
 
-        # What the encoder takes is not counted as the store's, but the store's library is.
+        # The encoder's memory is not counted as the store's; that of the store's library is.
         encode_queries(self._encoder, queries[:WARM_UP])
         self._before = Resident.now()
         self._store = database(name)
@@ -185,7 +185,7 @@ class MeasuredStore:
         texts = self._queries[start:stop]
         for text in texts[:WARM_UP]:
             self._store.ask(text, k)
-        # The texts to encode are half of all further on.
+        # Shift the texts to encode by half, so that each turn has two different texts.
         half = len(texts) // 2
         to_encode = [*texts[half:], *texts[:half]]
         times: Times = {"total": [], "encode": []}
@@ -203,7 +203,7 @@ class MeasuredStore:
         """
 
         def ask(number: int) -> tuple[float, bool]:
-            """Return the seconds of a query, and whether its answer is that to a single caller."""
+            """Return the seconds of a query, and whether a single caller got the same answer."""
             begin = perf_counter()
             answer = self._store.ask(self._queries[number], k)
             elapsed = perf_counter() - begin
@@ -211,7 +211,7 @@ class MeasuredStore:
 
         limit_threads(1)
         with ThreadPoolExecutor(callers, initializer=limit_threads, initargs=(1,)) as pool:
-            list(pool.map(ask, [places[0]] * callers))  # starts the threads, and is not timed
+            list(pool.map(ask, [places[0]] * callers))  # starts the threads; not timed
             begin = perf_counter()
             answers = list(pool.map(ask, places))
             seconds = perf_counter() - begin
@@ -240,5 +240,5 @@ def seconds_each(step: Callable[[Any], object], queries: Iterable[Any]) -> list[
 
 
 def _is_same(answer: Answer, alone: Answer) -> bool:
-    """Return whether an answer has nearly all documents of the one to a single caller."""
+    """Return whether an answer has nearly all documents of a single caller's answer."""
     return len(set(answer) & set(alone)) >= SAME * len(set(alone))

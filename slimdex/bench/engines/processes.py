@@ -62,7 +62,7 @@ class Subprocess(Generic[T]):
         """Call a method of the object; returns its result, or raises `WorkerError`."""
         try:
             self._pipe.send((command, arguments, named))
-            # A library may hang: its process is killed, and the others are measured.
+            # A library may hang: kill its process, so that the others are measured.
             if not self._pipe.poll(self._longest):
                 self._process.kill()
                 raise WorkerError(f"{command}: no answer in {self._longest:.0f} s")
@@ -101,7 +101,7 @@ class _Remote:
 
 
 def _serve(pipe: Connection, make: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
-    """Make an object, and run calls of it from the pipe until its other end closes."""
+    """Make an object, and run calls of its methods from the pipe until the other end closes."""
     for stream in (1, 2):  # FAISS warns there, once for each part of a small training set
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
     with suppress(EOFError, BrokenPipeError):
@@ -112,7 +112,7 @@ def _serve(pipe: Connection, make: Callable[..., Any], arguments: tuple[Any, ...
         except Exception as error:  # a library that can't even be imported
             failure = _error_line(error)
 
-        # Without the object, each call fails for the same reason.
+        # If the object can't be made, each call fails for that reason.
         while True:
             command, positional, keywords = pipe.recv()
             if target is None:
@@ -130,7 +130,7 @@ def _outcome(step: Callable[[], Any]) -> tuple[bool, Any]:
 
 
 def _error_line(error: Exception) -> str:
-    """Describe an error on one line: its message and, unless the user can fix it, its origin."""
+    """Describe an error on one line: its message, and its origin unless the user can fix it."""
     if isinstance(error, InputError):
         return str(error)
     place = traceback.extract_tb(error.__traceback__)[-1]
@@ -201,7 +201,7 @@ def in_turns(
     stage: str,
     rounds: int = 1,
 ) -> None:
-    """Take a step of each contender in turn, round after round.
+    """Take a step with each contender in turn, round after round.
 
     `step` is called with the contender and the number of the round, from 0.
     """

@@ -71,7 +71,7 @@ class Server:
         if shutil.which("wrk") is None:
             raise InputError("wrk is not installed; expected it, as by `apt install wrk`")
         with TemporaryDirectory(prefix="slimdex-wrk-") as folder:
-            # wrk reads the bodies, and writes a summary as JSON, by a script in Lua.
+            # A Lua script makes wrk read the bodies and write a summary as JSON.
             lines = Path(folder) / "bodies"
             lines.write_text("".join(body + "\n" for body in bodies))
             script = Path(folder) / "script.lua"
@@ -81,7 +81,7 @@ class Server:
             command += ["--script", str(script), self.url]
             result = subprocess.run(command, capture_output=True, text=True, check=False)
 
-        # The last line is the summary, if nothing failed.
+        # If nothing failed, the last line is the summary.
         if result.returncode:
             raise InputError(f"wrk: {result.stderr.strip() or result.stdout.strip()}")
         summary = json.loads(result.stdout.strip().splitlines()[-1])
@@ -136,7 +136,7 @@ def _running(command: Sequence[str], ready: str) -> Iterator[psutil.Process]:
             end = monotonic() + PATIENCE_S
             while not _answers(ready):
                 if process.poll() is not None or monotonic() > end:
-                    # State the last line of its errors.
+                    # Quote the last line of the errors.
                     process.kill()
                     _, errors = process.communicate()
                     last = errors.strip().rpartition("\n")[2]

@@ -162,8 +162,10 @@ class SlimdexEngine(Engine):
         self._index.metric = self._metric if effort else None
 
     def search(self, queries: Matrix, k: int) -> tuple[Matrix, Rows]:
-        """Search like `ReducedIndex.search`, but rescore no more than the effort even for a
-        large k: then fewer rows are found, and the rest is padded."""
+        """Search like `ReducedIndex.search`, but rescore no more rows than the effort.
+
+        For a larger k, fewer rows are found, and the rest is padded.
+        """
         index = self._index
         depth = min(k, index.candidates) if index.metric else k
         scores, rows = index.search(queries, depth, candidates=index.candidates)
@@ -185,7 +187,7 @@ class SlimdexEngine(Engine):
 
 @contextmanager
 def _stage(seconds: Seconds, name: str) -> Iterator[None]:
-    """Add the seconds of a stage under its name."""
+    """Store the seconds of a stage under its name."""
     start = perf_counter()
     yield
     seconds[name] = perf_counter() - start

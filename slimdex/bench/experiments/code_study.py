@@ -42,7 +42,7 @@ LIMIT = 10
 
 
 def _ways() -> dict[str, tuple[str, ...]]:
-    """Map each way to rank to the rules that it applies: none, all, one, or all without one."""
+    """Map each way to rank to the rules it applies: none, all, one, or all but one."""
     ways: dict[str, tuple[str, ...]] = {FUSION: (), ALL: tuple(RULES)}
     for rule in RULES:
         ways[rule] = (rule,)
@@ -84,7 +84,7 @@ class Repository:
 
 
 def _question(task: dict[str, Any]) -> Question:
-    """Read a question of semble's form: a file that answers it is a path, or an object with one."""
+    """Read a question in semble's form; each answer is a path, or an object with one."""
     paths = []
     for target in (*task["relevant"], *task.get("secondary", ())):
         paths.append(target if isinstance(target, str) else target["path"])
@@ -102,7 +102,7 @@ def measure_code(
     rows = list[Row]()
     points = dict[str, list[PerQuery]]()
     for repository in repositories:
-        # Index the files, and measure each way.
+        # Index the files, and measure each way to rank.
         with TemporaryDirectory(prefix="slimdex-bench-") as folder:
             start = perf_counter()
             sources = Sources.open([str(repository.folder)])
@@ -120,7 +120,7 @@ def measure_code(
         for way, values in ndcg_by_way.items():
             points.setdefault(way, []).append(values)
 
-    # All repositories together.
+    # Add the rows for all repositories together.
     together = {way: np.concatenate(values) for way, values in points.items()}
     rows += _rows({"set": EVERY}, together)
     for row in rows:
@@ -132,11 +132,11 @@ def measure_code(
 def _by_way(
     collection: Collection, questions: Sequence[Question]
 ) -> Iterator[tuple[str, PerQuery]]:
-    """Yield each way to rank, with its NDCG@10 times 100 for each question (q,).
+    """Yield each way to rank, with its nDCG@10 times 100 for each question (q,).
 
     Questions without an answer in the index are left out.
     """
-    # The questions' texts, and of each the rows of the documents that answer it.
+    # Collect the questions' texts, and for each the rows of the documents that answer it.
     snapshot = collection.index.open_snapshot()
     documents = snapshot.documents(snapshot.live_documents().tolist())
     texts = []
@@ -150,7 +150,7 @@ def _by_way(
             texts.append(question.text)
             labels.append(labels_by_row)
 
-    # What does not depend on the way is computed once.
+    # Compute only once what is the same for every way.
     request = SearchRequest(texts=texts, limit=LIMIT)
     vectors = vectors_of(request, lambda: collection.index.encoder)
     searched = IndexRows.of(snapshot, request)
@@ -166,7 +166,7 @@ def _by_way(
 def _is_same(path: str, answer: str) -> bool:
     """Return whether one path is the end of the other.
 
-    The folder that is indexed may be within that of the answers, or around it.
+    The indexed folder may be inside the folder of the answers, or contain it.
     """
     return f"/{path}".endswith(f"/{answer}") or f"/{answer}".endswith(f"/{path}")
 
@@ -174,7 +174,7 @@ def _is_same(path: str, answer: str) -> bool:
 def _rows(facts: Row, ndcg_by_way: dict[str, PerQuery]) -> Iterator[Row]:
     """Yield a row for each way to rank, with its difference from a base.
 
-    The base of all rules and of one rule is the fusion; of all without one it is all rules.
+    The base is the fusion for all rules and for a single rule, and all rules for all but one.
     """
     for way, values in ndcg_by_way.items():
         base = ndcg_by_way[ALL if way.startswith("without") else FUSION]

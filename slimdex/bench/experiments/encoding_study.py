@@ -81,7 +81,7 @@ def measure_encoders(
         def finish(contender: Contender[EncoderProcess], _: int) -> None:
             contender.row |= _speed(contender, tokens, texts) | contender.process.remote.facts()
             contender.row |= _quality(contender.process.remote, texts)
-            # Again, since the texts for quality may have taken more memory.
+            # Read the peak again, since the texts for quality may have taken more memory.
             contender.row["peak_bytes"] = contender.process.remote.facts()["peak_bytes"]
 
         in_turns(contenders, finish, "quality")
@@ -91,7 +91,7 @@ def measure_encoders(
 def _one_round(contender: Contender[EncoderProcess], texts: Texts, turn: int) -> None:
     """Time one round: some short texts one by one, then all short and all long texts.
 
-    Round 0 only warms up: it encodes few texts, and its times are not counted.
+    Round 0 only warms up: it encodes a few texts, and its times are not counted.
     """
     process = contender.process.remote
     few = texts.short[:WARM_UP]
@@ -100,7 +100,7 @@ def _one_round(contender: Contender[EncoderProcess], texts: Texts, turn: int) ->
         process.seconds(few)
         process.seconds(texts.long[:WARM_UP])
         return
-    # Others in each round; the first ones again if there are too few.
+    # Take new texts in each round; if there are too few, the first ones again.
     single = texts.short[turn * SINGLE_TEXTS : (turn + 1) * SINGLE_TEXTS] or few
     contender.seconds["single"] += process.seconds_each(single)
     contender.seconds["short"].append(process.seconds(texts.short))
@@ -120,7 +120,7 @@ def _speed(contender: Contender[EncoderProcess], tokens: dict[str, int], texts: 
 
 
 def _quality(process: EncoderProcess, texts: Texts) -> Row:
-    """Return Spearman's correlation in each STS set, and their average; none without sets."""
+    """Return Spearman's correlation in each STS set, and their average; empty without sets."""
     row: Row = {}
     for pairs in texts.sts:
         sentences = pairs.sentences

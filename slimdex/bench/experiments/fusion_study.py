@@ -131,9 +131,9 @@ def _without_self(query: LabelledQuery, order: Rows) -> list[int]:
 
 
 def _row(task: Row, what: str, way: str, values: PerQuery, base: PerQuery) -> Row:
-    """Return the row of a way to search, from its nDCG of each query and that of a base.
+    """Return the row of a way to search, from the nDCG of each query by this way and by a base.
 
-    `what` is what the queries are: the set's own, or names.
+    `what` is the kind of queries: the set's own, or names.
     """
     known: Row = task | {"what": what, "way": way}
     quality = compare("ndcg@10", values, base)
@@ -171,10 +171,10 @@ def measure_hybrid(
 ) -> None:
     """Measure each way to search a data set, and replace its rows in `results`.
 
-    The queries are the set's own; with `names`, also the names of some documents, which are
-    measured apart. `about` is added to each row.
+    The queries are the set's own. With `names`, the names of some documents are queries too, which
+    are measured separately. `about` is added to each row.
     """
-    # One half of the queries, drawn at random, tunes, and the other judges.
+    # Tune by one half of the queries, drawn at random, and judge by the other.
     questions = _questions(task, encoder, cache, names)
     order = np.random.default_rng(0).permutation(len(questions.judged))
     tuning = questions.part(order[::2][:MOST])
@@ -200,19 +200,19 @@ def measure_hybrid(
 
 
 def _questions(task: Task, encoder: Encoder, cache: Path, names: bool) -> Questions:
-    """Return a set's labelled queries; with `names`, some of them, and some documents' names."""
+    """Return a set's labelled queries; with `names`, some of them and some documents' names."""
     data = task.dataset
     judged = _labelled_queries(task)
     vectors = task.queries.take(np.arange(len(judged)))
     if not names:
         return Questions(judged, vectors, np.zeros(len(judged), dtype=bool))
 
-    # Some documents are searched by their names.
+    # Search some documents by their names.
     chosen = np.random.default_rng(1).permutation(len(data.ids))[:NAMES]
     texts = [data.ids[row] for row in chosen]
     named = encode_texts(encoder, texts, cache, "encoding names", queries=True)
 
-    # As many of the set's own queries, then the names.
+    # Put the same number of the set's own queries before the names.
     few = np.random.default_rng(2).permutation(len(judged))[:NAMES]
     judged = [judged[i] for i in few.tolist()]
     for text, row in zip(texts, chosen, strict=True):
@@ -232,10 +232,10 @@ def way_of(fusion: Fusion) -> str:
 def _rows(task: Task, snapshot: Snapshot, judging: Questions, chosen: str) -> Iterator[Row]:
     """Yield a row for each way to search, for the set's own queries, and for names if any.
 
-    `chosen` is the way that the other half of the queries chose.
+    `chosen` is the way chosen by the other half of the queries.
     """
     ways = [EXACT, EXACT_RULE, MEANING, WORDS, *map(way_of, FUSIONS)]
-    measures = np.empty((len(ways), 3, len(judging.judged)))  # three, by `_measures`
+    measures = np.empty((len(ways), 3, len(judging.judged)))  # `_measures` returns three
     exact = exact_search(snapshot, normalize_rows(_all_rows(task)))
 
     # Measure each query by each way.
@@ -250,7 +250,7 @@ def _rows(task: Task, snapshot: Snapshot, judging: Questions, chosen: str) -> It
         progress("judging", i + 1, len(judging.judged))
     by_way = dict(zip(ways, measures, strict=True))
     by_way["auto"] = by_way[MEANING if chosen == "off" else chosen]
-    by_way[CODES] = by_way[RULE]  # the same answers: only what they are compared with differs
+    by_way[CODES] = by_way[RULE]  # the same answers, but compared with another base
 
     # A row for each way, with its difference from exact search.
     for what, is_chosen in (("queries", ~judging.are_names), ("names", judging.are_names)):
@@ -282,8 +282,8 @@ def _measures(documents: Sequence[int], labels: Mapping[int, int]) -> tuple[floa
 def _costs(collection: Collection, snapshot: Snapshot, judging: Questions) -> Row:
     """Return bytes a row, on disk and in memory, and the times of searches.
 
-    The keys name what is timed: `words` and `meaning` find rows by words or by vectors alone.
-    `documents` finds them by vectors and reads the documents; `fused` by both, and reads them.
+    The keys name the search: `words` and `meaning` find rows by words or by vectors alone;
+    `documents` finds rows by vectors, `fused` by both, and both read the documents.
     """
     words = snapshot.words
     rows = snapshot.state.rows
@@ -293,7 +293,7 @@ def _costs(collection: Collection, snapshot: Snapshot, judging: Questions) -> Ro
     vectors = judging.vectors[:count]
 
     def p50_ms(search: Callable[[str, Matrix], object]) -> float:
-        """Median milliseconds of a search, which is called with each text and its vector (1, d)."""
+        """Return the median milliseconds of a search, called with each text and vector (1, d)."""
         calls = [partial(search, text, vectors[i : i + 1]) for i, text in enumerate(texts)]
         return latency(seconds_of(calls))["p50_ms"]
 
@@ -305,7 +305,6 @@ def _costs(collection: Collection, snapshot: Snapshot, judging: Questions) -> Ro
         request = SearchRequest(texts=texts, vectors=vectors, hybrid=hybrid)
         return 1000 * min(seconds_of([partial(collection.answer, request)] * 2)) / count
 
-    # Sizes, and times of each way.
     memory = collection.info()["memory"]
     return {
         "words_row_bytes": size(words.path) / rows,
@@ -350,7 +349,7 @@ def score_weights(task: Task) -> WeightScores:
     vectors = task.queries.take(np.arange(len(judged)))
     ndcgs = np.empty((len(judged), 2 + len(WEIGHTS) + len(GAMMAS)))
 
-    # The orders of each query become columns: by meaning, the rule, each weight and each gamma.
+    # Judge the order of each query by meaning, by the rule, by each weight and by each gamma.
     with temporary_collection(
         task.dataset, task.vectors, GivenEncoder(task.vectors.dim)
     ) as collection:
@@ -362,7 +361,7 @@ def score_weights(task: Task) -> WeightScores:
             scores += _by_weights(exact_rows)
             orders = [exact_rows.rows[exact_rows.order(score)] for score in scores]
 
-            # All rows in each metric, with one more than counts, since the query may be a row.
+            # Rank all rows in each metric; find one more, since the query itself may be a row.
             for metric, lengths in zip(metrics, norms, strict=True):
                 cosines = metric.probes(vector).scores(rows, lengths)
                 _, best_rows = best_of([(cosines, np.arange(len(rows)))], 1, DEPTH + 1)
@@ -386,7 +385,7 @@ def _by_weights(rows: Candidates) -> Iterator[NDArray[np.float64]]:
 
 
 def best_weight(each: Sequence[WeightScores]) -> int:
-    """Return the index in `WEIGHTS` of the best mean nDCG of sets; the first of equals."""
+    """Return the index in `WEIGHTS` of the best mean nDCG over sets; the first of equal ones."""
     means = [scores.by_weight.mean(axis=0) for scores in each]
     return int(np.argmax(np.mean(means, axis=0)))
 
@@ -397,7 +396,7 @@ def weight_rows(each: Sequence[WeightScores]) -> Iterator[list[Row]]:
     The constant is the best for the same encoder on the other sets, if there are any.
     """
     for scores in each:
-        # The same encoder on other sets chooses a weight.
+        # Choose a weight by the other sets of the same encoder.
         task = scores.task
         of_model = [other for other in each if other.task["model"] == task["model"]]
         others = [other for other in of_model if other.task["set"] != task["set"]]

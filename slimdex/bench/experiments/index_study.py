@@ -95,7 +95,7 @@ def _rows(
 ) -> Iterator[Row]:
     """Yield the rows of an index; see `measure_index`."""
     with Collection.open(path) as collection:
-        # What may be wrong is checked before anything is measured.
+        # Check all input before measuring.
         index = collection.index.snapshot.index
         info = collection.info()
         if index.metric is None:
@@ -104,7 +104,7 @@ def _rows(
         if texts is None:
             texts = half_remembered(collection, QUERIES, np.random.default_rng(0))
 
-        # With an open index.
+        # Measure the open index.
         facts: Row = {
             "set": path.absolute().name,
             "model": Path(str(collection.index.state.encoder.get("model"))).name,
@@ -130,7 +130,7 @@ def _rows(
 
 
 def _row(facts: Row, way: Row, measured: Row) -> Row:
-    """Join the columns of a row; all but the measured ones identify it."""
+    """Join the columns of a row; `facts` and `way` identify it."""
     return {"key": key_of(facts | way)} | facts | way | measured
 
 
@@ -150,7 +150,7 @@ def by_candidates(
     for count in [index.candidates if number is None else number for number in numbers]:
         _, nearest_rows = index.search(vectors, NEAREST, None, hidden, count)
 
-        # Times on one thread, and of a text on all.
+        # Time searches on one thread, and searches by text also on all.
         search = partial(collection.search, limit=NEAREST, candidates=count)
         calls: Calls = {HITS: (search, vectors), TEXT: (search, texts)}
         known = {
@@ -247,9 +247,8 @@ def _times(
 ) -> Row:
     """Measure the milliseconds of each part, one part after the other.
 
-    The encoder runs before each call, which is not timed: see the top of this file.
-
-    `threads` limits this process meanwhile; None is all.
+    The encoder runs before each call, but is not timed: see the top of this file. `threads` limits
+    this process meanwhile; None is all.
     """
     row: Row = {}
     limit_threads(threads)

@@ -151,7 +151,7 @@ def _build_methods(
 
 
 def _median(builds: Sequence[Seconds]) -> Row:
-    """Return the seconds of the build of median time, by stage and in all; empty without builds."""
+    """Return the seconds of the median build, by stage and in total; empty without builds."""
     if not builds:
         return {}
     middle = sorted(builds, key=lambda stages: sum(stages.values()))[len(builds) // 2]
@@ -166,7 +166,7 @@ def _judge(judge: Judge, contender: MethodContender, _: int) -> None:
 
 
 def without_deep(columns: Row) -> Row:
-    """Leave out measures of more answers than were asked for."""
+    """Return the columns without measures of more answers than were requested."""
     return {name: value for name, value in columns.items() if not name.startswith("recall@100")}
 
 
@@ -203,12 +203,12 @@ def _time_capped(task: Task, built: Sequence[MethodContender], cap: int) -> None
                 contender.group.limit(cap)
                 contender.prepare()
                 _time(task, CAPPED, contender, turn)
-            except InputError:  # it doesn't fit, or was killed
+            except InputError:  # it does not fit into memory, or was killed
                 contender.seconds.pop(CAPPED, None)
 
 
 def contenders(dim: int, rows: int, names: Sequence[str]) -> list[Method]:
-    """Return the methods: float32 and slimdex, then the peers named, which are installed.
+    """Return the methods: float32, slimdex, and the named peers, which must be installed.
 
     slimdex uses the exact search's metric here (beta = gamma = 0), since its order is the
     reference for all; its default, which is better by labels, is measured too.

@@ -195,7 +195,7 @@ def questions_of(subject: Subject, snapshot: Snapshot, sample: int) -> tuple[Dat
         names = [*map(str, range(len(pool)))]
         texts = []
 
-        # A query's answer is the document that it was made of, whose rows are padded with -1.
+        # The answer of a query is the document it was made from; rows are padded with -1.
         made_of = snapshot.document_rows.documents(pool.held_out)
         labels = {}
         for name, documents in zip(names, made_of, strict=True):
@@ -249,7 +249,7 @@ class Study:
             index = self.trials.build(settings)
             seconds = perf_counter() - start
             for effort in efforts if settings.rescores else efforts[:1]:
-                # The same codes, searched with another number of candidates.
+                # Search the same codes with another number of candidates.
                 count = settings.candidates if effort is None else effort
                 metric = None if count == 0 else index.metric
                 searched = ReducedIndex(
@@ -276,12 +276,12 @@ class Study:
         seconds = graph.build(rows, self._folder)["index_s"]
         depth = min(NEAREST + pool.held_out.shape[1], len(live))
         for effort in EFFORTS:
-            # Its answers, for recall, as rows of the index.
+            # Find its answers, for recall, as rows of the index.
             graph.set_effort(effort)
             _, graph_rows = graph.search(pool.vectors, depth)
             matches = without_held_out(live[graph_rows], pool.held_out)[:, :NEAREST]
 
-            # Single searches, for latency.
+            # Time single searches.
             k = min(NEAREST, depth)
             calls = [partial(graph.search, query[None], k) for query in pool.vectors]
             yield {
@@ -301,16 +301,16 @@ class Study:
 
     def _point(self, settings: Settings, index: ReducedIndex, *, timed: bool) -> Point:
         """Measure the quality and the costs of an index in some settings."""
-        # Quality: recall of the exact answers in the same metric, and measures by labels.
+        # Measure recall of the exact answers in the same metric, and quality by labels.
         truth = self._truth((settings.beta, settings.gamma))
         matches = self._nearest(index)
         recalls = agreement(matches, truth, NEAREST)
         labels = self._by_labels(index)
         self.ndcg[settings] = labels["ndcg@10"]
-        # Exact search was measured first.
+        # Exact search, which is measured first, is the reference.
         reference = next(iter(self.ndcg.values()))
 
-        # Costs.
+        # Measure memory and time.
         fixed = index.fixed_nbytes
         memory = index.index.row_nbytes * len(index) + fixed
         return settings.as_dict() | {
@@ -331,7 +331,7 @@ class Study:
         pool = self.pool
         hidden = self.trials.hidden
         depth = NEAREST + pool.held_out.shape[1]
-        # A search for more rows would rescore more candidates than are to be measured.
+        # A search for more rows would rescore more candidates than the index is set to.
         if 0 < index.candidates < depth:
             matches, _ = answers(index, pool, hidden)
             return matches
@@ -351,7 +351,7 @@ class Study:
         return seconds
 
     def _by_labels(self, index: ReducedIndex) -> dict[str, PerQuery]:
-        """Return nDCG@10, MRR@10 and others of each query, for the documents that it finds."""
+        """Return nDCG@10, MRR@10 and other measures of each query, by the documents found."""
         request = SearchRequest(vectors=self.pool.vectors, limit=NEAREST)
         searched = IndexRows(self.snapshot, index, index.candidates)
         scores, rows, _ = nearest(searched, request, self.pool.vectors)
@@ -456,13 +456,13 @@ def measure_search(index: Index, study: Study, by_meaning: PerQuery) -> Point | 
     if not texts:
         return None
 
-    # Quality.
+    # Measure quality.
     rankings = []
     for text, vector in zip(texts, study.pool.vectors, strict=True):
         rankings.append(rank_documents(index, text, vector[None], NEAREST))
     ndcg = study.data.measures(*stack_results(rankings, NEAREST))["ndcg@10"]
 
-    # Time of a whole search, and of the encoding in it.
+    # Time the whole search, and the encoding that is part of it.
     calls = [partial(encode_queries, index.encoder, [text]) for text in texts]
     return {
         "has_words": index.state.words is not None,
@@ -474,9 +474,9 @@ def measure_search(index: Index, study: Study, by_meaning: PerQuery) -> Point | 
 
 
 def smallest(kinds: Sequence[Point], exact: Point) -> Point | None:
-    """Return the point of fewest bytes a vector at which recall and nDCG suffice.
+    """Return the point with the fewest bytes a vector whose recall and nDCG suffice.
 
-    Of equal ones it is the fastest; None if there is none.
+    Of equal points it is the fastest; None if no point suffices.
     """
     least_ndcg = exact["ndcg@10"] - NEARLY
     finds_enough = [point for point in kinds if point["recall@10"] >= ENOUGH]
@@ -547,7 +547,7 @@ def measure_grid(task: Task, results: ResultsFile, about: Row, *, quick: bool = 
             if _is_missing(results, key):
                 keys[method, effort] = key
         if keys:
-            # Exact answers, which take a while, are needed only if a row is missing.
+            # Compute exact answers, which takes a while, only if a row is missing.
             progress(stage, done, len(methods))
             judge = judge or Judge(task.dataset, *exact_answers(task, depth_for(task.dataset)))
             for contender in measure_methods(task, keys, judge):
@@ -594,7 +594,7 @@ def _more(dim: int) -> Iterator[Method]:
     for kind in ("rabitq", "sq4", "sq8", "fp16", "ivf-pq", "hnsw"):
         yield _method("slimdex", DEFAULTS, half, kind, CANDIDATES)
 
-    # Codes alone, at 1/8, twice at 1/16 and twice at 1/32.
+    # Codes alone: one kind at 1/8, two at 1/16 and two at 1/32.
     for kind in ("sq8", "sq4", f"PQ{half}x4fs", f"PQ{half // 2}x4fs", f"PQ{half // 4}"):
         yield _method("slimdex", DEFAULTS, half, kind)
     for kind in ("sq8", "sq4"):  # 1/16, 1/32

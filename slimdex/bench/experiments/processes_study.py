@@ -53,7 +53,7 @@ def measure_processes(
     with TemporaryDirectory(prefix="slimdex-bench-") as path, ExitStack() as stack:
         folder = Path(path)
         groups = dict[str, list[Participant]]()
-        # For each store, a process that searches, one that looks at the end, and the writers.
+        # For each store: a process that searches, one that checks the end, and the writers.
         for name in names:
             groups[name] = []
             for _ in range(2 + max(WRITERS)):
@@ -80,11 +80,11 @@ def _write_and_search(
     searching, looking, *writing = processes
     for each in (searching, *writing):
         each.open(folder)
-    # Numbers of the writers' first documents, so far apart that no two add the same.
+    # Number the writers' documents so far apart that no two writers add the same one.
     firsts = [facts["rows"] + i * 10**7 for i in range(1, 1 + len(writing))]
 
     def at_once(seconds: float, size: int, before: int) -> tuple[Calls, list[Calls]]:
-        """Search and write for some seconds; writers begin so many documents before the first."""
+        """Search and write for some seconds; writers start `before` documents ahead of `firsts`."""
         with ThreadPoolExecutor(1 + len(writing)) as pool:
             search = pool.submit(searching.search, seconds)
             writes = []
@@ -116,7 +116,7 @@ def _write_and_search(
 def _counts(searched: Calls, written: Sequence[Calls], seconds: float) -> Row:
     """Return columns about the calls of all processes together.
 
-    Where no call ended in time, its time is that of the run, `seconds`.
+    If no call succeeded, its time is that of the run, `seconds`.
     """
     commits = list[float]()
     refusals = list[str]()
@@ -150,9 +150,10 @@ class Calls:
     def repeat(
         cls, seconds: float, prepared: Callable[[int], Any], call: Callable[[Any], Sequence[str]]
     ) -> Self:
-        """Call for some seconds, and at least once; `prepared` makes the argument of each number.
+        """Repeat a call for some seconds, and at least once.
 
-        It is not timed. A call returns the ids that it has added.
+        `prepared` makes the argument of each call from its number, and is not timed. A call
+        returns the ids that it has added.
         """
         calls = cls()
         begin = monotonic()
@@ -173,7 +174,7 @@ class Calls:
 
 
 def documents(first: int, size: int) -> Batch:
-    """Return `size` documents from a number on, with random vectors."""
+    """Return `size` documents with random vectors, numbered from `first`."""
     numbers = range(first, first + size)
     ids = [*map(str, numbers)]
     vectors = np.stack([*map(vector, numbers)])
@@ -181,12 +182,12 @@ def documents(first: int, size: int) -> Batch:
 
 
 def _text(number: int) -> str:
-    """A word for each of the nine last digits of a number, the last digit first."""
+    """Return a word for each of the last nine digits of a number, the last digit first."""
     return " ".join(VOCABULARY[(number // 10**place) % 10] for place in range(9))
 
 
 def vector(number: int) -> Matrix:
-    """Return the random vector (dim,) of a document or query, the same at each call."""
+    """Return the random vector (dim,) of a document or query; `number` is the seed."""
     numbers: Matrix = np.random.default_rng(number).standard_normal(DIM, dtype=np.float32)
     return numbers
 

@@ -122,7 +122,7 @@ class Subject:
             lines += json.dumps({"id": id, "text": text}) + "\n"
         file.write_text(lines, encoding="utf-8")
 
-        # The first words of documents are queries.
+        # Use the first words of documents as queries.
         queries = []
         for text in texts.values():
             words = text.split()[:WORDS]
@@ -145,7 +145,7 @@ class Subject:
 
 
 def _of_docstrings(path: Path, most: int | None) -> Path:
-    """Index the first docstrings of Python, or all for None, in a new folder; return its path."""
+    """Index the first `most` docstrings of Python, or all, in a new folder; return its path."""
     batches = open_source("python:").batches()
     documents = [*chain.from_iterable(batches)]
     with Collection.create(path, open_encoder(MODEL)) as collection:
@@ -175,7 +175,7 @@ class Work(Attempts):
 def measure_start(subject: Subject, extent: Extent, results: ResultsFile, about: Row) -> list[str]:
     """Write a row for each command and call; returns a line for each failure."""
     environ.pop("OMP_WAIT_POLICY", None)  # ours; a program that imports slimdex has none
-    # Documents are added to a copy, since nothing of the index is changed.
+    # Add documents to a copy, so that the index itself is not changed.
     growing = shutil.copytree(subject.index, subject.folder / "growing.index")
     texts = subject.texts
     with (
@@ -203,7 +203,7 @@ def measure_start(subject: Subject, extent: Extent, results: ResultsFile, about:
 
 
 def _commands(subject: Subject, rounds: int) -> Iterator[Work]:
-    """Yield commands: Python itself, which the others need, and slimdex."""
+    """Yield the commands: Python alone, whose time the others include, and those of slimdex."""
     slimdex = str(Path(sys.executable).with_name("slimdex"))
     index = str(subject.index)
     commands = {
@@ -303,7 +303,7 @@ def _mean(
 ) -> Spent:
     """Return the mean time of calls, one for each argument.
 
-    `cpu_seconds` returns the processor time that the process of the work has taken until now.
+    `cpu_seconds` returns the processor time of the working process until now.
     """
     start = perf_counter()
     before = cpu_seconds()
@@ -353,7 +353,7 @@ def measure_serve(subject: Subject, extent: Extent, results: ResultsFile, about:
     for row in _memory(facts, idle, loaded):
         results.append(row | about)
 
-    # Chroma's server, if it is installed.
+    # Measure Chroma's server if it is installed.
     if not missing(["Chroma"]):
         _fill_chroma(subject.index, subject.folder / "served by Chroma")
         bodies = []
@@ -368,9 +368,9 @@ Parts = dict[str, tuple[int, int]]
 
 
 def _memory(facts: Row, idle: Parts, loaded: Parts) -> Iterator[Row]:
-    """Yield rows of a service's memory, of each part and in all.
+    """Yield rows of a service's memory, for each part and in total.
 
-    They have the bytes after its first search, `idle`, and after the most callers, `loaded`.
+    `idle` is measured after the first search, and `loaded` after the most callers.
     """
     for part in (*loaded, "whole process"):
         row = facts | {"what": "memory", "part": part}

@@ -97,7 +97,7 @@ def measure_search(
         place = Path(stack.enter_context(TemporaryDirectory(dir=folder)))
         contenders = list[StoreContender]()
 
-        # Build each store in a process of its own, then search all in turns.
+        # Build each store in its own process, then search all of them in turns.
         exact = exact_answers(task, depth_for(task.dataset, ANSWERS))
         for done, name in enumerate(names, start=1):
             contender = _build_contender(
@@ -112,7 +112,7 @@ def measure_search(
             progress("building", done, len(names))
         in_turns(contenders, _one_turn, "in turns", rounds)
 
-    # Figures beside other stores are not comparable, so they are other rows.
+    # Figures measured beside other stores are not comparable, so they have other keys.
     for store in contenders:
         facts = task.facts() | {"method": store.name, "effort": store.effort}
         store.row = {"key": key_of(facts | {"with": sorted(names)})} | facts | store.row
@@ -181,7 +181,7 @@ def _fit_to_its_speed(contender: StoreContender, task: Task) -> None:
     few = contender.process.remote.times(ANSWERS, 0, min(FEWEST, count), None)
     seconds_each = max(float(np.median(few["total"])), 1e-6)
 
-    # As many as fit in the time, in all and in a round.
+    # Ask as many as fit in the time, in total and in a round.
     contender.queries = min(max(int(QUERIES_SECONDS / seconds_each), FEWEST), QUERIES, count)
     in_round = min(max(int(ROUND_SECONDS / seconds_each), FEWEST), ROUND_QUERIES)
     contender.in_round = min(in_round, max(contender.queries // ROUNDS, 1))
@@ -217,7 +217,7 @@ def rows_of(answers: Sequence[Answer], dataset: Dataset, depth: int) -> tuple[Ma
     row_of = {id: row for row, id in enumerate(dataset.ids)}
     for id, text in chain.from_iterable(answers):
         document = dataset.texts[row_of[id]]
-        is_left_out = bool(document) and not text  # "" is a part of every text
+        is_left_out = bool(document) and not text  # "" is part of every text
         if text not in document or is_left_out:
             raise WorkerError(f"answers: id {id!r} with the text {text[:40]!r}, not its own")
     rows = []
@@ -235,7 +235,7 @@ def _one_turn(contender: StoreContender, turn: int) -> None:
         for part, seconds in remote.times(ANSWERS, start, stop, threads).items():
             contender.seconds[f"{part}_{name}"] += seconds
     if LIBRARIES[contender.name].callers:
-        # At least one query for each caller; after the last query the first follows.
+        # Ask at least one query for each caller; start again after the last query.
         numbers = range(start, max(stop, start + CALLERS))
         several = [number % contender.queries for number in numbers]
         crowd = remote.crowd(ANSWERS, several, CALLERS)

@@ -96,10 +96,10 @@ class Way:
 
 
 def ways_of(mode: str, width: int) -> list[list[Way]]:
-    """Return the ways of each pooling in the papers' tables, a list for each.
+    """Return a list of ways for each pooling in the papers' tables.
 
-    The first way is without a reducer; the others are whitened, rotated and cut to half of the
-    dimensions, and whitened and cut to a third. Some poolings have the first only.
+    The first way has no reducer. The others are whitened, rotated and cut to half of the
+    dimensions, and whitened and cut to a third; some poolings have only the first.
     """
     half = _part(width, 2)
     third = _part(width, 3)
@@ -116,13 +116,13 @@ def ways_of(mode: str, width: int) -> list[list[Way]]:
 
 
 def _part(width: int, of: int) -> int:
-    """Return 1/of of the dimensions, as a multiple of four."""
+    """Return the dimensions divided by `of`, rounded to a multiple of four."""
     return max(round(width / of / 4) * 4, 4)
 
 
 def measure_model(model: str, sets: Sequence[Pairs], out: Path, about: Row) -> ResultsFile:
     """Append the missing rows of a model; returns its file of rows."""
-    has_word_vectors = is_static(model)  # without layers and a maximum length
+    has_word_vectors = is_static(model)  # these have no layers and no maximum length
     length = None if has_word_vectors else MAX_LENGTH
     encoder = open_local(model, precision="fp32", max_length=length)
     facts: Row = {
@@ -139,7 +139,7 @@ def measure_model(model: str, sets: Sequence[Pairs], out: Path, about: Row) -> R
     for mode in modes:
         groups += ways_of(mode, encoder.width)
 
-    # One encoder for each pooling, opened only if a row is missing.
+    # Open an encoder for each pooling, but only if a row is missing.
     for done, ways in enumerate(groups, start=1):
         keys = {way: key_of(facts | way.columns()) for way in ways}
         missing = [way for way in ways if keys[way] not in results.rows]
@@ -172,7 +172,7 @@ def measure_ways(
     """
     rows: dict[Way, Row] = {way: {} for way in ways}
     for pairs in sets:
-        # Reducers are fitted on all sentences of the set.
+        # Fit reducers on all sentences of the set.
         first = vectors(pairs.first)
         second = vectors(pairs.second)
         fitted_on = [first, second]
@@ -185,7 +185,7 @@ def measure_ways(
             for protocol, figure in correlations(pairs, *sides).items():
                 rows[way][f"{pairs.name}{protocol}"] = figure
 
-    # Averages; a set without subtasks counts with its only figure.
+    # Average over the sets; a set without subtasks has only one figure.
     protocols = dict[str, None]()
     for pairs in sets:
         protocols |= dict.fromkeys(pairs.protocols)
@@ -200,9 +200,9 @@ def measure_ways(
 
 
 def _transform(side: Matrix, way: Way, moments: Moments) -> NDArray[np.float32]:
-    """Whiten the vectors of one side of the pairs, and cut them to k dimensions, if the way does.
+    """Reduce the vectors of one side of the pairs, if the way has a reducer.
 
-    There are never more dimensions than the rank of the moments, if `k` is None just as many.
+    They are cut to k dimensions, at most the rank of the moments; k = None stands for the rank.
     """
     if not way.fit:
         return side
@@ -256,7 +256,6 @@ def read_pairs(path: Path, name: str = "") -> Pairs:
     except (TypeError, ValueError) as error:
         raise InputError(f"{path}: a {gold} that is no number ({error})") from error
 
-    # Columns of the table.
     first = [row["sentence1"] for row in rows]
     second = [row["sentence2"] for row in rows]
     subtasks = [row.get("subtask") or "" for row in rows]
@@ -302,7 +301,7 @@ def correlations(pairs: Pairs, first: Matrix, second: Matrix) -> dict[str, float
     if len(pairs.protocols) == 1:
         return {"": over_all}
 
-    # Means over the subtasks, weighted by their pairs or not.
+    # Average over the subtasks, with and without weighting by their number of pairs.
     subtasks = np.array(pairs.subtasks)
     by_subtask = []
     counts = []

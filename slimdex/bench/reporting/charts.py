@@ -72,7 +72,7 @@ def pictures(retrieval: Sequence[Row], peers: Sequence[Row]) -> dict[str, str]:
     for of_task in by_task(peers).values():
         panels["peers"] += _peer_map(of_task)
 
-    # Without rows there is no picture.
+    # Draw no picture without rows.
     drawn = {}
     for name, of_picture in panels.items():
         if of_picture:
@@ -164,7 +164,7 @@ def _mean_by_method(rows: Sequence[Row], model: str) -> list[Row]:
 def _lines_of(means: Sequence[Row]) -> list[Row]:
     """Return the rows of each method's lines, rescored and by codes alone.
 
-    They are those that no smaller row of the line beats.
+    Rows that a smaller row of the same line beats are left out.
     """
     staged = [row | {"stage": _stage(row)} for row in means]
     shown = []
@@ -194,9 +194,9 @@ def _series(method: str) -> int:
 
 
 def _peer_map(rows: Sequence[Row]) -> Iterator[Panel]:
-    """Draw median latency against memory, of the fastest setting of each peer at an agreement.
+    """Draw the median latency and the memory of each peer's fastest setting at an agreement.
 
-    The agreement is the highest that most peers reach; those that don't are left out.
+    The agreement is the highest that most peers reach; peers that do not reach it are left out.
     """
     for least in (FASTEST_AT, *LOWER):
         fastest = fastest_at(rows, least)
@@ -204,7 +204,7 @@ def _peer_map(rows: Sequence[Row]) -> Iterator[Panel]:
         if 2 * len(reached) > len(fastest):
             break
     else:
-        return  # most reach none
+        return  # most peers reach none of them
 
     # Points.
     height = 380.0

@@ -109,7 +109,7 @@ def front(
 def fastest_at(rows: Sequence[Row], least: float = FASTEST_AT, by: str = "p50_ms_one") -> list[Row]:
     """Return the fastest row of each method that reaches the agreement `least`, fastest first.
 
-    If none of its rows does, it is the one that is nearest to it. `by` is the column of the time.
+    If no row of a method reaches it, the nearest one is returned. `by` is the column of the time.
     """
 
     def rank(row: Row) -> tuple[float, float]:

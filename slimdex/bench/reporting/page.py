@@ -64,7 +64,7 @@ def with_code(line: str) -> str:
     >>> with_code("Run `a < b`.")
     'Run <code>a &lt; b</code>.'
     """
-    # Every second part was between backticks.
+    # The parts with odd numbers were between backticks.
     parts = escape(line).split("`")
     return "".join(f"<code>{part}</code>" if i % 2 else part for i, part in enumerate(parts))
 
@@ -76,7 +76,7 @@ def soft(text: str) -> str:
 
 def write_report(out: Path, rows: Measured) -> list[Path]:
     """Write `index.html`, and an SVG for each picture, into a folder; returns their paths."""
-    # Pictures are part of the page too, so that it loads nothing.
+    # The page also contains the pictures, so that it loads nothing.
     paths = write_pictures(out, rows)
     parts = dict[str, tuple[str, str]]()  # anchor -> title and HTML
     for path in paths:
@@ -86,11 +86,11 @@ def write_report(out: Path, rows: Measured) -> list[Path]:
         parts[path.stem] = title, image
     for table in _tables(rows):
         anchor = re.sub(r"\W+", "-", table.title.lower()).strip("-")
-        anchor += f"-{len(parts)}" if anchor in parts else ""  # several tables have one title
+        anchor += f"-{len(parts)}" if anchor in parts else ""  # tables may share a title
         note = soft(table.note) if table.note else ""
         parts[anchor] = escape(table.title), note + html_table(table, table.title)
 
-    # Contents with a link to each part, then the parts.
+    # Write the contents, with a link to each part, and then the parts.
     contents = ""
     sections = []
     for anchor, (title, part) in parts.items():
@@ -116,7 +116,7 @@ def write_pictures(out: Path, rows: Measured) -> list[Path]:
 
 
 def _tables(rows: Measured) -> Iterator[Table]:
-    """Yield the tables of all experiments, and at the end one of all rows about vectors."""
+    """Yield the tables of all experiments, and finally one of all rows about vectors."""
     for experiment in EXPERIMENTS:
         yield from tables_of(experiment, rows.get(experiment, ()))
     retrieval = rows.get("retrieval", ())

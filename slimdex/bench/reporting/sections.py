@@ -32,7 +32,7 @@ def read_all(folder: Path) -> dict[str, list[Row]]:
 
 
 def _format(tables: Sequence[Table]) -> Iterator[str]:
-    """Format tables, each below its title, which loses its first words: the section has them."""
+    """Format tables, each below its title, without the first words: the section states them."""
     for table in tables:
         _, _, title = table.title.partition(": ")
         if title:
@@ -42,7 +42,7 @@ def _format(tables: Sequence[Table]) -> Iterator[str]:
 
 def _default(folder: Path) -> list[str]:
     """Describe the default index in three rounded numbers, each with a link to its rows."""
-    # Memory by one row, quality by the mean over the sets.
+    # Take memory from one row, and quality from the mean over the sets.
     row = next(row for row in read_rows(folder, "search") if is_default(row))
     of_encoder = of_default_encoder(read_rows(folder, "hybrid"))
     sets = without_identifiers(rows_where(of_encoder, what="queries"))
@@ -65,7 +65,7 @@ def _default(folder: Path) -> list[str]:
 
 def _of_tables(tables: Sequence[TableDeclaration], folder: Path) -> list[str]:
     """Format tables of a folder's rows, and where these were measured."""
-    # All are of one experiment; the first declares its rows and libraries for all.
+    # All are of one experiment, whose rows and libraries the first one declares.
     first = tables[0]
     rows = first.chosen(read_rows(folder, first.experiment))
     paragraphs = list[str]()
@@ -168,7 +168,7 @@ def _machines_and_versions(rows: Sequence[Row], libraries: Sequence[str]) -> str
         processor = _short_name(row["processor"], row.get("flags") or "")
         return f"{row['threads']} threads of {processor}, {', '.join(versions)}"
 
-    # A dictionary keeps each commit once, in the order of the rows.
+    # Dictionaries keep each commit once, in the order of the rows.
     commits = dict[str, dict[str, None]]()
     for row in rows:
         commit = f"`{row['commit'][:7]}`" if row.get("clean") else "code that no commit holds"

@@ -129,7 +129,7 @@ def all_points(measured: IndexPoints) -> list[Point]:
 
 def verdict(measured: IndexPoints) -> list[str]:
     """Recommend settings and describe the default search, in Markdown."""
-    # What to do with the index.
+    # Recommend what to do with the index.
     current = measured.current
     chosen = measured.chosen
     now = f"{measured.facts['present'].capitalize()}: {_in_words(current, measured)}."
@@ -143,7 +143,7 @@ def verdict(measured: IndexPoints) -> list[str]:
     else:
         lines = [f"Change to {_in_words(chosen, measured)}: `{chosen['command']}`. {now}"]
 
-    # With labels, the default search was measured too.
+    # Describe the default search, which is measured only with labels.
     search = measured.search
     if search is not None:
         words = "with words" if search["has_words"] else "by meaning"
@@ -186,10 +186,10 @@ def summary(measured: IndexPoints) -> Table:
 
 
 def _in_short(measured: IndexPoints) -> list[Point]:
-    """Return the points of the short table: of most bytes a vector first.
+    """Return the points of the short table, those with the most bytes a vector first.
 
-    They are exact search, the present and the chosen settings, and of each kind the smallest that
-    suffice, or else the last.
+    They are exact search, the present and the chosen settings, and for each kind the smallest
+    sufficient point, or else the last one.
     """
     shown = [measured.exact, measured.current, *filter(None, [measured.chosen])]
     for kind in SERIES:
@@ -207,13 +207,13 @@ def _in_short(measured: IndexPoints) -> list[Point]:
 
 def read_run(path: Path) -> dict[str, Any]:
     """Read what `slimdex bench --json` has written; raises `InputError` if it is something else."""
-    # What will be read of it is read once, so that errors are raised here.
+    # Read all values that are needed later, so that errors are raised here.
     try:
         run = json.loads(path.read_bytes())
         earlier(run)
         for point in (run["exact"], *run["kinds"]):
             _settings_of(point)
-            # Fails unless they are numbers.
+            # This fails unless they are numbers.
             f"{point['recall@10'] + point['ndcg@10'] + point['p50_ms']:f}"
     except OSError as error:
         raise InputError(f"--against {path}: {error.strerror}; expected a file") from error
@@ -234,7 +234,7 @@ def beside(measured: IndexPoints, against: Mapping[str, Any]) -> Table:
 
 
 def _settings_of(point: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Return the settings of a point, by which it is matched with that of another run."""
+    """Return the settings of a point, which identify it in another run."""
     names = ("kind", "k", "beta", "gamma", "candidates", "reducer")
     return tuple(point[name] for name in names)
 
@@ -248,7 +248,7 @@ def earlier(against: Mapping[str, Any]) -> str:
 
 
 def _line(point: Point, measured: IndexPoints) -> Point:
-    """Return a point with what tables and charts say about it, as further columns.
+    """Return a point with further columns for tables and charts.
 
     `why` is the label of a marked point, "" for others. Codes are `alone` if answers are not
     rescored, and not exact either.
@@ -261,7 +261,7 @@ def _line(point: Point, measured: IndexPoints) -> Point:
     alone = ", codes alone" if is_alone else ""
     reason = f" ({why})" if why else ""
 
-    # Its share of float32's bytes.
+    # How many times smaller than float32 it is.
     share = 4 * measured.facts["dim"] / point["bytes_per_vector"]
     return point | {
         "why": why,
@@ -365,14 +365,14 @@ def _draw_point(point: Point, measure: str, *, faint: bool = False) -> svg.Point
 
 
 def _latency_chart(measured: IndexPoints) -> str:
-    """Draw recall over the time of a search, with a curve for each kind and k, and the graph's."""
+    """Draw recall by the time of a search: a curve for each kind and k, and one for the graph."""
     drawn = list[svg.Point]()
     curves = dict[tuple[int, str], list[tuple[float, float]]]()
 
     def draw(point: Point, series: int, name: str, about: str) -> None:
         curve = curves.setdefault((series, name), [])
         curve.append((point["p50_ms"], point["recall@10"]))
-        label = name if len(curve) == 1 else ""  # once a curve
+        label = name if len(curve) == 1 else ""  # once for each curve
         drawn.append(svg.Point(*curve[-1], series, label, about))
 
     for point in measured.curves:
@@ -450,7 +450,7 @@ def _key(points: Sequence[Point], graph: Sequence[Point] = ()) -> str:
     if graph:
         present.add(GRAPH)
 
-    # Their positions are the numbers of their colours and shapes.
+    # A name's position is the number of its colour and shape.
     items = ""
     for series, name in enumerate([*SERIES, GRAPH]):
         if name in present:

@@ -159,11 +159,11 @@ class Axis:
             steps = [round(n * 10.0**e, 9) for e, n in product(exponents, (1, 2, 5))]
             return [step for step in steps if self.low <= step <= self.high]
 
-        # About six steps, each a round number.
+        # Choose a round step, for about six ticks.
         rough = (self.high - self.low) / 6
         scale = 10.0 ** floor(log10(rough))
         step = next(n * scale for n in (1, 2, 5, 10) if n * scale >= rough)
-        first = ceil(self.low / step - 1e-9)  # a tick at `low` is kept, despite rounding
+        first = ceil(self.low / step - 1e-9)  # keeps a tick at `low`, despite rounding
         numbers = [round(n * step, 9) for n in range(first, first + 12)]
         return [number for number in numbers if number <= self.high]
 
@@ -194,7 +194,7 @@ def plot(points: Sequence[Point], lines: Sequence[Line], x: Axis, y: Axis) -> li
         places = " ".join(f"{x.at(a):.1f},{y.at(b):.1f}" for a, b in line.places)
         drawn.append(f'<polyline class="{line.classes}" points="{places}"/>')
 
-    # Intervals.
+    # Draw intervals.
     for point in points:
         if point.ends:
             low, high = point.ends
@@ -203,12 +203,12 @@ def plot(points: Sequence[Point], lines: Sequence[Line], x: Axis, y: Axis) -> li
                 f'<path class="grid whisker" d="M{at:.1f} {y.at(low):.1f}V{y.at(high):.1f}"/>'
             )
 
-    # Labels; y grows upwards here and downwards in pixels. The space is a gap to the next label.
+    # Place labels; y grows upwards here, but downwards in pixels. A space keeps labels apart.
     spots = [(x.at(p.x) - x.start, y.start - y.at(p.y)) for p in points]
     size = (x.stop - x.start, y.start - y.stop)
     sides = place_labels(spots, [f"{p.label} " for p in points], size)
 
-    # Points, the pale ones first: later ones cover them.
+    # Draw points, the pale ones first, since later ones cover them.
     labelled = sorted(zip(points, sides, strict=True), key=lambda pair: not pair[0].faint)
     for point, side in labelled:
         drawn.append(_mark(point, x.at(point.x), y.at(point.y), side))
@@ -305,7 +305,7 @@ def heat_map(
 
 
 def _cell(size: tuple[float, float], number: str, shade: float, ring: str) -> str:
-    """Draw a cell of a heat map: its number and, if it is marked, why."""
+    """Draw a cell of a heat map: its number, and why it is marked if it is."""
     width, height = size
     box = f'width="{width:.1f}" height="{height:.1f}" rx="3"'
     ringed = f'<rect class="ring" {box}/>' if ring else ""
@@ -359,7 +359,7 @@ def place_labels(
 
 
 def _box(place: tuple[float, float], side: str, letters: int) -> Box:
-    """Return the box of a label with so many letters, on a side of its point."""
+    """Return the box of a label of `letters` letters, on a side of its point."""
     x, y = place
     align, dx, dy = SIDES[side]
     width = letters * LETTER
@@ -370,7 +370,7 @@ def _box(place: tuple[float, float], side: str, letters: int) -> Box:
 
 
 def _inside(box: Box, size: tuple[float, float]) -> bool:
-    """Return whether a box is inside a plot of some width and height."""
+    """Return whether a box is inside a plot of a given width and height."""
     left, top, right, bottom = box
     width, height = size
     return left >= 0 and top >= 0 and right <= width and bottom <= height

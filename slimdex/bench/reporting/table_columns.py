@@ -80,7 +80,7 @@ class Column:
         if not self.form:
             return Cell(value, value)
 
-        # A number keeps its value for sorting, whatever its format shows.
+        # Keep the number itself for sorting.
         value = value if self.unit == 1 else value / self.unit
         return Cell(format(value, self.form), float(value))
 
@@ -91,7 +91,7 @@ def without_errors(rows: Iterable[Row]) -> list[Row]:
 
 
 def with_column(name: str) -> Callable[[Rows], list[Row]]:
-    """Return a function from rows to those without an error that have a column."""
+    """Return a function that selects the rows with a column and without an error."""
 
     def with_it(rows: Rows) -> list[Row]:
         return [row for row in without_errors(rows) if name in row]
@@ -163,7 +163,7 @@ class TableDeclaration:
         groups = group_rows(self.prepared(rows), *self.by).values()
         end = self.apart if len(groups) > 1 else ""
 
-        # Groups without lines have no table.
+        # Make no table for groups without lines.
         tables = []
         for group in groups:
             table = self._table(group, self.title + end)
@@ -221,10 +221,10 @@ def failures(rows: Iterable[Row], name: str = "method") -> str:
 
 
 def by_way(base: str) -> Callable[[Rows], list[Row]]:
-    """Return a function from rows to those of the way `base`, one for each set and model.
+    """Return a function that selects the rows of the way `base`, one for each set and model.
 
-    Each has a further column `ways`: way -> the row of that way for the same set and model. A way
-    is what an experiment compares, such as a search, a fusion or some rules of ranking.
+    Each has a further column `ways`, which maps each way to its row for the same set and model. A
+    way is what an experiment compares, such as a search, a fusion or some rules of ranking.
     """
 
     def lines(rows: Rows) -> list[Row]:
@@ -239,10 +239,10 @@ def by_way(base: str) -> Callable[[Rows], list[Row]]:
 
 
 def of_way(way: Hashable, value: str | Callable[[Row], Any]) -> Callable[[Row], Any]:
-    """Return the function that gives the cells of a column from the rows of another way.
+    """Return a function that makes a cell from the row of another way.
 
-    A cell is that row's column `value`, or what `value` makes of the row; a dash if the way or the
-    column was not measured.
+    The cell is the column `value` of that row, or the result of calling `value` with the row; a
+    dash if the way or the column was not measured.
     """
 
     def cell(row: Row) -> Any:

@@ -52,7 +52,7 @@ FAISS = ("faiss-cpu",)
 
 
 def _in_three_sizes(rows: Rows) -> list[Row]:
-    """Return float32's row of each set, whose `ways` are slimdex's rows at 1/64 and at 1/128.
+    """Return float32's row of each set; its `ways` are slimdex's rows at 1/64 and 1/128.
 
     Sets that lack one of the three are left out.
     """
@@ -86,7 +86,7 @@ quality = TableDeclaration(
 
 
 def with_mapped(row: Row) -> float | None:
-    """Return the bytes per vector that the process grew, private and pages of the index's files.
+    """Return the bytes per vector by which the process grew: private, and pages of index files.
 
     None for older rows, whose mapped pages include those of the index's input.
     """
@@ -113,7 +113,7 @@ def _fastest(rows: Rows) -> list[Row]:
 
 
 def _measured_peers_columns(rows: Rows) -> list[Column]:
-    """Columns of which at least one row has a figure."""
+    """Return the columns for which at least one row has a figure."""
     fastest = _fastest(rows)
     columns = []
     for column in PEERS:
@@ -186,7 +186,7 @@ FEWEST_JUDGED = 100
 
 
 def _if_enough_queries(name: str) -> Callable[[Row], Any]:
-    """Return a function from a row to a column of it; to None if few queries were judged."""
+    """Return a function that reads a column of a row; None if too few queries were judged."""
 
     def value(row: Row) -> Any:
         has_enough = row.get("queries", FEWEST_JUDGED) >= FEWEST_JUDGED
@@ -391,10 +391,10 @@ TANTIVY = ("tantivy",)
 
 
 def of_default_encoder(rows: Rows) -> list[Row]:
-    """Return the rows of the default encoder; another's for sets that it was not measured on."""
+    """Return the rows of the default encoder, or another's for sets it was not measured on."""
     of_default = [row for row in rows if _without_precision(row["model"]) == DEFAULT_MODEL]
 
-    # The last row of a set decides: the default encoder's, if there is one.
+    # Keep the last model of each set: the default encoder, if it was measured.
     models = {row["set"]: row["model"] for row in (*rows, *of_default)}
     return [row for row in rows if row["model"] == models[row["set"]]]
 
@@ -455,10 +455,10 @@ def _by_encoder(
 ) -> TableDeclaration:
     """Declare a table with a line for each set, and a column of each way for each encoder.
 
-    `ways` has the heads of their columns, in which "{model}" is the encoder. The mean is of the
-    sets that all encoders have, without those of identifiers.
+    `ways` maps ways to heads of columns, in which "{model}" stands for the encoder. The mean is
+    over the sets that all encoders have, without those of identifiers.
     """
-    last = [*ways][-1]  # what has it was measured by all ways
+    last = [*ways][-1]  # a set and encoder with this way have all ways
 
     def columns(rows: Rows) -> list[Column]:
         """Return the column of the set's name, and those of each encoder."""
@@ -481,7 +481,7 @@ def _by_encoder(
             sets.setdefault(row["set"], {})[key] = row
         models = _encoders_of(rows, last)
 
-        # A line for each set that an encoder has; sets of identifiers stand last.
+        # Make a line for each set that an encoder has; sets of identifiers come last.
         set_lines = list[Row]()
         compared = []
         for set_name in sorted(sets, key=lambda name: name.endswith(IDENTIFIERS)):
@@ -494,7 +494,7 @@ def _by_encoder(
         if not compared:
             return set_lines
 
-        # The mean of the sets that all encoders have.
+        # Average over the sets that all encoders have.
         means = {}
         for key in product(models, ways):
             of_key = [rows_by_way[key] for rows_by_way in compared]
@@ -516,7 +516,7 @@ def _by_encoder(
 
 
 def _without_word_vectors(rows: Rows) -> list[Row]:
-    """Return the rows of sets without identifiers, by encoders that are no word vectors."""
+    """Return the rows of sets without identifiers, except those by word vectors."""
     return without_identifiers([row for row in rows if row["model"] != FAST_MODEL])
 
 
@@ -560,12 +560,12 @@ weight_intervals = TableDeclaration(
 
 
 def _with_rules(rows: Rows) -> list[Row]:
-    """Return the rows of single rules and of all rules, not those of all but one."""
+    """Return the rows of single rules and of all rules, without those of all but one."""
     return [row for row in rows if not row["way"].startswith("without")]
 
 
 def _by_rule(rows: Rows) -> list[Row]:
-    """Return a line for each rule, whose `ways` are the rows of the models."""
+    """Return a line for each rule; its `ways` are the rows of the models."""
     lines = []
     for (way,), of_rule in group_rows(without_errors(rows), "way").items():
         lines.append({"way": way, "ways": {row["model"]: row for row in of_rule}})
@@ -620,7 +620,7 @@ BY_SUBTASKS = ("average wmean", "average by subtasks")
 def _reducer(row: Row) -> str:
     """Name the reducer of a row of `bench sts` if it is fitted on the target.
 
-    "none" is no reducer, and "" one that is fitted on other texts.
+    "none" stands for no reducer, and "" for one that is fitted on other texts.
     """
     if row["fit"] != "target":
         return "" if row["fit"] else "none"
@@ -640,7 +640,7 @@ _average = partial(_change, "average")
 
 
 def _with_plain(rows: Rows) -> list[Row]:
-    """Return the rows, each with that of the same pooling without a reducer as `plain`.
+    """Add a column `plain` to the rows: the row of the same pooling without a reducer.
 
     It is None for rows without a reducer.
     """
@@ -653,7 +653,7 @@ def _with_plain(rows: Rows) -> list[Row]:
 
 
 def _by_reducer(rows: Rows) -> list[Row]:
-    """Return the row of each model and pooling without a reducer, whose `ways` are its reducers'.
+    """Return the row without a reducer for each model and pooling; `ways` maps reducers to rows.
 
     Poolings that were not whitened are left out.
     """
@@ -731,7 +731,7 @@ LONGEST = {"longest_search_s": "longest search", "longest_change_s": "longest ch
 def _by_test(rows: Rows) -> list[Row]:
     """Return a line for each test of `make sweep`, with sums and maxima of its cases.
 
-    They are None where they would be 0.
+    A sum or maximum of 0 is None.
     """
     lines = []
     for (what,), runs in group_rows(rows, "what").items():
@@ -745,7 +745,7 @@ def _by_test(rows: Rows) -> list[Row]:
 
 
 def _counts_and_times(row: Row) -> str:
-    """Format a test's counts and longest times, without those that it did not take."""
+    """Format a test's counts and longest times, without missing ones."""
     facts = []
     for name, things in COUNTS.items():
         if row[name]:

@@ -83,7 +83,7 @@ class FaissIndex:
         self._tune()
 
     def _tune(self) -> None:
-        """Set FAISS's parameters to find some hundreds of candidates; the index's file has them."""
+        """Set FAISS's parameters for a few hundred candidates; they are saved with the index."""
         index = self._core()
         if isinstance(index, faiss.IndexIVF):
             index.nprobe = nprobe(index.nlist)
@@ -121,9 +121,9 @@ class FaissIndex:
                 index.nprobe = min(index.nprobe, index.nlist)
 
     def _core(self) -> Any:
-        """Index behind the transformations of the factory string, if any; of halves, the last.
+        """Index behind the transformations of the factory string, if any.
 
-        Both halves have the same parameters and codebooks.
+        For halves, this is the last one: both have the same parameters and codebooks.
         """
         index = self._index.last if isinstance(self._index, Halves) else self._index
         index = faiss.downcast_index(index)
@@ -167,7 +167,7 @@ class FaissIndex:
         bias.
         """
         other = FaissIndex.__new__(FaissIndex)
-        other._lock = self._lock  # both may use the same object of FAISS
+        other._lock = self._lock  # both may use the same FAISS index
         other._index = faiss.IndexPreTransform(whole_of(self._index))
 
         # The transformation prepended last is applied first.
@@ -243,7 +243,7 @@ class FaissIndex:
     def _fill_up(
         self, queries: Matrix, scores: Matrix, hits: Rows, rows: Rows
     ) -> tuple[Matrix, Rows]:
-        """Add the missing ones of `rows` to results (q, k) with fewer than k of them, in place.
+        """Fill up short results (q, k) with the best of the missing `rows`, in place.
 
         FAISS's fast scans never return the very worst codes.
         """
@@ -311,17 +311,17 @@ class FaissIndex:
         return _as_cosines(index, index.search(queries, k, params=params))
 
     def _search_all(self, queries: Matrix, k: int, rows: Rows) -> tuple[Matrix, Rows]:
-        """Search all rows for more and more results, until k of them are in `rows`.
+        """Search all rows for more and more results until k of them are in `rows`.
 
         Results that are not in `rows` are dropped.
         """
         allowed = self._mask(rows)
         needed = min(k, len(rows))
-        # On average, a few more than k of so many are in `rows`.
+        # Of this many results, on average a few more than k are in `rows`.
         ask = min(len(self), ceil(1.1 * k * len(self) / len(rows)) + 16)
         while True:
             scores, hits = _as_cosines(self._index, self._index.search(queries, ask))
-            is_allowed = allowed[hits] & (hits >= 0)  # -1, no row, would look up the last one
+            is_allowed = allowed[hits] & (hits >= 0)  # -1 (no row) would look up the last row
             if ask == len(self) or is_allowed.sum(axis=1).min() >= needed:
                 return first_allowed(scores, hits, is_allowed, k)
             ask = min(len(self), 2 * ask)
@@ -402,8 +402,8 @@ class FaissIndex:
 def is_factory(factory: str) -> bool:
     """Return whether FAISS reads a factory string, at some number of dimensions.
 
-    FAISS doesn't try strings with large numbers, which might take much memory: those only have to
-    match `FACTORY`.
+    Strings with large numbers only have to match `FACTORY`: FAISS might need much memory to try
+    them.
 
     >>> [is_factory(factory) for factory in ("PQ48x4fs", "OPQ16_64,IVF1000000,PQ16", "SQ4", "HNSW")]
     [True, True, True, True]
@@ -430,7 +430,7 @@ def _can_make(factory: str, dim: int) -> bool:
 
 @contextmanager
 def _few_threads(rows: int) -> Iterator[None]:
-    """Use one OpenMP thread if the work is that of adding at most `PQ_MOST_ROWS` rows.
+    """Use one OpenMP thread for work comparable to adding at most `PQ_MOST_ROWS` rows.
 
     That is faster than waking other threads, and concurrent callers don't wait for each other's.
     """
@@ -482,7 +482,7 @@ def _as_cosines(index: Any, results: tuple[Matrix, Rows]) -> tuple[Matrix, Rows]
     scores, rows = results
     if index.metric_type == faiss.METRIC_L2:
         scores = _cosines(scores)
-    if rows.size and rows[:, -1].min() < 0:  # -1, no row, comes last
+    if rows.size and rows[:, -1].min() < 0:  # -1 (no row) comes last
         scores[rows < 0] = -np.inf
     return scores, rows
 

@@ -41,7 +41,7 @@ class Halves:
         rows = int(whole.ntotal)
         codes = _codes(whole).copy()
 
-        # FAISS stores codes in blocks of some rows, so the first half ends with a block.
+        # FAISS stores codes in blocks of rows, so the first half consists of whole blocks.
         block_rows = int(whole.bbs)
         half = rows // 2 // block_rows * block_rows
         half_bytes = half // block_rows * whole.get_block_stride()
@@ -101,9 +101,10 @@ class Halves:
 
 
 def halve(index: Any) -> Any:
-    """Return an index of many codes in halves; other indexes are returned unchanged.
+    """Divide an index of many codes into halves; return other indexes unchanged.
 
-    Rows are added to the last half. Once it is twice as large as the first, new halves are made.
+    Rows are added to the last half. Once it is more than twice as large as the first, the index is
+    divided again.
     """
     if isinstance(index, Halves):
         is_balanced = 3 * index.first.ntotal >= index.ntotal

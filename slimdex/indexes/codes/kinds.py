@@ -59,9 +59,9 @@ class Kind:
         return half or min(self.multiple, dim)
 
     def subquantizers(self, k: int, rows: int) -> int:
-        """Number of subspaces with a codebook of their own, as the factory string says.
+        """Number of subspaces with their own codebooks, as given by the factory string.
 
-        1 without product quantisation, or if k can't be divided by that number.
+        1 without product quantisation, or if k is not divisible by that number.
 
         >>> PQ.subquantizers(192, 5000), from_factory("IVF64,PQ16x8").subquantizers(64, 5000)
         (48, 16)

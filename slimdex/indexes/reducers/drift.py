@@ -43,7 +43,7 @@ def variance_kept(reducer: Reducer, moments: Moments) -> float | None:
     if total <= 0.0:  # no rows, or all equal to the shift: nothing is lost
         return 1.0
 
-    # The trace of what remains along the axes, made orthonormal.
+    # The variance along the axes, once they are orthonormal.
     with threads_for(decomposition(len(covariance))):
         axes, _ = np.linalg.qr(reducer.components_.astype(np.float64))
     along_axes = np.vecdot(axes.T, product(covariance, axes).T).sum()

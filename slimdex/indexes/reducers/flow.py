@@ -166,7 +166,7 @@ class Flow(TrainedReducer):
             if name.endswith("scale") and not (arrays[name] > 0).all():
                 raise CorruptError(f"{path}: {name} has zero or less; expected scales")
 
-        # Make the steps and the cut of the outputs from them.
+        # Make the steps and the cut from them.
         flow.steps_ = []
         for i in range(count):
             step = {field.name: arrays[f"{i}.{field.name}"] for field in fields(Step)}
@@ -178,7 +178,7 @@ class Flow(TrainedReducer):
         return flow
 
     def _forward(self, X: Matrix) -> Matrix:
-        """Map rows (n, d) to outputs (n, d); a step changes only its first dimensions."""
+        """Map rows (n, d) to outputs (n, d); each step changes only the first dimensions."""
         z = X.copy()
         for step in self.steps_:
             m = len(step.centre)
@@ -195,7 +195,6 @@ class Flow(TrainedReducer):
                 raise InputError(f"{name}={getattr(self, name)}; expected 1 or more")
         from .flow_training import Training, one_thread  # load torch, in a second
 
-        # Standardise the rows.
         mean, deviation = standardisation(X)
         standard = np.empty_like(X)
         for part in batches(n):
@@ -223,7 +222,7 @@ class Flow(TrainedReducer):
             first, centre=centre.astype(np.float32), scale=scale.astype(np.float32)
         )
 
-        # A flow keeps all dimensions, so its outputs are cut.
+        # The steps keep all dimensions, so a PCA reduces their outputs.
         self.cut_ = None
         if self.n_components < d:
             outputs = (self._forward(X[part]) for part in batches(n))
@@ -298,7 +297,7 @@ def standardisation(X: Matrix) -> tuple[NDArray[np.float64], NDArray[np.float64]
     """Means and standard deviations (d,) of rows (n, d), to standardise them.
 
     Deviations are at least `NOISE` times a typical one, so that dividing by them does not amplify
-    rounding.
+    rounding errors.
     """
     moments = Moments(X.shape[1]).update(X)
     mean = moments.mean

@@ -110,8 +110,8 @@ def _initial(
 def _loss(x: torch.Tensor, steps: Sequence[Tensors]) -> torch.Tensor:
     """Mean negative log-likelihood in nats per dimension, without its constant.
 
-    For a row it is half the sum of its outputs' squares, less the logarithm of the map's
-    determinant, to which only the scales contribute.
+    For each row, this is half the sum of its squared outputs, less the logarithm of the map's
+    determinant. Only the scales contribute to the determinant.
     """
     squares = x.new_zeros(len(x))
     log_determinant = x.new_zeros(())

@@ -37,7 +37,7 @@ def principal_axes(
     largest = axes[np.abs(axes).argmax(axis=0), np.arange(len(values))]
     axes = axes * np.where(largest < 0, -1.0, 1.0)
 
-    # The rank: eigenvalues above rounding errors, but no more than n rows can have.
+    # The rank: the number of eigenvalues above rounding errors, at most what n rows can span.
     tolerance = values[0] * len(values) * np.finfo(np.float64).eps
     nonzero = int((values > tolerance).sum())
     centred = 1 if beta == 1.0 else 0  # centred rows span one dimension less
@@ -172,7 +172,7 @@ class Whitening(Linear):
         assigned to subspaces back and forth, which approximates the eigenvalue allocation of Ge et
         al. (2013, "Optimized Product Quantization", section 3.2). Cosines do not change.
         """
-        # Each column is a subspace: rows of axes are dealt out from left to right and back.
+        # Each column is a subspace; axes are assigned row by row, alternately forwards and back.
         order = np.arange(self.n_components).reshape(-1, groups)
         order[1::2] = order[1::2, ::-1]
         self.components_ = np.ascontiguousarray(self.components_[:, order.T.ravel()])
@@ -326,7 +326,7 @@ def _top(d: int) -> int:
 
 
 def _check_remaining(k: int, d: int, top: int) -> None:
-    """Raise `InputError` if k components can't remain of d dimensions without the first `top`."""
+    """Raise `InputError` unless k components can remain after removing the first `top` of d."""
     if d <= top:
         raise InputError(f"all-but-the-top: vectors of {d} dimensions; expected {top + 1} or more")
     if not 1 <= k <= d - top:

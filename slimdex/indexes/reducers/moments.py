@@ -104,7 +104,7 @@ class Moments:
         check_tensor(path, "mean", arrays["mean"], (None,), np.float64)
         dim = len(arrays["mean"])
 
-        # The scatter is stored as a triangle, in earlier versions as a square.
+        # The scatter is stored as a triangle; earlier versions stored a square.
         scatter = arrays["scatter"]
         shape = (dim, dim) if scatter.ndim == 2 else (dim * (dim + 1) // 2,)
         check_tensor(path, "scatter", scatter, shape, np.float64)
@@ -137,7 +137,7 @@ class Moments:
             self.scatter = np.zeros_like(self.scatter)
             return
 
-        # Chan et al.: scatters add up, with a term for the distance of the means.
+        # Chan et al.: scatters add up, with a term for the distance between the means.
         delta = other.mean - self.mean
         self.scatter += sign * other.scatter
         self.scatter += (sign * self.n * other.n / n) * np.outer(delta, delta)

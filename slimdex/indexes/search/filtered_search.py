@@ -115,7 +115,7 @@ class FilteredSearch:
         ask = min(ceil(SPARE * count * len(self.index) / len(rows)), len(self.index))
         scores, hits = self.index.search(short, ask)
 
-        # Allowed rows among them; -1, no row, would look up the last row.
+        # Select the allowed rows; -1 (no row) would look up the last row.
         is_allowed = np.zeros(len(self.index), dtype=bool)  # faster than `contains` for so many
         is_allowed[rows] = True
         allowed_hits = is_allowed[hits] & (hits >= 0)
@@ -129,11 +129,11 @@ class FilteredSearch:
     def _descend(
         self, query: Matrix, k: int, rows: Rows, codes: Matrix, hits: Rows
     ) -> tuple[Matrix, Rows] | None:
-        """Rescore one query's rows in the order of their codes until no other is likely to matter.
+        """Rescore one query's rows in code order until the remaining ones are unlikely to matter.
 
         Returns scores and rows (1, k), best first, or None if more than half of `rows` would have
-        to be rescored. `codes` and `hits` are the scores by code and the rows (m,) of the first
-        batch, best first.
+        to be rescored. `codes` and `hits` are the code scores and rows (m,) of the first batch,
+        best first.
         """
         full_scores = np.empty(0, dtype=np.float32)
         probe = self.metric.probes(query)
@@ -147,7 +147,7 @@ class FilteredSearch:
             if needed > count:
                 count = needed
             elif needed < len(codes) or is_last_batch:
-                # In the order of rows, which decides among equal scores.
+                # Sort by row, so that equal scores are in the order of rows.
                 order = np.argsort(hits[:count])
                 return top_k(full_scores[None, order], hits[order], k)
             else:
@@ -183,9 +183,9 @@ class FilteredSearch:
 
 
 def _least_code(codes: Matrix, full_scores: Matrix, k: int) -> float:
-    """Score by code below which a row is unlikely to be among the best k.
+    """Code score below which a row is unlikely to be among the best k.
 
-    `codes` and `full_scores` are both scores (n,) of the rows rescored so far.
+    `codes` and `full_scores` are the code scores and full scores (n,) of the rows rescored so far.
     """
     if len(full_scores) < k:
         return -np.inf  # any row may be among the best

@@ -193,9 +193,9 @@ class ReducedIndex:
         return round(self.nbytes - len(self) * self.index.row_nbytes)
 
     def _nearest_codes(self, queries: Matrix, count: int, exclude: Rows) -> tuple[Matrix, Rows]:
-        """Return scores and rows (q, count) of the best codes, without those of `exclude`.
+        """Return scores and rows (q, count) of the best codes, without the rows of `exclude`.
 
-        Codes are requested, more and more of them, until each query has enough allowed ones.
+        More and more codes are requested until each query has enough allowed ones.
         """
         short = reduce_rows(self.reducer, queries)
         total = len(self)
@@ -215,12 +215,12 @@ class ReducedIndex:
             if not (len(exclude) or is_hidden.any() or (hits[:, :count] < 0).any()):
                 return scores[:, :count], hits[:, :count]
 
-            # Otherwise the first allowed ones are, if each query has enough of them.
+            # Otherwise, return the first allowed results if each query has enough of them.
             is_allowed = (hits >= 0) & ~is_hidden
             if is_allowed.sum(axis=1).min() >= min(count, live):
                 return first_allowed(scores, hits, is_allowed, count)
             if ask >= total + newer:
-                # A graph or inverted lists are searched in part: compare all allowed rows.
+                # A graph or inverted lists are searched only in part: compare all allowed rows.
                 return self.index.search(short, count, without(np.arange(total), exclude))
             newer = len(self.index) - total
             ask *= 2

@@ -112,7 +112,7 @@ class Rescorer:
         """
         covariance = moments.scatter / max(moments.n, 1)
         centred = moments.mean - self.shift
-        # The mean square length of rows is that around their mean, plus that of the mean.
+        # Mean square length: the variance of the rows plus the squared length of their mean.
         if self.gram is None:
             mean_square = covariance.trace() + centred @ centred
         else:
@@ -120,7 +120,7 @@ class Rescorer:
         return (centred / sqrt(mean_square or 1.0)).astype(np.float32)
 
     def probes(self, queries: Matrix) -> Probes:
-        """Map queries (q, d) into the metric: only here a search multiplies by a matrix."""
+        """Map queries (q, d) into the metric; nothing else in a search is multiplied by `gram`."""
         centred = queries - self.shift if self._has_shift else queries
         vectors = np.empty_like(centred)
         for i in range(len(centred)):
@@ -175,13 +175,13 @@ class Metric:
         self.norms.prefetch(rows)
         if len(rows) < HALVED_FROM:
             return self._scores(probes, rows)
-        # A spare thread scores the last half meanwhile.
+        # A spare thread scores the last half in parallel.
         half = len(rows) // 2
         with in_parallel(lambda last: self._scores(probes, last), [rows[half:]]) as results:
             return np.hstack([self._scores(probes, rows[:half]), *results()])
 
     def _scores(self, probes: Probes, rows: Rows) -> Matrix:
-        """Cosines as `scores`, on this thread, with rows read piece by piece."""
+        """Cosines as in `scores`, computed on this thread; reads the rows piece by piece."""
         at_once = max(PIECE_BYTES // (4 * self.vectors.dim), 1)
         out = np.empty((len(probes.vectors), len(rows)), dtype=np.float32)
         for part in batches(len(rows), at_once):

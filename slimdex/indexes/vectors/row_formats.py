@@ -56,10 +56,10 @@ def pack(X: Matrix) -> NDArray[np.int8]:
     padded[:, :dim] = X
     blocks = padded.reshape(n, _blocks(dim), BLOCK)
 
-    # A scale for each block, by its largest number.
+    # The scale of a block depends on its largest number.
     largest = np.abs(blocks).max(axis=2)
     scales = np.minimum(_round_scales(largest / np.float32(STEPS)), LARGEST_SCALE)
-    divisors = np.where(scales == 0.0, np.float32(np.inf), scales)  # zero scale: zero numbers
+    divisors = np.where(scales == 0.0, np.float32(np.inf), scales)  # no division by zero
     blocks /= divisors[:, :, None]
     np.rint(padded, out=padded)
     np.clip(padded, -STEPS, STEPS, out=padded)
@@ -75,8 +75,8 @@ def pack(X: Matrix) -> NDArray[np.int8]:
 def unpack(rows: NDArray[np.int8], dim: int, out: Matrix | None = None) -> Matrix:
     """Unpack (n, packed_width(dim)) to float32 rows (n, dim), into C-contiguous `out` if given.
 
-    A packed row has `dim` numbers of 8 bits, then a scale for each `BLOCK` of them: the upper 16
-    bits of a float32.
+    A packed row has `dim` numbers of 8 bits, followed by a scale for each block of them. A scale is
+    the upper 16 bits of a float32.
     """
     wide = np.empty((len(rows), dim), dtype=np.float32) if out is None else out
     np.copyto(wide, rows[:, :dim])

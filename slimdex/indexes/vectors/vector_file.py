@@ -107,7 +107,7 @@ class VectorFile:
         start = block * BLOCK_BYTES
         length = min(BLOCK_BYTES, self.nbytes - start)
 
-        # The first row may begin in the block before, the last one may end in the next.
+        # The first row may begin in the previous block, and the last one may end in the next.
         first_row = self.rows_of_block(block).start
         offset = start - first_row * self.row_bytes
         data = self._pack(as_matrix(X, dim=self.dim)).tobytes()
@@ -179,7 +179,7 @@ class VectorFile:
         mapped, _ = self._mapping()
         if mapped is None:
             return
-        # Advice has to start at a page: that in which the row begins.
+        # Advice has to start at a page boundary, so it starts with the page where the row begins.
         starts = rows * self.row_bytes
         pages = starts // mmap.PAGESIZE * mmap.PAGESIZE
         lengths = starts + self.row_bytes - pages
@@ -210,7 +210,7 @@ class VectorFile:
         return self._mapping()[1]
 
     def _mapping(self) -> tuple[mmap.mmap | None, NDArray[np.generic]]:
-        """Memory map and the array of its rows, made at the first use after an append.
+        """Memory map and the array of its rows, created at the first use after an append.
 
         The map is None if there are no rows. Raises `CorruptError` as `map` does.
         """
@@ -222,7 +222,7 @@ class VectorFile:
         return mapping
 
     def _map_file(self) -> tuple[mmap.mmap | None, NDArray[np.generic]]:
-        """Map the committed rows into memory; an empty file can't be mapped."""
+        """Map the committed rows into memory; without rows, the map is None."""
         if self.rows == 0:
             return None, np.zeros((0, self._width), dtype=self.dtype)
         with self.path.open("rb") as file:

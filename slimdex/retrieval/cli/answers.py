@@ -51,14 +51,14 @@ def show_hits(
     words = query if is_text else ""
     excerpts = excerpts or [nearest_by_words(words, hit) for hit in hits]
 
-    # A line with the score and title of each hit; below it place, metadata and excerpt.
+    # Print a line with the score and title of each hit, then its place, metadata and excerpt.
     for hit, excerpt in zip(map(shown_hit, hits), excerpts, strict=True):
         score = Text(f"{hit.score:6.3f}  ", style="cyan")
         file = file_of(hit.metadata.get("path"))
         hanging(score, _heading(hit, file, excerpt))
         body = _with_words(excerpt.text, words)
         parts = (_place(hit, file, excerpt), _columns(hit, columns), body)
-        for part in filter(None, parts):  # empty ones have no line
+        for part in filter(None, parts):  # no line for an empty part
             hanging(Text(" " * len(score)), part)
 
 
@@ -76,7 +76,7 @@ def as_json(
 def by_chance(
     names: Sequence[str], hits_of_queries: Sequence[Sequence[Hit]], score: float | None
 ) -> list[str]:
-    """Return one line about the queries whose hits are no nearer than random documents, or none.
+    """Return a line about queries whose hits are no nearer than random documents; [] without any.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ def by_chance(
     if score is None:
         return []
 
-    # Queries whose hits are all far, and their best scores.
+    # Find the queries without a near hit, and their best scores.
     best_scores = {}
     for name, hits in zip(names, hits_of_queries, strict=True):
         if hits and are_by_chance(hits, score, name):
@@ -103,7 +103,7 @@ def by_chance(
     if len(names) == 1:
         return [f"{statement} ({best_scores[far[0]]:.3f}; random ones reach {score:.3f})"]
 
-    # Of many, the first few are named.
+    # Name only the first few of many queries.
     shown = [shorten(on_one_line(name), QUERY_CHARACTERS) for name in far[:LISTED_QUERIES]]
     some = ", ".join(f"'{name}'" for name in shown)
     more = f" and {len(far) - LISTED_QUERIES:,} more" if len(far) > LISTED_QUERIES else ""
@@ -133,7 +133,7 @@ def _with_words(text: str, query: str) -> Text:
     end = 0
     for start, stop in word_places(text, query):
         shown.append(visible(text[end:start]))
-        # Words may overlap, in a script without spaces.
+        # Words may overlap in a script without spaces.
         shown.append(visible(text[max(start, end) : stop]), style="bold")
         end = stop
     return shown.append(visible(text[end:]))
@@ -166,7 +166,7 @@ def _is_named_by(id: str, file: Path) -> bool:
     (True, False)
     """
     relative = id.removeprefix("./").lstrip("/")
-    # With the slashes only whole names match: b.md is no end of ab.md.
+    # The slashes make whole names match: b.md does not match ab.md.
     return id != "" and f"/{file.as_posix()}".endswith(f"/{relative}")
 
 
@@ -180,9 +180,9 @@ def _says_title(id: str, title: str) -> bool:
 
 
 def _lines(hit: Hit, excerpt: Excerpt) -> list[str]:
-    """Format the lines of an excerpt, as a list of one item.
+    """Format the line numbers of an excerpt, as a list of one item.
 
-    The list is empty if they are not known, or the excerpt is the beginning of the text.
+    The list is empty if they are unknown, or if the excerpt begins the text.
     """
     first = excerpt.line
     last = excerpt.last_line
@@ -209,7 +209,7 @@ def _columns(hit: Hit, columns: Sequence[str]) -> Text:
 
 
 def _value(value: Any) -> str:
-    """Format a value of a column on one line: a dash if there is none."""
+    """Format a value of a column on one line; a dash stands for a missing value."""
     if isinstance(value, dict | list):
         value = json.dumps(value, default=str, ensure_ascii=False)
     return "-" if value is None else shorten(on_one_line(str(value)))

@@ -82,7 +82,7 @@ def build(
     path = out or new_index()
     offer(path.absolute())  # for temporary files, if no other folder is writable
     source_request = sources.collect(vectors)
-    began = time()  # before the sources are looked at, since they may change meanwhile
+    began = time()  # before the sources are read, since they may change meanwhile
     with console.progress():
         opened = source_request.open()
 
@@ -138,12 +138,12 @@ def _is_repository(sources: Sources) -> bool:
 
 
 def _interrupt_message(path: Path) -> str:
-    """Return the message of a stopped build, which says how to go on.
+    """Return the message of a stopped build, which says how to continue.
 
-    The same command continues it until all documents are committed.
+    Repeating the command continues a build until all documents are committed.
     """
     state = _state(path)
-    if state is None or state.settings is None:  # no documents are in yet
+    if state is None or state.settings is None:  # no documents are committed yet
         return STOPPED_MESSAGE
     if state.unfinished is not None:
         return f"{STOPPED_MESSAGE}; {state.unfinished.said}"
@@ -157,7 +157,7 @@ def _is_built(path: Path) -> bool:
 
 
 def _state(path: Path) -> State | None:
-    """Return the committed state of an index; None if there is none that can be read."""
+    """Return the committed state of an index; None if it can't be read."""
     from ..store.manifest import Manifest  # loaded by the build
 
     with suppress(OSError, SlimdexError):
@@ -166,9 +166,9 @@ def _state(path: Path) -> State | None:
 
 
 def _tuning_target(settings: Settings, target: TargetOptions) -> Target | None:
-    """Return the target to tune a new index for; None if no option states one.
+    """Return the target to tune a new index for; None if no option sets one.
 
-    Raises `InputError` for settings beside it, since tuning chooses the settings.
+    Raises `InputError` if settings are given too, since tuning chooses them.
     """
     if target == TargetOptions():
         return None

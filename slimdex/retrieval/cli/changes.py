@@ -230,12 +230,12 @@ class _SyncedIndex:
     refit: str
     as_json: bool
     said: set[str] = field(default_factory=set)  # notes, or the error, of the last sync
-    left: Manifest | None = None  # by the last sync
+    left: Manifest | None = None  # state after the last sync
 
     def once(self, *, watched: bool = False) -> None:
-        """Sync, and print counts and notes, without the notes that the last sync had, too.
+        """Sync; print the counts, and the notes that the last sync did not print.
 
-        While sources are `watched`, nobody follows a note to compact: this compacts instead.
+        If sources are `watched`, compact a mostly deleted index instead of advising it in a note.
         """
         # Loads numpy, FAISS and readers of files.
         from ..commands import is_mostly_deleted
@@ -261,10 +261,10 @@ class _SyncedIndex:
         from ..sources.watching import ticks  # only with --watch
 
         places = self._places()
-        signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends it like Ctrl-C
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # act as Ctrl-C
         try:
             self._follow(ticks(places, self.path))
-        except (KeyboardInterrupt, RuntimeError) as stop:  # DuckDB makes it a RuntimeError
+        except (KeyboardInterrupt, RuntimeError) as stop:  # DuckDB raises RuntimeError
             if not is_interrupt(stop):
                 raise
             console.note("no longer watching")
@@ -278,7 +278,7 @@ class _SyncedIndex:
         return [*map(Path, specs)]
 
     def _follow(self, ticks: Iterable[bool]) -> None:
-        """Sync at once, then at each tick at which the sources or the index call for it.
+        """Sync at once, then whenever files change, the index is restored, or a retry is due.
 
         A tick says whether files have changed; the first one is True.
         """
@@ -289,7 +289,7 @@ class _SyncedIndex:
             if not changed and not must_retry and not self._is_restored():
                 continue
 
-            # An error in the first sync ends the command; a later one is shown once, and retried.
+            # An error in the first sync ends the command; later ones are shown once and retried.
             try:
                 self.once(watched=True)
                 retry_at = math.inf

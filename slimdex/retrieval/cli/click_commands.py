@@ -80,10 +80,9 @@ class IndexCommand(click.Command):
     """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Put the default index before the words if they name none.
+        """Put the default index before the words if they name no index.
 
-        Raises `InputError` if there is no default index, or the first word seems to be meant as
-        one.
+        Raises `InputError` if there is no default index, or if the first word looks like an index.
         """
         if ctx.resilient_parsing or not self._is_left_out(ctx, args):
             return super().parse_args(ctx, args)
@@ -91,7 +90,7 @@ class IndexCommand(click.Command):
         default = default_index()
         word = first if isinstance(first, str) else ""
 
-        # The path of a folder is no query: it is meant as an index, although it names none.
+        # A folder's path is hardly a query: it is meant as an index, even if it isn't one.
         is_path = not self._has_sources and os.sep in word and os.path.isdir(word)
         if default is not None and not is_path and not may_name_an_index(word):
             return super().parse_args(ctx, [str(default), *args])
@@ -128,7 +127,7 @@ class IndexCommand(click.Command):
     def _first_value(self, ctx: click.Context, args: list[str]) -> Any:
         """Return the first argument's value: a word, or a tuple if it takes several words.
 
-        Without words, it is whatever Click's parser has for an argument that is left out.
+        Without words, it is Click's value for a missing argument.
         """
         first = self._arguments()[0]
         values, _, _ = self.make_parser(ctx).parse_args([*args])
@@ -187,7 +186,7 @@ class Commands(click.Group):
 
 @cache
 def _import(name: str, place: str) -> click.Command:
-    """Import a command or group, or make a command of a function, from "module:attribute"."""
+    """Import a command or group from "module:attribute"; make a command of a function."""
     command = _function(place)
     return command if isinstance(command, click.Command) else command_of(command, name)
 
@@ -202,7 +201,7 @@ def _run_default(place: str, **options: Any) -> None:
 
 
 def _function(place: str) -> Any:
-    """Import what "module:attribute" names."""
+    """Import the object that "module:attribute" names."""
     module, _, attribute = place.partition(":")
     return getattr(import_module(module), attribute)
 
@@ -217,8 +216,8 @@ def command_of(function: Callable[..., Answer | None], name: str) -> click.Comma
     the dataclass's fields; if its default is an instance, their defaults are its values.
     What returns an `Answer` has the option --json.
     """
-    # The function's parameters, and the fields of those that are dataclasses. A group is such a
-    # parameter: its name -> its dataclass and the names of the fields.
+    # Collect the function's parameters; a dataclass is replaced by its fields. `groups` maps the
+    # name of such a parameter to its dataclass and the names of the fields.
     params = list[click.Parameter]()
     groups = dict[str, tuple[Any, list[str]]]()
     signature = inspect.signature(function, eval_str=True)
@@ -246,7 +245,7 @@ def command_of(function: Callable[..., Answer | None], name: str) -> click.Comma
         if answer is not None:
             answer.show(as_json)
 
-    # The command, whose short help is the first paragraph of the docstring.
+    # Make the command; its short help is the first paragraph of the docstring.
     help = inspect.getdoc(function) or ""
     first = " ".join(help.partition("\n\n")[0].split())
     is_of_index = any(isinstance(param, IndexArgument) for param in params)
@@ -281,7 +280,7 @@ def _of_fields(group: Any, defaults: Mapping[str, Any]) -> Iterator[click.Parame
 def _declare(name: str, annotation: Any, default: Any) -> click.Parameter:
     """Make the parameter that an annotation declares, as `command_of` describes.
 
-    Its default is `Parameter.empty` if it is required.
+    `default` is `Parameter.empty` if the parameter is required.
     """
     kind, *words = get_args(annotation)
     is_required = default is Parameter.empty
@@ -302,7 +301,7 @@ def _declare(name: str, annotation: Any, default: Any) -> click.Parameter:
         argument_class = IndexArgument if declared.is_index else click.Argument
         return argument_class([name], nargs=nargs, metavar=metavar, help=declared.help, **facts)
 
-    # An option, whose words are its flags, the name of its value, facts and, last, its help.
+    # For an option, the words are its flags, the name of its value, facts and, last, its help.
     texts = [word for word in words[:-1] if isinstance(word, str)]
     names = [word for word in texts if word.startswith("-")] or [f"--{name.replace('_', '-')}"]
     for word in words:
@@ -340,5 +339,5 @@ def _click_type(kind: Any) -> Any:
 
 
 def _several(default: Any, ctx: click.Context, param: click.Parameter, value: Any) -> Any:
-    """Convert Click's tuple of values to a list, or to the default if it is empty: a callback."""
+    """Convert Click's tuple of values to a list; return the default if it is empty (a callback)."""
     return list(value) or default

@@ -85,7 +85,7 @@ def hanging(lead: Text, body: Text) -> None:
     for text in lines:
         text.rstrip()
         out.print(Text.assemble(lead, text), soft_wrap=True)
-        lead = Text(" " * lead.cell_len)  # below it, spaces
+        lead = Text(" " * lead.cell_len)  # indents the next lines
 
 
 def show_pairs(pairs: Mapping[str, Any]) -> None:
@@ -239,9 +239,9 @@ class _Bars:
         return bars
 
     def __call__(self, stage: str, done: int, total: int) -> None:
-        """Show how many steps of a stage are done, of how many."""
+        """Show how many of a stage's steps are done."""
         if stage not in self._tasks:
-            # What an earlier run has done counts as done, but not in the rate.
+            # Steps done by an earlier run count as done, but not in the rate.
             self._tasks[stage] = self._bars.add_task(stage, total=total, completed=done, rate="")
         elif done < self._last[stage]:  # the stage starts again, for something else
             self._bars.reset(self._tasks[stage])
@@ -261,14 +261,14 @@ class _Lines:
     """Progress for logs: the stage, the count, the rate and the time left."""
 
     def __init__(self) -> None:
-        # Of each stage: when it started and what was done then, and what is done now.
+        # For each stage: its start time with the steps done by then, and the steps done by now.
         self._started: dict[str, tuple[float, int]] = {}
         self._last: dict[str, int] = {}
         self._next = 0.0  # earliest time of the next line
-        self._timer: Timer | None = None  # prints the name of a single step that takes long
+        self._timer: Timer | None = None  # prints the name of a single slow step
 
     def __call__(self, stage: str, done: int, total: int) -> None:
-        """Print how many steps of a stage are done, unless it is too early or nearly over."""
+        """Print how many of a stage's steps are done, unless it is too early or nearly finished."""
         # The stage starts, or starts again for something else.
         now = monotonic()
         if stage not in self._started or done < self._last[stage]:
@@ -283,7 +283,7 @@ class _Lines:
             self.stop()
         self._last[stage] = done
 
-        # The rate leaves out what an earlier run has done.
+        # The rate leaves out the steps of an earlier run.
         started, done_before = self._started[stage]
         has_rate = now != started and done != done_before
         if now < self._next or not has_rate:
@@ -296,7 +296,7 @@ class _Lines:
         self._print(f"{stage} {done:,}/{total:,}, {rate:,.0f}/s, {left:,.0f} s left")
 
     def stop(self) -> None:
-        """Cancel the line about a single step, unless it is printed already."""
+        """Cancel the line about a single step if it has not been printed."""
         if self._timer is not None:
             self._timer.cancel()
 

@@ -59,15 +59,15 @@ def installation_findings() -> Iterator[Finding]:
 
 def _library_findings() -> Iterator[Finding]:
     """Yield a finding about all required packages, and one about each extra for users."""
-    # The packages of each extra; those of none are required. An extra that contains another one
-    # requires slimdex itself.
+    # Collect the packages of each extra; "" stands for required ones. slimdex itself is skipped:
+    # an extra that includes another one lists it.
     packages: dict[str, list[str]] = {}
     for line in requires("slimdex") or []:
         parts = REQUIREMENT.match(line)
         if parts and parts[1] != "slimdex":
             packages.setdefault(parts[2] or "", []).append(parts[1])
 
-    # Those that are required.
+    # Report the required packages.
     missing = []
     installed = []
     for name in packages.pop(""):
@@ -80,14 +80,14 @@ def _library_findings() -> Iterator[Finding]:
     lacks = f"; missing: {', '.join(missing)}" if missing else ""
     yield Finding("libraries", ", ".join(installed) + lacks, remedy)
 
-    # Those of each extra for users.
+    # Report each extra for users.
     for extra, names in packages.items():
         if extra not in DEVELOPER_EXTRAS:
             yield Finding(f"extra {extra}", _extra(extra, names))
 
 
 def _extra(extra: str, names: list[str]) -> str:
-    """Describe the packages of an extra: some of them, or what is missing and how to install it."""
+    """Describe the packages of an extra, or name the missing ones and how to install them."""
     missing = [name for name in names if _version(name) is None]
     if not missing:
         return ", ".join(f"{name} {_version(name)}" for name in names[:3]) + (
@@ -133,7 +133,7 @@ def _memory() -> Iterator[Finding]:
 
 def cache_finding() -> Finding:
     """Find out whether the cache's folder can be written, its size and the room on its disk."""
-    # The folder itself may not exist yet; it is made in the nearest one that does.
+    # The folder may not exist yet; it is created in its nearest existing parent.
     folder = cache_folder()
     paths = (folder, *folder.absolute().parents)
     existing = next(path for path in paths if path.exists())
@@ -149,7 +149,7 @@ def cache_finding() -> Finding:
 
 
 def on_network(path: Path) -> str:
-    """Return a clause for a path on a network file system; "" for a local one, or if unknown."""
+    """Return a clause for a path on a network file system; "" if it is local or unknown."""
     if _version("psutil") is None:
         return ""
     kind = network_kind(path)
@@ -189,7 +189,7 @@ def _place(path: Path) -> Finding:
 
 
 def _commit(path: Path, manifest: Manifest) -> Finding:
-    """Describe the newest commit; the remedy for mostly deleted rows is to compact them."""
+    """Describe the newest commit; advise compacting if most rows are deleted."""
     state = manifest.state
     value = (
         f"version {state.version}, {state.rows:,} rows, {len(manifest.deleted):,} of them deleted"

@@ -109,7 +109,7 @@ def _show_models() -> None:
 
 
 def _score(model: KnownModel, measure: str) -> str:
-    """Format a model's published score by a measure; "" if it is not known."""
+    """Format a model's published score by a measure; "" if it is unknown."""
     is_known = model.score is not None and model.measure == measure
     return f"{model.score:.2f}" if is_known else ""
 
@@ -196,7 +196,7 @@ def migrate(
     # Loads numpy and FAISS, as the two functions below do.
     from ..ingest.replacing import undo as drop_new_vectors
 
-    # One of the three alone, except that --continue may have a --model.
+    # Exactly one of the three options, except that --continue accepts --model.
     encodes = go_on or encoder.model is not None
     if undo == encodes:
         raise InputError("migrate: expected --model, --continue or --undo")
@@ -224,7 +224,7 @@ def _compare(
     qrels: Path | None,
     sample: int | None,
 ) -> Answer:
-    """Measure what another encoder would give, as `migrate` does with --model alone."""
+    """Measure the gain of another encoder, for `migrate` with --model alone."""
     # Loads what measures, which --continue does without.
     from ..quality.labels import UserQueries, read_qrels
     from ..quality.migration import migrate as compare
@@ -240,11 +240,11 @@ def _compare(
 def _encode_again(
     index: Path, opened: Index, encoder: EncoderOptions, minutes: float | None
 ) -> Answer:
-    """Encode the documents again, for at most so many minutes, as `migrate --continue` does."""
+    """Encode the documents again, for `migrate --continue`, in at most `minutes`."""
     from ..ingest.replacing import next_encoder, replace_vectors  # loaded by `migrate`
 
     with console.progress():
-        # Without --model, that of the last run.
+        # Without --model, use the encoder of the last run.
         new_encoder = next_encoder(opened) if encoder.model is None else encoder.open()
         seconds = None if minutes is None else 60 * minutes
         replaced = replace_vectors(opened, new_encoder, seconds)

@@ -28,7 +28,7 @@ DUCKDB_INTERRUPTED = "Query interrupted"
 
 @contextmanager
 def one_line_errors() -> Iterator[None]:
-    """Run a command line, in which errors become one line on stderr and an exit code.
+    """Run a command line; report an error as one line on stderr and an exit code.
 
     A bug still gives a traceback. Nothing heavy is imported unless something goes wrong.
     """

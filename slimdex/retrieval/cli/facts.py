@@ -99,7 +99,7 @@ def evaluate(
     from ..quality.evaluation import evaluate as measure
     from ..quality.evaluation import evaluate_self
 
-    # With --self neither of the two, without it both.
+    # --self excludes both files; without it, both are required.
     if by_itself != (labels.queries is None) or by_itself != (labels.qrels is None):
         raise InputError("eval: expected either --queries and --qrels, or --self")
     queries_and_labels = labels.read()
@@ -133,7 +133,7 @@ def info_lines(facts: Mapping[str, Any]) -> dict[str, str]:
     >>> info_lines({"settings": {"k": 192, "beta": 0.0, "candidates": None}, "certificate": None})
     {'settings': 'k=192, beta=0, candidates=auto'}
     """
-    # Values as people read them: auto instead of None, for instance, and no fingerprint.
+    # Make the values readable: auto instead of None, for instance, and no fingerprint.
     shown = dict(facts)
     for name in ("settings", "requested"):
         settings = facts.get(name) or {}
@@ -146,7 +146,7 @@ def info_lines(facts: Mapping[str, Any]) -> dict[str, str]:
         if "prompts" in encoder:
             shown["encoder"]["prompts"] = [*map(repr, encoder["prompts"])]
 
-    # In the order of the facts.
+    # Keep the order of the facts.
     lines = {}
     for name in facts:
         value = _plain(shown[name])
@@ -214,7 +214,7 @@ def health_lines(report: Mapping[str, Any], noun: str = "documents") -> dict[str
 
 
 def _figure(value: float | None) -> str:
-    """Format a figure of the health report, which may not be known."""
+    """Format a figure of the health report; None is unknown."""
     return "not known" if value is None else f"{value:.3f}"
 
 

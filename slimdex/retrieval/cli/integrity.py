@@ -108,7 +108,7 @@ def doctor(
 
 
 def _of_index(index: Path | None) -> Iterator[Finding]:
-    """Yield findings about an index, by default the default one; errors become findings."""
+    """Yield findings about an index, or the default one for None; errors become findings."""
     from .diagnosis import Finding, index_findings  # loaded by `doctor`
 
     try:

@@ -46,12 +46,12 @@ def interruptible() -> Iterator[None]:
     _received = None
     before = signal.getsignal(signal.SIGINT)
     is_main = threading.current_thread() is threading.main_thread()
-    # Another handler stays, and only the main thread may set one.
+    # Keep a custom handler; and only the main thread may set one.
     if before is not signal.default_int_handler or not is_main:
         yield
         return
 
-    # Whatever is raised after an interrupt is one.
+    # Any exception after an interrupt counts as the interrupt.
     signal.signal(signal.SIGINT, _interrupt)
     sys.unraisablehook = _end_at_interrupt
     try:

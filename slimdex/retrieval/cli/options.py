@@ -62,7 +62,7 @@ Refit = Annotated[
 
 
 def _warn(ctx: click.Context, param: click.Parameter, trusted: bool) -> bool:
-    """Print what --trust-remote-code allows, if it is given: a callback of Click."""
+    """Print what --trust-remote-code allows, if it is given (a callback of Click)."""
     if trusted:
         console.note("code that comes with the model is run with your permissions")
     return trusted

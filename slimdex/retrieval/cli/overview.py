@@ -57,13 +57,13 @@ def _show(path: Path) -> None:
         console.line("  no documents yet")
         return
 
-    # Whether the sources have changed; None if that can't be seen.
+    # `changed` is None if it can't be found out.
     try:
         changed = have_changed(path, last_sources(path, manifest.state.origins))
     except InputError:  # of another machine, or of standard input
         changed = None
 
-    # All documents in the files, without the deleted ones.
+    # Count the documents in the files, without the deleted ones.
     rows = manifest.document_rows
     count = rows.number_before(manifest.state.rows) - rows.number(manifest.deleted)
     age = _ago(time() - (path / MANIFEST).stat().st_mtime)

@@ -175,17 +175,17 @@ class Workload:
 
     @property
     def _vector(self) -> float:
-        """Bytes of a full vector on disk: two per number, or one and the scales."""
+        """Bytes of a full vector on disk: two a number, or one a number and the scales."""
         if self.vector_dtype == "fp16":
             return 2 * self.dim
         return self.dim + SCALE * math.ceil(self.dim / SCALED_TOGETHER)
 
     @property
     def _codes(self) -> float:
-        """Bytes of the codes in memory: of product quantisation, perhaps in inverted lists.
+        """Bytes of the product-quantisation codes in memory, with or without inverted lists.
 
-        They are the codes with the padding of each list, the codebooks, and for inverted lists the
-        rows' ids, and the centre and lengths of each list.
+        They include the padding of each list and the codebooks. Inverted lists add the rows' ids,
+        and the centre and lengths of each list.
         """
         code = math.ceil(self.reduced_dim / CODED_TOGETHER * CODE_BITS / 8)  # of one vector
         codebooks = CENTROIDS * FLOAT32 * self.reduced_dim
@@ -224,7 +224,7 @@ def _show(workload: Workload) -> None:
 
 
 def _figures(planned: Workload) -> dict[str, str]:
-    """Return names and figures to show: bytes of memory, of all files, of each, and hours."""
+    """Return the figures to show, by name: memory, all files, each file, and hours of encoding."""
     figures = {
         "index in memory": size_text(planned.memory),
         "index on disk": size_text(planned.disk),
@@ -256,7 +256,7 @@ def size_text(size: float) -> str:
     >>> size_text(56e9), size_text(999.6e6), size_text(1234)
     ('56 GB', '1 GB', '1.23 kB')
     """
-    # A size that rounds up to a unit is shown in it: 999.6 MB as 1 GB.
+    # A size that rounds up to the next unit is shown in that unit: 999.6 MB as 1 GB.
     large_enough = ((unit, scale) for unit, scale in UNITS if size >= scale * 0.9995)
     unit, scale = next(large_enough, UNITS[-1])
     return f"{_digits(size / scale)} {unit}"

@@ -139,7 +139,7 @@ def search(
         console.print_json({"queries": by_query, "chance_score": result.chance_score})
         return
 
-    # For people. `show_hits` makes excerpts itself if there are none.
+    # Print text. `show_hits` makes the excerpts itself if there are none.
     excerpts_of: Sequence[Sequence[Excerpt] | None] = result.excerpts or [None] * len(hits)
     is_text = request.texts is not None
     for name, query_hits, query_excerpts in zip(request.names, hits, excerpts_of, strict=True):
@@ -156,14 +156,14 @@ def chosen_columns(words: Sequence[str], known: Sequence[str]) -> list[str]:
     >>> chosen_columns(["Year,kind", "a,b"], ["year", "kind", "a,b"])
     ['year', 'kind', 'a,b']
     """
-    # The names that are asked for.
+    # Collect the requested names.
     by_lower = {name.lower(): name for name in known}
     names = list[str]()
     for word in words:
         is_one_name = word.lower() in by_lower  # even with commas in it
         names += [word] if is_one_name else map(str.strip, word.split(","))
 
-    # The columns of these names, as the index spells them.
+    # Find their columns, as the index spells them.
     columns = list[str]()
     for name in names:
         if name.lower() not in by_lower:

@@ -73,7 +73,7 @@ class RootOptions:
     ] = None
 
     def default_indexes(self) -> list[str]:
-        """Return the default index as the only item; empty without one, or with a root folder."""
+        """Return a list of the default index; empty without one, or with a root folder."""
         default = default_index() if self.root is None else None
         return [] if default is None else [str(default)]
 
@@ -179,7 +179,7 @@ def _parse_followed(words: Sequence[str], names: Sequence[str]) -> dict[str, lis
     """
     followed = dict[str, list[str]]()
     for word in words:
-        # An index alone needs no name; a path may have "=" in it.
+        # A single index needs no name; a path may contain "=".
         name, _, source = word.partition("=")
         if not source or Path(word).exists():
             name = names[0] if len(names) == 1 else ""
@@ -205,7 +205,7 @@ def _serve_agents(
 
     sources = {name: SourceRequest(specs) for name, specs in followed.items()}
 
-    # These functions run only once `server`, which is made below, serves.
+    # These functions use `server`, created below: they run only while it serves.
     def freshness_of(name: str) -> Freshness:
         catch_up = partial(Following(sources[name]).catch_up, opened[name])
         return Freshness(lambda: server.changes.run(catch_up))

@@ -79,7 +79,7 @@ class SettingsOptions:
         ({}, None)
         """
         settings = {name: value for name, value in asdict(self).items() if value is not None}
-        # "auto", which is None in `Settings`, or a number.
+        # A number, or "auto", which `Settings` stores as None.
         if "candidates" in settings:
             settings["candidates"] = parse_candidates(settings["candidates"])
         return settings
@@ -170,7 +170,7 @@ class TargetOptions:
 
     def target(self) -> Target:
         """Return the checked target."""
-        from ..quality.tuning_targets import Target  # loads what measures an index
+        from ..quality.tuning_targets import Target  # loads the code that measures indexes
 
         return Target(
             Target.agreement if self.agreement is None else self.agreement,

@@ -120,7 +120,7 @@ def _push(snapshot: Snapshot, server: Server, alias: str, leave_out: Sequence[st
             "name"
         )
 
-    # Fill the collection of rows like these, which may be the present one.
+    # Fill the collection for rows of this form, which may be the present one.
     target = f"{alias}_{pushed.fingerprint}"
     vector_fields = [VECTOR, BM25] if pushed.words else [VECTOR]
     source = RowSource(snapshot, pushed, file, leave_out)
@@ -162,7 +162,7 @@ def _update(server: Server, target: str, source: RowSource) -> tuple[int, int]:
         done += len(rows)
         progress("pushing", done, len(source))
 
-    # Rows of documents that are gone.
+    # Rows that the index no longer has.
     left = sorted(gone)
     for few in batches(len(left), REMOVED_AT_ONCE):
         server.remove(target, left[few])
@@ -297,7 +297,7 @@ def ranking(ranked_by: str, file: bytes) -> Callable[[Matrix], Matrix]:
     if gram is None:
         return lambda X: normalize_rows(X - shift)
 
-    # Products of rows times the root of a Gram matrix are products by that matrix.
+    # Rows times the root of the Gram matrix have the dot products that it defines.
     values, axes = eigh(gram.astype(np.float64))
     root = ((axes * np.sqrt(np.maximum(values, 0.0))) @ axes.T).astype(np.float32)
     return lambda X: normalize_rows(product(X - shift, root))
@@ -318,7 +318,7 @@ def _number(data: bytes) -> int:
 
 
 class RowSource:
-    """An index's rows as Milvus stores them; `pushed` and `file` are of `PushDescription.of`."""
+    """An index's rows as Milvus stores them; `pushed` and `file` come from `PushDescription.of`."""
 
     def __init__(
         self, snapshot: Snapshot, pushed: PushDescription, file: bytes, left_out: Iterable[str]
@@ -350,7 +350,7 @@ class RowSource:
             yield rows[part], self._entities(rows[part], keys[part])
 
     def _entities(self, rows: Rows, keys: Rows) -> list[dict[str, Any]]:
-        """Return what Milvus stores of each row, without its vector."""
+        """Return the fields that Milvus stores for each row, without its vector."""
         # Documents, without the columns that are left out.
         firsts = self._snapshot.document_rows.documents(rows)
         distinct_firsts = np.unique(firsts)
@@ -409,7 +409,7 @@ def _short(document: Document, column: str, value: Any) -> Any:
 
 
 def _hit_text(hit: Hit) -> str:
-    """Return a hit as the text that Milvus stores, without the end of the hit's text if need be.
+    """Return a hit as the text that Milvus stores, cutting the hit's own text if it is too long.
 
     Raises `InputError` if its columns alone are too long, or can't be written.
     """
@@ -458,7 +458,7 @@ def words_text(id: str, content: str) -> str:
 
 
 def word_form(word: str) -> str:
-    """Return a word if it has only lower-case ASCII letters and digits, and not many; else a hash.
+    """Return a short word of lower-case ASCII letters and digits unchanged, any other as a hash.
 
     >>> word_form("cat"), word_form("cat.md")
     ('cat', '2jrpcvwp')

@@ -142,7 +142,7 @@ class MilvusCollection(Searchable):
             raise InputError("glob and regex in Milvus; expected a condition of Milvus, in where")
         if request.limit > MOST_HITS:
             raise InputError(f"limit={request.limit}; expected 1 to {MOST_HITS:,}, Milvus' limit")
-        rows = self._rows(request)  # raises its errors before a model is loaded
+        rows = self._rows(request)  # raises errors before a model is loaded
         vectors = vectors_of(request, lambda: self.encoder)
         vectors = as_matrix(vectors, dim=self.pushed.dim, name="queries", largest=LARGEST)
         if not len(vectors):
@@ -216,7 +216,7 @@ class PushedRows:
         return [FusionScales(*parts, self.total) for parts in parts_of_queries]
 
     def near(self, scales: Sequence[FusionScales], queries: Matrix, k: int) -> list[ScoredRows]:
-        """Nearest rows for a fusion, k or more; those that the scales have if they suffice."""
+        """Return k or more nearest rows for a fusion, from the scales if these have enough."""
         if not self.where and self.depth == self.usual and k <= self.usual:
             return [of_query.near for of_query in scales]
         return self._near(queries, max(k, self.depth), self.where)
@@ -237,9 +237,9 @@ class PushedRows:
         return self.fusion.scores(candidates)
 
     def _documents(self, keys: Rows) -> Rows:
-        """Number the documents of keys, in any shape, from 0; -1, which is padding, stays.
+        """Number the documents of keys (in any shape) from 0; -1, which is padding, stays.
 
-        The keys must be of hits before, whose ids are known.
+        The keys must come from earlier hits, whose ids are known.
         """
         numbers = {id: i for i, id in enumerate(dict.fromkeys(self.ids.values()))}
         of_keys = [numbers[self.ids[key]] if key >= 0 else -1 for key in keys.ravel().tolist()]
@@ -262,7 +262,7 @@ class PushedRows:
         return hits_of_queries
 
     def _entities(self, keys: Rows) -> dict[int, dict[str, Any]]:
-        """Read the rows of keys, in any shape, with their hits: key -> row."""
+        """Read the rows with these keys (in any shape), including their hits: key -> row."""
         distinct = np.unique(keys[keys >= 0]).tolist()
         entities = dict[int, dict[str, Any]]()
         for few in batches(len(distinct), READ_AT_ONCE):
@@ -273,8 +273,8 @@ class PushedRows:
     def _near(self, queries: Matrix, k: int, where: str = "") -> list[ScoredRows]:
         """The k nearest rows to each query (q, d)."""
         k = min(k, MOST_HITS)
-        # With a condition, matching rows in lists that are not read would be missed. `refine_k` is
-        # how many times k rows are compared by more than their codes.
+        # With a condition, read all lists, so that no matching rows are missed. `refine_k` times k
+        # rows are compared by more than their codes.
         params = {"nprobe": LISTS if where else PROBED, "refine_k": max(self.depth / k, 1.0)}
         dtype = "float32" if self.server.is_lite else "float16"
         vectors = list(queries.astype(dtype))
@@ -282,7 +282,7 @@ class PushedRows:
 
     def _best_by_bm25(self, texts: Sequence[str]) -> list[ScoredRows]:
         """The `WORDED` best rows for each text by BM25, with bonuses for rare words."""
-        # All texts with words that any row has are asked about at once.
+        # Search in one request for all texts that have words of the index.
         counts = [*map(self._counts, texts)]
         idfs = [idfs_of(text_counts, self.total) for text_counts in counts]
         queries = [" ".join(map(word_form, text_idfs)) for text_idfs in idfs if text_idfs]
@@ -300,7 +300,7 @@ class PushedRows:
         return out
 
     def _counts(self, text: str) -> dict[str, int]:
-        """Number of rows that have each word of a query; Milvus is asked once for each word."""
+        """Count the rows that have each word of a query; Milvus is asked once for each word."""
         words = list(dict.fromkeys(stems_of(text)))[:MOST_WORDS]
         for word in {*words} - {*self.counts}:
             self.counts[word] = self.server.count(self.target, self._having(word))

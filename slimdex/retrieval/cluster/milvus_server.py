@@ -220,7 +220,7 @@ class Server:
             sleep(POLL_SECONDS)
 
     def _is_loaded(self, name: str) -> bool:
-        """Return whether a collection is loaded, rather than loading; raise if that has failed."""
+        """Return whether a collection has finished loading; raise `RefusedError` if that failed."""
         from pymilvus.client.types import LoadState  # loaded by the client
 
         state = self._ask("get_load_state", name)["state"]
@@ -439,7 +439,7 @@ def row_schema(
     vector_type = DataType.FLOAT_VECTOR if is_lite else DataType.FLOAT16_VECTOR
     schema.add_field(VECTOR, vector_type, dim=width)
     index_type, params = ("IVF_SQ8", INDEX_OF_LITE) if is_lite else ("IVF_RABITQ", INDEX)
-    # The parameters are nested: all servers read them there, the embedded one nowhere else.
+    # Nested parameters work on all servers; the embedded one reads no others.
     indexes.add_index(VECTOR, index_type, metric_type="IP", params={"params": params})
     schema.add_field(ID, DataType.VARCHAR, max_length=LONGEST_TEXT)
     schema.add_field(HIT, DataType.VARCHAR, max_length=LONGEST_TEXT, mmap_enabled=True)

@@ -71,7 +71,7 @@ class RayWorkers:
         if self.count > processors:
             self.close()
             raise InputError(f"workers={workers}; expected at most the cluster's {processors}")
-        # With cores to spare, further parts would not wait, but run there.
+        # With spare cores, further parts would run at once instead of waiting.
         self._queued = self.count * (QUEUED if self.count == processors else 1)
         self._compute = ray.remote(num_cpus=1, max_retries=RETRIES)(_compute)
 
@@ -102,7 +102,7 @@ class RayWorkers:
         remaining = iter(parts)
         ended = object()
         waiting = deque[tuple[Part, Any]]()  # parts to yield, in order
-        under_way = set[Any]()  # those of them that are not known to be done
+        under_way = set[Any]()  # those not known to be done
         while True:
             # Keep all workers busy, but hold few results that wait for an earlier one.
             while len(under_way) < self._queued and len(waiting) < WAITING * self.count:
@@ -177,7 +177,7 @@ _functions: dict[str, Callable[[Any], Any]] = {}
 
 
 def _compute(name: str, sent: list[Any], part: Any) -> Any:
-    """In a worker: apply the function of the map `name`, which is in `sent`, to a part."""
+    """Apply the function of the map `name`, which is in `sent`, to a part; runs in a worker."""
     if name not in _functions:  # the first part of this map
         import ray  # which runs this function
 

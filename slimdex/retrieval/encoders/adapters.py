@@ -22,15 +22,15 @@ VECTORS_ONLY = "given"
 def as_encoder(encoder: Any) -> Encoder:
     """Return a caller's encoder as an `Encoder`: wrap a sentence-transformers model or a function.
 
-    Anything else must have the interface of an encoder already. Raises `InputError` if it has not.
+    Anything else must be an encoder already. Raises `InputError` if it is not.
 
     >>> lengths = as_encoder(lambda texts: [[len(text), 1.0] for text in texts])
     >>> lengths.dim, lengths.encode(["four"]).tolist()
     (2, [[4.0, 1.0]])
     """
-    if isinstance(encoder, type):  # callable, but no function of texts
+    if isinstance(encoder, type):  # a class is callable, but not on texts
         return check_encoder(encoder)
-    # A model of sentence-transformers, which is recognised without importing the library.
+    # Recognise a sentence-transformers model without importing the library.
     if all(hasattr(encoder, name) for name in ("encode_query", "state_dict", "max_seq_length")):
         return SentenceTransformersEncoder(encoder)
     if callable(encoder) and not hasattr(encoder, "encode"):
@@ -49,7 +49,7 @@ class CallableEncoder:
 
     def __init__(self, function: Callable[[list[str]], Any]) -> None:
         self._function = function
-        kind = type(function).__name__  # names a callable object that has no name itself
+        kind = type(function).__name__  # for a callable object without a name
         module = getattr(function, "__module__", kind)
         self._name = f"{module}.{getattr(function, '__qualname__', kind)}"
         self.dim = self.encode(["a text"]).shape[1]
@@ -93,7 +93,7 @@ class SentenceTransformersEncoder:
     def max_length(self) -> int | None:
         """Maximum length of a text in tokens; None if the model states none."""
         length = self._model.max_seq_length
-        can_count = callable(self._model.tokenizer)  # without counting, the limit is of no use
+        can_count = callable(self._model.tokenizer)  # the limit is useless without counting
         return int(length) if length and can_count else None
 
     def token_counts(self, texts: Sequence[str]) -> list[int]:
@@ -153,7 +153,7 @@ class GivenEncoder:
 
 
 def plain_spec(spec: dict[str, Any]) -> dict[str, Any]:
-    """Return a spec as an index reads it back from JSON, such as with lists in place of tuples.
+    """Return a spec as an index reads it back from JSON, with lists in place of tuples.
 
     Raises `InputError` if JSON can't represent it.
     """

@@ -162,14 +162,14 @@ def passage_tokens(requested: str | int | None, encoder: Encoder) -> int | None:
     if requested is None or requested == OFF:
         return None
 
-    # By default as many as the encoder reads, unless that is too few for a passage.
+    # By default, as many tokens as the encoder reads, unless that is too few for a passage.
     most: int | None = getattr(encoder, "max_length", None)
     can_count = isinstance(encoder, CountingEncoder)
     if requested == AUTO:
         can_cut = can_count and most is not None and most >= LEAST_TOKENS
         return most if can_cut else None
 
-    # A number, within what the encoder reads.
+    # Otherwise a number of tokens, at most as many as the encoder reads.
     if type(requested) is not int:
         raise InputError(f"passages={requested!r}; expected auto, off or a number of tokens")
     if not can_count:
@@ -185,9 +185,9 @@ def passage_tokens(requested: str | int | None, encoder: Encoder) -> int | None:
 def is_same_encoder(spec: dict[str, Any], other: dict[str, Any]) -> bool:
     """Return whether vectors of two encoders, given by their specs, are comparable.
 
-    Two models in servers are compared by the fingerprints of their vectors, and two models on a
-    machine by the SHA-256 of their weights. Then it does not matter where the model is, or in which
-    precision it runs, but all else does, such as the pooling. Other specs must be equal.
+    Models on servers are compared by the fingerprints of their vectors, and models on this machine
+    by the SHA-256 of their weights. Their location and precision may differ, but all other
+    settings, such as the pooling, must be the same. Specs of other encoders must be equal.
     """
     if "fingerprint" in spec and "fingerprint" in other:
         cosine = fingerprint_cosine(spec["fingerprint"], other["fingerprint"])
@@ -200,7 +200,7 @@ def is_same_encoder(spec: dict[str, Any], other: dict[str, Any]) -> bool:
 
 
 def _without(spec: dict[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
-    """Copy a spec without some keys."""
+    """Return a copy of a spec without some keys."""
     return {key: value for key, value in spec.items() if key not in keys}
 
 
@@ -237,7 +237,7 @@ def fingerprint_cosine(one: str, other: str) -> float:
     a = normalize_rows(first.reshape(rows, -1))
     b = normalize_rows(second.reshape(rows, -1))
 
-    # A text without any word that the model knows has the zero vector; two of these are equal.
+    # A text without known words has the zero vector; two zero vectors count as equal.
     both_zero = ~(a.any(axis=1) | b.any(axis=1))
     return float(np.where(both_zero, 1.0, np.vecdot(a, b)).min())
 
@@ -245,7 +245,7 @@ def fingerprint_cosine(one: str, other: str) -> float:
 def check_spec(spec: Any) -> None:
     """Raise `TypeError` or `ValueError` unless a spec could be that of an index's encoder.
 
-    The fields are checked only if slimdex has encoders of this type; others are the user's own.
+    Fields are checked only for encoders of slimdex; encoders of other types are the user's own.
     """
     if not isinstance(spec, dict):
         raise TypeError(f"encoder {short_repr(spec)}; expected an object")
@@ -261,7 +261,7 @@ def check_spec(spec: Any) -> None:
 
 
 def check_whole(spec: dict[str, Any]) -> None:
-    """Raise `CorruptError` if a spec lacks a field without which the encoder can't be opened."""
+    """Raise `CorruptError` if a spec lacks a field that is required to open the encoder."""
     required = _fields(spec).keys() - OPTIONAL_FIELDS.keys()
     missing = sorted(required - spec.keys())
     if missing:
@@ -269,7 +269,7 @@ def check_whole(spec: dict[str, Any]) -> None:
 
 
 def _fields(spec: dict[str, Any]) -> dict[str, type]:
-    """Fields that a spec of this type may have, and their types; none for a type of the user's."""
+    """Return the fields of this type of spec with their types; empty for a user's own encoder."""
     kind = spec.get("type")
     if not isinstance(kind, str) or kind not in SPEC_FIELDS:
         return {}
@@ -279,7 +279,7 @@ def _fields(spec: dict[str, Any]) -> dict[str, type]:
 def _check_field(name: str, value: Any, type_: type) -> None:
     """Raise `TypeError` unless a field has its type and plain values.
 
-    A list must be of texts, as many as `LIST_LENGTHS` allows.
+    A list must contain only texts, as many as `LIST_LENGTHS` allows.
     """
     has_type = type(value) is type_
     if has_type and type_ is list:
@@ -290,7 +290,7 @@ def _check_field(name: str, value: Any, type_: type) -> None:
 
 
 def _is_plain(value: str | int | bool) -> bool:
-    """Return whether a text is valid Unicode without NUL, or a number positive and not too large.
+    """Return whether a text is valid Unicode without NUL, or a number positive and small enough.
 
     Booleans are always plain.
     """

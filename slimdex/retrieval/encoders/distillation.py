@@ -70,11 +70,11 @@ def distill(
     if dim is not None and dim < 1:
         raise InputError(f"dim={dim}; expected 1 or more")
 
-    # Vectors of words or tokens.
+    # Take word vectors, or compute vectors of a transformer's tokens.
     if has_word_vectors(model):
         vectors = StaticEncoder(model).vectors
         if dim is not None:
-            # The row of unknown words stays zero. The recorded hash is that of the file's vectors.
+            # Keep the zero row of unknown words, and drop the hash, which is of the file's vectors.
             known = np.arange(len(vectors.vectors)) != vectors.dropped
             reduced = _reduce(vectors.vectors, dim, known)
             vectors = replace(vectors, vectors=reduced, known_sha256=None)
@@ -86,16 +86,17 @@ def distill(
             dim,
         )
     encoder = StaticEncoder.of(vectors)
-    # Weights by these texts replace those by Zipf's law.
+    # Replace weights by Zipf's law with weights by these texts or frequencies.
     if texts is not None or frequencies is not None:
         encoder = encoder.fitted(texts or (), frequencies=frequencies)
     return encoder.save(out)
 
 
 def _of_transformer(encoder: TransformerEncoder, dim: int | None) -> StaticVectors:
-    """Distil a transformer: encode each token of its vocabulary alone, reduce, and add weights.
+    """Distil a transformer: encode each token of its vocabulary, reduce the vectors, add weights.
 
-    Raises `InputError` if the tokenizer is written in Python, or the model has fewer dimensions.
+    Raises `InputError` if the tokenizer is written in Python, or the model has fewer dimensions
+    than `dim`.
     """
     if not hasattr(encoder.tokenizer, "to_str"):
         raise InputError(
@@ -145,8 +146,8 @@ def _vocabulary(tokenizer: Any, *, lower_case: bool) -> tuple[str, list[int], An
     Special and unused tokens are removed from WordPiece vocabularies. Other vocabularies can't be
     shortened without side effects: there the mask excludes them and their rows are zero.
 
-    Returns the tokenizer as JSON, without special tokens; the id in the model of each row's token;
-    and a mask of the rows whose token stands for text.
+    Returns the tokenizer as JSON, without special tokens; each row's token id in the model; and a
+    mask of the rows whose tokens stand for text.
     """
     # Tokens that stand for text: neither special, nor unused, nor the unknown token.
     data = json.loads(tokenizer.to_str())
@@ -158,7 +159,7 @@ def _vocabulary(tokenizer: Any, *, lower_case: bool) -> tuple[str, list[int], An
     unknown = data["model"].get("unk_token")
     plain -= {vocabulary.get(unknown, -1)}  # no token has the id -1
 
-    # Remove the others and number the rest from 0, or else keep a row for every id.
+    # In WordPiece, remove all others and renumber from 0; otherwise keep a row for every id.
     if data["model"]["type"] == "WordPiece":
         by_id = [(id, token) for id, token in by_id if id in plain or token == unknown]
         data["model"]["vocab"] = {token: i for i, (_, token) in enumerate(by_id)}
@@ -175,7 +176,7 @@ def _vocabulary(tokenizer: Any, *, lower_case: bool) -> tuple[str, list[int], An
 
 
 def _reduce(rows: Matrix, dim: int, known: Any) -> Matrix:
-    """Principal components (n, dim) of rows (n, d), fitted on those of the mask `known`.
+    """Reduce rows (n, d) to principal components (n, dim), fitted on the rows in the mask `known`.
 
     The other rows become zero.
 

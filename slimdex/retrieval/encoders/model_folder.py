@@ -95,7 +95,7 @@ class Prompts:
     document: str = ""
 
     def override(self, query: str | None, document: str | None) -> Prompts:
-        """Return prompts with those replaced that are not None."""
+        """Return a copy with the given prompts; None keeps the present one."""
         return Prompts(
             self.query if query is None else query, self.document if document is None else document
         )
@@ -144,7 +144,7 @@ def read_folder(folder: Path, *, skip_pooling: bool = False) -> SentenceFolder:
     limits: dict[str, Any] = {}
     for path in sorted(transformer.glob("sentence_*_config.json")):  # older names contain the model
         limits |= read_json(path)
-    # In a folder of sentence-transformers, no stated length means no limit but the model's.
+    # If a sentence-transformers folder states no length, only the model limits it.
     length = limits.get("max_seq_length", NO_LIMIT if modules else None)
     if length is not None and not isinstance(length, int):
         raise InputError(f"{transformer}: max_seq_length {length!r}; expected a number")
@@ -173,9 +173,9 @@ def read_folder(folder: Path, *, skip_pooling: bool = False) -> SentenceFolder:
 
 
 def _head(module: Mapping[str, Any], folder: Path) -> Dense | Normalize:
-    """Read one of the modules that follow the pooling, as an entry of `modules.json` names it.
+    """Read a module that follows the pooling, from its entry in `modules.json`.
 
-    Raises `InputError` if it is of another kind, or can't be run as sentence-transformers does.
+    Raises `InputError` if its kind or one of its settings is not supported.
     """
     kind = _kind(module, folder)
     if kind == "Normalize":
@@ -183,7 +183,7 @@ def _head(module: Mapping[str, Any], folder: Path) -> Dense | Normalize:
     if kind != "Dense":
         raise InputError(f"{folder / MODULES}: module {kind}; expected Dense or Normalize")
 
-    # A linear layer, whose activation our networks must have too.
+    # A linear layer; our networks must support its activation.
     layer_folder = _inside(folder, module)
     config = read_json(layer_folder / "config.json")
     activation = str(config.get("activation_function", "torch.nn.Tanh"))
@@ -264,7 +264,7 @@ def _settings(folder: Path) -> Mapping[str, Any]:
 
 
 def _kind(module: Any, folder: Path) -> str:
-    """Return the class name of a module; raise `InputError` if its type is of another library."""
+    """Return the class name of a module; raise `InputError` if it is from another library."""
     type_ = module.get("type") if isinstance(module, dict) else None
     if not isinstance(type_, str) or not type_.startswith("sentence_transformers."):
         raise InputError(
@@ -287,10 +287,10 @@ def _inside(folder: Path, module: Mapping[str, Any]) -> Path:
 
 
 def check_model_folder(folder: Path) -> None:
-    """Raise `InputError` for a folder without safetensors, or whose files could do harm.
+    """Raise `InputError` for a folder without safetensors, or with harmful files.
 
-    These would load other code, read files elsewhere, or exhaust memory. Custom code (`auto_map`)
-    is refused by transformers, unless trusted.
+    Harmful files could load other code, read files elsewhere, or exhaust memory. Custom code
+    (`auto_map`) is refused by transformers, unless trusted.
     """
     if not any(folder.glob("*.safetensors")):
         pickles = list[str]()
@@ -310,7 +310,7 @@ def check_model_folder(folder: Path) -> None:
     if (folder / INDEX).exists():
         _check_index(folder / INDEX)
 
-    # Values that would load other code, or are too large.
+    # Check for settings that would load other code, or are too large.
     if (folder / "config.json").exists():
         for key, value in _items(read_json(folder / "config.json")):
             _check_item(folder / "config.json", key, value)
@@ -337,7 +337,7 @@ def _check_index(path: Path) -> None:
 
 
 def _check_item(path: Path, key: str, value: Any) -> None:
-    """Raise `InputError` for a setting that would load code, or is too large a number."""
+    """Raise `InputError` for a setting that would load code, or a number that is too large."""
     # A slash names a repository, whose compiled code transformers would download and load.
     if key.endswith("_implementation") and "/" in json.dumps(value):
         raise InputError(f"{path}: {key} {value!r}; expected one of transformers' own")

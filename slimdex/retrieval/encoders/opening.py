@@ -113,7 +113,7 @@ def open_encoder(
 
 
 def _check_none(model: str, kind: str, **options: object) -> None:
-    """Raise `InputError` for an option that is not None, since none applies to this kind."""
+    """Raise `InputError` if an option is set: none applies to this kind of model."""
     for name, value in options.items():
         if value is not None:
             raise InputError(f"{name}={value!r}; expected none for {kind}, as {model!r}")
@@ -126,7 +126,7 @@ def _check_named(model: str | None) -> None:
 
 
 def default_encoder() -> Encoder:
-    """Return the encoder of an index for which the user named none: all-MiniLM-L6-v2."""
+    """Return the encoder of an index if the user chooses none: all-MiniLM-L6-v2."""
     from .transformer import TransformerEncoder  # loads runtimes of networks
 
     return TransformerEncoder()
@@ -254,7 +254,7 @@ class Encoders:
             return self._last[1]
 
     def open(self, spec: dict[str, Any]) -> Encoder:
-        """Return the encoder of a spec: the caller's, or else loaded from where its model is."""
+        """Return the encoder of a spec: the caller's if one matches, otherwise a loaded one."""
         for encoder in self._caller_encoders:
             if is_same_encoder(plain_spec(encoder.spec()), spec):
                 return encoder
@@ -266,8 +266,8 @@ class Encoders:
     def can_open(self, spec: dict[str, Any]) -> bool:
         """Return whether texts can be encoded by the encoder of a spec.
 
-        They can't in an index of vectors that the caller supplied, nor by a function unless the
-        caller passes it again.
+        False if the caller supplied the vectors, or if the encoder is a function that the caller
+        has not passed again.
         """
         if spec.get("type") == VECTORS_ONLY:
             return False
@@ -305,7 +305,7 @@ class Encoders:
             if not is_loadable(spec):
                 raise
             message = str(error)
-            if not isinstance(error, InputError):  # an error of a file, which names no model
+            if not isinstance(error, InputError):  # a file error, which does not name the model
                 reason = getattr(error, "strerror", error)
                 message = f"model {model or spec.get('model')!r}: {reason}"
             raise EncoderError(message) from error
@@ -314,8 +314,8 @@ class Encoders:
 def weights_faults(spec: dict[str, Any]) -> list[str]:
     """Check the weights of an index's transformer by reading them in full.
 
-    Returns a line if they have changed or can't be read, otherwise nothing. A model that is missing
-    on this machine is not a fault of the index.
+    Returns a list with one line if they have changed or can't be read, otherwise an empty list. A
+    model that is missing on this machine is not a fault of the index.
     """
     if spec.get("type") != "transformer" or spec.get("trust_remote_code"):
         return []

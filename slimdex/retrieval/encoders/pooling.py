@@ -128,7 +128,7 @@ class Pooling:
     def check_layers(self, count: int) -> None:
         """Raise `InputError` unless every layer exists in a model of `count` layers.
 
-        SBERT-WK also needs `LEAST_LAYERS` of them to compare.
+        SBERT-WK also requires at least `LEAST_LAYERS` layers.
         """
         for layer in self.layers:  # 0 is the embeddings, so there are count + 1
             if not -count - 1 <= layer <= count:
@@ -136,7 +136,7 @@ class Pooling:
                     f"pooling {str(self)!r}: layer {layer}; the model has layers 0 to {count}"
                 )
         if self.mode == WK:
-            compared = len(self.layers) or count + 1  # none named means all, with the embeddings
+            compared = len(self.layers) or count + 1  # by default all, with the embeddings
             if compared < LEAST_LAYERS:
                 raise InputError(
                     f"pooling 'wk' over {compared} layers; expected {LEAST_LAYERS} or more"
@@ -164,14 +164,14 @@ def parse_pooling(text: str) -> Pooling:
     if match is None or not (match[1] in MODES or set(match[1].split("+")) <= set(PLAIN_MODES)):
         raise InputError(f"pooling {text!r}; expected {MODE_NAMES}, with layers as in 'mean@1,-1'")
 
-    # Layers, the last one by default.
+    # Layers; by default the last one, or all for SBERT-WK.
     mode = match[1]
     default_layers = "" if mode == WK else "-1"
     numbers = match[2] or default_layers
     layers = tuple(map(int, numbers.split(","))) if numbers else ()
     pooling = Pooling(mode, layers, with_prompt)
 
-    # What some modes can't be combined with.
+    # Refuse what some modes can't be combined with.
     if pooling.mode == POOLER and pooling.needs_all_layers:
         raise InputError(f"pooling {text!r}; expected 'pooler' without layers")
     if pooling.mode in (POOLER, WK) and not with_prompt:

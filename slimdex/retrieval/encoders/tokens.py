@@ -70,7 +70,7 @@ class Tokenizer:
         if not self._is_fast:
             encoded = self._tokenizer(list(texts), truncation=True, max_length=self.max_length)
             for text, ids in zip(texts, encoded["input_ids"], strict=True):
-                # A text that reaches the limit may have been cut: only these are counted again.
+                # Only texts that reach the limit may have been cut; count these again.
                 may_be_cut = len(ids) >= self.max_length
                 length = self._length(text) if may_be_cut else len(ids)
                 yield ids or [self.pad_id], length
@@ -170,7 +170,7 @@ def groups(texts: Sequence[str]) -> Iterator[slice]:
 
 
 def padded_length(length: int) -> int:
-    """Round a length up to one of few: multiples of 4, at most 16 between two powers of two.
+    """Round a length up to one of few values: multiples of 4, at most 16 per power of two.
 
     OpenVINO plans every new shape and keeps the plan in memory, about 1 MB: with few lengths it
     plans seldom, and padding adds less than 4 tokens or a sixteenth.
@@ -186,7 +186,7 @@ def padded_length(length: int) -> int:
 def token_batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
     """Group texts in batches, longest first, with at most `budget` tokens after padding.
 
-    Yields the indices of a batch's texts. A text that is longer than the budget is a batch alone.
+    Yields the indices of each batch's texts. A text longer than the budget is a batch of its own.
     All batches of a length have the same number of texts, except the last batch.
 
     >>> list(token_batches([3, 9, 4, 8], budget=24))
@@ -204,10 +204,10 @@ def token_batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
 def resolve_length(requested: int | None, default: int | None, longest: int) -> int:
     """Return the maximum length of a text in tokens.
 
-    It is the requested one; if that is None, `default`, which None makes 256, or the model's limit
-    `longest` if that is less.
+    This is `requested` if it is given; otherwise `default` (256 if None), but at most the model's
+    limit `longest`.
 
-    Raises `InputError` if the requested one is too short or beyond the limit.
+    Raises `InputError` if `requested` is too short or beyond the limit.
     """
     length = min(default or DEFAULT_LENGTH, longest) if requested is None else requested
     if not SHORTEST_LENGTH <= length <= longest:
@@ -220,8 +220,8 @@ def resolve_length(requested: int | None, default: int | None, longest: int) -> 
 def random_batch(shape: tuple[int, int], vocabulary: int) -> tuple[Ids, Ids]:
     """Return random token ids and a mask (n, seq) of texts that test a network's masking.
 
-    The first text fills its row, and each later one is a token shorter. The last of several has one
-    token only, so that in a long row whole windows of local attention are padding.
+    The first text fills its row, and each later one is a token shorter, except that the last of
+    several has a single token: in a long row, whole windows of local attention are then padding.
     """
     ids = np.random.default_rng(0).integers(0, vocabulary, shape, dtype=np.int64)
     mask = np.ones(shape, dtype=np.int64)
@@ -234,7 +234,7 @@ def random_batch(shape: tuple[int, int], vocabulary: int) -> tuple[Ids, Ids]:
 
 def read_tokenizer(path: Path) -> Any:
     """Read a tokenizer of the library `tokenizers`; raises `InputError` for anything else."""
-    # Imported late: excerpts use a constant of this module, and need no tokenizer.
+    # Imported late: `excerpts` uses a constant of this module, but no tokenizer.
     from tokenizers import Tokenizer as LibraryTokenizer
 
     try:

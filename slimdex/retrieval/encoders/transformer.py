@@ -79,7 +79,7 @@ class TransformerEncoder:
             raise InputError(f"precision={precision!r}; expected {', '.join(PRECISIONS)}")
         chosen = None if pooling is None else parse_pooling(pooling)
         self._files = find_model(model, with_code=trust_remote_code)
-        # A chosen pooling replaces the folder's, with the modules after it.
+        # A chosen pooling replaces the folder's pooling and the modules after it.
         self.folder = read_folder(self._files.folder, skip_pooling=chosen is not None)
         self.pooling = chosen or parse_pooling(self.folder.pooling)
         self._loader = NetworkLoader(
@@ -87,13 +87,12 @@ class TransformerEncoder:
         )
         self._trusted = trust_remote_code
 
-        # Prompts: of the folder, else those known for the model, unless given.
+        # The prompts given, or else the folder's, or else those known for the model.
         prompts = self.folder.prompts
         if prompts == Prompts():
             prompts = Prompts(*known_prompts(self._files.name))
         self.prompts = prompts.override(query_prompt, document_prompt)
 
-        # Load the network.
         self._runtime, facts, tokenizer = self._loader.load(precision)
         self.dim = facts.dim
         self.width = facts.width
@@ -242,7 +241,7 @@ class TransformerEncoder:
     ) -> Matrix:
         """Fill `out` (n, dim) with the vectors of texts, and return it.
 
-        `lengths` (n, 2), unless None, is filled with each text's tokens and encoded tokens.
+        `lengths` (n, 2), if given, is filled with each text's numbers of tokens and encoded tokens.
         """
         not_pooled = self._prompt_tokens_to_skip(prompt)
         for group in groups(texts):
@@ -261,7 +260,7 @@ class TransformerEncoder:
     def _pad_batches(
         self, ids: Sequence[list[int]], rows: Sequence[list[int]], not_pooled: int = 0
     ) -> Iterator[Batch]:
-        """Yield the padded ids and mask of each batch, whose texts are listed by `rows`."""
+        """Yield the padded ids and mask of each batch; `rows` has the indices of its texts."""
         for batch in rows:
             yield self._tokenizer.pad([ids[i] for i in batch], not_pooled)
 
@@ -288,7 +287,7 @@ def encoder_from_spec(
             "for authors you trust"
         )
 
-    # Naming a pooling would skip the folder's head, so none is named if the index has one.
+    # Naming a pooling would skip the folder's head, so name none if the index has a head.
     query, document = spec.get("prompts", ("", ""))
     encoder = TransformerEncoder(
         model or spec["model"],

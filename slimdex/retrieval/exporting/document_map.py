@@ -104,7 +104,7 @@ def map_index(index: Index, path: Path, where: str | None = None) -> DocumentMap
 
 def _write(snapshot: Snapshot, where: str | None, new: Path, path: Path) -> DocumentMap:
     """Write the map of a snapshot to the file `new`, which will be renamed to `path`."""
-    # A document is named by its first row. Of too many, take a random sample.
+    # Documents are identified by their first rows. If there are too many, take a random sample.
     selection = Selection.of(snapshot, REDUCED, where)
     all_firsts = np.unique(selection.firsts(selection.rows))
     firsts = all_firsts
@@ -216,7 +216,7 @@ def colourings(rows: Sequence[Mapping[str, Any]]) -> list[Colouring]:
 def _colouring(name: str, values: Sequence[Any]) -> Colouring | None:
     """Return the colouring by a column; None if most of its values occur only once.
 
-    `values` has one for each document, which may be None.
+    `values` has a value, or None, for each document.
     """
     existing = [value for value in values if value is not None]
     counts = Counter(map(str, existing))
@@ -251,7 +251,7 @@ def _in_ranges(name: str, values: Sequence[Any], ordered: Sequence[Any]) -> Colo
     starts = [ordered[i * len(ordered) // RANGES] for i in range(RANGES)]
     starts = [*dict.fromkeys(starts)]  # a frequent value may fill several ranges
 
-    # The code of a value is its range, and the highest value ends the range's label.
+    # The code of a value is the number of its range, whose label ends with the highest value.
     codes = []
     highest = list(starts)
     for value in values:

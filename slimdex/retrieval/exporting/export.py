@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def _write_parquet(selection: Selection, path: Path) -> list[str]:
-    """Import `parquet_file` and write by it; raise `InputError` if pyarrow is missing."""
+    """Write a Parquet file; raise `InputError` if pyarrow is missing."""
     require("to='parquet'", "export", "pyarrow")
     from .parquet_file import write_parquet  # loads pyarrow
 
@@ -100,7 +100,7 @@ def export_index(
         raise InputError(f"to={to!r}, where={where!r}; expected none: a model holds no documents")
     check_new(path, "file" if to in FILES else "folder")
 
-    # A model, which holds no rows.
+    # Export a model, which holds no rows.
     if to == MODEL:
         encoder, layers = sentence_transformers_folder.model_and_layers(index, kind)
         # The last of these is the dimension of the exported model's vectors.
@@ -119,7 +119,7 @@ def export_index(
             notes=notes,
         )
 
-    # Documents with vectors.
+    # Export documents with vectors.
     def write(new: Path, snapshot: Snapshot) -> ExportReport:
         selection = Selection.of(snapshot, kind, where)
         notes = FILES.get(to, faiss_folder.write)(selection, new)

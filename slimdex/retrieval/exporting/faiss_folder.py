@@ -44,8 +44,7 @@ def write(selection: Selection, folder: Path) -> list[str]:
 def _front(selection: Selection) -> Dense | None:
     """Return the linear map from the encoder's vectors to the input of the codes.
 
-    None if there is none, as vectors are only normalised. Raises `InputError` for a reducer that is
-    not linear.
+    None if vectors are only normalised. Raises `InputError` for a reducer that is not linear.
     """
     reducer = selection.snapshot.index.reducer
     if not isinstance(reducer, Linear):
@@ -60,7 +59,7 @@ def _front(selection: Selection) -> Dense | None:
 def _codes_of(selection: Selection) -> FaissIndex:
     """Return the codes of the selected rows, numbered from 0.
 
-    Of a subset, they are encoded again: a graph of all rows would lead through missing ones.
+    A subset is encoded again: a graph of all rows would lead through missing ones.
     """
     index = selection.snapshot.index.index
     assert isinstance(index, FaissIndex)

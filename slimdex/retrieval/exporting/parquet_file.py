@@ -36,7 +36,7 @@ def write_parquet(selection: Selection, path: Path) -> list[str]:
         for rows in selection.parts():
             table = _table(selection, rows, names)
             if writer is None:
-                # A dictionary of repeated values; vectors and lists hardly ever repeat.
+                # Store repeated values in a dictionary; vectors and lists hardly ever repeat.
                 plain = [f.name for f in table.schema if not pa.types.is_nested(f.type)]
                 writer = pq.ParquetWriter(path, table.schema, use_dictionary=plain)
             writer.write_table(table, row_group_size=len(table))

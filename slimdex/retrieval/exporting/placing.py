@@ -40,7 +40,7 @@ _TERM = re.compile(r"[^\W\d_]{2,}")
 
 
 def place(X: Matrix) -> Matrix:
-    """Place unit rows (n, k) on a plane, (n, 2) from 0 to 1, so that near rows are near there.
+    """Place unit rows (n, k) on a plane (n, 2), from 0 to 1, keeping near rows together.
 
     The same rows get the same places.
     """
@@ -60,7 +60,7 @@ def place(X: Matrix) -> Matrix:
         )
         plane = model.fit_transform(X)
 
-    # Both axes are scaled alike, and equal points do not divide by zero.
+    # Scale both axes alike, without dividing by zero if all points are equal.
     low = plane.min(axis=0)
     high = plane.max(axis=0)
     places: Matrix = (plane - low) / max(float((high - low).max()), 1e-9)
@@ -82,13 +82,13 @@ def regions_of(places: Matrix, count: int) -> Rows:
 def _pairs(X: Matrix, neighbours: int) -> Rows:
     """Pairs (n * neighbours, 2) of each row and one of its nearest rows.
 
-    They are found by exact search: PaCMAP's own is slow, since with a seed it has one thread.
+    They are found by exact search: PaCMAP's own is slow, as a seed limits it to one thread.
     """
     index = FaissIndex(FLAT, X.shape[1])
     index.add(X)
     _, neighbour_rows = index.search(X, neighbours + 1)
 
-    # Leave out the row itself, wherever it is in the list, or else the last of the list.
+    # Leave out the row itself, wherever it is in the list; if it is missing, the last one.
     rows = np.arange(len(X))
     order = np.argsort(neighbour_rows == rows[:, None], axis=1, kind="stable")[:, :neighbours]
     nearest = np.take_along_axis(neighbour_rows, order, axis=1)
@@ -102,7 +102,7 @@ def names_of_clusters(texts: Iterable[str], clusters: Rows) -> list[str]:
     >>> names_of_clusters(texts, np.array([0, 0, 1, 1]))
     ['cat, sat, ran', 'stocks, fell, the']
     """
-    # In how many texts of each cluster a word occurs.
+    # Count the texts of each cluster in which a word occurs.
     counts = [Counter[str]() for _ in range(int(clusters.max(initial=-1)) + 1)]
     for text, cluster in zip(texts, clusters.tolist(), strict=True):
         text_words = dict.fromkeys(words_of(text[:READ_CHARACTERS]))
@@ -119,9 +119,9 @@ def names_of_clusters(texts: Iterable[str], clusters: Rows) -> list[str]:
 
 
 def _rank_stems(counts: Sequence[Counter[str]], stems: dict[str, str]) -> list[list[str]]:
-    """Return the stems of each cluster, those first that set its texts apart most.
+    """Return the stems of each cluster, the most distinctive first.
 
-    `counts` are of the words of each cluster, and `stems` has the stem of each word.
+    `counts` has the words of each cluster, and `stems` the stem of each word.
     """
     stems_of_clusters = []
     for words in counts:
@@ -130,7 +130,7 @@ def _rank_stems(counts: Sequence[Counter[str]], stems: dict[str, str]) -> list[l
             terms[stems[word]] += count
         stems_of_clusters.append(terms)
 
-    # Weigh by c-TF-IDF, see above; first come stems more frequent in the cluster than elsewhere.
+    # Weigh by c-TF-IDF, see above; stems that are more frequent than elsewhere come first.
     total = sum(stems_of_clusters, Counter[str]())
     total_size = max(total.total(), 1)
     mean = total_size / max(len(stems_of_clusters), 1)
@@ -148,7 +148,7 @@ def _rank_stems(counts: Sequence[Counter[str]], stems: dict[str, str]) -> list[l
 
 
 def _join_terms(terms: Sequence[str], words: Counter[str], stems: dict[str, str]) -> str:
-    """Join the first stems to a name, each as the word that is used most often for it."""
+    """Join the first stems to a name, each as its most frequent word."""
     usual_word = dict[str, str]()
     for word, _ in words.most_common():
         usual_word.setdefault(stems[word], word)

@@ -25,7 +25,7 @@ def write_jsonl(selection: Selection, path: Path) -> list[str]:
     names = column_names(selection)
     with path.open("w", encoding="utf-8") as file:
         for record, vector in _records(selection, names):
-            # The vector is JSON already: append it to the object, without the brace at its end.
+            # The vector is JSON already: insert it before the closing brace.
             beginning = json_of(record)[:-1]
             file.write(f'{beginning}, "{VECTOR}": {vector}}}\n')
     return renaming_notes(names)
@@ -45,7 +45,7 @@ def write_csv(selection: Selection, path: Path) -> list[str]:
 
 
 def column_names(selection: Selection) -> dict[str, str]:
-    """Return the user's columns -> their names in the file, which differ from ours."""
+    """Map the user's columns to their names in the file, which differ from our own."""
     ours = [*row_fields(Hit("", 0.0, ""), 0, is_cut=selection.is_cut), VECTOR]
     return storage_names([*selection.snapshot.columns], ours)
 
@@ -83,7 +83,7 @@ def row_fields(hit: Hit, number: int, *, is_cut: bool) -> dict[str, Any]:
 def _records(selection: Selection, names: dict[str, str]) -> Iterator[tuple[dict[str, Any], str]]:
     """Yield the values of each row by their names in the file, and its vector as JSON.
 
-    A number of the vector has the fewest digits that restore the float32.
+    Numbers of the vector have the fewest digits that restore the float32.
     """
     done = 0
     for rows in selection.parts():

@@ -62,7 +62,7 @@ class Selection:
         return not self.snapshot.document_rows.is_one_each
 
     def firsts(self, rows: Rows) -> Rows:
-        """Return for each row (n,) the first row of its document, which identifies that."""
+        """Return the first row of each row's document (n,), which identifies the document."""
         return self.snapshot.document_rows.documents(rows)
 
     def parts(self) -> Iterator[Rows]:
@@ -71,7 +71,7 @@ class Selection:
             yield self.rows[part]
 
     def take(self, rows: Rows) -> Matrix:
-        """Read the vectors (n, dim) of some rows, reduced if the selection is of reduced ones."""
+        """Read the vectors (n, dim) of some rows, reduced if the selection requires it."""
         index = self.snapshot.index
         X = index.vectors.take(rows)
         return X if self.vectors == FULL else reduce_rows(index.reducer, X)

@@ -174,11 +174,11 @@ def _add_transformer(made: _Folder, folder: Path, encoder: TransformerEncoder) -
 
 def _copy_transformer(source: Path, folder: Path) -> None:
     """Copy a transformer and its tokenizer, set to float32 and right padding."""
-    paths = set[Path]()  # since several patterns match some
+    paths = set[Path]()  # several patterns may match the same file
     for pattern in HUB_FILES:
         paths.update(source.glob(pattern))
     for path in paths:
-        # The files of sentence-transformers are written anew.
+        # The files of sentence-transformers are not copied: the export writes its own.
         if path.name not in (MODULES, SETTINGS) and not path.match("sentence_*_config.json"):
             shutil.copyfile(path, folder / path.name)
 
@@ -198,7 +198,8 @@ def _add_static(made: _Folder, encoder: StaticEncoder, layers: Sequence[Layer]) 
 
     Raises `InputError` if unknown words, which the library counts in its means, make a difference.
     """
-    # They make vectors shorter, which does not matter if these are scaled before anything is added.
+    # Counting unknown words shortens vectors, which is harmless if no bias is added before they
+    # are scaled.
     changes_length = encoder.vectors.dropped is not None and not encoder.vectors.normalize
     is_scale_invariant = bool(layers) and getattr(layers[0], "bias", None) is None
     if changes_length and not is_scale_invariant:
@@ -233,7 +234,7 @@ def _token_rows(encoder: StaticEncoder) -> Matrix:
     rows = complete.vectors if complete.mapping is None else complete.vectors[complete.mapping]
     weights = encoder.weights
     if weights is not None:
-        missing = len(rows) - len(weights)  # tokens that have just got a row of zeros
+        missing = len(rows) - len(weights)  # tokens whose row of zeros is new
         rows = rows * np.pad(weights, (0, missing))[:, None]
     rows = np.array(rows, dtype=np.float32)
     if complete.dropped is not None:

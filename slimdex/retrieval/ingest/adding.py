@@ -161,7 +161,7 @@ def add(index: Index, addition: Addition) -> AdditionReport:
             long.stop(error, withdraws=is_bad_input and addition.withdraws)
             raise
 
-    # What the user should know of all batches.
+    # Notes for the user about all batches.
     if fit_notes is not None:  # those of the first batch's fit do not hold any more
         added = replace(added, notes=fit_notes)
     text_notes = texts.notes() if addition.vectors is None else []
@@ -174,7 +174,7 @@ def _add_batch(
 ) -> tuple[AdditionReport, Texts]:
     """Prepare the documents of a batch without the writer lock, then commit them under it.
 
-    `addition` is that of the batch. Returns counts of its documents and of their texts.
+    `addition` holds the documents of this batch only. Returns counts of these and of their texts.
     """
     share = None if batch.is_only else addition.read_share()
     needs_folder = not is_small(len(batch.documents), batch.to_encode)
@@ -183,7 +183,7 @@ def _add_batch(
         prepared = prepare(index, addition, folder=folder)
 
         # Under the lock. If others have changed the same documents, the columns or the encoder
-        # meanwhile, prepare again with the vectors that are known.
+        # meanwhile, prepare again, reusing the known vectors.
         stack.enter_context(index.turn())
         if not prepared.comparison.holds_for(index.snapshot):
             prepared = prepare(index, addition, before=prepared)
@@ -201,9 +201,9 @@ def _commit_prepared(
 ) -> tuple[AdditionReport, Texts]:
     """Commit prepared documents, and delete those that are missing.
 
-    `is_part` is whether the addition has other batches. Returns counts of documents and texts.
+    `is_part` says whether the addition has other batches. Returns counts of documents and texts.
     """
-    # Origins of the files, whose places may have changed.
+    # Record new origins of folders and files, whose places may have changed.
     store = change.base.store
     comparison = prepared.comparison
     change.columns = comparison.columns
@@ -212,13 +212,13 @@ def _commit_prepared(
         change.origins |= dict.fromkeys(store.rows_of_place(before), f"{now}/")
     _adopt_origins(change, comparison)
 
-    # Documents that are gone, or have another id now: looked up again if others have committed.
+    # Documents that are gone or have a new id. Look them up again if others have committed.
     gone = comparison.gone
     if addition.missing is not None and comparison.snapshot.manifest != change.base.manifest:
         gone = addition.missing(store)
     moved = _count_moved(store, comparison, gone, addition.first_row)
 
-    # Only what differs is committed.
+    # Commit only what differs.
     if len(prepared.new):
         added, texts = writer.add_prepared(change, prepared, gone, undo, is_part=is_part)
         return replace(added, moved=moved), texts
@@ -251,7 +251,7 @@ def _count_moved(
     if not len(gone):
         return 0
 
-    # What this addition added under new ids, in earlier batches and in this one.
+    # Digests of what this addition added under new ids, in earlier batches and in this one.
     start = store.rows if first_row is None else first_row
     digests = store.content_digests(store.rows_of_new_ids(start)) if start < store.rows else []
     for document in comparison.new:
@@ -261,15 +261,15 @@ def _count_moved(
             content = f"{document.title}\n{document.text}".encode()
             digests.append(md5(content, usedforsecurity=False).hexdigest())
 
-    # A content that occurs several times is counted as often as it occurs on both sides.
+    # Repeated content is counted as often as both sides have it.
     old = Counter(store.content_digests(gone))
     return (old & Counter(digests)).total()
 
 
 def _of(addition: Addition, batch: Batch, batches: Batches) -> Addition:
-    """Return the addition of one batch, given that of all batches.
+    """Restrict an addition to one of its batches.
 
-    Only the last batch can tell which documents are missing, and only the first one has moves.
+    Only the last batch can determine missing documents, and only the first one has moves.
     """
     missing = addition.missing if batch.is_last else None
     if missing is not None:
@@ -286,7 +286,7 @@ def _of(addition: Addition, batch: Batch, batches: Batches) -> Addition:
 def _with_moved(index: Index, addition: Addition, batch: Batch) -> Addition:
     """Return the addition with the stored texts of documents that have not been read so far.
 
-    Such documents may turn out to be moved: then their texts need not be encoded again.
+    Such documents may turn out to have moved, so that their texts need not be encoded again.
     """
     if addition.missing is None or batch.is_only:
         return addition
@@ -295,8 +295,8 @@ def _with_moved(index: Index, addition: Addition, batch: Batch) -> Addition:
     if known is not None and known.epoch == store.epoch:
         return addition
 
-    # Before the first batch, or if others have renumbered the rows since: then it is not known any
-    # more which rows this addition has added.
+    # Look up the texts before the first batch, and again if others have renumbered the rows since.
+    # In that case, the rows that this addition has added are no longer known.
     texts = StoredTexts.of(store, addition.missing(store))
     first_row = None if known is not None else store.rows
     return replace(addition, stored_texts=texts, first_row=first_row)
@@ -307,7 +307,7 @@ def _counting(batch: Batch, share: ReadShare | None, batches: Batches) -> Iterat
     """Report the progress of a batch as progress of the whole addition.
 
     The numbers are documents, but progress is measured in characters, since lengths differ.
-    `share` says which parts of all documents and texts have been read; None if that is not known.
+    `share` is the part of all documents and texts that has been read; None if unknown.
     """
     if batch.is_only:
         yield
@@ -316,14 +316,14 @@ def _counting(batch: Batch, share: ReadShare | None, batches: Batches) -> Iterat
     all_characters = batches.characters / share.text if share and share.text else 0
 
     def of_all(stage: str, done: int, total: int) -> tuple[int, int] | None:
-        """Convert numbers of a batch to numbers of all documents; None for other stages."""
+        """Convert progress within the batch to that of all documents; None for other stages."""
         if stage not in (ENCODING, writer.TAKING):
             return None
         if batch.is_last and done == total:
             return expected, expected
 
-        # `batch.characters` are all up to this batch's end. The total is an estimate, so the end
-        # is not reported before the last batch is done.
+        # `batch.characters` counts everything up to the end of this batch. The total is an
+        # estimate, so completion is reported only after the last batch.
         remaining = batch.to_encode * (1 - done / max(total, 1))
         characters = batch.characters - remaining
         part = characters / max(all_characters, batch.characters, 1)
@@ -374,7 +374,7 @@ def _gone_rows(sources: Sources, ids: SourceIds, store: DocumentStore, *, only_p
     places += [before for before, now in ids.moved.items() if now in places]
     missing = store.gone_from(places, [*sources.origins(readings)])
 
-    # A document is gone if one of its sources does not have it any more.
+    # A document is gone if one of its sources no longer has it.
     read_sources = [*zip(sources.opened, readings, strict=True)]
     gone = list[int]()
     for row, id, place in missing:
@@ -389,7 +389,7 @@ def _gone_rows(sources: Sources, ids: SourceIds, store: DocumentStore, *, only_p
 
 
 def _may_go(source: Source, reading: Reading, id: str) -> bool:
-    """True unless a document's file exists, but can't be read now: then the document stays."""
+    """True unless a document's file exists but can't be read; the document then stays."""
     from ..sources.files.file_source import FileSource  # loaded if the source is one
 
     return not isinstance(source, FileSource) or source.may_go(id, reading.prefix or "")

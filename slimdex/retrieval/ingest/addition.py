@@ -46,7 +46,7 @@ class Addition:
     """Documents to add, of a whole addition or of one batch, with their origins.
 
     Once they are read, `missing` receives the store, and returns the first rows of documents to
-    delete in the same commit. With it, there may be no documents to add.
+    delete in the same commit. With it, the documents to add may be empty.
     """
 
     documents: Iterable[Document]
@@ -62,11 +62,11 @@ class Addition:
     withdraws: bool = True  # whether bad input undoes the batches before it
 
     def origins_after(self, now: Mapping[str, str]) -> dict[str, str]:
-        """Return `State.origins` after this addition, given those `now`.
+        """Return `State.origins` after this addition, given the present ones, `now`.
 
         Raises `ChangedOriginsError` if others have chosen the same ids for other files meanwhile.
         """
-        # Add this addition's, unless others use their prefixes for other places.
+        # Add the origins of this addition, unless others use their prefixes for other places.
         before = self.known_origins
         origins = dict(now)
         for prefix, place in self.origins.items():
@@ -77,7 +77,7 @@ class Addition:
             if before.get(prefix) != place:
                 origins[prefix] = place
 
-        # Drop those that became parts of a folder.
+        # Drop origins of what became part of a folder.
         for prefix in before.keys() - self.origins.keys():
             if now.get(prefix) == before[prefix]:
                 del origins[prefix]
@@ -114,7 +114,7 @@ def check_document(document: Document) -> Document:
 
 
 def _check_parts(document: Document) -> None:
-    """Raise `InputError` unless the parts of a document are valid, and follow each other."""
+    """Raise `InputError` unless the parts of a document are valid and in order."""
     start = 0
     name = f"document {document.id!r}"
     for part in document.parts:
@@ -125,4 +125,4 @@ def _check_parts(document: Document) -> None:
             raise InputError(
                 f"{name}: a part starts at {part.start}; expected {start} to {len(document.text)}"
             )
-        start = part.lines[-1][0] if part.lines else part.start  # the next one's least start
+        start = part.lines[-1][0] if part.lines else part.start  # least start of the next

@@ -48,7 +48,7 @@ class Texts:
 
         `rows` are the documents with several rows, including new ones.
         """
-        # Rows from `first` on are those that the change adds.
+        # The change adds the rows from `first` on.
         first = change.base.state.rows
         counts = rows.counts[np.searchsorted(rows.firsts, first) :]
         partly, tokens, read = change.readings.partly_read(rows, NO_ROWS, first)

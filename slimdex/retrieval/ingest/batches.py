@@ -52,7 +52,7 @@ class Batch:
     Attributes
     ----------
     vectors : the given vector of each; None if the encoder makes them.
-    first, stop : these are the documents of the addition from number `first` to before `stop`.
+    first, stop : the batch has the documents of the addition from number `first` to before `stop`.
     characters : cost of encoding all documents before `stop`: see `_characters`.
     to_encode : cost of this batch, without documents whose text the index already has.
     is_last : whether the addition ends with this batch.
@@ -107,7 +107,7 @@ class Batches:
         return round(self._read / share.documents)
 
     def missing_in_all(self, missing: Missing, store: DocumentStore) -> Rows:
-        """Return the documents that `missing` returns, without those that a batch contained."""
+        """Return what `missing` returns, except documents that a batch contained."""
         documents = missing(store)
         ids = store.ids_of(documents) if len(documents) else []
         return documents[~self._seen.are_known(ids)]
@@ -118,7 +118,8 @@ class Batches:
         Raises `InputError` for a malformed document, or if there is not one given vector for each,
         and `DuplicateKeyError` if an id occurs twice.
         """
-        # A full batch is yielded only once a document follows, so that the last one is known.
+        # A full batch is yielded only once another document follows: otherwise it is the last
+        # batch.
         filled = _GrowingBatch()
         first = 0
         characters = 0
@@ -135,7 +136,7 @@ class Batches:
                 first = stop
             filled.add(part)
 
-        # The rest is the last batch, if there are as many documents as vectors.
+        # The rest is the last batch, provided that there is a vector for each document.
         if self._vectors is not None and len(self._vectors) != self._read:
             raise InputError(
                 f"{self._vectors.name}: {len(self._vectors)} rows for {self._read} documents; "
@@ -148,7 +149,7 @@ class Batches:
     def _batch(
         self, filled: _GrowingBatch, first: int, stop: int, characters: int, *, is_last: bool
     ) -> Batch:
-        """Make a batch of filled documents; the other arguments are the attributes of `Batch`."""
+        """Make a batch of collected documents; the other arguments are attributes of `Batch`."""
         vectors = self._vectors
         to_encode = filled.most_to_encode
         if vectors is not None:
@@ -164,7 +165,7 @@ class Batches:
         )
 
     def _is_full(self, filled: _GrowingBatch) -> bool:
-        """True if no documents should be added to a batch; may look up those that it has."""
+        """True if a batch should get no more documents; may look up the texts that it has."""
         if len(filled.documents) < LEAST_DOCUMENTS:
             return False
         if filled.characters >= MOST_CHARACTERS or len(filled.documents) >= MOST_DOCUMENTS:
@@ -219,7 +220,7 @@ class _Ids:
 
     def __init__(self) -> None:
         self._batches = list[NDArray[np.bytes_]]()  # digests of each batch, sorted
-        self._numbers = list[NDArray[np.int64]]()  # of their documents in the addition, from 0
+        self._numbers = list[NDArray[np.int64]]()  # numbers of their documents, from 0
         self._count = 0
 
     def add(self, documents: Sequence[Document]) -> int:
@@ -230,7 +231,7 @@ class _Ids:
         if not documents:
             return self._count
 
-        # An id that an earlier batch has, too.
+        # Reject an id that an earlier batch has, too.
         digests = np.array(digests_of([each.id for each in documents]), dtype=DIGEST)
         for known, numbers in zip(self._batches, self._numbers, strict=True):
             positions, is_known = _positions_of(digests, known)
@@ -239,7 +240,7 @@ class _Ids:
                 earlier = int(numbers[positions[second]])
                 raise DuplicateKeyError(documents[second].id, earlier, self._count + second)
 
-        # An id that occurs twice in this batch: equal digests are neighbours once they are sorted.
+        # Reject an id that occurs twice in this batch: once sorted, equal digests are neighbours.
         order = np.argsort(digests, kind="stable")
         ordered = digests[order]
         numbers = self._count + order
@@ -266,14 +267,14 @@ def _positions_of(
 ) -> tuple[Rows, NDArray[np.bool_]]:
     """Return the position of each digest among sorted ones (n,), and whether it is there (n,).
 
-    The position of one that is not there says nothing.
+    The position of a missing digest has no meaning.
     """
     positions = np.minimum(np.searchsorted(known, digests), len(known) - 1)
     return positions, known[positions] == digests
 
 
 def _characters(documents: Sequence[Document]) -> int:
-    """Cost of encoding documents, in characters, some of which stand for a text's overhead."""
+    """Cost of encoding documents, in characters, including an overhead for each text."""
     return sum(len(each.title) + len(each.text) + TEXT_CHARACTERS for each in documents)
 
 

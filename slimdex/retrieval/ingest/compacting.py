@@ -42,8 +42,8 @@ def compact(index: Index) -> int:
     """Replace the files with copies without deleted rows; returns how many documents were deleted.
 
     The reducer, the metric and the codebooks are kept, and with them each row's code. The copies
-    are made without the writer lock, so others may change the index meanwhile: then it starts over.
-    The last attempt makes them wait.
+    are made without the writer lock. If others change the index meanwhile, compaction starts over;
+    during the last attempt, they have to wait.
 
     Raises `CorruptError` if a block of vectors or norms is damaged: its copy would get a valid
     checksum.
@@ -84,7 +84,7 @@ def _commit_copies(
         if path.name in state.file_names:
             os.replace(path, change.path / path.name)
 
-    # The index in memory reads its vectors and norms from where they are now.
+    # Let the index in memory read the moved vectors and norms.
     if index is not None:
         norms = state.norm_file(change.path)
         if index.metric is not None and norms is not None:
@@ -100,7 +100,7 @@ def _compact(snapshot: Snapshot, folder: Path) -> Copies:
     live = without(np.arange(old.rows), snapshot.deleted)
     state = replace(old, generation=old.generation + 1)
 
-    # Vectors. The reducer was fitted on the first rows: fewer of them may be left.
+    # Vectors. Fewer of the first rows, on which the reducer was fitted, may be left.
     encoded = snapshot.vectors()
     snapshot.manifest.check(encoded)
     vectors = encoded.copy(folder / state.new_name("vectors"), live)
@@ -161,7 +161,7 @@ def _compact(snapshot: Snapshot, folder: Path) -> Copies:
 
 
 def _with_checksums(manifest: Manifest, files: Sequence[BlockFile]) -> Manifest:
-    """Return a manifest with the checksums of all blocks of these files, which are new."""
+    """Return a manifest with the checksums of all blocks of these new files."""
     tails = {file.path.name: (0, list(file.blocks())) for file in files}
     checksums = Checksums().with_tails(tails, manifest.state.file_names)
     return replace(manifest, checksums=checksums)
@@ -170,9 +170,10 @@ def _with_checksums(manifest: Manifest, files: Sequence[BlockFile]) -> Manifest:
 def _with_readings(
     readings: Readings, state: State, live: Rows, folder: Path
 ) -> tuple[State, list[BlockFile]]:
-    """Write the readings of live rows, under the new numbers of these.
+    """Write the readings of live rows, with their new row numbers.
 
-    Returns the state that names their file, and this file; no file if all texts were read whole.
+    Returns the state that names their file, and this file in a list, which is empty if all texts
+    were read whole.
     """
     entries = readings.entries()
     entries = entries[np.isin(entries[:, 0], live)]
@@ -186,17 +187,17 @@ def _with_readings(
 def _compact_replacement(
     snapshot: Snapshot, state: State, live: Rows, folder: Path
 ) -> tuple[State, list[VectorFile]]:
-    """Write the live rows of the vectors that are to replace the index's own, if there are any.
+    """Write the live rows of the vectors that will replace the index's own, if any.
 
-    Returns a state that names the new file, and this file. The state has the next generation, whose
-    number is in the file's name: otherwise it would have the name of the index's own vectors.
+    Returns a state that names the new file, and this file in a list. The state has the next
+    generation, since the file would otherwise get the same name as the index's own vectors.
     """
     if state.replacement is None:
         return state, []
     file = state.replacement.vector_file(snapshot.path)
     snapshot.manifest.check(file)
     next_state = replace(state, generation=state.generation + 1)
-    rows = live[live < len(file)]  # the others have no vector by the new encoder yet
+    rows = live[live < len(file)]  # the new encoder has no vectors of the others yet
     live_file = file.copy(folder / next_state.new_name("vectors"), rows)
     replacement = replace(state.replacement, vectors=live_file.path.name, rows=len(live_file))
     return replace(next_state, replacement=replacement), [live_file]

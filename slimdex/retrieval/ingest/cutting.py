@@ -25,10 +25,10 @@ COUNTED_AT_ONCE = 1024
 def cut(
     documents: Sequence[Document], tokens: int | None, count: Count
 ) -> list[DocumentPassages | None]:
-    """Cut documents into passages of at most `tokens` tokens; None cuts none.
+    """Cut documents into passages of at most `tokens` tokens; if that is None, cut nothing.
 
-    Returns for each its passages and parts; None for a document of one passage without parts.
-    `count` counts tokens as the index's encoder does.
+    Returns the passages and parts of each document; None for one passage without parts. `count`
+    counts tokens as the index's encoder does.
     """
     cuts = list[DocumentPassages | None]()
     for part in batches(len(documents), COUNTED_AT_ONCE):
@@ -52,7 +52,7 @@ def cut(
 
 def _long(documents: Sequence[Document], tokens: int, count: Count) -> set[int]:
     """Return the positions of the documents with more than this number of tokens."""
-    # Tokens are not counted of documents that are surely short, as most are, or surely long.
+    # Most documents are surely short, and some surely long: only count the tokens of the others.
     long = set[int]()
     unsure = list[int]()
     for position, document in enumerate(documents):

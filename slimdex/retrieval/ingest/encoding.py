@@ -1,4 +1,4 @@
-"""Encoding: vectors of the texts of new documents, made before these are committed."""
+"""Encoding the texts of new documents, before these are committed."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ def encode_texts(
 ) -> tuple[Matrix, Lengths]:
     """Encode texts, in this process or in others; `ids` are those of their documents.
 
-    Returns their vectors (n, dim), and the tokens of each text and those read (n, 2), both 0 if all
-    are read. Progress is reported in texts but measured in characters. Raises `EncodingError` if
-    the encoder fails.
+    Returns their vectors (n, dim), and the tokens and tokens read of each text (n, 2), both 0 if
+    all are read. Progress is reported in texts but measured in characters. Raises `EncodingError`
+    if the encoder fails.
     """
     vectors: Matrix = np.zeros((len(texts), dim), dtype=np.float32)
     lengths: Lengths = np.zeros((len(texts), 2), dtype=np.int64)
@@ -58,7 +58,7 @@ def encode_texts(
         for window, result in workers.map(Encoding(encoder, dim, report), windows):
             span = slice(window.start, window.start + len(window.texts))
             vectors[span], lengths[span] = result
-            if not in_this_process:  # other processes report nothing themselves
+            if not in_this_process:  # other processes don't report progress
                 report(window.texts)
     except PartError as error:
         raise EncodingError(str(error), error.part.ids) from error
@@ -109,11 +109,11 @@ def encode_all(
 ) -> tuple[Matrix, Lengths]:
     """Encode texts in this process, some at a time.
 
-    Returns their vectors (n, dim), and the tokens of each text and those read (n, 2), both 0 if all
-    are read. `did` receives the texts of each step once they are encoded. Raises `EncodingError` if
-    the encoder fails.
+    Returns their vectors (n, dim), and the tokens and tokens read of each text (n, 2), both 0 if
+    all are read. `did` receives the texts of each step once they are encoded. Raises
+    `EncodingError` if the encoder fails.
     """
-    # `tokens_at_once` keep the encoder busy, so a step has several times as many.
+    # `tokens_at_once` tokens keep the encoder busy; a step has several times as many.
     vectors: Matrix = np.zeros((len(texts), dim), dtype=np.float32)
     lengths: Lengths = np.zeros((len(texts), 2), dtype=np.int64)
     tokens: int = getattr(encoder, "tokens_at_once", 0)
@@ -124,7 +124,7 @@ def encode_all(
             vectors[positions], step_lengths = _encode_with_lengths(encoder, step, dim)
         except InputError as error:
             raise EncodingError(str(error)) from error
-        if len(step_lengths):  # they are known
+        if len(step_lengths):  # the encoder reports them
             is_cut = step_lengths[:, :1] > step_lengths[:, 1:]
             lengths[positions] = np.where(is_cut, step_lengths, 0)
         if did is not None:
@@ -133,7 +133,7 @@ def encode_all(
 
 
 def reporting(stage: str, total: int) -> Callable[[Sequence[str]], None]:
-    """Return a function to call with texts that are done, which reports how many of all are."""
+    """Return a function that takes finished texts and reports how many of `total` are done."""
     done = 0
 
     def did(texts: Sequence[str]) -> None:
@@ -147,7 +147,7 @@ def reporting(stage: str, total: int) -> Callable[[Sequence[str]], None]:
 def _reporting_length(
     texts: Sequence[str], max_tokens: int | None
 ) -> Callable[[Sequence[str]], None]:
-    """Return a function to call with encoded texts, which reports the progress by their length.
+    """Return a function that takes encoded texts and reports the progress by their length.
 
     Numbers of texts would mislead, since the longest are encoded first. An encoder that reads at
     most `max_tokens` takes no longer for longer texts.
@@ -166,7 +166,7 @@ def _reporting_length(
 
 
 def partly_read(rows: Rows, lengths: Lengths) -> PartlyRead:
-    """Map those rows whose texts the encoder read only in part to tokens and tokens read.
+    """Map the rows whose texts the encoder read only in part to (tokens, tokens read).
 
     `lengths` (n, 2) has both for each of the `rows` (n,).
     """
@@ -178,10 +178,10 @@ def partly_read(rows: Rows, lengths: Lengths) -> PartlyRead:
 def _encode_with_lengths(
     encoder: Encoder, texts: Sequence[str], dim: int
 ) -> tuple[Matrix, Lengths]:
-    """Return vectors (n, dim), and the tokens of each text and those read, (n, 2).
+    """Return vectors (n, dim), and the tokens and tokens read of each text (n, 2).
 
-    The latter has no rows if the encoder doesn't report them. Raises `InputError` if the encoder
-    does not return one finite vector per text.
+    The second array has no rows if the encoder doesn't report tokens. Raises `InputError` if the
+    encoder does not return one finite vector per text.
     """
     if isinstance(encoder, LimitedEncoder):
         X, lengths = encoder.encode_measured(texts)
@@ -199,8 +199,8 @@ def _encode_with_lengths(
 def steps(lengths: Sequence[int], enough: int = STEP_CHARACTERS) -> Iterator[list[int]]:
     """Split texts, given by their lengths, into lists of positions, the longest texts first.
 
-    Texts of similar length are together, which reduces padding. Each list but the last has `enough`
-    characters.
+    Texts of similar length are together, which reduces padding. Each list but the last has at least
+    `enough` characters.
 
     >>> list(steps([5, 20_000, 9_000, 8_000]))
     [[1], [2, 3], [0]]

@@ -1,6 +1,6 @@
 """Fitting: reducer, metric and codes of a snapshot are computed without the writer lock.
 
-So others can read and write meanwhile. Only the commit takes the lock.
+Others can therefore read and write meanwhile. Only the commit takes the lock.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def refit(index: Index, settings: Settings, undo: Undo = "alone") -> list[str]:
 def _fit(index: Index, settings: Settings, folder: Path) -> tuple[FitResult, Manifest] | None:
     """Fit the newest commit, writing to a folder; return the fit, and the manifest of this commit.
 
-    None if others replace its rows meanwhile.
+    Returns None if others replace its rows meanwhile.
     """
     before, moments = index.read(lambda snapshot: (snapshot.manifest, snapshot.moments()))
     try:
@@ -131,7 +131,7 @@ def commit_fit(change: Change, fitted: FitResult, state: State, undo: Undo = "al
     if index.metric is not None:
         grown = [*grown, AppendedFile(index.metric.norms)]
 
-    # Commit, and say how many rows the fit has not seen.
+    # Commit, and report how many rows the fit has not seen.
     change.commit(state, grown=grown, undo=undo, loaded=IndexInMemory(index, saved_rows))
     added = state.rows - fitted_state.rows
     if not added:

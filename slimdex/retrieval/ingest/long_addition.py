@@ -34,7 +34,7 @@ class LongAddition:
 
     Attributes
     ----------
-    documents : number of documents that are committed or were unchanged.
+    documents : number of documents that are committed or were unchanged so far.
     """
 
     def __init__(self, index: Index) -> None:
@@ -54,7 +54,7 @@ class LongAddition:
         return self
 
     def _open(self) -> None:
-        """Create the work folder, if there is none yet: it is locked while this process lives."""
+        """Create the work folder if there is none yet; it stays locked while this process lives."""
         if not self._work:
             self._work = self._stack.enter_context(work_folder(self._index.path)).name
 
@@ -69,21 +69,22 @@ class LongAddition:
             mark = PartialAddition(self._work, batch.stop, expected, self._is_first)
             change.state = replace(change.state, unfinished=mark)
 
-        # Batches of one addition are undone together, unless others have changed the index between.
+        # Batches of one addition are undone together, unless others have changed the index in
+        # between.
         last = change.base.state.files.get("before")
         is_ours = self._undo_file is not None and last == self._undo_file
         return "with the last" if is_ours else "alone"
 
     def note_commit(self, change: Change, batch: Batch) -> None:
         """Note a committed batch, and fit again if the index has grown by `REFIT_GROWTH`."""
-        # A commit that can be undone alone has written the manifest before it to another file.
+        # A commit that can be undone alone has written the previous manifest to a new file.
         self.documents = batch.stop
         before = change.base.state.files.get("before")
         after = change.state.files.get("before")
         if after != before:
             self._undo_file = after
 
-        # The last batch is followed by `finish`, which fits.
+        # After the last batch, `finish` fits.
         state = change.state
         if batch.is_last or not self._needs_fit(state):
             return
@@ -116,7 +117,7 @@ class LongAddition:
         return self._is_first or not state.requested.matches(settings, state.dim)
 
     def stop(self, error: SlimdexError, *, withdraws: bool) -> None:
-        """Undo the batches before an error if `withdraws`, or add a note to it that they remain.
+        """Undo the batches before an error if `withdraws`; otherwise note on it that they remain.
 
         They also remain if others have changed the index since.
         """

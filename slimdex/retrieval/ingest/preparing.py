@@ -39,8 +39,8 @@ from .text_vectors import StoredTexts, TextVectors
 READ_AT_ONCE = 1024
 MOST_FEW = 1024
 MOST_FEW_CHARACTERS = 1 << 20
-"""Most documents, and characters, whose words are indexed under the writer lock, since that is
-quick; the words of more are indexed before."""
+"""Most documents, and most characters, whose words are indexed under the writer lock, which is
+quick; the words of more are indexed beforehand."""
 
 
 @dataclass(frozen=True)
@@ -53,8 +53,8 @@ class Comparison:
     rows : id -> row of the live document that has this id already.
     columns : the user's columns, of these documents too: name -> DuckDB type.
     unchanged : documents that exist, identical, with the same vectors.
-    new : the other ones.
-    values : values of their columns.
+    new : all other documents.
+    values : values of the new documents' columns.
     vectors : the given vector of each new document; None if the encoder makes them.
     gone : first rows of documents that the addition misses.
     stored_texts : texts of documents that are replaced or gone; None if vectors are given.
@@ -71,9 +71,9 @@ class Comparison:
     stored_texts: StoredTexts | None
 
     def holds_for(self, snapshot: Snapshot) -> bool:
-        """Whether this comparison is right for another snapshot, too.
+        """Whether this comparison also holds for another snapshot.
 
-        Columns and the encoder must be as they were, and the same ids have the same documents.
+        Columns and encoder must be unchanged, and the same ids must have the same documents.
         """
         if snapshot.manifest == self.snapshot.manifest:
             return True
@@ -99,7 +99,7 @@ class PreparedBatch:
     new : the new and changed ones.
     known : the vectors of their texts, unless vectors are given.
     encoded : number of texts that were encoded.
-    characters, seconds : characters that were encoded last, and how long that took.
+    characters, seconds : size of the last texts that were encoded, and how long that took.
     terms : makes the terms of texts, and remembers those of few documents.
     words : folder of the snapshot's lexical index, extended by these documents; None if they are
         few, or words are not indexed.
@@ -199,7 +199,7 @@ def is_small(documents: int, characters: int) -> bool:
 
 def _compare(snapshot: Snapshot, documents: Sequence[Document], addition: Addition) -> Comparison:
     """Compare documents with those of the same ids."""
-    # Open the files that are needed later: then they stay readable if others remove them.
+    # Open the files that are needed later, so that they stay readable if others remove them.
     store = snapshot.store
     if addition.missing is not None:
         store.open()
@@ -250,8 +250,8 @@ def _are_new(
 ) -> list[bool]:
     """Return for each document whether its id is new, or its text, parts or values have changed.
 
-    `rows` maps ids to rows of live documents; `columns` are the user's, also of these documents,
-    and `values` theirs.
+    `rows` maps ids to rows of live documents. `columns` are the user's columns, including those of
+    these documents, and `values` the values of the latter.
     """
     store = snapshot.store
     is_new = [document.id not in rows for document in documents]
@@ -264,7 +264,7 @@ def _are_new(
     returned = values_as_returned(store, values, documents)
     metadata = {column.name: column.values for column in returned}
 
-    # Documents of known ids, some at a time.
+    # Compare documents with known ids, some at a time.
     positions = np.flatnonzero(~np.array(is_new)).tolist()
     for part in batches(len(positions), READ_AT_ONCE):
         some = positions[part]
@@ -283,7 +283,7 @@ def _are_new(
 
 
 def _are_equal(values: Sequence[Any], others: Sequence[Any]) -> bool:
-    """True if values are the same, and of the same types, so unlike 1 and 1.0 in Python."""
+    """True if values and their types are equal; in Python alone, 1 would equal 1.0."""
     return line_of(values) == line_of(others)
 
 
@@ -294,7 +294,7 @@ def _mark_other_vectors(
     is_new: list[bool],
     vectors: DocumentVectors,
 ) -> None:
-    """Mark also those documents in `is_new` whose given vector is not the stored one."""
+    """Also mark documents in `is_new` whose given vector differs from the stored one."""
     stored = snapshot.vectors()
     unchanged = np.flatnonzero(~np.array(is_new, dtype=bool))
     for part in batches(len(unchanged), READ_AT_ONCE):
@@ -302,7 +302,7 @@ def _mark_other_vectors(
         old_rows = np.array([rows[documents[i].id] for i in positions.tolist()], dtype=np.int64)
         new_vectors = ChosenVectors(vectors, positions).rows(0, len(positions))
 
-        # A document that was cut has several vectors, not the one that is given.
+        # A document that was cut has several vectors, which a single given one replaces.
         has_one_row = snapshot.document_rows.counts_of(old_rows) == 1
         is_same = has_one_row & stored.holds(old_rows, new_vectors)
         for position in positions[~is_same].tolist():

@@ -53,7 +53,7 @@ def repair(
     wait: float = WAIT,
     shared_filesystem: bool = False,
 ) -> list[str]:
-    """Rebuild what `verify` finds damaged; returns a line for each fault that was repaired.
+    """Rebuild what `verify` finds damaged; return a line for each repaired fault.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def repair(
         if faults:
             raise CorruptError(f"{faults[0].partition(';')[0]}; {CANT_REBUILD}")
 
-        # Vectors, which only the encoder can make again.
+        # Vectors, which only the encoder can restore.
         if model is not None:
             index.move_model(model)
         lost = vector_faults(index.snapshot)
@@ -95,8 +95,8 @@ def repair(
             undo(index)  # the next run of the migration encodes them from the first
             lost += damaged
 
-        # Derived files. If only the dictionary was damaged, they are rebuilt, too, so that other
-        # processes don't go on with the damaged file that they have mapped.
+        # Derived files. They are also rebuilt if only the dictionary was damaged, so that other
+        # processes don't keep using the damaged file that they have mapped.
         if untrusted:
             return restored + lost + _rebuild(index)
         derived = restored + faults_of_derived_files(index.snapshot)
@@ -126,7 +126,7 @@ def _rebuild_segments(index: Index) -> list[str]:
 
 
 def _rebuild_readings(index: Index) -> list[str]:
-    """Rebuild a damaged file of readings, with the rows without text, which the manifest has too.
+    """Rebuild a damaged file of readings from the manifest, which has the rows without text.
 
     Returns a message for each fault.
     """
@@ -154,7 +154,7 @@ def _rebuild(index: Index) -> list[str]:
     remove_left_work(index.path)
     writer.rebuild(index, fit_again=True)
 
-    # All others were derived from these files.
+    # All other files were derived from these.
     used = {state.vectors, *(segment.name for segment in state.segments)}
     if state.replacement is not None:
         used.add(state.replacement.vectors)

@@ -71,7 +71,7 @@ def replace_vectors(
         if now.replacement and seconds is not None and perf_counter() - start >= seconds:
             return ReplacementReport(now.replacement.rows, now.rows)
 
-    # Another process has finished it, or given it up.
+    # Another process has finished the migration or given it up.
     if not is_same_encoder(plain_spec(encoder.spec()), index.state.encoder):
         raise InputError(f"{index.path}: the migration was undone meanwhile")
     return ReplacementReport(index.state.rows, index.state.rows, finished=True)
@@ -100,7 +100,7 @@ def _begin(index: Index, encoder: Encoder) -> Encoder:
     """
     spec = plain_spec(encoder.spec())
     with index.change() as change:
-        # It has begun, with this encoder or another one.
+        # A migration may have begun already, with this encoder or another one.
         state = change.next_state()
         if state.replacement is not None:
             if is_same_encoder(spec, state.replacement.encoder):
@@ -112,7 +112,7 @@ def _begin(index: Index, encoder: Encoder) -> Encoder:
                 f"{state.replacement.encoder}; expected that encoder, or this to be undone first"
             )
 
-        # Begin.
+        # Otherwise begin one.
         if is_same_encoder(spec, state.encoder):
             raise InputError(f"{index.path}: its vectors are this encoder's; expected another one")
         if not len(change.base):
@@ -128,7 +128,7 @@ def _encode_window(index: Index, encoder: Encoder) -> None:
     """Encode the next rows, and commit their vectors unless rows were renumbered meanwhile."""
 
     def read(snapshot: Snapshot) -> tuple[Manifest, Matrix, PartlyRead]:
-        """Encode without the writer lock; return the manifest to compare with, too."""
+        """Encode without the writer lock; also return the manifest to compare with."""
         rows = _next_rows(snapshot.state)
         return snapshot.manifest, *_encode_rows(snapshot, encoder, rows)
 
@@ -140,7 +140,7 @@ def _encode_window(index: Index, encoder: Encoder) -> None:
 
 
 def _next_rows(state: State) -> Rows:
-    """The rows of the next window, without a new vector so far; none if there are no others."""
+    """Rows of the next window, which have no new vector yet; empty if none are left."""
     first = state.replacement.rows if state.replacement else state.rows
     return np.arange(first, min(first + COMMITTED_ROWS, state.rows))
 
@@ -182,8 +182,8 @@ def _append(change: Change, vectors: Matrix, partly: PartlyRead) -> None:
 def _finish(index: Index, encoder: Encoder) -> list[str] | None:
     """Fit the new vectors, and replace the old ones; return the notes of the fit.
 
-    None, so that the caller tries again, if some rows have no new vector yet, or if others renumber
-    the rows or give up the migration during the fit.
+    Returns None, so that the caller tries again, if some rows have no new vector yet, or if others
+    renumber the rows or give up the migration during the fit.
     """
     with work_folder(index.path) as folder:
         # Fit without the writer lock.
@@ -203,7 +203,7 @@ def _finish(index: Index, encoder: Encoder) -> list[str] | None:
                 raise
             return None  # others have renumbered the rows, and deleted these files
 
-        # Under the lock, encode what was added during the fit, and commit all.
+        # Under the lock, encode what was added during the fit, and commit everything.
         with index.turn():
             now = index.snapshot.manifest
             replacement = now.state.replacement
@@ -220,8 +220,8 @@ def _finish(index: Index, encoder: Encoder) -> list[str] | None:
 def _commit(change: Change, fitted: FitResult, before: Snapshot, moments: Moments) -> list[str]:
     """Commit the new encoder, its vectors and their fit; return notes for the user.
 
-    The fit and its moments are of the snapshot `before`, since which rows may have been added or
-    deleted.
+    The fit and its moments are those of the snapshot `before`. Since then, rows may have been added
+    or deleted.
     """
     state = _with_new_vectors(change.next_state())
     vectors = state.vector_file(change.path, state.rows)

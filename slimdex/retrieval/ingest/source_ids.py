@@ -35,12 +35,13 @@ class SourceIds:
 
     Attributes
     ----------
-    readings : how to read each source: with which prefix, and from which place.
+    readings : how to read each source, with its prefix and place.
     known_origins : those of the state: prefix -> place.
-    origins : these and those of the sources, without folders and files that became part of an added
-        folder.
+    origins : the known ones and those of the sources, except for folders and files that became part
+        of an added folder.
     moved : place of a folder before it moved, or became part of an added folder -> its place now.
-    parts : key in `known_origins` of what became part of a folder -> its prefix now.
+    parts : key in `known_origins` of a folder or file that became part of an added folder -> its
+        prefix now.
     notes : for the user.
     """
 
@@ -54,10 +55,10 @@ class SourceIds:
     def new_id(self, id: str, prefix: str) -> str | None:
         """Return the new id of a document that became part of the folder with this prefix.
 
-        None for a document that didn't.
+        Returns None for other documents.
         """
-        # The longest key that fits, since folders that became parts can be in one another. If that
-        # is `prefix` itself, the document was in this folder before.
+        # Use the longest matching key, since such folders can be nested. If it is `prefix` itself,
+        # the document was in this folder before.
         keys = [key for key, now in self.parts.items() if now.startswith(prefix)]
         for key in sorted([*keys, prefix], key=len, reverse=True):
             if id == key or id.startswith(key if _is_folder(key) else f"{key}#"):
@@ -75,8 +76,8 @@ class SourceIds:
         parts = dict[str, str]()
 
         for source in sources:
-            # Files have their paths as ids, after the prefix of their folder. Known folders in it
-            # become parts of it.
+            # The id of a file is its path, after the prefix of its folder. Known folders inside
+            # this folder become parts of it.
             if isinstance(source, FileSource):
                 inner = _paths_inside(source, origins, store)
                 inner_places = {key: origins.pop(key) for key in inner}
@@ -124,7 +125,7 @@ class SourceIds:
 def _names(base: str, place: PurePath | None) -> Iterator[str]:
     """Yield candidate names: `base`, longer and longer ends of a path, then numbered names.
 
-    The root of the path is left out. The numbered names have no end.
+    The root of the path is left out. There are infinitely many numbered names.
     """
     yield base
     parts = () if place is None else place.relative_to(place.anchor).parts
@@ -139,13 +140,13 @@ def _names(base: str, place: PurePath | None) -> Iterator[str]:
 def _of_folder(
     source: FileSource, origins: Mapping[str, str], store: DocumentStore, *, may_have_moved: bool
 ) -> tuple[Reading, str, str]:
-    """Choose how to read a folder, or a single file, whose prefix is its id.
+    """Choose how to read a folder, or a single file, which has its id as prefix.
 
-    Returns its prefix and place, its key in the state's origins, and a note for the user, "" for
-    none. A folder inside a known folder is read as a part of that. A folder around a known one has
-    not moved.
+    Returns its reading, its key in the state's origins, and a note for the user, or "". A folder
+    inside a known folder is read as a part of that. Without `may_have_moved`, an unknown folder
+    counts as new.
     """
-    # Known, or inside a known folder: from the inside out.
+    # Known, or inside a known folder: search from the inside out.
     place = PurePosixPath(source.place)
     keys = {digest: key for key, digest in origins.items()}
     for around in (place, *place.parents):
@@ -198,7 +199,7 @@ def _paths_inside(
 ) -> dict[str, str]:
     """Map the keys of known folders and files inside a folder to their paths in it.
 
-    The path of a folder ends with "/". A text file whose lines are documents is no part of it.
+    The path of a folder ends with "/". A text file whose lines are documents is left out.
     """
     if source.is_alone or not origins:
         return {}
@@ -232,15 +233,16 @@ def _has_moved(source: FileSource, prefix: str, place: str, store: DocumentStore
     Only a sample is read. A folder that is still at the other place has not moved, unless it has
     been copied together with the index in it.
     """
-    # Are most files known, and most documents of that place in this folder? Otherwise these files
-    # may be a copy of a few of them. In a folder around the index, the former is enough.
+    # Most files must be known, and most documents of that place must be in this folder; otherwise
+    # the files may be a copy of a few documents. For a folder around the index, the former is
+    # enough.
     is_around_index = place_of(store.path).startswith(f"{source.place}/")
     known = store.rows_of_ids([prefix + path for path in source.paths])
     all_files = 0 if is_around_index else store.count_of_place(place)
     if 2 * len(known) < max(len(source.paths), all_files):
         return False
 
-    # Have they the same contents, and is no folder at the other place?
+    # Most must have the same content, and the folder must be gone from the other place.
     paths = [path for path in source.paths if prefix + path in known]
     new = {prefix + document.id: document for document in source.some(paths, SAMPLED_FILES)}
     old = store.read([known[id] for id in new]).values()
@@ -261,7 +263,7 @@ def _has_left(source: FileSource, prefix: str, place: str, store: DocumentStore)
 
 def _is_at(place: str, document: Document, prefix: str) -> bool:
     """True if the folder from which a document was read still exists, and is at this place."""
-    # The column `path` has the path of the file, whose end is the id.
+    # The column `path` has the path of the file, which ends with the id.
     path = str(document.metadata.get("path", ""))
     relative = document.id.removeprefix(prefix)
     folder = path.removesuffix(relative) or "."
@@ -269,7 +271,7 @@ def _is_at(place: str, document: Document, prefix: str) -> bool:
 
 
 def _is_harmless(source: Source, prefix: str, store: DocumentStore) -> bool:
-    """True if ids with a prefix would replace no document of the index by different content."""
+    """True if ids with a prefix would not replace any document of the index by a different one."""
     rows = store.generated_ids(prefix)
     if not rows:
         return True
@@ -294,7 +296,7 @@ def _has_all_values_of(new: Document, old: Document) -> bool:
 
 
 def _notes(sources: Sequence[Source], readings: Sequence[Reading]) -> list[str]:
-    """Say which ids were made up, for the user."""
+    """Notes for the user about ids that were made up."""
     names = []
     ids = []
     for source, reading in zip(sources, readings, strict=True):

@@ -40,7 +40,7 @@ class TextVectors:
     def add(self, texts: Sequence[str], vectors: Matrix, lengths: Lengths) -> None:
         """Add texts that are not known yet, with their vectors (n, dim).
 
-        `lengths` (n, 2) has the tokens of each and those read, both 0 if all are read.
+        `lengths` (n, 2) has the tokens and tokens read of each text, both 0 if all are read.
         """
         first = len(self._vectors)
         self._row_of |= zip(texts, range(first, first + len(texts)), strict=True)
@@ -77,11 +77,11 @@ class TextVectors:
 
 @dataclass(frozen=True)
 class StoredTexts:
-    """Digests (n,) of texts of an index, sorted, and the row (n,) whose vector each text has.
+    """Sorted digests (n,) of an index's texts, and for each a row (n,) that has its vector.
 
-    Texts of replaced or deleted documents need not be encoded again: so only the changed passages
-    of a document are encoded, and none if it was only moved. The rows are valid in one
-    `State.epoch`: another one may number them differently.
+    Texts of replaced or deleted documents are not encoded again. So only the changed passages of a
+    document are encoded, and none if it has only moved. The rows are valid in one `State.epoch`;
+    another one may number them differently.
     """
 
     digests: NDArray[np.bytes_]
@@ -99,19 +99,19 @@ class StoredTexts:
 
     @classmethod
     def _sort(cls, digests: NDArray[np.bytes_], rows: Rows, epoch: int) -> StoredTexts:
-        """Make stored texts of digests in any order."""
+        """Create from digests in any order."""
         order = np.argsort(digests, kind="stable")
         return cls(digests[order], rows[order], epoch)
 
     def add_vectors_to(self, snapshot: Snapshot, known: TextVectors, texts: Sequence[str]) -> None:
-        """Add the vectors of those `texts` that are stored, unless rows have been renumbered.
+        """Add the vectors of stored `texts` to `known`, unless rows have been renumbered.
 
-        Texts whose vectors are known already are left out.
+        Texts whose vectors are already known are skipped.
         """
         if snapshot.state.epoch != self.epoch or not len(self.rows):
             return
 
-        # Which of the texts have a vector, by their digests?
+        # Find the texts that have a vector, by their digests.
         unknown = known.unknown(texts)
         requested = np.array(digests_of(unknown), dtype=DIGEST)
         positions = np.minimum(np.searchsorted(self.digests, requested), len(self.rows) - 1)

@@ -60,7 +60,7 @@ def withdraw(index: Index, before: FileRecord) -> bool:
 
 def _undone(change: Change, undo: Undo = "alone") -> Undone:
     """Commit the state before the last change, in which rows keep their numbers."""
-    # Rows that the last change has added are deleted, as are those that were deleted before it.
+    # Delete the rows that the last change added; those deleted before it stay deleted.
     head = change.base.manifest
     before = _before(change)
     added = np.arange(before.state.rows, head.state.rows)
@@ -68,7 +68,7 @@ def _undone(change: Change, undo: Undo = "alone") -> Undone:
     restored = without(head.deleted, deleted)
     removed = without(deleted, head.deleted)
 
-    # Words, moments, fit and codes as they were.
+    # Restore words, moments, fit and codes.
     state = _words_as(change, change.next_state(), before)
     state, grown = _restore_fit(change, state, before.state)
     state = replace(
@@ -157,7 +157,7 @@ def _restore_fit(change: Change, state: State, before: State) -> tuple[State, li
     if _fit(state) == _fit(before):
         return state, []
 
-    # Another fit since: return to its settings and files.
+    # There has been another fit since: restore the settings and files of the earlier one.
     files = dict(state.files)
     for role in ROLES:
         files.pop(role, None)
@@ -170,7 +170,10 @@ def _restore_fit(change: Change, state: State, before: State) -> tuple[State, li
 
 
 def _fit(state: State) -> tuple[object, ...]:
-    """What distinguishes one fit from another: not the codes, to which later rows are added."""
+    """Return the settings and files that identify a fit.
+
+    The codes do not: they grow with later rows.
+    """
     return state.settings, state.norms, *map(state.files.get, ROLES[:2])
 
 
@@ -178,7 +181,7 @@ def _add_later_rows(
     change: Change, state: State, before: State
 ) -> tuple[State, list[AppendedFile]]:
     """Add the codes and norms of the rows that came later to those of an earlier state."""
-    # The index as it was, without what it could be undone to.
+    # Load the index as it was, without the manifest that it could be undone to.
     files = {role: file for role, file in before.files.items() if role != "before"}
     rows = _norm_rows(change, state, before)
     index = load_index(change.path, replace(before, files=files, rows=rows))
@@ -196,10 +199,10 @@ def _add_later_rows(
 
 
 def _norm_rows(change: Change, state: State, before: State) -> int:
-    """Rows that the file of an earlier state's norms has by now.
+    """Number of rows that the norm file of an earlier state has by now.
 
-    There may be later ones, which batches appended before another fit. Raises `CorruptError` if the
-    norms are damaged.
+    It may exceed that state's, since batches may have appended rows before another fit. Raises
+    `CorruptError` if the norms are damaged.
     """
     norms = before.norm_file(change.path)
     if norms is None:

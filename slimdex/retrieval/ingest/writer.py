@@ -42,10 +42,10 @@ from .preparing import PreparedBatch
 MOST_UNCOUNTED = 1024
 UNCOUNTED_SHARE = 64
 DELETED_SHARE = 8
-"""The file of moments is written again if it lacks more than `MOST_UNCOUNTED` last rows, or one row
-in `UNCOUNTED_SHARE` if that is more; or if it still counts more than `MOST_UNCOUNTED` deleted rows,
-or one in `DELETED_SHARE` of its rows if that is less. Until then, whoever needs the moments adds
-and subtracts these rows."""
+"""The file of moments is rewritten when the last rows that it lacks exceed both `MOST_UNCOUNTED`
+and one row in `UNCOUNTED_SHARE`, or when the deleted rows that it still counts exceed
+`MOST_UNCOUNTED` or one in `DELETED_SHARE` of its rows. Until then, these rows are added and
+subtracted whenever the moments are needed."""
 
 APPENDED_AT_ONCE = 1024
 """Vectors appended at a time."""
@@ -54,9 +54,9 @@ TAKING = "taking vectors"
 
 
 def commit_deletion(change: Change, documents: Rows, undo: Undo = "alone") -> None:
-    """Delete documents by their first rows, and commit that."""
+    """Delete documents, given by their first rows, and commit."""
     if len(documents):
-        # Few rows are subtracted from the moments when these are needed, many at once.
+        # Many rows are subtracted from the moments now, few only when the moments are needed.
         rows = change.document_rows().all_rows(documents)
         state = _with_old_moments(change, change.next_state(), rows)
         if state is None:
@@ -66,12 +66,11 @@ def commit_deletion(change: Change, documents: Rows, undo: Undo = "alone") -> No
 
 
 def delete(index: Index, ids: Sequence[str] | None, where: str | None) -> int:
-    """Delete the documents of some ids, or if `ids` is None, of a condition; return how many.
+    """Delete documents by id, or if `ids` is None, those that match `where`; return how many.
 
     Raises `InputError` if an id is unknown, or the condition is invalid.
     """
-    # Ids are looked up without the writer lock. Under it, only documents that came since are
-    # compared.
+    # Ids are looked up without the writer lock. Under it, only documents added since are checked.
     if ids is not None:
         index.check_writable()
         index.read(lambda snapshot: snapshot.store.look_up(ids))
@@ -116,7 +115,7 @@ def add_prepared(
     replaced = rows.all_rows(np.union1d(np.array(replaced_documents, dtype=np.int64), gone))
     state = replace(change.next_state(), rows=stop)
 
-    # Words: take over those that were indexed before, if nobody has committed since.
+    # Words: use those that were indexed beforehand, if nobody has committed since.
     deleted = merge_rows(before.deleted, replaced)
     folder = None if old.words is None else change.path / old.words
     is_same = before.manifest == prepared.comparison.snapshot.manifest
@@ -130,7 +129,7 @@ def add_prepared(
         written=prepared.words if is_same else None,
     )
 
-    # Moments: if few rows have changed, their file stays, and whoever needs them computes the rest.
+    # Moments: if few rows have changed, their file stays, and the rest is computed when needed.
     settings = None
     notes = list[str]()
     with_old_moments = _with_old_moments(change, state, replaced)
@@ -196,8 +195,8 @@ def keep_certificate(index: Index, certificate: Certificate) -> None:
 def index_lexical(index: Index, wanted: bool) -> None:
     """Index the words of all documents if `wanted`; otherwise drop their index.
 
-    With it goes the fusion that labels chose for `hybrid="auto"`. Changes nothing if the index is
-    as wanted already.
+    That also drops the fusion that labels chose for `hybrid="auto"`. Nothing changes if the index
+    is already as wanted.
     """
     # Make the index without the writer lock; start over if others renumber the rows meanwhile.
     while wanted and index.state.words is None:
@@ -267,7 +266,7 @@ def rebuild(index: Index, fit_again: bool = False) -> None:
 
 def _rebuild(change: Change, settings: Settings | None, fit_again: bool) -> None:
     """Rebuild the derived files as `rebuild` does; `settings` are the current ones."""
-    # Without rows there is nothing to fit: the next addition does it.
+    # Without rows there is nothing to fit yet; the next addition will fit.
     base = change.base
     path = change.path
     if not base.state.rows:
@@ -336,16 +335,16 @@ def _keeps_fit(before: Snapshot, replaced: Rows) -> bool:
 def _outgrown(
     state: State, moments: Moments, remaining: int, *, is_part: bool
 ) -> tuple[Settings | None, list[str]]:
-    """Return the settings to fit with again, or None; and notes about them for the user.
+    """Return the settings for a new fit, or None if none is needed, and notes for the user.
 
-    A fit is necessary at first, when a small corpus has grown, and when none of the documents that
-    the reducer was fitted on is left. An index that was small before gets no notes.
+    A fit is needed for the first documents, when a small corpus has grown, and when none of the
+    documents that the reducer was fitted on is left. An index that was small before gets no notes.
 
     Parameters
     ----------
     state : the state before the addition.
     moments : of all documents after it.
-    remaining : how many of the vectors from before are left.
+    remaining : number of earlier vectors that are left.
     is_part : whether other batches follow.
     """
     # The first batch of several is searched exactly: it may have too few rows to train the kind.
@@ -353,13 +352,13 @@ def _outgrown(
         fitted, notes = state.requested.fitted(moments)
         return (replace(fitted, kind=FLAT.name), []) if is_part else (fitted, notes)
 
-    # No vector is left of those that were fitted.
+    # None of the vectors that were fitted is left.
     was_small = not state.requested.matches(state.settings, state.dim)
     if not remaining and moments.n:
         fitted, notes = state.requested.fitted(moments)
         return fitted, [] if was_small else notes
 
-    # A small index may have got enough rows for the requested settings.
+    # A small index may now have enough rows for the requested settings.
     if not was_small or is_part:
         return None, []
     try:
@@ -374,7 +373,7 @@ Coded = tuple[IndexInMemory, State, Sequence[AppendedFile]]
 
 
 def _extend(before: Snapshot, state: State, vectors: VectorFile) -> Coded:
-    """Code the new rows of a file of vectors by the existing fit; `state` is the next one."""
+    """Code the new rows of a file of vectors with the existing fit; `state` is the next state."""
     loaded = before.load()
     if len(loaded.index.index) > before.state.rows:  # by an addition that failed later
         loaded = before.reload()
@@ -387,7 +386,7 @@ def _extend(before: Snapshot, state: State, vectors: VectorFile) -> Coded:
 
 
 def _encode(change: Change, state: State) -> Coded:
-    """Code all rows by the fit of the next state."""
+    """Code all rows with the fit of the next state."""
     vectors = change.vectors(state.rows)
     index, state = encode_rows(change.path, state, vectors, change.workers)
     grown = [AppendedFile(index.metric.norms)] if index.metric else []
@@ -395,7 +394,7 @@ def _encode(change: Change, state: State) -> Coded:
 
 
 def _are_whole(snapshot: Snapshot, roles: Set[str]) -> bool:
-    """True if those of these files that the state names are undamaged."""
+    """True if the files of these roles, as far as the state names them, are undamaged."""
     files = snapshot.state.files
     try:
         for role in roles & files.keys():

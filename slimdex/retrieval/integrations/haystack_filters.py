@@ -39,7 +39,7 @@ def condition(filters: Mapping[str, Any], columns: Types) -> Condition:
     if "field" in filters:
         return _comparison(filters, str(operator), columns)
 
-    # Several conditions, joined.
+    # Join several conditions.
     if not filters.get("conditions"):
         raise FilterError(f"{filters!r:.200}: no conditions; expected some")
     parts = tuple(condition(part, columns) for part in filters["conditions"])
@@ -59,7 +59,7 @@ def _comparison(filters: Mapping[str, Any], operator: str, columns: Types) -> Co
     if field in OTHERS:
         raise FilterError(f"field {field!r}; expected id, content, or meta and a name")
 
-    # Texts of moments are compared as moments.
+    # Texts that state moments are compared as moments.
     if operator in ORDERED:
         value = _as_moment(operator, value)
     elif OPERATORS[operator] == "IN" and not isinstance(value, list):
@@ -76,7 +76,7 @@ def _comparison(filters: Mapping[str, Any], operator: str, columns: Types) -> Co
 
 
 def _as_moment(operator: str, value: Any) -> Any:
-    """Return a value that has an order: a text as the moment that it states, others unchanged.
+    """Return a value to compare by order: a text as the moment that it states, others unchanged.
 
     Raises `FilterError` for a list, and for a text that states no moment.
     """
@@ -89,14 +89,14 @@ def _as_moment(operator: str, value: Any) -> Any:
 
 
 def _of_column(column: str, operator: str, value: Any) -> Condition:
-    """Compare the id or the content; None is compared as "", as a missing content is stored."""
+    """Compare the id or the content; None is compared as "", which stands for missing content."""
     if operator == "IN":
         value = ["" if item is None else item for item in value]
     return Compare(column, operator, "" if value is None else value)
 
 
 def _of_metadata(name: str, operator: str, value: Any, columns: Types) -> Condition:
-    """Compare metadata of this name with a value, or with each of a list for IN."""
+    """Compare metadata of this name with a value or, for IN, with each of a list."""
     comparison = compare(name, operator, value, columns)
     if operator not in ("=", "IN"):
         return comparison

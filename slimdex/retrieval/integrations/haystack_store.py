@@ -81,7 +81,7 @@ class SlimdexDocumentStore:
         if not isinstance(documents, list) or not all(isinstance(d, Document) for d in documents):
             raise ValueError(f"{documents!r:.100}; expected a list of Haystack's documents")
 
-        # What the policy does with documents that exist, and with those given twice.
+        # Apply the policy to documents that exist, and to those given twice.
         new = dict[str, Document]()
         for document in documents:
             if document.id not in new and document.id not in self.collection:
@@ -92,7 +92,6 @@ class SlimdexDocumentStore:
                 new[document.id] = document
             # Otherwise the policy is to skip it.
 
-        # Convert and add them.
         if new:
             rows = as_columns([document.meta for document in new.values()], self._columns)
             converted = []
@@ -120,7 +119,7 @@ class SlimdexDocumentStore:
         return self.collection.delete(where=self._require_filter(filters))
 
     def update_by_filter(self, filters: dict[str, Any], meta: dict[str, Any]) -> int:
-        """Set these metadata in the documents that match filters; others that they have stay.
+        """Set these metadata in the documents that match filters; keep their other metadata.
 
         Returns the number of documents. Raises `FilterError` if there are no filters.
         """
@@ -159,7 +158,7 @@ class SlimdexDocumentStore:
                 if value is not None:
                     types.setdefault(name, set()).add(TYPES.get(type(value), "keyword"))
 
-        # A field with values of several types is shown as one of texts.
+        # A field with values of several types is reported as a keyword.
         info = {}
         for name, types_of_values in types.items():
             type_ = types_of_values.pop() if len(types_of_values) == 1 else "keyword"
@@ -328,9 +327,9 @@ def _only_vector(document: SlimdexDocument) -> Any:
 
 
 def _distinct(metadata: Iterable[Mapping[str, Any]], name: str) -> dict[str, Any]:
-    """Return the different values that a name has, by their texts as JSON.
+    """Return the distinct values of a name, by their JSON.
 
-    1, 1.0, True and "1" differ.
+    The values 1, 1.0, True and "1" are distinct.
     """
     distinct = {}
     for row in metadata:

@@ -153,7 +153,7 @@ class SlimdexVectorStore(VectorStore):
         for id in requested_ids:
             names.append(str(uuid4()) if id in (None, "") else id_text(id))
         columns = as_columns(rows, self._columns)
-        documents = {}  # of several with one id, the last one counts
+        documents = {}  # the last one counts if several have the same id
         for id, text, row in zip(names, texts, columns, strict=True):
             documents[id] = SlimdexDocument(id, text, metadata=row)
         if documents:
@@ -269,7 +269,7 @@ class SlimdexVectorStore(VectorStore):
     def _diverse(
         self, hits: list[Hit], query: Matrix, k: int, lambda_mult: float
     ) -> list[Document]:
-        """Choose k of the hits by maximal marginal relevance, by their stored vectors."""
+        """Choose k of the hits by maximal marginal relevance, using their stored vectors."""
         if not hits:
             return []
         vectors = vectors_of(self.collection, hits)
@@ -297,7 +297,7 @@ class SlimdexVectorStore(VectorStore):
         return self.collection.answer(request)[0]
 
     def _where(self, filter: Filter, where: str | None, among: Condition = ALWAYS) -> str | None:
-        """Join the conditions that there are to one expression; None without any."""
+        """Join the given conditions with AND; return None if there are none."""
         parts = list[str]()
         if among != ALWAYS:
             parts.append(as_sql(among, self._columns))
@@ -313,7 +313,7 @@ class SlimdexVectorStore(VectorStore):
         return self.collection.index.snapshot.columns
 
     def _select_relevance_score_fn(self) -> Any:
-        """Return the function from a cosine to LangChain's relevance, from 0 to 1."""
+        """Return the function that converts a cosine to LangChain's relevance, from 0 to 1."""
         return lambda cosine: (1.0 + cosine) / 2
 
 
@@ -332,7 +332,7 @@ path=()),)),)),))
 
 
 def _part(name: str, value: Any, columns: Mapping[str, str]) -> Condition:
-    """Translate one item of a filter: what its name, or its joining operator, requires."""
+    """Translate one item of a filter, a name or a joining operator with its value."""
     if name in ("$and", "$or"):
         if not isinstance(value, list | tuple) or not value:
             raise InputError(f"filter {name} {short_repr(value)}; expected a list of filters")

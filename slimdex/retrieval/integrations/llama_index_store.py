@@ -116,7 +116,6 @@ class SlimdexVectorStore(BasePydanticVectorStore):
             encoder = GivenEncoder(vectors.shape[1])
             self._collection = Collection.open_or_create(self.path, encoder, self._settings)
 
-        # Add them with their metadata.
         rows = as_columns([*map(_metadata, last.values())], self._columns)
         documents = []
         for node, row in zip(last.values(), rows, strict=True):
@@ -235,7 +234,7 @@ class SlimdexVectorStore(BasePydanticVectorStore):
             hybrid = 1.0
             limit = query.sparse_top_k or limit
 
-        # A search by words alone needs a vector too, but not its scores.
+        # A search by words alone requires a vector too, but ignores its scores.
         any_vector = np.ones(self._collection.index.state.dim).tolist()
         vector = query.query_embedding or any_vector
         return SearchRequest(
@@ -325,7 +324,7 @@ def _comparison(one: MetadataFilter, columns: Mapping[str, str]) -> Condition:
 
 
 def _among(one: MetadataFilter, columns: Mapping[str, str]) -> Condition:
-    """Condition that a list, or a text, has any or all of several items."""
+    """Return the condition that a list, or a text, has any or all of several items."""
     items = list[Condition]()
     for item in one.value or ():
         items.append(compare(one.key, "HAS", item, columns, nested=False))

@@ -61,8 +61,8 @@ def as_columns(metadata: Sequence[Mapping[str, Any]], columns: Types) -> list[di
         row = {column_of(str(name)): plain(value) for name, value in values_by_name.items()}
         rows.append(row)
 
-    # Collect the values of each column, by which its type is chosen. Names that differ in case
-    # alone are one column for DuckDB: the first one gets it, and the others have none.
+    # Collect the values of each column, to choose its type. For DuckDB, names that differ only in
+    # case are the same column: the first one gets it, and the others get none.
     first_spelling = {column.lower(): column for column in columns}
     values_of = dict[str, list[Any]]()
     for row in rows:
@@ -78,9 +78,9 @@ def _type_for(values: Sequence[Any], current: str | None) -> str:
     """Return the type that a column will have with new values: its own, or the first value's.
 
     `current` is the type of an existing column, None for a new one. An existing column of whole
-    numbers stays one: as DOUBLE it would give floats back.
+    numbers keeps its type: as DOUBLE it would return floats.
     """
-    filled = [value for value in values if value != []]  # an empty list has items of no type
+    filled = [value for value in values if value != []]  # an empty list does not show its type
     type_ = current or type_of(filled[0] if filled else [])
     if type_ not in (*_WHOLE, "FLOAT"):
         return type_
@@ -90,9 +90,9 @@ def _type_for(values: Sequence[Any], current: str | None) -> str:
 
 
 def _as_columns(row: Mapping[str, Any], types: Types, columns: Types) -> dict[str, Any]:
-    """Return a row's values as columns of these types, and in `RECORD` what they would change.
+    """Return a row's values as columns of these types; `RECORD` has values that they would change.
 
-    `columns` are those that the index has already.
+    `columns` are those that the index already has.
     """
     out = dict[str, Any]()
     record = dict[str, Any]()
@@ -153,7 +153,7 @@ def as_metadata(columns: Mapping[str, Any]) -> dict[str, Any]:
         if value is not None and column != RECORD:
             metadata[name_of(column)] = value
 
-    # What columns could not hold.
+    # Values that columns could not store.
     record = columns.get(RECORD) or {}
     for name, value in record.items():
         metadata[name] = decode_value(value)
@@ -181,7 +181,7 @@ def compare(
         return Or((is_missing, *empty))
     comparisons = [place.compare(operator, value, columns) for place in places]
     holds = Or(tuple(comparisons))
-    # A list that has None also holds where the value is missing.
+    # A list with None also matches a missing value.
     has_none = operator == "IN" and isinstance(value, list | tuple) and None in value
     return Or((is_missing, holds)) if has_none else holds
 
@@ -194,7 +194,7 @@ class Place:
     path: tuple[str, ...] = ()
 
     def has_value(self, columns: Types) -> Condition:
-        """Condition that there is a value: in the record, or in a column if it is not recorded."""
+        """Return a condition that holds where the value exists, in the record or else a column."""
         in_column = Not(Compare(column_of(self.name), "IS NULL", path=self.path))
         if RECORD not in columns:
             return in_column
@@ -204,7 +204,7 @@ class Place:
         return Or((by_record, by_column))
 
     def compare(self, operator: str, value: Any, columns: Types) -> Condition:
-        """Condition on the value in the record or, if it is not recorded, in the column."""
+        """Return a condition on the value in the record or, if not recorded, in the column."""
         if operator == "IN" and isinstance(value, list | tuple):
             value = [item for item in value if item is not None]
         in_column = Compare(column_of(self.name), operator, value, path=self.path)
@@ -215,7 +215,7 @@ class Place:
 
         # A moment is compared with the moments and the dates of the record.
         constants = value if operator == "IN" and isinstance(value, list) else [value]
-        if operator not in (*SIGNS, "IN"):  # others do not compare moments
+        if operator not in (*SIGNS, "IN"):  # other operators do not compare moments
             constants = []
         for constant in constants:
             sign = "=" if operator == "IN" else operator
@@ -227,7 +227,7 @@ class Place:
 
     @property
     def _is_recorded(self) -> Condition:
-        """Condition that the record has an entry of this name."""
+        """Condition that holds where the record has an entry of this name."""
         return Not(Compare(RECORD, "IS NULL", path=(self.name,)))
 
     @property
@@ -240,7 +240,7 @@ class Place:
 
 
 def _constant(value: Any) -> Any:
-    """Return a constant as the record would have it, but for moments, which stay as they are."""
+    """Return a constant in the form of the record; moments stay unchanged."""
     if isinstance(value, dict):
         return encode_value(value)
     return [*map(_constant, value)] if isinstance(value, list | tuple) else value
@@ -249,7 +249,7 @@ def _constant(value: Any) -> Any:
 def as_moment(value: Any) -> datetime | None:
     """Return the moment that a date or a text in ISO 8601 states; None for other values.
 
-    That of a date without a time is its midnight.
+    A date without a time stands for its midnight.
 
     >>> as_moment("2024-12-31"), as_moment("31.12.")
     (datetime.datetime(2024, 12, 31, 0, 0), None)

@@ -175,7 +175,7 @@ class SlimdexIndex(_OneCorpus):
             )
         check_vectors(vectors)
 
-        # The first vectors tell the dimensions of the index.
+        # The first vectors determine the dimensions of the index.
         if self._collection is None:
             self._dim = vectors.dim
             self.sizes = None
@@ -325,7 +325,7 @@ class SlimdexSearch(_OneCorpus):
         self.lexical = lexical
         self._folder = None if folder is None else Path(folder)
 
-        # Results of other settings are other experiments for mteb.
+        # For mteb, results with other settings are separate experiments.
         base = meta or meta_of(self.encoder)
         tokens = passage_tokens(passages, self.encoder)
         more: dict[str, Any] = {"passages": OFF if tokens is None else tokens, "lexical": lexical}
@@ -472,7 +472,7 @@ def _texts(queries: Any) -> list[str]:
 def _answers(
     collection: Collection, pairs: Sequence[tuple[str | None, Matrix]], top_k: int, more: int = 0
 ) -> list[Ranked]:
-    """Answer queries, each a text and its vector (1, d), by default searches.
+    """Answer queries, each a text and its vector (1, d), by the default search.
 
     A query whose text is None is searched by its vector alone. `more` is the number of results that
     mteb drops.
@@ -518,9 +518,9 @@ def _check_similarity(similarity: Similarity, queries: Matrix, documents: Matrix
     # Rankings agree unless clear differences have opposite signs.
     similarities = np.asarray(_on_cpu(similarity(queries, documents)), dtype=np.float64)
     cosines = normalize_rows(queries) @ normalize_rows(documents).T
-    gap = 1e-4 * float(np.ptp(similarities))  # more than their rounding
+    gap = 1e-4 * float(np.ptp(similarities))  # more than rounding errors
     for of_query, cosine in zip(similarities, cosines, strict=True):
-        # Each pair of documents: nearer by the cosine, but less similar.
+        # Compare each pair of documents: is one nearer by the cosine, but less similar?
         is_nearer = cosine[:, None] - cosine[None] > GAP
         is_less_similar = of_query[:, None] < of_query[None] - gap
         if (is_nearer & is_less_similar).any():

@@ -18,7 +18,7 @@ def vectors_of(collection: Collection, hits: Sequence[Hit]) -> Matrix:
     vectors = []
     for hit, document in zip(hits, documents, strict=True):
         assert document.vectors is not None
-        # The hit's passage is the one that begins where it does; an uncut document has one vector.
+        # The hit's passage has the same start; an uncut document has one vector.
         starts = [start for start, _ in document.passages]
         number = starts.index(hit.start) if hit.start in starts else 0
         vectors.append(np.asarray(document.vectors[number], dtype=np.float32))

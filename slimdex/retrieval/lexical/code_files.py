@@ -107,7 +107,7 @@ class CodeFile(NamedTuple):
         """Share of the words of its name that a query with these stems has, 0 to 1."""
         if not self.name_stems:
             return 0.0
-        if self.whole_stems <= stems:  # the query has the name in one word
+        if self.whole_stems <= stems:  # the query has the whole name as one word
             return 1.0
         shared = sum(not stems.isdisjoint(word) for word in self.name_stems)
         return shared / len(self.name_stems)
@@ -131,7 +131,7 @@ def is_test_path(path: str) -> bool:
     >>> [is_test_path(path) for path in ("attestation.go", "http/sample_rate.py", "latest/a.rb")]
     [False, False, False]
     """
-    # In a folder of tests, or by its own name.
+    # A test is in a folder of tests, or is named like one.
     *folders, _ = PurePosixPath(path).parts or ("",)
     for folder in folders:
         words = name_words_of(folder)
@@ -152,7 +152,7 @@ def name_words_of(name: str) -> list[str]:
     """
     words = list[str]()
     for part in re.split(r"[\W_]+", name):
-        word, *humps = words_of(part) or [""]  # in camel case, the word and its parts
+        word, *humps = words_of(part) or [""]  # the parts follow a camel-case word
         words += humps or [word]
     return [*filter(None, words)]
 
@@ -173,7 +173,7 @@ def _definitions(document: Document) -> dict[str, list[Definition]]:
     for name, start in _constants(document.text):
         starts.setdefault((name,), start)
 
-    # A definition is in the passage after all those that end at or before its start.
+    # A definition's passage follows all passages that end at or before its start.
     by_last_name = defaultdict[str, list[Definition]](list)
     ends = [end for _, end in document.passages[:-1]]
     for path, start in starts.items():

@@ -71,7 +71,7 @@ class Candidates(NamedTuple):
     rare : (n,), bonuses of the row's rare codes and names, if the nearest row's cosine is 0.
     is_near : (n,), whether semantic search found the row.
     is_named : (n,), whether the row's name equals the query.
-    scales : what the whole collection has for the query.
+    scales : best rows of the whole collection for the query.
     """
 
     rows: Rows
@@ -110,16 +110,16 @@ class Candidates(NamedTuple):
             cosines=np.concatenate([near.scores, others.scores])[order],
             bm25=bm25,
             rare=rare,
-            is_near=order < len(near.rows),  # `near` came first, before sorting
+            is_near=order < len(near.rows),  # the rows of `near` came first before sorting
             is_named=contains(np.sort(words.named), rows),
             scales=scales,
         )
 
     def finders(self, rows: Rows) -> NDArray[np.int64]:
-        """Return which search has found each of the first rows (k,), as positions in `FINDERS`.
+        """Return which search found each of the first k rows, as positions (k,) in `FINDERS`.
 
-        Rows are padded with -1. Meaning finds the rows whose cosines are above 0 and among the best
-        `NEAREST` of the whole collection, so that a limit or filter changes nothing.
+        `rows` are padded with -1. Semantic search is named if a row's cosine is above 0 and among
+        the best `NEAREST` of the whole collection, so that a limit or filter changes nothing.
         """
         out = np.full(rows.shape, MEANING)
         best = np.sort(self.scales.near.scores)[-NEAREST:]
@@ -128,7 +128,7 @@ class Candidates(NamedTuple):
         cosines = self.cosines[positions]
         is_near = (cosines >= least) & (cosines > 0)
 
-        # In `FINDERS`, "both" follows "words"; a row without words can only be near.
+        # In `FINDERS`, "both" follows "words"; a row without matching words was found by meaning.
         by_words = np.where(is_near, WORDS + 1, WORDS)
         finders = np.where(self.bm25[positions] > 0, by_words, MEANING)
         out[rows >= 0] = np.where(self.is_named[positions], NAME, finders)
@@ -137,7 +137,7 @@ class Candidates(NamedTuple):
     def order(self, fused: NDArray[np.floating], k: int | None = None) -> Rows:
         """Positions by fused scores (n,), best first, all or k; ties by cosine, then by row."""
         best = np.arange(len(fused))
-        if k is not None and k < len(fused):  # with all ties of the k-th, before sorting
+        if k is not None and k < len(fused):  # keep all ties of the k-th before sorting
             best = np.flatnonzero(fused >= np.partition(fused, -k)[-k])
         return best[np.lexsort((-self.cosines[best], -fused[best]))[:k]]
 
@@ -170,7 +170,7 @@ class Fusion:
 
     def scores(self, candidates: Candidates) -> NDArray[np.float64]:
         """Fused scores (n,) of the rows found for a query."""
-        # By ranks, by rule, or by a weight.
+        # Fuse by ranks, by the rule, or by a weight.
         near, words, mean, total = candidates.scales
         if self.weight is None:
             scores = _reciprocal_ranks(candidates.rows, near.rows)
@@ -223,11 +223,11 @@ def _spread(
 ) -> NDArray[np.float64]:
     """Scale scores (n,) so that `least` is 0 and the best of the whole collection is 1."""
     width = float(of_whole.max(initial=least)) - least
-    return (scores.astype(np.float64) - least) / (width or 1.0)  # 0: none is above `least`
+    return (scores.astype(np.float64) - least) / (width or 1.0)  # 0 if none is above `least`
 
 
 def _reciprocal_ranks(rows: Rows, best: Rows) -> NDArray[np.float64]:
-    """Reciprocal ranks (n,) of sorted rows in a ranking, `best` first; 0 for rows not in it."""
+    """Return the reciprocal ranks (n,) of sorted rows in the ranking `best`; 0 for other rows."""
     reciprocals = 1 / (RRF_K + 1 + np.arange(len(best)))
     is_present = contains(rows, best)
     out = np.zeros(len(rows))

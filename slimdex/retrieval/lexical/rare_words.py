@@ -73,7 +73,7 @@ class RareWords(NamedTuple):
         counts : rows that have each term of the query, of `total` rows.
         idfs : inverse document frequencies of the terms that are searched.
         """
-        # Terms that some row has; codes that few have, and words that one has.
+        # Terms that occur in some row, codes that are in few rows, and words that are in one.
         most = min(max(FEWEST_ROWS, SHARE_OF_ROWS * total), MOST_ROWS)
         matched = dict[str, float]()
         codes = set[str]()
@@ -89,7 +89,7 @@ class RareWords(NamedTuple):
         if not codes and not names:
             return cls({}, 0.0)
 
-        # Of each word as written, its rarest term counts.
+        # Only the rarest term of each word as written counts.
         words = _rarest_terms(text, matched)
         rare = dict[str, float]()
         for term, has_capital in words.items():
@@ -121,7 +121,7 @@ def _rarest_terms(text: str, idfs: Mapping[str, float]) -> dict[str, bool]:
     >>> _rarest_terms("Ask Ada about v4.3.1", {"ask": 1.0, "ada": 3.0, "v4": 2.0, "v4.3.1": 3.0})
     {'ask': False, 'ada': True, 'v4.3.1': False}
     """
-    # Runs are what is between spaces. Stem the words of all at once, then give each run its stems.
+    # Split at spaces into runs. Stem all words in one call, then give each run its own stems.
     runs = f"{text[:1].lower()}{text[1:]}".split()
     words = [*map(words_in, runs)]
     stems = iter(stemmer().analyze(" ".join(words)))

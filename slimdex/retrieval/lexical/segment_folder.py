@@ -110,14 +110,14 @@ def work_folder(path: Path, *, in_memory: bool = False) -> Iterator[Path]:
 
 
 def publish(work: Path, path: Path, durable: Collection[str] = ()) -> None:
-    """Bring an index from `work`, the folder that tantivy wrote, to its final folder, durably.
+    """Publish the index that tantivy wrote to `work` in its final folder, durably.
 
     `durable` names files that are already synced to disk.
     """
     theirs = (work / THEIR_LIST).read_text()
     path.mkdir()
 
-    # Link the files; new ones of a folder in memory must be copied to the disk.
+    # Link the files, but copy new ones to the disk if `work` is in memory.
     in_memory = work.parent != path.parent
     new = [path / LIST]
     for name in segment_files(parse_json(theirs), work):
@@ -130,7 +130,7 @@ def publish(work: Path, path: Path, durable: Collection[str] = ()) -> None:
         if is_new:
             new.append(path / name)
 
-    # The list comes last, with a checksum. Then all that is new is synced.
+    # Write the list last, with a checksum, and then sync everything new.
     ours = json.dumps({"crc": zlib.crc32(theirs.encode()), "list": theirs})
     (path / LIST).write_text(ours)
     sync_all([*new, path])
@@ -210,7 +210,7 @@ def file_faults(path: Path) -> Iterator[str]:
     """Yield a file's faults, found by the checksum in tantivy's footer."""
     data = path.read_bytes()
 
-    # A file is its body, a footer in JSON, the footer's length and a mark, of four bytes each.
+    # A file has a body, a JSON footer, and then the footer's length and a mark, 4 bytes each.
     length = int.from_bytes(data[-8:-4], "little")
     magic = int.from_bytes(data[-4:], "little")
     body = data[: -8 - length] if magic == MAGIC and length <= len(data) - 8 else None
@@ -236,10 +236,10 @@ def tantivy_errors(path: Path, *, writing: bool = False) -> Iterator[None]:
     except BaseException as error:
         reason = " ".join(str(error).split())[:300]
         is_theirs = type(error).__name__ == "PanicException" or type(error) in (ValueError, OSError)
-        if not is_theirs or getattr(error, "errno", None) is not None:  # Python's have a number
+        if not is_theirs or getattr(error, "errno", None) is not None:  # Python's own has an errno
             raise
 
-        # Tantivy's have the system's number in their text, if the system failed.
+        # If the system failed, tantivy's message contains the system's error number.
         number = _NUMBER.search(reason)
         code = int(number[1]) if number else errno.EIO
         if writing and not number and shutil.disk_usage(path.parent).free < LITTLE_BYTES:

@@ -66,7 +66,7 @@ _INSEPARABLE = "йїўѓќ"
 
 
 def _without_accents(letter: str) -> str:
-    """A letter as it is typed without accents; the same if it has none."""
+    """Return a letter as it is typed without accents; unchanged if it has none."""
     signs = letter if letter in _INSEPARABLE else unicodedata.normalize("NFD", letter)
     bare = ""
     for sign in signs:
@@ -78,7 +78,7 @@ def _without_accents(letter: str) -> str:
 @cache
 def _accents() -> tuple[dict[int, str], re.Pattern[str]]:
     """Letters with accents -> those without, and a pattern of the former."""
-    # Letters up to Arabic, and the further blocks of Latin and Greek ones.
+    # Letters from Latin to Arabic, and the extended blocks of Latin and Greek.
     bare_letters = {}
     for code in (*range(0xC0, 0x700), *range(0x1E00, 0x2000)):
         bare = _without_accents(chr(code))
@@ -112,7 +112,7 @@ def words_in(text: str) -> str:
 
 
 def _words(text: str) -> list[str]:
-    """Words of a normal text: see `words_of`."""
+    """Return the words of a normalized text: see `words_of`."""
     words = list[str]()
     for run in text.split():
         if run.isascii() and (word := run.strip(_ASCII_EDGE)).isalnum():  # nearly all words
@@ -122,7 +122,7 @@ def _words(text: str) -> list[str]:
                 words += _with_humps(word)
             continue
 
-        # The parts of what is between two spaces, and after them the names that they make.
+        # Add the parts of the run, and after them the names that they form.
         parts = _PART.findall(run)
         for part in parts:
             words += _with_humps(part) if part.isascii() else _words_in_run(part)
@@ -258,7 +258,7 @@ def misspelt_form(query: str) -> str | None:
 
 
 def _fold(text: str) -> str:
-    """Normal form of a text, without regard to case."""
+    """Return the normal form of a text in lower case."""
     return _lower(_normal(text))
 
 
@@ -301,7 +301,7 @@ def _humps(part: str) -> list[str]:
     if part.isascii():
         return _HUMPS.split(part)
 
-    # The pattern knows ASCII only, so each sign stands for its kind; accents stay with theirs.
+    # The pattern handles ASCII only, so replace each letter by its kind, and skip accents.
     offsets = []
     kinds = ""
     for offset, sign in enumerate(part):

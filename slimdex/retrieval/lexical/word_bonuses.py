@@ -66,7 +66,7 @@ def word_bonuses(
     if not len(words.rows):
         return np.zeros(len(bm25))
 
-    # m(row): how much better it matches than the row of the floor's rank.
+    # m(row): how much better it matches than the row whose score is the floor.
     best = float(words.scores[0])
     unit = max(1 - mean, LEAST_COSINE)
     floor_rank = min(FLOOR_RANK, max(2, total // 2))

@@ -213,7 +213,7 @@ class WordIndex:
             has_all = len(hits.rows) < ask
             if has_all or is_visible.sum() >= k:
                 break
-            ask = min(8 * ask, len(self) + 1)  # one more than all: then `has_all` is certain
+            ask = min(8 * ask, len(self) + 1)  # one more than all, so that `has_all` becomes true
 
         best = hits.rows[is_visible][:k]
         scores = hits.scores[is_visible][:k]
@@ -233,12 +233,12 @@ class WordIndex:
         if not words.idfs:
             return np.zeros(len(rows))
 
-        # The sum of the idfs of the rare words in each row.
+        # Score each row by the sum of the idfs of its rare words.
         schema = self._index.schema
         query = _tantivy().Query
         should = _tantivy().Occur.Should
         terms = []
-        most = 0  # rows that can match
+        most = 0  # number of rows that can match
         for word, idf in words.idfs.items():
             term = query.term_query(schema, STEMS, word)
             terms.append((should, query.const_score_query(term, idf)))
@@ -286,7 +286,7 @@ class WordIndex:
         return [query.fuzzy_term_query(schema, NAME, form, 1)]
 
     def _query(self, words: Iterable[str], names: list[Any]) -> Any:
-        """Query for rows with any of these stems, or with one of the names of `_names`."""
+        """Build a query for rows with any of these stems, or one of the names from `_names`."""
         query = _tantivy().Query
         schema = self._index.schema
         should = _tantivy().Occur.Should
@@ -303,13 +303,13 @@ class WordIndex:
             return int(self._searcher.doc_freq(field, term))
 
     def _best_rows(self, query: Any, k: int) -> ScoredRows:
-        """The k best rows of tantivy's query; raise `CorruptError` if a row does not exist."""
+        """Find the k best rows of a tantivy query; raise `CorruptError` if a row does not exist."""
         with tantivy_errors(self.path):
             hits = self._searcher.search(query, k, count=False).hits
             rows = self._searcher.fast_field_values(ROW, [address for _, address in hits])
         scores = np.array([score for score, _ in hits], dtype=np.float32)
 
-        # A document without a number gets one that no row has, which is refused.
+        # A document without a row number gets an invalid one, which is refused.
         numbers = np.array([len(self) if row is None else row for row in rows], dtype=np.uint64)
         if len(numbers) and numbers.max() >= len(self):
             raise CorruptError(f"{self.path}: damaged: words of a missing row")
@@ -340,13 +340,13 @@ def write_extended(
     The files are durable when this returns. Raises `CorruptError` if the existing index has another
     number of rows.
     """
-    # Few are written in memory, if there is enough of it.
+    # Write few documents in memory, if there is enough of it.
     documents = iter(documents)
-    few = list(islice(documents, FEW + 1))  # one more shows that there are not few
+    few = list(islice(documents, FEW + 1))  # one more than FEW, to see whether there are more
     nbytes = size(old) + sum(len(id) + len(text) for id, text in few)
     in_memory = len(few) <= FEW and has_memory(4 * nbytes)
 
-    # The new index has the old one's files, and more.
+    # Start the new index with the old one's files, and add to it.
     with work_folder(path, in_memory=in_memory) as work:
         link_files(old.absolute(), work, symlink_or_copy if in_memory else link_or_copy)
         names = {file.name for file in work.iterdir()}

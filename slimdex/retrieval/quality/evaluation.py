@@ -114,19 +114,19 @@ def evaluate(
         self_rows = np.array([known.get(id, -1) for id in names])
     held_out = index.snapshot.document_rows.documents(self_rows)[:, None]
 
-    # By meaning, exactly and with the index; then as by default.
+    # Semantic search, exact and with the index; then the default search.
     vectors = encode_with_progress(index.encoder, texts)
     report, answers, _ = _side_by_side(index, texts, vectors, held_out, DEPTH)
     if index.state.words is not None:
         searches = []
         for text, vector in zip(texts, vectors, strict=True):
             searches.append(partial(rank_documents, index, text, vector[None]))
-        more = int((held_out >= 0).any())  # results to find for those that are dropped
+        more = int((held_out >= 0).any())  # further results, to replace those dropped
         fused = _without_rows(_deep_results(searches, DEPTH, more), held_out)
         answers = {"default": fused} | answers
         report = {"default": _hybrid_report(index, fused, texts, report["index"])} | report
 
-    # How good they are, by the labels.
+    # Measure all answers by the labels.
     for side, results in answers.items():
         measures = per_query(results.scores, results.rows, names, ids, qrels)
         report[side] = {name: float(v.mean()) for name, v in measures.items()} | report[side]
@@ -195,8 +195,8 @@ def explain(report: Mapping[str, Any]) -> list[str]:
 def drop_rows(scores: Matrix, rows: Rows, held_out: Rows) -> tuple[Matrix, Rows]:
     """Remove each query's held-out rows (q, w) from its answers (q, depth).
 
-    All answers are cut to depth - w, so that none is longer than another. Columns of `held_out`
-    that are -1 for all queries do not count.
+    All answers are cut to the same length, depth - w. Columns of `held_out` that are -1 for all
+    queries do not count.
 
     >>> scores, rows = np.array([[3.0, 2, 1], [3, 2, 1]]), np.array([[5, 6, 7], [5, 6, 7]])
     >>> drop_rows(scores, rows, np.array([[6], [-1]]))[1].tolist()
@@ -214,27 +214,27 @@ def merged_ranking(
 ) -> tuple[list[float], list[int]]:
     """Scores and rows for a query by searches for few results and then for more, best first.
 
-    A search rescores more rows for more results, so the first ten of a search for a hundred may
-    differ from those of a search for ten. Measures at ten count what a search for ten finds, and
-    measures at a hundred what a search for a hundred finds; one list serves both. The results that
-    a search adds to those before have lower scores.
+    A search for more results rescores more rows, so the first ten of a search for a hundred may
+    differ from those of a search for ten. Measures at ten use what a search for ten finds, and
+    measures at a hundred what a search for a hundred finds. One list serves both: results that a
+    larger search adds get lower scores.
 
-    `more` results are added to each limit but `depth`, for those that are dropped afterwards;
-    `beyond` is another search at the end, and its number of results.
+    `more` is added to each limit but `depth`, to make up for results that are dropped afterwards.
+    `beyond` is another search at the end, with its number of results.
     """
     searches = [(search, limit + more) for limit in LIMITS if limit + more < depth]
     searches.append((search, depth))
     if beyond is not None:
         searches.append(beyond)
 
-    # Each adds what those before did not find, below their scores.
+    # Each search adds the rows that earlier ones did not find, with lower scores.
     values = list[float]()
     rows = list[int]()
     for ranking, count in searches:
         scores, answer = ranking(count)
         is_new = (answer[0] >= 0) & ~np.isin(answer[0], rows)
         new_scores = scores[0][is_new].astype(np.float64)
-        if values and len(new_scores):  # shift them down, if the best is not below the last one
+        if values and len(new_scores):  # shift them below the last one
             new_scores += min(0.0, values[-1] - STEP - float(new_scores[0]))
         values = values + new_scores.tolist()
         rows = rows + answer[0][is_new].tolist()
@@ -250,10 +250,10 @@ def latency(seconds: Sequence[float]) -> dict[str, float]:
 def _hybrid_report(
     index: Index, results: Results, texts: Sequence[str], by_meaning: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the measures of the default search that need no labels.
+    """Return the measures of the default search that require no labels.
 
-    They have the names of those of the index by meaning alone, and are None where there are none,
-    as of the agreement.
+    They have the names of the measures of semantic search alone. Those that the default search
+    lacks, such as the agreement, are None.
     """
     words = index.read(word_bytes) or 0.0
     report: dict[str, Any] = dict.fromkeys(by_meaning)
@@ -274,8 +274,7 @@ def nearest_of(index: Index, queries: Matrix, k: int) -> tuple[Matrix, Rows]:
 def rank_documents(index: Index, text: str, vector: Matrix, k: int) -> tuple[Matrix, Rows]:
     """Return the documents (1, k) of a default search for an encoded text (1, d), best first.
 
-    They have the scores 0, -1, -2 and so on, since the order of a fusion with words is not that of
-    the cosines.
+    Their scores are 0, -1, -2 and so on: a fusion with words does not rank by cosine.
     """
     request = SearchRequest(texts=[text], vectors=vector, limit=k)
     _, rows = index.read(nearest_documents, request)
@@ -286,14 +285,14 @@ def rank_documents(index: Index, text: str, vector: Matrix, k: int) -> tuple[Mat
 def times_to_documents(
     index: Index, queries: Sequence[str] | Matrix | None, hybrid: str = AUTO
 ) -> dict[str, float | None]:
-    """Measure the times from a text, or a vector of (q, dim), to ten documents.
+    """Measure how long a search takes from a text, or a vector of (q, dim), to ten documents.
 
     Without queries, the times from a text are None.
     """
     if queries is None:
         return dict.fromkeys(f"text_to_documents_{name}" for name in latency([0.0]))
 
-    # A search for each of some queries, spread evenly.
+    # Time a search for each of some queries, spread evenly over all.
     chosen = np.unique(np.linspace(0, len(queries) - 1, SEARCHED).astype(int)).tolist()
     is_vector = isinstance(queries, np.ndarray)
     calls = []
@@ -327,13 +326,13 @@ def seconds_on_one_thread(calls: Sequence[Callable[[], object]]) -> list[float]:
 def _side_by_side(
     index: Index, texts: Sequence[str] | None, vectors: Matrix, held_out: Rows, depth: int
 ) -> tuple[dict[str, Any], dict[str, Results], NDArray[np.float64]]:
-    """Search by the index and exactly, and measure what needs no labels.
+    """Search with the index and exactly, and measure what requires no labels.
 
-    Returns a report; the answers by the index and by exact search, without the rows (q, w) that are
-    held out of each query's; and each query's agreement in the index's own metric.
+    Returns a report; the answers of the index and of exact search, without each query's held-out
+    rows (q, w); and each query's agreement in the index's own metric.
     """
     held_out = held_out[:, (held_out >= 0).any(axis=0)]
-    dropping = held_out.shape[1]  # results to find for those that are dropped
+    dropping = held_out.shape[1]  # further results, to replace those dropped
 
     # Exact search over the encoder's vectors.
     exact_search = ExactSearch(index)
@@ -370,9 +369,9 @@ def _side_by_side(
 
 
 def _deep_results(searches: Sequence[Ranking], depth: int, more: int) -> Results:
-    """Return the answers (q, depth + more) of each query's search, and its times.
+    """Return the answers (q, depth + more) and times of each query's search.
 
-    The answers are those of `merged_ranking`. The times are those of a search for the first ten.
+    The answers are merged by `merged_ranking`; the times are those of a search for ten.
     """
     answers = []
     width = 0
@@ -426,7 +425,7 @@ class ExactSearch:
         return best_documents(self._nearest, queries, k, self._rows, len(self._live))
 
     def _nearest(self, queries: Matrix, k: int) -> tuple[Matrix, Rows]:
-        """Return scores and rows (q, k) of the index's numbering; -1 is padding."""
+        """Return scores and rows (q, k) in the index's numbering; -1 is padding."""
         scores, positions = self._index.search(normalize_rows(queries), k)
         return scores, np.where(positions >= 0, self._live[positions], -1)
 
@@ -491,9 +490,9 @@ def best_documents(
     rows: DocumentRows,
     total: int,
 ) -> tuple[Matrix, Rows]:
-    """Return scores and documents (q, k), by their first rows, of a function that searches rows.
+    """Search documents by a function that searches rows; return scores and first rows (q, k).
 
-    It is asked for more rows until each query has k documents; `total` is the number of rows.
+    More rows are requested until each query has k documents; `total` is the number of rows.
     """
     best = BestRows(len(queries), k, None if rows.is_one_each else rows.documents, total)
     while not best.is_complete:

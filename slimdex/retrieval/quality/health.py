@@ -76,7 +76,7 @@ def drift(state: State, index: ReducedIndex, moments: Moments, hidden: Rows) -> 
 
     `moments` are those of the live documents, and `hidden` the rows that no search can find.
     """
-    # Live rows in the order of addition: those before the fit, and from `first_new` on those since.
+    # Live rows in order of addition; those from `first_new` on were added since the fit.
     at_fit = state.fit
     live = without(np.arange(len(index)), hidden)
     first_new = int(np.searchsorted(live, at_fit.get("rows", 0)))
@@ -183,7 +183,7 @@ def _report(snapshot: Snapshot, index: Index, sample: int) -> dict[str, Any]:
     # Drift since the fit.
     figures = drift(state, vectors, moments, hidden)
 
-    # A certificate of other settings says nothing of these.
+    # A certificate of other settings does not apply to these.
     certificate = state.certificate
     if certificate is not None and certificate.settings != state.settings:
         certificate = None
@@ -251,7 +251,7 @@ def _measure_refit(
 
 
 def _advice(path: Path, figures: Drift, report: dict[str, Any]) -> list[str]:
-    """Return advice with figures, in at most one line; none if there is nothing to gain."""
+    """Return at most one line of advice, with figures; none if nothing has to be done."""
     # The present agreement.
     now = report["agreement"]
     certified = report["certified"]
@@ -263,9 +263,9 @@ def _advice(path: Path, figures: Drift, report: dict[str, Any]) -> list[str]:
         is_below = "below the" if report["verdict"] == "broken" else "no longer proves the"
         standing += f", {is_below} certified {certified:.4g}"
 
-    # What a new fit would gain.
+    # The gain of a new fit.
     if refit is not None:
-        # The agreement would grow, or what is near by the new fit is not found now.
+        # It may raise the agreement, or find near documents that are missed now.
         gain = refit["estimate"] - now["estimate"]
         missed = refit["estimate"] - refit["found_of_its_order"]
         seconds = max(1, round(refit["seconds"]))

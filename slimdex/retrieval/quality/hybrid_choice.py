@@ -54,7 +54,7 @@ def choose_fusion(
     ):
         return None
 
-    # In random order, since half of them are compared with the other half.
+    # Shuffle them, since each half is compared with the other.
     labelled = labelled_queries(snapshot, user_queries)
     order = np.random.default_rng(0).permutation(len(labelled))[:MOST_LABELLED]
     judged = [labelled[i] for i in order]
@@ -95,7 +95,7 @@ def by_labels(snapshot: Snapshot, vectors: Matrix, judged: Sequence[LabelledQuer
 def fusion_ndcg(snapshot: Snapshot, query: Matrix, judged: LabelledQuery) -> list[float]:
     """Return nDCG@10 of an encoded query (1, d) by semantic search alone and by each of `FUSIONS`.
 
-    The document that is the query itself is no answer.
+    The query's own document does not count as an answer.
     """
     near, _, fused = fusion_orders(snapshot, query, judged.text)
     values = []

@@ -27,7 +27,7 @@ FIXED_S = 1.0
 
 
 def facts(snapshot: Snapshot) -> dict[str, Any]:
-    """Return the report of `Collection.info`, in JSON values."""
+    """Return the report of `Collection.info` as JSON values."""
     path = snapshot.path
     state = snapshot.state
     index = snapshot.index
@@ -36,7 +36,7 @@ def facts(snapshot: Snapshot) -> dict[str, Any]:
     probes = index.index.probes
     lists = {} if probes is None else {"lists_probed": probes[0], "lists": probes[1]}
 
-    # The certificate, which may say nothing of the present settings.
+    # The certificate, if it applies to the present settings.
     proved = state.certificate
     said = proved and proved.said(state.settings, snapshot.searchable_count, snapshot.noun)
 

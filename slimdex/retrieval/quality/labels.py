@@ -116,8 +116,8 @@ def labelled_queries(snapshot: Snapshot, user_queries: UserQueries) -> list[Labe
     assert user_queries.labels is not None
     ids = snapshot.store.ids_by_row(snapshot.state.rows)
     hidden = set(snapshot.hidden.tolist())
-    # A document of several passages is represented by its first row: in reverse order, that is the
-    # last to be written.
+    # A document of several passages is represented by its first row, which the reverse order
+    # writes last.
     rows = {id: row for row, id in reversed([*enumerate(ids)]) if row not in hidden}
     out = []
     for id, text in with_labels(user_queries.queries, user_queries.labels, rows):
@@ -144,7 +144,7 @@ def ndcg(ids: Sequence[Id], labels: Mapping[Id, int]) -> float:
 
 
 def _dcg(relevances: Sequence[int]) -> float:
-    """Sum of the first ten relevances, each divided by log2 of one more than its rank."""
+    """Sum the first ten relevances, each divided by log2(rank + 1)."""
     ranks = enumerate(relevances[:10], start=1)
     return sum(max(relevance, 0) / log2(rank + 1) for rank, relevance in ranks)
 
@@ -180,7 +180,7 @@ def _measures(ids: Sequence[str], labels: Mapping[str, int]) -> tuple[float, ...
     (0.5, 0.5, 0.5)
     """
     relevant = {id for id, relevance in labels.items() if relevance > 0}
-    # Rank of the first relevant document; infinite, for an MRR of 0, if ten have none.
+    # Rank of the first relevant document; infinite if none is among ten, so that MRR is 0.
     first = next((rank for rank, id in enumerate(ids[:10], 1) if id in relevant), np.inf)
     recalls = [len(relevant.intersection(ids[:k])) / max(len(relevant), 1) for k in (10, 100)]
     return ndcg(ids, labels), 1 / first, *recalls

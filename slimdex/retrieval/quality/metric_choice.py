@@ -129,11 +129,11 @@ def choose_metric(
 def _choose_by_keywords(
     snapshot: Snapshot, encoder: Encoder, sample: Rows, rng: np.random.Generator
 ) -> Choice:
-    """Choose a cell by how well keywords find their documents; the default unless that is clear.
+    """Choose a cell by how well keywords find their documents.
 
-    `sample` are the rows to search.
+    Returns the default unless another cell is clearly better. `sample` are the rows to search.
     """
-    # Queries of keywords, each of which looks for its document.
+    # Make a query of each document's keywords, which should find the document.
     words = keywords(snapshot.texts(sample))
     drawn = rng.choice(len(sample), min(KEYWORD_QUERIES, len(sample)), replace=False)
     targets = np.array([target for target in drawn.tolist() if words[target]], dtype=np.int64)
@@ -158,7 +158,7 @@ def _choose_by_keywords(
 def _choose_by_labels(
     snapshot: Snapshot, encoder: Encoder, sample: Rows, judged: Sequence[LabelledQuery]
 ) -> Choice:
-    """Choose a cell by nDCG@10; the default unless another is better beyond chance.
+    """Choose a cell by nDCG@10; the default unless another is significantly better.
 
     `sample` are the rows to search, besides the labelled ones; the queries are in random order.
     """
@@ -195,7 +195,7 @@ def _name(cell: Cell) -> str:
 def mean_cosine(vectors: VectorFile, live: Rows, rng: np.random.Generator) -> float:
     """Estimate the mean cosine of two different documents, by random pairs."""
     first = rng.integers(len(live), size=PAIRS)
-    # Anything from 1 to n - 1 further on, so never the same.
+    # 1 to n - 1 rows further on, so never the same row.
     second = (first + rng.integers(1, len(live), size=PAIRS)) % len(live)
     first_rows = normalize_rows(vectors.take(live[first]))
     second_rows = normalize_rows(vectors.take(live[second]))
@@ -221,10 +221,10 @@ def keywords(texts: Sequence[str]) -> list[str]:
 
 
 def by_keywords(moments: Moments, X: Matrix, queries: Matrix, targets: Rows) -> Comparison:
-    """Compare cells by the reciprocal ranks of documents that queries of their keywords look for.
+    """Compare cells by the reciprocal ranks at which queries of keywords find their documents.
 
     `X` (n, d) are the documents' vectors, `queries` (q, d) those of the queries, and `targets` (q,)
-    the rows of `X` that these look for. Bounds are the lower ends of two-sided intervals,
+    the rows of `X` that these should find. Bounds are the lower ends of two-sided intervals,
     simultaneous for all cells (Bonferroni).
     """
 
@@ -259,7 +259,7 @@ def by_labels(
     """
 
     def ndcgs(scores: Matrix) -> NDArray[np.float64]:
-        # The document that is the query itself is no answer.
+        # A query's own document does not count as an answer.
         has_self = self_rows >= 0
         scores[np.flatnonzero(has_self), self_rows[has_self]] = -np.inf
         _, rows = top_k(scores, np.arange(len(X)), 10)

@@ -93,7 +93,7 @@ def _compare(
     user_queries: UserQueries | None,
     count: int | None,
 ) -> Migration:
-    """Measure both encoders on a sample; advise to encode again if that is proved to gain."""
+    """Measure both encoders on a sample; advise encoding again if the gain is proved."""
     sample = Sample.draw(snapshot.open(), user_queries, count)
     texts = [query.text for query in sample.queries]
 
@@ -104,7 +104,7 @@ def _compare(
     )
     hours = seconds * len(snapshot.searchable_rows()) / SECONDS_AN_HOUR
 
-    # The index's own, if it can be loaded.
+    # Measure the index's own encoder, if it can be loaded.
     options = list[Option]()
     gain = None
     gain_bound = None
@@ -157,7 +157,7 @@ def _current_encoder(index: Index) -> Encoder | None:
 def gain_of(values: Values, others: Values) -> float:
     """Lower bound of the mean difference of paired values, which are from 0 to 1.
 
-    `betting_bound` takes values from 0 to 1, so the differences are scaled to these and back.
+    `betting_bound` takes values from 0 to 1, so differences are scaled to that range and back.
 
     >>> one = np.ones(1000)
     >>> gain_of(one, 0 * one) > 0.98, gain_of(one, one) <= 0
@@ -178,7 +178,7 @@ class Sample:
     def draw(
         cls, snapshot: Snapshot, user_queries: UserQueries | None, count: int | None
     ) -> Sample:
-        """Draw queries, and `count` rows, by default 5%, besides those that are to be found.
+        """Draw queries, the rows that they should find, and `count` other rows, by default 5%.
 
         Raises `InputError` if there are too few documents, or none has a label.
         """
@@ -209,7 +209,7 @@ class Sample:
                 if text.strip():
                     queries.append(LabelledQuery(drop_words(text, rng), {row: 1}))
 
-        # All rows of the documents to find, and others. Negative numbers are not in the index.
+        # All rows of the documents to find, and others. Negative numbers are missing documents.
         labelled = np.array([*chain.from_iterable(query.labels for query in queries)], np.int64)
         wanted = np.unique(labelled[labelled >= 0])
         wanted = np.intersect1d(snapshot.document_rows.all_rows(wanted), live)

@@ -82,7 +82,7 @@ def near_duplicates(snapshot: Snapshot, min_score: float = 0.95) -> list[Duplica
     if not len(joined):
         return []
 
-    # Ids and beginnings of all at once.
+    # Read the ids and beginnings of all at once.
     named = np.union1d(joined, owners[joined])
     beginnings = dict(zip(named.tolist(), snapshot.store.beginnings(rows[named]), strict=True))
     groups: dict[int, DuplicateGroup] = {}
@@ -98,7 +98,7 @@ def near_duplicates(snapshot: Snapshot, min_score: float = 0.95) -> list[Duplica
 def delete_near_duplicates(index: Index, min_score: float = 0.95) -> list[DuplicateGroup]:
     """Delete all documents of each group but the kept one, in one commit; returns the groups.
 
-    They are found without the writer lock, and again if others commit meanwhile. Raises
+    Groups are found without the writer lock, and again if others commit meanwhile. Raises
     `InputError` as `near_duplicates` does, or if the index can't be changed.
     """
     index.check_writable()
@@ -118,10 +118,10 @@ def delete_near_duplicates(index: Index, min_score: float = 0.95) -> list[Duplic
 
 
 def _join_all(snapshot: Snapshot, min_score: float) -> tuple[Rows, Rows, NDArray[np.float32]]:
-    """Decide which documents join others as their near-duplicates.
+    """Assign documents to earlier ones that they nearly duplicate.
 
-    Returns (m,) the first row of each document, the number of the document that it joins or -1, and
-    their score.
+    Returns for each document its first row (m,), the number of the document that it joins or -1,
+    and their score.
     """
     if not 0 < min_score <= 1:
         raise InputError(f"min_score={min_score:g}; expected more than 0, and 1 at most")
@@ -130,11 +130,11 @@ def _join_all(snapshot: Snapshot, min_score: float) -> tuple[Rows, Rows, NDArray
     owners: Rows = np.full(count, -1, dtype=np.int64)
     scores = np.zeros(count, dtype=np.float32)
     for low, high in compared.parts(0, ROWS_TOGETHER):
-        # The documents of a part among themselves, but for those that have joined an earlier one.
+        # Compare the documents of a part, except those that have joined an earlier one.
         not_joined = low + np.flatnonzero(owners[low:high] < 0)
         _join(compared.pairs(not_joined, not_joined), owners, scores)
 
-        # Those that still have not joined any, and are kept, with all later documents.
+        # Compare those that still have not joined any, and are kept, with all later documents.
         still_not_joined = not_joined[owners[not_joined] < 0]
         for start, stop in compared.parts(high, ROWS_AGAINST):
             later = start + np.flatnonzero(owners[start:stop] < 0)
@@ -146,8 +146,8 @@ def _join_all(snapshot: Snapshot, min_score: float) -> tuple[Rows, Rows, NDArray
 def _join(pairs: Pairs, owners: Rows, scores: NDArray[np.float32]) -> None:
     """Let the second document of each pair join the first, if neither has joined another.
 
-    Sets their owners and scores in place. Pairs are taken in the order of addition, so that a
-    document joins the first one possible.
+    Changes `owners` and `scores` in place. Pairs are taken in order of addition, so that a document
+    joins the first one possible.
     """
     for i in np.lexsort((pairs.second, pairs.first)).tolist():
         owner = pairs.first[i]
@@ -165,8 +165,8 @@ class Comparison:
         self._least = least
         self._rows = snapshot.searchable_rows()
         documents = snapshot.document_rows.documents(self._rows)
-        # Of each document: its first row, where its rows begin and end in `_rows`, and their
-        # number; and of each of `_rows`, its document's number.
+        # For each document: its first row, where its rows begin and end in `_rows`, and how many it
+        # has. For each of `_rows`: the number of its document.
         self.firsts, starts, self._document, self._counts = np.unique(
             documents, return_index=True, return_inverse=True, return_counts=True
         )
@@ -187,13 +187,13 @@ class Comparison:
 
     def pairs(self, some: Rows, others: Rows) -> Pairs:
         """Near-duplicates among some documents and others, the earlier of each pair first."""
-        # Pairs of rows that may be near, without those of one document, and each only once.
+        # Pairs of rows of different documents that may be near, each pair only once.
         left, right = self._possible(self._places(some), self._places(others))
         is_ordered = self._document[left] < self._document[right]
         left = left[is_ordered]
         right = right[is_ordered]
 
-        # Those that are near.
+        # Keep those that are near.
         scores = self._cosines(left, right)
         is_near = scores >= self._least - EQUAL
         left = left[is_near]
@@ -214,7 +214,7 @@ class Comparison:
     def _possible(self, some: Rows, others: Rows) -> tuple[Rows, Rows]:
         """Return pairs of positions in `_rows` whose cosine may reach the least score.
 
-        The product of short rows is an upper bound of it.
+        The product of short rows is an upper bound of the cosine.
         """
         left = [np.empty(0, np.int64)]
         right = [np.empty(0, np.int64)]
@@ -240,11 +240,11 @@ class Comparison:
     def _of_documents(self, left: Rows, right: Rows, scores: NDArray[np.float32]) -> Pairs:
         """Return the pairs of documents that are near-duplicates, from all near pairs of rows.
 
-        Every row of each must have a near one of the other; their score is the lowest of the rows'
-        best scores.
+        Every row of either document must have a near row in the other. The score of a pair is the
+        lowest of its rows' best scores.
         """
         total = len(self.firsts)
-        # A pair of documents is one number.
+        # Encode each pair of documents as one number.
         pairs = self._document[left] * total + self._document[right]
         of_left, left_scores = self._covering_pairs(left, pairs, scores, pairs // total)
         of_right, right_scores = self._covering_pairs(right, pairs, scores, pairs % total)
@@ -260,7 +260,7 @@ class Comparison:
         """Return the pairs in which all rows of one document have a near row of the other.
 
         Also returns the lowest of these rows' best scores. For each near pair of rows, `places` has
-        the one of that document, `owners` that document, and `pairs` a number for both documents.
+        that document's row, `owners` the document, and `pairs` the number of the documents' pair.
         """
         # The best score of each row in each pair: the first, if sorted by pair, row and score.
         order = np.lexsort((-scores, places, pairs))
@@ -271,7 +271,7 @@ class Comparison:
         is_best[1:] |= np.diff(sorted_places) != 0
         best = order[is_best]
 
-        # As many rows with a match as the document has, and the lowest of their scores.
+        # Keep pairs in which all rows of the document have a match, with their lowest score.
         distinct, first, counts = np.unique(pairs[best], return_index=True, return_counts=True)
         is_covered = counts == self._counts[owners[best][first]]
         lowest = np.minimum.reduceat(scores[best], first) if len(best) else scores[best]

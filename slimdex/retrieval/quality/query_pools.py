@@ -62,8 +62,8 @@ def document_pool(
 def document_queries(snapshot: Snapshot, encoder: Encoder | None, rng: np.random.Generator) -> Draw:
     """Choose how to make queries from the documents; see the module.
 
-    Each call of the returned function makes a number of further queries. If texts are cut, queries
-    are made from passages, and all passages of the document are held out.
+    Each call of the returned function makes the requested number of further queries. If texts are
+    cut, queries are made from passages, and all passages of the document are held out.
 
     `encoder` is None if vectors were given. Raises `InputError` if there are fewer than three
     documents: a query would have nothing left to find.
@@ -96,7 +96,7 @@ def document_queries(snapshot: Snapshot, encoder: Encoder | None, rng: np.random
     def cloze(count: int) -> Pool:
         made_of = list[int]()
         queries = list[str]()
-        while len(made_of) < count:  # soon, as at least one in two has several sentences
+        while len(made_of) < count:  # ends soon: about half of them have several
             rows = rng.choice(live, count)
             for row, text in zip(rows.tolist(), snapshot.texts(rows), strict=True):
                 if len(sentences(text)) > 1:
@@ -108,7 +108,7 @@ def document_queries(snapshot: Snapshot, encoder: Encoder | None, rng: np.random
             CLOZE, encode_with_progress(encoder, queries[:count]), held_out, queries[:count]
         )
 
-    # Try some documents to see which suits them.
+    # Look at some documents to see which method suits them.
     probed = snapshot.texts(rng.choice(live, PROBED))
     have_several = sum(len(sentences(text)) > 1 for text in probed) >= PROBED / 2
     return cloze if have_several else mix
@@ -133,9 +133,9 @@ def rows_of_documents(rows: DocumentRows, made_of: Rows) -> Rows:
 
 
 def _of_short_documents(snapshot: Snapshot, live: Rows) -> Rows:
-    """Return the rows of documents with few passages; all rows if fewer than two documents have.
+    """Return the rows of documents with few passages, or all rows if fewer than two have few.
 
-    A query holds out all rows of its documents, which exact search has to skip.
+    A query holds out all rows of its documents, and exact search has to skip them.
     """
     rows = snapshot.document_rows
     if rows.is_one_each:
@@ -186,12 +186,12 @@ def _average_pairs(
     rng: np.random.Generator,
     vectors: Callable[[Rows], Matrix],
 ) -> Pool:
-    """Make queries that are the means of the unit vectors of two different rows each.
+    """Make queries, each the mean of the unit vectors of two different rows.
 
     The documents of both are held out. `vectors` returns the vectors of rows.
     """
     first = rng.integers(len(live), size=count)
-    # Anything from 1 to n - 1 further on, so never the same.
+    # 1 to n - 1 rows further on, so never the same row.
     second = (first + rng.integers(1, len(live), size=count)) % len(live)
     pairs = np.stack([live[first], live[second]], axis=1)
     unit = normalize_rows(vectors(pairs.ravel())).reshape(count, 2, -1)

@@ -79,8 +79,8 @@ class Pool:
 def recalls(ranks: Ranks, count: int) -> NDArray[np.float64]:
     """Return the share (q,) of each query's neighbours that are among the first `count` codes.
 
-    `ranks` (q, n) are the numbers of codes nearer than each neighbour's, inf if that is unknown.
-    NaN fills the line of a query that has fewer than n neighbours.
+    `ranks` (q, n) has the number of codes nearer than each neighbour's, or inf if it is unknown.
+    NaN pads the ranks of a query with fewer than n neighbours.
 
     >>> recalls(np.array([[0.0, 3.0, np.inf, np.nan]]), 3).tolist()
     [0.3333333333333333]
@@ -111,7 +111,7 @@ class Trials:
         return exact_nearest(self.vectors, rescorer, pool, self.live)
 
     def screen(self, settings: Settings, pool: Pool, truth: Rows, most: int) -> Ranks:
-        """Estimate the ranks by the codes of a sample of the rows; exact if it is all of them.
+        """Estimate the ranks by the codes of a sample of the rows; exact if it has all rows.
 
         The settings have a k, and a kind that searches all its codes. `truth` is of `exact`; ranks
         from `most` on are infinite.
@@ -181,7 +181,7 @@ def build_index(
 ) -> ReducedIndex:
     """Build an index of all rows as `reduce` would, in memory, with settings for these moments.
 
-    The file of norms is created; if it exists, it must have those in this metric.
+    The file of norms is created unless it exists; then it must have the norms in this metric.
     """
     reducer = settings.fit_reducer(vectors, moments)
     metric = None
@@ -236,7 +236,7 @@ def _nearest(
 
     Rows held out of a query's answers (q, w) are left out.
     """
-    count = NEAREST + held_out.shape[1]  # enough if all that are held out are among the nearest
+    count = NEAREST + held_out.shape[1]  # enough even if all held-out rows are near
 
     def chunks() -> Iterator[tuple[Matrix, Rows]]:
         for part in batches(len(rows), ROWS_TOGETHER):
@@ -252,7 +252,7 @@ def _nearest(
 
 
 def answers(index: ReducedIndex, pool: Pool, hidden: Rows = NO_ROWS) -> tuple[Rows, list[float]]:
-    """Search for each query of a pool as users do, one at a time, without what is held out.
+    """Search for each query of a pool as users do, one at a time, without held-out rows.
 
     Returns the rows (q, 10), padded with -1, and the seconds of each query.
     """
@@ -268,7 +268,7 @@ def answers(index: ReducedIndex, pool: Pool, hidden: Rows = NO_ROWS) -> tuple[Ro
 
 
 def best_of_each(chunks: Iterator[tuple[Matrix, Rows]], queries: int, k: int) -> Rows:
-    """Merge answers (queries, n), scores and rows of parts; return the best rows (queries, k)."""
+    """Merge the scores and rows (queries, n) of all parts; return the best rows (queries, k)."""
     scores = np.full((queries, k), -np.inf, dtype=np.float32)
     rows = np.full((queries, k), -1, dtype=np.int64)
     for new_scores, new_rows in chunks:
@@ -325,7 +325,7 @@ def ranks_of(
     out = np.full(truth.shape, np.inf)
     gone = is_held_out(rows, held_out)
     for i, (ranked, wanted) in enumerate(zip(rows, truth, strict=True)):
-        # Which ranked row is which neighbour (10, n); -1 pads both.
+        # Matches (10, n) of neighbours and ranked rows; -1 pads both.
         same = (ranked == wanted[:, None]) & (wanted >= 0)[:, None]
 
         # How many rows each ranked row stands for.

@@ -38,9 +38,9 @@ def check_refit(refit: str) -> None:
 
 
 def add_then_refit(index: Index, refit: str, add: Callable[[], AdditionReport]) -> AdditionReport:
-    """Add documents by a function; then refit, or advise it, as `refit` says: see `Collection.add`.
+    """Add documents by calling `add`; then refit, or advise it, as `refit` says.
 
-    The report has the notes of both.
+    `Collection.add` describes `refit`. The report has the notes of both steps.
     """
     check_refit(refit)
     before = index.snapshot.searchable_count
@@ -95,13 +95,13 @@ def after_addition(
     if snapshot.state.fit["rows"] == snapshot.state.rows:  # the addition was a fit
         return [], False
 
-    # Go on only if the rows have just reached twice, four times, eight times ... those of the fit.
+    # Go on only if the rows have just reached 2, 4, 8, ... times those of the fit.
     notes = kind_advice(snapshot)
     count = snapshot.searchable_count
     fitted = max(snapshot.state.fit_rows, 1)
     multiple_before = max(before - 1, 0) // fitted  # of the rows of the fit
     multiple_now = (count - 1) // fitted
-    # A number has more bits once it has reached another power of two.
+    # A number gets more bits when it reaches another power of two.
     has_doubled = multiple_now.bit_length() > multiple_before.bit_length()
     is_due = is_outgrown(snapshot) and has_doubled
     if not count or (refit != "always" and not is_due):
@@ -119,7 +119,7 @@ def after_addition(
 
 
 def _refit_now(index: Index, figures: Drift) -> list[str]:
-    """Refit an index; return notes on the reason, the time, and a certificate that is lost."""
+    """Refit an index; return notes on the reason, the time, and a lost certificate."""
     was_proved = index.state.certificate is not None
     start = perf_counter()
     notes = fit_again(index, index.state.requested, "with the last")

@@ -64,7 +64,7 @@ class SettingsGrid:
 
     @cached_property
     def options(self) -> list[Settings]:
-        """All possible settings, with the most candidates each; those of fewest bytes first."""
+        """All possible settings, each with the most candidates; those of fewest bytes first."""
         trials = self.trials
         beta, gamma = self.cell
         options = dict[Settings, int]()
@@ -72,7 +72,7 @@ class SettingsGrid:
         if self._with_lists:
             grid.append(("ivf-pq", _NARROW[1][4:]))  # without the smallest shares
 
-        # k of each share, as a multiple that the kind can divide.
+        # The k of each share, rounded to a multiple that the kind requires.
         for name, shares in grid:
             multiple = kind_named(name).multiple
             for share in shares:
@@ -85,7 +85,7 @@ class SettingsGrid:
         return sorted(options, key=lambda settings: options[settings])
 
     def suits(self, settings: Settings) -> bool:
-        """Return whether there are enough vectors for settings: a fit would not replace them."""
+        """Return whether there are enough vectors for a fit to keep these settings."""
         trials = self.trials
         try:
             fitted, _ = settings.checked(trials.vectors.dim).fitted(trials.moments)
@@ -191,7 +191,7 @@ class SettingsSearch:
         return limits
 
     def _attempt(self, attempts: Attempts, option: Settings) -> Attempts:
-        """Try one setting: build it if it is promising, and put it to the proof."""
+        """Try one setting: build it if it is promising, and try to prove it."""
         # Screen it by a sample of the rows. `place` is its number among the promising ones.
         ranks = self._screen(option)
         place = attempts.promising + 1
@@ -200,10 +200,10 @@ class SettingsSearch:
             estimate = float(recalls(ranks, self.grid.counts[-1]).mean())
             return replace(attempts, missed={**attempts.missed, option: estimate})
         attempts = replace(attempts, promising=place)
-        if least not in self._allowed_counts(attempts, option):  # as many exceeded a limit before
+        if least not in self._allowed_counts(attempts, option):  # this many exceeded a limit
             return attempts
 
-        # Build it, and find the fewest promising candidates by all rows.
+        # Build it, and find the smallest promising number of candidates, using all rows.
         index = self.trials.build(option)
         ranks = self.trials.ranks(index, self.choosing, self.truth, self.grid.counts[-1])
         least = self.proving.least_promising(ranks, self.grid.counts, place)
@@ -231,7 +231,7 @@ class SettingsSearch:
             if not self.proving.is_promising(recalls(ranks, allowed[-1]), attempts.promising):
                 break
 
-        # Not proved: measure the most candidates or, if a limit excludes some, the `least`.
+        # Not proved: measure with the most candidates or, if a limit excludes some, with `least`.
         is_unlimited = self._allowed_counts(attempts, option) == self.grid.counts
         count = self.grid.counts[-1] if is_unlimited else least
         settings = replace(option, candidates=count)
@@ -245,7 +245,7 @@ class SettingsSearch:
         if fewest is None:
             return attempts
 
-        # By codes alone these are proved; the search that users get needs more at times.
+        # These are proved by codes alone; the search that users get sometimes needs more.
         for count in self._allowed_counts(attempts, option):
             if count < fewest:
                 continue
@@ -268,7 +268,7 @@ class SettingsSearch:
     def _allowed_counts(self, attempts: Attempts, option: Settings) -> list[int]:
         """Numbers of candidates that may be within the limits.
 
-        They are below that of the last setting of the same kind that exceeded a limit, if any.
+        They are below the number with which this kind last exceeded a limit, if it did.
         """
         for tried in reversed(attempts.tried):
             if tried.settings.kind == option.kind and self._limit_of(tried) is not None:
@@ -312,9 +312,9 @@ class SettingsSearch:
         settings: Settings,
         shares: Shares | None = None,
     ) -> Attempts:
-        """Add settings that are not proved, measured, with a verdict that says why.
+        """Measure settings that are not proved, and add them with a verdict that says why.
 
-        `shares` are the agreements of the proving queries; None if the settings came to no proof.
+        `shares` are the agreements of the proving queries; None if no proof was tried.
         """
         place = max(attempts.promising, 1)  # none may have been promising
         tried = self._measure(index, settings)
@@ -357,7 +357,7 @@ class SettingsSearch:
         return None
 
     def _excess(self, tried: TrialResult) -> float:
-        """Return how many times a limit a setting takes, for the limit that it exceeds most."""
+        """Return the largest ratio of a measured value to its limit."""
         shares = (getattr(tried, limit.attribute) / limit.most for limit in self.limits)
         return float(max(shares))
 
@@ -425,7 +425,7 @@ class SettingsSearch:
         if self.limits:
             text += f" within {' and '.join(limit.text for limit in self.limits)}"
 
-        # What comes nearest within the limits, and beyond them.
+        # The nearest settings within the limits, and beyond them.
         within = self._within(attempts)
         if within:
             best = max(within, key=lambda tried: tried.estimate)

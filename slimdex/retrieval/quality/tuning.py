@@ -52,7 +52,7 @@ def tune(
     if not apply:
         return _with_fusion(index, tuning, user_queries)
 
-    # Use the settings that were proved, and then the fusion that labels choose.
+    # Apply the proved settings, and then the fusion that labels choose.
     if tuning.chosen is None or tuning.certificate is None:
         raise InputError(tuning.lacking or "nothing reaches the target")
     if tuning.chosen.settings != index.state.settings:
@@ -110,7 +110,7 @@ def _search(
 
 
 def _with_fusion(index: Index, tuning: Tuning, user_queries: UserQueries | None) -> Tuning:
-    """Add to a result how `auto` is to fuse, and why, if there are labels to choose by."""
+    """Add to a result the fusion for `auto`, and the reason, if there are labels to choose by."""
     choice = index.read(lambda snapshot: choose_fusion(index, snapshot, user_queries))
     if choice is None:
         return tuning
@@ -122,7 +122,7 @@ def _queries(
 ) -> tuple[Draw, int]:
     """Return a function that draws a number of further queries, and how many there are.
 
-    Without the user's, they are made of the documents.
+    Without the user's queries, they are made of the documents.
     """
     encoder = index.query_encoder
     if user_queries is None:
@@ -130,7 +130,7 @@ def _queries(
         return draw, CHOOSING + tuning_targets.most_made()
     assert encoder is not None
 
-    # The user's, in random order, each drawn once.
+    # Draw the user's queries in random order, each once.
     texts = [user_queries.queries[i][1] for i in rng.permutation(len(user_queries.queries))]
     remaining = iter(texts)
 
@@ -149,8 +149,8 @@ def _proving(count: int) -> int:
 def _too_few(target: Target, user_queries: UserQueries | None) -> str | None:
     """Return why the user's queries are too few to prove a target; None if they are enough.
 
-    They are too few if they could not prove it even with an agreement of 1. With labels they choose
-    the metric and the fusion, which requires no proof.
+    They are too few if they could not prove it even with an agreement of 1. If labelled, they still
+    choose the metric and the fusion, which requires no proof.
 
     Raises `InputError` if they have no labels, or no queries can prove the target.
     """
@@ -158,7 +158,7 @@ def _too_few(target: Target, user_queries: UserQueries | None) -> str | None:
     if user_queries is None:
         return None
 
-    # What the queries could prove at most.
+    # The largest agreement that the queries could prove.
     proving = _proving(len(user_queries.queries))
     most = provable(proving)
     if most >= target.agreement:

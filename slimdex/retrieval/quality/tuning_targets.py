@@ -137,10 +137,10 @@ class Tuning:
 
 
 def error_at(place: int) -> float:
-    """Return the probability with which the proofs of one index may be wrong.
+    """Return the allowed probability that the proofs of one index are wrong.
 
-    `place` is its number, from 1 on, among the indexes that are put to the proof. All of them
-    together may be wrong with probability `ERROR`.
+    `place` is its number, from 1 on, among the indexes for which a proof is tried. For all of them
+    together, the allowed probability is `ERROR`.
 
     >>> [round(error_at(place), 4) for place in (1, 2, 3, 4)]
     [0.025, 0.0083, 0.0042, 0.0025]
@@ -151,7 +151,7 @@ def error_at(place: int) -> float:
 
 
 def stages(available: int) -> list[int]:
-    """Return the numbers of queries after which a proof is looked at, up to all available ones.
+    """Return the numbers of queries after which a proof is checked, up to all available ones.
 
     >>> stages(5_000), stages(700)
     ([1500, 3000, 5000], [700])
@@ -168,9 +168,9 @@ def most_made() -> int:
 
 
 def provable(queries: int) -> float:
-    """Return the largest agreement that this number of queries can prove, of the first setting.
+    """Return the largest agreement that this number of queries can prove for the first setting.
 
-    That is what they prove if all of them agree fully.
+    They prove it if all of them agree fully.
 
     >>> [round(provable(count), 4) for count in (0, 75, 6000)]
     [0.0, 0.9466, 0.9993]
@@ -230,16 +230,16 @@ class Proving:
         return betting_bound(shares, error_at(place), self.stages)
 
     def is_promising(self, shares: Shares, place: int) -> bool:
-        """Return whether all available queries would prove the agreement if they were alike."""
+        """Return whether all available queries would prove the agreement with such shares."""
         if shares.mean() < self.agreement:
             return False
         as_many_as_available = np.resize(shares, self.stages[-1])  # repeats them
         return self.bound(as_many_as_available, place) >= self.agreement
 
     def least_promising(self, ranks: Ranks, counts: Sequence[int], place: int) -> int | None:
-        """Return the fewest of `counts` of candidates that are promising; None if none are.
+        """Return the smallest promising number of candidates in `counts`; None if none is.
 
-        If some are, so are more: a bisection finds the fewest.
+        All larger numbers than a promising one are promising too, so bisection finds it.
         """
         least = bisect_left(
             counts, True, key=lambda count: self.is_promising(recalls(ranks, count), place)
@@ -247,9 +247,9 @@ class Proving:
         return counts[least] if least < len(counts) else None
 
     def least_proved(self, ranks: Ranks, counts: Sequence[int], place: int) -> int | None:
-        """Return the fewest of `counts` of candidates that are proved, as are all more of them.
+        """Return the smallest of `counts` of candidates that is proved, with all larger ones.
 
-        None if even the most candidates are not proved.
+        None if even the largest is not proved.
         """
         proved = None
         for count in reversed(counts):

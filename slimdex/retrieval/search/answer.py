@@ -71,8 +71,8 @@ def find(
 def rows_for(snapshot: Snapshot, request: SearchRequest) -> IndexRows:
     """Return the rows that a request may find.
 
-    Raises those errors of `find` that need no vectors: called first, it reports them before a model
-    is loaded. The matches of a filter are remembered, so `find` does not evaluate it again.
+    Raises the errors of `find` that need no vectors, so a caller can report them before it loads a
+    model. The matches of a filter are remembered, so `find` does not evaluate it again.
     """
     if was_stopped(snapshot.path, snapshot.state):
         raise InputError(f"{snapshot.path} holds no documents yet; {snapshot.unfinished}")
@@ -87,7 +87,7 @@ def related(snapshot: Snapshot, id: str, limit: int = 10, where: str | None = No
 
     Raises `InputError` if the id is unknown, the document has no text, or as a search does.
     """
-    # The query: the mean of the document's passages with text.
+    # The query is the mean vector of the document's passages with text.
     SearchRequest(texts=id, limit=limit)  # checks the limit
     passage_rows = snapshot.document_rows.all_rows(np.array([snapshot.row_of(id)]))
     passage_rows = passage_rows[~np.isin(passage_rows, snapshot.hidden)]
@@ -95,7 +95,7 @@ def related(snapshot: Snapshot, id: str, limit: int = 10, where: str | None = No
         raise InputError(f"document {id!r} has no text; expected one with text")
     mean = normalize_rows(snapshot.index.vectors.take(passage_rows)).mean(axis=0, keepdims=True)
 
-    # One hit more, since the document itself is among them.
+    # Request one more hit, since the document itself is among them.
     request = SearchRequest(vectors=mean, limit=limit + 1, where=where)
     rows = IndexRows.of(snapshot, request)
     (nearest_hits,) = hits(snapshot, *nearest(rows, request, mean))
@@ -104,9 +104,9 @@ def related(snapshot: Snapshot, id: str, limit: int = 10, where: str | None = No
 
 
 def nearest_documents(snapshot: Snapshot, request: SearchRequest) -> tuple[Matrix, Rows]:
-    """Return scores (q, k) of an encoded request, and its documents (q, k).
+    """Return scores and documents (q, k) for an encoded request.
 
-    A document is named by its first row, which is valid until `compact` renumbers the rows.
+    A document is identified by its first row, which is valid until `compact` renumbers the rows.
     """
     rows = IndexRows.of(snapshot, request)
     vectors = request.query_vectors
@@ -118,10 +118,10 @@ def nearest_documents(snapshot: Snapshot, request: SearchRequest) -> tuple[Matri
 def vectors_of(
     request: SearchRequest, encoder: Callable[[], Encoder], epoch: int | None = None
 ) -> Matrix:
-    """Return the query vectors (q, dim) of a request, and encode its texts if it has none.
+    """Return the query vectors (q, dim) of a request; encode its texts if it has none.
 
-    `epoch` is that of the index's encoder: texts whose vectors are of another one are encoded
-    again.
+    `epoch` is that of the index's encoder. If the vectors are from another epoch, the texts are
+    encoded again.
 
     Raises `InputError` if the encoder returns another number of vectors.
     """
@@ -136,7 +136,7 @@ def fusion_for(request: SearchRequest, auto: str, lacking: str = "") -> Fusion |
 
     Parameters
     ----------
-    auto : what `hybrid="auto"` means for the index.
+    auto : fusion that `hybrid="auto"` selects for the index.
     lacking : why there is no lexical search, for the error; "" if there is one.
 
     Raises `InputError` if the request names a fusion, and there is no lexical search.
@@ -167,7 +167,7 @@ class SearchedRows(Protocol):
         """Best rows of the whole collection for queries as texts and as vectors (q, d)."""
 
     def near(self, scales: Sequence[FusionScales], queries: Matrix, k: int) -> Sequence[ScoredRows]:
-        """The nearest k rows of each query or more; those of its `scales` if they suffice."""
+        """At least the k nearest rows of each query; those of its `scales` if they suffice."""
 
     def score(self, queries: Matrix, rows: Sequence[Rows]) -> list[ScoredRows]:
         """For each query, those of its sorted rows (n,) that it may find, and their cosines."""
@@ -205,7 +205,7 @@ def nearest(
             fused.append(rows.fuse(texts[i], of_query))
         best.add(*in_order(per_query, fused, best.ask))
 
-    # Which search found each row?
+    # Record which search found each row.
     finders = np.full(best.rows.shape, MEANING)
     for i, of_query in candidates_of_query.items():
         finders[i] = of_query.finders(best.rows[i])
@@ -215,7 +215,7 @@ def nearest(
 def candidates(
     rows: SearchedRows, scales: Sequence[FusionScales], queries: Matrix, k: int
 ) -> list[Candidates]:
-    """Return the rows that either search finds for each query (q, d), for a request of k."""
+    """Return the rows that either search finds for each query (q, d), if k rows are requested."""
     near = rows.near(scales, queries, k)
 
     # The best rows of the whole collection are candidates too, if a filter allows them.
@@ -228,7 +228,7 @@ def candidates(
 def _others(scales: FusionScales, near: ScoredRows) -> Rows:
     """The best rows of the whole collection by either search that are not in `near`, sorted."""
     best = [scales.words.rows]
-    if near is not scales.near:  # else none of these would be missing
+    if near is not scales.near:  # otherwise `near` has all of these
         best.append(scales.near.rows)
     return without(union(*best), np.sort(near.rows))
 
@@ -251,7 +251,7 @@ class BestRows:
     ----------
     queries : their number, q.
     documents : returns the documents of rows, in any shape; None if each row is one.
-    total : most rows that can be requested; there are no more documents than that.
+    total : largest number of rows to request, and an upper bound of the documents.
     least : rows to request at first, if more than `FIRST` for each document.
 
     Attributes
@@ -281,12 +281,12 @@ class BestRows:
             self.rows: Rows = np.full((queries, self._k), -1, dtype=np.int64)
 
     def add(self, scores: Matrix, rows: Rows) -> None:
-        """Take the results of a search for `ask` rows of each query in `left`.
+        """Add the results of a search for `ask` rows of each query in `left`.
 
-        Scores and rows are (q, n), best first, padded. Afterwards, `left` are the queries that
-        need more rows, and `ask` is how many.
+        Scores and rows are (q, n), best first, padded. Afterwards, `left` holds the queries that
+        need more rows, and `ask` is the number of rows to request.
         """
-        # Without documents of several rows, the first search is enough.
+        # If each row is a document, the first search is enough.
         if self._documents is None:
             self.scores = scores
             self.rows = rows
@@ -384,7 +384,7 @@ class IndexRows:
 
     @property
     def _least(self) -> int:
-        """Fewest rows to request: all that are rescored; with a filter 0: its search decides."""
+        """Fewest rows to request: all that are rescored; 0 with a filter, whose search decides."""
         return self.rescored if self.allowed is None else 0
 
     @property
@@ -407,23 +407,23 @@ class IndexRows:
         assert words is not None
         search = partial(words.search, k=WORDED, hidden=hidden)
 
-        # Both searches at the same time, if the lexical one takes long.
+        # Run both searches at the same time if the lexical one takes long.
         takes_long = len(texts) * len(words) >= LONG
         with in_parallel(search, texts if takes_long else ()) as results_of_threads:
-            # Without rescoring, `usual` is 0: then as many as lexical search.
+            # `usual` is 0 without rescoring: then request as many rows as lexical search.
             near = self.index.search(queries, usual or WORDED, exclude=hidden, candidates=usual)
             with stage("words"):
                 by_words = results_of_threads() or list(map(search, texts))
 
-        # What each query's fusion needs.
+        # Collect what the fusion of each query needs.
         total = len(words) - len(hidden)
         means = self.snapshot.mean_cosines(queries).tolist()
         per_query = zip(_rankings(*near), by_words, means, strict=True)
         return [FusionScales(*parts, total) for parts in per_query]
 
     def near(self, scales: Sequence[FusionScales], queries: Matrix, k: int) -> list[ScoredRows]:
-        """The nearest k rows of each query or more; those of its `scales` if they suffice."""
-        # The request would be the same search of the whole collection.
+        """At least the k nearest rows of each query; those of its `scales` if they suffice."""
+        # The request would repeat the search of the whole collection.
         if self.allowed is None and self.rescored == self._usual and k <= self.rescored:
             return [each.near for each in scales]
         # With a filter, rows without words keep the order of meaning: k of them are enough.
@@ -434,7 +434,7 @@ class IndexRows:
         if self.allowed is not None:
             rows = [each[contains(self.allowed, each)] for each in rows]
 
-        # By full vectors, or by the codes if the index does not rescore.
+        # Score by full vectors, or by the codes if the index does not rescore.
         metric = self.index.metric if self.rescored else None
         scored = list[ScoredRows]()
         with stage("rescore"):
@@ -453,7 +453,7 @@ class IndexRows:
         scores = self.fusion.scores(candidates)
         if self.code is None:
             return scores
-        # By the rule, a row with nothing of the query scores the mean cosine; by others about 0.
+        # A row unrelated to the query scores the mean cosine by the rule, and about 0 otherwise.
         unrelated = candidates.scales.mean if self.fusion.weight == AUTO else 0.0
         return self.code.scores(text, candidates, scores, unrelated)
 
@@ -467,7 +467,7 @@ class IndexRows:
         ]
 
     def _of_codes(self, query: Matrix, rows: Rows) -> NDArray[np.float32]:
-        """Cosines (n,) of sorted rows (n,) with a query (1, d), by the codes alone."""
+        """Return the cosines (n,) of sorted rows (n,) with a query (1, d), from the codes alone."""
         (scores,), (nearest_rows,) = self.index.search(query, len(rows), rows, candidates=0)
         cosines = np.full(len(rows), LEAST, dtype=np.float32)
         is_row = nearest_rows >= 0  # others are padding
@@ -491,7 +491,7 @@ def hits(
 
     `definitions` are those of `IndexRows.definitions`, if there are any.
     """
-    firsts = snapshot.document_rows.documents(rows)  # a document is named by its first row
+    firsts = snapshot.document_rows.documents(rows)  # a document is identified by its first row
     with stage("fetch"):
         documents = snapshot.documents(np.unique(firsts[firsts >= 0]).tolist())
     scores = np.minimum(scores, 1)  # no cosine is greater, however it was rounded
@@ -530,7 +530,7 @@ def hit_of(
             f"document {document.id!r}: {len(passages)} passages; expected {number + 1} or more"
         )
     start, end = passages[number]
-    begin = start if definition is None else definition  # what line, part and anchor are of
+    begin = start if definition is None else definition  # offset of line, part and anchor
     part = part_at(document.parts, begin) if document.parts else None
     headings = headings_of(document.parts, start, end)
 

@@ -84,7 +84,7 @@ def names_in(query: str) -> list[tuple[str, ...]]:
         names += _DEFINED.findall(query) + _CAPITALISED.findall(query)
         names += filter(_HAS_STRUCTURE.search, re.findall(_NAME, query))
 
-    # Names of files, such as "mux.go", are no names of definitions.
+    # Leave out names of files, such as "mux.go": they are not definitions.
     paths = dict.fromkeys(tuple(parts_of_name(name)) for name in names)
     return [path for path in paths if len(path) == 1 or f".{path[-1].lower()}" not in CODE]
 
@@ -130,7 +130,7 @@ class CodeRanking:
             factors *= _evidence(counted, positions, len(documents))
         ranked = np.where(above > 0, unrelated + above * factors[positions], fused)
 
-        # Rows that define a name in the query; of several definitions in a row, the best counts.
+        # Raise rows that define a name in the query; of several definitions, the best counts.
         out = ranked.copy()
         for file, first in zip(files, documents.tolist(), strict=True):
             for definition, weight in question.definitions_in(file):
@@ -146,7 +146,7 @@ class CodeRanking:
         if not question.names:
             return {}
         firsts = self.snapshot.document_rows.documents(rows).tolist()
-        # The definition that fits best; of equal ones the first, whose -start is the largest.
+        # Keep the definition that fits best; of equal ones the first, whose -start is the largest.
         best = dict[int, tuple[float, int]]()
         for file, first in zip(self.snapshot.code_files(firsts), firsts, strict=True):
             for definition, weight in question.definitions_in(file):
@@ -158,12 +158,12 @@ class CodeRanking:
 def _evidence(above: NDArray[np.float64], place: Rows, count: int) -> NDArray[np.float64]:
     """Score of all rows of each document, as a multiple of its best row's, 1 to 2.
 
-    Of a document, the best row counts in full, and each further one half as much as the one before.
+    A document's best row counts in full, and each further row half as much as the one before.
 
     Parameters
     ----------
-    above : (n,), scores of rows above that of an unrelated row.
-    place : (n,), number of each row's document, from 0 to below `count`.
+    above : (n,), how far the score of each row exceeds that of an unrelated row.
+    place : (n,), number of each row's document, less than `count`.
 
     >>> _evidence(np.array([0.25, 0.5, 0.5, 0.5]), np.array([0, 0, 1, 0]), 2).tolist()
     [1.625, 1.0]
@@ -196,7 +196,7 @@ class _Query:
 
     @classmethod
     def of(cls, text: str, rules: Sequence[str]) -> _Query:
-        """Read a query; for a rule that is not applied, its attributes have no effect."""
+        """Analyse a query; attributes of rules that are not applied get values without effect."""
         words = words_of(text)
         start = text[:LONGEST_NAMED]
         return cls(

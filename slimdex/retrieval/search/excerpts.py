@@ -67,7 +67,7 @@ class Excerpt:
 
     @classmethod
     def of(cls, hit: Hit, shown: str, start: int, end: int) -> Self:
-        """The excerpt of a hit's text from `start` to before `end`, shown as `shown`."""
+        """Make an excerpt of a hit's text, from `start` to `end` (exclusive), shown as `shown`."""
         last_line = hit.line_at(max(start, end - 1))
         return cls(shown, start, end, hit.line_at(start), last_line)
 
@@ -98,7 +98,7 @@ class _Text:
         all_parts = [*parts(text[:LONGEST_READ])]
         scores = _shares(query, [text[part] for part in all_parts])
 
-        # Parts that are close by words, and that the encoder read, may be compared by meaning.
+        # Compare by meaning only parts that score well by words and that the encoder has read.
         end = max(read - len(hit.title), 1)  # it read the title first; at least the first part
         starts = np.array([part.start for part in all_parts])
         is_close = (starts < end) & (scores >= scores.max() - BEHIND)
@@ -123,14 +123,14 @@ def nearest_passages(
 
     Each query is given as a text and as a vector. If a hit's text contains the query verbatim, its
     excerpt is there. Otherwise parts are compared by their cosines and their shares of the query's
-    words; by words alone if they decide, beyond `most_parts` of a query's first hits, and where the
-    encoder has not read a text.
+    words. Words alone decide if they single out a part, if the encoder has not read that far into
+    the text, and once `most_parts` parts of the query's hits have been encoded.
     """
     read = CHARACTERS_PER_TOKEN * getattr(encoder, "max_length", DEFAULT_LENGTH)
 
     def nearest(query: str, vector: Matrix, hits: Sequence[Hit]) -> list[Excerpt]:
         """Excerpts of the hits of one query, whose vector (dim,) has length 1."""
-        # Which parts are worth encoding?
+        # Select the parts that are worth encoding.
         texts = [_Text.of(hit, query, read) for hit in hits]
         compared = list[_Text]()
         encoded = list[str]()
@@ -186,7 +186,7 @@ def _places(text: str, *offsets: int) -> list[int]:
     start = 0  # of the next word, on one line
     last = 0  # the end of the previous word, in the text itself
     for word in _WORDS.finditer(text):
-        next_start = start + len(word[0]) + 1  # behind the word and one space
+        next_start = start + len(word[0]) + 1  # after the word and one space
         while waiting and waiting[-1] < next_start:
             translated.append(word.start() + waiting.pop() - start)
         if not waiting:
@@ -213,7 +213,7 @@ def part_with(query: str, text: str, length: int = LENGTH) -> slice:
 def word_places(text: str, query: str) -> list[tuple[int, int]]:
     """Return starts and ends of a text's words that the query has too, in any inflected form.
 
-    Of the query only the telling words count, if it has some: see `_terms`.
+    Only the telling words of the query count, if it has any: see `_terms`.
 
     >>> word_places("The boiler, the Bo\xadiler's valve; boilers", "the boiler")
     [(4, 10), (16, 23), (33, 40)]
@@ -247,7 +247,7 @@ def shorten(text: str, length: int = LENGTH) -> str:
 
 
 def parts(text: str, length: int = LENGTH) -> Iterator[slice]:
-    """Yield parts of a text of at most `length` characters, cut after sentences, or else words.
+    """Split a text into parts of at most `length` characters, after sentences or else after words.
 
     >>> text = "It rained. The cat sat on the mat."
     >>> [text[part] for part in parts(text, 16)]
@@ -256,16 +256,16 @@ def parts(text: str, length: int = LENGTH) -> Iterator[slice]:
     stop = _end(text, 0, length)
     yield slice(0, stop)
     while stop < len(text):
-        start = stop + (text[stop] == " ")  # no part begins with the space before it
+        start = stop + (text[stop] == " ")  # skip the space between two parts
         stop = _end(text, start, length)
         yield slice(start, stop)
 
 
 def _end(text: str, start: int, length: int) -> int:
-    """Offset at which a part that begins at `start` ends.
+    """Return the offset at which a part that begins at `start` ends.
 
-    In the second half of the `length` characters that it may have, that is at the last end of a
-    sentence or, without one, at the last space; without either, behind all of them.
+    This is the last end of a sentence in the second half of its `length` characters, or else the
+    last space there. Without either, the part has `length` characters.
     """
     if len(text) - start <= length:
         return len(text)
@@ -297,7 +297,7 @@ def _shares(query: str, texts: Sequence[str]) -> Matrix:
     """Share (n,) of the query's words that each text has, 0 to 1; rare ones count more."""
     terms = _terms(query)
     terms_of_texts = [terms.intersection(stems_of(text)) for text in texts]
-    counts = Counter(chain.from_iterable(terms_of_texts))  # texts that have each term
+    counts = Counter(chain.from_iterable(terms_of_texts))  # number of texts that have each term
     weights = {term: log(1 + len(texts) / (0.5 + counts[term])) for term in terms}
     total = sum(weights.values()) or 1.0
     shares: Matrix = np.zeros(len(texts), dtype=np.float32)
@@ -307,9 +307,9 @@ def _shares(query: str, texts: Sequence[str]) -> Matrix:
 
 
 def _verbatim(query: str, text: str) -> slice | None:
-    """Find a query in a text, whatever its case, and ignoring invisible characters.
+    """Find a query in a text, ignoring case and invisible characters.
 
-    None if it does not occur as whole words, or is longer than an excerpt.
+    Returns None if it does not occur as whole words, or is longer than an excerpt.
     """
     query = INVISIBLE.sub("", query).strip()
     if not query or len(query) > LENGTH:
@@ -320,7 +320,7 @@ def _verbatim(query: str, text: str) -> slice | None:
 
 
 def _around(text: str, place: slice, length: int) -> slice:
-    """Return the part of a text around `place`, from the beginning of a word.
+    """Return the part of a text around `place`, beginning at a word.
 
     `place` begins within the first third of the part, so that some text before it is shown.
     """
@@ -333,7 +333,7 @@ def _around(text: str, place: slice, length: int) -> slice:
 
 
 def _with_omissions(text: str, part: slice) -> str:
-    """A part of a text, marked where something before or after it is left out."""
+    """Return a part of a text, with marks where text before or after it is left out."""
     before = part.start > 0
     after = part.stop < len(text)
     return f"{CUT if before else ''}{text[part]}{CUT if after else ''}"

@@ -224,7 +224,7 @@ def takes_options(function: Function, options: type = SearchOptions) -> Function
     >>> str(signature(takes_options(search)))[:45]
     '(query, limit=10, *, where: str | None = None'
     """
-    # The signature.
+    # Add the options to the signature.
     target: Any = function  # mypy knows no attribute `__signature__`
     original = signature(target)
     parameters = original.parameters.values()
@@ -234,7 +234,7 @@ def takes_options(function: Function, options: type = SearchOptions) -> Function
         by_name.setdefault(name, Parameter(name, Parameter.KEYWORD_ONLY, **facts))
     target.__signature__ = original.replace(parameters=[*by_name.values()])
 
-    # The docstring.
+    # Add the options to the docstring.
     lines = [f"{name} : {each.help}" for name, each in options_of(options).items()]
     target.__doc__ = "\n".join([getdoc(target) or "", "", "Options", "-------", *lines])
     return function

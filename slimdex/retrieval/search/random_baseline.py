@@ -34,8 +34,8 @@ queries share less. So it is in few dimensions, and with beta 1 and gamma 0: of 
 def chance_score(snapshot: Snapshot, where: str | None = None) -> float | None:
     """Estimate the best score, a cosine in the index's metric, of random documents.
 
-    With `where`, only documents for which it holds count. Returns None if the index does not
-    rescore, has fewer than `FEWEST` rows, or its scores vary too much: see `WIDEST`.
+    `where` restricts the documents to those that meet it. Returns None if the index does not
+    rescore or has fewer than `FEWEST` rows, or if the scores vary too much: see `WIDEST`.
     """
     index = snapshot.index
     hidden = snapshot.hidden
@@ -46,7 +46,7 @@ def chance_score(snapshot: Snapshot, where: str | None = None) -> float | None:
     if index.metric is None or count < FEWEST:
         return None
 
-    # How much the cosines of random pairs of documents vary.
+    # Measure how much the cosines of random pairs of documents vary.
     rows = _sample_rows(snapshot.state.rows, hidden)
     scores = index.metric.scores(index.metric.probes(index.vectors.take(rows)), rows)
     pairs = scores[np.triu_indices(len(scores), 1)]

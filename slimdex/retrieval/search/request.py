@@ -68,8 +68,7 @@ class SearchRequest(SearchOptions):
             object.__setattr__(self, "rerank", _load_reranker(self.rerank))
 
     def _check_queries(self) -> None:
-        """Make a list of a single text and a matrix of lists; raise `InputError` for others."""
-        # One text stands for a list of it, and a list of numbers for an array.
+        """Convert one text to a list, and lists to a matrix; raise `InputError` for other types."""
         texts = self.texts
         vectors = self.vectors
         if isinstance(texts, str):
@@ -79,7 +78,7 @@ class SearchRequest(SearchOptions):
             vectors = as_matrix(vectors)
             object.__setattr__(self, "vectors", vectors)
 
-        # Texts or vectors, or both for the same queries.
+        # Expect texts or vectors, or both for the same queries.
         if texts is None:
             if vectors is None:
                 raise InputError("neither texts nor vectors; expected one of them")
@@ -216,7 +215,7 @@ def narrow(where: str | None, globs: Sequence[str] = (), regex: str | None = Non
     if regex == "":
         raise InputError("regex ''; expected a pattern")
 
-    # A path, the end of one, a folder, or a folder in one.
+    # A pattern matches a whole path or its end, and everything in such a folder.
     paths = []
     for pattern in globs:
         glob = pattern.removeprefix(ANYWHERE).rstrip("/")
@@ -251,7 +250,7 @@ def _check_regex(regex: str) -> None:
 
 
 def _load_reranker(name: Any) -> Reranker:
-    """Load a cross-encoder by its name; raise `InputError` if it is no text."""
+    """Load a cross-encoder by its name; raise `InputError` if the name is not text."""
     if not isinstance(name, str):
         raise InputError(f"rerank={short_repr(name)}; expected a CrossEncoder or its name")
     from .reranking import cross_encoder  # loads what downloads models

@@ -83,7 +83,7 @@ class CrossEncoder:
         self._check(loaded["missing_keys"])
 
     def _check(self, missing: Collection[str]) -> None:
-        """Raise `InputError` unless the model has one trained score; set the length it reads.
+        """Raise `InputError` unless the model has one trained score; set its maximum length.
 
         `missing` are the weights that its files lack.
         """
@@ -99,7 +99,7 @@ class CrossEncoder:
                 "cross-encoders for search"
             )
 
-        # Tokenizers without a limit state a huge one.
+        # Tokenizers without a limit report a huge one.
         limit = getattr(self._model.config, "max_position_embeddings", DEFAULT_TOKENS)
         self._length = min(int(self._tokenizer.model_max_length), int(limit), DEFAULT_TOKENS)
 

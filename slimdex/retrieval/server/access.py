@@ -81,7 +81,7 @@ class Tokens:
         scheme, _, rest = authorization.partition(b" ")
         caller_token = rest.strip()
         granted = Right.NOTHING
-        # With all of them, so that the time doesn't tell which one was equal.
+        # Compare with every token, so that the time does not reveal which one matched.
         for token, right in self.rights.items():
             if compare_digest(token, caller_token):
                 granted = right
@@ -217,7 +217,7 @@ class Listening:
         return listener
 
     def url(self, listening: socket.socket) -> str:
-        """Return the URL of the service; `listening` has its port, which may have been chosen."""
+        """Return the URL of the service, with the port of `listening`."""
         scheme = "http" if self.certificate is None else "https"
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{scheme}://{host}:{listening.getsockname()[1]}"

@@ -109,7 +109,7 @@ def reporting(command: Callable[[Index], T], context: Context[Any, Any]) -> Call
 
     def report(stage: str, done: int, total: int) -> None:
         nonlocal reports, last_stage, last_time
-        anyio.from_thread.check_cancelled()  # raises, which ends the command
+        anyio.from_thread.check_cancelled()  # raises to end a cancelled command
         now = monotonic()
         if stage == last_stage and done < total and now - last_time < OFTEN_S:
             return
@@ -143,7 +143,7 @@ class Argument(NamedValues):
     @model_validator(mode="before")
     @classmethod
     def _without_blanks(cls, argument: Any) -> Any:
-        """Leave out blank values of optional fields; unknown fields stay, to be refused."""
+        """Drop blank values of optional fields; keep unknown fields, so that they are refused."""
         if not isinstance(argument, dict):
             return argument
         present = {}
@@ -174,7 +174,7 @@ def plain_schema(schema: Mapping[str, Any], models: Mapping[str, Any]) -> dict[s
         elif name == "items":
             plain[name] = plain_schema(value, models)
         elif name == "additionalProperties" and value is True:
-            continue  # as without it
+            continue  # the same as leaving it out
         elif name == "default" and not value:
             continue
         elif name not in ("title", "$defs"):
@@ -210,7 +210,7 @@ class AgentsServer(MCPServer[Any]):
             if argument not in known:
                 raise ToolError(f"{name}: argument {unknown(argument, known)}")
 
-        # Blank arguments count as missing, before a required one is looked for.
+        # A blank argument counts as missing, also if it is required.
         present = {each: value for each, value in arguments.items() if not is_blank(value)}
         for argument in required:
             if argument not in present:
@@ -244,7 +244,7 @@ class AgentsServer(MCPServer[Any]):
         anyio.run(self._serve_until_told, port, end)
 
     async def _serve_until_told(self, port: int | None, end: End) -> None:
-        """Serve until the input ends, or Ctrl-C; then stop the changes."""
+        """Serve until the input ends or Ctrl-C is pressed; then stop the changes."""
         async with anyio.create_task_group() as group:
             if sys.platform != "win32":
                 group.start_soon(self._end_at_interrupt, end)
@@ -286,11 +286,11 @@ class _HttpServer(uvicorn.Server):
 def _in_one_line(error: ToolError) -> ToolError:
     """Return an error with only the message of its cause, on one line.
 
-    The error of a bug stays as it is; the library has printed it on stderr.
+    The error of a bug is returned unchanged; the library has printed it on stderr.
     """
     cause = error.__cause__
     if isinstance(cause, ValidationError):
-        # `first_line` skips the first part of a location, such as the body; arguments have none.
+        # `first_line` drops the first part of a location, usually "body", so put one in front.
         first, *others = cause.errors()
         line = first_line([{**first, "loc": ("arguments", *first["loc"])}, *others])
     elif isinstance(cause, SlimdexError | OSError | ToolError):

@@ -165,11 +165,11 @@ def run(
 
 
 async def _misread(request: Request, error: Exception) -> Response:
-    """Answer a request that is not as its route describes it, with the first of its faults."""
+    """Answer an invalid request with the first of its faults."""
     assert isinstance(error, RequestValidationError)
     faults = [*error.errors()]
 
-    # FastAPI leaves a body in bytes unless its type is JSON.
+    # FastAPI leaves a body as bytes unless its type is JSON.
     is_other_type = faults[0]["loc"] == ("body",) and isinstance(faults[0].get("input"), bytes)
     if is_other_type:
         type_ = request.headers.get("content-type", "")[:100]
@@ -182,7 +182,7 @@ async def _answer_error(request: Request, error: Exception) -> Response:
 
 
 async def _no_such_route(request: Request, error: Exception) -> Response:
-    """Answer a path without a route, and suggest a similar one; other 404s have their message."""
+    """Answer a 404: suggest a route for an unknown path; keep the message of any other 404."""
     assert isinstance(error, HTTPException)
     if error.detail != HTTPStatus.NOT_FOUND.phrase:  # an index or a document, for instance
         return await _answer_error(request, error)
@@ -193,7 +193,7 @@ async def _no_such_route(request: Request, error: Exception) -> Response:
         parts = route.split("/")
         if len(parts) != len(segments):
             continue
-        # A parameter of the route, as {name}, takes what was sent.
+        # Replace a parameter such as {name} by the segment that was sent.
         for i, part in enumerate(parts):
             if part.startswith("{"):
                 parts[i] = segments[i]
@@ -202,7 +202,7 @@ async def _no_such_route(request: Request, error: Exception) -> Response:
 
 
 async def _other_method(request: Request, error: Exception) -> Response:
-    """Answer a method that a path lacks: OPTIONS with those it has, any other with an error."""
+    """Answer a method without a route: OPTIONS with the path's methods, others with an error."""
     methods = []
     for method in METHODS:
         scope = {**request.scope, "method": method}

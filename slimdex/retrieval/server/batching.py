@@ -22,7 +22,7 @@ Answer = TypeVar("Answer")
 
 @dataclass
 class _Waiting(Generic[Request, Answer]):
-    """A request in the queue: its share of a batch, and the future that gets its answer."""
+    """A queued request, its share of a batch, and the future that receives its answer."""
 
     request: Request
     size: int
@@ -60,7 +60,7 @@ class Batcher(Generic[Request, Answer]):
 
         `size` is its share of a batch. Raises `LimitError` (503) if the queue is full.
         """
-        # One request alone may be larger than the queue.
+        # A single request may exceed the limit.
         if self.size and self.size + size > self._waiting_limit:
             raise LimitError(503, f"{self.size:,} queries are waiting; try again later")
         waiting = _Waiting(request, size, asyncio.get_running_loop().create_future())
@@ -86,7 +86,7 @@ class Batcher(Generic[Request, Answer]):
         loop = asyncio.get_running_loop()
         try:
             while batch := self._next():
-                # The answers to a batch, or errors in their place.
+                # Compute the answers to a batch; a request that fails has an error instead.
                 requests = [waiting.request for waiting in batch]
                 answers = list[Answer | BaseException]()
                 try:
@@ -95,7 +95,7 @@ class Batcher(Generic[Request, Answer]):
                 except Exception as error:  # e.g. if no thread can be started: fail all
                     answers += [error] * len(batch)
 
-                # To the callers that still wait.
+                # Pass them to the callers that still wait.
                 for waiting, answer in zip(batch, answers, strict=True):
                     if waiting.answer.done():
                         continue  # the caller has gone
@@ -107,7 +107,7 @@ class Batcher(Generic[Request, Answer]):
             self._worker = None
 
     def _next(self) -> list[_Waiting[Request, Answer]]:
-        """Take the next batch from the queue, without cancelled requests; empty if none wait."""
+        """Take the next batch from the queue, without cancelled requests; [] if none is waiting."""
         batch = list[_Waiting[Request, Answer]]()
         size = 0
         while self._waiting:
@@ -121,7 +121,7 @@ class Batcher(Generic[Request, Answer]):
         return batch
 
     def _answers(self, requests: Sequence[Request]) -> Sequence[Answer | BaseException]:
-        """Run requests, together or if that fails one by one; return their answers or errors."""
+        """Run requests together, or one by one if that fails; return their answers or errors."""
         try:
             answers = self._run(requests)
             if len(answers) != len(requests):
@@ -132,7 +132,7 @@ class Batcher(Generic[Request, Answer]):
         else:
             return answers
 
-        # One by one, so that only the requests that fail have the error.
+        # Run them one by one, so that only requests that fail on their own get an error.
         answers_one_by_one = list[Answer | BaseException]()
         for request in requests:
             answers_one_by_one += self._answers([request])

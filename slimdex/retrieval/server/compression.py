@@ -21,7 +21,7 @@ LINES = b"application/x-ndjson"
 
 
 def compress_answers(app: ASGIApp) -> ASGIApp:
-    """Return an application that compresses its answers, except reports line by line."""
+    """Return an application that compresses its answers, except those sent line by line."""
     gzipping = GZipMiddleware(app, minimum_size=SMALLEST, compresslevel=LEVEL)
 
     async def choose(scope: Scope, receive: Receive, send: Send) -> None:
@@ -32,7 +32,7 @@ def compress_answers(app: ASGIApp) -> ASGIApp:
 
 
 def decompress_body(headers: Mapping[bytes, bytes], receive: Receive) -> Receive:
-    """Return the callable that receives a body as it was before its compression.
+    """Return the callable that receives the decompressed body.
 
     It raises `HTTPException` for a body that is not what its header states.
     """
@@ -57,11 +57,11 @@ class _Gunzip:
         self._is_over = False
 
     async def message(self) -> Message:
-        """Return the next message, of one part; raises `HTTPException` if the body is damaged."""
+        """Return a message with the next part; raises `HTTPException` if the body is damaged."""
         if self._is_over:  # the application waits for the caller to disconnect
             return await self._receive()
 
-        # Receive compressed bytes, unless some are still to be decompressed.
+        # Receive compressed bytes, unless some are left to decompress.
         while self._has_more and not (self._waiting or self._is_full):
             message = await self._receive()
             if message["type"] != "http.request":

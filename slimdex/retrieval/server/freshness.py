@@ -43,8 +43,8 @@ class Freshness:
         """
         try:
             async with asyncio.timeout(self._patience):
-                # A running call may have begun before the latest change: only a later one counts,
-                # which another caller may have started meanwhile.
+                # A running call may have begun before the latest change: wait for it, and then for
+                # a later one, which another caller may have started meanwhile.
                 if self._running is not None:
                     await asyncio.shield(self._running)
                 if self._running is None:
@@ -77,8 +77,8 @@ class Following:
         self._sources = sources
         self._lock = RLock()
         self._seen = ""  # fingerprint of the sources
-        self._since = 0.0  # when they first had it
-        self._is_settled = False  # synced so long after that no later change went unnoticed
+        self._since = 0.0  # when this fingerprint was first seen
+        self._is_settled = False  # whether a sync came late enough to have seen every change
         self._left: Manifest | None = None  # state of the index after the last sync
 
     def catch_up(self, index: Index) -> None:

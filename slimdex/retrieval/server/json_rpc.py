@@ -90,7 +90,7 @@ def _check(message: Any) -> None:
 
 
 def _wrong(message: dict[str, Any], member: str, expected: str) -> str:
-    """Return the line about a member that is wrong or missing."""
+    """Return the error message for a wrong or missing member."""
     shown = short_repr(message[member]) if member in message else "missing"
     return f"{member}: {shown}; expected {expected}"
 
@@ -101,11 +101,11 @@ def _is_id(id: Any) -> bool:
 
 
 def _id_of(data: bytes) -> str | int | None:
-    """Return the id of a message that may be wrong otherwise; None if it has no valid one."""
+    """Return the id of a message that may be invalid; None if it has no valid id."""
     try:
         message = json.loads(data.decode(errors="replace"))
         id = message["id"]
-        str(id).encode()  # fails for half characters, which an answer could not contain
+        str(id).encode()  # fails for lone surrogates, which an answer can't contain
     except (ValueError, RecursionError, KeyError, TypeError):
         return None
     return id if _is_id(id) else None
@@ -151,7 +151,7 @@ class CheckedLines(AsyncFile[str]):
             await self._answered.wait()
 
     def _note(self, message: dict[str, Any]) -> None:
-        """Note a request as unanswered; or, if its caller has cancelled it, as answered."""
+        """Note a request as unanswered, or as answered if its caller has cancelled it."""
         if message.get("method") == CANCELLED:
             self.note_answer(message.get("params", {}).get("requestId"))
         elif "method" in message and "id" in message:
@@ -226,7 +226,7 @@ def check_messages(app: ASGIApp) -> ASGIApp:
             await Response(text, 400, media_type="application/json")(scope, receive, send)
             return
 
-        # The body is read: the application receives it as one message, and then what follows.
+        # The body has been read: pass it on as one message, then whatever follows.
         parts = iter([{"type": "http.request", "body": body, "more_body": False}])
 
         async def receive_again() -> Any:

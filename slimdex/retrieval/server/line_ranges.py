@@ -45,13 +45,13 @@ def _lines(document: Document, first: int, last: int | None, longest: int) -> di
         shown = f"lines {first}-{'' if last is None else last} of {document.id!r}"
         raise InputError(f"{shown}; expected FIRST-LAST, within its lines 1-{total}")
 
-    # The text of the lines at begin .. stop, without the break before the next line.
+    # Take the text of these lines, without the line break after the last one.
     begin, stop = _items_of_lines(starts, first, last)
     start = starts[begin][0]
     end = starts[stop][0] - 1 if stop < len(starts) else len(document.text)
     text = document.text[start : max(start, end)]
 
-    # As many whole lines as fit, or the beginning of the first one.
+    # Keep as many whole lines as fit, or the beginning of the first one.
     if len(text) > longest:
         line_break = text.rfind("\n", 0, longest + 1)
         text = text[: longest if line_break < 0 else line_break]
@@ -69,15 +69,14 @@ def _lines(document: Document, first: int, last: int | None, longest: int) -> di
 
 
 def _items_of_lines(starts: Lines, first: int, last: int | None) -> tuple[int, int]:
-    """Return which items of `starts` are the file's lines `first` to `last`: begin and stop.
+    """Return the range (begin, stop) in `starts` of the file's lines `first` to `last`.
 
-    `starts` has pairs: where a line of the text begins, and its number in the file. The item at
-    stop is excluded. Stop is at most begin if the text has none of these lines, for instance if
-    they are front matter.
+    `starts` has pairs: the offset of a line in the text, and its number in the file. The range is
+    empty (stop <= begin) if the text has none of these lines, for instance front matter.
     """
     begin = bisect_left(starts, first, key=lambda pair: pair[1])
-    # A text that was extracted may have an empty line between blocks that the file lacks. It has
-    # the number of the line after it, so of several lines with one number, begin at the last.
+    # An extracted text may have empty lines between blocks that the file lacks. Such a line has
+    # the same number as the line after it, so begin at the last line with this number.
     while begin + 1 < len(starts) and starts[begin + 1][1] == starts[begin][1]:
         begin += 1
     if last is None:
@@ -96,6 +95,6 @@ def line_starts(text: str, lines: Lines) -> list[tuple[int, int]]:
     starts = list[tuple[int, int]]()
     line = 0
     for offset in sorted({0, *after_breaks, *known}):
-        line = known.get(offset, line + 1)  # one line further, unless stated otherwise
+        line = known.get(offset, line + 1)  # if unknown, the next number
         starts.append((offset, line))
     return starts

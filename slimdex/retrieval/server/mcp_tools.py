@@ -101,7 +101,7 @@ class Indexes:
         return self.folders.get(self.named(name))
 
     def named(self, name: str) -> str:
-        """Return a known name, or for "" the only one; raises `ToolError` for any other."""
+        """Return a known name, or the only one for ""; raises `ToolError` for an unknown name."""
         names = self.names
         if not name and len(names) == 1:
             (name,) = names
@@ -144,7 +144,7 @@ class NewDocument(Argument):
     def as_document(self) -> Document:
         """Return the document to add.
 
-        Without an id, it gets a digest of the rest, so that the same content is added only once.
+        A missing id becomes a digest of the content, so that the same content is added only once.
         """
         if self.id:
             return Document(id_text(self.id), self.text, self.title, self.metadata)
@@ -282,7 +282,7 @@ def _add_readers(server: AgentsServer, indexes: Indexes) -> None:
         def describe(opened: Index) -> dict[str, Any]:
             snapshot = opened.snapshot
             spec = snapshot.state.encoder
-            # The name of a model's folder; Windows' rules split a path of any system.
+            # The name of the model's folder; `PureWindowsPath` splits paths of any system.
             encoder = PureWindowsPath(spec.get("model") or spec["type"]).name
             return {
                 "name": indexes.named(index),
@@ -367,13 +367,13 @@ def agents_app(server: AgentsServer) -> ASGIApp:
 def _answer(values: Mapping[str, Any], note: str = "") -> CallToolResult:
     """Return an answer as JSON on one line, without a blank note."""
     content = {"note": note, **values} if note else dict(values)
-    structured = json.loads(json_of(content))  # dates and other values as JSON has them
+    structured = json.loads(json_of(content))  # converts dates and other values to JSON
     line = json.dumps(structured, ensure_ascii=False, separators=(",", ":"))
     return CallToolResult(content=[TextContent(text=line)], structured_content=structured)
 
 
 def _passages(hits: Sequence[Hit], index: Path | None, query: str, note: str) -> CallToolResult:
-    """Return an answer with the passages of hits, and their files; `index` as for `_file`."""
+    """Return an answer with the passages of hits and their files; `_file` describes `index`."""
     hits = [shown_hit(hit) for hit in hits]
     passages = [_passage(hit, query) for hit in hits]
     files = [_file(hit.metadata, index) for hit in hits]
@@ -381,12 +381,12 @@ def _passages(hits: Sequence[Hit], index: Path | None, query: str, note: str) ->
 
 
 def _passage(hit: Hit, query: str) -> dict[str, Any]:
-    """Return a hit without what agents don't need, such as scores: they pay for each word."""
+    """Return a hit without what agents don't need, such as its score: each word costs them."""
     part = quote(query, hit, QUOTED)
     metadata = hit.metadata
     if "path" in metadata:
         metadata = {name: metadata[name] for name in metadata if name not in FILE_FACTS}
-    # If a quote has as many lines as its file has there, the last one follows from the first.
+    # The last line need not be stated if it follows from the first and the number of lines.
     has_lines_of_file = part.line and part.last_line == part.line + part.text.count("\n")
     passage = {
         "id": hit.id,
@@ -399,7 +399,7 @@ def _passage(hit: Hit, query: str) -> dict[str, Any]:
         "text": part.text,
         "metadata": metadata,
     }
-    # Without blank values; 0 is where a reader would start anyway.
+    # Leave out blank values, and a start of 0, which is the default.
     return {name: value for name, value in passage.items() if value or name == "text"}
 
 
@@ -414,8 +414,8 @@ def _title(hit: Hit, text: str) -> str:
         stated_names = ("", hit.id, first_line)
         return " > ".join(name for name in names if name not in stated_names)
 
-    # Headings of code are qualified names: Class, Class.method. A class is left out beside its
-    # method, which names it.
+    # Headings of code are qualified names: Class, Class.method. A class is left out if one of its
+    # methods is named.
     stated = _letters(f"{hit.id} {first_line}")
     new = []
     for name in names:
@@ -447,14 +447,14 @@ def _file(metadata: Mapping[str, Any], index: Path | None) -> str:
 def _with_files(
     records: Sequence[dict[str, Any]], files: Sequence[str], name: str
 ) -> dict[str, Any]:
-    """Return an answer with records under a name, and their files.
+    """Return an answer with records under `name`, and the paths of their files.
 
-    Most files are in one folder, whose path is stated once; only others have a path of their own.
+    The folder of most files is stated once; only files elsewhere have their own path.
 
     >>> _with_files([{"id": "a.md"}, {"id": "b.md"}], ["/n/a.md", "/m/b"], "hits")
     {'folder': '/n', 'hits': [{'id': 'a.md'}, {'id': 'b.md', 'file': '/m/b'}]}
     """
-    # The folder of most files: a file is there if its path ends in the document's id.
+    # Find the folder of most files; below it, a file's path is the document's id.
     folders = Counter[str]()
     for record, file in zip(records, files, strict=True):
         end = f"/{record['id']}"
@@ -462,7 +462,7 @@ def _with_files(
             folders[file.removesuffix(end)] += 1
     folder = max(folders, key=folders.__getitem__, default="")
 
-    # Files elsewhere have their own path.
+    # Add the path of files elsewhere.
     placed = []
     for record, file in zip(records, files, strict=True):
         is_in_folder = not file or file == f"{folder}/{record['id']}"

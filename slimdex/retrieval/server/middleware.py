@@ -100,8 +100,8 @@ class AccessMiddleware:
         if is_head:
             scope = {**scope, "method": "GET"}  # a copy, since the server skips HEAD's body too
 
-        # An answer that comes before the end of the request's body closes the connection, but its
-        # own end is held back until the rest of that body is discarded below.
+        # An answer that begins before the whole body has arrived closes the connection. Its end is
+        # held back until the rest of the body has been discarded, below.
         async def send_answer(message: Message) -> None:
             nonlocal status
             if is_head and message["type"] == "http.response.body":
@@ -144,7 +144,7 @@ class AccessMiddleware:
     def _right(self, scope: Scope, headers: Mapping[bytes, bytes]) -> Right:
         """Return the caller's right, which may be none on an open path.
 
-        Raises `HTTPException` for an unknown host or origin, or if a right is required and lacking.
+        Raises `HTTPException` for an unknown host or origin, or if a required right is missing.
         """
         host = headers.get(b"host", b"").decode("latin-1")
         origin = headers.get(b"origin", b"").decode("latin-1")
@@ -210,7 +210,7 @@ class AccessMiddleware:
         return receive_within_limits
 
     def _count(self, reading: _Reading, size: int) -> None:
-        """Count bytes of a body in memory; raise `HTTPException` beyond the limits of bodies."""
+        """Count bytes of a body in memory; raise `HTTPException` if a limit is exceeded."""
         reading.held += size
         self._held += size
         if reading.held > self._limits.body:

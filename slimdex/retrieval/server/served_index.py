@@ -81,7 +81,7 @@ class ServedIndex:
         self._is_closing = False
         self._writer = ThreadPoolExecutor(1, thread_name_prefix=f"{name}-writer")
         self._reader = ThreadPoolExecutor(READERS, thread_name_prefix=f"{name}-reader")
-        # The last chance score, and the computation of the newest one with its state.
+        # The last chance score; and the state and task of the newest computation.
         self._chance: float | None = None
         self._chance_state: Manifest | None = None
         self._chance_task: asyncio.Task[float | None] | None = None
@@ -101,7 +101,7 @@ class ServedIndex:
         metrics: Metrics,
         limit: int | None = None,
     ) -> Batcher[Any, Any]:
-        """Make the batcher of a step, which metrics count; its default limit is `limits.batch`."""
+        """Make the batcher of a step, with its metrics; the default limit is `limits.batch`."""
         return Batcher(
             run,
             limit=limit or self.limits.batch,
@@ -149,7 +149,7 @@ class ServedIndex:
 
     @asynccontextmanager
     async def _in_time(self) -> AsyncGenerator[None]:
-        """Limit the time of a search; raises a 504 after it."""
+        """Limit the time of a search; raises a 504 if it takes longer."""
         try:
             async with asyncio.timeout(self.limits.seconds):
                 yield
@@ -159,7 +159,7 @@ class ServedIndex:
             ) from None
 
     async def _search_first_stage(self, request: SearchRequest) -> SearchAnswer:
-        """Encode the queries and search them: in batches, except with a condition."""
+        """Encode the queries, then search: in a batch, or alone with a condition."""
         start = perf_counter()
         encode_s = 0.0
         count = len(request)
@@ -177,16 +177,16 @@ class ServedIndex:
         return SearchAnswer(reply.hits, {"wait": max(wait_s, 0.0)} | seconds)
 
     async def _with_condition(self, work: Callable[[], T], count: int = 1) -> T:
-        """Run work with a condition in the threads for these, and interrupt it if it takes long.
+        """Run work in the threads for conditions; interrupt it if it takes too long.
 
-        `count` is its number of queries. Raises `LimitError` (503) if too many are waiting, unless
-        none are.
+        `count` is its number of queries. Raises `LimitError` (503) if too many would be waiting;
+        if none are, any number is accepted.
         """
         if self._filtered and self._filtered + count > self.limits.waiting:
             raise LimitError(503, f"{self._filtered:,} searches wait; try again later")
         end = monotonic() + self.limits.seconds + GRACE_S
 
-        # It may begin late, since it waits for a thread.
+        # The work may begin late, since it waits for a thread.
         def in_time() -> T:
             with within(max(end - monotonic(), GRACE_S)):
                 return work()
@@ -333,8 +333,8 @@ class ServedIndex:
     def _encode_queries(self, queries: Sequence[Sequence[str]]) -> list[tuple[Matrix, int, float]]:
         """Encode the queries of several requests together.
 
-        Returns for each request its vectors, the epoch of the state that they are for, and the
-        seconds for all.
+        Returns for each request its vectors, the epoch of the index's state, and the seconds that
+        all of them took.
         """
         start = perf_counter()
         state = self.index.state
@@ -347,15 +347,15 @@ class ServedIndex:
         return _parts_of(self.index.encoder.encode([*chain.from_iterable(texts)]), texts)
 
     def _put(self, documents: Sequence[Document]) -> list[AdditionReport]:
-        """Add documents in one commit, whose report is the answer to each of them."""
+        """Add documents in one commit; its report is the answer for each of them."""
         last = {document.id: document for document in documents}  # as if added one after another
         report = add_documents_then_refit(self.index, [*last.values()])
         return [report] * len(documents)
 
     def _search(self, requests: Sequence[SearchRequest]) -> list[SearchAnswer]:
-        """Answer requests in their order; those that differ only in their queries are joined."""
+        """Answer requests in their order; join those that differ only in their queries."""
         alike = defaultdict[object, list[SearchRequest]](list)
-        answers = dict[int, SearchAnswer]()  # by the identity of the requests
+        answers = dict[int, SearchAnswer]()  # by `id` of the request
         for request in requests:
             alike[request.manner].append(request)
         for group in alike.values():
@@ -372,7 +372,7 @@ def _has_failed(task: asyncio.Task[Any]) -> bool:
 
 
 def _parts_of(rows: Any, parts: Sequence[Any]) -> list[Any]:
-    """Split rows, or a sequence, into as many as each part has.
+    """Split rows, or another sequence, into pieces as long as the parts.
 
     >>> _parts_of("abcde", ["..", "..."])
     ['ab', 'cde']

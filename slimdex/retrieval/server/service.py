@@ -94,7 +94,7 @@ class Service:
         allowed = [folder.resolve() for folder in folders]
         service = cls(limits or Limits(), allowed, root=root, reranker=reranker, open_one=open_one)
 
-        # If one can't be opened, the others are closed again.
+        # If one can't be opened, close the others again.
         with ExitStack() as undo:
             for name, place in (in_root | dict(places)).items():
                 index = open_one(place)
@@ -104,7 +104,7 @@ class Service:
         return service
 
     def _serve(self, name: str, index: Index) -> None:
-        """Serve an index under a name, with its metrics, which are evaluated when they are read."""
+        """Serve an index under a name; its metrics are evaluated when they are read."""
         self.indexes[name] = ServedIndex(name, index, self.limits, self.metrics, self._conditions)
         self.metrics.documents.labels(name).set_function(lambda: len(index.snapshot))
         self.metrics.waiting.labels(name).set_function(lambda: self.indexes[name].waiting)
@@ -278,7 +278,7 @@ class RootFolder:
         Raises `InUseError` if another process is writing to it, or (Windows) has it open.
         """
         gone = place.with_name(f".{place.name}{DROPPED}")
-        rmtree(gone, ignore_errors=True)  # of an earlier drop that was interrupted
+        rmtree(gone, ignore_errors=True)  # left by an interrupted drop
         with FileLock(place, "writer").hold(self._wait):
             pass  # Windows renames no folder with an open file: a writer may still come between
         try:
@@ -317,13 +317,13 @@ def parse_places(words: Sequence[str]) -> dict[str, Path]:
     names = list[list[str]]()
     for word in words:
         prefix, _, rest = word.partition("=")
-        is_named = bool(rest) and not Path(word).exists()  # a folder's own name may have "="
+        is_named = bool(rest) and not Path(word).exists()  # a folder's own name may contain "="
         folders.append(Path(rest if is_named else word))
         names.append([prefix] if is_named else [*index_names(folders[-1].resolve())])
 
     places = dict[str, Path]()
     for word, folder, possible in zip(words, folders, names, strict=True):
-        # The first name that no other folder might have.
+        # Take the first name that no other folder could have.
         unique = (name for name in possible if sum(name in each for each in names) == 1)
         name = next(unique, possible[0])
         if not _NAME.fullmatch(name):

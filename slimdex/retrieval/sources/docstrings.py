@@ -87,7 +87,7 @@ class PythonSource:
 
 
 def _documents(node: Node, name: str, module: str, origin: str) -> Iterator[Document]:
-    """Yield the docstring of a node with this qualified name, and of public definitions in it."""
+    """Yield the docstrings of a node with this qualified name and of its public definitions."""
     if text := ast.get_docstring(node):
         kind = {ast.Module: "module", ast.ClassDef: "class"}.get(type(node), "function")
         metadata = {"module": module, "kind": kind}
@@ -108,7 +108,7 @@ def _definitions(node: ast.AST) -> Iterator[ast.ClassDef | ast.FunctionDef | ast
 
 
 def _package_files(package: str) -> Iterator[tuple[str, Path]]:
-    """Yield (module name, file) of an installed package, of one inside it, or of a module."""
+    """Yield (module name, file) for the modules of a package or subpackage, or for one module."""
     try:
         spec = importlib.util.find_spec(package.split(".")[0])  # does not import it
     except ValueError:

@@ -45,7 +45,7 @@ class DocumentVectors(Protocol):
     def __len__(self) -> int: ...
 
     def rows(self, start: int, stop: int) -> Matrix:
-        """Read rows from `start` to before `stop` (n, dim), float32."""
+        """Read rows from `start` to `stop` (exclusive), float32 (n, dim)."""
 
     def fingerprint(self) -> str:
         """Digest that changes with the vectors."""
@@ -79,7 +79,7 @@ class ArrayVectors:
         return len(self._array)
 
     def rows(self, start: int, stop: int) -> Matrix:
-        """Read rows from `start` to before `stop` (n, dim), float32."""
+        """Read rows from `start` to `stop` (exclusive), float32 (n, dim)."""
         return np.ascontiguousarray(self._array[start:stop], dtype=np.float32)
 
     def check_id(self, row: int, id: str) -> None:
@@ -106,7 +106,7 @@ class ColumnVectors:
     """
 
     def __init__(self, paths: Sequence[Path], column: str) -> None:
-        # All tables as Parquet, of which any rows can be read.
+        # Convert all tables to Parquet, since any of its rows can be read directly.
         self.name = f"column {column!r}"
         self._paths = paths
         self._column = identifier(column)
@@ -115,7 +115,7 @@ class ColumnVectors:
         files = ", ".join(one_file(str(file.path)) for file in self._files)
         self._table = f"read_parquet([{files}])"
 
-        # The vectors' length.
+        # Check that all vectors have the same length.
         rows, present, least, most = self._fetch(
             f"SELECT count(*), count({self._column}), min(len({self._column})), "
             f"max(len({self._column})) FROM {self._table}"
@@ -128,7 +128,7 @@ class ColumnVectors:
         self._length = int(rows)
         self.dim = int(most)
 
-        # The rows read last, in which the next read mostly begins.
+        # The rows read last: most reads begin in these.
         self._chunk: Matrix = np.empty((0, self.dim), dtype=np.float32)
         self._start = 0
 
@@ -136,10 +136,10 @@ class ColumnVectors:
         return self._length
 
     def rows(self, start: int, stop: int) -> Matrix:
-        """Read rows from `start` to before `stop` (n, dim), float32; fast in sequential order."""
+        """Read rows from `start` to `stop` (exclusive), float32 (n, dim); fastest in order."""
         parts = []
         while start < stop:
-            # Read the next rows, unless those read last contain the first one wanted.
+            # Read more rows, unless those read last contain the next one wanted.
             if not self._start <= start < self._start + len(self._chunk):
                 self._chunk = self._read(start)
                 self._start = start
@@ -166,7 +166,7 @@ class ColumnVectors:
         return copy
 
     def _read(self, start: int) -> Matrix:
-        """Read the next `CHUNK` rows, or fewer at the end, from a row on."""
+        """Read up to `CHUNK` rows, beginning with row `start`."""
         values = self._fetch(
             f"SELECT unnest({self._column}::FLOAT[]) AS x FROM "
             f"(SELECT {self._column} FROM {self._table} LIMIT {CHUNK} OFFSET {start})"
@@ -197,7 +197,7 @@ class ChosenVectors:
         return len(self._chosen)
 
     def rows(self, start: int, stop: int) -> Matrix:
-        """Read rows from `start` to before `stop` (n, dim), float32.
+        """Read rows from `start` to `stop` (exclusive), float32 (n, dim).
 
         At most `CHUNK` rows of all vectors are read at a time.
         """
@@ -238,7 +238,7 @@ def open_vectors(spec: str, sources: Sequence[str]) -> DocumentVectors:
 
     Raises `InputError` if the file or column does not exist, or is not a numeric matrix.
     """
-    # A column of all sources.
+    # A column that all sources have.
     if not spec.endswith((ARRAY, ARCHIVE)):
         paths = [*map(Path, sources)]
         for path in paths:
@@ -249,7 +249,7 @@ def open_vectors(spec: str, sources: Sequence[str]) -> DocumentVectors:
                 )
         return ColumnVectors(paths, spec)
 
-    # A file of numpy's.
+    # A NumPy file.
     path = Path(spec)
     if spec.endswith(ARCHIVE):
         return ArrayVectors(load_array(path, VECTORS), str(path), _stamp(path), ids_in(path))
@@ -321,7 +321,7 @@ def check_vectors(vectors: DocumentVectors) -> None:
                 f"{X[row, column]:g}; expected finite numbers up to {LARGEST:g} (counted from 1)"
             )
 
-        # Rows that would be stored as zeros.
+        # Refuse rows that would be stored as zeros.
         largest = np.abs(X).max(axis=1)
         faint = (largest > 0) & (largest < SMALLEST)
         if faint.any():
@@ -334,6 +334,6 @@ def check_vectors(vectors: DocumentVectors) -> None:
 
 
 def _stamp(path: Path) -> str:
-    """Path, size and modification time of a file, as JSON: another text if it has changed."""
+    """Path, size and modification time of a file as JSON, to see whether it has changed."""
     stat = path.stat()
     return json.dumps([str(path.resolve()), stat.st_size, stat.st_mtime_ns])

@@ -37,6 +37,6 @@ class CountedDocuments:
         if not isinstance(container, list):
             return ReadShare(share, share)
 
-        # Items of a list that are no documents count alike.
+        # Items of a list that are not documents all count as one character.
         lengths = [len(str(each.text)) if isinstance(each, Document) else 1 for each in container]
         return ReadShare(share, sum(lengths[: self._read]) / max(sum(lengths), 1))

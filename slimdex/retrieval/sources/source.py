@@ -102,7 +102,7 @@ def open_source(
     if table:
         return TableSource(table, names)
 
-    # A folder; one of BEIR's has all of its documents in one file.
+    # A folder; a BEIR data set has all of its documents in one file.
     path = Path(spec)
     if spec != STANDARD_INPUT and path.is_dir():
         corpus = path / "corpus.jsonl"
@@ -178,7 +178,7 @@ class TextSource:
     def _documents(
         self, numbered: Iterable[tuple[int, str]], reading: Reading
     ) -> Iterator[Document]:
-        """Yield the lines that have text, given with their numbers, as documents."""
+        """Yield a document for each of the numbered lines that has text."""
         prefix = self.origin.id_prefix if reading.prefix is None else reading.prefix
         origin = reading.origin(self.stamp)
         for number, line in numbered:
@@ -226,7 +226,7 @@ class Sources:
 
     Attributes
     ----------
-    agreed : notes on columns that the tables must store in another type to agree.
+    agreed : notes on columns that are stored in another type so that the tables agree.
     """
 
     opened: Sequence[Source]
@@ -251,7 +251,7 @@ class Sources:
         if specs.count(STANDARD_INPUT) > 1:
             raise InputError("-: standard input named twice; expected it once")
 
-        # The sources, and what must hold for all of them together.
+        # Open the sources, and check them together.
         names = replace(names, vectors=vectors)
         opened = [open_source(spec, names, files) for spec in specs]
         _check_columns_named(opened, names)
@@ -321,13 +321,13 @@ class Sources:
         return origins
 
     def _read_as(self, readings: Sequence[Reading]) -> Iterator[tuple[Source, Reading]]:
-        """Pair each source with its `Reading`; without any, all of them are read."""
+        """Pair each source with its `Reading`; without readings, with one that reads everything."""
         return zip(self.opened, readings or [Reading()] * len(self.opened), strict=True)
 
     def omissions(self) -> list[str]:
-        """Lines on tables without rows, and on files that were not read, with the reasons.
+        """List tables without rows, and files that were not read, with the reasons.
 
-        They are complete once the documents are read.
+        The list is complete once the documents are read.
         """
         lines = list[str]()
         for source in self.opened:
@@ -399,7 +399,7 @@ def _each_file_once(opened: Sequence[Source]) -> list[Source]:
     if len(files) < 2:
         return [*opened]
 
-    # Folders leave out the files that those around them read, and single files come last.
+    # A folder leaves out the files that a folder around it reads; single files come last.
     outermost_first = sorted(files, key=lambda source: (source.is_alone, len(source.place)))
     read_by_others = set[str]()
     for source in outermost_first:

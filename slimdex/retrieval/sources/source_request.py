@@ -139,7 +139,7 @@ def have_changed(index: Path, sources: SourceRequest) -> bool | None:
     if not isinstance(began, float) or not all(map(_is_path, paths)):
         return None
 
-    # Files and folders, and what is in the folders, but not in an index.
+    # Check files, and folders with all that is in them, except for indexes.
     looked_at = 0
     while paths:
         path = paths.pop()
@@ -185,16 +185,16 @@ def last_sources(index: Path, origins: Mapping[str, str]) -> SourceRequest:
     if Path.cwd() == folder:
         return sources
 
-    # Joined to the other folder, absolute paths stay the same.
+    # Absolute paths stay the same when they are joined to the other folder.
     specs = [str(folder / spec) if _is_path(spec) else spec for spec in sources.specs]
     return replace(sources, specs=specs)
 
 
 def _is_path(spec: str) -> bool:
-    """True for a file or folder; False for a package, a query and standard input."""
+    """Return whether a source is a file or folder, not a package, a query or standard input."""
     return spec != "-" and not spec.startswith(("python:", "sql:"))
 
 
 def _name(index: Path) -> str:
-    """Name by which the sources of an index are remembered."""
+    """Name under which the sources of an index are remembered."""
     return f"sources-{sha256(os.fsencode(index.absolute())).hexdigest()[:32]}"

@@ -97,7 +97,7 @@ def counts(path: Path, folders: Sequence[Path], index: Path) -> bool:
         return False
     for folder in folders:
         if folder == path or folder in path.parents:
-            # Hidden files are not read, but rules for ignoring files count.
+            # Hidden files are not read, but the rules for ignoring files matter.
             parts = path.relative_to(folder).parts
             is_below_hidden = any(part.startswith(".") for part in parts[:-1])
             counts_itself = not parts or parts[-1] == IGNORES or parts[-1][0] != "."
@@ -107,7 +107,7 @@ def counts(path: Path, folders: Sequence[Path], index: Path) -> bool:
 
 
 def _identity(folder: Path) -> tuple[int, int] | None:
-    """Numbers by which the system identifies a folder; None if there is none."""
+    """Device and inode numbers of a folder; None if it does not exist."""
     try:
         status = folder.stat()
     except OSError:
@@ -116,7 +116,7 @@ def _identity(folder: Path) -> tuple[int, int] | None:
 
 
 def _facts(file: Path) -> tuple[int, int] | None:
-    """Size and time of a file, which change with it; None if there is none."""
+    """Size and modification time of a file; None if it does not exist."""
     try:
         status = file.stat()
     except OSError:

@@ -41,7 +41,7 @@ FINER = {"DATE": "TIMESTAMP", "TIMESTAMP_": "TIMESTAMP", "DECIMAL": f"DECIMAL({D
 PRINTED = (str, int, float, date, time, timedelta, Decimal, UUID)
 """Python types that a column of text stores as `str` formats them."""
 Fit = Callable[[Any], Any]
-"""Converter of values to those of a type; raises `MisfitError` or `ValueError` for others."""
+"""Converts values to a type; raises `MisfitError` or `ValueError` for values that don't fit."""
 
 
 class MisfitError(ValueError):
@@ -131,7 +131,7 @@ def _boolean(value: Any) -> bool:
 
 
 def _whole(bits: int, unsigned: bool, value: Any) -> int:
-    """Convert a whole number, or its text, for a column of so many bits."""
+    """Convert a whole number, or its text, for a column of `bits` bits."""
     if isinstance(value, str) and WHOLE.fullmatch(value):
         value = int(value)
     least = 0 if unsigned else -1 << bits - 1
@@ -182,9 +182,9 @@ def _is_exact(convert: Callable[[Any], float], number: float) -> bool:
 
 
 def _decimal(digits: int, fraction: int, value: Any) -> Decimal:
-    """Convert a number to so many digits, of which `fraction` are after the point.
+    """Convert a number to `digits` digits, `fraction` of them after the point.
 
-    Only with the most digits that a DECIMAL can have is it rounded.
+    It is rounded only if these are the most digits that a DECIMAL can have.
     """
     if isinstance(value, str) and NUMBER.fullmatch(value):
         value = Decimal(value)
@@ -244,7 +244,7 @@ def _as(type_: type, read: Callable[[str], Any], name: str, value: Any) -> Any:
 
 
 def _read(text: str, read: Callable[[str], Any], type_: str) -> Any:
-    """Parse text by a function of Python, or if that fails, as DuckDB parses a type."""
+    """Parse text with a Python function or, if that fails, as DuckDB parses this type."""
     try:
         return read(text)
     except ValueError:
@@ -334,7 +334,7 @@ _FITS: Mapping[str, Fit] = {
 def misfit(documents: Sequence[Document], columns: Sequence[tuple[str, str, list[Any]]]) -> str:
     """Name the first document with a value that its column can't hold, to start an error message.
 
-    "" if there is none. `columns` are (name, DuckDB type, values) each.
+    Returns "" if there is none. `columns` are tuples (name, DuckDB type, values).
     """
     with connect() as scratch:  # an error must not abort our transaction
         for column, type_, values in columns:

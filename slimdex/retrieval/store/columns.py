@@ -33,9 +33,10 @@ NOT_IN_ARROW = ("INTERVAL", "BIT", "UHUGEINT")
 def column_facts(store: DocumentStore) -> list[dict[str, Any]]:
     """Return "name" and "type" of each column, and facts about its values.
 
-    Few values are listed as "values", each with its number of documents. Of many numbers, dates or
-    times, there are the "least" and the "greatest". The column of folders has "folders", too: see
-    `folder_counts`. A column of lists has the "items" that most documents have.
+    If there are few values, they are listed as "values", each with its number of documents. Many
+    numbers, dates or times are described by "least" and "greatest". The column of folders also has
+    "folders": see `folder_counts`. For a column of lists, "items" are those that most documents
+    have.
     """
     return [_facts(store, name, store.columns[name]) for name in visible_columns(store.columns)]
 
@@ -45,13 +46,13 @@ def _facts(store: DocumentStore, name: str, type_: str) -> dict[str, Any]:
     column = identifier(name)
     facts: dict[str, Any] = {"name": name, "type": type_}
 
-    # Lists of plain values are described by their items; other lists and structs not at all.
+    # Lists of plain values are described by their items; other lists and structs by nothing.
     if type_.endswith("[]") and "[" not in type_[:-2] and "(" not in type_:
         return facts | {"items": _as_counts(_items(store, column))}
     if "[" in type_ or "(" in type_.replace("DECIMAL(", ""):
         return facts
 
-    # Few values are listed with their counts; of many, the range.
+    # Few values are listed with their counts; many are described by their range.
     if name.lower() == FOLDER and type_ == "VARCHAR":
         facts["folders"] = _as_counts(folder_counts(dict(_count_values(store, column))))
     values = _count_values(store, column, f"LIMIT {LISTED_VALUES + 1}")
@@ -117,7 +118,7 @@ def check_digits(store: DocumentStore, column: str, type_: str) -> None:
     name = identifier(column)
     current = store.columns[column]
 
-    # What may be wrong with a value -> the condition that is true for such values.
+    # What may be wrong with a value -> the SQL condition of such values.
     wrong = {"does not fit": f"{name} IS NOT NULL AND TRY_CAST({name} AS {type_}) IS NULL"}
     if type_.rstrip("[]") in ("FLOAT", "DOUBLE"):
         loses_digits = f"TRY_CAST({name}::{type_} AS {current}) IS DISTINCT FROM {name}"
@@ -147,7 +148,7 @@ def arrow_table(store: DocumentStore, rows: Rows) -> Any:
     first, last = (int(rows[0]), int(rows[-1])) if len(rows) else (0, 0)
     values = [first, last, rows.tolist()]
 
-    # Some columns at a time, joined to one table.
+    # Fetch some columns at a time, and join them into one table.
     parts = list[Any]()
     for few in batches(len(selected), COLUMNS_AT_ONCE):
         sql = f'SELECT {", ".join(selected[few])} FROM documents WHERE {condition} ORDER BY "row"'

@@ -89,11 +89,11 @@ def with_new_documents(
 
 
 def restore_dictionary(snapshot: Snapshot) -> list[str]:
-    """Write damaged lines of the dictionary again, from the segments.
+    """Restore damaged lines of the dictionary from the segments.
 
-    The dictionary is the first lines of the file of documents. The later ones, also of documents
-    that are in no segment yet, can't be read without it. Returns a list of one message about the
-    restored lines; an empty list if none was restored.
+    The dictionary is the first lines of the file of documents. Without it, later lines can't be
+    read, including those of documents that are in no segment yet. Returns one message about the
+    restored lines in a list, which is empty if none was restored.
     """
     state = snapshot.state
     damaged = snapshot.store.damaged_in_dictionary()
@@ -146,7 +146,7 @@ def check_lines(snapshot: Snapshot) -> None:
     if state.lines is None or not state.lines.fit(store.columns):
         return
 
-    # Documents of segments, in order; later ones are in lines alone.
+    # Documents of segments, in order; later ones are only in lines.
     file = DocumentFile(snapshot.path, state.lines, state.rows)
     rows = np.arange(state.segment_rows)
     firsts = rows[snapshot.document_rows.documents(rows) == rows].tolist()
@@ -168,8 +168,8 @@ def _append_lines(
 ) -> tuple[State, list[AppendedFile]]:
     """Append lines to a file; return the state with them, and both files that have grown.
 
-    `lines` has each document's line and number of rows; `known` are compressed ones. Raises
-    `CorruptError` if the file then has other rows than the state.
+    `lines` has each document's line and number of rows; `known` are lines already compressed.
+    Raises `CorruptError` if the file then has another number of rows than the state.
     """
     before = [each.nbytes for each in file.files]
     file = file.append(lines, columns, known)
@@ -188,10 +188,10 @@ def _values(
     live: bool = False,
     stage: str = "copying documents",
 ) -> Iterator[Sequence[Any]]:
-    """Yield what the lines of documents hold, as segments have it, and report progress.
+    """Yield the values for the lines of documents from the segments, and report progress.
 
-    That is id, title, `text_value` and the user's columns of each document that begins at a row
-    from `start` to before `stop`; with `live`, only of live ones.
+    These are id, title, `text_value` and the user's columns of each document that begins at a row
+    from `start` to before `stop`; with `live`, only of live documents.
     """
     # Documents with many columns are read few at a time.
     columns = max(len(store.columns), 1)
@@ -200,7 +200,7 @@ def _values(
         cuts = store.cuts_between(part.start, part.stop)
         values = store.values(part.start, part.stop, live=live)
         for row, id, title, text, origin, *metadata in values:
-            if live:  # rows get other numbers, and the changed origins are known by the old ones
+            if live:  # rows are renumbered, but changed origins are known by the old numbers
                 origin = store.origins.get(row, origin)
             yield [id, title, text_value(text, cuts.get(row), origin), *metadata]
         progress(stage, part.stop - start, stop - start)
@@ -217,8 +217,8 @@ def with_words(
 ) -> State:
     """Extend a lexical index to all rows of the next state; return the state that names it.
 
-    The words of very few rows stay out of it. Those of few are written by a thread, for which the
-    commit waits.
+    If there are very few new rows, they stay out of it. A few rows are added by a thread, which the
+    commit waits for.
 
     Parameters
     ----------
@@ -230,18 +230,19 @@ def with_words(
     if words is None or state.rows == rows:
         return state
 
-    # Very few stay out: searches index them in memory. But an index in a work folder must move.
+    # Very few rows stay out: searches index them in memory. But an index in a work folder must
+    # move.
     if words.parent == change.path and _may_be_late(change, words, rows, state.rows):
         return replace(state, words_rows=rows)
 
-    # Those written before need only be moved.
+    # An index that was written beforehand need only be moved.
     name = state.new_name("words")
     state = replace(state, words=name, words_rows=None)
     if written is not None:
         os.replace(written, change.path / name)
         return state
 
-    # Few are written by a thread, so their texts are read into memory first.
+    # A few rows are added by a thread, so their texts are read into memory first.
     added = _texts_from(change.base, change.new, rows, deleted)
     if state.rows - rows <= READ_AT_ONCE:
         path = change.path / name
@@ -293,8 +294,9 @@ def _may_be_late(change: Change, words: Path, start: int, stop: int) -> bool:
 def write_words(snapshot: Snapshot, new: NewDocuments, path: Path) -> Path | None:
     """Extend a snapshot's lexical index by its later rows and new documents, in another folder.
 
-    Returns the folder; None if there is no lexical index, or if this fails. Then others have
-    changed the index meanwhile and removed its files, or the commit will fail for the same reason.
+    Returns the folder; None if there is no lexical index, or if this fails. A failure means that
+    others have meanwhile removed the index's files, or that the commit will fail for the same
+    reason.
     """
     state = snapshot.state
     if state.words is None or not len(new):
@@ -310,7 +312,7 @@ def write_words(snapshot: Snapshot, new: NewDocuments, path: Path) -> Path | Non
 def with_new_words(snapshot: Snapshot, state: State, folder: Path, *, live: bool = False) -> State:
     """Write a new lexical index of a snapshot's rows to a folder; return the state that names it.
 
-    Nothing is written if words are not indexed. With `live`, its rows are the live ones.
+    Nothing is written if words are not indexed. With `live`, deleted rows are left out.
     """
     if state.words is None:
         return state

@@ -74,8 +74,8 @@ BEGINNING = 300
 """Characters of the beginning of a text."""
 COMPARED = 100_000
 COMPARED_CHARACTERS = 100
-"""An unknown id is compared with others only in an index of at most `COMPARED` rows, which takes
-some milliseconds, and if it has at most `COMPARED_CHARACTERS` characters."""
+"""An unknown id is compared with others only if it has at most `COMPARED_CHARACTERS` characters and
+the index has at most `COMPARED` rows, which takes some milliseconds."""
 Hashed = NDArray[np.int64]
 """Hashes of the ids of documents, and their rows (2, n)."""
 Tables = list[tuple[str, Mapping[str, str]]]
@@ -126,7 +126,7 @@ class IdHashes:
     def rows_of(self, ids: Sequence[str]) -> Rows:
         """Return the rows of all documents, including deleted ones, that may have one of these ids.
 
-        They are in order. A few may have other ids, whose hashes are equal.
+        They are in order. A few may have other ids with equal hashes.
         """
         # Equal hashes are neighbours in `older`, so each hash has a span there, empty for most.
         hashes = np.unique(_hashes(ids))
@@ -187,7 +187,7 @@ class DocumentStore:
     def __init__(
         self, engine: Engine, manifest: Manifest, before: DocumentStore | None = None
     ) -> None:
-        # What the commit has.
+        # Contents of the commit.
         state = manifest.state
         self.engine = engine
         self.manifest = manifest
@@ -200,7 +200,7 @@ class DocumentStore:
         if state.readings is not None:
             file = ReadingFile(engine.folder / state.readings, state.readings_count)
 
-        # What is read when needed, unless the store of an earlier commit has it.
+        # Read when needed, unless the store of an earlier commit has it already.
         self.changed_origins = Once[Origins]()
         self.readings = Readings(file)
         self.id_cache = _IdCache()
@@ -213,7 +213,7 @@ class DocumentStore:
         self._has_gone = False  # whether the table `gone` is there: see `_make_gone`
 
     def at_commit(self, manifest: Manifest) -> DocumentStore:
-        """Return the documents of a later commit, sharing what is known of ids and origins.
+        """Return the documents of a later commit, sharing what is known about ids and origins.
 
         This is the same store if the commit has the same documents: its files stay open.
         """
@@ -295,21 +295,21 @@ class DocumentStore:
                 cursor.close()
 
     def _schema(self, session: Session) -> str:
-        """Return the schema of this commit's views in a session, made at its first use there."""
+        """Return the schema of this commit's views in a session, created on first use."""
         if self._made is not None and self._made[0] is session:
             return self._made[1]
 
-        # A schema, which ends with this store: until then its segments stay attached.
+        # Create a schema. Its segments stay attached as long as this store exists.
         trailing = self._trailing_tables()
         origins = self.origins_file if self.origins else None
         names = [file.name for file in (*self.segments, origins) if file is not None]
         schema = session.schema(names)
         finalize(self, session.end, schema, names)
 
-        # Its tables and views.
+        # Create its tables and views.
         tables = self._tables(session, schema)
         changed = None
-        if origins is not None:  # once for all commits: there may be as many as documents
+        if origins is not None:  # shared by all commits, as there may be many
             values = [[*self.origins], [*self.origins.values()]]
             changed = session.shared_table(origins.name, f"FROM {CHANGED}", values)
         try:
@@ -390,9 +390,10 @@ class DocumentStore:
     def damaged_in_dictionary(self) -> list[int]:
         """Return the documents whose damaged lines make the rows after the segments unreadable.
 
-        These rows are only in lines, compressed by a dictionary: the first lines of the file.
-        Damaged ones can be restored, as their documents are also in segments. No documents are
-        returned if no line depends on the dictionary, or the file is too short.
+        These rows are only in lines, which are compressed with a dictionary: the first lines of the
+        file. Damaged lines of the dictionary can be restored, as their documents are also in
+        segments. Returns no documents if no line depends on the dictionary, or the file is too
+        short.
         """
         state = self.manifest.state
         if state.lines is None or state.segment_rows == self.rows:
@@ -404,13 +405,13 @@ class DocumentStore:
         try:
             file = DocumentFile(self.path, state.lines, self.rows)
             return file.damaged_in_dictionary(first_rows)
-        except (CorruptError, OSError):  # the file is cut, so documents after the segments are lost
+        except (CorruptError, OSError):  # truncated: documents after the segments are lost
             return []
 
     def live(self, columns: str = "*", table: str = "documents") -> str:
         """Return the SQL of a subquery of the live documents in a table.
 
-        It may name the table `gone` of the present session, so it is for the next query only.
+        It may name the table `gone` of the present session, so use it only for the next query.
         """
         stop = self.rows
         if not len(self.manifest.deleted):
@@ -441,7 +442,7 @@ class DocumentStore:
         return statement_error(self.path, error)
 
     def _still_live(self, rows: Sequence[int] | Rows) -> set[int]:
-        """Return those of these documents that this commit has and that are not deleted."""
+        """Return those of these documents that this commit has, except deleted ones."""
         sorted_rows = union(np.array(rows, dtype=np.int64))
         committed = sorted_rows[sorted_rows < self.rows]
         return set(without(committed, self.manifest.deleted).tolist())
@@ -478,10 +479,10 @@ class DocumentStore:
         return self._contents_in_lines(rows) is not None
 
     def _contents_in_lines(self, rows: Collection[int]) -> list[str] | None:
-        """Texts to encode of documents; None if that takes a query.
+        """Texts to encode of documents; None if that requires a query.
 
-        It does if a document is cut or has parts: the text of a passage depends on its context,
-        which a `Document` lacks.
+        A query is also required if a document is cut or has parts: the text of a passage depends on
+        its context, which a `Document` lacks.
         """
         read = self.in_lines(rows)
         if read is None or any(each.passages or each.parts for each in read.values()):
@@ -617,7 +618,7 @@ class DocumentStore:
 
         Only an expression over the columns is allowed: see `where.validation.check`.
         """
-        # DuckDB would compare dates that are written as text letter by letter.
+        # Refuse to order dates that are stored as text: DuckDB would compare them letter by letter.
         names = self._names
         where = check(where, names)
         if may_order_dates(where, self._types):
@@ -630,7 +631,7 @@ class DocumentStore:
                 inside = f'"row" >= {int(start)} AND "row" < {int(stop)}'
                 committed = f"(SELECT * FROM documents WHERE {inside})"
                 with limiting(cursor):
-                    # The line break ends a comment that may be the end of the condition.
+                    # The condition may end with a comment, which the line break ends.
                     sql = f'SELECT "row" FROM {committed} WHERE ({where}\n)'
                     columns = cursor.execute(sql).fetchnumpy()
                 return np.sort(columns["row"].astype(np.int64), kind="stable")  # fast if in order
@@ -639,13 +640,13 @@ class DocumentStore:
             except duckdb.Error as error:
                 if isinstance(error, disk_errors()) or is_damage(error):
                     raise
-                # It may compare values of two kinds.
+                # The condition may compare values of different kinds.
                 may_help = isinstance(error, duckdb.BinderException | duckdb.ConversionException)
                 advice = self._hint(where) if may_help else ""
                 raise refusal(where, advice or one_line(error), names) from error
 
     def _hint(self, where: str) -> str:
-        """Advise how to write a comparison of two kinds; "" if the condition has none."""
+        """Advise how to compare values of different kinds; "" if the condition does not."""
         return hint(parse_condition(where), self._types, self._samples)
 
     @property
@@ -751,14 +752,14 @@ class DocumentStore:
         return known
 
     def _meant(self, id: str) -> str:
-        """Return a question whether another id is meant; "" if none is similar, or there are many.
+        """Suggest another id, as a question; "" if none is similar, or comparing would take long.
 
-        The suggestion is a file of this name in some folder, or else the id that differs least.
+        The suggestion is a file of this name in any folder, or else the most similar id.
         """
         if self.rows > COMPARED or len(id) > COMPARED_CHARACTERS:
             return ""
 
-        # A path that ends with the id, with or without the file's ending.
+        # A path that ends with the id, with or without a file extension.
         live = self.live("id")
         name = f"/{id.lower()}"
         paths = self.fetch(
@@ -782,7 +783,7 @@ class DocumentStore:
         return dict(self._live(ids))
 
     def look_up(self, ids: Sequence[str]) -> dict[str, int]:
-        """Map those ids that exist to their live rows, and remember the answer.
+        """Map existing ids to their live rows, and remember the result.
 
         The second lookup of a process hashes all ids, which speeds up this one and all later ones.
         """
@@ -796,13 +797,13 @@ class DocumentStore:
 
     def _live(self, ids: Sequence[str]) -> list[tuple[str, int]]:
         """Pairs (id, row) of the live documents with these ids."""
-        # Does the last lookup answer this? It knows nothing of ids that it was not asked about.
+        # The last lookup answers this only if it included all of these ids.
         lookup = self.id_cache.looked_up
         is_current = lookup.epoch == self.epoch and lookup.stop <= self.rows
         if not (is_current and lookup.ids and lookup.ids.issuperset(ids)):
             return self.live_from(0, ids)
 
-        # Some of its documents may be deleted by now, and others may have come after them.
+        # Some of its documents may be deleted by now, and later ones may have been added.
         known = {id: lookup.rows[id] for id in ids if id in lookup.rows}
         live = self._still_live([*known.values()])
         row_by_id = {id: row for id, row in known.items() if row in live}
@@ -814,7 +815,7 @@ class DocumentStore:
         known = self.id_cache.hashes
         if known is None:
             return
-        if (known.stop, known.epoch) == (self.rows, self.epoch):  # no rows between are missing
+        if (known.stop, known.epoch) == (self.rows, self.epoch):  # no rows in between are missing
             self.id_cache.hashes = known.with_later(rows, ids, stop)
 
     def live_from(self, start: int, ids: Sequence[str]) -> list[tuple[str, int]]:
@@ -822,7 +823,7 @@ class DocumentStore:
         if start >= self.rows:
             return []
 
-        # By hashes, which few other ids share.
+        # By hashes, which few ids share.
         hashes = self._hashes_of_ids()
         if hashes is not None:
             rows = hashes.rows_of(ids)

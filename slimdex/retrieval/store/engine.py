@@ -101,7 +101,7 @@ class Session:
     def fill(
         self, schema: str, tables: Mapping[str, tuple[str, Sequence[Any]]], views: Mapping[str, str]
     ) -> None:
-        """Make tables and views in a schema: name -> query, for tables with its parameters."""
+        """Create tables and views in a schema: name -> query, with its parameters for a table."""
         cursor = self.take(schema)
         for name, (sql, values) in tables.items():
             cursor.execute(f"CREATE TABLE {name} AS {sql}", list(values))
@@ -275,7 +275,7 @@ def disk_error(path: Path, error: duckdb.Error) -> OSError:
             f"environment's {MEMORY_VARIABLE} allows DuckDB more"
         )
 
-    # DuckDB states the system's message, from which the number follows.
+    # DuckDB quotes the system's message, which identifies the error number.
     message = one_line(error).rpartition(FIRST_CAUSE)[2].strip('"')
     number = next((number for number in DISK_NUMBERS if os.strerror(number) in message), None)
     if number is None:

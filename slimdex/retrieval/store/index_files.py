@@ -66,11 +66,10 @@ def fit(
 def encode_rows(
     folder: Path, state: State, vectors: VectorFile, workers: Workers = IN_THIS_PROCESS
 ) -> tuple[ReducedIndex, State]:
-    """Code all vectors by the reducer and metric that `state` names.
+    """Code all vectors with the reducer and metric that `state` names.
 
     Returns the index, and the state that names the new files of codes and norms.
     """
-    # Code all vectors.
     settings = state.settings
     assert settings is not None
     reducer = _reducer(folder, state)
@@ -85,7 +84,7 @@ def encode_rows(
     index.extend(workers)
     codes = publish(folder / state.new_name("codes"), index.index.save)
 
-    # How much the codes change the vectors, to measure drift later.
+    # Estimate how much the codes change the vectors, to measure drift later.
     figures = dict(state.fit)
     figures.pop("code_error", None)
     error = estimate_code_error(index, np.arange(len(index)))
@@ -149,7 +148,7 @@ def estimate_code_error(index: ReducedIndex, rows: Rows) -> float | None:
 def _metric(
     folder: Path, state: State, vectors: VectorFile, norms: str | None, rows: int
 ) -> Metric | None:
-    """Load the metric, whose file `norms` has the norms of so many rows; None without norms."""
+    """Load the metric, whose file `norms` has the norms of `rows` rows; None without norms."""
     if norms is None:
         return None
     rescorer = Rescorer.load(folder / state.files["rescorer"].name)
@@ -165,7 +164,7 @@ def _reducer(folder: Path, state: State) -> Reducer:
 
 
 def _expect(folder: Path, state: State, role: str, dimensions: int, expected: int) -> None:
-    """Raise `CorruptError` if the file of a role has other dimensions than expected."""
+    """Raise `CorruptError` if the file of a role has another number of dimensions."""
     if dimensions != expected:
         name = folder / state.files[role].name
         raise CorruptError(f"{name}: {dimensions} dimensions; expected {expected}")

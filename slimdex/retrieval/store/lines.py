@@ -137,7 +137,7 @@ def values_of(line: bytes) -> list[Any]:
 
 
 def _jsonable(value: Any) -> Any:
-    """Convert a value to one of JSON; raises `UnwritableError` if its type is none of DuckDB's."""
+    """Convert a value for JSON; raises `UnwritableError` if DuckDB has no such type."""
     type_ = type(value)
     if type_ in _PLAIN:
         return value
@@ -157,7 +157,7 @@ def _with_offset(moment: datetime) -> datetime:
 
 
 def _restore(item: dict[str, Any]) -> Any:
-    """Return the value that `_jsonable` has written as an object of one item, {type: value}."""
+    """Return the value that `_jsonable` wrote as an object of one item, {type: value}."""
     ((name, value),) = item.items()
     if name not in _READ:
         raise ValueError(f"a value of {name!r}")
@@ -170,7 +170,7 @@ _DECODER = json.JSONDecoder(object_hook=_restore)
 
 @dataclass(frozen=True)
 class CompressedLines:
-    """Lines compressed by a dictionary.
+    """Lines compressed with a dictionary.
 
     Attributes
     ----------
@@ -291,7 +291,7 @@ class DocumentFile:
             texts.seek(0)
             dictionary = _Dictionary(texts.read(min(end, DICTIONARY)), known)
 
-            # Lines, and an entry for each row; those of one document are equal.
+            # Lines, and an entry for each row; rows of one document have equal entries.
             texts.seek(end)
             for line, count in lines:
                 stored = dictionary.compress(line)
@@ -360,10 +360,10 @@ class DocumentFile:
         return different
 
     def _forms(self, values: Sequence[Any], length: int) -> Iterator[bytes]:
-        """Yield the lines by which this file may hold these values: the current and an old form.
+        """Yield the lines that this file may have for these values: the current and an old form.
 
-        Null columns at the end are left out if the line then has `length` bytes: it may be older
-        than these columns.
+        Null columns at the end are left out if the line then has `length` bytes: it may have been
+        written before these columns existed.
         """
         yield _shorten(line_of(values), length)
 
@@ -388,7 +388,7 @@ class DocumentFile:
         else:
             return False
 
-        # These bytes are those that were appended, so no offset changes.
+        # The bytes equal those that were appended, so no offset changes.
         with self._documents.path.open("r+b") as file:
             file.seek(start)
             file.write(line)
@@ -427,10 +427,10 @@ class DocumentFile:
 
 
 def _shorten(line: bytes, length: int) -> bytes:
-    """Shorten a line to `length` bytes by leaving out columns at its end that are null.
+    """Shorten a line to `length` bytes by leaving out null columns at its end.
 
-    Lines that were written before these columns came lack them. A line that can't be shortened so
-    is returned unchanged.
+    Lines that were written before these columns existed lack them. A line that can't be shortened
+    to this length is returned unchanged.
 
     >>> _shorten(line_of(["7", "", "Rain", None, None]), 21)
     b'["7","","Rain",null]\\n'
@@ -481,9 +481,9 @@ class _Dictionary:
         return line
 
     def checksum(self, stored: bytes) -> int:
-        """CRC-32 of the stored bytes, which for a compressed line continues the dictionary's.
+        """CRC-32 of the stored bytes; for a compressed line, it continues the dictionary's.
 
-        So a damaged dictionary shows in every line that depends on it.
+        This reveals a damaged dictionary in every line that depends on it.
         """
         return zlib.crc32(stored, self._checksum if stored[:1] == COMPRESSED else 0)
 
@@ -538,9 +538,9 @@ class Record:
 def _record(line: bytes, count: int, longest: int) -> Record:
     """Parse a line of up to `count` columns; raises `ValueError` or `TypeError` if it is invalid.
 
-    It is also invalid if it has more than `longest` bytes.
+    A line of more than `longest` bytes is also invalid.
     """
-    # Anyone may have written the line.
+    # The line is untrusted.
     if len(line) > longest:
         raise ValueError(f"a line of {len(line)} bytes; expected at most {longest}")
     id, title, value, *values = values_of(line)
@@ -560,14 +560,14 @@ def _record(line: bytes, count: int, longest: int) -> Record:
 
 
 def _document(line: bytes, columns: Mapping[str, str], has_json: bool) -> Document:
-    """Parse a line; `has_json` is whether any column is JSON, whose texts are parsed, too."""
+    """Parse a line; `has_json` says whether any column is JSON, whose texts are parsed, too."""
     # Lines of earlier commits lack the columns that came later.
     id, title, value, *values = values_of(line)
     text, spans, parts, _, _ = _text_parts(id, title, value)
     values += [None] * (len(columns) - len(values))
     if has_json:
         metadata = restore_values(columns, values)
-    else:  # the same, in less time
+    else:  # the same result, faster
         metadata = dict(zip(columns, values, strict=True))
     return Document(id=id, text=text, title=title, metadata=metadata, parts=parts, passages=spans)
 
@@ -605,7 +605,7 @@ def _prefetch(mapped: mmap.mmap | bytes, spans: Iterable[tuple[int, int]]) -> No
     if not hasattr(mmap, "MADV_WILLNEED") or not isinstance(mapped, mmap.mmap):
         return
 
-    # The pages that were requested last begin and end here, so a neighbour on them needs no call.
+    # Bounds of the pages that were requested last: a span inside them needs no call.
     requested_start = -1  # none so far
     requested_end = -1
     with suppress(OSError, ValueError, OverflowError):  # only advice

@@ -44,8 +44,8 @@ HEX = 2 * DIGEST
 """Characters of a block's checksum."""
 COMMIT = 8
 MOST_COMMITS = 512
-"""Hexadecimal digits of a commit's random name, and the number of names that a manifest has.
-Readers of an older commit reload every file."""
+"""Hexadecimal digits of a commit's random name, and the most names that a manifest keeps. Readers
+of a commit older than these reload every file."""
 COMMITS = re.compile(rf"([0-9a-f]{{{COMMIT}}})*")
 CHECKSUMS = re.compile(rf"([0-9a-f]{{{HEX}}})*")
 Undo = Literal["alone", "with the last", "never"]
@@ -81,7 +81,7 @@ class Checksums:
         return {i // HEX: digits[i : i + HEX] for i in range(0, len(digits), HEX)}
 
     def with_checksum(self, file: str, block: int, sha256: str) -> Checksums:
-        """Return these with another checksum of one block; unknown ones before it are zeros."""
+        """Return these with a new checksum of one block; unknown ones before it are zeros."""
         digits = self.digits.get(file, "").ljust(block * HEX, "0")
         changed = digits[: block * HEX] + sha256 + digits[(block + 1) * HEX :]
         return Checksums({**self.digits, file: changed})
@@ -89,9 +89,9 @@ class Checksums:
     def with_tails(
         self, tails: Mapping[str, tuple[int, Blocks]], files: Collection[str]
     ) -> Checksums:
-        """Return the checksums of `files` only, with other last blocks of some of them.
+        """Return the checksums of `files` only, with those of the last blocks of some replaced.
 
-        `tails` maps a file to the number of the first such block, and all blocks from that one on.
+        `tails` maps a file to the number of the first such block, and all blocks from there on.
         """
         digits = {file: known for file, known in self.digits.items() if file in files}
         for file, (first, blocks) in tails.items():
@@ -158,8 +158,8 @@ class Manifest:
     def follows(self, older: Manifest) -> bool:
         """True if this is the same as an older commit or descends from it.
 
-        Then what was read of the older one still holds. False also if the older one is so old that
-        its name is not known any more.
+        If so, what was read from the older one is still valid. Also false if that one is so old
+        that its name is no longer known.
         """
         name = self._name_of(older.state.version)
         return bool(name) and name == older.commits[-COMMIT:]
@@ -178,8 +178,8 @@ class Manifest:
         return not self.replaces(older) and self.state.epoch == older.state.epoch
 
     def _name_of(self, version: int) -> str:
-        """Name of the commit of this number among those of `commits`; "" if it is not there."""
-        # The last name is that of this version, the one before it that of the version before.
+        """Name of the commit with this version number; "" if `commits` does not have it."""
+        # The last name belongs to this version, the one before it to the previous version.
         stop = len(self.commits) - COMMIT * (self.state.version - version)
         if not 0 < stop <= len(self.commits):
             return ""
@@ -227,13 +227,13 @@ class Manifest:
         Parameters
         ----------
         state : the state to commit next.
-        undo : "alone"; "with the last" change; or "never", and the changes before it neither. A
-            commit that changes neither documents nor files is always undone with the last change,
-            also one that gives up the replacement of the vectors. One that replaces the vectors,
-            or prepares that, is never undone.
+        undo : "alone"; "with the last" change; or "never", and then earlier changes can't be undone
+            either. A commit that changes neither documents nor files is always undone with the last
+            change, as is one that gives up the replacement of the vectors. One that replaces the
+            vectors, or prepares to do so, is never undone.
         is_moved : True if documents are deleted or come back.
         """
-        # Can it be undone, and alone?
+        # Determine whether it can be undone, and whether alone.
         old = self.state
         files = {role: file for role, file in state.files.items() if role != "before"}
         is_preparing = state.replacement not in (None, old.replacement)
@@ -278,8 +278,8 @@ class Manifest:
 
     @classmethod
     def _parse(cls, data: memoryview, path: Path, before: Manifest | None) -> Manifest:
-        """Parse what `_bytes` has written; raises various errors if it is invalid: see `read`."""
-        # The format comes first: all else may differ in another one.
+        """Parse what `_bytes` returns; raises various errors if it is invalid: see `read`."""
+        # Check the format first: everything else may differ in another one.
         header, start = header_of(data)
         format_ = header["format"]
         if not isinstance(format_, int) or format_ < OLDEST_FORMAT:
@@ -289,8 +289,8 @@ class Manifest:
                 f"{path}: format {format_}; expected {FORMAT} (made by a newer slimdex)"
             )
 
-        # The sets of rows: most in the file of rows, those of later rows here, and then the rows
-        # that changed since the file was written.
+        # Sets of rows: most are in the file of rows, those of later rows follow here, and then the
+        # rows that have changed since the file was written.
         state = State.from_json(header["state"])
         columns = header["columns"]
         bits = sets_of(header, data, start)
@@ -382,7 +382,7 @@ def _in_file(
         row_file = NO_ROW_FILE
         row_sets = known
 
-    # Changed rows are in order, and the file has them.
+    # Changed rows must be in order, and in the file.
     is_ordered = bool((np.diff(changed, prepend=-1, append=row_file.rows) > 0).all())
     if len(changed) and not is_ordered:
         raise ValueError(f"changed rows; expected some before {row_file.rows}, in order")
@@ -396,7 +396,7 @@ def _contents(state: State) -> tuple[Any, ...]:
 
 
 def mark(folder: Path) -> tuple[int, int, int] | None:
-    """Facts of the manifest's file that change when another is written; None if there is none."""
+    """Facts about the manifest's file that change when it is replaced; None if it is missing."""
     try:
         status = os.stat(folder / MANIFEST)
     except FileNotFoundError:

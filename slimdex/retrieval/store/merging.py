@@ -28,9 +28,9 @@ NUMBERED = f"""(
 
 
 def to_merge(segments: Sequence[Segment]) -> int:
-    """Position from which all segments should become one; the number of segments if none should.
+    """Position from which all segments should be merged; the number of segments if none should.
 
-    From there on, `ALIKE` segments or more have over an eighth of the rows of the first of them.
+    From there on, at least `ALIKE` segments have over an eighth of the rows of the first one.
 
     >>> to_merge([Segment("a", 1, "", 0, 9)] + 7 * [Segment("b", 1, "", 9, 10)])
     8
@@ -58,7 +58,6 @@ def write_copy(store: DocumentStore, path: Path, first: int, stop: int) -> Segme
 
 def write_live(store: DocumentStore, path: Path, stop: int) -> Segment:
     """Write the live documents, renumbered from row 0 to before `stop` in order, to a segment."""
-    # Live documents get new rows, without gaps.
     live = f"""live AS {store.live('"row"')}"""
     numbered = f"numbered AS {NUMBERED}"
     built_in = ["documents.id", "documents.title", "documents.text", "origins.slimdex_origin"]
@@ -102,7 +101,7 @@ def is_numbered(store: DocumentStore, stop: int) -> bool:
 def _write(
     store: DocumentStore, path: Path, rows: tuple[int, int], documents: str, passages: str
 ) -> Segment:
-    """Write a segment, given its first row and the row after its last, and its tables' queries.
+    """Write a segment from its first row, the row after its last, and the queries of its tables.
 
     Raises `OSError` if the disk fails.
     """
@@ -120,7 +119,7 @@ def _write(
                 with suppress(duckdb.Error):
                     connection.execute(f"DETACH {name}")
     except BaseException as error:
-        # Neither the file nor DuckDB's log beside it remains.
+        # Remove the file and DuckDB's log beside it.
         for left in path.parent.glob(f"{new.name}*"):
             with suppress(OSError):
                 left.unlink()

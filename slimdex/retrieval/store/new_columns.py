@@ -38,7 +38,7 @@ class ColumnValues:
 
     @property
     def is_exact(self) -> bool:
-        """Whether DuckDB returns these very values, of the same Python types."""
+        """Whether DuckDB returns exactly these values, with the same Python types."""
         # `type_of` is BIGINT for values of all types of whole numbers up to 64 bits.
         is_whole_number = BITS.get(self.type.lower().removeprefix("u"), 128) < 128
         expected = "BIGINT" if is_whole_number else self.type
@@ -88,9 +88,9 @@ class NewColumns:
         return columns
 
     def _declare(self, columns: Mapping[str, str]) -> None:
-        """Create columns of the given DuckDB types, which the documents' values don't replace.
+        """Create columns of the given DuckDB types, which the documents' values don't change.
 
-        An existing column is widened; one that is declared as text becomes text, except from JSON.
+        An existing column is widened; one that is declared as text becomes text unless it is JSON.
         """
         self._ensure(columns)
         existing = self._by_lower_name
@@ -156,7 +156,7 @@ class NewColumns:
         return True
 
     def _wider(self, column: str, type_: str) -> str:
-        """The type for a column's values and those of another type; the column's if none fits.
+        """The type for both a column's values and those of a type; the column's own if none fits.
 
         Text fits all values, but a column does not become text unless that is declared.
         """
@@ -241,7 +241,7 @@ def values_as_returned(
         except disk_errors():
             raise
         except (duckdb.Error, TypeError, OverflowError) as error:
-            # Name the document whose value it was.
+            # Name the document whose value failed.
             of_values = [(column.name, column.type, [*column.values]) for column in changed]
             raise InputError(
                 f"{misfit(documents, of_values)}a column's value does not fit its type: "

@@ -43,9 +43,9 @@ class NewDocuments:
     ----------
     documents : with their origins.
     cuts : for each, its passages and parts; None for a text of one passage without parts.
-    columns : the user's that these documents have, with their values.
+    columns : the user's columns that these documents have, with their values.
     lines : each document's line.
-    compressed : the lines, compressed by the dictionary of the index; none if it is incomplete.
+    compressed : the lines, compressed with the index's dictionary; none if that is incomplete.
     """
 
     documents: Sequence[Document] = ()
@@ -65,16 +65,16 @@ class NewDocuments:
     ) -> NewDocuments:
         """Make the lines of documents that are added to those of a store.
 
-        `columns` are the user's of all documents: name -> DuckDB type; `values` are those of these
-        documents. Raises `InputError` if DuckDB can't store a value.
+        `columns` are the user's columns of all documents: name -> DuckDB type; `values` are the
+        columns' values of these documents. Raises `InputError` if DuckDB can't store a value.
         """
-        # Lines have the values as DuckDB returns them, of all columns in their order.
+        # Lines have the values of all columns, in order, as DuckDB returns them.
         returned = {each.name: each.values for each in values_as_returned(store, values, documents)}
         absent: Sequence[Any] = [None] * len(documents)
         metadata = [returned.get(name, absent) for name in columns]
         lines = _lines(documents, cuts, metadata)
 
-        # Compress them now, since this is done without the writer lock.
+        # Compress them now, without the writer lock.
         file = store.document_file()
         compressed = NONE_COMPRESSED
         if file is not None:
@@ -132,12 +132,12 @@ class NewDocuments:
 
     @property
     def longest_bytes(self) -> int:
-        """Most bytes that the text of a row has."""
+        """Size of the longest text of a row, in bytes."""
         return max((len(text.encode()) for text in self.texts), default=0)
 
     @property
     def may_trail(self) -> bool:
-        """Whether their lines are enough, without a segment: short, and exact in all values."""
+        """Whether lines suffice without a segment: they are short, and exact in all values."""
         longest = max(map(len, self.lines), default=0)
         return longest <= LONGEST_TRAILING and all(column.is_exact for column in self.columns)
 

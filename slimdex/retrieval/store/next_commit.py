@@ -45,9 +45,9 @@ class AppendedFile:
 
 
 class Change:
-    """The next commit while one thread makes it; one call of `commit` publishes it.
+    """The next commit, while one thread prepares it; one call of `commit` publishes it.
 
-    Without that call nothing has changed: files that it wrote are deleted by a later change.
+    Without that call nothing changes, and a later change deletes the files that it wrote.
 
     Parameters
     ----------
@@ -200,9 +200,9 @@ class Change:
             self.base.store.remember(rows, ids, manifest.state.rows)
 
     def commit_copies(self, manifest: Manifest, loaded: IndexInMemory | None) -> None:
-        """Commit a manifest of new files that have copies of the live rows only.
+        """Commit a manifest of new files that have copies of only the live rows.
 
-        It can't be undone, since rows have other numbers; `loaded` is its index, if in memory.
+        This can't be undone, since rows are renumbered; `loaded` is its index, if in memory.
         """
         old = self.base.manifest
         state = replace(manifest.state, version=old.state.version + 1, epoch=old.state.epoch + 1)
@@ -234,7 +234,7 @@ class Change:
             document_rows=self.document_rows(state.rows),
         )
 
-        # Two jobs that a later commit does if they fail, such as on a full disk.
+        # If these two steps fail, for example on a full disk, a later commit repeats them.
         with suppress(OSError, SlimdexError):
             manifest = self._merge(manifest)
         with suppress(OSError):
@@ -250,7 +250,7 @@ class Change:
         if first == state.rows:
             return state
 
-        # Lines that were rewritten, with other types, may be longer than is allowed after segments.
+        # Lines that were rewritten with other types may be too long to be after the segments.
         are_few = state.rows - first <= MOST_TRAILING
         has_same_lines = state.lines is not None and state.line_names == old.line_names
         if are_few and has_same_lines and self.new.may_trail:
@@ -272,12 +272,12 @@ class Change:
         return replace(state, files=state.files | {"origins": record})
 
     def _next_generation(self, state: State) -> int:
-        """The generation of the state to commit, which no committed file has in its name."""
+        """A generation for the state to commit that no committed file has in its name."""
         return max(state.generation, self.base.state.generation + 1)
 
     def _with_readings(self, state: State) -> State:
         """The state with the file of readings, and those that this change adds to it."""
-        # Readings are appended to the file, and none are removed from it.
+        # Readings are only appended to the file, never removed.
         added = self.readings.added
         file = self.readings.file
         if added:
@@ -298,7 +298,8 @@ class Change:
         if len(segments) - first < 2:
             return manifest
 
-        # The last segments become one. This change may have named a segment after its generation.
+        # Merge the last segments, in a new generation, since this change may have used its own one
+        # for a segment.
         state = replace(state, generation=self._next_generation(state) + 1)
         store = self.base.store.at_commit(manifest)
         path = self.path / state.new_name("segment")
@@ -323,7 +324,7 @@ class Change:
         before = grown.before
         known = self._checksums.of(file.path.name).get(before // BLOCK_BYTES)
 
-        # `digest` is that of the block in which the file ended, as it was before.
+        # `digest` is that of the block in which the file ended, before it grew.
         (first, digest), *new = digests_after_growth(file.path, before, file.nbytes, known)
         if before % BLOCK_BYTES and digest != known:
             raise CorruptError(f"{file.path}: damaged in its last block; see `slimdex verify`")

@@ -54,7 +54,7 @@ class _Memory:
 class DocumentRows:
     """The documents with several rows: first row of each (m,), in order, and row counts (m,).
 
-    A row that is in none of these is a document of one row.
+    Any other row is a document of one row.
     """
 
     firsts: Rows
@@ -67,7 +67,7 @@ class DocumentRows:
 
         The first bit is that of row `first`. Raises `ValueError` if that row continues a document.
         """
-        # Each run of ones is the second to last row of a document, whose first row is before it.
+        # Each run of ones covers the rows of a document after its first one.
         flags = np.unpackbits(np.frombuffer(bits, dtype=np.uint8), bitorder="little")
         edges = np.flatnonzero(np.diff(flags, prepend=np.uint8(0), append=np.uint8(0)))
         starts = edges[::2]
@@ -90,7 +90,7 @@ class DocumentRows:
 
     @property
     def last(self) -> int:
-        """The last row of the last document with several rows; -1 if there is none."""
+        """Last row of the last document with several rows; -1 if there is no such document."""
         return -1 if self.is_one_each else int(self.firsts[-1] + self.counts[-1] - 1)
 
     @property
@@ -103,7 +103,7 @@ class DocumentRows:
         if self.is_one_each:
             return rows
 
-        # The last of these documents that begins at the row or before it may include the row.
+        # Only the last of these documents that begins at or before a row may include it.
         position = np.searchsorted(self.firsts, rows, side="right") - 1  # -1 if there is none
         first = self.firsts[position]
         is_inside = (position >= 0) & (rows < first + self.counts[position])
@@ -132,18 +132,18 @@ class DocumentRows:
         return counts
 
     def number(self, rows: Rows) -> int:
-        """Number of documents that consist of these rows, which are all rows of each."""
-        # `counts_of` has n for the first of n rows and 1 for each later one: 2n - 1 a document.
+        """Number of documents, given all rows of each."""
+        # `counts_of` has n for a document's first row and 1 for each later row: 2n - 1 in total.
         return 2 * len(rows) - int(self.counts_of(rows).sum())
 
     def number_before(self, row: int) -> int:
         """Number of documents before a row, which is a document's first row or the end."""
-        # Of each document with several rows, one row counts.
+        # Count one row of each document with several rows.
         cut = np.searchsorted(self.firsts, row)
         return row + int(cut) - int(self.counts[:cut].sum())
 
     def with_later(self, later: DocumentRows) -> DocumentRows:
-        """Return these documents and later ones, without a copy of these if possible."""
+        """Return these documents and later ones, without copying these if possible."""
         if later.is_one_each:
             return self
         memory = self._memory or _Memory(np.stack([self.firsts, self.counts]))
@@ -199,7 +199,7 @@ def parts_written(parts: Iterable[Part]) -> str | None:
 
 
 def _part_written(part: Part) -> list[Any]:
-    """Values of a part. Its (offset, line) pairs, which are many, are written as differences."""
+    """Values of a part. Its (offset, line) pairs are many, so they are written as differences."""
     written: list[Any] = [part.start, [*part.headings], part.page, part.anchor]
     if part.lines:
         steps = np.diff([(part.start, 0), *part.lines], axis=0)
@@ -219,7 +219,7 @@ def parts_read(values: Iterable[Any]) -> tuple[Part, ...]:
 
 
 def _lines_read(start: int, written: Sequence[int] = ()) -> Lines:
-    """The (offset, line) pairs of a part from the differences that `_part_written` has written."""
+    """The (offset, line) pairs of a part from the differences that `_part_written` wrote."""
     offset = start
     line = 0
     pairs = list[tuple[int, int]]()

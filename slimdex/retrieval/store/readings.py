@@ -1,7 +1,8 @@
 """Readings: how much of texts and passages the encoder read, if not all.
 
-They are in a file of entries (row, tokens, tokens read) of 64-bit integers, of rows whose text was
-read in part, or that have no text. It only grows; of several entries of a row, the last one holds.
+They are stored in a file of entries (row, tokens, tokens read), 64-bit integers, for rows whose
+text is empty or was read only in part. The file only grows; if a row has several entries, the last
+one is valid.
 """
 
 from __future__ import annotations
@@ -69,14 +70,14 @@ class ReadingFile:
 
 
 class Readings:
-    """Rows whose text was read only in part or is empty, with their tokens and those read.
+    """Rows whose text was read only in part or is empty, with tokens and tokens read.
 
     Readings of a change have a `base`: those of the commit before it, which read the file once for
     both.
 
     Attributes
     ----------
-    file : has the committed entries; None if there are none.
+    file : file of the committed entries; None if there are none.
     added : entries that a change adds.
     """
 
@@ -86,8 +87,8 @@ class Readings:
         self.added = list[Entries]()
         self._known: Entries | None = None  # what `entries` returns
 
-        # What an earlier commit has read of the file: the entry of each row, and how many entries
-        # these are made from.
+        # What an earlier commit has read of the file: the valid entry of each row, and how many
+        # entries it has read.
         self._before = NO_ENTRIES
         self._before_count = 0
 
@@ -131,18 +132,18 @@ class Readings:
         self._known = None
 
     def entries(self) -> Entries:
-        """The entries that hold (n, 3), at most one a row, in the order of rows."""
+        """Valid entries (n, 3), at most one for each row, in the order of rows."""
         if self._known is None:
             self._known = _merge(self._committed(), self.added)
         return self._known
 
     def _entries_from(self, row: int) -> Entries:
-        """Those of `entries` that are of this row or later ones."""
+        """Valid entries of this row and later ones."""
         known = self.entries()
         return known[_position(known, row) :]
 
     def _committed(self) -> Entries:
-        """The entries that hold without those that are added."""
+        """Valid entries without the added ones."""
         if self._base is not None:
             return self._base.entries()
         if self.file is None:
@@ -166,10 +167,10 @@ class Readings:
     def partly_read(
         self, rows: DocumentRows, deleted: Rows, first: int = 0
     ) -> tuple[Rows, int, int]:
-        """Return the live documents whose text or passages were read only in part.
+        """Find the live documents whose text or passages were read only in part.
 
-        These are their first rows, in order; also the tokens of these texts or passages, and how
-        many of these tokens were read. Documents before row `first` are left out.
+        Returns their first rows, in order, the tokens of these texts or passages, and how many of
+        the tokens were read. Documents before row `first` are left out.
 
         `rows` says which documents have several rows; `deleted` are rows of deleted ones.
         """
@@ -181,11 +182,11 @@ class Readings:
 
 
 def _merge(known: Entries, added: Sequence[Entries]) -> Entries:
-    """Return known and added entries by row, of each row only the last one.
+    """Merge known and added entries, in the order of rows; only the last of each row is kept.
 
-    `known` are sorted by row, with one entry for each. What is added mostly follows them.
+    `known` is sorted by row, with one entry for each. Most added rows come after these.
     """
-    # `unique` returns the first index of each row: from the end, that is the last entry.
+    # `unique` returns the first index of each row: in reversed order, that of its last entry.
     latest_first = np.concatenate([NO_ENTRIES, *added])[::-1]
     rows, indices = np.unique(latest_first[:, 0], return_index=True)
 

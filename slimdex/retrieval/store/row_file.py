@@ -98,7 +98,7 @@ class RowFile:
     def with_changed(self, rows: Rows) -> RowFile:
         """Note rows (n,), in order, that are deleted or restored; only those in the file matter.
 
-        A row that is changed twice is as the file has it, so it isn't noted any more.
+        A row that is changed twice is as the file has it, so it is no longer noted.
         """
         rows_in_file = rows[: np.searchsorted(rows, self.rows)]
         return replace(self, changed=symmetric_difference(self.changed, rows_in_file))
@@ -130,7 +130,7 @@ class RowFile:
         if sha256(data).hexdigest() != record.sha256:
             raise CorruptError(f"{path}: damaged; restore it from a copy")
 
-        # The sets must be about the rows that it has.
+        # The sets must only have rows of the file.
         header, start = header_of(memoryview(data))
         rows = header["rows"]
         if type(rows) is not int or rows < 0:

@@ -126,9 +126,9 @@ def _foreign(path: Path, why: str) -> CorruptError:
 def _columns(
     connection: duckdb.DuckDBPyConnection, inside: str
 ) -> dict[str, dict[str, dict[str, str]]]:
-    """Map each file to its tables, these to their columns, and these to their types.
+    """Map each file to its tables, each table to its columns, and each column to its type.
 
-    `inside` is a condition of SQL on the names of files.
+    `inside` is an SQL condition on the names of files.
     """
     files: dict[str, dict[str, dict[str, str]]] = {}
     for file, table, column, type_ in connection.execute(_COLUMNS + inside).fetchall():
@@ -146,7 +146,7 @@ def _expected() -> dict[str, dict[str, str]]:
 
 
 def attaching(new: Path, name: str, rows: int) -> str:
-    """The statement that creates a file for so many rows and attaches it by a name."""
+    """SQL statement that creates a file for `rows` rows and attaches it as `name`."""
     block = SMALL_BLOCKS if rows < FEW_ROWS else BLOCKS
     path = literal(str(new.absolute()))
     options = f"TYPE duckdb, BLOCK_SIZE {block}, RECOVERY_MODE no_wal_writes"
@@ -164,8 +164,8 @@ def publish_segment(new: Path, path: Path, first: int, stop: int) -> Segment:
 def read_origins(folder: Path, record: FileRecord | None) -> Origins:
     """Read the origins that differ from those in the segments.
 
-    None do if there is no file. If it is damaged, this returns none either: then a sync finds other
-    origins and reads its files again.
+    There are none without a file. If the file is damaged, this also returns none: a sync then finds
+    other origins and reads its files again.
     """
     if record is not None:
         record.check_size(folder)  # an older state's may be gone
@@ -223,7 +223,7 @@ def _union(tables: Sequence[tuple[str, Mapping[str, str]]], columns: Mapping[str
         replaced = f" REPLACE ({', '.join(casts)})" if casts else ""
         parts.append(f"SELECT *{replaced} FROM {name}")
 
-    # Columns that no table has, or all without tables, come from an empty one.
+    # Columns that no table has come from an empty one; without tables, all of them do.
     empty = [] if tables else [*built_in_columns("documents")]
     empty += missing.items()
     if empty:
@@ -251,7 +251,7 @@ def table_values(
     cuts : of each; None for a text of one passage without parts.
     columns : the user's.
     """
-    # Passages, of the documents that were cut.
+    # Passages of documents that were cut.
     cut_rows = list[int]()
     starts = list[list[int]]()
     ends = list[list[int]]()
@@ -293,7 +293,7 @@ def write_segment(
     `columns` are the user's, (name, DuckDB type) each. Raises an error of DuckDB if the disk fails;
     then no file is left.
     """
-    # A name of its own: DuckDB may have the file of a change that failed open for a while.
+    # A unique name: DuckDB may keep the file of a failed change open for a while.
     file = path.with_name(f"{file_name('segment', randbelow(10**12))}.tmp")
     database = f"new_{token_hex(4)}"
     try:
@@ -336,7 +336,7 @@ def built_in_columns(table: str) -> list[tuple[str, str]]:
 
 
 def _empty(columns: Sequence[tuple[str, str]]) -> str:
-    """The query of no rows with columns of these names and types."""
+    """Query that returns no rows, with columns of these names and types."""
     nulls = ", ".join(f"NULL::{check_type(type_)} AS {identifier(name)}" for name, type_ in columns)
     return f"SELECT {nulls} WHERE false"
 

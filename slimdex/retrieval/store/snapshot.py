@@ -117,11 +117,11 @@ class Snapshot:
         return cls(manifest, DocumentStore(engine, manifest))
 
     def at_commit(self, manifest: Manifest, loaded: IndexInMemory | None = None) -> Snapshot:
-        """Return the snapshot of a later commit, with what this one has in memory and still holds.
+        """Return the snapshot of a later commit, with what is in memory and still valid.
 
         `loaded` is the index of the later commit, if that is in memory.
         """
-        # Without `loaded`, this snapshot's index may only lack the rows that were added.
+        # Without `loaded`, this snapshot's index may need only the rows that were added.
         old = self.state
         new = manifest.state
         old_index = self._loaded.value
@@ -129,7 +129,7 @@ class Snapshot:
             with suppress(OSError, CorruptError):  # loaded when it is needed
                 loaded = old_index.extend_to(self.path, old, new)
 
-        # What is in memory holds as long as what it depends on is the same.
+        # Keep what is in memory if nothing that it depends on has changed.
         has_same_words = _words_key(manifest) == _words_key(self.manifest)
         has_same_mean = _mean_files(new) == _mean_files(old)
         has_same_values = new.epoch == old.epoch and manifest.columns == self.columns
@@ -349,7 +349,8 @@ class Snapshot:
         """Documents given by their first rows, in this order, with their vectors if `vectors`."""
         documents = self.documents(rows)
         if vectors and rows:
-            # One read for all vectors, which are then split: a vector for each row of a document.
+            # Read all vectors at once, then split them: a document has a vector for each of its
+            # rows.
             firsts = np.unique(rows)
             X = self.index.vectors.take(self.document_rows.all_rows(firsts))
             ends = np.cumsum(self.document_rows.counts_of(firsts))[:-1]
@@ -452,8 +453,8 @@ class Snapshot:
     def documents_where(self, where: str) -> Rows:
         """First rows of the documents that match a condition, in order, including deleted ones.
 
-        The matches of the last conditions are remembered, unless these read the clock: then other
-        documents may match a moment later.
+        The matches of recent conditions are remembered, except for conditions that read the clock,
+        since other documents may match a moment later.
         """
         store = self.store
         total = self.state.rows

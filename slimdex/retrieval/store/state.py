@@ -98,9 +98,9 @@ class Lines:
         return {self.documents, self.offsets}
 
     def fit(self, columns: Mapping[str, str]) -> bool:
-        """True if the lines hold these columns with these types, except for last ones, added later.
+        """True if the lines have these columns with these types, except for later columns.
 
-        Those have no value in any line.
+        Those were added at the end, and have no value in any line.
         """
         return [*self.columns.items()] == [*columns.items()][: len(self.columns)]
 
@@ -144,7 +144,7 @@ class PartialAddition:
 
     @property
     def said(self) -> str:
-        """Say how many documents are committed so far, of about how many.
+        """Describe how many documents are committed so far, and about how many there will be.
 
         >>> PartialAddition("work-0123abcd", 4096, 15_800).said
         '4,096 of about 15,800 documents are in'
@@ -206,7 +206,7 @@ class Certificate:
             if type(value) not in (int, float) or not isfinite(value) or not 0 <= value <= 1:
                 raise ValueError(f"{name}={value!r} of a certificate; expected 0 to 1")
 
-        # What it was measured by.
+        # What it was measured with.
         for name in ("queries", "rows"):
             _whole(f"{name} of a certificate", getattr(certificate, name), 1)
         if not isinstance(certificate.pool, str):
@@ -214,9 +214,9 @@ class Certificate:
         return certificate
 
     def said(self, settings: Settings | None, rows: int, noun: str = "documents") -> str | None:
-        """Describe the bound for an index with these settings and so many `rows`.
+        """Describe the bound for an index with these settings and this number of rows.
 
-        Returns None for other settings, of which nothing is proved. `noun` says what a row is:
+        Returns None for other settings, about which nothing is proved. `noun` says what a row is:
         passages if texts are cut, since agreement then counts the ten nearest of these.
 
         >>> proved = Certificate(Settings(), 0.9944, 0.9912, 0.05, "a log", 500, 1000, 0.99)
@@ -252,7 +252,7 @@ class State:
     requested : the requested settings.
     settings : the current ones, None until the first documents are in.
     rows : number of vectors of the documents visible to readers, including deleted ones.
-    segments : files of the documents, by their rows; the last rows may be in none: they trail.
+    segments : files of the documents, in the order of rows; the last rows may be in none.
     readings : file of the rows that were read only in part; None before the first one.
     readings_count : entries of that file.
     generation : incremented by every commit that writes files, and part of their names.
@@ -272,7 +272,7 @@ class State:
     kept : names of the files of the state before the last change, if that can be undone.
     origins : prefix of made-up ids, or of paths in a folder (these end with "/", or are empty) ->
         digest of the place of the file or folder.
-    certificate : what was proved of the current settings; None without proof.
+    certificate : what was proved about the current settings; None without proof.
     passages : tokens of a passage; longer texts are cut. None: no text is cut.
     replacement : vectors by another encoder, until all documents have one.
     words : the folder of the lexical index, None without one.
@@ -378,10 +378,10 @@ class State:
 
     @property
     def fusion(self) -> str:
-        """What `hybrid="auto"` means for this index.
+        """Fusion that `hybrid="auto"` selects for this index.
 
-        That is "off" without a lexical index, else the fusion that labels chose, else "auto": by
-        rule.
+        It is "off" without a lexical index; otherwise the fusion that labels chose or, without
+        labels, "auto", which follows a rule.
         """
         if self.words is None:
             return OFF
@@ -415,7 +415,7 @@ class State:
 
     @property
     def used_names(self) -> set[str]:
-        """Names of the files that another state may lack, so not segments, whose rows stay."""
+        """Names of files that a later state may no longer have; not segments, whose rows stay."""
         names = {self.vectors, *self.line_names}
         names.update(record.name for record in self.files.values())
         names.update(filter(None, (self.norms, self.words)))
@@ -461,7 +461,7 @@ class State:
     @classmethod
     def from_json(cls, text: str) -> Self:
         """Parse; raises `CorruptError` if a field is missing, unknown or invalid."""
-        # Parts become objects, unless they are None; anyone may have written them.
+        # Turn parts into objects, unless they are None. The text is untrusted.
         try:
             values = parse_json(text, READABLE)
             values["requested"] = Settings(**values["requested"])
@@ -542,7 +542,7 @@ class State:
             if not all(isinstance(type_, str) for type_ in self.lines.columns.values()):
                 raise TypeError("columns of documents; expected names of types")
 
-        # What has been begun: another encoder's vectors, and an addition in batches.
+        # Unfinished work: another encoder's vectors, and an addition in batches.
         new = self.replacement
         if new is not None:
             _check_name("vectors", new.vectors)
@@ -609,7 +609,7 @@ def _whole(name: str, value: Any, least: int) -> int:
 
 
 def _check_name(role: str, name: Any) -> None:
-    """Raise `ValueError` unless a commit gives this name to a file of this role."""
+    """Raise `ValueError` unless a commit would give this name to a file of this role."""
     match = OUR_FILES.fullmatch(name) if isinstance(name, str) else None
     if match is None or match[1] != role or match[2] not in ENDINGS[role] or match[3]:
         raise ValueError(f"file {name!r}; expected {role}-000001 or a later one")

@@ -10,7 +10,7 @@ from .work_folder import is_held, work_folders
 
 def progress_of(path: Path, state: State) -> str:
     """Describe the progress of an unfinished addition in a sentence; empty if there is none."""
-    # A build that has committed nothing yet is known by its work folder alone.
+    # A build that has committed nothing yet is known only by its work folder.
     mark = state.unfinished
     if mark is None:
         if state.settings is not None:
@@ -20,7 +20,7 @@ def progress_of(path: Path, state: State) -> str:
             return "no documents are in yet; the build goes on"
         return "its build is unfinished: run it again" if folders else ""
 
-    # An addition of several batches, some of which are in.
+    # An addition of several batches, some of them committed.
     what = "build" if mark.builds else "last addition"
     how = "goes on" if is_held(path / mark.work) else "was stopped: run it again"
     return f"{mark.said}; the {what} {how}"

@@ -78,7 +78,7 @@ def segment_faults(snapshot: Snapshot) -> list[str]:
     if faults:
         return faults
 
-    # All documents, each with rows that no other one has.
+    # Read all documents; each must have rows of its own.
     try:
         _read_all(store)
         has_valid_rows = is_numbered(store, state.rows)
@@ -88,7 +88,7 @@ def segment_faults(snapshot: Snapshot) -> list[str]:
     if not has_valid_rows:
         return [f"{path}: expected documents in rows 0 to {state.rows - 1}, each once"]
 
-    # The manifest's row sets are derived from segments and readings.
+    # The manifest's row sets must agree with segments and readings.
     manifest = snapshot.manifest
     textless = store.readings.textless()
     has_same_documents = rows.bits() == manifest.document_rows.bits()
@@ -116,7 +116,7 @@ def reading_faults(snapshot: Snapshot) -> list[str]:
 
 
 def faults_of_derived_files(snapshot: Snapshot) -> list[str]:
-    """Faults of derived files: checksums; if they are right, inconsistent numbers and documents."""
+    """Faults of derived files: wrong checksums or, without these, inconsistent contents."""
     state = snapshot.state
     folder = snapshot.path
     faults = list[str]()
@@ -150,7 +150,7 @@ def _read_all(store: DocumentStore) -> None:
 
 
 def _check_numbers(snapshot: Snapshot) -> None:
-    """Raise `CorruptError` unless codes and moments are of as many rows as the state has."""
+    """Raise `CorruptError` unless codes and moments cover as many rows as the state has."""
     state = snapshot.state
     index = snapshot.index
     moments = snapshot.moments()
@@ -164,7 +164,7 @@ def _check_numbers(snapshot: Snapshot) -> None:
 
 
 def _row_faults(snapshot: Snapshot, path: Path, open_: Callable[[], VectorFile]) -> list[str]:
-    """Faults of a file of rows, which `open_` opens: that it can't be opened, or damaged rows."""
+    """Faults of a file of rows: `open_` can't open it, or rows are damaged."""
     try:
         file = open_()
         damaged = _bad_blocks(snapshot, file)
@@ -174,7 +174,7 @@ def _row_faults(snapshot: Snapshot, path: Path, open_: Callable[[], VectorFile])
 
 
 def _block_faults(snapshot: Snapshot, part: BlockFile) -> list[str]:
-    """Faults of an append-only file of an index: that it can't be read, or damaged bytes."""
+    """Faults of an append-only file of an index: it can't be read, or bytes are damaged."""
     try:
         damaged = _bad_blocks(snapshot, part)
     except OSError as error:
@@ -188,7 +188,7 @@ def _block_faults(snapshot: Snapshot, part: BlockFile) -> list[str]:
 
 
 def _bad_blocks(snapshot: Snapshot, file: BlockFile) -> list[int]:
-    """Numbers of the blocks that have another checksum than in the manifest, or none there."""
+    """Numbers of the blocks whose checksum differs between file and manifest, or is missing."""
     actual = dict(file.blocks())
     expected = snapshot.manifest.checksums.of(file.path.name)
     differences = actual.items() ^ expected.items()
@@ -203,7 +203,7 @@ def _rows(file: VectorFile, block: int) -> str:
 
 
 def _attempt(check: Callable[[], None]) -> list[str]:
-    """Return the message of a check that raises `CorruptError`, in a list; otherwise []."""
+    """Run a check; return a list of the message of its `CorruptError`, empty without one."""
     try:
         check()
     except CorruptError as error:
@@ -225,14 +225,14 @@ def copy_index(folder: Path, path: Path) -> Manifest:
 
 
 def _copy_newest(folder: Path, new: Path) -> Manifest:
-    """Copy the committed state of a folder to a new one, again if others commit meanwhile."""
+    """Copy the committed state of a folder to a new one; try again if others commit meanwhile."""
     for _ in range(TRIES):
         manifest = Manifest.read_current(folder)
         try:
             _copy(folder, manifest, new)
             return manifest
         except (CorruptError, FileNotFoundError) as error:
-            # It is no damage if others have replaced the commit and its files meanwhile.
+            # It is not damage if others have replaced the commit and its files meanwhile.
             if manifest == Manifest.read_current(folder):
                 missing = f"{getattr(error, 'filename', None)}: missing"
                 message = str(error) if isinstance(error, CorruptError) else missing
@@ -246,7 +246,7 @@ def _copy(folder: Path, manifest: Manifest, new: Path) -> None:
     """Copy the files of a manifest; raises `CorruptError` or `OSError` if one is not as it says."""
     lengths = {each.path.name: each.nbytes for each in _append_only_files(folder, manifest.state)}
     with ExitStack() as stack:
-        # All are opened first: a commit meanwhile may delete some.
+        # Open all files first: a commit may delete some meanwhile.
         files = {}
         for name in _names(folder, manifest.state):
             files[name] = stack.enter_context((folder / name).open("rb"))
@@ -276,11 +276,10 @@ def _names(folder: Path, state: State) -> list[str]:
 
 
 def _append_only_files(folder: Path, state: State) -> list[BlockFile]:
-    """The append-only files of a state, which know how many bytes of them are committed.
+    """The append-only files of a state; each knows how many of its bytes are committed.
 
-    Those that only the state before has are not among them.
+    Files that only the previous state has are not included.
     """
-    # Vectors and norms, lines, readings, and another encoder's vectors.
     files: list[BlockFile] = [state.vector_file(folder, state.rows)]
     norms = state.norm_file(folder)
     if norms is not None:

@@ -19,7 +19,7 @@ from slimdex.system.locks import FileLock
 
 LOCK = "owner"
 SPILL_SECONDS = 24 * 3600
-"""Age of a folder that DuckDB left: its process must have been killed, as none computes so long."""
+"""Age after which a folder left by DuckDB is removed: its process must have been killed by then."""
 
 
 @contextmanager
@@ -74,7 +74,7 @@ def work_folders(index: Path) -> list[Path]:
 
 
 def _age(path: Path) -> float:
-    """Seconds since a file changed; as many if it seems to be from the future."""
+    """Seconds since a file changed; also positive for a time in the future."""
     return abs(time() - path.stat().st_mtime)
 
 

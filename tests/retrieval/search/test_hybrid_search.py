@@ -250,7 +250,7 @@ def test_a_late_row_that_is_deleted_is_blank(collection: Collection) -> None:
 
 
 def test_late_words_of_passages_are_those_of_each_passage(tmp_path: Path) -> None:
-    """With their headings, beside deleted rows, for this process and for another."""
+    """Also with headings, with deleted rows, and in a collection that is opened later."""
     long = " ".join(f"Sentence {i} of word{i}." for i in range(9))
     new = [
         Document("cut", long, "title", parts=(Part(0, ("Birds",)), Part(60, ("Birds", "Owls")))),

@@ -40,7 +40,7 @@ class Api:
 
 
 def _openai_vectors(answer: Any) -> list[Any]:
-    """Return the vectors of an answer in the order of the texts, which servers need not keep."""
+    """Return the vectors of an answer in the order of the texts; servers may reorder them."""
     items = sorted(answer["data"], key=lambda item: item.get("index", 0))
     return [_numbers(item["embedding"]) for item in items]
 
@@ -57,9 +57,9 @@ def _openai_models(server: JsonServer) -> list[str]:
 
 
 def _openai_longest(server: JsonServer, model: str) -> Any:
-    """Return the most tokens of a text, if the server states them.
+    """Return the maximum length of a text in tokens, if the server reports it.
 
-    vLLM states `max_model_len`, and llama.cpp the length that the model was trained with.
+    vLLM reports `max_model_len`, and llama.cpp the length that the model was trained with.
     """
     models = server.ask("/models")["data"]
     description = next((other for other in models if other["id"] == model), models[0])
@@ -72,7 +72,7 @@ def _ollama_models(server: JsonServer) -> list[str]:
 
 def _ollama_longest(server: JsonServer, model: str) -> Any:
     facts = server.ask("/api/show", {"model": model})["model_info"]
-    # The key begins with the architecture, such as bert.context_length.
+    # The key starts with the architecture, as in bert.context_length.
     return next(value for name, value in facts.items() if name.endswith(".context_length"))
 
 
@@ -127,7 +127,7 @@ class ServedModel:
         if self.dimensions is not None:
             body["dimensions"] = self.dimensions
 
-        # Ask, and check that the answer is a vector for each text.
+        # Send the request, and check that it returns a vector for each text.
         answer = self.server.ask(api.path, body, stopped)
         place = f"{self.server.url}{api.path}"
         try:
@@ -144,7 +144,7 @@ class ServedModel:
             tokens = APIS[self.api].longest(self.server, self.name)
         except RefusedError:
             return None
-        except InputError:  # a ValueError, but not one of a malformed answer
+        except InputError:  # a ValueError, but not from a malformed answer
             raise
         except _MALFORMED:
             return None
@@ -160,10 +160,10 @@ def find_model(
     dimensions: int | None = None,
     key: str | None = None,
 ) -> tuple[ServedModel, Matrix]:
-    """Ask a server in each API for the vectors of some texts, until one answers.
+    """Request the vectors of some texts with each API in turn, until the server answers.
 
-    The model is by default the only one that the server has. Returns the model with the API that
-    answered, and the vectors (n, d).
+    The model defaults to the only one on the server. Returns the model with the API that answered,
+    and the vectors (n, d).
 
     Raises `InputError` if none answers, if a key is missing, or if there are several models and
     none is named.
@@ -181,15 +181,15 @@ def find_model(
                 raise InputError(f"{error} (expected a key: a file or the environment)") from None
             refused[str(error)] = None
 
-    # That the server lacks a path only says that it has another API.
+    # A missing path only means that the server has another API.
     reasons = [line for line in refused if not _NO_ROUTE.search(line)]
     raise InputError("; ".join(reasons) or f"no vectors: {'; '.join(refused)}")
 
 
 def _candidates(url: str) -> list[tuple[str, str]]:
-    """Return base URLs and names of APIs, in the order in which they are tried.
+    """Return base URLs and API names in the order to try them.
 
-    A URL that ends in /v1 is most likely of OpenAI's API, so that comes first then.
+    OpenAI's API comes first if the URL ends in /v1.
 
     >>> [base + APIS[api].path for base, api in _candidates("http://h/v1")][::2]
     ['http://h/v1/embeddings', 'http://h/embeddings', 'http://h/api/embed']
@@ -206,7 +206,7 @@ def _only_model(server: JsonServer, api: str) -> str:
     """Return the name of a server's model; raise `InputError` if it has none or several."""
     try:
         names = APIS[api].models(server)
-    except InputError:  # a ValueError, but not one of a malformed answer
+    except InputError:  # a ValueError, but not from a malformed answer
         raise
     except _MALFORMED:
         raise RefusedError(f"{server.url}: an answer without models", 200) from None

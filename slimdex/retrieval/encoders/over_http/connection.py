@@ -84,7 +84,7 @@ class JsonServer:
         self._has_answered = False
         self._proxy = _proxy(self._parts.scheme, self._parts.hostname or "")
 
-        # A proxy of http needs the whole URL in the request line.
+        # For http, a proxy needs the whole URL in the request line.
         needs_whole_url = self._proxy is not None and self._parts.scheme == "http"
         self._base = url if needs_whole_url else self._parts.path
         self._headers = {"Accept": "application/json", "Content-Type": "application/json"}
@@ -110,7 +110,7 @@ class JsonServer:
         reason = ""
         status = 0
         for attempt in range(TRIES):
-            # The random part keeps clients from all coming back at the same moment.
+            # The random part keeps clients from retrying all at the same moment.
             wait = FIRST_WAIT * 2**attempt * (1 + random() / 4)
 
             # One try: its answer, or the reason of a failure that may pass.
@@ -142,7 +142,7 @@ class JsonServer:
         raise kind(f"{self.url}{path}: {reason} ({TRIES} tries)")
 
     def _exchange(self, path: str, body: object) -> tuple[HTTPResponse, bytes]:
-        """Send one request, by an idle connection or a new one; return response and content.
+        """Send one request over an idle or new connection; return the response and its content.
 
         The connection stays open for later requests, unless it fails or the server closes it.
         """
@@ -160,7 +160,7 @@ class JsonServer:
             answer = _read(response, self._timeout)
         except ConnectionError:
             connection.close()
-            if is_reused:  # the server had closed it: this does not count as one of the tries
+            if is_reused:  # the server had closed it: not counted as a try
                 return self._exchange(path, body)
             raise
         except BaseException:
@@ -186,7 +186,7 @@ class JsonServer:
         return connection
 
     def _parse(self, path: str, response: HTTPResponse, content: bytes) -> Any:
-        """Parse an answer; raise `RefusedError` if it is no JSON."""
+        """Parse an answer; raise `RefusedError` if it is not JSON."""
         try:
             return json.loads(content)
         except (ValueError, RecursionError):
@@ -207,7 +207,7 @@ def _close(idle: Mapping[int, list[HTTPConnection]]) -> None:
 
 
 def _read(response: HTTPResponse, seconds: float) -> bytes:
-    """Read an answer to its end, within some seconds.
+    """Read a response in full, within some seconds.
 
     Raises `HTTPException` if it is truncated, `TimeoutError` if it takes longer, and `InputError`
     if it is too large.
@@ -233,7 +233,7 @@ def _read(response: HTTPResponse, seconds: float) -> bytes:
 
 
 def _message(content: bytes) -> str:
-    """Return the message in the content of an error: a field of its JSON, or its first words."""
+    """Return the message of an error response: a field of its JSON, or its first words."""
     text = content[:2000].decode(errors="replace")
     try:
         error = json.loads(content)
@@ -247,9 +247,9 @@ def _message(content: bytes) -> str:
 
 
 def _retry_after(value: str | None) -> float:
-    """Return the seconds to wait by a header Retry-After, which may have a date instead.
+    """Return the seconds to wait by a Retry-After header, which states seconds or a date.
 
-    They are 0 for a date in the past, and for a missing or invalid header.
+    Returns 0 for a date in the past, and for a missing or invalid header.
 
     >>> _retry_after("7"), _retry_after("soon"), _retry_after("Wed, 21 Oct 2015 07:28:00 GMT")
     (7.0, 0.0, 0.0)
@@ -331,13 +331,13 @@ def _check_key(key: str, place: str) -> str:
 
 
 def _origin(url: str) -> tuple[str, str | None, int]:
-    """Return scheme, host and port of a URL; the port is the scheme's if none is stated."""
+    """Return scheme, host and port of a URL; the port defaults to the scheme's."""
     parts = _parts(url)
     return parts.scheme, parts.hostname, parts.port or (443 if parts.scheme == "https" else 80)
 
 
 def _parts(url: str) -> SplitResult:
-    """Split a URL; raise `InputError` unless it is one of http or https, with a host."""
+    """Split a URL; raise `InputError` unless it is http or https, with a host."""
     try:
         parts = urlsplit(url)
         is_valid = parts.port != 0 and parts.hostname and url.isascii() and url.isprintable()

@@ -96,7 +96,7 @@ class HttpEncoder:
             key=self._key,
         )
 
-        # What its vectors show, what the server states, and what is known of the model's name.
+        # The rest comes from its vectors, the server's answer, and the table of known prompts.
         self.dim = vectors.shape[1]
         self._fingerprint = fingerprint(vectors)
         self._most_texts = MOST_TEXTS
@@ -157,7 +157,7 @@ class HttpEncoder:
         return vectors, [max(0, characters - len(prompt)) for characters in read]
 
     def _in_batches(self, texts: Sequence[str]) -> tuple[Matrix, list[int]]:
-        """Encode texts by several requests at once; return the same as `_read`."""
+        """Encode texts in concurrent requests; return the same as `_read`."""
         parts = list(_batches(texts))
         if not parts:
             return np.empty((0, self.dim), np.float32), []
@@ -170,7 +170,7 @@ class HttpEncoder:
             # The first failure stops the other batches.
             try:
                 for future in wait(futures, return_when=FIRST_EXCEPTION).done:
-                    future.result()  # raises the failure, if there was one
+                    future.result()  # raises the error of a failed batch
                 return _join([future.result() for future in futures])
             except BaseException:
                 stopped.set()
@@ -194,13 +194,13 @@ class HttpEncoder:
                 if error.status not in TOO_LARGE or is_short:
                     raise
 
-        # A single text is too long: read its first half. Several texts may be too many.
+        # Send only the first half of a single text, which is too long; halve a larger batch.
         if half == 0:
             return self._read([texts[0][: lengths[0] // 2]], stopped)
         first = self._read(texts[:half], stopped)
         second = self._read(texts[half:], stopped)
         vectors, read = _join([first, second])
-        # Both halves were read in full: not one text was too long, but there were too many at once.
+        # If both halves were read in full, no text was too long: the batch had too many texts.
         if read == lengths:
             self._most_texts = min(self._most_texts, half)
         return vectors, read
@@ -217,7 +217,7 @@ class HttpEncoder:
 
 
 def _join(batches: Sequence[tuple[Matrix, list[int]]]) -> tuple[Matrix, list[int]]:
-    """Join the vectors of batches, and the numbers of characters read of their texts."""
+    """Join the results of batches: the vectors, and the characters read of each text."""
     vectors = np.concatenate([rows for rows, _ in batches])
     characters_read = list[int]()
     for _, of_batch in batches:
@@ -250,7 +250,7 @@ def http_from_spec(
 
 
 def _open(spec: dict[str, Any], key: str | None) -> HttpEncoder:
-    """Open the encoder of a spec; the API is found by asking if the spec has none."""
+    """Open the encoder of a spec; detect the API if the spec does not name it."""
     query, document = spec.get("prompts", ("", ""))
     return HttpEncoder(
         spec["url"],
@@ -274,7 +274,7 @@ def _batches(texts: Sequence[str]) -> Iterator[Sequence[str]]:
     characters = 0
     for stop, text in enumerate(texts):
         characters += len(text)
-        # Send the texts before this one if they are many, or it would make them too long.
+        # End the batch before this text if it is full, or this text would make it too large.
         if stop > start and (stop - start == MOST_TEXTS or characters > MOST_CHARACTERS):
             yield texts[start:stop]
             start = stop

@@ -44,7 +44,7 @@ class Operations(Texts, Protocol):
         """1 for each token with another id, else 0."""
 
     def rows(self, table: Array, numbers: Tensor) -> Tensor:
-        """Rows of a table: for each token, the one with its number."""
+        """Row of a table for each token, by the token's number."""
 
     def rows_by_place(self, table: Array) -> Tensor:
         """Rows of a table by the tokens' places in their texts, to add to other vectors."""
@@ -114,7 +114,7 @@ class Network:
         return states
 
     def _embed(self, texts: Operations) -> Tensor:
-        """Vectors of the tokens before the first layer, of the layers' width."""
+        """Compute the tokens' vectors before the first layer, in the layers' width."""
         weights = self.family.weights
         words = texts.rows(weights[WORDS], texts.ids)
         state = self._normalize(texts, words + self._positions(texts), "embeddings.LayerNorm")
@@ -132,7 +132,7 @@ class Network:
         if not architecture.counts_padding:
             return texts.rows_by_place(table)
 
-        # Positions count from the padding token's id, which padding itself has.
+        # Positions start after the padding token's id, which is the position of padding itself.
         padding = self.family.shape.padding
         is_token = texts.differing(padding)
         return texts.rows(table[padding:], texts.cumsum(is_token) * is_token)
@@ -148,7 +148,7 @@ class Network:
         return biases
 
     def _layer(self, texts: Operations, state: Tensor, biases: Any, layer: str) -> Tensor:
-        """Apply a layer to the tokens' vectors; `layer` is how the names of its weights begin."""
+        """Apply a layer to the tokens' vectors; `layer` is the prefix of its weights' names."""
         names = self.family.architecture
         shape = self.family.shape
 
@@ -171,7 +171,7 @@ class Network:
         return texts.linear(vectors, weights[f"{name}.weight"], weights[f"{name}.bias"])
 
     def _normalize(self, texts: Operations, vectors: Tensor, name: str) -> Tensor:
-        """Apply the layer norm with weights of this name."""
+        """Apply the layer norm whose weights have this name."""
         weights = self.family.weights
         return texts.layer_norm(
             vectors,

@@ -180,7 +180,7 @@ class Shape:
         for name, usual in DEFAULTS.items():
             default = architecture.defaults.get(name, usual)
             key = architecture.keys.get(name, KEYS[name])
-            value = config.get(key) if key else default  # no key: never in a configuration
+            value = config.get(key) if key else default  # without a key, it is never configured
             value = default if value is None else value
             if type(value) is not type(usual):
                 raise ValueError(f"{key}={value!r}; expected {type(usual).__name__}")
@@ -193,7 +193,7 @@ class Shape:
 def architecture_of(config: Mapping[str, Any]) -> Architecture | None:
     """Return the architecture of a model with this configuration; None if it is unsupported.
 
-    Unsupported are other model types and activations than those of the tables, and settings that
+    Model types and activations that are not in the tables are unsupported, and so are settings that
     change the structure.
     """
     architecture = ARCHITECTURES.get(str(config.get("model_type")))
@@ -218,7 +218,7 @@ class Family:
     def longest(self) -> int:
         """Maximum length of a text in tokens."""
         rows = len(self.weights[POSITIONS])
-        if self.architecture.counts_padding:  # the first token has the row after padding's
+        if self.architecture.counts_padding:  # the first token's row follows padding's
             return rows - self.shape.padding - 1
         return rows
 
@@ -284,10 +284,10 @@ class Weights:
             raise ValueError(f"no weights for {name}")
         path, data, start, about = self._tensors[name]
 
-        # A view of the file, of the bytes that its header states.
+        # View the bytes of the file that its header states for the tensor.
         try:
             kind = np.dtype(DTYPES[about["dtype"]])
-            begin, end = about["data_offsets"]  # from the end of the header
+            begin, end = about["data_offsets"]  # counted from the end of the header
             shape = tuple(about["shape"])
             array = np.frombuffer(data, kind, (end - begin) // kind.itemsize, start + begin)
             array = array.reshape(shape)
@@ -311,9 +311,9 @@ class Weights:
             data.madvise(mmap.MADV_DONTNEED)
 
     def _open(self, path: Path, prefix: str) -> None:
-        """Map a file, and note where its tensors are.
+        """Map a file, and record where its tensors are.
 
-        It has 8 bytes with the size of its header, the header in JSON, and the tensors' bytes.
+        The file has the size of its header in 8 bytes, the header in JSON, and the tensors' bytes.
         """
         try:
             with path.open("rb") as file:
@@ -323,7 +323,7 @@ class Weights:
                 data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
             self._maps.append(data)
 
-            # Tensors by their names, without old endings and the prefix of larger models.
+            # Index the tensors by name, without old endings and the prefix of larger models.
             header.pop("__metadata__", None)
             for name, about in header.items():
                 for old, new in OLD_ENDINGS.items():
@@ -357,7 +357,7 @@ def dense(part: Dense, columns: int) -> tuple[Array, Array | None]:
     except ValueError as error:
         raise InputError(str(error)) from error
 
-    # Shapes must fit the vectors before the layer.
+    # The weights must fit the vectors before the layer.
     weight = weights.get("linear.weight")
     if weight is None or weight.ndim != 2 or weight.shape[1] != columns:
         shape = None if weight is None else weight.shape
@@ -369,11 +369,10 @@ def dense(part: Dense, columns: int) -> tuple[Array, Array | None]:
 
 
 def buckets(longest: int, count: int) -> NDArray[np.int64]:
-    """Return which of `count` biases holds for each distance from 1 - longest to longest - 1.
+    """Return which of `count` biases applies to each distance from 1 - longest to longest - 1.
 
-    The biases are rows of a table. Half of them are for tokens before, half for tokens behind. Half
-    of each are for single distances, the others for ranges that grow exponentially (Raffel et al.
-    2020, T5).
+    Half of the biases are for tokens before, half for tokens after. Half of each are for single
+    distances, the others for ranges that grow exponentially (Raffel et al. 2020, T5).
 
     >>> buckets(3, 32)
     array([ 2,  1,  0, 17, 18])
@@ -383,7 +382,7 @@ def buckets(longest: int, count: int) -> NDArray[np.int64]:
     half = count // 2
     exact = half // 2  # smaller distances have a row each
 
-    # The row of a larger distance, by its logarithm; the last one holds from FARTHEST on.
+    # Larger distances get a row by their logarithm; from FARTHEST on, it is the last one.
     growth = np.log(np.maximum(size, 1).astype(np.float32) / np.float32(exact))
     steps = growth / np.float32(math.log(FARTHEST / exact)) * np.float32(half - exact)
     of_range = np.minimum(exact + steps.astype(np.int64), half - 1)

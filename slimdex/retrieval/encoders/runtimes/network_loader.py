@@ -81,8 +81,8 @@ class NetworkLoader:
     def load(self, precision: str) -> tuple[Runtime, Facts, Any]:
         """Return the runtime, facts and tokenizer of a model.
 
-        They are built here if possible, otherwise loaded from the cache of conversions, otherwise
-        converted by torch.
+        They are built without torch if possible, otherwise loaded from the cache of conversions, or
+        else converted by torch.
         """
         on_gpu = _on_gpu(precision)
 
@@ -105,7 +105,7 @@ class NetworkLoader:
         facts = self._transformer.facts(network.dim)
         tokenizer = fast_tokenizer(self._transformer.tokenizer)
         key = self.key
-        # An earlier failure is not repeated, except for int8, which must report its reason.
+        # Don't repeat a failed conversion, except for int8, which must report the reason.
         refused = load_remembered(f"{key}.refused") and precision != "int8"
         model = None if refused else openvino_model(network, precision, self._transformer)
         if model is None:
@@ -129,13 +129,13 @@ class NetworkLoader:
         return self._build(self._load_transformer())
 
     def _quick(self, precision: str) -> tuple[Runtime, Facts, Any] | None:
-        """Return a runtime that starts with numpy, facts and tokenizer; None if it needs more.
+        """Return a runtime that starts with numpy, facts and tokenizer.
 
-        That is torch, or OpenVINO to find out the precision.
+        Returns None if the model needs torch, or OpenVINO has to choose the precision.
         """
         with self._explain_errors():
             parts = read_network(self._folder, self._pooling)
-        if parts is None or precision == "auto":  # OpenVINO says what the processor can do
+        if parts is None or precision == "auto":  # only OpenVINO knows what the processor supports
             return None
         network, facts, tokenizer = parts
 
@@ -188,7 +188,7 @@ class NetworkLoader:
         )
 
     def _combined_sha256(self) -> str:
-        """Return the transformer's SHA-256 or, with Dense layers, that of all their SHA-256s."""
+        """Return the SHA-256 of the transformer, combined with those of any Dense layers."""
         transformer = weights_sha256(self._folder.transformer)
         digests = [transformer]
         for part in self._folder.head:
@@ -208,7 +208,7 @@ def conversion_key(folder: Path, sha256: str, pooling: str) -> str:
     """Cache key: a digest of weights, settings and package versions."""
     parts = [str(LAYOUT), sha256, pooling, *map(_version, LIBRARIES)]
 
-    # Our code, which builds the network, and the model's settings.
+    # The code that builds the network, and the model's settings.
     code_folder = Path(__file__).parent
     for name in NETWORK_CODE:
         parts += map(known_sha256, sorted(code_folder.glob(name)))
@@ -219,7 +219,7 @@ def conversion_key(folder: Path, sha256: str, pooling: str) -> str:
 
 
 def load_conversion(key: str) -> Conversion | None:
-    """Load a cached conversion; None if it is missing, or damaged and therefore deleted."""
+    """Load a cached conversion; None if it is missing or damaged. A damaged one is deleted."""
     try:
         folder = cache_folder() / key
         if not (folder / FACTS).is_file():
@@ -252,7 +252,7 @@ def keep_conversion(key: str, conversion: Conversion) -> None:
             library.save_model(conversion.model, new / MODEL, compress_to_fp16=False)
             conversion.tokenizer.save(str(new / TOKENIZER))
 
-            # Checksums, by which a broken file is noticed.
+            # Checksums reveal damaged files.
             files = {path.name: known_sha256(path) for path in new.iterdir()}
             manifest = {"facts": asdict(conversion.facts), "files": files}
             (new / FACTS).write_text(json.dumps(manifest))

@@ -27,7 +27,7 @@ CACHED_ROWS = 16
 
 def encode(network: Network, texts: Sequence[Rows]) -> Matrix:
     """Encode the token ids (n,) of texts, without padding, to vectors (texts, dim)."""
-    with threads_for(0):  # on one thread, as numpy's other operations run
+    with threads_for(0):  # on one thread, like numpy's other operations
         vectors: Matrix = network.vectors(NumpyTexts(texts))
         return vectors
 
@@ -39,7 +39,7 @@ class NumpyTexts:
         lengths: Rows = np.array([len(ids) for ids in texts], dtype=np.int64)
         self.ids = np.concatenate(texts)
         self.tokens = np.ones(len(self.ids), dtype=np.float32)
-        self.pooled = self.tokens  # prompts too: a pooling without them needs torch
+        self.pooled = self.tokens  # prompts too: pooling without them needs torch
         self._ends: Rows = lengths.cumsum()
         self._starts: Rows = self._ends - lengths
         self._lengths = lengths
@@ -131,12 +131,12 @@ class NumpyTexts:
         return np.stack([part.sum(axis=0) for part in self._of_each(vectors)])
 
     def _of_each(self, vectors: NDArray[Any]) -> list[NDArray[Any]]:
-        """Split rows or numbers of all tokens by text."""
+        """Split the tokens' rows or numbers by text."""
         return np.split(vectors, self._starts[1:])
 
 
 def attention(query: Array, key: Array, value: Array, bias: Array | float, heads: int) -> Array:
-    """Attention of several heads in one text, from and to vectors (n, width) of its n tokens.
+    """Compute multi-head attention within a text of n tokens, on vectors (n, width).
 
     The bias, (heads, n, n) or a number, is added to the scores.
     """

@@ -56,7 +56,7 @@ class OpenVinoTexts:
     def last(self, states: Node) -> Node:
         counts = ops().reduce_sum(ops().convert(self.mask, "i32"), integers(1), True)
         places = ops().subtract(counts, scalar(1))
-        # One token of each text, along axis 1; the last argument pairs each text with its place.
+        # Take one token of each text along axis 1; the last argument pairs texts with places.
         return ops().squeeze(ops().gather(states, places, scalar(1), 1), integers(1))
 
     def max(self, states: Node) -> Node:
@@ -92,7 +92,7 @@ class OpenVinoTexts:
         return ops().gather(constant(table), ops().convert(numbers, "i32"), scalar(0))
 
     def rows_by_place(self, table: Array) -> Node:
-        """The table's first rows (seq, width), which all texts share, as none has left padding."""
+        """First rows of the table (seq, width), shared by all texts, as none has left padding."""
         stop = self._longest()
         return ops().slice(constant(table), integers(0), stop, integers(1), integers(0))
 
@@ -118,8 +118,7 @@ class OpenVinoTexts:
     def biases(self, by_distance: Array | None) -> Node:
         """Numbers to add to attention scores, which broadcast to (batch, heads, seq, seq).
 
-        They exclude padding too, by the lowest number: a mask of booleans would be converted in
-        every layer.
+        The lowest number excludes padding: a boolean mask would be converted in every layer.
         """
         is_token = ops().unsqueeze(ops().convert(self.mask, "boolean"), integers(1, 2))
         biases = scalar(0, np.float32) if by_distance is None else self._of_distances(by_distance)
@@ -129,8 +128,8 @@ class OpenVinoTexts:
         if width(query) % heads:
             raise ValueError(f"width {width(query)}; expected a multiple of {heads} heads")
 
-        # From (batch, seq, width) to (batch, heads, seq, width / heads), and back; in a shape,
-        # 0 leaves an axis as it is.
+        # Reshape (batch, seq, width) to (batch, heads, seq, width / heads), and back at the end.
+        # In a shape, 0 keeps an axis.
         def split(vectors: Node) -> Node:
             shape = integers(0, 0, heads, width(vectors) // heads)
             return ops().transpose(ops().reshape(vectors, shape, True), integers(0, 2, 1, 3))
@@ -148,7 +147,7 @@ class OpenVinoTexts:
         return vectors / ops().maximum(ops().sqrt(squares), scalar(TINY, np.float32))
 
     def _of_distances(self, by_distance: Array) -> Node:
-        """Biases of attention (1, heads, seq, seq), by the distance of each two tokens."""
+        """Biases of attention (1, heads, seq, seq), by the distance between tokens."""
         count = ops().convert(ops().squeeze(self._longest(), scalar(0)), "i32")
         places = ops().range(scalar(0), count, scalar(1), "i32")
         columns = ops().unsqueeze(places, scalar(0))

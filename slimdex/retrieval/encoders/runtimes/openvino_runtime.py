@@ -133,7 +133,7 @@ class OpenVinoRuntime:
 
         Raises `InputError` in a fork of the process that compiled the model.
         """
-        openvino_core()  # raises the error in a fork
+        openvino_core()  # raises an error in a fork
 
         # A single batch uses all cores; look for a second one.
         batches = iter(batches)
@@ -172,7 +172,7 @@ class OpenVinoRuntime:
 
         Cores then need not synchronise at every operation of the network.
         """
-        # One by one, until the work is worth the time of compiling.
+        # Run batches one by one until there is enough work to be worth compiling.
         done = 0
         while self._streams is None and self._worked_s < WORTH_WHILE_S:
             start = perf_counter()
@@ -184,14 +184,14 @@ class OpenVinoRuntime:
             done += 1
             yield from outputs
 
-        # All others side by side.
+        # Run all others side by side.
         with self._compiling:
             if self._streams is None or self._streams.has_failed:
                 self._streams = _Streams(self._compile("THROUGHPUT"))
         yield from self._streams.run(batches)
 
     def _compile(self, mode: str) -> Any:
-        """Compile the model for LATENCY, one batch at a time, or THROUGHPUT, several."""
+        """Compile the model for LATENCY (one batch at a time) or THROUGHPUT (several)."""
         options = {
             "INFERENCE_PRECISION_HINT": HINTS.get(self.precision, "f32"),
             "PERFORMANCE_HINT": mode,
@@ -206,10 +206,10 @@ class OpenVinoRuntime:
 
 
 def in_few_shapes(ids: Ids, mask: Ids) -> Iterator[Batch]:
-    """Split a batch of unlike texts, or of a few, into batches of few shapes, in order.
+    """Split a batch of different lengths, or of few texts, into batches of few shapes, in order.
 
-    OpenVINO plans every new shape, and keeps 1 MB of most plans: a service of queries would soon
-    have a hundred. A full batch of texts of the same length is not split.
+    OpenVINO plans every new shape, and keeps 1 MB for most plans: a query service would soon have a
+    hundred. A full batch of texts of the same length is not split.
 
     >>> lengths = np.array([[9], [8], [7], [4], [3]])
     >>> ids = np.ones((5, 12), dtype=np.int64)
@@ -224,7 +224,8 @@ def in_few_shapes(ids: Ids, mask: Ids) -> Iterator[Batch]:
         yield ids, mask
         return
 
-    # Take the most of `MIXED_SIZES` that fit: texts come longest first, so later ones are narrower.
+    # Take the largest of `MIXED_SIZES` that fits. Texts come longest first, so later batches are
+    # narrower.
     start = 0
     while start < count:
         width = max(widths[start:])
@@ -281,7 +282,7 @@ class _Streams:
     def _requests(self) -> list[Any]:
         """Take a list of requests, one more than streams, for exclusive use by this thread.
 
-        `run` returns it to the idle lists at its end.
+        `run` puts it back among the idle lists when it ends.
         """
         with self._lock:
             if self._idle:
@@ -307,7 +308,7 @@ def _with_compressed_weights(model: Any) -> Any:
             continue
         values = weight.get_data().astype(np.float32)
 
-        # A scale for each output, by which its largest weight becomes 127.
+        # Scale each output so that its largest weight becomes 127.
         axis = 1 if node.get_attributes()["transpose_b"] else 0
         scale = np.abs(values).max(axis=axis, keepdims=True) / 127
         scale[scale == 0] = 1.0

@@ -24,7 +24,7 @@ _QUICK: ContextVar[bool] = ContextVar("quick", default=False)
 
 @contextmanager
 def quick_start() -> Iterator[None]:
-    """Context in which encoders are loaded to start quickly, for a command that ends soon."""
+    """Context in which loaded encoders start quickly, for commands that end soon."""
     token = _QUICK.set(True)
     try:
         yield
@@ -61,7 +61,7 @@ class QuickRuntime:
         batches = iter(batches)
         for ids, mask in batches:
             self._tokens += int(mask.sum())
-            if self._tokens > FIRST_TOKENS:  # this batch and all later ones
+            if self._tokens > FIRST_TOKENS:  # compile for this batch and all later ones
                 self._compiled = self._compiled or self._start()
                 yield from self._compiled.run(chain([(ids, mask)], batches))
                 return

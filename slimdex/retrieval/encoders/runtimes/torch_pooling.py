@@ -22,7 +22,7 @@ def pool(states: Sequence[Tensor], mask: Tensor, pooling: Pooling) -> Tensor:
     not pooler.
     """
     if pooling.mode == WK:
-        chosen = [states[layer] for layer in pooling.layers] or states  # none named means all
+        chosen = [states[layer] for layer in pooling.layers] or states  # all by default
         return _pool_sbert_wk(chosen, mask)
     texts = TorchTexts(mask, with_prompt=pooling.with_prompt)
     vectors: Tensor = plain.pool(texts, states, pooling)
@@ -82,7 +82,7 @@ def _pool_sbert_wk(hidden_states: Sequence[Tensor], mask: Tensor) -> Tensor:
     token, a separator, is excluded. As in the paper but unlike that code, the window of the second
     layer includes the first.
     """
-    layers = torch.stack([state.float() for state in hidden_states], dim=2)  # 2: the layers' axis
+    layers = torch.stack([state.float() for state in hidden_states], dim=2)  # layers on axis 2
     units = layers / layers.norm(dim=-1, keepdim=True).clamp(min=TINY)
 
     # Weights of words: the variance of the cosines of adjacent layers.
@@ -129,14 +129,14 @@ def _layer_weights(layers: Tensor, units: Tensor) -> Tensor:
         alignment.append(1 / (agreement.clamp(min=1e-6) * (len(around) + 1) * 2))
         novelty.append(rest.norm(dim=-1) / layer.norm(dim=-1).clamp(min=TINY))
 
-    # Both measures count alike.
+    # Both measures have equal weight.
     both = _shares(alignment) + _shares(novelty)
     total: Tensor = both / both.sum(dim=-1, keepdim=True)
     return total
 
 
 def _shares(values: Sequence[Tensor]) -> Tensor:
-    """Join the values of layers, and scale each word's to a sum of one."""
+    """Stack the values of layers, and scale those of each word to a sum of one."""
     joined = torch.stack([*values], dim=-1)
     shares: Tensor = joined / joined.sum(dim=-1, keepdim=True).clamp(min=TINY)
     return shares
@@ -144,6 +144,6 @@ def _shares(values: Sequence[Tensor]) -> Tensor:
 
 def _without_last(mask: Tensor) -> Tensor:
     """Mask without each text's last token, with padding on either side; a single token stays."""
-    number = mask.float().cumsum(dim=1) * mask  # of a token in its text, from 1; 0 for padding
+    number = mask.float().cumsum(dim=1) * mask  # a token's place in its text, from 1; 0 for padding
     count = mask.float().sum(dim=1, keepdim=True)
     return ((number > 0) & ((number < count) | (count <= 1))).float()

@@ -139,14 +139,14 @@ class TorchRuntime:
 
     def run(self, batches: Iterable[tuple[Ids, Ids]]) -> Iterator[Matrix]:
         """Yield outputs in order; a GPU computes while batches before and after are transferred."""
-        previous: Tensor | None = None  # output of the batch before, which may still be computing
+        previous: Tensor | None = None  # output of the previous batch, which may still be running
         for ids, mask in batches:
             with (
                 torch.inference_mode(),
                 torch.autocast(self._device.type, self._half, enabled=self._half is not None),
             ):
                 output = self._network(self._to_device(ids), self._to_device(mask)).float()
-            # Wait for the batch before, while this one runs.
+            # Wait for the previous batch while this one runs.
             if previous is not None:
                 yield previous.cpu().numpy()
             previous = output
@@ -224,7 +224,7 @@ def load_transformer(files: ModelFiles, folder: Path, *, trust_remote_code: bool
 
     positions = _positions(model)
     limits = [tokenizer.model_max_length, *([] if positions is None else [positions])]
-    # Of the weights, only the pooler's can be missing by now.
+    # Only the pooler's weights can be missing at this point.
     has_pooler = any(_is_pooler(name) for name, _ in model.named_parameters())
     return Transformer(
         model.eval(), tokenizer, min(limits), has_pooler and not info["missing_keys"]
@@ -244,7 +244,7 @@ def build_network(
             "pooling 'pooler': the model has no pooler; expected cls, mean, max or last"
         )
 
-    # The layers behind the pooling, each of which may change the width.
+    # The modules after the pooling; each may change the width.
     modules = list[nn.Module]()
     width = transformer.width * len(pooling.modes)
     for part in head:
@@ -379,9 +379,9 @@ def _is_pooler(key: str) -> bool:
 
 
 def _positions(model: Any) -> int | None:
-    """Return how many tokens a model's table of positions allows; None without such a table.
+    """Return how many tokens a model's table of positions allows; None if it has no such table.
 
-    In RoBERTa and its kin, the positions of tokens start after the padding token's id.
+    In RoBERTa and similar models, positions start after the padding token's id.
     """
     for name, module in model.named_modules():
         if name.rpartition(".")[2] in POSITION_TABLES and isinstance(module, nn.Embedding):

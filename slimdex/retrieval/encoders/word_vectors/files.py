@@ -85,7 +85,7 @@ def read_word_vectors(path: Path) -> WordVectors:
     stat = path.stat()
     key = f"{LAYOUT}\n{path}\n{stat.st_size}\n{stat.st_mtime_ns}"
 
-    # From the cache, or else a folder to parse into.
+    # Load from the cache, or else create a folder to parse into.
     try:
         cached = cache_folder() / f"words-{hashlib.sha256(key.encode()).hexdigest()[:32]}"
         vectors = _load(cached) if (cached / FACTS).is_file() else None
@@ -96,7 +96,7 @@ def read_word_vectors(path: Path) -> WordVectors:
     except (OSError, RuntimeError):  # no writable cache: parse each time
         with tempfile.TemporaryDirectory(dir=temporary_parent(path.parent)) as folder:
             _parse(path, Path(folder))
-            return _load_or_raise(path, Path(folder))  # a mapping outlives its file's name
+            return _load_or_raise(path, Path(folder))  # a mapping outlives its deleted file
     try:
         _parse(path, new)
         if not cached.exists():  # another process may have been faster
@@ -185,7 +185,7 @@ def words_of(path: Path) -> Iterator[Word]:
 
 
 def _open(path: Path) -> io.BufferedReader:
-    """Open a file, decompressed if it is gzip; raise `InputError` if it is known not to be text."""
+    """Open a file, decompressing gzip; raise `InputError` for an unsupported format."""
     if path.suffix.lower() in WEIGHTS:
         raise InputError(f"{path}: weights of a model; expected the model's folder")
     with path.open("rb") as file:
@@ -264,11 +264,11 @@ def _dimensions(path: Path, line: bytes) -> int:
 def _text_words(
     path: Path, file: io.BufferedReader, line: bytes, number: int, dim: int
 ) -> Iterator[Word]:
-    """Yield the words and vectors of a text file, from a line that was read and has this number.
+    """Yield the words and vectors of a text file; `line`, with this number, is already read.
 
-    A word may contain spaces, so the numbers are the last `dim` fields.
+    A word may contain spaces, so its vector is the last `dim` fields.
     """
-    # Parse the numbers of many lines together, of about CHUNK bytes.
+    # Parse the numbers of many lines, about CHUNK bytes, together.
     while line:
         first = number
         words = list[str]()
@@ -296,7 +296,7 @@ def _binary_words(path: Path, file: io.BufferedReader, count: int, dim: int) -> 
     data = b""
     at = 0  # where the next word begins in data
     for number in range(1, count + 1):
-        # Have at least the longest possible word and its vector, if the file goes on.
+        # Read on if `data` may not have the whole word and its vector.
         if len(data) - at < LONGEST_WORD + 4 * dim:
             data = data[at:] + file.read(CHUNK)
             at = 0
@@ -330,8 +330,8 @@ def _is_binary(path: Path, first: bytes, dim: int) -> bool:
 
 
 def _check_size(path: Path, header: int, count: int, dim: int) -> None:
-    """Raise `InputError` if a binary file is too short, before it is read; `header` is in bytes."""
-    least = header + count * (4 * dim + 2)  # a word has a letter and a space at least
+    """Raise `InputError` if a binary file is too short; `header` is the size of its header."""
+    least = header + count * (4 * dim + 2)  # a word has at least a letter and a space
     size = path.stat().st_size
     if size < least:
         raise InputError(
@@ -341,7 +341,7 @@ def _check_size(path: Path, header: int, count: int, dim: int) -> None:
 
 
 def _decode(path: Path, word: bytes, place: str) -> str:
-    """Decode a word; raise `InputError`, which names its place, if it is empty or not UTF-8."""
+    """Decode a word; raise `InputError` with its place if it is empty or not UTF-8."""
     try:
         text = word.decode()
     except UnicodeDecodeError as error:
@@ -354,14 +354,14 @@ def _decode(path: Path, word: bytes, place: str) -> str:
 def _fields(line: bytes, last: int = -1) -> list[bytes]:
     """Split a line at spaces, or at tabs if it has no space.
 
-    With `last`, only the last fields are split off, that many, and the rest is the first field.
+    With `last`, only that many fields are split off at the end; the rest is the first field.
     """
     stripped = line.rstrip(b" \r\n")
     return stripped.rsplit(b" " if b" " in stripped else b"\t", last)
 
 
 def _vectors(path: Path, lines: list[str], first: int) -> Matrix:
-    """Parse lines of numbers to vectors (n, d); `first` is the first one's number in the file.
+    """Parse lines of numbers to vectors (n, d); `first` is the number of the first line.
 
     Raises `InputError` for a field that is not a finite number.
     """
@@ -374,7 +374,7 @@ def _vectors(path: Path, lines: list[str], first: int) -> Matrix:
     except ValueError:
         pass
 
-    # Find the first field at fault, which numpy does not report.
+    # Find the first invalid field, which numpy does not report.
     place, wrong = next(
         (number, field)
         for number, line in enumerate(lines, first)

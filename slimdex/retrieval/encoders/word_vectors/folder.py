@@ -94,9 +94,9 @@ class StaticVectors:
         return digest.hexdigest()
 
     def as_in_a_folder(self) -> StaticVectors:
-        """Return these vectors as a folder needs them: a row for each token, the tokenizer as JSON.
+        """Return these vectors ready for a folder: a row for each token, the tokenizer as JSON.
 
-        A token that was added to the tokenizer, and has no row yet, gets one of zeros.
+        Tokens that were added to the tokenizer, and have no row yet, get rows of zeros.
         """
         count = self.tokenizer.get_vocab_size(with_added_tokens=True)
         missing = count - self.tokens if self.mapping is None else 0
@@ -135,7 +135,7 @@ def read_static(folder: Path) -> StaticVectors:
             "expected static vectors of model2vec or sentence-transformers"
         )
 
-    # The matrix, and the arrays that may accompany it.
+    # Read the matrix and the optional arrays.
     path = place / WEIGHTS
     name = _matrix_name(path) or ""
     try:
@@ -228,7 +228,7 @@ def write_static(folder: Path, vectors: StaticVectors, about: dict[str, Any]) ->
         if complete.prompts != Prompts():
             settings = {"prompts": asdict(complete.prompts)}
             (new / SETTINGS).write_text(json.dumps(settings, indent=2), encoding="utf-8")
-        # safetensors makes its file private to the owner; give it the mode of the others.
+        # safetensors makes its file private to the owner; give it the usual mode.
         usual_mode = (new / CONFIG).stat().st_mode
         (new / WEIGHTS).chmod(usual_mode)
 
@@ -263,7 +263,7 @@ def _normalizes(folder: Path) -> bool:
 
 
 def _float32(path: Path, name: str, array: NDArray[Any], ndim: int) -> NDArray[np.float32]:
-    """Convert an array of a file; raise `InputError` for another shape or numbers not finite."""
+    """Convert an array of a file; raise `InputError` for a wrong shape or non-finite numbers."""
     if array.ndim != ndim or 0 in array.shape or array.dtype.kind not in "fi":
         raise InputError(
             f"{path}: {name!r} is {array.dtype} {array.shape}; expected numbers, {ndim}-dimensional"

@@ -46,7 +46,7 @@ def word_tokenizer(words: Sequence[str]) -> Any:
         unknown += "]"
     vocabulary[unknown] = len(words)
     tokenizer: Any = Tokenizer(models.WordLevel(vocabulary, unk_token=unknown))
-    # What matches stays, and all between is removed.
+    # Keep what matches, and remove everything between.
     tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(WORDS), "removed", invert=True)
     if all(word == word.lower() for word in words):
         tokenizer.normalizer = normalizers.Lowercase()
@@ -72,7 +72,7 @@ def splits_at_spaces(tokenizer: Any) -> bool:
     if not splitters:
         return False
 
-    # No part of it may look beyond a space.
+    # No part of the tokenizer may look beyond a space.
     normalizer_kinds = _kinds(definition["normalizer"], "normalizers")
     return (
         definition["model"]["type"] in LOCAL_MODELS
@@ -89,7 +89,7 @@ def _is_word_tokenizer(tokenizer: Any) -> bool:
 
 
 def _kinds(part: dict[str, Any] | None, name: str) -> list[str]:
-    """Return the types in a part of a tokenizer's JSON; `name` has the items of a Sequence."""
+    """Return the types in a part of a tokenizer's JSON; `name` is the key of a Sequence's items."""
     if part is None:
         return []
     if part["type"] == "Sequence":
@@ -121,7 +121,7 @@ class WordPieces:
             return self._encode(texts)
         pieces = _split(texts)
 
-        # Look up each piece: where its ids begin in the cache, and how many there are.
+        # Look up where each piece's ids begin in the cache, and how many it has.
         with self._lock:
             self._learn_unseen(pieces)
             count = sum(map(len, pieces))
@@ -132,7 +132,7 @@ class WordPieces:
             cached_ids = self._ids
             self._forget_if_many()
 
-        # Positions in the cache of all tokens: start, start + 1, ... of each piece.
+        # Cache positions of all tokens: start, start + 1, ... for each piece.
         ends = np.cumsum(lengths)
         positions = np.repeat(starts - ends + lengths, lengths) + np.arange(lengths.sum())
 
@@ -154,14 +154,14 @@ class WordPieces:
         return counts
 
     def _forget(self) -> None:
-        """Empty the cache, whose arrays may be longer than what is used of them."""
-        self._number: dict[str, int] = {}  # of each piece, its index in the next lists
-        self._counts: list[int] = []  # tokens of each piece, as Python's integers
+        """Empty the cache. Later, its arrays may be longer than their used part."""
+        self._number: dict[str, int] = {}  # index of each piece in the next lists
+        self._counts: list[int] = []  # tokens of each piece, as Python integers
         self._characters = 0  # in all pieces
-        self._stored = 0  # ids that are used
-        self._ids = np.empty(0, dtype=np.int64)  # of the pieces' tokens, piece after piece
+        self._stored = 0  # number of ids in use
+        self._ids = np.empty(0, dtype=np.int64)  # of the pieces' tokens, piece by piece
         self._lengths = np.empty(0, dtype=np.int64)  # tokens of each piece
-        self._starts = np.empty(0, dtype=np.int64)  # of each piece, in the ids
+        self._starts = np.empty(0, dtype=np.int64)  # where each piece begins in the ids
 
     def _forget_if_many(self) -> None:
         if len(self._number) > MOST_PIECES or self._characters > MOST_CHARACTERS:
@@ -206,7 +206,7 @@ class WordPieces:
 
 
 def _split(texts: Sequence[str]) -> list[list[str]]:
-    """Split each text at spaces, tabs and ends of lines; pieces may be empty."""
+    """Split each text at spaces, tabs and line ends; pieces may be empty."""
     return [text.translate(SPACES).split(" ") for text in texts]
 
 

@@ -44,7 +44,7 @@ LONGEST_LINE = 1 << 16
 
 
 def has_word_vectors(model: str) -> bool:
-    """Return whether a model is one of word vectors: any file, or a folder or hub id with some.
+    """Return whether a model has word vectors: any file, or a folder or hub id that contains some.
 
     Raises `InputError` if the model is not found.
     """
@@ -273,8 +273,8 @@ class StaticEncoder:
     def _pool(self, ids: Rows, lengths: Rows) -> Matrix:
         """Weighted means (n, dim) of n texts, given their concatenated token ids and their lengths.
 
-        Texts of equal length are one matrix product, (m, 1, length) by (m, length, dim). A text
-        without tokens has the zero vector.
+        Texts of equal length take one matrix product, (m, 1, length) by (m, length, dim). A text
+        without tokens gets the zero vector.
         """
         out = np.zeros((len(lengths), self.dim), dtype=np.float32)
         starts = np.cumsum(lengths) - lengths
@@ -321,7 +321,7 @@ def static_from_spec(spec: dict[str, Any], *, model: str | None = None) -> Stati
     except InputError:
         if model is not None or not os.path.exists(place):
             raise
-        # Who made the index may have named any file of this machine: don't quote what is in it.
+        # An untrusted index may name any file on this machine: don't quote its content.
         raise InputError(
             f"model {place!r}: no word vectors that can be read; expected those that the index was "
             "built with (pass model=PATH for a line that says more)"

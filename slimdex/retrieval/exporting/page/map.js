@@ -150,7 +150,7 @@ function centre(code) {
   return members.length ? [median(xs), median(ys)] : null;
 }
 
-/** Write the clusters' names, the largest cluster's first, without those that would overlap. */
+/** Write the names of the clusters, largest first, leaving out those that would overlap. */
 function labels() {
   const by = scale(), taken = [], height = 16;
   paint.font = "600 13px system-ui, sans-serif";
@@ -174,7 +174,7 @@ function labels() {
 
 // ---- one document -----------------------------------------------------------------------------
 
-/** Show a document beside its point, by its number; -1 shows none. */
+/** Show the document of this number beside its point; -1 shows none. */
 function show(i) {
   state.chosen = i;
   $("tip").hidden = i < 0;
@@ -194,7 +194,7 @@ function show(i) {
   $("tip").style.top = `${isBelow ? y + 12 : Math.max(4, y - 12 - box.height)}px`;
 }
 
-/** The number of the point nearest to a place of the stage; -1 if none is within reach. */
+/** The number of the point nearest to a place on the stage; -1 if none is within reach. */
 function nearest(x, y) {
   const by = scale(), left = view.width / 2 - view.x * by, top = view.height / 2 - view.y * by;
   let best = -1, least = REACH * REACH;
@@ -256,7 +256,7 @@ function zoom(by, x = view.width / 2, y = view.height / 2) {
 const pointers = new Map();
 let moved = 0;
 
-/** Where a pointer is on the stage, in pixels. */
+/** Position of a pointer on the stage, in pixels. */
 function place(event) {
   const box = canvas.getBoundingClientRect();
   return { x: event.clientX - box.left, y: event.clientY - box.top };

@@ -65,7 +65,7 @@ def service_of(request: Request) -> Service:
 async def index_of(name: str, request: Request) -> ServedIndex:
     """Return the index that a request names; raises a 404 if there is none.
 
-    It is `async` since FastAPI would run another function in a thread.
+    It is `async` because FastAPI runs other functions in a thread.
     """
     return service_of(request).get(name)
 
@@ -92,7 +92,7 @@ async def refuse_unknown_parameters(request: Request) -> None:
     parameters = described.get("parameters", [])
     known = [each["name"] for each in parameters if each["in"] == "query"]
 
-    # Each sent parameter must be one of them, once.
+    # Each parameter must be known and sent only once.
     sent = [name for name, _ in request.query_params.multi_items()]
     for name, times in Counter(sent).items():
         if name not in known:
@@ -161,7 +161,7 @@ def in_json(option: Option) -> tuple[Any, Any]:
     """Return the type of an option in JSON, with its bounds, and its default."""
     if option.kind == SEVERAL:
         return list[str], []
-    # The union of the option's types, of which these have bounds or choices.
+    # The type is the union of the option's types; some of them have bounds or choices.
     kinds: Any = {
         str: Literal[option.choices] if option.choices else str,
         int: Annotated[int, Field(ge=option.least, le=option.most)],

@@ -168,7 +168,7 @@ async def _answer(
     reported = _with_counts(index, request, reports, durable)
     last = await anext(reported)
 
-    # An error at once is no stream, since it has a status of its own.
+    # An immediate error is not streamed, since it has its own status.
     if STREAMED[0] in request.headers.get("accept", "") and "error" not in last:
         return Answering(_as_lines(last, reported), media_type=STREAMED[0])
     async for report in reported:
@@ -226,12 +226,12 @@ async def _file_reports(
 async def _receive(request: Request, limits: Limits, name: str) -> AsyncGenerator[Path]:
     """Write the request's body to a temporary file."""
     with TemporaryDirectory(prefix="slimdex-upload-", dir=temporary_parent()) as folder:
-        # Readers look at the ending, such as .csv.gz.
+        # Keep the ending, such as .csv.gz, which readers look at.
         ending = "".join(Path(name).suffixes[-2:])[:40]
         path = Path(folder) / f"upload{ending}"
         size = 0
         with path.open("wb") as file:
-            # The size is only known at the end, so each chunk is counted.
+            # The size is known only at the end, so check it after each chunk.
             async for chunk in request.stream():
                 size += len(chunk)
                 if size > limits.file:
@@ -267,7 +267,7 @@ async def _change(
         with listening(progress):
             return change(index)
 
-    # Progress comes from the writer's thread; None ends it.
+    # Progress comes from the writer's thread; None marks its end.
     working = asyncio.ensure_future(index.change(run))
     working.add_done_callback(lambda _: reports.put_nowait(None))
     while (report := await reports.get()) is not None:
@@ -302,7 +302,7 @@ async def commit(index: ServedIndex, body: Any, refit: str = "auto") -> dict[str
     if not documents:
         raise InputError("no documents; expected at least one")
 
-    # An id that occurs twice in one request is a mistake; say which.
+    # An id that occurs twice in one request is a mistake.
     if len(documents) < len(values):
         id, times = Counter(id_text(value["id"]) for value in values).most_common(1)[0]
         raise InputError(f"id {shorten(id)} occurs {times} times; expected each id once")
@@ -319,7 +319,7 @@ def _with(counts: dict[str, Any], added: AdditionReport, lines: int) -> dict[str
 def _last(numbered: Iterable[tuple[int, Any]], what: str) -> list[dict[str, Any]]:
     """Return the last document of each id, as if documents were added one after the other.
 
-    Raises `InputError` for an invalid one, which is named by `what` it is and its number.
+    Raises `InputError` for an invalid document; the message has `what` it is and its number.
     """
     documents = {}
     for number, value in numbered:
@@ -361,10 +361,10 @@ async def _parts(body: AsyncIterator[bytes], limits: Limits) -> AsyncIterator[li
 async def _lines(body: AsyncIterator[bytes], limits: Limits) -> AsyncIterator[Line]:
     """Yield the lines of a body with their numbers; raises `LimitError` as `_check` does."""
     number = 1
-    rest = bytearray()  # of the line that is being read, which began to arrive at `since`
+    rest = bytearray()  # the unfinished line, which began to arrive at `since`
     since = monotonic()
     async for chunk in body:
-        # A chunk ends anywhere: its first part continues the line before.
+        # The first part of a chunk continues the unfinished line.
         first, *others = chunk.split(b"\n")
         rest += first
         _check(number, len(rest), monotonic() - since, limits)
@@ -404,13 +404,13 @@ def add_file(index: Index, path: Path, name: str) -> dict[str, Any]:
 
 
 def _open(path: Path, name: str) -> Source:
-    """Open an uploaded file, whose sender calls it `name`, as a table or as documents."""
+    """Open an uploaded file as a table or as documents; `name` is the sender's name for it."""
     if ending_of(Path(name), FileFormat()) in READERS:
         file = open_file(name, path)
         file.id_prefix = name
         return TableSource(file, ColumnNames())
 
-    # Any other kind is read as one document, or as those in it.
+    # A file of any other kind is one document, or contains several.
     source = FileSource.of_file(name, path, name)
     if source is None:
         raise InputError(

@@ -87,7 +87,7 @@ async def delete_several(index: Served, body: DeleteBody) -> Response:
 async def _delete(
     index: ServedIndex, ids: Sequence[str | int] | None, where: str | None = None
 ) -> Response:
-    """Delete documents by ids or by a condition, and answer how many."""
+    """Delete documents by ids or by a condition; answer with their number."""
 
     def deleted(opened: Index) -> dict[str, Any]:
         count = delete_documents(opened, ids_to_delete(ids, where), where)
@@ -121,7 +121,7 @@ async def sync(index: Served, body: SyncBody, request: Request) -> Response:
 
 
 def _is_inside(path: Path, folders: Sequence[Path]) -> bool:
-    """Return whether a path, of which links are followed, is in one of the folders."""
+    """Return whether a path, after following links, is in one of the folders."""
     return any(path.resolve().is_relative_to(folder) for folder in folders)
 
 
@@ -129,7 +129,7 @@ def _check_places(sources: Sequence[str], folders: Sequence[Path]) -> None:
     """Raise a 403 for sources that are not files in the folders."""
     drives = {folder.drive for folder in folders}
     for source in sources:
-        # All that might be read of it.
+        # Collect the paths that may be read.
         path = Path(source)
         paths = [path, path / CORPUS]
         if "#" in source:  # a table of a database
@@ -173,7 +173,7 @@ async def reduce(index: Served, body: ReduceBody) -> Response:
             more = refit(opened, state.requested.changed(changes, state.dim))
         state = opened.state
 
-        # The settings that were asked for, and those in effect.
+        # Return the requested settings, and those in effect.
         return {
             "requested": state.requested.as_dict(),
             "settings": None if state.settings is None else state.settings.as_dict(),
@@ -201,5 +201,5 @@ def _settings(body: ReduceBody) -> dict[str, Any]:
     names = set(ReduceBody.model_fields)
     settings = body.model_dump(include=names, exclude_none=True)
     if settings.get("candidates") == AUTO:
-        settings["candidates"] = None  # as `Settings` has it; in the body, None leaves it unchanged
+        settings["candidates"] = None  # "auto" in `Settings`; None in the body means unchanged
     return settings

@@ -52,7 +52,7 @@ def status_and_message(error: Exception, service: Service) -> tuple[int, str]:
 
 
 def _status_and_line(error: Exception) -> tuple[int, str]:
-    """Return the HTTP status and the message of an error, perhaps with paths of the server."""
+    """Return the HTTP status and message of an error; the message may have paths of the server."""
     match error:
         case HTTPException():
             return error.status_code, str(error.detail)
@@ -78,7 +78,7 @@ def _status_and_line(error: Exception) -> tuple[int, str]:
 
 
 def unknown(name: str, known: Iterable[str]) -> str:
-    """Return the end of a message: an unknown name, the known ones, and which may be meant.
+    """Return the end of a message: an unknown name, the known ones, and a suggestion.
 
     >>> unknown("top_k", ["query", "limit"])
     "'top_k'; expected one of query, limit; did you mean 'limit'?"
@@ -86,7 +86,7 @@ def unknown(name: str, known: Iterable[str]) -> str:
     known = [*known]
     name = name[:100]
     word = name.casefold().replace("-", "_")
-    # A name that other libraries have for the same.
+    # Other libraries may use this name for a known one.
     meant = next((each for each in known if word in OTHERS.get(each, ())), None)
     suggestion = did_you_mean(name, known) if meant is None else f"; did you mean {meant!r}?"
     expected = f"one of {', '.join(known)}" if known else "none"

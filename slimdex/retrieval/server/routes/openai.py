@@ -120,12 +120,11 @@ async def embeddings(body: EmbeddingsBody, request: Request) -> Response:
     if body.dimensions is not None and body.dimensions != vectors.shape[1]:
         vectors = await index.read(partial(_reduce_to, vectors=vectors, dimensions=body.dimensions))
 
-    # Numbers, or the bytes of float32 that OpenAI's own client asks for.
+    # Format vectors as numbers, or as base64 of float32, which OpenAI's own client requests.
     rows: list[Any] = vectors.tolist()
     if body.encoding_format == "base64":
         rows = [b64encode(row.astype("<f4").tobytes()).decode() for row in vectors]
 
-    # The answer in OpenAI's form.
     read = await index.tokens(texts)
     data = [{"object": "embedding", "index": i, "embedding": row} for i, row in enumerate(rows)]
     usage = {"prompt_tokens": read, "total_tokens": read}
@@ -133,7 +132,7 @@ async def embeddings(body: EmbeddingsBody, request: Request) -> Response:
 
 
 def _reduce_to(index: Index, vectors: Matrix, dimensions: int) -> Matrix:
-    """Reduce vectors like those of an index; raises `InputError` if it has other dimensions."""
+    """Reduce vectors as an index does; raises `InputError` if it has other dimensions."""
     state = index.state
     reducer = None if state.settings is None else index.snapshot.index.reducer
     if reducer is None or dimensions != reducer.n_components:
@@ -147,7 +146,7 @@ def where_of(filter: str | dict[str, Any] | None, index: Index) -> str | None:
     if not isinstance(filter, dict):
         return filter
     columns = index.snapshot.columns
-    known = [*BUILT_IN_COLUMNS[1:4], *columns]  # id, title and text, and the user's
+    known = [*BUILT_IN_COLUMNS[1:4], *columns]  # id, title, text and the user's columns
     return as_sql(condition(filter, known), columns)
 
 

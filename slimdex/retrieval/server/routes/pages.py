@@ -93,12 +93,12 @@ async def ready(request: Request) -> Response:
 
 
 async def _status(service: Service) -> str:
-    """Return the status that `/ready` reports; `StatusBody` has all of them."""
+    """Return the status that `/ready` reports; `StatusBody` lists all of them."""
     indexes = service.indexes.values()
     if not service.is_ready:
         return "loading"
 
-    # The commit that is read, then the files that it names.
+    # Check that the commit can be read, then the files that it names.
     if not all([await index.can(lambda it: Manifest.read_current(it.path)) for index in indexes]):
         return "recovering"
     if not all([await index.can(lambda it: it.check_files()) for index in indexes]):

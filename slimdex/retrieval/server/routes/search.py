@@ -83,7 +83,7 @@ async def search(index: Served, body: SearchBody, request: Request) -> Response:
             }
         )
 
-    # Many hits are written in a thread, so that other requests need not wait.
+    # Convert many hits in a thread, so that other requests need not wait.
     if sum(map(len, reply.hits)) <= WRITTEN_AT_ONCE and not body.excerpts:
         return as_json()
     return await index.read(lambda _: as_json())
@@ -112,7 +112,7 @@ def _request(body: SearchBody, where: str | None, reranker: Reranker | None) -> 
     if sum(way is not None for way in ways) != 1:
         raise InputError(ONE_OF)
 
-    # Rows of unequal lengths would make no array.
+    # Vectors of unequal lengths do not form an array.
     rows = body.vectors if body.vector is None else [body.vector]
     lengths = {*map(len, rows or ())}
     if len(lengths) > 1:
@@ -133,7 +133,7 @@ async def indexes(request: Request) -> Response:
     service = service_of(request)
     writes = request.scope[RIGHT] >= Right.WRITE
 
-    # What the token allows, and what the service was started with.
+    # `can` depends on the token, and on how the service was started.
     can = []
     if writes:
         can.append("write")
@@ -158,7 +158,7 @@ async def info(index: Served) -> Response:
 
 
 def _without_folders(spec: dict[str, Any]) -> dict[str, Any]:
-    """Return an encoder's specification without the folders of models, which callers don't see."""
+    """Return an encoder's specification without folders of models, which callers may not see."""
     shown = dict[str, Any]()
     for name, value in spec.items():
         if isinstance(value, dict):
@@ -193,7 +193,7 @@ async def documents(
 
 
 def _page(snapshot: Snapshot, where: str | None, after: str | None, limit: int) -> dict[str, Any]:
-    """Return a page of the documents that a condition holds for, after the one of an id."""
+    """Return a page of the documents that match a condition, after the one with an id."""
     rows = snapshot.rows_where(where)
     count = len(rows)
     if after is not None:

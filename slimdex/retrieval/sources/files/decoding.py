@@ -129,7 +129,7 @@ def decode_text(data: bytes, encoding: str | None = None, label: str | None = No
     losses = _losses.get(None) or Losses()
     by_mark = next((name for mark, name in MARKS.items() if data.startswith(mark)), None)
 
-    # A byte order mark counts most, then what the user says, then what the file says.
+    # A byte order mark takes precedence over the user's encoding, and that over the file's label.
     if by_mark:
         text = data.decode(by_mark, "replace")
         losses.replaced += text.count(REPLACEMENT)
@@ -150,7 +150,7 @@ def declared_label(data: bytes) -> str | None:
     declaration = DECLARED.match(data[:1024])
     if declaration is None:
         return None
-    label: bytes = next(filter(None, declaration.groups()))  # of the alternative that matches
+    label: bytes = next(filter(None, declaration.groups()))  # of the alternative that matched
     return label.decode("latin-1")
 
 
@@ -169,7 +169,7 @@ class _Utf8(NamedTuple):
     Attributes
     ----------
     outside : number of characters outside ASCII.
-    broken : number of places that are not UTF-8, each U+FFFD in the text.
+    broken : number of places that are not UTF-8; the text has U+FFFD at each.
     """
 
     text: str
@@ -178,7 +178,7 @@ class _Utf8(NamedTuple):
 
     @classmethod
     def of(cls, data: bytes) -> _Utf8:
-        """Read bytes as UTF-8, replacing what is not."""
+        """Decode bytes as UTF-8, replacing what is not UTF-8."""
         text = data.decode("utf-8", "replace")
         broken = text.count(REPLACEMENT) - data.count(REPLACEMENT.encode())
         in_ascii = len(text.encode("ascii", "ignore"))
@@ -207,9 +207,9 @@ def _decode_by_label(data: bytes, label: str, losses: Losses) -> str | None:
     if codec is None or codec == "utf-8" or is_plain:
         return None
 
-    # A doubtful label gives way if the text is surely UTF-8.
+    # Ignore a doubtful label if the text is certainly UTF-8.
     text = decode(data, codec)
-    outside = len(data) - len(data.translate(None, bytes(range(0x80, 0x100))))  # bytes not in ASCII
+    outside = len(data) - len(data.translate(None, bytes(range(0x80, 0x100))))  # non-ASCII bytes
     is_doubtful = codec == WESTERN or outside >= 2 * CERTAIN_UTF_8 or REPLACEMENT in text
     if is_doubtful and not data.isascii() and (is_utf_8(data) or _Utf8.of(data).is_certain):
         return None
@@ -227,7 +227,7 @@ def _decode_by_text(data: bytes, label: str | None, losses: Losses) -> str:
     except UnicodeDecodeError as error:
         first = error.start
 
-    # UTF-8 with a few broken bytes, or else a guess.
+    # Accept UTF-8 with a few broken bytes, or else guess the encoding.
     utf_8 = _Utf8.of(data)
     is_labelled = label is not None and codec_of(label) == "utf-8"
     if utf_8.is_likely or (is_labelled and utf_8.outside >= utf_8.broken):
@@ -238,9 +238,9 @@ def _decode_by_text(data: bytes, label: str | None, losses: Losses) -> str:
 
 
 def _decode_named(data: bytes, encoding: str, losses: Losses) -> str:
-    """Decode as UTF-8 if the bytes are that, or else in the encoding that the user names.
+    """Decode as UTF-8 if the bytes are UTF-8, or else in the encoding that the user names.
 
-    UTF-8 may have a few broken bytes, which are counted in `losses`.
+    A few bytes of UTF-8 may be broken; they are counted in `losses`.
     """
     try:
         text = data.decode("utf-8")
@@ -256,11 +256,11 @@ def _decode_named(data: bytes, encoding: str, losses: Losses) -> str:
 
 
 def _decode_as(data: bytes, encoding: str) -> str:
-    """Decode in the encoding that the user names; raise `UnreadableError` if it is not in it."""
+    """Decode in the encoding that the user names; raise `UnreadableError` if that fails."""
     try:
         return data.decode(encoding)
     except UnicodeDecodeError as error:
-        # As browsers do, which have more characters; by `WESTERN` they read any bytes.
+        # Decode as browsers do, which know more characters; but `WESTERN` would accept any bytes.
         codec = codec_of(encoding)
         text = decode(data, codec) if codec and codec != WESTERN else REPLACEMENT
         if REPLACEMENT not in text:  # with characters of vendors, as Shift_JIS has them
@@ -292,7 +292,7 @@ def _guess_encoding(data: bytes, first: int) -> str:
     if best is None or best.encoding in ("ascii", "utf_8"):
         return WESTERN
 
-    # Of equally plausible encodings, `WESTERN` is the likeliest, unless it has signs within words.
+    # Prefer `WESTERN` among equally plausible encodings, unless it puts signs within words.
     for match in matches:
         if match.encoding == WESTERN and match.chaos <= best.chaos + CHAOS_TOLERANCE:
             if SIGN_IN_WORD.search(str(match)):
@@ -365,7 +365,7 @@ def _table(codec: str) -> str:
         character = bytes([byte]).decode(codec, "replace")
         is_control = character == "\ufffd" and byte < 0xA0
         table.append(chr(byte) if is_control else character)
-    if codec == "cp1255":  # browsers have this point, which Python lacks
+    if codec == "cp1255":  # browsers decode this byte, which Python does not
         table[0xCA] = "\u05ba"
     return "".join(table)
 
@@ -386,7 +386,7 @@ def _handler() -> str:
         if two_bytes in missing:
             return missing[two_bytes], start + 2
 
-        # A character of two bytes that does not exist is replaced as one.
+        # Replace two bytes that encode no character by one U+FFFD.
         is_pair = b"\x80" < byte < b"\xff" and two_bytes[1:] >= b"\x80"
         return "\ufffd", start + (2 if is_pair else 1)
 
@@ -408,7 +408,7 @@ def _missing(codec: str) -> Mapping[bytes, str]:
 
 def _vendor_rows() -> dict[bytes, str]:
     """Characters of NEC and IBM in EUC-JP, which Python has in Shift_JIS."""
-    # The same table in both: EUC-JP has a first byte for each row of 94, Shift_JIS for each two.
+    # Both encode the same table: EUC-JP has a first byte per row of 94, Shift_JIS per two rows.
     rows = {}
     for number in range(94 * 94):
         row, cell = divmod(number, 94)
@@ -421,7 +421,7 @@ def _vendor_rows() -> dict[bytes, str]:
 
 
 def _iso_2022_jp(data: bytes) -> str:
-    """Decode ISO-2022-JP, in which escapes change the character set of what follows."""
+    """Decode ISO-2022-JP, in which escape sequences switch the character set."""
     first, *others = ESCAPE.split(data)
     pieces = [first.decode("ascii", "replace")]
     for escape, part in zip(others[::2], others[1::2], strict=True):
@@ -429,7 +429,7 @@ def _iso_2022_jp(data: bytes) -> str:
             pieces.append(part.decode("ascii", "replace"))
         elif escape == b"(J":
             pieces.append(part.decode("ascii", "replace").translate(ROMAN))
-        elif escape == b"(I":  # katakana of one byte
+        elif escape == b"(I":  # single-byte katakana
             pieces.append(part.translate(HIGH_BIT).decode("cp932", "replace"))
         else:
             if escape == b"$(D":  # JIS X 0212

@@ -41,7 +41,7 @@ MOST_NAMED = 10
 JSON_LISTS_ALL = " (`--json` lists all)"
 UNSUPPORTED = "unsupported"
 TEXTLESS = "without text"
-"""Reasons for which files are named, unlike other files left out."""
+"""Reasons for leaving out files that are listed by name; for others, files are only counted."""
 
 
 class FileSource:
@@ -82,7 +82,7 @@ class FileSource:
         self.is_alone = False
         self._reads_generated = generated
         self.origins = set[str]()
-        self._known = 0  # files whose documents the index has
+        self._known = 0  # number of files whose documents the index has
         self._files_read = 0
         self._unreadable = list[str]()
         self._noted = FileNotes()
@@ -154,7 +154,7 @@ class FileSource:
         return [{**each, "path": self._path(each["path"])} for each in noted]
 
     def _notes_on_files(self) -> FileNotes:
-        """All notes: those of the walk, and of the files read so far."""
+        """Return the notes of the walk and of the files read so far."""
         unread = [*self._listing.unreadable, *self._noted.unread]
         libraries = [(folder, LIBRARIES) for folder in self._listing.libraries]
         left_out = [*self._noted.left_out, *libraries]
@@ -249,7 +249,7 @@ class FileSource:
         return ReadShare(share, share)
 
     def _documents(self, reading: Reading) -> Generator[Document, None, None]:
-        """Yield the documents of all files that are not known, noting those that can't be read."""
+        """Yield the documents of all new or changed files, and note files that can't be read."""
         files = self._listing.files
         with Worker() as worker:
             for number, file in enumerate(files):
@@ -264,7 +264,7 @@ class FileSource:
                     self._known += 1
                     continue
 
-                # Documents of a file that can't be read stay; those of one that is gone do not.
+                # Documents of a file that can't be read are kept, but not those of a removed file.
                 try:
                     yield from self._of_file(file, worker, reading, stamp)
                 except UnreadableError as error:
@@ -287,13 +287,13 @@ class FileSource:
         self, document: Document, file: FileEntry, reading: Reading, stamp: str
     ) -> Document:
         """Return a document with its id and origin in the index."""
-        # The id begins with the prefix, which for a single file stands for its name.
+        # Prepend the prefix to the id; for a single file, it replaces the file's name.
         id = document.id
         folder = document.metadata["folder"]
         if reading.prefix is not None:
             id = reading.prefix + (id[len(file.relative) :] if self.is_alone else id)
 
-        # The folder is that within the folder that the index knows.
+        # The folder is relative to the folder that the index knows.
         if reading.inside:
             path = reading.inside + ("" if self.is_alone else file.relative)
             folder = _folder(path)
@@ -318,7 +318,7 @@ class FileSource:
 
             # A document for each message of a mailbox.
             if inner == "mailbox":
-                stamp = stamp if _is_whole(file.path) else ""  # without one, it is read again
+                stamp = stamp if _is_whole(file.path) else ""  # if not, it will be read again
                 for message in self._messages(file, stream, worker):
                     yield self._with_id_and_origin(message, file, reading, stamp)
                 return
@@ -364,7 +364,7 @@ class FileSource:
         self, file: FileEntry, box: io.BufferedReader, worker: Worker
     ) -> Iterator[Document]:
         """Yield a document for each message of a mailbox, noting those that can't be read."""
-        counts = Counter[str]()  # messages so far of each name
+        counts = Counter[str]()  # number of messages of each name so far
         for number, message in enumerate(messages(open_packed(box)), start=1):
             try:
                 if isinstance(message, UnreadableError):
@@ -387,7 +387,7 @@ class FileSource:
     def _document(
         self, file: FileEntry, id: str, kind: str, extract: Extract, name: str
     ) -> Document:
-        """The document of what was read; its title is `name` if the text has none."""
+        """Make a document of an extract; its title is `name` if the extract has none."""
         metadata: dict[str, Any] = {
             "path": self._path(file.relative),
             "folder": _folder(file.relative),
@@ -426,7 +426,7 @@ def in_batches(documents: Iterable[Document], most: int) -> Iterator[list[Docume
 
 def _open(path: Path) -> Any:
     """Open a regular file, if it has not become a link or a pipe since the walk."""
-    # Each system has some of these flags.
+    # No system has all of these flags.
     flags = (getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"))
     descriptor = os.open(path, os.O_RDONLY | sum(flags))
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -447,12 +447,12 @@ def _is_whole(mailbox: Path) -> bool:
 
 
 def _contents(file: FileEntry, stream: io.BufferedReader, most: int) -> bytes:
-    """Bytes of a file; raise `UnreadableError` if they are more than `most`."""
+    """Read a file; raise `UnreadableError` if it has more than `most` bytes."""
     size = os.fstat(stream.fileno()).st_size
     if size > most:
         raise too_large(size, most)
     data = stream.read(most + 1)
-    if len(data) > most:  # it has grown
+    if len(data) > most:  # it has grown meanwhile
         raise too_large(len(data), most)
     return data
 
@@ -464,14 +464,14 @@ def _folder(relative: str) -> str:
 
 
 def _stem(relative: str) -> str:
-    """Name of a file without its ending: "notes" of "a/notes.txt" and of "a/notes.txt.gz"."""
+    """Name of a file without its ending: "notes" for "a/notes.txt" and "a/notes.txt.gz"."""
     path = PurePosixPath(relative)
     path = path.with_suffix("") if path.suffix.lower() in ENDINGS else path
     return path.name if path.suffix == "" else path.stem
 
 
 def _moment(nanoseconds: int) -> datetime | None:
-    """Moment in UTC, without a zone, from nanoseconds since 1970; None if Python lacks it."""
+    """Convert nanoseconds since 1970 to a time in UTC, without a zone; None if out of range."""
     try:
         return datetime.fromtimestamp(nanoseconds / 1e9, UTC).replace(tzinfo=None)
     except (ValueError, OverflowError, OSError):
@@ -502,7 +502,7 @@ class FileNotes:
 
     def lines(self, hint: str = JSON_LISTS_ALL) -> list[str]:
         """Lines for the user; the hint follows names that are not all."""
-        # What is left out: names of files for two reasons, and numbers for the others.
+        # Files left out: two reasons are reported with names, and the others with numbers.
         names_by_reason = defaultdict[str, list[str]](list)
         for name, reason in self.left_out:
             names_by_reason[reason].append(name)
@@ -571,6 +571,6 @@ def _count_of(number: int, noun: str) -> str:
 
 
 def _first_names(names: Sequence[str], hint: str) -> str:
-    """The first `MOST_NAMED` names, and how many more there are."""
+    """Join the first `MOST_NAMED` names, and say how many more there are."""
     more = f" and {len(names) - MOST_NAMED:,} more{hint}" if len(names) > MOST_NAMED else ""
     return ", ".join(names[:MOST_NAMED]) + more

@@ -60,7 +60,7 @@ def split_front_matter(text: str) -> tuple[dict[str, Any], str]:
     if block is None or _depth(block[1]) > DEEPEST:
         return {}, text
 
-    # Values of other types, such as dates, become texts of JSON.
+    # Convert values of types that JSON lacks, such as dates, to text.
     try:
         is_yaml = text[0] == "-"
         values = _yaml(block[1]) if is_yaml else tomllib.loads(block[1], parse_float=_as_typed)
@@ -93,8 +93,8 @@ def facts(values: Mapping[str, Any]) -> dict[str, Any]:
     >>> facts({"Keywords": ["a", "b"], "date": "2024-05-01", "draft": True})["tags"]
     ['a', 'b']
     """
-    # Each column has the first of its keys that has a value. Of keys that differ only in case, the
-    # first counts.
+    # A column takes the value of the first of its keys that has one. Of keys that differ only in
+    # case, the first counts.
     lowered = {str(key).lower(): value for key, value in reversed(list(values.items()))}
     columns: dict[str, Any] = {}
     for column, keys in NAMES.items():
@@ -145,7 +145,7 @@ def moment(text: str) -> datetime | None:
     (datetime.datetime(2024, 5, 1, 7, 30), datetime.datetime(2024, 5, 1, 12, 30))
     >>> moment("soon")
     """
-    # Dates of PDF, as ISO 8601.
+    # Rewrite a date of PDF as ISO 8601.
     text = text.strip()
     if digits := re.match(r"D:(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?(.*)", text):
         year, month, day, hour, minute, second, zone = digits.groups()
@@ -153,7 +153,7 @@ def moment(text: str) -> datetime | None:
         text = f"{year}-{month or '01'}-{day or '01'}T{hour or '00'}:{minute or '00'}:"
         text += f"{second or '00'}{zone}"
 
-    # ISO 8601, as YAML has it, or a mail's date.
+    # Read ISO 8601 as in YAML, or the date of a mail.
     for read in (_of_yaml, parsedate_to_datetime):
         try:
             date_ = read(text)
@@ -170,7 +170,7 @@ def _of_yaml(text: str) -> datetime:
 
 
 def _yaml(text: str) -> Any:
-    """Values of a text in YAML; None if it is broken, or has aliases."""
+    """Parse a text in YAML; None if it is broken or has aliases."""
     import yaml  # few files need it
 
     try:

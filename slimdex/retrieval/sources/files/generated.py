@@ -179,7 +179,7 @@ def header_of(text: str) -> str:
     'One.\n\nTwo.'
     """
     lines = list[str]()
-    closing = ""  # the end of the block that is open
+    closing = ""  # the mark that ends the open block
     for line in text.splitlines():
         mark = None if NO_CODE.fullmatch(line) else MARK.match(line)
         if closing:  # within a block, whose lines may begin with a star
@@ -218,7 +218,7 @@ LETTERS = string.ascii_letters.encode()
 
 def is_minified(data: bytes) -> bool:
     """Return whether most of a text is in long lines without the spaces that people leave."""
-    # Long lines, and all but short comments.
+    # Collect the long lines, and all lines except short comments.
     lines = []
     long = []
     for line in filter(None, map(bytes.strip, data.splitlines())):
@@ -242,7 +242,7 @@ def is_dump(data: bytes, ending: str) -> bool:
     if len(data) < LEAST_DUMPED:
         return False
 
-    # Mostly rows of tables, or mostly numbers.
+    # A dump is mostly rows of tables, or mostly numbers.
     if ending == ".sql":
         rows = _bytes_of_rows(data)
         return rows >= LEAST_DUMPED and rows >= 0.75 * len(data)
@@ -255,7 +255,7 @@ def is_dump(data: bytes, ending: str) -> bool:
 def _bytes_of_rows(data: bytes) -> int:
     """Bytes of the lines of SQL that hold rows."""
     total = 0
-    is_copied = False  # within the rows of a COPY, which end with a line of a backslash and a dot
+    is_copied = False  # within the rows of a COPY, which end with the line "\."
     for line in data.splitlines():
         if is_copied or ROW.match(line):
             total += len(line) + 1

@@ -110,7 +110,7 @@ class Rules:
 
         What `load` raises is raised, also by `within`.
         """
-        # From the repository's root down to the folder above, if there is a repository.
+        # Load the rules from the repository's root, if there is one, down to the folder above.
         above = [root, *root.parents]
         managed = next((i for i, folder in enumerate(above) if (folder / ".git").exists()), 0)
         rules = []
@@ -118,7 +118,7 @@ class Rules:
             if rules_of_folder := load(folder):
                 rules.append((f"{root.relative_to(folder).as_posix()}/", 0, rules_of_folder))
 
-        # A folder that is ignored itself is read all the same, without the rules above it.
+        # A folder that is itself ignored is still read, but without the rules above it.
         around = cls(rules, load)
         return cls([], load) if around.decision("", is_folder=True) else around
 
@@ -165,7 +165,7 @@ def to_gitignore(data: bytes) -> bytes:
     """
     lines = []
     for line in data.splitlines():
-        pattern, *attributes = line.split()[:MOST_ATTRIBUTES] or [b"#"]  # blank: as a comment
+        pattern, *attributes = line.split()[:MOST_ATTRIBUTES] or [b"#"]  # blank lines are skipped
         matches = [*filter(None, map(ATTRIBUTE.fullmatch, attributes))]
         if matches and not pattern.startswith((b"#", b"!", b'"')):
             is_set = any(not match[1] and match[2] != b"false" for match in matches)
@@ -188,13 +188,13 @@ def _rule(line: bytes) -> bytes | None:
     if line.startswith(b"#") or len(line) > LONGEST:
         return None
 
-    # A slash at the end allows folders only, and "!" is marked by an empty group.
+    # A slash at the end matches only folders, and an empty group marks "!".
     pattern = line.removeprefix(b"!")
     end = rb"/\0" if pattern.endswith(b"/") else rb"/?\0"
     if line.startswith(b"!"):
         end += b"()"
 
-    # Without another slash, the pattern is of names in any folder, and else of paths.
+    # Without another slash, the pattern matches names in any folder; with one, it matches paths.
     pattern = pattern.removesuffix(b"/")
     parts = _parts(pattern.removeprefix(b"/"))
     if not all(parts):  # empty names can't match
@@ -210,7 +210,7 @@ def _without_spaces(line: bytes) -> bytes:
     >>> _without_spaces(rb"a\   "), _without_spaces(b"a b  ")
     (b'a\\ ', b'a b')
     """
-    end = 0  # after the last character that is no bare space
+    end = 0  # after the last character that is not a bare space
     at = 0
     while at < len(line):
         is_space = line[at : at + 1] == b" "
@@ -242,7 +242,7 @@ def _parts(pattern: bytes) -> list[Component]:
         elif letter in (b"*", b"?") and not is_plain:
             parts[-1].append(STAR if letter == b"*" else ANY_BYTE)
         else:
-            parts[-1].append(re.escape(letter) or NO_MATCH)  # no letter after a last backslash
+            parts[-1].append(re.escape(letter) or NO_MATCH)  # no letter follows a last backslash
     return parts
 
 
@@ -254,7 +254,7 @@ def _set(pattern: bytes, at: int) -> tuple[bytes, int]:
     """
     is_negated = pattern[at : at + 1] in (b"!", b"^")
     members = {0, ord("/")} if is_negated else set[int]()
-    range_start = 0  # the byte before, if it may begin a range
+    range_start = 0  # the previous byte, if it may begin a range
     start = at + is_negated
     at = start
     while at == start or pattern[at : at + 1] != b"]":  # a first "]" is a member
@@ -273,7 +273,7 @@ def _set(pattern: bytes, at: int) -> tuple[bytes, int]:
             return NO_MATCH, len(pattern)
         at = match.end()
 
-    # No set has a slash, which separates folders.
+    # No set matches a slash, since it separates folders.
     if not is_negated:
         members.discard(ord("/"))
     if not members:
@@ -284,7 +284,7 @@ def _set(pattern: bytes, at: int) -> tuple[bytes, int]:
 
 def _name(part: Component) -> bytes:
     """Expression of one component, up to its end if it has stars."""
-    texts = [b""]  # before, between and after the stars
+    texts = [b""]  # texts before, between and after the stars
     for is_star, alike in groupby(part, key=STAR.__eq__):
         if is_star:
             texts.append(b"")
@@ -294,7 +294,7 @@ def _name(part: Component) -> bytes:
     if not others:
         return first
 
-    # Atomic groups: the first place of each text between stars is enough, so none is tried again.
+    # The groups are atomic: the first match of each text between stars is enough.
     *middle, last = others
     between = b"".join(rb"(?>[^/\0]*?%s)" % text for text in middle)
     return rb"(?>(?=[^/\0])%s%s[^/\0]*%s(?=[/\0]))" % (first, between, last)
@@ -306,7 +306,7 @@ def _path(parts: Sequence[Component]) -> bytes:
     def is_any_depth(part: Component) -> bool:
         return len(part) > 1 and set(part) == {STAR}
 
-    # Components between two "**" form a run, which is matched at its first place.
+    # Components between two "**" form a run, which is matched where it first occurs.
     runs = [(is_any, [*run]) for is_any, run in groupby(parts, key=is_any_depth)]
     path = b""
     folders = b""  # any number of them, after a "**"
@@ -318,6 +318,6 @@ def _path(parts: Sequence[Component]) -> bytes:
             path += b"(?>%s%s)" % (folders, names)
             folders = b""
 
-    # A "**" at the end matches all that is inside.
+    # A "**" at the end matches everything inside.
     is_any, run = runs[-1]
     return path + (rb"[^\0]+" if is_any else folders + b"/".join(map(_name, run)))

@@ -72,7 +72,7 @@ class FileFormat:
         if self.encoding is None:
             return
 
-        # Codecs of bytes, such as base64, are no encodings of texts.
+        # Codecs of bytes, such as base64, are not encodings of text.
         try:
             codecs.getincrementaldecoder(self.encoding)
             "a".encode(self.encoding)
@@ -126,7 +126,7 @@ class InputFile:
         with open_bytes(original) as file, self.path.open("wb") as copy:
             waiting = b""
             while piece := file.read(PIECE):
-                # A carriage return at the end waits for the next piece: both may be a pair.
+                # Hold back a carriage return at the end: its line feed may be in the next piece.
                 piece = waiting + piece
                 waiting = b"\r" if piece.endswith(b"\r") else b""
                 copy.write(piece[: len(piece) - len(waiting)].replace(b"\r\n", b"\n"))

@@ -92,7 +92,7 @@ def kind_of(name: str, head: bytes) -> str | None:
     """
     kind = BY_ENDING.get(ending(name))
 
-    # By the first bytes; archives, by the names or types of their entries.
+    # Decide by the first bytes and, for archives, by the names or types of their entries.
     magic = next((kind_ for start, kind_ in MAGIC.items() if head.startswith(start)), None)
     if magic == "packed":
         return magic
@@ -102,7 +102,7 @@ def kind_of(name: str, head: bytes) -> str | None:
     if magic or kind in BOOKS:
         return magic or kind  # the reader reports errors
 
-    # Texts, by the name.
+    # Decide by the name whether it is a text.
     if ending(name) in DATA or not is_text(head) or head.startswith(RTF):
         return None
     if kind:

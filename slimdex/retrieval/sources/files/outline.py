@@ -73,7 +73,7 @@ class Outline:
         self._parts = list[Part]()
         self._stack = list[_Heading]()
         self._page: int | None = None
-        self._anchor: str | None = None  # of the next part; None: that of its heading
+        self._anchor: str | None = None  # of the next part; None for that of its heading
         self._begins = True  # whether the next block begins a part
         self._top = ""  # the first heading of level 1
         self._lines = list[list[tuple[int, int]]]()
@@ -125,7 +125,7 @@ class Outline:
         if self._begins:
             self._begin()
 
-        # Without lines, each line of the text is one of the file.
+        # Without `lines`, each line of the text is a line of the file.
         if lines:
             stripped = len(text) - len(text.lstrip("\n"))
             self._note_lines(cut, _without_start(lines, text, stripped))
@@ -164,7 +164,7 @@ class Outline:
         if level == 1:
             self._top = self._top or words
 
-        # It ends the headings of its level and below.
+        # End the headings of its level and below.
         self.leave(level)
         del self._stack[DEEPEST - 1 :]  # a heading that is too deep replaces the deepest
         self._stack.append(_Heading(level, words, anchor))
@@ -187,7 +187,7 @@ class Outline:
         self._page = page if page is not None else self._page
 
     def _begin(self) -> None:
-        """Begin the part of the next block, below the headings so far."""
+        """Begin a part with the next block, below the current headings."""
         headings = tuple(heading.text for heading in self._stack)
         anchor = self._anchor
         if anchor is None:

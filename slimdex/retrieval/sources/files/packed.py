@@ -49,7 +49,7 @@ class Archive:
             raise UnreadableError(why_broken(data, error)) from error
         if len(self._file.filelist) > MOST_ENTRIES:
             raise UnreadableError(f"over {MOST_ENTRIES:,} entries")
-        # A strict spelling of one name counts before a lenient one of another.
+        # A strict spelling of one name takes precedence over a lenient spelling of another.
         self._entries = dict[str, zipfile.ZipInfo]()
         for respell in SPELLINGS:
             for entry in reversed(self._file.filelist):  # the last of a name counts
@@ -59,7 +59,7 @@ class Archive:
         return self._entry(name) is not None
 
     def _entry(self, name: str) -> zipfile.ZipInfo | None:
-        """The entry of a name, by the strictest spelling that has one; None if there is none."""
+        """Find an entry by the strictest spelling of its name that exists; None without any."""
         entries = (self._entries.get(respell(name)) for respell in SPELLINGS)
         return next((entry for entry in entries if entry is not None), None)
 
@@ -90,7 +90,7 @@ class Archive:
 
 
 def _path(name: str) -> str:
-    """Normal form of a name: one case, slash and form of accents, without "." and ".."."""
+    """Normalize a name: its case, slashes and accents, and without "." and ".."."""
     with suppress(UnicodeError):  # UTF-8 that the archive doesn't declare
         name = name.encode("cp437").decode()
     path = posixpath.join("/", normalize("NFC", name).replace("\\", "/"))

@@ -121,7 +121,7 @@ def _answer_of(process: subprocess.Popen[bytes], head: bytes, data: bytes) -> di
 
 
 def _extract(answer: dict[str, Any]) -> Extract:
-    """Convert the answer of `readers.answer` back to what was read."""
+    """Convert the answer of `readers.answer` to an extract."""
     parts = []
     for start, headings, page, anchor, lines in answer["parts"]:
         parts.append(Part(start, tuple(headings), page, anchor, tuple(map(tuple, lines))))
@@ -150,7 +150,7 @@ def main(module: str) -> None:
         data = sys.stdin.buffer.read(request["bytes"])
         if len(data) < request["bytes"]:  # the parent has ended
             return
-        _limit_time(request["seconds"] + 1)  # a second after the parent would end it
+        _limit_time(request["seconds"] + 1)  # a second later than the parent would end it
         body = json.dumps(_answer(module, request, data), default=datetime.isoformat).encode()
         _limit_time(0)
         del data
@@ -159,7 +159,7 @@ def main(module: str) -> None:
 
 
 def _answer(module: str, request: dict[str, Any], data: bytes) -> dict[str, Any]:
-    """The module's answer, or the reason why it fails as "error"."""
+    """Return the module's answer, or the reason for its failure as "error"."""
     try:
         answer: dict[str, Any] = import_module(module).answer(request, data)
     except UnreadableError as error:

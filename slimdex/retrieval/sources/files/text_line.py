@@ -35,7 +35,7 @@ class Line:
         self._rubies = 0  # open elements of each kind
         self._in_reading = 0
         self._in_bracket = 0
-        self._readings = list[str]()  # of the word before
+        self._readings = list[str]()  # of the previous word
 
     def start(self, tag: str) -> None:
         """Begin an element."""
@@ -73,7 +73,7 @@ class Line:
             self._readings.append(text.strip())
             return
 
-        # The base of a ruby, or text without one.
+        # The base of a ruby, or text without a reading.
         if self._rubies:
             text = self._base(text)
         else:

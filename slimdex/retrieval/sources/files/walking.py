@@ -135,7 +135,7 @@ class _Rules(NamedTuple):
 
 
 class _Walker:
-    """Walks a folder for `walk`, whose parameters these are; `listing` is the result."""
+    """Walks a folder, with the parameters of `walk`; `listing` is the result."""
 
     def __init__(
         self, root: Path, follow_links: bool, exclude: Sequence[str], libraries: bool
@@ -146,7 +146,7 @@ class _Walker:
         self._excluded = IgnoreRules(os.fsencode("\n".join(exclude)))
         self._enters_libraries = libraries
         self._real = Path(os.path.realpath(root))
-        # Folders to which links are not followed: those above, and those entered so far.
+        # Links to these folders are not followed: those above, and those entered so far.
         self._seen = {_identity(each.stat()) for each in (self._real, *self._real.parents)}
         self._files = set[tuple[int, int]]()
         self._links: list[tuple[os.DirEntry[str], str, _Rules]] = []
@@ -171,7 +171,7 @@ class _Walker:
                 self._add(file, relative, rules)
 
     def _rules_around(self) -> _Rules:
-        """Rules of the folders around; raise `UnreadableError` if a file of rules is too large."""
+        """Load the rules of the folders around; raise `UnreadableError` if a file is too large."""
         ignored = Rules.around(self._real, lambda folder: ignore_rules(folder, self._follows))
 
         def load(folder: Path) -> IgnoreRules | None:
@@ -251,7 +251,7 @@ class _Walker:
             self._file_links.append((entry, relative, rules))
 
     def _add(self, entry: os.DirEntry[str], relative: str, rules: _Rules) -> None:
-        """List a file, or note what else it is; a link becomes the file that it leads to."""
+        """List a file, or the file that a link leads to; note anything else as unreadable."""
         status = entry.stat()
         if kind := ODD.get(stat.S_IFMT(status.st_mode)):
             self.listing.unreadable.append((as_unicode(relative), kind))
@@ -275,5 +275,5 @@ def why(error: OSError) -> str:
 
 
 def _identity(status: os.stat_result) -> tuple[int, int]:
-    """Numbers by which the system identifies a file or folder, whatever its path."""
+    """Device and inode numbers, which identify a file or folder whatever its path."""
     return status.st_dev, status.st_ino

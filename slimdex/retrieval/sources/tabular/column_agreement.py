@@ -51,7 +51,7 @@ def _agree(name: str, tables: Sequence[TableSource]) -> list[str]:
     types = {table.type_of(name) for table in filled}
     joint = _joint(name, filled, types) if len(types) > 1 else None
 
-    # The index widens the types of values by itself; columns without any take one of these types.
+    # The index widens types by itself; columns without values take one of these types.
     if joint is None:
         for table in empty:
             table.keep_as(name, min(types))
@@ -85,7 +85,7 @@ def _agree_with(index_type: str, table: TableSource, name: str) -> list[str]:
 
     Raises `InputError` if the index's column would have to become text.
     """
-    # No change: the index takes the values as they are, or the user has named the type.
+    # Keep the type if the index takes such values as they are, or if the user has named it.
     type_ = table.type_of(name)
     inferred = table.inferred_type(name)
     if index_type in (type_, "JSON") or name in table.requested:
@@ -93,7 +93,7 @@ def _agree_with(index_type: str, table: TableSource, name: str) -> list[str]:
     if index_type == "VARCHAR":  # as text, not as a number or list
         table.keep_as(name, "VARCHAR")
         return []
-    if wider(index_type, type_) not in TEXTS:  # the index widens its column, and loses nothing
+    if wider(index_type, type_) not in TEXTS:  # the index widens its column without loss
         return []
     if table.is_empty(name):
         table.keep_as(name, index_type)
@@ -130,7 +130,7 @@ def _agree_with(index_type: str, table: TableSource, name: str) -> list[str]:
 
 def _joint(name: str, tables: Sequence[TableSource], types: set[str]) -> str | None:
     """Type of the column if all tables were one file; None if the index widens by itself."""
-    # Numbers, unless the wider type would change how some are written.
+    # Numbers take the wider type, unless it would change how some are written.
     if all(map(NUMBERS.fullmatch, types)):
         joint = wider(*sorted(types))
         exact = not any(table.not_as_written({name: joint}) for table in tables)

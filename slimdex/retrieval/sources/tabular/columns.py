@@ -84,7 +84,7 @@ def storage_names(columns: Sequence[str], ours: Sequence[str] = BUILT_IN_COLUMNS
 
 def usual_column(names: Sequence[str], usual: Sequence[str]) -> str | None:
     """Return the first column with a usual name, ignoring case."""
-    lowered = {name.lower(): name for name in reversed(names)}  # of equal ones, the first stays
+    lowered = {name.lower(): name for name in reversed(names)}  # the first of equal names wins
     return next((lowered[name] for name in usual if name in lowered), None)
 
 
@@ -162,7 +162,7 @@ def zone_note(columns: Iterable[str]) -> list[str]:
 
 
 class _StoredType(NamedTuple):
-    """A type that is stored, and how values are converted to it.
+    """A storage type, and how values are converted to it.
 
     Attributes
     ----------
@@ -180,7 +180,7 @@ class _StoredType(NamedTuple):
 
 @lru_cache(4096)
 def _storage_of(type_: str) -> _StoredType:
-    """The storage of a type by its name in SQL."""
+    """The storage of a type, given by its name in SQL."""
     with connect() as scratch:
         stored = _of(scratch.sqltype(type_))
         return stored._replace(type=str(scratch.sqltype(stored.type)))
@@ -206,7 +206,7 @@ def _as_json(stored: _StoredType) -> _StoredType:
 
 
 def _list(type_: Any) -> _StoredType:
-    """The storage of a list, or of an array, which has its size as a second child."""
+    """The storage of a list or an array; the second child of an array is its size."""
     (_, child), *size = type_.children
     item = _of(child)
     name = f"{item.type}[{size[0][1]}]" if size else f"{item.type}[]"
@@ -217,7 +217,7 @@ def _list(type_: Any) -> _StoredType:
         return _StoredType(str(type_))
     if not size:
         return stored
-    # The conversion makes a list, which becomes an array again.
+    # The conversion makes a list, so cast it to an array again.
     return _StoredType(name, lambda value, depth: f"CAST({stored.of(value, depth)} AS {name})")
 
 
@@ -295,7 +295,7 @@ def _union(type_: Any) -> _StoredType:
 
 
 def _unless_null(value: str, sql: str) -> str:
-    """SQL that is NULL if the value is; `sql` alone would make an object of its parts."""
+    """SQL that is NULL if the value is; `sql` alone would make an object of its NULL parts."""
     return f"CASE WHEN {value} IS NULL THEN NULL ELSE {sql} END"
 
 

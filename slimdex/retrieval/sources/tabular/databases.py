@@ -145,7 +145,7 @@ def json_of_sqlite(path: Path, table: str, notes: list[str]) -> Iterator[str]:
             ).fetchall()
             chosen = choose_table(path, "table", [name for (name,) in listed], table)
 
-            # Its rows, without bytes.
+            # Read its rows, without bytes.
             cursor = connection.execute(f"SELECT * FROM {identifier(chosen)}")
             names = unique_names([column[0] for column in cursor.description])
             binary = dict[str, None]()  # columns with bytes, in order
@@ -171,14 +171,14 @@ def csv_of_workbook(path: Path, table: str, copy: Path, notes: list[str]) -> Ite
         notes.append("cells with an error, or a formula without a stored result, are empty")
     _, left = sheet.start or (0, 0)  # columns before the first one with values
 
-    # Numbers of the columns with times, in which a date without one gets midnight.
+    # Numbers of the columns with times; a date in such a column gets the time 00:00.
     timed = set[int]()
     for row in sheet.iter_rows():
         for i, cell in enumerate(row):
             if isinstance(cell, dt.datetime):
                 timed.add(i)
 
-    # Rows as CSV. A date in the first one is the name of a column, and gets no time.
+    # Write the rows as CSV. A date in the first row is a column's name, and gets no time.
     line = StringIO()
     is_named = False
     write = csv.writer(line, lineterminator="\n").writerow
@@ -193,7 +193,7 @@ def csv_of_workbook(path: Path, table: str, copy: Path, notes: list[str]) -> Ite
 
 
 def _sheet(path: Path, table: str, copy: Path) -> Any:
-    """Open the named sheet of a workbook, or its only one, by way of an unpacked `copy`."""
+    """Open the named sheet of a workbook, or its only one, from an unpacked `copy`."""
     try:
         import python_calamine  # an optional library
     except ModuleNotFoundError as error:
@@ -223,7 +223,7 @@ def _lacks_results(book: Path) -> bool:
             if not re.search(r"worksheets/[^/]+\.xml$", name):
                 continue
             with unpacked.open(name) as sheet:
-                end_before = b""  # a cell may begin in the piece before
+                end_before = b""  # a cell may begin in the previous piece
                 while piece := sheet.read(PIECE):
                     if NO_RESULT.search(end_before + piece):
                         return True

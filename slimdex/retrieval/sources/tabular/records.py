@@ -136,7 +136,7 @@ def _document(item: Any, zoned: set[str]) -> Document:
 
 
 def _is_zoned(value: Any) -> bool:
-    """True for a time with a zone, and for a list that has one at any depth."""
+    """True for a time with a zone, and for a list that contains one at any depth."""
     if isinstance(value, datetime | time):
         return value.tzinfo is not None
     waiting = [value]
@@ -153,7 +153,7 @@ def _is_zoned(value: Any) -> bool:
 
 
 def _from_mapping(item: Any) -> Document:
-    """Make a document of a dict; raise `InputError` if it is none, or lacks an id or text."""
+    """Make a document of a dict; raise `InputError` for other types, and without an id or text."""
     if not isinstance(item, Mapping):
         raise InputError(f"{type(item).__name__} {repr(item)[:40]}; expected {EXPECTED_RECORDS}")
     names = [name for name in item if isinstance(name, str)]
@@ -176,18 +176,17 @@ def _words(value: Any) -> str:
 
 
 def _selection(relation: Any) -> tuple[str, Mapping[str, str], set[str]]:
-    """SQL that selects the id, text, title and metadata of a relation's rows.
+    """Return SQL that selects the id, text, title and metadata of a relation's rows.
 
-    Also returns the types of the metadata's columns, and those that have times with zones.
+    Also returns the types of the metadata columns, and the columns that have times with zones.
     """
-    # By position, since the relation's own names may occur twice.
+    # Select columns by position, since the relation's own names may occur twice.
     names = unique_names(relation.columns)
     types = dict(zip(names, map(str, relation.types), strict=True))
     values = {}
     for position, (column, type_) in enumerate(types.items(), start=1):
         values[column] = conversion_sql(f"#{position}", type_)
 
-    # The columns of ids, texts and titles.
     id = usual_column(names, ID_NAMES)
     text = usual_column(names, TEXT_NAMES)
     title = usual_column(names, TITLE_NAMES)
@@ -213,7 +212,7 @@ def _selection(relation: Any) -> tuple[str, Mapping[str, str], set[str]]:
 
 
 def _documents(parts: Iterable[Sequence[Any]], columns: Mapping[str, str]) -> Iterator[Document]:
-    """Yield the documents of rows (id, text, title, metadata...), as `_selection` selects them."""
+    """Yield the documents of rows (id, text, title, metadata...) that `_selection` selects."""
     for number, (id, text, title, *metadata) in enumerate(chain.from_iterable(parts), start=1):
         if id is None:
             raise InputError(f"row {number} has no id; expected one")

@@ -63,7 +63,7 @@ def read_json(file: InputFile, types: Mapping[str, str], names: Sequence[str]) -
 def json_objects(file: InputFile) -> str:
     """SQL to read the objects of a JSON file, each as a column "json"."""
     objects = read_json(file, {}, []).replace("read_json(", "read_json_objects(", 1)
-    # Without the options that only `read_json` has.
+    # Remove the options that only `read_json` has.
     return re.sub(r", (sample_size|map_\w+|field_\w+)=[-\d]+", "", objects)
 
 
@@ -79,7 +79,7 @@ def check_keys(connection: duckdb.DuckDBPyConnection, file: InputFile) -> None:
     if reader is read_csv:
         count = len(header(file.path))
     elif reader is read_json:
-        # The number of different keys, and some that differ only in case.
+        # Count the different keys, and find some that differ only in case.
         keys = (
             f"SELECT DISTINCT unnest(json_keys(json)) FROM {json_objects(file)} LIMIT {MOST_KEYS}"
         )
@@ -110,7 +110,7 @@ def describe_json(connection: duckdb.DuckDBPyConnection, file: InputFile) -> dic
         if not alike:
             raise
 
-    # A copy without these columns has types; it is read as lines, one object each.
+    # Find the other columns' types in a copy without these, with one object per line.
     copy = replace(file, path=temporary(), ending=".jsonl")
     remove_later(copy)
     patch = literal(json.dumps(dict.fromkeys(alike)))
@@ -171,7 +171,7 @@ def read_csv(file: InputFile, types: Mapping[str, str], names: Sequence[str]) ->
 
 
 def _types_sql(types: Mapping[str, str], names: Sequence[str]) -> str:
-    """A struct in SQL of the columns' types."""
+    """SQL of a struct with the columns' types."""
     fields = ", ".join(f"{literal(name)}: {literal(types[name])}" for name in names)
     return f"{{{fields}}}"
 
@@ -233,8 +233,8 @@ def has_mixed_line_endings(path: Path) -> bool:
     """Return whether only some lines end with a carriage return, which DuckDB can't read."""
     try:
         with open_bytes(path) as lines:
-            ends = set[bool]()  # whether lines end with a carriage return
-            last_byte = b""  # of the piece before: a long line is read in several
+            ends = set[bool]()  # whether a line ends with "\r\n"
+            last_byte = b""  # of the previous piece: a long line is read in several
             while piece := lines.readline(PIECE):
                 if piece.endswith(b"\n"):
                     ends.add((last_byte + piece)[-2:] == b"\r\n")
@@ -306,7 +306,7 @@ def _broken_record(path: Path) -> str | None:
 
     It is named by its first line.
     """
-    largest = csv.field_size_limit(LARGEST_OBJECT)  # of the whole process, so it is set back
+    largest = csv.field_size_limit(LARGEST_OBJECT)  # of the whole process, so it is restored
     try:
         skipped, delimiter = layout(path)
         with open_text(path, newline="") as lines:
@@ -327,9 +327,9 @@ def _bounded_lines(lines: IO[str]) -> Iterator[str]:
 
 
 def _uneven_record(records: Any) -> str | None:
-    """Describe the first record that is broken, or has another number of columns than the first.
+    """Describe the first record that is broken, or differs from the first in its number of columns.
 
-    Empty lines are no records.
+    Empty lines are not records.
     """
     width = None
     while True:
@@ -374,9 +374,9 @@ def query_file(spec: str) -> InputFile:
 
 
 def _digest(connection: duckdb.DuckDBPyConnection) -> str:
-    """Make HUGEINT columns of a result BIGINT if all values fit, and return its digest.
+    """Convert HUGEINT columns of a result to BIGINT if all values fit, and return its digest.
 
-    DuckDB makes sums of whole numbers HUGEINT.
+    DuckDB's sums of integers are HUGEINT.
     """
     types = connection.execute(f"DESCRIBE made.{TABLE}").fetchall()
     for name, type_, *_ in types:

@@ -124,7 +124,7 @@ class TableSource:
         self.notes += self._dates_as_text()
         zoned = [self._renamed[c] for c in self._metadata if has_zone(self._types[c])]
         self.notes += zone_note(zoned)
-        # The user should check this: without a header, names are those of the first row.
+        # The user should check this: without a header, the first row is taken for the names.
         if text_column is None and not self.is_empty_table:
             self.notes.append(f"the text is the column {self._text!r}, the only one with text")
 
@@ -168,7 +168,7 @@ class TableSource:
 
         Rows of a CSV file without values are skipped.
         """
-        # Id, text and title, then the metadata in their storage types.
+        # Select the id, text and title, and then the metadata in their storage types.
         select = [_as_text(self._id), _as_text(self._text), _as_text(self._title)]
         select += map(self._value, self._metadata)
         cursor = self._execute(f"SELECT {', '.join(select)} FROM {self._table()}")
@@ -176,7 +176,7 @@ class TableSource:
         origin = reading.origin(self.stamp)
         columns = self.columns
 
-        # Rows are numbered from 1, also those that are skipped.
+        # Rows are numbered from 1, including those that are skipped.
         number = 0
         while rows := self._fetch(cursor):
             documents = []
@@ -200,7 +200,7 @@ class TableSource:
 
     @cached_property
     def _size(self) -> tuple[int, int]:
-        """Numbers of rows and of characters of their texts."""
+        """Number of rows, and of characters in their texts."""
         text = f"length({identifier(self._text)}::VARCHAR)" if self._text else "0"
         sql = f"SELECT count(*), coalesce(sum({text}), 0)::BIGINT FROM {self._table()}"
         with self._connection.cursor() as cursor:  # another one is being read
@@ -286,7 +286,10 @@ class TableSource:
     def _document(
         self, made_up: str, number: int, row: Sequence[Any], columns: Mapping[str, str], origin: str
     ) -> Document:
-        """The document of a row (id, text, title, metadata...); without an id column, `made_up`."""
+        """Make the document of a row (id, text, title, metadata...).
+
+        `made_up` is its id if the table has no column of ids.
+        """
         id, text, title, *metadata_values = row
         if self._id is None:
             id = made_up
@@ -303,7 +306,7 @@ class TableSource:
         check_keys(self._connection, self._file)
         types = self._describe_file()
 
-        # DuckDB puts values that are no objects into a column "json".
+        # DuckDB puts values that are not objects into a column "json".
         if list(types) == ["json"] and types["json"] != "VARCHAR":
             if not self._has_rows({}):
                 return {}
@@ -323,7 +326,7 @@ class TableSource:
         if len(names) != len(types) or all(names):
             return types
 
-        # Columns without a name, and whether they have values.
+        # Remove columns that have neither a name nor values.
         table = self._reader(self._file, types, [*types])
         unnamed = [column for column, name in zip(types, names, strict=True) if not name]
         counted = ", ".join(f"count({identifier(column)})" for column in unnamed)
@@ -350,9 +353,9 @@ class TableSource:
             raise self._explain(error) from error
 
     def _requested_types(self, types: Mapping[str, str]) -> dict[str, str]:
-        """Types of metadata that the user has named, for a column or for all of them.
+        """Types of metadata columns that the user has named, for one column or for all.
 
-        Raises `InputError` if the id, text or title is to be anything but text.
+        Raises `InputError` if the user has named a type other than text for the id, text or title.
         """
         for column in (self._text, self._id, self._title):
             if column and types.get(column, "VARCHAR") != "VARCHAR":
@@ -369,7 +372,7 @@ class TableSource:
 
     def _keep_as_written(self) -> list[str]:
         """Store columns as text if their types would change values; return notes."""
-        # Columns whose type the user did not name, and which may be written otherwise.
+        # Check columns whose values may be written differently, unless the user has named the type.
         types = {}
         for column in self._metadata:
             type_ = self._types[column]
@@ -391,7 +394,7 @@ class TableSource:
             if column not in self._requested and self._inferred[column] == "VARCHAR":
                 texts.append(column)
 
-        # A date of each column of dates.
+        # Find an example in each column of dates.
         examples = list[str | None]()
         for few in batches(len(texts), CHECKED_AT_ONCE):
             columns = ", ".join(map(identifier, texts[few]))
@@ -418,7 +421,7 @@ class TableSource:
         )
 
     def _column(self, requested: str | None, role: str, usual: Sequence[str]) -> str | None:
-        """The column that the user has named for a role, or else one with a usual name, if any."""
+        """Return the user's column for a role, or else one with a usual name, if any."""
         if requested is not None and self._types and requested not in self._types:
             columns = ", ".join(self._types)
             near = did_you_mean(requested, self._types)
@@ -443,7 +446,7 @@ class TableSource:
         if self.is_json and is_nested(type_):
             return type_
 
-        # Other types are made of the text as written; JSON of the values, unless the user wants it.
+        # Other types are converted from the text as written, but inferred JSON from the values.
         is_converted = type_ == "JSON" and column not in self._requested
         return inferred if is_converted else "VARCHAR"
 
@@ -461,7 +464,7 @@ class TableSource:
         if type_ == "JSON" and column not in self._requested:
             return f"to_json({value})"
 
-        # Texts: an empty one is no number or time, and times may state zones.
+        # Convert texts: an empty one is a missing value, and times may state zones.
         if read_type == "VARCHAR":
             if type_ == "BLOB" and column not in self._requested:
                 return f"from_base64({value})"
@@ -470,26 +473,26 @@ class TableSource:
         return conversion_sql(f"CAST({value} AS {type_})", type_)
 
     def _execute(self, sql: str) -> duckdb.DuckDBPyConnection:
-        """Run a statement; raise `InputError` for what DuckDB can't read."""
+        """Run a statement; raise `InputError` if DuckDB can't read the file."""
         try:
             return self._connection.execute(sql)
         except duckdb.Error as error:
             raise self._explain(error) from error
 
     def _fetch(self, cursor: duckdb.DuckDBPyConnection) -> list[Any]:
-        """The next rows of a query; raise `InputError` for what DuckDB can't read."""
+        """Fetch the next rows of a query; raise `InputError` if DuckDB can't read the file."""
         try:
             return cursor.fetchmany(BATCH)
         except duckdb.Error as error:
             raise self._explain(error) from error
 
     def _explain(self, error: duckdb.Error) -> InputError:
-        """The error for the user, by the first lines of DuckDB's."""
+        """Make the error for the user from the first lines of DuckDB's."""
         reason = " ".join(str(error).split("\n\n")[0].splitlines()[:2])
         return self._refusal(PLACE.sub("", reason))
 
     def _refusal(self, reason: str) -> InputError:
-        """The error for the user: the first broken line of the file or, without one, the reason."""
+        """Make the error for the user: the first broken line of the file, or else the reason."""
         try:
             broken = None if self.is_typed else first_error(self._file)
         except UNREADABLE as other:

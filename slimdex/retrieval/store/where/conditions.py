@@ -145,7 +145,7 @@ def _holds(operand: Operand, operator: str, value: Any) -> str:
         part_of_text = _scalar(operand, "CONTAINS", value) if isinstance(value, str) else "false"
         return f"({operand.list_has(_spellings(value))} OR {part_of_text})"
 
-    # Lists and dicts are only equal or not; other values have an order.
+    # Lists and dicts can only be compared for equality; other values have an order.
     if isinstance(value, list | tuple | dict):
         if operator != "=":
             raise InputError(f"{operator} {short_repr(value)}; expected a text or a number")
@@ -156,8 +156,8 @@ def _holds(operand: Operand, operator: str, value: Any) -> str:
 def _scalar(operand: Operand, operator: str, value: Any) -> str:
     """Return the SQL of a comparison with one text, number, moment or time.
 
-    It is false for an operand without values of this kind, and for an operator of texts if the
-    operand reads texts as another type.
+    It is false for an operand without values of this kind, and for a text operator if the operand
+    reads texts as another type.
     """
     sql = operand.of_kind(kind_of(value))
     is_of_texts = operator not in (*SIGNS, "IN")
@@ -243,7 +243,7 @@ def constant(value: Any) -> str:
 
 
 def _spellings(value: Any) -> Sequence[str]:
-    """The texts of JSON that equal a value: 1, 1.0 and true for any of these three."""
+    """JSON texts that equal a value: 1, 1.0 and true for any of these three."""
     is_whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
     if not is_whole:
         try:

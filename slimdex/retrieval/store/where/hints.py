@@ -87,7 +87,7 @@ class Comparison:
     are_texts: bool
 
     def of(self, value: str, constants: Sequence[str] | None = None) -> str:
-        """Return SQL that compares another value by the same sign.
+        """Return SQL that compares another value with the same sign.
 
         `constants`, as written in SQL, are by default those of this comparison.
         """
@@ -167,7 +167,7 @@ def _without_not(node: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _column_of(node: Mapping[str, Any]) -> str:
-    """Return the first column that a comparison compares; "" for other nodes."""
+    """Return the first column of a comparison; "" for other nodes."""
     for side in _sides(node):
         if side["class"] == "COLUMN_REF" and len(side["column_names"]) == 1:
             return str(side["column_names"][0])
@@ -184,7 +184,7 @@ def _comparison(node: Mapping[str, Any]) -> Comparison | None:
     if sign is None or not constants or len(constants) != len(sides) - 1:
         return None
 
-    # As if the column came first.
+    # Write the sign as if the column came first.
     if inner is not node:
         sign = f"NOT {sign}"
     if sides[0].get("literal"):
@@ -198,9 +198,9 @@ def _comparison(node: Mapping[str, Any]) -> Comparison | None:
 
 
 def _advice(comparison: Comparison, type_: str, samples: Callable[[], Sequence[str]]) -> str:
-    """Return what a column holds and what to write; "" if the constants are of its kind.
+    """Say what a column holds and what to write; "" if the constants are of its kind.
 
-    `samples` returns some of its values, by a query, so it is called only if they are needed.
+    `samples` runs a query for some of its values, so it is called only if they are needed.
     """
     if type_.endswith("[]"):
         return f"is a list: write {_of_list(comparison, type_)}"
@@ -232,7 +232,7 @@ def _of_list(comparison: Comparison, type_: str) -> str:
     if comparison.is_pattern:
         return comparison.of(f"array_to_string({column}, ' ')")
 
-    # Constants, as the items are.
+    # Write the constants like the items.
     if type_ == "VARCHAR[]":
         items = [*map(literal, comparison.constants)]
     elif NUMBERS.fullmatch(type_.removesuffix("[]")):
@@ -251,7 +251,7 @@ def _of_list(comparison: Comparison, type_: str) -> str:
 
 def _of_date(comparison: Comparison, samples: Callable[[], Sequence[str]]) -> str:
     """Return SQL that compares a date; "" if the constants are dates already."""
-    # The pattern '2016-%' asks for a year, too.
+    # The pattern '2016-%' also asks for a year.
     column = comparison.column
     dates = [*comparison.constants]
     if comparison.is_pattern:
@@ -266,7 +266,7 @@ def _of_date(comparison: Comparison, samples: Callable[[], Sequence[str]]) -> st
     if all(re.fullmatch(r"\d{4}-\d\d", each) for each in dates):
         return comparison.of(f"strftime({column}, '%Y-%m')")
 
-    # Days; if the constants are none, an example shows how to write one.
+    # Days; if the constants are not days, an example shows how to write one.
     days = [re.sub(r"^(\d{4})(\d\d)(\d\d)$", r"\1-\2-\3", each) for each in dates]
     are_days = all(re.match(r"\d{4}-\d\d?-\d\d?", each) for each in days)
     if are_days and comparison.are_texts:
@@ -286,7 +286,7 @@ def _of_written_date(comparison: Comparison, samples: Callable[[], Sequence[str]
         return ""
     fact = f"is text, such as {literal(values[0])}, which would be compared letter by letter"
 
-    # How to read such dates, and to compare them.
+    # Say how to read such dates and compare them.
     formats = _date_formats(values)
     if not formats:
         return f"{fact}: read it with try_strptime({comparison.column}, FORMAT)"
@@ -304,7 +304,7 @@ def _date_formats(values: Sequence[str]) -> list[str]:
     >>> _date_formats(["5/28/2016", "1/7/2016 23:41"]), _date_formats(["1/2/16", "7/2/16"])
     (['%m/%d/%Y'], ['%m/%d/%y', '%d/%m/%y'])
     """
-    # The sign between the parts, where the year is, and which other part may be a month.
+    # Find the sign between the parts, where the year is, and which other part may be a month.
     layouts = set()
     may_begin_with_month = True
     may_begin_with_day = True
@@ -352,7 +352,7 @@ def _number_in(column: str, samples: Sequence[str]) -> str:
     if all(NUMBER.fullmatch(each) for each in samples):
         return f"TRY_CAST({column} AS DOUBLE)"
 
-    # A comma before one or two digits is a decimal one; others separate thousands.
+    # A comma before one or two digits is a decimal comma; others separate thousands.
     has_comma = any("," in each for each in samples)
     is_decimal = has_comma and any(re.search(r"\d,(\d|\d\d)(?!\d)", each) for each in samples)
     text = column

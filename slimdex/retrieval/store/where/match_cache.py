@@ -71,7 +71,7 @@ class Matches:
         if known is NOTHING or known.stop < stop:
             known = known.extend(find(known.stop, stop), stop)
 
-        # The conditions that were used last are remembered.
+        # Remember the conditions that were used last.
         with self._lock:
             self._known[where] = known
             self._known.move_to_end(where)

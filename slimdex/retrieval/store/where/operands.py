@@ -67,7 +67,7 @@ class JsonOperand(Operand):
         json = column if type_ == "JSON" else f"CAST({column} AS JSON)"
         operand = cls(has_value="", json=json, path=path)
 
-        # The SQL of the value's type, which this needs, is made from the other two fields.
+        # `has_value` needs the SQL of the value's type, which is made from the other two fields.
         return replace(operand, has_value=f"coalesce({operand._type}, 'NULL') <> 'NULL'")
 
     def inside(self, path: Sequence[str]) -> JsonOperand:
@@ -99,7 +99,7 @@ class JsonOperand(Operand):
 
     def equal_parts(self, value: Any, holds: Callable[[Operand, str, Any], str]) -> str:
         """SQL: the value equals a list or dict, whose parts are compared by `holds`."""
-        # As many parts, and each equal: a list's by number, a dict's by name.
+        # There must be as many parts, each equal to the one of this number or name.
         if isinstance(value, dict):
             parts = value
             type_ = "OBJECT"

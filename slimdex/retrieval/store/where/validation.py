@@ -134,7 +134,7 @@ def refusal(where: str, reason: str, columns: Sequence[str]) -> InputError:
 
 
 def _is_keyword(where: str, column: str) -> bool:
-    """True if a condition contains a column's name without quotes, and it is a keyword of SQL."""
+    """True if a condition contains a column's name without quotes that is an SQL keyword."""
     word = re.compile(rf"(?<![\w\"']){re.escape(column)}(?![\w\"'])", re.IGNORECASE)
     if not re.fullmatch(r"[A-Za-z_]+", column) or not word.search(where[:SHOWN_WHERE]):
         return False
@@ -233,7 +233,7 @@ def _check(where: str, names: frozenset[str]) -> bool:
 
 
 def _check_text(where: str) -> None:
-    """Raise `_Refusal` for faults that show before parsing, which may take minutes with some."""
+    """Raise `_Refusal` for faults visible without parsing, which may take minutes for some."""
     if not where.strip():
         raise _Refusal("it is empty")
     if len(where) > LONGEST_CONDITION:
@@ -258,7 +258,7 @@ def _check_text(where: str) -> None:
 def parse_condition(where: str) -> dict[str, Any]:
     """Parse a text as one expression; raises `_Refusal` if it is anything else.
 
-    There are no brackets around it, since the text could close them.
+    It is not put in brackets, since the text could close them.
     """
     try:
         sql = "SELECT json_serialize_sql(?::VARCHAR)"
@@ -269,7 +269,7 @@ def parse_condition(where: str) -> dict[str, Any]:
     except duckdb.Error as error:
         raise _Refusal(" ".join(str(error).split())) from error
 
-    # It is one expression of a SELECT without anything else.
+    # It must be the only expression of a SELECT without anything else.
     if tree["error"]:
         raise _Refusal(" ".join(tree["error_message"].split("\n")[0].split()))
     (statement,) = tree["statements"]
@@ -294,7 +294,7 @@ def _expression_of(node: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _check_tree(root: dict[str, Any], names: frozenset[str]) -> bool:
-    """Raise `_Refusal` unless all nodes are allowed, and few enough of those that cause much work.
+    """Raise `_Refusal` if a node is not allowed, or too many nodes are expensive.
 
     Returns whether any node reads the clock.
     """
@@ -399,8 +399,9 @@ def _check_function(node: dict[str, Any], names: frozenset[str]) -> None:
         if argument["class"] == "COLUMN_REF":
             _check_node(argument, names)
 
-    # After the column of column.regexp_matches('a'), the pattern is the first argument. If DuckDB
-    # has a schema of the column's name, it takes it for that, and the pattern is the second one.
+    # In column.regexp_matches('a'), the pattern is the first argument. If DuckDB has a schema of
+    # the column's name, it takes the column for that schema, and the pattern is the second
+    # argument.
     if name in allowed.REGEXES | allowed.LIKES:
         _check_pattern(arguments[:2] if first else arguments[1:2], name in allowed.REGEXES)
     if name.startswith("json") or name == "->>":
@@ -451,7 +452,7 @@ def _check_paths(paths: Sequence[dict[str, Any]]) -> None:
 def _shrinks(arguments: Sequence[dict[str, Any]]) -> bool:
     """True if a call of replace(text, old, new) can't make a text longer.
 
-    `text` is no argument in text.replace(old, new), so the last two are the constants.
+    In text.replace(old, new), `text` is not an argument, so the constants are the last two.
     """
     if len(arguments) < 2:
         return True  # DuckDB refuses it, and names the arguments that it takes

@@ -208,7 +208,7 @@ def test_weights_and_a_mapping(tmp_path: Path, folder: Path) -> None:
 
 
 def test_a_matrix_with_more_rows_than_tokens(tmp_path: Path, folder: Path) -> None:
-    """As of models whose vocabulary is padded, or has gaps: the other rows are of no token."""
+    """In a vocabulary that is padded or has gaps, some rows belong to no token."""
     rows = load_file(folder / "model.safetensors")["embeddings"]
     padded = np.concatenate([rows, np.ones((38, rows.shape[1]), rows.dtype)])
     shutil.copytree(folder, tmp_path / "padded")

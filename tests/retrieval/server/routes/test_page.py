@@ -262,7 +262,7 @@ def test_by_keyboard_alone(page: Page) -> None:
 
 
 def late_answer(page: Page) -> Callable[[], None]:
-    """Show the answers to a question and ask another one; its answer comes when this is called."""
+    """Show answers to a question, ask another, and return a function that delivers its answer."""
     page.keyboard.type("a dog on a rug")
     page.wait_for_selector(".hit:first-child .name:text-is('Title 2')")
     held: list[Route] = []

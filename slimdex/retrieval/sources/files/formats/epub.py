@@ -22,10 +22,10 @@ CONTENTS = frozenset(["epub:type", "role"])
 
 def read(data: bytes) -> Extract:
     """Read a book; a chapter's anchors are those of its page."""
-    # The container names the package, which lists the pages and their order.
+    # The container names the package, and that lists the pages and their order.
     archive = Archive(data)
     roots = [e.attributes for e in elements(archive.read(CONTAINER)) if e.name == "rootfile"]
-    roots.sort(key=lambda root: root.get("media-type", PACKAGE) != PACKAGE)  # books' come first
+    roots.sort(key=lambda root: root.get("media-type", PACKAGE) != PACKAGE)  # book packages first
     package = roots[0].get("full-path", "") if roots else ""
     if package not in archive:
         raise UnreadableError("not an EPUB file")
@@ -44,7 +44,7 @@ def read(data: bytes) -> Extract:
         elif element.name == "title" and element.text:
             titles.append(element.text)
 
-    # The pages in order, each a part.
+    # Read the pages in order, each as a part.
     outline = Outline(LARGEST_PACKED_TEXT)
     folder = posixpath.dirname(package)
     for id in order:

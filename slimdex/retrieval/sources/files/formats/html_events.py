@@ -195,11 +195,11 @@ class _Tags:
     def __init__(self, text: str) -> None:
         self._text = text
         self._edits = list[tuple[int, int, str]]()  # (start, end, new text)
-        self._above = list[str]()  # open elements, but for formatting and uncounted ones
-        self._counts = defaultdict[str, int](int)  # open elements by name, with formatting
+        self._above = list[str]()  # open elements, except formatting and uncounted ones
+        self._counts = defaultdict[str, int](int)  # open elements by name, including formatting
         self._unread = list[_Unread]()
         self._formatting = 0  # number of open elements of formatting
-        self._next = 0  # offset at which reading goes on
+        self._next = 0  # offset at which reading continues
         self._paragraph = -1  # depth of the last open one
         self._last_script = text.lower().rfind("</script")
 
@@ -223,12 +223,12 @@ class _Tags:
             if surplus:
                 self._edits.append((*tag.span(3), ""))
 
-            # Scripts and the like have no tags inside.
+            # Scripts and similar elements contain no tags.
             if name in VERBATIM and not end and not self._counts["svg"]:
                 self._next = self._skip_verbatim(name, tag.end())
                 return True
 
-            # All others open or close an element.
+            # All other tags open or close an element.
             if name in UNCOUNTED:
                 if self._unread and name in STRUCTURE and not end:
                     self._start_text(tag.start())
@@ -236,7 +236,7 @@ class _Tags:
                     self._paragraph = -1 if end else len(self._above)
             elif end:
                 self._end(name, tag.start())
-            elif name and not (self_end and self._counts["svg"]):  # elsewhere, "/>" ends nothing
+            elif name and not (self_end and self._counts["svg"]):  # outside SVG, "/>" ends nothing
                 self._start(name, tag)
         return False
 
@@ -245,7 +245,7 @@ class _Tags:
         if self._unread and name in STRUCTURE:
             self._start_text(tag.start())
 
-        # Elements that nest too deeply become empty ones.
+        # Replace elements that are nested too deeply by empty ones.
         if name in FORMATTING:
             if self._formatting >= MOST_FORMATTING:
                 self._edits.append((tag.start(), tag.end(2), "<wbr"))
@@ -261,7 +261,7 @@ class _Tags:
         self._counts[name] += 1
 
     def _end(self, name: str, place: int) -> None:
-        """Close an element and all that are open inside it, at an offset of its end tag."""
+        """Close an element, whose end tag is at this offset, and all open elements inside it."""
         if not self._counts[name]:  # it was not opened
             return
         if name in FORMATTING:
@@ -269,7 +269,7 @@ class _Tags:
             self._counts[name] -= 1
             return
 
-        # The innermost open element of this name.
+        # Find the innermost open element of this name.
         depth = len(self._above) - 1
         while self._above[depth] != name:
             depth -= 1
@@ -311,7 +311,7 @@ class _Tags:
         if tag_after and tag_after[1]:  # an end tag
             return end
 
-        # Without an end tag, a script ends at that of an element around it, others at any tag.
+        # Without an end tag, a script ends with an element around it, and others end at any tag.
         for tag in TAG.finditer(self._text, begin, end):
             inner = (tag[2] or "").lower()
             if inner and (name != "script" or (tag[1] and self._counts[inner])):
@@ -325,7 +325,7 @@ class _Tags:
         if name == "script" and begin > self._last_script:  # no end tag is left
             return None
         for tag in VERBATIM_TAG.finditer(self._text, begin):
-            may_start = name != "script"  # scripts may write their own start tag
+            may_start = name != "script"  # the text of a script may contain its start tag
             if tag[2].lower() == name and (tag[1] or may_start):
                 return tag
         return None

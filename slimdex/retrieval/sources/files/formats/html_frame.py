@@ -46,7 +46,7 @@ class _Region(NamedTuple):
     Attributes
     ----------
     first, last : numbers of its first and last event.
-    start, end : weights of all text of the page before these.
+    start, end : weights of the page's text before these events.
     """
 
     first: int
@@ -67,7 +67,7 @@ def without_frame(events: Sequence[Event]) -> ContentChoice:
     frame = _lighter_half(page.regions["frame"], page.weight)
     left_out = frozenset(region.first for region in [*page.regions["unseen"], *frame])
 
-    # Elements of content are read alone if they have at least half of the text.
+    # Read only the elements of content if they have at least half of the text.
     mains = _outermost(page.regions["main"])
     articles = _outermost(page.regions["article"])
     single = articles if len(articles) == 1 else []  # of several, each may be a teaser
@@ -96,7 +96,7 @@ def _lighter_half(regions: Iterable[_Region], weight: int) -> list[_Region]:
     """Outermost regions that have at most half of a page's weight, alone and together."""
     frame = _outermost(region for region in regions if 2 * region.weight <= weight)
 
-    # The heaviest are taken for content until the others have at most half together.
+    # Take the heaviest for content until the others together have at most half of the weight.
     excess = 2 * _weight(frame) - weight
     content = set[_Region]()
     for region in sorted(frame, key=lambda region: region.weight, reverse=True):
@@ -108,13 +108,13 @@ def _lighter_half(regions: Iterable[_Region], weight: int) -> list[_Region]:
 
 
 def _weight_beside(frame: Sequence[_Region], regions: Iterable[_Region]) -> int:
-    """Weight of the text in regions that is in no region of the frame."""
+    """Weight of the regions' text that is outside the frame."""
     ends = [region.end for region in frame]
     weights = [*accumulate((region.weight for region in frame), initial=0)]
 
     def frame_weight(weight: int) -> int:
-        """How much of the page's text up to this weight is in the frame."""
-        before = bisect_left(ends, weight)  # regions of the frame that end before
+        """Weight of the frame within the first `weight` of the page's text."""
+        before = bisect_left(ends, weight)  # number of frame regions that end before
         is_last = before == len(frame)
         of_next = 0 if is_last else max(0, weight - frame[before].start)
         return weights[before] + of_next
@@ -140,7 +140,7 @@ class _Scales:
 
     def weigh(self, events: Sequence[Event]) -> None:
         """Weigh all text that browsers show."""
-        # Open elements, and for each the number of its event, its kind, and the weight before it.
+        # Open elements, each with the number of its event, its kind, and the weight before it.
         above = list[Start]()
         begun = list[tuple[int, str, int]]()
         links = 0  # open links and buttons
@@ -153,7 +153,7 @@ class _Scales:
                 first, kind, before = begun.pop()
                 links -= _is_link(above.pop())
                 unseen -= kind == "unseen"
-                if kind == "noscript":  # counts unless it is a notice
+                if kind == "noscript":  # its text counts unless it is a notice
                     kind = "unseen" if _is_notice(events[first:number]) else ""
                     self.weight = before if kind else self.weight
                 if kind:
@@ -179,7 +179,7 @@ def _length(text: str) -> int:
 
 def _kind(element: Start, above: Sequence[Start]) -> str:
     """Return the kind of page part that an element may be; "" for most."""
-    # Heads are unseen, and marked content is no frame whatever it is called.
+    # Heads are unseen. Elements marked as the main content are not the frame, whatever their names.
     tag, attributes = element
     if tag == "head":
         return "unseen"
@@ -187,7 +187,7 @@ def _kind(element: Start, above: Sequence[Start]) -> str:
     if tag == "main" or role == "main":
         return "main"
 
-    # A frame by its element, role, class or id.
+    # Recognize the frame by element, role, class or id.
     names = f"{attributes.get('class', '')} {attributes.get('id', '')}".lower().split()
     is_hidden = attributes.get("hidden", "until-found") != "until-found"
     if tag == "nav" or is_hidden or role in ROLES or not NAMES.isdisjoint(names):

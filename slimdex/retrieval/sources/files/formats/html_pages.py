@@ -102,7 +102,7 @@ def _label(data: bytes) -> str | None:
     declaration = CHARSET.search(data[:4096])
     label = declaration[1].decode() if declaration else declared_label(data)
     codec = codec_of(label) if label else None
-    if codec in ("utf-16-le", "utf-16-be"):  # can't be, since the label was read as ASCII
+    if codec in ("utf-16-le", "utf-16-be"):  # impossible, since the label was read as ASCII
         return "utf-8"
     return "windows-1252" if codec == "x-user-defined" else label
 
@@ -131,7 +131,7 @@ class _Page:
         self._left_out, self._alone = shown
         self._open = list[_Open]()
 
-        # Numbers of open elements: not read, to be read alone, `pre`, `dl`, and cells.
+        # Counts of open elements: not read, to be read alone, `pre`, `dl`, and cells.
         self._unseen = 0
         self._wanted = 0
         self._pre = 0
@@ -141,9 +141,9 @@ class _Page:
         self._line = Line()
         self._separator = "\n\n"  # before the next block
         self._marks: list[str] = []  # anchors since the last block
-        self._marked = 0  # their number before the heading that is open
-        self._permalink = ""  # the anchor that a heading's link to itself has
-        self._numbers: list[int | None] = []  # last number in each open list; None with bullets
+        self._marked = 0  # number of anchors before the open heading
+        self._permalink = ""  # anchor of a heading's link to itself
+        self._numbers: list[int | None] = []  # last number in each open list; None for bullets
         self._is_title = False
         self._is_first_row = False
 
@@ -158,7 +158,7 @@ class _Page:
         self._unseen += is_unseen
         self._wanted += is_alone
 
-        # What it says about the page, or adds to the text.
+        # Read metadata, and add to the text.
         if tag in ("html", "meta", "title"):
             self._about(tag, attributes)
         if is_permalink:
@@ -193,7 +193,7 @@ class _Page:
         self.title = words(self.title)
 
     def _is_wanted(self) -> bool:
-        """True unless only other elements are read."""
+        """True if text is read here: no element is to be read alone, or such an element is open."""
         return not self._alone or self._wanted > 0
 
     def _about(self, tag: str, attributes: Attributes) -> None:
@@ -208,7 +208,7 @@ class _Page:
                 self.facts.setdefault(column, text)
 
     def _start(self, tag: str, script: str) -> None:
-        """Add what the start of an element that is read means to the text."""
+        """Handle the start of an element that is read."""
         if tag in BLOCKS or tag in HEADINGS:
             self._start_block(tag)
         elif tag == "br":
@@ -221,7 +221,7 @@ class _Page:
             self._line.start(script)
 
     def _start_block(self, tag: str) -> None:
-        """Begin a paragraph, a line, or a part of a line, as the element does."""
+        """Begin a paragraph, a line, or a part of a line, depending on the element."""
         # Begin a line, except in a cell or after a bullet.
         in_cell = self._cells > 0 and tag in ("p", "div")
         # A bullet is the first piece of its line; a cell's line may have thousands.
@@ -255,12 +255,12 @@ class _Page:
             self._marked = len(self._marks)
 
     def _bullet(self) -> tuple[str, ...]:
-        """Lines that are empty but for an item's beginning: "", and the bullet or number."""
+        """Lines without text of their own: an empty one, or an item's bullet or number alone."""
         number = self._numbers[-1] if self._numbers else None
         return ("", "-") if number is None else ("", f"{number}.")
 
     def _end(self, last: _Open) -> None:
-        """Add what the end of an element that is read means to the text."""
+        """Handle the end of an element that is read."""
         tag = last.tag
         if tag in HEADINGS:
             self._end_heading(HEADINGS[tag], last.anchor)
@@ -305,7 +305,7 @@ class _Page:
         self.outline.heading(level, text, id or self._permalink or before, separator)
 
     def _flush(self) -> None:
-        """Add the line as a block; a line without text, or of a bullet alone, is dropped."""
+        """Add the line as a block; drop it if it is blank or only a bullet."""
         text = self._line.take()
         if not self._pre:
             text = _strip_lines(text)
@@ -314,7 +314,7 @@ class _Page:
             self._clear()
 
     def _clear(self) -> None:
-        """Forget what holds for one block only."""
+        """Reset what applies to a single block."""
         self._marks.clear()
         self._separator = "\n\n"
 

@@ -78,7 +78,7 @@ def read(data: bytes) -> Extract:
     >>> tea.title, tea.text, tea.facts["author"], str(tea.facts["date"])
     ('Tea', 'At four?', 'Ann <a@b.c>', '2024-05-01 10:00:00')
     """
-    # Text, then the names of attached files.
+    # Read the text, and then the names of attached files.
     charset = CHARSET.search(data)
     message = message_from_bytes(data, policy=_policy(charset[1].decode() if charset else WESTERN))
     outline = Outline()
@@ -89,7 +89,7 @@ def read(data: bytes) -> Extract:
         if leaf.name:
             outline.add(f"Attached: {leaf.name}", "\n")
 
-    # Headers.
+    # Read the headers.
     author = NAME.sub(r"\1", _header(message, "From"))
     date = _header(message, "Date")
     columns: dict[str, Any] = {"author": author, "date": moment(date) if date else None}
@@ -119,7 +119,7 @@ def _policy(label: str) -> Compat32:
 
 
 def _header(message: Message, name: str) -> str:
-    """Text of a header of a message; "" if it has none."""
+    """Text of a message's header; "" if it is missing."""
     return _header_text(str(message.get(name, "")))
 
 
@@ -145,7 +145,7 @@ def _decode_words(encoded: str) -> str:
             letters = re.sub("[^A-Za-z0-9+/]", "", text)
             if len(letters) % 4 == 1:  # the last letter holds only a part of a byte
                 letters = letters[:-1]
-            data = a2b_base64(letters + "==")  # more padding than needed is ignored
+            data = a2b_base64(letters + "==")  # surplus padding is ignored
         if runs and runs[-1][0] == charset.lower():
             data = runs.pop()[1] + data
         runs.append((charset.lower(), data))
@@ -163,14 +163,14 @@ def _file_name(part: Message) -> str:
 
 def _leaves(message: Message) -> Iterator[_Leaf]:
     """Yield parts with content; of alternatives the first plain text, or the last that has text."""
-    # One text or file.
+    # A single text or file.
     if not message.is_multipart():
         name = _file_name(message)
         text = "" if name else visible_text(_text(message))
         yield _Leaf(name, "" if INVISIBLE.fullmatch(text) else text)
         return
 
-    # Parts, each with content.
+    # Attached messages, or parts that are all read.
     inner = [part for part in message.get_payload() if isinstance(part, Message)]
     if message.get_content_type() in MESSAGES:
         for attached in map(partial(_message_within, message), inner):
@@ -234,7 +234,7 @@ def _join_flowed(text: str, *, deletes_space: bool) -> str:
     'One line.\n>> A quote.\n-- \nAnn'
     """
     pieces = list[str]()
-    flowing = -1  # depth of quotation of a paragraph that goes on; -1 if none does
+    flowing = -1  # quotation depth of an unfinished paragraph; -1 if there is none
     for line in text.split("\n"):
         # "-- " begins a signature, and does not flow (RFC 3676).
         rest = line.lstrip(">")
@@ -263,8 +263,8 @@ def messages(file: IO[bytes]) -> Iterator[bytes | UnreadableError]:
     lines = list[bytes]()
     length = 0
     inside = False
-    blank = True  # whether the line before was empty
-    whole = True  # whether it was read to its end: a long line comes in pieces
+    blank = True  # whether the previous line was empty
+    whole = True  # whether it was complete: a long line comes in pieces
     are_dated = True
 
     # A line begins a message, belongs to one, or comes before the first.

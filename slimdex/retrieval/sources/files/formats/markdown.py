@@ -137,11 +137,11 @@ class _Reader:
         self._taken = taken
         self._first_line = line
         self._numbers: list[int | None] = []  # next number in each open list; None with bullets
-        self._bullet = ""  # of the next block, if that begins an item
-        self._heading = 0  # level of the heading that is open; 0 if none is
-        self._anchor = ""  # the one that the heading states
+        self._bullet = ""  # of the next block, if it begins an item
+        self._heading = 0  # level of the open heading; 0 if none is open
+        self._anchor = ""  # stated by the heading
         self._rows = 0
-        self._cells: list[str] | None = None  # of the row that is open
+        self._cells: list[str] | None = None  # of the open row
         self._row: Lines = ()
 
     def read(self, tokens: list[Any]) -> None:
@@ -157,7 +157,7 @@ class _Reader:
                 inline = _Inline(token)
                 self._say(inline.text, inline.lines, token)
             elif kind in ("fence", "code_block"):
-                first_line = 1 if kind == "fence" else 0  # after that of the fence
+                first_line = 1 if kind == "fence" else 0  # after the line of the fence
                 self._say(token.content, [(0, first_line)], token)
             elif kind == "html_block":
                 text = _without_tags(token.content)
@@ -184,9 +184,9 @@ class _Reader:
                 self._rows += 1
 
     def _lines(self, lines: Lines, token: Token, before: int = 0) -> Lines:
-        """Convert lines within a token, from 0, to those of the file; [] if these are unknown.
+        """Convert lines within a token, counted from 0, to lines of the file; [] if unknown.
 
-        Offsets become those in a block in which `before` characters precede the token's text.
+        Offsets are moved by `before`, the characters of the block that precede the token's text.
         """
         if self._first_line is None or token.map is None or not lines:
             return []
@@ -195,7 +195,7 @@ class _Reader:
         return [(0, first + line), *((before + offset, first + n) for offset, n in others)]
 
     def _begin_item(self) -> None:
-        """Set the bullet or number of an item, indented as deep as its list is nested."""
+        """Set the bullet or number of an item, indented by the depth of its list."""
         number = self._numbers[-1]
         indent = "  " * (len(self._numbers) - 1)
         self._bullet = indent + ("- " if number is None else f"{number}. ")
@@ -215,11 +215,11 @@ class _Reader:
             self._bullet = ""
 
     def _say_heading(self, text: str, lines: Lines) -> None:
-        """Add a heading, with the anchor that it states, or else one made of its text."""
+        """Add a heading, with the anchor that it states or else one made from its text."""
         anchor = self._anchor
         if not anchor:
             anchor = slug(text)
-            before = self._taken[anchor]  # headings of the same text
+            before = self._taken[anchor]  # earlier headings with this anchor
             self._taken[anchor] += 1
             anchor = f"{anchor}-{before}" if before else anchor
         self._outline.heading(self._heading, text, anchor, lines=lines)
@@ -298,7 +298,7 @@ def lines_within(text: str, source: str) -> Lines:
     >>> lines_within("Tea\\nBoil it", "<p>\\nTea</p>\\n\\n<p>Boil\\nit</p>")
     [(0, 1), (4, 3), (9, 4)]
     """
-    visible = TAG.sub(lambda tag: re.sub("[^\n]", " ", tag[0]), source)  # as long as the source
+    visible = TAG.sub(lambda tag: re.sub("[^\n]", " ", tag[0]), source)  # of the same length
     lines = list[tuple[int, int]]()
     done = 0
     number = 0
@@ -375,7 +375,7 @@ def _with_span(rule: Callable[..., bool], state: StateInline, silent: bool) -> b
 def _of_blocks(state: StateCore) -> None:
     """Remove lists at the end of headings and cells, and on lines of their own."""
     heading: Token | None = None  # the last one
-    label = ""  # an id on a line of its own, which is that of a heading directly below
+    label = ""  # an id on a line of its own, for a heading directly below
     for before, token in pairwise(state.tokens):
         if before.type == "heading_open":
             token.content, id = _without_lists(token.content)
@@ -386,7 +386,7 @@ def _of_blocks(state: StateCore) -> None:
         elif token.type == "inline" and before.type in ("td_open", "th_open"):
             token.content, _ = _without_lists(token.content)
         elif token.type == "inline":
-            # A paragraph, or a part of one; lines that are lists are left out.
+            # Leave out lines of a paragraph that are lists.
             above = heading if heading and _is_below(token, heading) else None
             token.content, id, line_numbers = _without_lines(token.content)
             token.meta["line_numbers"] = line_numbers
@@ -400,7 +400,7 @@ def _of_blocks(state: StateCore) -> None:
 
 def _is_below(token: Token, heading: Token) -> bool:
     """Return whether a list belongs to the heading directly above it, as in kramdown."""
-    _, heading_end = heading.map or (0, -1)  # a place that is unknown equals no other
+    _, heading_end = heading.map or (0, -1)  # an unknown position equals no other
     token_start, _ = token.map or (-2, 0)
     return token.content.startswith("{:") and bool(heading_end == token_start)
 
@@ -536,7 +536,7 @@ def _output(output: dict[str, Any]) -> str:
         return f"{_text(output.get('ename'))}: {_text(output.get('evalue'))}"
     forms = output | {kind.partition("/")[2]: v for kind, v in output.get("data", {}).items()}
 
-    # Plain text, unless it only names an object; then the form that is read best.
+    # Prefer plain text, unless it only names an object; then take the most readable form.
     plain = _text(output.get("text") or forms.get("plain"))
     if plain.strip() and not OBJECTS.fullmatch(plain.strip()):
         return plain

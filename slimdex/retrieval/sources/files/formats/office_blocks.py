@@ -59,9 +59,9 @@ class Blocks:
         self._outline = outline
         self._lines = [Line()]  # of open elements, the innermost last
         self._inline = 0  # open cells and notes
-        self._rows = 0  # of the open table, so far
+        self._rows = 0  # number of rows of the open table so far
         self._unseen = 0  # open elements that are not read
-        self._said = 0  # pieces of text that are more than white space
+        self._said = 0  # number of texts that are not blank
 
     def close(self) -> None:
         """Add what was outside all paragraphs."""
@@ -74,7 +74,7 @@ class Blocks:
             self._said += not text.isspace()
 
     def _begin(self) -> None:
-        """Begin a line, inside the one that is open."""
+        """Begin a line inside the open one."""
         self._lines.append(Line())
 
     def _end(self) -> str:
@@ -82,7 +82,7 @@ class Blocks:
         return self._lines.pop().take()
 
     def _end_paragraph(self, level: int, bullet: str) -> None:
-        """Add the innermost line as a heading of a level, or with level 0 as a block."""
+        """Add the innermost line as a heading of a level, or as a block if the level is 0."""
         text = re.sub(" +", " ", self._end()).strip()
         if self._inline:
             self._lines[-1].append(f"{text} ")
@@ -180,7 +180,7 @@ def symbol(font: str, number: str) -> str:
         character = chr(code)
     except (ValueError, OverflowError):
         return ""
-    # A font's characters have one byte; as code points, files add 0xF000 to it.
+    # Characters of such fonts have one byte; files add 0xF000 to make them code points.
     if characters := FONTS.get(font.strip().lower()):
         return characters.get(code & 0xFF, UNKNOWN)
     return chr(code & 0xFF) if PRIVATE.match(character) else character
@@ -210,7 +210,7 @@ class Formula:
     """
 
     def __init__(self) -> None:
-        self._open = list[tuple[str, dict[str, str]]]()  # objects, and the signs of each
+        self._open = list[tuple[str, dict[str, str]]]()  # open objects, each with its signs
 
     def start(self, name: str, attributes: Mapping[str, str]) -> str:
         """Sign at the start of an element; "" if it has none."""

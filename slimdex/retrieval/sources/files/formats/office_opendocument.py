@@ -39,7 +39,7 @@ def read_odf(data: bytes) -> Extract:
 
 
 def _content(archive: Archive) -> bytes:
-    """XML of the text; raise `UnreadableError` if it is encrypted or missing."""
+    """Return the XML of the text; raise `UnreadableError` if it is encrypted or missing."""
     if any(e.name == "encryption-data" for e in elements(archive.read("META-INF/manifest.xml"))):
         raise UnreadableError("encrypted")
     if "content.xml" not in archive:
@@ -48,7 +48,7 @@ def _content(archive: Archive) -> bytes:
 
 
 def _objects(archive: Archive | None) -> Callable[[str], list[str]]:
-    """Return a function from the address of an embedded chart to its texts."""
+    """Return a function that returns the texts of an embedded chart, given its address."""
 
     def texts(address: str) -> list[str]:
         if archive is None or not address:
@@ -69,10 +69,10 @@ class _Content(Blocks):
         self.pages = 0
         self._document = outline
         self._objects = objects
-        self._levels = list[int]()  # of open paragraphs and headings; a paragraph's is 0
+        self._levels = list[int]()  # of open paragraphs and headings; 0 for a paragraph
         self._items = 0  # open items of lists
         self._frames = list[str]()  # classes of open frames
-        self._style = ""  # the one that is read
+        self._style = ""  # the one being read
         self._scripts = dict[str, str]()  # style -> "sup", "sub" or ""
         self._spans = list[str]()  # scripts of open spans
         self._texts = 0  # open elements that contain text
@@ -122,7 +122,7 @@ class _Content(Blocks):
             self._say(" ".join(text.split("\n")))
 
     def end(self, tag: str) -> None:
-        # What the element has put into the outline.
+        # Finish what the element began.
         name = local(tag)
         if name in ("p", "h"):
             level = 1 if self._frames and self._frames[-1] in TITLES else self._levels[-1]
@@ -149,7 +149,7 @@ class _Content(Blocks):
         elif name == "frame":
             self._unseen -= self._frames.pop() in FRAME
 
-        # What no longer holds outside it.
+        # Leave the element.
         self._unseen -= _is_unseen(tag)
         self._texts -= _has_text(tag)
 

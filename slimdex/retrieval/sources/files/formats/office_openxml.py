@@ -132,7 +132,7 @@ class _Labels:
     def __init__(self) -> None:
         self.texts = list[str]()
         self._line = list[str]()
-        self._numbers = 0  # open elements of numbers, such as `numCache`
+        self._numbers = 0  # open elements with numbers, such as `numCache`
         self._says = False  # whether the innermost element has text
 
     def start(self, tag: str, _: Mapping[str, str]) -> None:
@@ -183,14 +183,14 @@ class _Styles:
     """Parser of DOCX styles: levels of heading styles, including derived ones."""
 
     def __init__(self, data: bytes) -> None:
-        self._id = ""  # of the style that is read
+        self._id = ""  # of the style being read
         self._levels = dict[str, int]()  # style -> the level that it states
-        self._based = dict[str, str]()  # style -> the one that it is derived from
+        self._based = dict[str, str]()  # style -> the style that it is derived from
         events(data, self)
 
     def levels(self) -> dict[str, int]:
         """Style -> heading level."""
-        # A derived style has the level of the nearest one above that states a level.
+        # A style inherits the level of its nearest ancestor that states one.
         levels = dict(self._levels)
         for style in self._based:
             above = style
@@ -245,7 +245,7 @@ class _DrawingText(Blocks):
         self._unseen += name in UNSEEN
         self._start_alternative(name)
 
-        # Texts, and the runs of one font and position that they are in.
+        # Texts, and runs of texts with one font and position.
         if name == "t":
             self._says = True
         elif name in ("r", "fld"):
@@ -258,7 +258,7 @@ class _DrawingText(Blocks):
         elif name in ("rFonts", "sym") and not attribute(attributes, "char"):
             fonts = (attribute(attributes, each) for each in ("ascii", "hAnsi", "typeface"))
             self._font = next(filter(None, fonts), "")
-        # What stands for characters, or for texts in another part of the file.
+        # References to characters, or to texts in another part of the file.
         elif name == "sym":
             self._say(symbol(attribute(attributes, "font"), attribute(attributes, "char")))
         elif name in CHARACTERS:
@@ -304,7 +304,7 @@ class _DrawingText(Blocks):
         self._unseen -= name in UNSEEN
 
     def _start_alternative(self, name: str) -> None:
-        """Skip an alternative if one before it has said something."""
+        """Skip an alternative if an earlier one had text."""
         if name == "AlternateContent":
             self._alternatives.append(self._said)
         elif name in ("Choice", "Fallback") and self._alternatives:
@@ -312,7 +312,7 @@ class _DrawingText(Blocks):
             self._unseen += self._skipped[-1]
 
     def _end_alternative(self, name: str) -> None:
-        """Read again after an alternative that was skipped."""
+        """Resume reading after a skipped alternative."""
         if name == "AlternateContent":
             self._alternatives.pop()
         elif name in ("Choice", "Fallback") and self._skipped:
@@ -341,7 +341,7 @@ class _WordText(_DrawingText):
     ) -> None:
         super().__init__(outline, embedded)
         self._levels = levels
-        self._paragraphs = list[tuple[int, str]]()  # level and bullet of open ones
+        self._paragraphs = list[tuple[int, str]]()  # (level, bullet) of open ones
         # Of a drop-down list.
         self._entries = list[str]()
         self._chosen = 0
@@ -378,7 +378,7 @@ class _WordText(_DrawingText):
         super().end(tag)
 
     def _format(self, level: int | None = None, bullet: str | None = None) -> None:
-        """Set the level of the innermost paragraph, or its bullet; None leaves it as it is."""
+        """Set the level or bullet of the innermost paragraph; None leaves it unchanged."""
         old_level, old_bullet = self._paragraphs[-1]
         self._paragraphs[-1] = (
             old_level if level is None else level,
@@ -399,7 +399,7 @@ def read_pptx(data: bytes) -> Extract:
         if element.name == "sldId":
             slides += [parts[id] for id in _references(element.attributes) if id in parts]
 
-    # Each slide, with its notes and comments.
+    # Read each slide with its notes and comments.
     outline = Outline(LARGEST_PACKED_TEXT)
     for number, name in enumerate(slides, start=1):
         slide = Slide()
@@ -409,7 +409,7 @@ def read_pptx(data: bytes) -> Extract:
             events(archive.read(other), _SlideText(slide, is_notes=True))
         slide.append_to(outline, number)
 
-    # Metadata.
+    # Read the metadata.
     about = elements(archive.read(_part_of_kind(_relations(archive), "core-properties")))
     title = join_texts(about, "title") or outline.first_heading
     return Extract(title, outline.text, outline.parts, facts(about) | {"pages": len(slides)})

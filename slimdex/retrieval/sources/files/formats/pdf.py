@@ -50,7 +50,7 @@ def _read(data: bytes) -> Extract:
         reason = "encrypted" if error.err_code in LOCKED else "broken PDF"
         raise UnreadableError(reason) from error
 
-    # The pages, below the headings of the document's outline.
+    # Read the pages, below the headings of the document's outline.
     outline = Outline(LARGEST_PACKED_TEXT)
     scanned = 0
     for index in range(len(document)):
@@ -62,7 +62,7 @@ def _read(data: bytes) -> Extract:
         _add_page(outline, index + 1, text, sections.get(index, []))
         page.close()
 
-    # Metadata.
+    # Read the metadata.
     about = document.get_metadata_dict()
     facts: dict[str, Any] = {
         "author": words(about.get("Author")),
@@ -92,7 +92,7 @@ def _sections(document: Any) -> dict[int, list[tuple[int, str]]]:
 
 
 def _text(page: Any) -> str:
-    """Text of a page, in which words that are divided at the end of a line are joined."""
+    """Text of a page, with words that were divided at the end of a line joined again."""
     text_page = page.get_textpage()
     try:
         text = BROKEN_WORD.sub("", text_page.get_text_bounded())
@@ -117,7 +117,7 @@ def _remarks(document: Any, page: Any) -> Iterator[str]:
         kind = raw.FPDFAnnot_GetSubtype(annotation)
         text = ""
         if raw.FPDFAnnot_GetFlags(annotation) & raw.FPDF_ANNOT_FLAG_HIDDEN:
-            pass  # no reader of the page sees it
+            pass  # invisible on the page
         elif kind != raw.FPDF_ANNOT_WIDGET and kind not in textless:
             text = _wide_text(partial(raw.FPDFAnnot_GetStringValue, annotation, b"Contents"))
         elif form and raw.FPDFAnnot_GetFormFieldType(form, annotation) in with_text:
@@ -182,7 +182,7 @@ def pdf_memory() -> Iterator[None]:
     try:
         try:
             yield
-        finally:  # before the error below is made, which takes memory too
+        finally:  # before making the error below, which takes memory too
             resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     except MemoryError as error:
         raise UnreadableError(f"needs over {size(PDF_MEMORY)} of memory") from error

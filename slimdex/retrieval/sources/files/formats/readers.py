@@ -62,7 +62,7 @@ def read(name: str, kind: str, data: bytes, encoding: str | None = None) -> tupl
         with recording_losses() as losses:
             extract = _read(name, kind, data, encoding)
         extract = replace(extract, is_guessed=losses.is_guessed, replaced=losses.replaced)
-        check_unicode([extract.title, extract.facts], "its metadata")  # the text was cleaned
+        check_unicode([extract.title, extract.facts], "its metadata")  # the text is already cleaned
         return kind, extract
     except InputError as error:
         raise UnreadableError(str(error)) from error
@@ -78,7 +78,7 @@ def read(name: str, kind: str, data: bytes, encoding: str | None = None) -> tupl
 
 
 def _read(name: str, kind: str, data: bytes, encoding: str | None) -> Extract:
-    """Read a file of a kind, which is not compressed."""
+    """Read an uncompressed file of a kind."""
     if kind == "xml":
         try:
             return _read_xml(data)
@@ -95,7 +95,7 @@ def _read(name: str, kind: str, data: bytes, encoding: str | None) -> Extract:
     if read_text := OF_TEXT.get(kind):
         return read_text(text)
 
-    # Plain text, of which the first line is known.
+    # Plain text begins at line 1 of its file.
     outline = Outline()
     outline.add(text, lines=[(0, 1)])
     return Extract("", outline.text, outline.parts)

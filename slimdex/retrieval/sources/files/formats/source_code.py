@@ -175,10 +175,10 @@ def divide(text: str, definitions: Iterable[Definition]) -> Extract:
                 begin(line)
                 break
 
-    # A last definition, after the end of the text, ends all others.
+    # A last definition, after the end of the text, closes all open ones.
     go_on(0, len(lines) + 1)
     for definition in [*definitions, Definition(len(lines) + 1, 0, 0, "")]:
-        # Close those that end before it; if their last line is unknown, their level tells.
+        # Close those that end before it; if their last line is unknown, their level decides.
         while open_ and (
             0 < open_[-1].end < definition.line or open_[-1].level >= definition.level
         ):
@@ -216,7 +216,7 @@ def _by_python(text: str) -> list[Definition] | None:
 
 
 def _python(node: ast.AST, level: int) -> Iterator[Definition]:
-    """Yield the definitions in a node's body; those in functions are not listed."""
+    """Yield the definitions in a node's body, except those inside functions."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             first = min([child.lineno, *(d.lineno for d in child.decorator_list)])
@@ -251,7 +251,7 @@ def by_grammar(text: str, ending: str) -> list[Definition] | None:
     language, query = grammar
     tree = Parser(language).parse(text.encode("utf-8", "replace"))
     nodes = QueryCursor(query).captures(tree.root_node).get("it", [])
-    # In the order of their starts, the outer ones first.
+    # Sort by start; of nodes that start together, the outer ones come first.
     return _definitions(sorted(nodes, key=lambda node: (node.start_byte, -node.end_byte)))
 
 
@@ -299,7 +299,7 @@ def _queries_for(language: Language) -> Iterator[str]:
 def _definitions(nodes: list[Node]) -> list[Definition]:
     """Definitions of nodes in order; of those that begin in the same line, the outermost."""
     definitions = list[Definition]()
-    open_ = list[int]()  # ends of the definitions around a node, in bytes
+    open_ = list[int]()  # byte offsets at which the definitions around a node end
     for node in nodes:
         while open_ and open_[-1] <= node.start_byte:
             open_.pop()
@@ -321,14 +321,14 @@ def _definitions(nodes: list[Node]) -> list[Definition]:
 
 def _name(node: Node) -> str:
     """Name of a definition on one line; "" if it has none."""
-    # The node of the name: a field of the definition, or a child of such a type.
+    # Find the node of the name: a field of the definition, or a child of a type for names.
     fields = map(node.child_by_field_name, NAME_FIELDS)
     named = next(filter(None, fields), None)
     named = named or next((c for c in node.named_children if NAME_NODES.search(c.type)), None)
     while named and (inner := named.child_by_field_name("declarator")):
         named = inner  # in C, declarators are nested, and the innermost is the name
 
-    # Its text, with the trait or the type that a method is of.
+    # Take its text, and add the trait or type that a method belongs to.
     text = _text(named).lstrip("(*& ").partition("(")[0] if named else ""
     if trait := node.child_by_field_name("trait"):
         text = f"{_text(trait)} for {text}"
@@ -344,14 +344,14 @@ def _text(node: Node) -> str:
 
 def _first_row(node: Node) -> int:
     """First row of a definition, with what belongs to it above."""
-    # A wrapper, such as an export, that begins with this definition.
+    # Include a wrapper, such as an export, that begins with this definition.
     while (outer := node.parent) and outer.type in WRAPPERS:
         before = node.prev_named_sibling
         if before is not None and before.type == node.type:
             break
         node = outer
 
-    # Comments and the like, each directly above the next.
+    # Include comments and the like, each directly above the next.
     row = node.start_point.row
     above = node.prev_named_sibling
     while above is not None and NODES_ABOVE.search(above.type) and row - _last_row(above) <= 1:
@@ -374,7 +374,7 @@ def by_keywords(lines: Sequence[str], ending: str) -> Iterator[Definition]:
     patterns += [BRACKETED] if ending in BRACED else []
     patterns += [SHELL] if ending in SHELLS else []
 
-    # A definition is inside the one before if it is indented further.
+    # A definition is inside the previous one if it is indented further.
     indents: list[int] = []
     for number, line in enumerate(lines, start=1):
         if len(line) > LONGEST_LINE:

@@ -44,7 +44,7 @@ def read(data: bytes) -> Extract:
     >>> tea.title, tea.text, tea.parts[0].headings
     ('Tea', 'Tea\n\nBoil it\n\nPour', ('Tea',))
     """
-    # Read twice: whether an element has text of its own is known only at its end.
+    # Read the file twice: only at its end is it known whether an element has text of its own.
     outline = Outline()
     mixed = _MixedContentParser()
     file = _Xml.of(_with_known_entities(data))
@@ -72,7 +72,7 @@ def _with_known_entities(data: bytes) -> bytes:
     declared = {*XML_ENTITIES, *DECLARED.findall(data)}
 
     def character(entity: re.Match[bytes]) -> bytes:
-        """Numbers of an entity's characters; the entity itself if it is declared or unknown."""
+        """Replace an entity by numeric references; a declared or unknown one stays unchanged."""
         characters = html5.get(f"{entity[1].decode()};")
         if characters is None or entity[1] in declared:
             return entity[0]
@@ -158,7 +158,7 @@ class _XmlText:
         if is_feed and ADDRESS.fullmatch(text):
             return
 
-        # A heading, a paragraph, or a key with its value.
+        # Add a heading, a paragraph, or a key with its value.
         if name in TITLES:
             self._outline.heading(self._depth - 1, text)
             return
