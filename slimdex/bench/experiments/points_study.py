@@ -197,10 +197,9 @@ def questions_of(subject: Subject, snapshot: Snapshot, sample: int) -> tuple[Dat
 
         # The answer of a query is the document it was made from; rows are padded with -1.
         made_of = snapshot.document_rows.documents(pool.held_out)
-        labels = {}
+        qrels = {}
         for name, documents in zip(names, made_of, strict=True):
-            labels[name] = {ids[document]: 1 for document in documents[documents >= 0]}
-        qrels = labels
+            qrels[name] = {ids[document]: 1 for document in documents[documents >= 0]}
         about = f"{len(pool):,} queries: {pool.name}; {MADE_OF}"
 
     dataset = Dataset(

@@ -11,11 +11,11 @@ import numpy as np
 from slimdex.errors import InputError
 from slimdex.system.threads import decomposition, product, threads_for
 
-from ..arrays import Matrix, normalize_rows
+from ..arrays import Matrix
 from ..codes.faiss_index import FaissIndex
 from .linear import Identity, Linear
 from .moments import Moments
-from .reducer import Reducer
+from .reducer import Reducer, reduce_rows
 
 SAMPLED_ROWS = 2048
 """Sample size for the quantisation error: its mean is within a few per cent of that of all rows."""
@@ -65,7 +65,7 @@ def code_error(reducer: Reducer, index: FaissIndex, X: Matrix) -> float | None:
     X = X[X.any(axis=1)]
     if not len(X):
         return None
-    short = normalize_rows(reducer.transform(X))
+    short = reduce_rows(reducer, X)
     try:
         differences = short - index.quantize(short)
     except InputError:  # such codes can't be decoded

@@ -17,7 +17,7 @@ import numpy as np
 from slimdex.errors import CorruptError, InputError
 from slimdex.system.progress import progress
 
-from ..arrays import Matrix, as_matrix, batches, sample_rows
+from ..arrays import Matrix, as_matrix, batches, normalize_rows, sample_rows
 from ..options import REDUCERS
 from ..tensors import load_tensors
 from ..vectors.vector_file import VectorFile
@@ -158,6 +158,11 @@ class TrainedReducer(Reducer):
                 f"{type(self).__name__} is trained with torch, which is missing; expected the "
                 "extra torch (pip install 'slimdex[torch]')"
             )
+
+
+def reduce_rows(reducer: Reducer, X: Matrix) -> Matrix:
+    """Reduce rows (n, d) to k dimensions and unit length."""
+    return normalize_rows(reducer.transform(X))
 
 
 def validation_rows(n: int) -> int:

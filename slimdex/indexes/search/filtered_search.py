@@ -22,10 +22,10 @@ from math import ceil
 
 import numpy as np
 
-from ..arrays import Matrix, Rows, batches, normalize_rows
+from ..arrays import Matrix, Rows, batches
 from ..codes.faiss_index import FaissIndex
 from ..ranking import first_allowed, top_k
-from ..reducers.reducer import Reducer
+from ..reducers.reducer import Reducer, reduce_rows
 from .rescoring import Metric, Probes
 
 EXACT_ROWS = 20_000
@@ -88,7 +88,7 @@ class FilteredSearch:
         # Codes decide which rows are rescored, query by query.
         hard = []
         for part in batches(len(queries), QUERIES_TOGETHER):
-            short = self._reduce(queries[part])
+            short = reduce_rows(self.reducer, queries[part])
             codes, code_hits = self.index.search(short, count, rows)
             for i, batch in enumerate(zip(codes, code_hits, strict=True), part.start):
                 answer = self._descend(queries[i : i + 1], k, rows, *batch)
@@ -110,7 +110,7 @@ class FilteredSearch:
 
         A query with too few of them gets its m nearest codes among the allowed rows.
         """
-        short = self._reduce(queries)
+        short = reduce_rows(self.reducer, queries)
         count = min(max(self.candidates, k), len(rows))
         ask = min(ceil(SPARE * count * len(self.index) / len(rows)), len(self.index))
         scores, hits = self.index.search(short, ask)
@@ -163,7 +163,7 @@ class FilteredSearch:
 
         Codes of equal score may be ordered differently in the larger batch.
         """
-        (scores,), (more,) = self.index.search(self._reduce(query), count, rows)
+        (scores,), (more,) = self.index.search(reduce_rows(self.reducer, query), count, rows)
         is_new = ~np.isin(more, hits, assume_unique=True)
         return np.append(codes, scores[is_new]), np.append(hits, more[is_new])
 
@@ -173,9 +173,6 @@ class FilteredSearch:
         out = np.empty(len(rows), dtype=np.float32)
         out[order] = self.metric.scores(probe, rows[order])[0]
         return out
-
-    def _reduce(self, queries: Matrix) -> Matrix:
-        return normalize_rows(self.reducer.transform(queries))
 
     def _sample(self, k: int) -> int:
         """Number of rows that are rescored first, to estimate the error of the codes' scores."""

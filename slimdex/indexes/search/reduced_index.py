@@ -19,7 +19,6 @@ from ..arrays import (
     as_matrix,
     batches,
     contains,
-    normalize_rows,
     sample_rows,
     without,
 )
@@ -27,7 +26,7 @@ from ..codes.faiss_index import FaissIndex
 from ..codes.kinds import TRAINING_ROWS_OF_LIST, Kind
 from ..options import candidates_for, default_candidates
 from ..ranking import best_of, first_allowed
-from ..reducers.reducer import Reducer
+from ..reducers.reducer import Reducer, reduce_rows
 from ..vectors.vector_file import VectorFile
 from .filtered_search import FilteredSearch
 from .rescoring import Metric, Rescorer
@@ -224,11 +223,6 @@ class ReducedIndex:
                 return self.index.search(short, count, without(np.arange(total), exclude))
             newer = len(self.index) - total
             ask *= 2
-
-
-def reduce_rows(reducer: Reducer, X: Matrix) -> Matrix:
-    """Reduce rows (n, d) to k dimensions and unit length."""
-    return normalize_rows(reducer.transform(X))
 
 
 def _reduce_with_norms(

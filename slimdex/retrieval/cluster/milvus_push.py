@@ -30,8 +30,7 @@ import numpy as np
 
 from slimdex.errors import CorruptError, InputError
 from slimdex.indexes.arrays import Matrix, Rows, batches, normalize_rows
-from slimdex.indexes.reducers.reducer import load_reducer
-from slimdex.indexes.search.reduced_index import reduce_rows
+from slimdex.indexes.reducers.reducer import load_reducer, reduce_rows
 from slimdex.indexes.search.rescoring import Rescorer
 from slimdex.system.atomic_files import temporary_parent
 from slimdex.system.json_text import READABLE, parse_json

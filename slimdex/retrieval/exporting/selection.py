@@ -9,7 +9,7 @@ import numpy as np
 
 from slimdex.errors import InputError, shorten
 from slimdex.indexes.arrays import Matrix, Rows, batches, without
-from slimdex.indexes.search.reduced_index import reduce_rows
+from slimdex.indexes.reducers.reducer import reduce_rows
 
 from ..documents import Hit
 from ..search.answer import hit_of

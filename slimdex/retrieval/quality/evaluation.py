@@ -24,7 +24,7 @@ from slimdex.indexes.codes.faiss_index import FaissIndex
 from slimdex.indexes.codes.kinds import FLAT
 from slimdex.indexes.confidence_bound import betting_bound
 from slimdex.indexes.ranking import agreement, best_of, first_allowed, stack_results
-from slimdex.indexes.search.reduced_index import reduce_rows
+from slimdex.indexes.reducers.reducer import reduce_rows
 from slimdex.system.threads import one_thread, product
 
 from ..index import Index

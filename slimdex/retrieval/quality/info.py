@@ -12,7 +12,8 @@ from slimdex.indexes.arrays import without
 from slimdex.indexes.codes.kinds import FLAT, by_size
 from slimdex.indexes.options import AUTO
 from slimdex.indexes.reducers.linear import Linear
-from slimdex.indexes.search.reduced_index import ReducedIndex, reduce_rows
+from slimdex.indexes.reducers.reducer import reduce_rows
+from slimdex.indexes.search.reduced_index import ReducedIndex
 from slimdex.system.atomic_files import size
 
 from ..documents import visible_columns

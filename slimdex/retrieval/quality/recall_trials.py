@@ -22,7 +22,8 @@ from slimdex.indexes.codes.faiss_index import FaissIndex
 from slimdex.indexes.codes.kinds import FLAT, kind_named
 from slimdex.indexes.ranking import agreement
 from slimdex.indexes.reducers.moments import Moments
-from slimdex.indexes.search.reduced_index import NO_ROWS, ReducedIndex, reduce_rows, train_index
+from slimdex.indexes.reducers.reducer import reduce_rows
+from slimdex.indexes.search.reduced_index import NO_ROWS, ReducedIndex, train_index
 from slimdex.indexes.search.rescoring import Metric, Rescorer
 from slimdex.indexes.settings import Settings
 from slimdex.indexes.vectors.vector_file import VectorFile

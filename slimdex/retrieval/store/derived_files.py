@@ -148,8 +148,7 @@ def check_lines(snapshot: Snapshot) -> None:
 
     # Documents of segments, in order; later ones are only in lines.
     file = DocumentFile(snapshot.path, state.lines, state.rows)
-    rows = np.arange(state.segment_rows)
-    firsts = rows[snapshot.document_rows.documents(rows) == rows].tolist()
+    firsts = snapshot.document_rows.first_rows(np.arange(state.segment_rows)).tolist()
     documents = _values(store, 0, state.segment_rows, stage="comparing documents")
     documents_by_row = zip(firsts, documents, strict=True)
     while few := dict(islice(documents_by_row, READ_AT_ONCE)):

@@ -375,8 +375,7 @@ class DocumentStore:
         lines = self.manifest.state.lines
         if lines is None:
             raise CorruptError(f"{self.path}: no lines of documents; {CANT_REBUILD}")
-        rows = np.arange(start, stop)
-        firsts = rows[self.manifest.document_rows.documents(rows) == rows].tolist()
+        firsts = self.manifest.document_rows.first_rows(np.arange(start, stop)).tolist()
         records = [*DocumentFile(self.path, lines, self.rows).records(firsts, longest).values()]
 
         # The records' values by column.
@@ -400,8 +399,7 @@ class DocumentStore:
             return []
         if state.lines.bytes <= DICTIONARY:  # nothing is compressed yet
             return []
-        rows = np.arange(state.segment_rows)
-        first_rows = rows[self.manifest.document_rows.documents(rows) == rows]
+        first_rows = self.manifest.document_rows.first_rows(np.arange(state.segment_rows))
         try:
             file = DocumentFile(self.path, state.lines, self.rows)
             return file.damaged_in_dictionary(first_rows)
@@ -871,8 +869,7 @@ class DocumentStore:
 
         The ids of a few rows are read from the lines; if there are more, all ids are hashed again.
         """
-        rows = np.arange(known.stop, self.rows)
-        rows = rows[self.manifest.document_rows.documents(rows) == rows]
+        rows = self.manifest.document_rows.first_rows(np.arange(known.stop, self.rows))
         read = self.in_lines(rows.tolist())
         if read is None:
             return self._hash_all()

@@ -109,6 +109,11 @@ class DocumentRows:
         is_inside = (position >= 0) & (rows < first + self.counts[position])
         return np.where(is_inside, first, rows)
 
+    def first_rows(self, rows: Rows) -> Rows:
+        """Return those of some rows (n,) with which a document begins."""
+        first_rows: Rows = rows[self.documents(rows) == rows]
+        return first_rows
+
     def all_rows(self, documents: Rows) -> Rows:
         """All rows, in order, of documents that are given by their first rows (n,), in order."""
         counts = self.counts_of(documents)

@@ -192,9 +192,7 @@ class Snapshot:
     def live_documents(self) -> Rows:
         """First rows of the live documents, in order."""
         rows = without(np.arange(self.state.rows), self.deleted)
-        is_first = self.document_rows.documents(rows) == rows
-        firsts: Rows = rows[is_first]
-        return firsts
+        return self.document_rows.first_rows(rows)
 
     @cached_property
     def hidden(self) -> Rows:
@@ -281,12 +279,11 @@ class Snapshot:
     def _late_texts(self) -> list[tuple[str, str]]:
         """Id and text of each row that the lexical index lacks, empty for deleted ones."""
         start = self.state.lexical_rows
-        rows = np.arange(start, self.state.rows)
         file = self.store.document_file()
         if file is None:
             texts = [*self.store.ids_and_contents(start, self.state.rows)]
         else:
-            first_rows = rows[self.document_rows.documents(rows) == rows]
+            first_rows = self.document_rows.first_rows(np.arange(start, self.state.rows))
             texts = []
             for record in file.records(first_rows.tolist()).values():
                 texts += [(record.document.id, text) for text in record.contents]

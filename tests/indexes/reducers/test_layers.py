@@ -18,8 +18,7 @@ from slimdex.indexes.reducers.linear import (
     Truncate,
     Whitening,
 )
-from slimdex.indexes.reducers.reducer import Reducer
-from slimdex.indexes.search.reduced_index import reduce_rows
+from slimdex.indexes.reducers.reducer import Reducer, reduce_rows
 
 
 @pytest.fixture(scope="module")

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from slimdex.indexes.arrays import Matrix, Rows, normalize_rows, without
 from slimdex.indexes.codes.faiss_index import FaissIndex
+from slimdex.indexes.reducers.reducer import reduce_rows
 from slimdex.indexes.search.filtered_search import EXACT_ROWS, FilteredSearch
-from slimdex.indexes.search.reduced_index import ReducedIndex, reduce_rows
+from slimdex.indexes.search.reduced_index import ReducedIndex
 from slimdex.indexes.search.rescoring import Metric
 from slimdex.indexes.vectors.vector_file import VectorFile
 from tests.chance import CHANCE

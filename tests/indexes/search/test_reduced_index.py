@@ -13,7 +13,8 @@ from slimdex.indexes.arrays import Matrix, normalize_rows
 from slimdex.indexes.codes.kinds import IVF_PQ, kind_named
 from slimdex.indexes.reducers.linear import Identity, Whitening
 from slimdex.indexes.reducers.moments import Moments
-from slimdex.indexes.search.reduced_index import ReducedIndex, reduce_rows, train_index
+from slimdex.indexes.reducers.reducer import reduce_rows
+from slimdex.indexes.search.reduced_index import ReducedIndex, train_index
 from slimdex.indexes.search.rescoring import Metric, Rescorer
 from slimdex.indexes.vectors.vector_file import VectorFile
 from slimdex.system import spare_threads

@@ -18,7 +18,7 @@ from slimdex import (
     TransformerEncoder,
     export,
 )
-from slimdex.indexes.search.reduced_index import reduce_rows
+from slimdex.indexes.reducers.reducer import reduce_rows
 from slimdex.retrieval.encoders.base import Encoder, encode_queries
 from slimdex.retrieval.encoders.distillation import distill
 from tests.encoders import WIDTH, make_tiny_model

@@ -18,7 +18,7 @@ from pydantic_core import PydanticCustomError
 
 from slimdex.errors import InputError
 from slimdex.indexes.arrays import Matrix
-from slimdex.indexes.search.reduced_index import reduce_rows
+from slimdex.indexes.reducers.reducer import reduce_rows
 
 from ...documents import BUILT_IN_COLUMNS
 from ...index import Index
