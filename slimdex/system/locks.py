@@ -23,7 +23,9 @@ from slimdex.errors import InputError, InUseError
 WAIT = 30.0
 """Seconds to wait for other processes, by default."""
 POLL_SECONDS = (0.001, 0.008)
-"""Time between two attempts: at first, and at most."""
+"""Least and most time between two attempts."""
+POLL_SHARE = 1 / 20
+"""Time between two attempts, as a share of the time waited, within these limits."""
 MOST_REMOVED = 1000
 """Attempts to lock a file that its holders remove."""
 SAFE = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
@@ -106,7 +108,7 @@ class FileLock:
         whether others hold it, so it returns None also if the file can't be opened or its file
         system has no locks.
         """
-        pause, longest = POLL_SECONDS
+        start = monotonic()
         for _ in range(MOST_REMOVED):
             try:
                 file = _open_to_lock(path)
@@ -120,12 +122,12 @@ class FileLock:
                 file_stack.callback(file.close)
                 try:
                     while not _try_lock(file, shared=shared):
-                        if monotonic() >= end:
+                        now = monotonic()
+                        if now >= end:
                             raise InUseError(
                                 f"{self._folder}: {self._holder_text()}; expected none"
                             )
-                        sleep(min(pause, max(end - monotonic(), 0.0)))
-                        pause = min(1.5 * pause, longest)
+                        sleep(min(_pause(now - start), end - now))
                 except OSError as error:
                     if shared and error.errno in NO_LOCKS:
                         return None  # such a file system can be read
@@ -185,6 +187,19 @@ class _LockedDescriptors:
 _DESCRIPTORS = _LockedDescriptors()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_DESCRIPTORS.in_fork)
+
+
+def _pause(waited: float) -> float:
+    """Seconds until the next attempt to lock a file.
+
+    So a lock that was held for 20 ms is free for 1 ms at most, and waiting for minutes hardly takes
+    any time of the processor.
+
+    >>> _pause(0.01), _pause(0.125), _pause(60.0)
+    (0.001, 0.00625, 0.008)
+    """
+    shortest, longest = POLL_SECONDS
+    return min(max(POLL_SHARE * waited, shortest), longest)
 
 
 @contextmanager
