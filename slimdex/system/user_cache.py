@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -51,6 +52,26 @@ def remember(name: str, value: Any) -> None:
         except BaseException:
             Path(new).unlink(missing_ok=True)
             raise
+
+
+@contextmanager
+def new_cache_folder(place: Path) -> Iterator[Path]:
+    """Fill a new folder, which gets the name `place` at the end of the block.
+
+    If another process has made that folder meanwhile, it stays. If the block raises, nothing is
+    left.
+    """
+    place.parent.mkdir(parents=True, exist_ok=True)
+    new = Path(tempfile.mkdtemp(dir=place.parent, prefix="new-"))
+    try:
+        yield new
+        try:
+            new.rename(place)
+        except OSError:
+            if not place.exists():
+                raise
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
 
 
 _IN_FULL: ContextVar[bool] = ContextVar("in_full", default=False)

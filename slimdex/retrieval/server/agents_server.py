@@ -6,7 +6,7 @@ import signal
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from time import monotonic
+from itertools import count
 from typing import Any, NoReturn, Protocol, TypeVar
 
 import anyio
@@ -26,7 +26,7 @@ from starlette.applications import Starlette
 from starlette.routing import Route
 
 from slimdex.errors import SlimdexError
-from slimdex.system.progress import listening
+from slimdex.system.progress import listening, throttled
 
 from ..index import Index
 from .json_rpc import check_messages, stdio_streams
@@ -103,21 +103,17 @@ def reporting(command: Callable[[Index], T], context: Context[Any, Any]) -> Call
 
     It has to run in a thread of `RunningChanges`.
     """
-    reports = 0
-    last_stage = ""
-    last_time = 0.0
+    numbers = count(1)  # one number has to grow through all stages
+
+    def send(stage: str, done: int, total: int) -> None:
+        line = f"{stage}: {done:,} of {total:,}"
+        anyio.from_thread.run(context.report_progress, next(numbers), None, line)
+
+    send_throttled = throttled(send, OFTEN_S)
 
     def report(stage: str, done: int, total: int) -> None:
-        nonlocal reports, last_stage, last_time
         anyio.from_thread.check_cancelled()  # raises to end a cancelled command
-        now = monotonic()
-        if stage == last_stage and done < total and now - last_time < OFTEN_S:
-            return
-        reports += 1  # one number has to grow through all stages
-        last_stage = stage
-        last_time = now
-        line = f"{stage}: {done:,} of {total:,}"
-        anyio.from_thread.run(context.report_progress, reports, None, line)
+        send_throttled(stage, done, total)
 
     def run_and_report(index: Index) -> T:
         with listening(report):

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
@@ -20,7 +19,13 @@ from slimdex.errors import InputError
 from slimdex.system.extras import require
 from slimdex.system.once import cached_property
 from slimdex.system.progress import progress
-from slimdex.system.user_cache import cache_folder, known_sha256, load_remembered, remember
+from slimdex.system.user_cache import (
+    cache_folder,
+    known_sha256,
+    load_remembered,
+    new_cache_folder,
+    remember,
+)
 
 from ..model_folder import Dense, SentenceFolder, read_json
 from ..models import ModelFiles, weights_sha256
@@ -243,24 +248,15 @@ def load_conversion(key: str) -> Conversion | None:
 
 def keep_conversion(key: str, conversion: Conversion) -> None:
     """Cache a conversion for later processes; failures to write are ignored."""
-    with suppress(OSError, RuntimeError):
-        folder = cache_folder() / key
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        new = Path(tempfile.mkdtemp(dir=folder.parent, prefix="new-"))
-        try:
-            library = openvino_library()
-            library.save_model(conversion.model, new / MODEL, compress_to_fp16=False)
-            conversion.tokenizer.save(str(new / TOKENIZER))
+    with suppress(OSError, RuntimeError), new_cache_folder(cache_folder() / key) as folder:
+        library = openvino_library()
+        library.save_model(conversion.model, folder / MODEL, compress_to_fp16=False)
+        conversion.tokenizer.save(str(folder / TOKENIZER))
 
-            # Checksums reveal damaged files.
-            files = {path.name: known_sha256(path) for path in new.iterdir()}
-            manifest = {"facts": asdict(conversion.facts), "files": files}
-            (new / FACTS).write_text(json.dumps(manifest))
-            # Another process may have been faster.
-            if not folder.exists():
-                new.rename(folder)
-        finally:
-            shutil.rmtree(new, ignore_errors=True)
+        # Checksums reveal damaged files.
+        files = {path.name: known_sha256(path) for path in folder.iterdir()}
+        manifest = {"facts": asdict(conversion.facts), "files": files}
+        (folder / FACTS).write_text(json.dumps(manifest))
 
 
 def _version(package: str) -> str:

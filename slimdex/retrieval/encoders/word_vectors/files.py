@@ -16,6 +16,7 @@ import shutil
 import tempfile
 import zlib
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ from numpy.typing import NDArray
 from slimdex.errors import InputError, shorten
 from slimdex.indexes.arrays import Matrix
 from slimdex.system.atomic_files import temporary_parent
-from slimdex.system.user_cache import cache_folder
+from slimdex.system.user_cache import cache_folder, new_cache_folder
 
 Word = tuple[str, NDArray[np.float32]]
 """A word and its vector (d,)."""
@@ -86,24 +87,19 @@ def read_word_vectors(path: Path) -> WordVectors:
     key = f"{LAYOUT}\n{path}\n{stat.st_size}\n{stat.st_mtime_ns}"
 
     # Load from the cache, or else create a folder to parse into.
-    try:
-        cached = cache_folder() / f"words-{hashlib.sha256(key.encode()).hexdigest()[:32]}"
-        vectors = _load(cached) if (cached / FACTS).is_file() else None
-        if vectors is not None:
-            return vectors
-        cached.parent.mkdir(parents=True, exist_ok=True)
-        new = Path(tempfile.mkdtemp(dir=cached.parent, prefix="new-"))
-    except (OSError, RuntimeError):  # no writable cache: parse each time
-        with tempfile.TemporaryDirectory(dir=temporary_parent(path.parent)) as folder:
-            _parse(path, Path(folder))
-            return _load_or_raise(path, Path(folder))  # a mapping outlives its deleted file
-    try:
+    with ExitStack() as stack:
+        try:
+            cached = cache_folder() / f"words-{hashlib.sha256(key.encode()).hexdigest()[:32]}"
+            vectors = _load(cached) if (cached / FACTS).is_file() else None
+            if vectors is not None:
+                return vectors
+            new = stack.enter_context(new_cache_folder(cached))
+        except (OSError, RuntimeError):  # no writable cache: parse each time
+            with tempfile.TemporaryDirectory(dir=temporary_parent(path.parent)) as folder:
+                _parse(path, Path(folder))
+                return _load_or_raise(path, Path(folder))  # a mapping outlives its deleted file
         _parse(path, new)
-        if not cached.exists():  # another process may have been faster
-            new.rename(cached)
-        return _load_or_raise(path, cached)
-    finally:
-        shutil.rmtree(new, ignore_errors=True)
+    return _load_or_raise(path, cached)
 
 
 def _parse(path: Path, folder: Path) -> None:

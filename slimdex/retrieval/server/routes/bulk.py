@@ -24,7 +24,7 @@ from starlette.types import Receive, Scope, Send
 from slimdex.errors import InputError, shorten
 from slimdex.system.atomic_files import temporary_parent
 from slimdex.system.json_text import parse_request_json
-from slimdex.system.progress import listening
+from slimdex.system.progress import listening, throttled
 
 from ...documents import BUILT_IN_COLUMNS, id_text, json_of
 from ...index import Index
@@ -251,20 +251,13 @@ async def _change(
     """Change an index; yield the progress and then the result."""
     loop = asyncio.get_running_loop()
     reports = asyncio.Queue[dict[str, Any] | None]()
-    last_stage = ""
-    last_time = 0.0
 
-    def progress(stage: str, done: int, total: int) -> None:
-        nonlocal last_stage, last_time
-        now = monotonic()
-        if stage != last_stage or done >= total or now - last_time >= OFTEN_S:
-            last_stage = stage
-            last_time = now
-            line = {"stage": stage, "done": done, "total": total}
-            loop.call_soon_threadsafe(reports.put_nowait, line)
+    def send(stage: str, done: int, total: int) -> None:
+        line = {"stage": stage, "done": done, "total": total}
+        loop.call_soon_threadsafe(reports.put_nowait, line)
 
     def run(index: Index) -> dict[str, Any]:
-        with listening(progress):
+        with listening(throttled(send, OFTEN_S)):
             return change(index)
 
     # Progress comes from the writer's thread; None marks its end.
