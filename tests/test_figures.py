@@ -22,7 +22,7 @@ CONSTANTS = {
     "docs/cluster.md": "64 bits, 32 bits, 0.99, 65,535 bytes, 30 seconds",
     "docs/encoders.md": "0.001, 0.99",
     "docs/export.md": "1.25",
-    "docs/file-format.md": "4 MiB, 16 KiB, 16 MiB, 32 KiB",
+    "docs/file-format.md": "4 MiB, 16 KiB, 16 MiB, 32 KiB, 4 bits",
     "docs/files.md": "64 MiB, 256 MiB, 10,485,760, 2 GiB, 60 s, 1 GiB, 64 times, 256 KiB",
     "docs/how-it-works.md": "4-bit, 2k, 4k",
     "docs/limits.md": "1 GB, 4GB, 32 MiB",

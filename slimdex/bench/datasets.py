@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from slimdex.errors import InputError
 from slimdex.indexes.arrays import Matrix, Rows, batches
+from slimdex.indexes.vectors.row_formats import FLOAT32
 from slimdex.indexes.vectors.vector_file import VectorFile
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
@@ -308,7 +309,7 @@ def encode_texts(
     with FileLock(folder, path.stem).hold(inf):
         # Count whole rows only, since a crash may have cut the last one short.
         rows = path.stat().st_size // row_bytes if path.exists() else 0
-        file = VectorFile(path, encoder.dim, rows, np.float32)
+        file = VectorFile(path, encoder.dim, rows, FLOAT32)
         for part in batches(len(texts), WRITTEN_AT_ONCE, len(file)):
             file.append(encode(texts[part]))
             progress(stage, part.stop, len(texts))

@@ -118,7 +118,8 @@ class Collection:
             `HttpEncoder`, a `SentenceTransformer`, or a function from a list of texts to their
             vectors (n, dim); `GivenEncoder(dim)` for vectors from elsewhere.
         settings : how vectors are reduced and compared; by default `Settings()`.
-        vector_dtype : type of the vectors on disk: "fp16", or "int8" in half the bytes.
+        vector_dtype : type of the vectors on disk: "fp16", "int8" in 53% of the bytes, or "int4" in
+            28%.
         passages : maximum tokens of a passage. A longer text is cut, each passage has a vector, and
             a hit is a document with its best passage. By default the number that the encoder reads,
             if it counts tokens; with "off", the rest of a text stays unread.

@@ -30,8 +30,8 @@ T = TypeVar("T")
 
 SPILL = re.compile(r"spill-[0-9a-f]{8}\.tmp")
 """Folders where a running DuckDB keeps what does not fit into its memory limit."""
-STORED_ENDINGS = {"fp16": "f16", "int8": "i8"}
-"""Format of vectors (`vector_file.STORED`) -> ending of their file."""
+STORED_ENDINGS = {"fp16": "f16", "int8": "i8", "int4": "i4"}
+"""Format of vectors (`row_formats.STORED`) -> ending of their file."""
 ENDINGS = {
     "vectors": tuple(STORED_ENDINGS.values()),
     "norms": ("f32",),
@@ -79,7 +79,7 @@ def file_name(role: str, generation: int, ending: str | None = None) -> str:
 
 
 def vector_format(vectors: str) -> str:
-    """Format of a file of vectors, a name of `vector_file.STORED`, by its ending."""
+    """Format of a file of vectors, a name of `row_formats.STORED`, by its ending."""
     ending = vectors.rpartition(".")[2]
     formats = {ending: name for name, ending in STORED_ENDINGS.items()}
     return formats[ending]

@@ -14,6 +14,7 @@ from slimdex.indexes.reducers.linear import Whitening
 from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.search.reduced_index import ReducedIndex, train_index
 from slimdex.indexes.search.rescoring import Metric, Rescorer
+from slimdex.indexes.vectors.row_formats import FLOAT32
 from slimdex.indexes.vectors.vector_file import VectorFile
 from slimdex.system.workers import IN_THIS_PROCESS, Workers
 
@@ -34,7 +35,7 @@ def reduced_index(folder: Path, X: np.ndarray, kind: str, workers: Workers) -> R
     moments = Moments.of(vectors.scan(), X.shape[1])
     reducer = Whitening(16, beta=1.0, gamma=1.0).fit_moments(moments)
     rescorer = Rescorer.fit(moments, 1.0, 1.0)
-    norms = VectorFile(folder / "n.f32", 1, dtype=np.float32)
+    norms = VectorFile(folder / "n.f32", 1, format=FLOAT32)
     codes = train_index(kind_named(kind), reducer, vectors)
     index = ReducedIndex(reducer, codes, vectors, metric=Metric(rescorer, vectors, norms))
     index.extend(workers=workers)

@@ -16,6 +16,7 @@ from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.search.reduced_index import ReducedIndex, train_index
 from slimdex.indexes.search.rescoring import Metric, Rescorer
 from slimdex.indexes.settings import Settings
+from slimdex.indexes.vectors.row_formats import FLOAT32
 from slimdex.indexes.vectors.vector_file import VectorFile
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
@@ -142,7 +143,7 @@ class SlimdexEngine(Engine):
             reducer = settings.fit_reducer(file, moments)
             if settings.rescores:
                 rescorer = Rescorer.fit(moments, settings.beta, settings.gamma)
-                norms = VectorFile(folder / "norms.f32", 1, 0, np.float32)
+                norms = VectorFile(folder / "norms.f32", 1, 0, FLOAT32)
                 self._metric = Metric(rescorer, file, norms)
 
         # Codes.

@@ -36,6 +36,7 @@ from slimdex.indexes.ranking import agreement, stack_results
 from slimdex.indexes.search.reduced_index import ReducedIndex
 from slimdex.indexes.search.rescoring import Rescorer
 from slimdex.indexes.settings import Settings
+from slimdex.indexes.vectors.row_formats import FLOAT32
 from slimdex.indexes.vectors.vector_file import VectorFile
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.encoders.base import Encoder, encode_queries
@@ -269,7 +270,7 @@ class Study:
         pool = self.pool
         if len(live) > GRAPH_ROWS or find_spec("hnswlib") is None:
             return
-        rows = VectorFile(self._folder / "live", self.trials.vectors.dim, 0, np.float32)
+        rows = VectorFile(self._folder / "live", self.trials.vectors.dim, 0, FLOAT32)
         rows.append(self.trials.vectors.take(live))
         graph = Hnswlib()
         seconds = graph.build(rows, self._folder)["index_s"]

@@ -23,9 +23,8 @@ from tempfile import TemporaryDirectory
 from time import perf_counter, process_time
 from typing import Self
 
-import numpy as np
-
 from slimdex.errors import InputError
+from slimdex.indexes.vectors.row_formats import FLOAT32
 from slimdex.indexes.vectors.vector_file import VectorFile
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
@@ -389,7 +388,7 @@ def _fill_chroma(index: Path, folder: Path) -> None:
     with Collection.open(index) as collection, TemporaryDirectory() as temporary:
         snapshot = collection.index.snapshot
         dim = snapshot.state.dim
-        vectors = VectorFile(Path(temporary) / "vectors", dim, 0, np.float32)
+        vectors = VectorFile(Path(temporary) / "vectors", dim, 0, FLOAT32)
         vectors.append(snapshot.vectors().take(snapshot.live_documents()))
         documents = [*collection]
         ids = [document.id for document in documents]

@@ -1,1 +1,1 @@
-"""Vectors on disk: rows as float16 or int8, appended and read at random."""
+"""Vectors on disk: rows of float16, int8 or int4, appended and read at random."""

@@ -1,13 +1,13 @@
-"""Rows on disk: float16, converted faster than by numpy's `astype`, and blockwise int8.
+"""Formats of rows on disk: floating-point numbers, and blocks of int8 or int4 with a scale each.
 
-Int8 rows have one byte per number, and a scale for each 32 neighbours: blockwise quantisation
-(Dettmers et al. 2022, "8-bit optimizers via block-wise quantization"; llama.cpp's Q8_0 also has
-blocks of 32). One scale per row would leave few steps for most numbers when some dimensions are
-much larger: outlier dimensions of transformers, or the first dimensions after PCA.
+Blockwise quantisation (Dettmers et al. 2022, "8-bit optimizers via block-wise quantization") keeps
+a scale for each 32 neighbouring numbers. One scale per row would leave few steps for most numbers
+when some dimensions are much larger: outlier dimensions of transformers, or the first dimensions
+after PCA.
 
-A row of d numbers is stored as d bytes followed by ceil(d / 32) scales in bfloat16. A scale is the
-block's largest magnitude / 127. Packing a row that was read therefore gives the same bytes again:
-the largest number is 127 again. The product of 7 bits and a scale of 8 bits is exact in float32.
+A row of d numbers is stored as its integers, followed by ceil(d / 32) scales in bfloat16. Packing a
+row that was read gives the same bytes again: the number that decided the scale has its integer
+again. The product of an integer and a scale of 8 bits is exact in float32.
 
 Sentence vectors of many encoders lie close together: they share a large mean, whose part of the
 scale would coarsen what distinguishes them. So a center near the mean is subtracted first.
@@ -15,16 +15,16 @@ scale would coarsen what distinguishes them. So a center near the mean is subtra
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arrays import Matrix, batches
+from ..arrays import LARGEST, Matrix, batches
 
 BLOCK = 32
 """Numbers that share a scale."""
-STEPS = 127
-LARGEST_SCALE = np.float32(512)
-"""Largest scale: the largest float16 numbers are read as 127 * 512, within float16's range."""
 SCALE = np.dtype("<u2")
 """The upper half of a float32 is a bfloat16."""
 _HALF = np.uint32(0x8000)
@@ -34,61 +34,182 @@ LARGEST_CENTER = 256.0
 CONVERTED_AT_ONCE = 1 << 17
 """Numbers of float16: half a megabyte, which stays in the processor's cache."""
 
+Packed = NDArray[np.generic]
+"""Rows (n, `width`) in the format on disk."""
 
-def packed_width(dim: int) -> int:
-    """Bytes of a row of `dim` numbers.
 
-    >>> packed_width(384), packed_width(33), packed_width(1)
-    (408, 37, 3)
+@dataclass(frozen=True)
+class Floats:
+    """Rows of floating-point numbers of one type.
+
+    >>> FLOAT16.width(384), FLOAT16.row_bytes(384)
+    (384, 768)
     """
-    return dim + SCALE.itemsize * _blocks(dim)
+
+    kind: type[np.floating[Any]]
+
+    @property
+    def dtype(self) -> np.dtype[np.floating[Any]]:
+        """Type of the numbers in the file."""
+        return np.dtype(self.kind)
+
+    @property
+    def largest(self) -> float:
+        """Largest magnitude of a number."""
+        return float(np.finfo(self.dtype).max)
+
+    def width(self, dim: int) -> int:
+        """Numbers of type `dtype` in a row of `dim` dimensions."""
+        return dim
+
+    def row_bytes(self, dim: int) -> int:
+        """Bytes of a row of `dim` dimensions."""
+        return dim * self.dtype.itemsize
+
+    def pack(self, X: Matrix) -> Packed:
+        """Round rows (n, dim) to this type."""
+        return np.ascontiguousarray(X, dtype=self.dtype)
+
+    def unpack(self, rows: Packed, dim: int, out: Matrix | None = None) -> Matrix:
+        """Convert C-contiguous rows (n, dim) to float32, into `out` if given."""
+        return to_float32(rows, out)
 
 
-def pack(X: Matrix) -> NDArray[np.int8]:
-    """Pack rows (n, d), with magnitudes up to `arrays.LARGEST`, to (n, packed_width(d)).
+@dataclass(frozen=True)
+class Blocks:
+    """Rows of integers of 8 or 4 bits, with a scale for each 32.
 
-    >>> rows = pack(np.array([[254, -3, 2, 0]], dtype=np.float32))
-    >>> rows[:, :4].tolist(), unpack(rows, dim=4).tolist()
-    ([[127, -2, 1, 0]], [[254.0, -4.0, 2.0, 0.0]])
+    Of 8 bits, the integers go from -127 to 127, and a scale is the block's largest magnitude / 127.
+    Of 4 bits, they go from -8 to 7. The largest magnitude is always -8, so the scale is negative if
+    that number is positive: all 16 integers are used (as by llama.cpp's Q4_0). The first half of a
+    row's numbers are the lower bits of its bytes, the second half the upper ones.
+
+    Parameters
+    ----------
+    bits : 8 or 4.
+    highest : largest positive integer.
+    most : largest magnitude of an integer, that of a block's largest number.
+    largest_scale : in bfloat16; with it, the largest numbers are within float16's range.
+
+    >>> INT8.row_bytes(384), INT4.row_bytes(384), INT4.row_bytes(33), INT4.row_bytes(1)
+    (408, 216, 21, 3)
     """
-    n, dim = X.shape
-    padded = np.zeros((n, _blocks(dim) * BLOCK), dtype=np.float32)
-    padded[:, :dim] = X
-    blocks = padded.reshape(n, _blocks(dim), BLOCK)
 
-    # The scale of a block depends on its largest number.
-    largest = np.abs(blocks).max(axis=2)
-    scales = np.minimum(_round_scales(largest / np.float32(STEPS)), LARGEST_SCALE)
-    divisors = np.where(scales == 0.0, np.float32(np.inf), scales)  # no division by zero
-    blocks /= divisors[:, :, None]
-    np.rint(padded, out=padded)
-    np.clip(padded, -STEPS, STEPS, out=padded)
+    bits: int
+    highest: int
+    most: int
+    largest_scale: float
 
-    # The bytes of a row: its numbers, then its scales.
-    out = np.empty((n, packed_width(dim)), dtype=np.int8)
-    out[:, :dim] = padded[:, :dim]
-    bits = scales.view(np.uint32) >> np.uint32(16)
-    out[:, dim:] = bits.astype(SCALE).view(np.int8)
-    return out
+    @property
+    def dtype(self) -> np.dtype[np.int8]:
+        """Type of the numbers in the file: bytes."""
+        return np.dtype(np.int8)
+
+    @property
+    def largest(self) -> float:
+        """Largest magnitude of a number; somewhat smaller ones are read in its place."""
+        return LARGEST
+
+    def width(self, dim: int) -> int:
+        """Bytes of a row of `dim` dimensions."""
+        return self._integer_bytes(dim) + SCALE.itemsize * _block_count(dim)
+
+    def row_bytes(self, dim: int) -> int:
+        """Bytes of a row of `dim` dimensions."""
+        return self.width(dim)
+
+    def pack(self, X: Matrix) -> Packed:
+        """Pack rows (n, dim), with magnitudes up to `largest`, to (n, width).
+
+        >>> rows = INT8.pack(np.array([[254, -3, 2, 0]], dtype=np.float32))
+        >>> rows[:, :4].tolist(), INT8.unpack(rows, dim=4).tolist()
+        ([[127, -2, 1, 0]], [[254.0, -4.0, 2.0, 0.0]])
+        >>> INT4.unpack(INT4.pack(np.array([[8, -3, 2.4, -7]], dtype=np.float32)), dim=4).tolist()
+        [[8.0, -3.0, 2.0, -7.0]]
+        """
+        n, dim = X.shape
+        padded = np.zeros((n, _block_count(dim) * BLOCK), dtype=np.float32)
+        padded[:, :dim] = X
+        blocks = padded.reshape(n, _block_count(dim), BLOCK)
+
+        scales = self._scales(blocks)
+        divisors = np.where(scales == 0.0, np.float32(np.inf), scales)  # no division by zero
+        blocks /= divisors[:, :, None]
+        np.rint(padded, out=padded)
+        np.clip(padded, -self.most, self.highest, out=padded)
+
+        # The bytes of a row: its numbers, then its scales.
+        out = np.empty((n, self.width(dim)), dtype=np.int8)
+        self._write_integers(padded[:, :dim].astype(np.int8), out)
+        bits = scales.view(np.uint32) >> np.uint32(16)
+        out[:, self._integer_bytes(dim) :] = bits.astype(SCALE).view(np.int8)
+        return out
+
+    def unpack(self, rows: Packed, dim: int, out: Matrix | None = None) -> Matrix:
+        """Unpack (n, width) to float32 rows (n, dim), into C-contiguous `out` if given.
+
+        A scale is the upper 16 bits of a float32.
+        """
+        wide = np.empty((len(rows), dim), dtype=np.float32) if out is None else out
+        as_bytes = rows.view(np.int8)
+        self._read_integers(as_bytes, wide)
+        bits = as_bytes[:, self._integer_bytes(dim) :].view(SCALE).astype(np.uint32)
+        bits <<= np.uint32(16)
+        scales = bits.view(np.float32)
+        full = dim // BLOCK
+        blocks = wide[:, : full * BLOCK].reshape(len(rows), full, BLOCK)  # a view
+        blocks *= scales[:, :full, None]
+        if full < scales.shape[1]:  # the last block is shorter
+            wide[:, full * BLOCK :] *= scales[:, full:]
+        return wide
+
+    def _integer_bytes(self, dim: int) -> int:
+        """Bytes of a row's integers: rounded up if two share a byte."""
+        return -(-dim * self.bits // 8)
+
+    def _scales(self, blocks: Matrix) -> Matrix:
+        """Return a scale for each of the blocks (n, b, 32), of which the largest number decides."""
+        largest = np.abs(blocks).max(axis=2)
+        scales = _round_scales(largest / np.float32(self.most))
+        np.minimum(scales, np.float32(self.largest_scale), out=scales)
+        if self.highest < self.most:
+            largest_is_positive = blocks.min(axis=2) > -largest
+            np.negative(scales, out=scales, where=largest_is_positive & (scales > 0.0))
+        return scales
+
+    def _write_integers(self, integers: NDArray[np.int8], out: NDArray[np.int8]) -> None:
+        """Write integers (n, dim) to the beginning of the rows `out`."""
+        dim = integers.shape[1]
+        if self.bits == 8:
+            out[:, :dim] = integers
+            return
+        half = self._integer_bytes(dim)
+        out[:, :half] = integers[:, :half] & np.int8(0x0F)
+        out[:, : dim - half] |= integers[:, half:] << np.int8(4)
+
+    def _read_integers(self, rows: NDArray[np.int8], out: Matrix) -> None:
+        """Read the integers at the beginning of packed rows into `out` (n, dim)."""
+        dim = out.shape[1]
+        if self.bits == 8:
+            out[:] = rows[:, :dim]
+            return
+        # Without shifts, which numpy does not vectorise.
+        half = self._integer_bytes(dim)
+        lower = rows[:, :half] & np.int8(0x0F)
+        lower ^= np.int8(8)
+        lower -= np.int8(8)  # 8 to 15 are -8 to -1
+        out[:, :half] = lower
+        upper = out[:, half:]
+        upper[:] = rows[:, : dim - half] & np.int8(-16)
+        upper *= np.float32(1 / 16)
 
 
-def unpack(rows: NDArray[np.int8], dim: int, out: Matrix | None = None) -> Matrix:
-    """Unpack (n, packed_width(dim)) to float32 rows (n, dim), into C-contiguous `out` if given.
-
-    A packed row has `dim` numbers of 8 bits, followed by a scale for each block of them. A scale is
-    the upper 16 bits of a float32.
-    """
-    wide = np.empty((len(rows), dim), dtype=np.float32) if out is None else out
-    np.copyto(wide, rows[:, :dim])
-    bits = rows[:, dim:].view(SCALE).astype(np.uint32)
-    bits <<= np.uint32(16)
-    scales = bits.view(np.float32)
-    full = dim // BLOCK
-    blocks = wide[:, : full * BLOCK].reshape(len(rows), full, BLOCK)  # a view
-    blocks *= scales[:, :full, None]
-    if full < scales.shape[1]:  # the last block is shorter
-        wide[:, full * BLOCK :] *= scales[:, full:]
-    return wide
+FLOAT16, FLOAT32 = Floats(np.float16), Floats(np.float32)
+INT8 = Blocks(bits=8, highest=127, most=127, largest_scale=512.0)
+INT4 = Blocks(bits=4, highest=7, most=8, largest_scale=8160.0)
+RowFormat = Floats | Blocks
+STORED: dict[str, RowFormat] = {"fp16": FLOAT16, "int8": INT8, "int4": INT4}
+"""Names of the formats of vectors."""
 
 
 def center_of(X: Matrix) -> NDArray[np.float32]:
@@ -102,7 +223,7 @@ def center_of(X: Matrix) -> NDArray[np.float32]:
     return center
 
 
-def _blocks(dim: int) -> int:
+def _block_count(dim: int) -> int:
     return -(-dim // BLOCK)
 
 

@@ -10,24 +10,22 @@ from threading import local
 from time import perf_counter
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
 from slimdex.errors import CorruptError, InputError
 from slimdex.system.append_only import BLOCK_BYTES, appending, block_digests, sync_open
 
-from ..arrays import LARGEST, SCAN_ROWS, Matrix, Rows, as_matrix, batches
-from .row_formats import pack, packed_width, to_float32, unpack
+from ..arrays import SCAN_ROWS, Matrix, Rows, as_matrix, batches
+from .row_formats import FLOAT16, Packed, RowFormat
 
 COLD_ROW_S = 3e-6
 """Seconds per row above which rows count as read from disk; a cached row takes a tenth of that."""
 FEW_ROWS = 32
 """Smallest number of rows for that estimate; with fewer, the call itself takes longer."""
-STORED: dict[str, DTypeLike] = {"fp16": np.float16, "int8": np.int8}
-"""Names of storage formats -> dtype of the vector file."""
 
 
 class VectorFile:
-    """File of contiguous rows of one dtype, without a header.
+    """File of contiguous rows in one format, without a header.
 
     The file may be longer than ``rows``: bytes of an interrupted append after the last committed
     row are ignored, and overwritten by the next append.
@@ -37,9 +35,8 @@ class VectorFile:
     path : created by the first append.
     dim : numbers in a row.
     rows : number of committed rows.
-    dtype : float16 for vectors, float32 for norms; int8 for vectors in half the bytes, see
-        `row_formats`. Methods take and return float32 in any case.
-    center : of int8 rows, the vector (dim,) that is subtracted before they are stored.
+    format : of the rows, see `row_formats`. Methods take and return float32 in any case.
+    center : of rows of int8 or int4, the vector (dim,) that is subtracted before they are stored.
 
     >>> import tempfile
     >>> file = VectorFile(Path(tempfile.mkdtemp()) / "v.f16", dim=2)
@@ -53,16 +50,16 @@ class VectorFile:
         path: Path,
         dim: int,
         rows: int = 0,
-        dtype: DTypeLike = np.float16,
+        format: RowFormat = FLOAT16,
         center: NDArray[np.float32] | None = None,
     ) -> None:
         self.path = path
         self.dim = dim
         self.rows = rows
-        self.dtype = np.dtype(dtype)
+        self.format = format
         self.center = center
-        self._width = packed_width(dim) if self.dtype == np.int8 else dim
-        self.row_bytes = self._width * self.dtype.itemsize
+        self._width = format.width(dim)
+        self.row_bytes = format.row_bytes(dim)
         size = path.stat().st_size if path.exists() else 0
         if size < self.nbytes:
             raise CorruptError(f"{path}: {size} bytes; expected {self.nbytes} for {rows} rows")
@@ -80,10 +77,10 @@ class VectorFile:
     def append(self, X: Matrix) -> None:
         """Write rows (n, dim) after the last one and fsync them."""
         X = as_matrix(X, dim=self.dim)
-        limit = LARGEST if self.dtype == np.int8 else float(np.finfo(self.dtype).max)
+        limit = self.format.largest
         largest = float(max(X.max(), -X.min())) if X.size else 0.0
         if largest > limit:
-            raise InputError(f"vector value {largest:g}; {self.dtype} holds up to {limit:g}")
+            raise InputError(f"vector value {largest:g}; its format holds up to {limit:g}")
         with appending(self.path, self.nbytes) as file:
             file.write(self._pack(X).data)
         self.rows += len(X)
@@ -94,7 +91,7 @@ class VectorFile:
         with self.path.open("ab") as file:
             if file.tell() < rows * self.row_bytes:
                 file.truncate(rows * self.row_bytes)
-        return VectorFile(self.path, self.dim, rows, self.dtype, self.center)
+        return VectorFile(self.path, self.dim, rows, self.format, self.center)
 
     def rows_of_block(self, block: int) -> range:
         """Rows that overlap a block; the first and last may extend into its neighbours."""
@@ -126,11 +123,11 @@ class VectorFile:
                 file.write(self.map().take(rows[part], axis=0).data)
             file.flush()
             sync_open(file.fileno(), path)
-        return VectorFile(path, self.dim, len(rows), self.dtype, self.center)
+        return VectorFile(path, self.dim, len(rows), self.format, self.center)
 
     def reopen(self) -> VectorFile:
         """Return a copy of this object, unaffected by later appends to this one."""
-        return VectorFile(self.path, self.dim, self.rows, self.dtype, self.center)
+        return VectorFile(self.path, self.dim, self.rows, self.format, self.center)
 
     def take(self, rows: Rows) -> Matrix:
         """Read rows (n, dim) as float32 through a memory map."""
@@ -157,7 +154,7 @@ class VectorFile:
         Allocating and freeing memory would take as long as reading the rows. Row numbers are not
         checked.
         """
-        raw, wide = _scratch.arrays(len(rows) * self._width, self.dtype)
+        raw, wide = _scratch.arrays(len(rows) * self._width, self.format.dtype)
         start = perf_counter()
         raw = raw[: len(rows) * self._width].reshape(-1, self._width)
         self.map().take(rows, axis=0, out=raw, mode="clip")  # other modes copy first
@@ -195,7 +192,7 @@ class VectorFile:
             file.seek(start * self.row_bytes)
             for part in batches(stop, SCAN_ROWS, start):
                 count = (part.stop - part.start) * self._width
-                chunk = np.fromfile(file, dtype=self.dtype, count=count)
+                chunk = np.fromfile(file, dtype=self.format.dtype, count=count)
                 yield self._unpack(chunk.reshape(-1, self._width))
 
     def blocks(self) -> Iterator[tuple[int, str]]:
@@ -203,7 +200,7 @@ class VectorFile:
         return block_digests(self.path, self.nbytes)
 
     def map(self) -> NDArray[np.generic]:
-        """Memory map of the rows, (n, dim) or packed int8; stays valid if the file is unlinked.
+        """Memory map of the rows in their format; stays valid if the file is unlinked.
 
         Raises `CorruptError` if the file has been cut since: reading would kill the process.
         """
@@ -224,28 +221,25 @@ class VectorFile:
     def _map_file(self) -> tuple[mmap.mmap | None, NDArray[np.generic]]:
         """Map the committed rows into memory; without rows, the map is None."""
         if self.rows == 0:
-            return None, np.zeros((0, self._width), dtype=self.dtype)
+            return None, np.zeros((0, self._width), dtype=self.format.dtype)
         with self.path.open("rb") as file:
             mapped = mmap.mmap(file.fileno(), self.nbytes, access=mmap.ACCESS_READ)
         if hasattr(mmap, "MADV_RANDOM"):
             # Candidates are scattered: without this each one reads 128 KiB ahead.
             mapped.madvise(mmap.MADV_RANDOM)
-        return mapped, np.frombuffer(mapped, dtype=self.dtype).reshape(self.rows, self._width)
+        numbers = np.frombuffer(mapped, dtype=self.format.dtype)
+        return mapped, numbers.reshape(self.rows, self._width)
 
-    def _pack(self, X: Matrix) -> NDArray[np.generic]:
+    def _pack(self, X: Matrix) -> Packed:
         """Convert rows (n, dim) to the format on disk, C-contiguous."""
-        if self.dtype == np.int8:
-            return pack(X if self.center is None else X - self.center)
-        return np.ascontiguousarray(X, dtype=self.dtype)
+        return self.format.pack(X if self.center is None else X - self.center)
 
-    def _unpack(self, raw: NDArray[np.generic], out: Matrix | None = None) -> Matrix:
+    def _unpack(self, raw: Packed, out: Matrix | None = None) -> Matrix:
         """Convert rows in the format on disk to float32 (n, dim), into `out` if given."""
-        if self.dtype == np.int8:
-            wide = unpack(raw.view(np.int8), self.dim, out)
-            if self.center is not None:
-                wide += self.center
-            return wide
-        return to_float32(raw, out)
+        wide = self.format.unpack(raw, self.dim, out)
+        if self.center is not None:
+            wide += self.center
+        return wide
 
 
 def check_length(mapped: mmap.mmap | bytes | None, path: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 from slimdex.errors import InputError
 from slimdex.indexes.codes.kinds import IVF_PQ, KINDS, PQ, by_size, ivf_lists
 from slimdex.indexes.options import AUTO
+from slimdex.indexes.vectors.row_formats import STORED
 
 from . import console
 from .click_commands import Answer
@@ -18,7 +19,6 @@ from .settings import K, NoLexical, Stored
 FEWEST_DOCUMENTS = 1000
 MOST_DOCUMENTS = 10**13
 """Limits of the documents of a plan."""
-STORED = ("fp16", "int8")
 PLANNED = (AUTO, PQ.name, IVF_PQ.name)
 """Kinds that have formulas."""
 BYTES_PER_TOKEN = 4
@@ -26,9 +26,6 @@ BYTES_PER_TOKEN = 4
 FLOAT32 = 4
 FLOAT64 = 8
 INT64 = 8
-SCALED_TOGETHER = 32
-SCALE = 2
-"""Numbers of an int8 vector that share a scale, and the scale's bytes."""
 CODED_TOGETHER = 4
 """Dimensions that share a code of product quantisation."""
 CODE_BITS = 4
@@ -89,7 +86,7 @@ class Workload:
                 raise InputError(f"--k {self.k}; expected a multiple of {CODED_TOGETHER}")
         for name, value, allowed in (
             ("--kind", self.kind, PLANNED),
-            ("--vector-dtype", self.vector_dtype, STORED),
+            ("--vector-dtype", self.vector_dtype, tuple(STORED)),
         ):
             if value not in allowed:
                 raise InputError(f"{name} {value!r}; expected {', '.join(allowed)}")
@@ -162,7 +159,7 @@ class Workload:
         words = {} if self.no_lexical else {"words": n * (content / WORD_SHARE + WORD_BYTES)}
         scatter = self.dim * (self.dim + 1) / 2  # of a symmetric matrix
         return {
-            "vectors": n * self._vector,
+            "vectors": n * STORED[self.vector_dtype].row_bytes(self.dim),
             "norms": n * FLOAT32,
             "codes": self._codes,
             "reducer": self._reducer,
@@ -172,13 +169,6 @@ class Workload:
             "offsets": n * OFFSET,
             "segment": BLOCKS * n * (content + INT64) + EMPTY_SEGMENT,
         } | words
-
-    @property
-    def _vector(self) -> float:
-        """Bytes of a full vector on disk: two a number, or one a number and the scales."""
-        if self.vector_dtype == "fp16":
-            return 2 * self.dim
-        return self.dim + SCALE * math.ceil(self.dim / SCALED_TOGETHER)
 
     @property
     def _codes(self) -> float:

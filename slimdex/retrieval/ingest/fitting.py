@@ -9,12 +9,11 @@ import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
-
 from slimdex.errors import CorruptError, InputError
 from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.search.reduced_index import ReducedIndex
 from slimdex.indexes.settings import Settings
+from slimdex.indexes.vectors.row_formats import FLOAT32
 from slimdex.indexes.vectors.vector_file import VectorFile
 
 from ..index import Index
@@ -123,7 +122,7 @@ def commit_fit(change: Change, fitted: FitResult, state: State, undo: Undo = "al
     # Add the rows that others added during the fit.
     index = fitted.index
     if norms is not None and index.metric is not None:
-        file = VectorFile(path / norms, 1, fitted_state.rows, np.float32)
+        file = VectorFile(path / norms, 1, fitted_state.rows, FLOAT32)
         index.metric = replace(index.metric, norms=file)
     index = index.with_rows_of(state.vector_file(path, state.rows))
     state, saved_rows = save_codes(path, state, index, fitted_state.rows)

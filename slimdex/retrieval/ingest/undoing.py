@@ -210,8 +210,8 @@ def _norm_rows(change: Change, state: State, before: State) -> int:
 
     # All rows in the file, if they agree with the checksums; otherwise those of the earlier state.
     with suppress(CorruptError, OSError):
-        rows = norms.path.stat().st_size // norms.dtype.itemsize
-        change.base.manifest.check(VectorFile(norms.path, 1, rows, norms.dtype))
+        rows = norms.path.stat().st_size // norms.row_bytes
+        change.base.manifest.check(VectorFile(norms.path, 1, rows, norms.format))
         return min(rows, state.rows)
     change.base.manifest.check(norms)
     return before.rows

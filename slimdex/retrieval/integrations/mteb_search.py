@@ -71,7 +71,7 @@ class Sizes:
     dimensions: int
     settings: Mapping[str, Any]  # effective; a small corpus may have changed them: see `notes`
     candidates: int  # vectors rescored per query
-    stored: str  # format of the full vectors on disk: fp16 or int8
+    stored: str  # format of the full vectors on disk: fp16, int8 or int4
     ram_bytes: int  # codes, reducer and metric, without ids and the system's caches
     ram_bytes_per_vector: float
     ram_bytes_fixed: int
@@ -134,7 +134,7 @@ class SlimdexIndex(_OneCorpus):
     Parameters
     ----------
     settings : how vectors are reduced and quantised; by default `Settings()`.
-    vector_dtype : format of the full vectors on disk: fp16, or int8 in half the bytes.
+    vector_dtype : format of the full vectors on disk: fp16, int8 or int4.
     folder : parent of the temporary files; by default the system's.
 
     Attributes
@@ -153,9 +153,7 @@ class SlimdexIndex(_OneCorpus):
         folder: str | Path | None = None,
     ) -> None:
         if vector_dtype not in STORED_ENDINGS:
-            raise InputError(
-                f"vector_dtype={vector_dtype!r}; expected {' or '.join(STORED_ENDINGS)}"
-            )
+            raise InputError(f"vector_dtype={vector_dtype!r}; expected {', '.join(STORED_ENDINGS)}")
         self.settings = settings or Settings()
         self.vector_dtype = vector_dtype
         self.sizes: Sizes | None = None

@@ -26,6 +26,7 @@ from slimdex.indexes.reducers.reducer import reduce_rows
 from slimdex.indexes.search.reduced_index import NO_ROWS, ReducedIndex, train_index
 from slimdex.indexes.search.rescoring import Metric, Rescorer
 from slimdex.indexes.settings import Settings
+from slimdex.indexes.vectors.row_formats import FLOAT32
 from slimdex.indexes.vectors.vector_file import VectorFile
 from slimdex.system.progress import progress
 
@@ -189,7 +190,7 @@ def build_index(
     if settings.rescores:
         rescorer = Rescorer.fit(moments, settings.beta, settings.gamma)
         rows = norms.stat().st_size // 4 if norms.exists() else 0  # a float32 for each
-        metric = Metric(rescorer, vectors, VectorFile(norms, 1, rows, np.float32))
+        metric = Metric(rescorer, vectors, VectorFile(norms, 1, rows, FLOAT32))
     codes = train_index(kind_named(settings.kind), reducer, vectors)
     index = ReducedIndex(reducer, codes, vectors, metric=metric, candidates=settings.candidates)
     index.extend()

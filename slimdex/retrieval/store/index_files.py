@@ -18,6 +18,7 @@ from slimdex.indexes.reducers.reducer import Reducer, load_reducer
 from slimdex.indexes.search.reduced_index import ReducedIndex, train_index
 from slimdex.indexes.search.rescoring import Metric, Rescorer
 from slimdex.indexes.settings import Settings
+from slimdex.indexes.vectors.row_formats import FLOAT32
 from slimdex.indexes.vectors.vector_file import VectorFile
 from slimdex.system.atomic_files import publish
 from slimdex.system.workers import IN_THIS_PROCESS, Workers
@@ -153,7 +154,7 @@ def _metric(
         return None
     rescorer = Rescorer.load(folder / state.files["rescorer"].name)
     _expect(folder, state, "rescorer", len(rescorer.shift), state.dim)
-    return Metric(rescorer, vectors, VectorFile(folder / norms, 1, rows, np.float32))
+    return Metric(rescorer, vectors, VectorFile(folder / norms, 1, rows, FLOAT32))
 
 
 def _reducer(folder: Path, state: State) -> Reducer:

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from slimdex.errors import CorruptError, InputError
 from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.settings import Settings, as_settings
-from slimdex.indexes.vectors.row_formats import LARGEST_CENTER, center_of
-from slimdex.indexes.vectors.vector_file import STORED, VectorFile
+from slimdex.indexes.vectors.row_formats import FLOAT32, LARGEST_CENTER, STORED, Blocks, center_of
+from slimdex.indexes.vectors.vector_file import VectorFile
 from slimdex.system.atomic_files import (
     ENDINGS,
     OUR_FILES,
@@ -120,9 +120,9 @@ class Replacement:
 
     def vector_file(self, folder: Path) -> VectorFile:
         """The vectors so far, in the index's folder."""
-        dtype = STORED[vector_format(self.vectors)]
+        format = STORED[vector_format(self.vectors)]
         center = center_from(self.center, self.dim)
-        return VectorFile(folder / self.vectors, self.dim, self.rows, dtype, center)
+        return VectorFile(folder / self.vectors, self.dim, self.rows, format, center)
 
 
 @dataclass(frozen=True)
@@ -259,7 +259,8 @@ class State:
     version : incremented by every commit.
     epoch : incremented when rows are renumbered or come back, or all vectors are replaced.
     vectors : name of the vector file, whose ending states its format.
-    center : subtracted from int8 vectors before they are stored: float16 in base64; "" for none.
+    center : subtracted from vectors of int8 or int4 before they are stored: float16 in base64; ""
+        for none.
     norms : name of the file of norms, None without rescoring.
     lines : documents visible to readers, by row; None before the first ones, and in indexes of
         earlier versions with values that these could not write to lines.
@@ -324,7 +325,7 @@ class State:
     ) -> Self:
         """The state of a new index, as `Collection.create` describes it."""
         if vector_dtype not in STORED_ENDINGS:
-            known = " or ".join(STORED_ENDINGS)
+            known = ", ".join(STORED_ENDINGS)
             raise InputError(f"vector_dtype={vector_dtype!r}; expected {known}")
         return cls(
             plain_spec(encoder.spec()),
@@ -430,7 +431,7 @@ class State:
 
     @property
     def stored(self) -> str:
-        """Format of the vectors, a name of `vector_file.STORED`."""
+        """Format of the vectors, a name of `row_formats.STORED`."""
         return vector_format(self.vectors)
 
     def vector_file(self, folder: Path, rows: int) -> VectorFile:
@@ -442,7 +443,7 @@ class State:
         """The lengths of all rows in the rescoring metric; None without rescoring or rows."""
         if not self.norms:
             return None
-        file = VectorFile(folder / self.norms, 1, self.rows, np.float32)
+        file = VectorFile(folder / self.norms, 1, self.rows, FLOAT32)
         return file if len(file) else None
 
     def new_name(self, held: str) -> str:
@@ -572,8 +573,8 @@ class State:
 
 
 def center_text(file: str, vectors: Matrix) -> str:
-    """Return the center of a file of int8 vectors from its first (n, dim); "" for other types."""
-    if vector_format(file) != "int8":
+    """Return the center of a file of int8 or int4 from its first vectors (n, dim); else ""."""
+    if not isinstance(STORED[vector_format(file)], Blocks):
         return ""
     return b64encode(center_of(vectors).astype("<f2").tobytes()).decode()
 

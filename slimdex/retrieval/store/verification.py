@@ -17,6 +17,7 @@ import numpy as np
 
 from slimdex.errors import CorruptError, InUseError
 from slimdex.indexes.arrays import batches
+from slimdex.indexes.vectors.row_formats import FLOAT32
 from slimdex.indexes.vectors.vector_file import VectorFile
 from slimdex.system.append_only import BLOCK_BYTES
 from slimdex.system.atomic_files import check_new, publish, publish_folder, remove
@@ -128,7 +129,7 @@ def faults_of_derived_files(snapshot: Snapshot) -> list[str]:
         faults += _attempt(lambda record=record: record.check(folder))  # type: ignore[misc]
     if state.norms:
         path = folder / state.norms
-        faults += _row_faults(snapshot, path, lambda: VectorFile(path, 1, state.rows, np.float32))
+        faults += _row_faults(snapshot, path, lambda: VectorFile(path, 1, state.rows, FLOAT32))
     if state.lines:
         for file in line_files(folder, state.lines, state.rows):
             faults += _attempt(file.check) or _block_faults(snapshot, file)

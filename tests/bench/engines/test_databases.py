@@ -16,6 +16,7 @@ from slimdex.bench.experiments.peers_study import exact_answers
 from slimdex.bench.experiments.search_study import documents_of, rows_of
 from slimdex.indexes.arrays import normalize_rows
 from slimdex.indexes.ranking import agreement
+from slimdex.indexes.vectors.row_formats import FLOAT32
 from slimdex.indexes.vectors.vector_file import VectorFile
 from tests.encoders import WordEncoder
 from tests.slow import slow
@@ -33,7 +34,7 @@ def test_exact_answers_are_those_of_brute_force(task: Task) -> None:
 
 def test_documents_come_in_parts_that_belong_together(tmp_path: Path) -> None:
     numbers = np.arange(20_000)
-    vectors = VectorFile(tmp_path / "vectors", 1, dtype=np.float32)
+    vectors = VectorFile(tmp_path / "vectors", 1, format=FLOAT32)
     vectors.append(numbers[:, None].astype(np.float32))
     texts = [f"text {number}" for number in numbers]
     parts = [*Documents(vectors, [*map(str, numbers)], texts).parts()]

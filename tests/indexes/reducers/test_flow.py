@@ -16,6 +16,7 @@ from slimdex.indexes.reducers.linear import Pca, Whitening
 from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.reducers.reducer import load_reducer
 from slimdex.indexes.tensors import load_tensors, parameters, save_tensors
+from slimdex.indexes.vectors.row_formats import FLOAT32
 from slimdex.indexes.vectors.vector_file import VectorFile
 from slimdex.system.progress import listening
 
@@ -175,7 +176,7 @@ def test_invalid_flow_files_are_refused(
 def test_fitting_to_a_file_reads_a_sample(
     X: Matrix, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file = VectorFile(tmp_path / "v", 9, 0, np.float32)
+    file = VectorFile(tmp_path / "v", 9, 0, FLOAT32)
     file.append(X)
     mapped = np.memmap(tmp_path / "v", np.float32, "r", shape=X.shape)
     told = list[tuple[str, int, int]]()

@@ -16,6 +16,7 @@ from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.reducers.reducer import reduce_rows
 from slimdex.indexes.search.reduced_index import ReducedIndex, train_index
 from slimdex.indexes.search.rescoring import Metric, Rescorer
+from slimdex.indexes.vectors.row_formats import FLOAT32
 from slimdex.indexes.vectors.vector_file import VectorFile
 from slimdex.system import spare_threads
 from tests.chance import CHANCE
@@ -42,7 +43,7 @@ def build(X: Matrix, folder: Path, kind: str, candidates: int, k: int = 12) -> R
     reducer = Whitening(k, BETA, GAMMA).fit_moments(moments)
     metric = None
     if candidates:
-        norms = VectorFile(folder / f"{kind}.f32", 1, dtype=np.float32)
+        norms = VectorFile(folder / f"{kind}.f32", 1, format=FLOAT32)
         metric = Metric(Rescorer.fit(moments, BETA, GAMMA), vectors, norms)
     codes = train_index(kind_named(kind), reducer, vectors)
     index = ReducedIndex(reducer, codes, vectors, metric=metric, candidates=candidates)

@@ -1,4 +1,4 @@
-"""Blocks of int8 with a scale each: against a definition in Python's own numbers."""
+"""Blocks of int8 and int4 with a scale each: against a definition in Python's own numbers."""
 
 from __future__ import annotations
 
@@ -14,13 +14,15 @@ from slimdex.indexes.arrays import LARGEST, Matrix
 from slimdex.indexes.vectors.row_formats import (
     BLOCK,
     CONVERTED_AT_ONCE,
+    INT4,
+    INT8,
     LARGEST_CENTER,
+    Blocks,
     center_of,
-    pack,
-    packed_width,
     to_float32,
-    unpack,
 )
+
+both = pytest.mark.parametrize("format", [INT8, INT4], ids=["int8", "int4"])
 
 MAGNITUDES = st.floats(-LARGEST, LARGEST, width=32)
 ROWS = arrays(np.float32, array_shapes(min_dims=2, max_dims=2, max_side=70), elements=MAGNITUDES)
@@ -36,18 +38,32 @@ def bfloat16(value: float) -> bytes:
     return struct.pack("<H", lower if value - low < high - value else lower + 1)
 
 
-def by_definition(row: list[float]) -> tuple[list[int], bytes, list[float]]:
+def by_definition(format: Blocks, row: list[float]) -> tuple[list[int], bytes, list[float]]:
     """Integers, scales and the values that they stand for, a block at a time."""
+    lowest, highest, most = {8: (-127, 127, 127), 4: (-8, 7, 8)}[format.bits]
     ints, scales, values = list[int](), b"", list[float]()
     for first in range(0, len(row), BLOCK):
         block = row[first : first + BLOCK]
-        written = bfloat16(float(np.float32(max(map(abs, block))) / np.float32(127)))
+        largest = max(map(abs, block))
+        written = bfloat16(float(np.float32(largest) / np.float32(most)))
+        if most > highest and -largest not in block and any(written):
+            written = bytes([written[0], written[1] | 0x80])  # a negative scale
         (scale,) = struct.unpack("<f", b"\0\0" + written)
         quotients = [np.float32(x) / np.float32(scale) if scale else 0.0 for x in block]
-        ints += [round(float(q)) for q in quotients]  # halves to even, as IEEE 754 has it
+        # Halves go to the even neighbour, as IEEE 754 has it.
+        ints += [min(max(round(float(q)), lowest), highest) for q in quotients]
         values += [scale * i for i in ints[first:]]
         scales += written
     return ints, scales, values
+
+
+def in_bytes(format: Blocks, ints: list[int]) -> bytes:
+    """Integers as bytes; of 4 bits, the first half have the lower ones."""
+    if format.bits == 8:
+        return np.array(ints, np.int8).tobytes()
+    half = (len(ints) + 1) // 2
+    upper = [*ints[half:], 0]
+    return bytes((ints[i] & 15) | (upper[i] & 15) << 4 for i in range(half))
 
 
 def test_a_center_is_a_mean_that_float16_holds() -> None:
@@ -60,59 +76,86 @@ def test_a_case_worked_by_hand() -> None:
     X = np.zeros((1, 34), dtype=np.float32)
     X[0, [0, 1, 2, 31]] = [127, -127, 2.4, 0.4]
     X[0, [32, 33]] = [-63.5, 1.2]
-    rows = pack(X)
+    rows = INT8.pack(X)
     ints = [127, -127, 2, *[0] * 28, 0, -127, 2]
     assert rows.tobytes() == np.array(ints, np.int8).tobytes() + b"\x80\x3f\x00\x3f"
-    assert unpack(rows, 34)[0, [0, 1, 2, 31, 32, 33]].tolist() == [127, -127, 2, 0, -63.5, 1]
+    assert INT8.unpack(rows, 34)[0, [0, 1, 2, 31, 32, 33]].tolist() == [127, -127, 2, 0, -63.5, 1]
 
 
+def test_a_case_of_4_bits_worked_by_hand() -> None:
+    """A scale of -1, as 8 is positive, and one of 0.5; the upper bits are from number 17 on."""
+    X = np.zeros((1, 34), dtype=np.float32)
+    X[0, [0, 1, 2, 17, 31]] = [8, -7, 2.4, -7.8, 1]  # 7.8 is cut to 7
+    X[0, [32, 33]] = [-4, 1.2]
+    rows = INT4.pack(X)
+    lower = [-8, 7, -2, *[0] * 14]
+    upper = [7, *[0] * 13, -1, -8, 2]
+    scales = np.frombuffer(b"\x80\xbf\x00\x3f", np.int8).tolist()
+    whole = [(low & 15) + 16 * high for low, high in zip(lower, upper, strict=True)]
+    assert rows[0].tolist() == [*whole, *scales]
+
+
+@both
 @pytest.mark.parametrize("dim", [1, 31, 32, 33, 64, 384, 100])
-def test_rows_equal_the_definition(dim: int, rng: np.random.Generator) -> None:
+def test_rows_equal_the_definition(format: Blocks, dim: int, rng: np.random.Generator) -> None:
     drawn = rng.normal(size=(20, dim)) * rng.lognormal(sigma=3, size=dim)
     X: Matrix = drawn.astype(np.float32)
     X[3], X[4, :40] = 0.0, 0.0
-    rows = pack(X)
-    assert rows.shape == (20, packed_width(dim)) == (20, dim + 2 * -(-dim // 32))
-    for row, x, wide in zip(rows, X, unpack(rows, dim), strict=True):
-        ints, scales, values = by_definition(x.tolist())
-        assert row.tobytes() == np.array(ints, np.int8).tobytes() + scales
+    rows = format.pack(X)
+    assert rows.shape == (20, format.row_bytes(dim))
+    assert rows.shape[1] == (dim * format.bits + 7) // 8 + 2 * -(-dim // 32)
+    for row, x, wide in zip(rows, X, format.unpack(rows, dim), strict=True):
+        ints, scales, values = by_definition(format, x.tolist())
+        assert row.tobytes() == in_bytes(format, ints) + scales
         assert wide.tolist() == values
 
 
-@given(ROWS)
-def test_unpacked_rows_are_packed_to_the_same_bytes(X: np.ndarray) -> None:
-    rows = pack(X)
-    wide = unpack(rows, X.shape[1])
-    np.testing.assert_array_equal(pack(wide), rows)
+@both
+@given(X=ROWS)
+def test_unpacked_rows_are_packed_to_the_same_bytes(format: Blocks, X: np.ndarray) -> None:
+    rows = format.pack(X)
+    wide = format.unpack(rows, X.shape[1])
+    np.testing.assert_array_equal(format.pack(wide), rows)
     assert np.abs(wide).max() <= LARGEST
 
 
-@given(ROWS)
-def test_no_number_is_off_by_more_than_half_a_step(X: np.ndarray) -> None:
+@both
+@given(X=ROWS)
+def test_no_number_is_off_by_more_than_half_a_step(format: Blocks, X: np.ndarray) -> None:
+    """Of 4 bits, by a step: a number as large as the largest, of the other sign, becomes 7."""
     dim = X.shape[1]
-    wide = unpack(pack(X), dim)
+    wide = format.unpack(format.pack(X), dim)
+    most, steps = (127, 0.5) if format is INT8 else (8, 1)
     for first in range(0, dim, BLOCK):
         block = slice(first, first + BLOCK)
         largest = np.abs(X[:, block]).max(axis=1, keepdims=True).astype(np.float64)
         error = np.abs(wide[:, block].astype(np.float64) - X[:, block])
-        half = largest / 254 * (1 + 2**-7) + 127 * np.finfo(np.float32).tiny
-        assert (error <= np.maximum(half, largest - 127 * 512)).all()
+        half = steps * largest / most * (1 + 2**-7) + most * np.finfo(np.float32).tiny
+        assert (error <= np.maximum(half, largest - most * format.largest_scale)).all()
 
 
 def test_int8_has_the_range_of_float16() -> None:
     X = np.array([[65504, -65504, 512, 255], [65024, 0, 0, 0]], dtype=np.float32)
-    wide = unpack(pack(X), 4)
+    wide = INT8.unpack(INT8.pack(X), 4)
     assert wide.tolist() == [[65024, -65024, 512, 0], [65024, 0, 0, 0]]
 
 
-def test_rows_are_unpacked_into_a_given_array(rng: np.random.Generator) -> None:
+def test_int4_has_nearly_the_range_of_float16() -> None:
+    X = np.array([[65504, -65504, 9000, 4000], [-65280, 0, 0, 0]], dtype=np.float32)
+    wide = INT4.unpack(INT4.pack(X), 4)
+    assert wide.tolist() == [[57120, -65280, 8160, 0], [-65280, 0, 0, 0]]
+
+
+@both
+def test_rows_are_unpacked_into_a_given_array(format: Blocks, rng: np.random.Generator) -> None:
     X = rng.normal(size=(5, 70)).astype(np.float32)
+    width = format.width(70)
     wider = np.zeros((5, 90), dtype=np.int8)
-    wider[:, : packed_width(70)] = pack(X)
+    wider[:, :width] = format.pack(X)
     out = np.full((5, 70), np.nan, dtype=np.float32)
-    assert unpack(wider[:, : packed_width(70)], 70, out) is out
-    np.testing.assert_array_equal(out, unpack(pack(X), 70))
-    assert unpack(pack(X[:0]), 70).shape == (0, 70)
+    assert format.unpack(wider[:, :width], 70, out) is out
+    np.testing.assert_array_equal(out, format.unpack(format.pack(X), 70))
+    assert format.unpack(format.pack(X[:0]), 70).shape == (0, 70)
 
 
 def test_every_float16_is_converted_exactly() -> None:

@@ -9,8 +9,8 @@ import pytest
 
 from slimdex.errors import CorruptError, InputError
 from slimdex.indexes.arrays import Matrix
-from slimdex.indexes.vectors.row_formats import pack, unpack
-from slimdex.indexes.vectors.vector_file import STORED, VectorFile
+from slimdex.indexes.vectors.row_formats import FLOAT32, INT4, INT8, STORED, Blocks
+from slimdex.indexes.vectors.vector_file import VectorFile
 from slimdex.system.append_only import BLOCK_BYTES
 
 either = pytest.mark.parametrize("stored", STORED)
@@ -18,9 +18,10 @@ either = pytest.mark.parametrize("stored", STORED)
 
 def kept(X: Matrix, stored: str) -> Matrix:
     """Rows as they come back."""
-    if stored == "int8":
-        return unpack(pack(X), X.shape[1])
-    return X.astype(np.float16).astype(np.float32)
+    if stored == "fp16":
+        return X.astype(np.float16).astype(np.float32)
+    format = STORED[stored]
+    return format.unpack(format.pack(X), X.shape[1])
 
 
 @pytest.fixture
@@ -39,7 +40,7 @@ def test_rows_are_read_as_stored(tmp_path: Path, X: np.ndarray, stored: str) -> 
     np.testing.assert_array_equal(np.concatenate(list(file.scan())), expected)
     np.testing.assert_array_equal(np.concatenate(list(file.scan(7))), expected[7:])
     assert list(file.scan(50)) == []
-    row_bytes = {"fp16": 6 * 2, "int8": 6 + 2}[stored]
+    row_bytes = {"fp16": 6 * 2, "int8": 6 + 2, "int4": 3 + 2}[stored]
     assert file.nbytes == (tmp_path / "v").stat().st_size == 50 * row_bytes
 
 
@@ -60,7 +61,7 @@ def test_rewritten_rows_have_the_same_bytes(
 
 
 def test_float32_is_kept_exactly(tmp_path: Path, X: np.ndarray) -> None:
-    file = VectorFile(tmp_path / "n.f32", 6, dtype=np.float32)
+    file = VectorFile(tmp_path / "n.f32", 6, format=FLOAT32)
     file.append(X)
     np.testing.assert_array_equal(file.take(np.arange(50)), X)
 
@@ -102,7 +103,7 @@ def test_invalid_rows_and_sizes_are_refused(tmp_path: Path, X: np.ndarray, store
         file.append(X[:, :5])
     assert not (tmp_path / "v").exists()
     file.append(X)
-    with pytest.raises(CorruptError, match=r"00 bytes; expected .* for 51 rows"):
+    with pytest.raises(CorruptError, match=r"0 bytes; expected .* for 51 rows"):
         VectorFile(tmp_path / "v", 6, 51, STORED[stored])
 
 
@@ -122,8 +123,8 @@ def test_prefetched_rows_are_the_same(
 
 def test_rows_read_into_scratch_memory_are_the_same(tmp_path: Path, X: np.ndarray) -> None:
     file, numbers = VectorFile(tmp_path / "v.f16", dim=X.shape[1]), np.arange(len(X))
-    other = VectorFile(tmp_path / "n.f32", dim=1, dtype=np.float32)
-    bytes_ = VectorFile(tmp_path / "v.i8", dim=X.shape[1], dtype=np.int8)
+    other = VectorFile(tmp_path / "n.f32", dim=1, format=FLOAT32)
+    bytes_ = VectorFile(tmp_path / "v.i8", dim=X.shape[1], format=INT8)
     file.append(X)
     other.append(X[:, :1])
     bytes_.append(X)
@@ -133,24 +134,30 @@ def test_rows_read_into_scratch_memory_are_the_same(tmp_path: Path, X: np.ndarra
         np.testing.assert_array_equal(bytes_.take_into_scratch(rows), kept(X, "int8")[rows])
 
 
-def test_a_center_keeps_what_distinguishes_rows(tmp_path: Path, rng: np.random.Generator) -> None:
-    """Rows around a large mean: errors are those of their differences from it, in 127 steps."""
+@pytest.mark.parametrize(("format", "half_step"), [(INT8, 0.5 / 127), (INT4, 1 / 8)])
+def test_a_center_keeps_what_distinguishes_rows(
+    tmp_path: Path, rng: np.random.Generator, format: Blocks, half_step: float
+) -> None:
+    """Rows around a large mean: errors are those of their differences from it, in steps.
+
+    Of 4 bits, a positive number near the magnitude of the largest one is off by a whole step.
+    """
     center = 20 * rng.normal(size=64).astype(np.float32)
     X = center + rng.normal(size=(500, 64)).astype(np.float32)
-    file = VectorFile(tmp_path / "c", 64, 0, np.int8, center)
+    file = VectorFile(tmp_path / "c", 64, 0, format, center)
     file.append(X[:300])
     file = file.reopen()
     file.append(X[300:])
     rows = np.array([7, 499, 300])
-    step = np.abs(X - center).reshape(500, 2, 32).max(axis=2).repeat(32, axis=1) / 127
-    assert (np.abs(file.take(np.arange(500)) - X) <= 0.51 * step).all()
+    largest = np.abs(X - center).reshape(500, 2, 32).max(axis=2).repeat(32, axis=1)
+    assert (np.abs(file.take(np.arange(500)) - X) <= 1.02 * half_step * largest).all()
     np.testing.assert_array_equal(file.take_into_scratch(rows), file.take(rows))
     np.testing.assert_array_equal(np.concatenate([*file.scan()])[rows], file.take(rows))
     assert file.holds(np.arange(500), X).all()
     copy = file.copy(tmp_path / "d", rows)
     np.testing.assert_array_equal(copy.take(np.arange(3)), file.take(rows))
     # What was read is stored as the same bytes again.
-    again = VectorFile(tmp_path / "e", 64, 0, np.int8, center)
+    again = VectorFile(tmp_path / "e", 64, 0, format, center)
     again.append(file.take(np.arange(500)))
     assert (tmp_path / "e").read_bytes() == (tmp_path / "c").read_bytes()
 

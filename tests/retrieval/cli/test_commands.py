@@ -74,6 +74,7 @@ JSON: dict[str, dict[str, Any]] = {
     "build pets.jsonl lines.txt --out new": {"documents": 5},
     "build pets.jsonl --out new --no-lexical": {"lexical": None},
     "build pets.jsonl --out new --vector-dtype int8": {"stored": {"vectors": "int8"}},
+    "build pets.jsonl --out new --vector-dtype int4": {"stored": {"vectors": "int4"}},
     "build papers --out new; open new papers/a.md": {"id": "a.md", "text": "the cat"},
     "add pets more.jsonl": {"documents": 4, "added": 2, "replaced": 1, "unchanged": 0},
     "add pets grown.jsonl --refit always": {"documents": 43, "fitted_rows": 43},

@@ -59,8 +59,9 @@ def made(folder: Path, workload: Workload) -> tuple[dict[str, int], int]:
     [
         Workload(COUNT, 48, TOKENS, PLACE + 3, vector_dtype="int8"),
         Workload(COUNT, 40, TOKENS, PLACE + 3, kind="ivf-pq"),
+        Workload(COUNT, 36, TOKENS, PLACE + 3, kind="pq", vector_dtype="int4"),
     ],
-    ids=["pq, int8", "ivf-pq, fp16"],
+    ids=["pq, int8", "ivf-pq, fp16", "pq, int4"],
 )
 def test_files_are_as_large_as_the_formulas_say(workload: Workload, tmp_path: Path) -> None:
     files, memory = made(tmp_path / "made.index", workload)
@@ -85,7 +86,7 @@ def test_files_are_as_large_as_the_formulas_say(workload: Workload, tmp_path: Pa
         ({"documents": 0}, r"--documents 0; expected 1,000 to 1e\+13"),
         ({"dim": 8}, "--dim 8; expected 16 to 65,536"),
         ({"k": 400}, "--k 400; expected 4 to 384"),
-        ({"vector_dtype": "fp8"}, "--vector-dtype 'fp8'; expected fp16, int8"),
+        ({"vector_dtype": "fp8"}, "--vector-dtype 'fp8'; expected fp16, int8, int4"),
         ({"columns": -1}, "--columns -1; expected 0 to"),
     ],
 )

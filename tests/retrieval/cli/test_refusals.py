@@ -53,7 +53,7 @@ REFUSED = {
     "build pets.jsonl --out new --types size=BIGINT": "no column 'size'",
     "build pets.jsonl --out new --workers 2": "--workers 2 without --ray",
     "build pets.jsonl --out new --ray local --workers 0": "workers=0",
-    "build pets.jsonl --out new --vector-dtype int4": "vector_dtype='int4'",
+    "build pets.jsonl --out new --vector-dtype int2": "vector_dtype='int2'",
     "build pets.jsonl --out new --text body": "no column 'body'",
     "build broken.jsonl --out new": "broken.jsonl, line 3: broken JSON",
     "build twice.jsonl --out new": "id '1' occurs twice",

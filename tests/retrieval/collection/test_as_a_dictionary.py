@@ -23,8 +23,7 @@ from hypothesis.stateful import (
 
 from slimdex.errors import InputError
 from slimdex.indexes.settings import Settings
-from slimdex.indexes.vectors.row_formats import pack, packed_width, unpack
-from slimdex.indexes.vectors.vector_file import STORED
+from slimdex.indexes.vectors.row_formats import FLOAT16, STORED
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.ingest.adding import add
@@ -165,8 +164,9 @@ class CollectionMachine(RuleBasedStateMachine):
         assert len(self.collection.index.snapshot.deleted) == 0
         rows = sum(len(self.passages(text)) for text, _ in self.model.values())
         assert len(self.collection.index.snapshot.vectors()) == rows
-        row = packed_width(DIM) if self.stored == "int8" else 2 * DIM
-        assert (self.path / self.collection.index.state.vectors).stat().st_size == rows * row
+        row_bytes = STORED[self.stored].row_bytes(DIM)
+        file = self.path / self.collection.index.state.vectors
+        assert file.stat().st_size == rows * row_bytes
 
     @rule()
     def undo(self) -> None:
@@ -285,12 +285,11 @@ class CollectionMachine(RuleBasedStateMachine):
 
     def _cosine(self, query: str, text: str) -> float:
         q, x = ReadingEncoder(DIM, TOKENS).encode([query, text])
-        if self.stored == "int8":
-            center = center_from(self.collection.index.state.center, DIM)
-            assert center is not None
-            (x,) = unpack(pack(x[None] - center), DIM) + center
-        else:
-            x = x.astype(np.float16).astype(np.float32)
+        format = STORED[self.stored]
+        center = center_from(self.collection.index.state.center, DIM)
+        assert (center is None) == (format == FLOAT16)
+        mean = np.zeros(DIM, dtype=np.float32) if center is None else center
+        (x,) = format.unpack(format.pack(x[None] - mean), DIM) + mean
         return float(q @ x / np.linalg.norm(q) / np.linalg.norm(x))
 
 

@@ -11,7 +11,7 @@ from slimdex.errors import InputError
 from slimdex.indexes.arrays import normalize_rows
 from slimdex.indexes.reducers.linear import Whitening
 from slimdex.indexes.settings import Settings
-from slimdex.indexes.vectors.row_formats import center_of, pack
+from slimdex.indexes.vectors.row_formats import INT8, center_of
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.ingest.repairing import verify
@@ -396,11 +396,11 @@ def test_an_interrupted_int8_build_stays_int8(
     assert vectors.name == "vectors-000001.i8"
     X = WordEncoder().encode(["the cat", "the dog", "rain", "snow"])
     center = center_of(X[:2])  # of the first batch
-    assert vectors.read_bytes() == pack(X - center).tobytes()
+    assert vectors.read_bytes() == INT8.pack(X - center).tobytes()
     assert verify(path) == []
 
 
 def test_an_unknown_vector_dtype_is_refused(path: Path) -> None:
-    with pytest.raises(InputError, match="vector_dtype='int4'; expected fp16 or int8"):
-        Collection.create(path, WordEncoder(), vector_dtype="int4")
+    with pytest.raises(InputError, match="vector_dtype='int2'; expected fp16, int8, int4"):
+        Collection.create(path, WordEncoder(), vector_dtype="int2")
     assert not path.exists()

@@ -66,7 +66,9 @@ def flipped(path: Path, file: Path, offset: int, bit: int, expected: Any) -> str
 
 
 @sweep
-@pytest.mark.parametrize(("stored", "flips"), [("fp16", FLIPS), ("int8", FLIPS // 4)])
+@pytest.mark.parametrize(
+    ("stored", "flips"), [("fp16", FLIPS), ("int8", FLIPS // 4), ("int4", FLIPS // 4)]
+)
 def test_flipped_bits_are_found_or_have_no_effect(
     tmp_path: Path,
     docstrings: list[Document],

@@ -387,10 +387,11 @@ def test_a_disk_that_fails_while_a_segment_is_written_is_an_error_of_the_system(
         assert collection.verify() == []
 
 
-@pytest.mark.parametrize("dtype", ["fp16", "int8"])
+@pytest.mark.parametrize("dtype", ["fp16", "int8", "int4"])
 def test_given_vectors_are_compared_while_others_compact(tmp_path: Path, dtype: str) -> None:
     """That removes the file of the stored ones."""
     vectors = np.random.default_rng(0).normal(size=(100, 8)).astype(np.float16)
+    step = float(np.abs(vectors).max()) / 8 if dtype == "int4" else 0.02
     given = [*documents(0, 30), *documents(40, 90)]
     with Collection.create(tmp_path / "x", GivenEncoder(8), vector_dtype=dtype) as other:
         other.add(documents(0, 40), vectors=vectors[:40])
@@ -409,4 +410,4 @@ def test_given_vectors_are_compared_while_others_compact(tmp_path: Path, dtype: 
             expected = {each.id: vector for each, vector in zip(given, new, strict=True)}
             for document in collection.get([*expected], vectors=True):
                 assert document.vectors is not None
-                assert document.vectors[0] == pytest.approx(expected[document.id], abs=0.02)
+                assert document.vectors[0] == pytest.approx(expected[document.id], abs=step)

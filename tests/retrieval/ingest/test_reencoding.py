@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from slimdex.errors import CorruptError
-from slimdex.indexes.vectors.vector_file import STORED, VectorFile
+from slimdex.indexes.vectors.row_formats import STORED
+from slimdex.indexes.vectors.vector_file import VectorFile
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.adapters import GivenEncoder
@@ -106,10 +107,14 @@ def test_lost_given_vectors_are_not_encoded(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("stored", STORED)
 def test_rewritten_blocks_have_the_same_bytes(tmp_path: Path, stored: str) -> None:
-    rng, dtype = np.random.default_rng(0), STORED[stored]
-    half = {"fp16": BLOCK_BYTES // 4 - 1, "int8": BLOCK_BYTES * 8 // 17 - 5}
+    rng, format = np.random.default_rng(0), STORED[stored]
+    half = {
+        "fp16": BLOCK_BYTES // 4 - 1,
+        "int8": BLOCK_BYTES * 8 // 17 - 5,
+        "int4": BLOCK_BYTES * 8 // 9 - 9,
+    }
     X = rng.normal(size=(5, half[stored])).astype(np.float32)  # rows of half a block, less
-    file = VectorFile(tmp_path / "v", X.shape[1], 0, dtype)
+    file = VectorFile(tmp_path / "v", X.shape[1], 0, format)
     assert 0 < BLOCK_BYTES // 2 - file.row_bytes < 10
     file.append(X)
     content = (tmp_path / "v").read_bytes()
@@ -120,7 +125,7 @@ def test_rewritten_blocks_have_the_same_bytes(tmp_path: Path, stored: str) -> No
     ]
     digests = dict(file.blocks())
     (tmp_path / "v").unlink()
-    again = VectorFile(tmp_path / "v", X.shape[1], 0, dtype).preallocate(5)
+    again = VectorFile(tmp_path / "v", X.shape[1], 0, format).preallocate(5)
     for block in (1, 0, 2):
         rows = again.rows_of_block(block)
         assert again.overwrite(block, X[rows.start : rows.stop]) == digests[block]

@@ -1,16 +1,20 @@
-"""Vectors stored as int8, less a center that the first addition chooses."""
+"""Vectors stored as int8 or int4, less a center that the first addition chooses."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from slimdex import Collection, Document, GivenEncoder, Settings
 from slimdex.indexes.arrays import Matrix
 from tests.encoders import WordEncoder
 
 COUNT, DIM = 300, 48
+LARGEST_ERROR = {"int8": 0.51 / 127, "int4": 1.01 / 8}
+"""As a share of a row's largest number."""
+either = pytest.mark.parametrize("dtype", LARGEST_ERROR)
 
 
 def anisotropic(rng: np.random.Generator) -> Matrix:
@@ -29,13 +33,16 @@ def add(collection: Collection, X: Matrix, start: int, stop: int) -> None:
     collection.add(documents, vectors=X[start:stop])
 
 
-def test_close_vectors_are_distinguished(tmp_path: Path, rng: np.random.Generator) -> None:
-    """A step is a 127th of the differences, not of the mean, through all that copies vectors."""
+@either
+def test_close_vectors_are_distinguished(
+    tmp_path: Path, rng: np.random.Generator, dtype: str
+) -> None:
+    """A step is a share of the differences, not of the mean, through all that copies vectors."""
     X = anisotropic(rng)
-    tolerance = 0.51 * np.abs(X - X[:200].mean(axis=0)).max() / 127
+    tolerance = LARGEST_ERROR[dtype] * np.abs(X - X[:200].mean(axis=0)).max()
     settings = Settings(kind="flat")
     path = tmp_path / "i"
-    with Collection.create(path, GivenEncoder(DIM), settings, vector_dtype="int8") as collection:
+    with Collection.create(path, GivenEncoder(DIM), settings, vector_dtype=dtype) as collection:
         add(collection, X, 0, 200)
         add(collection, X, 200, 300)
         collection.delete([str(row) for row in range(0, 100, 2)])
@@ -51,21 +58,25 @@ def test_close_vectors_are_distinguished(tmp_path: Path, rng: np.random.Generato
         assert hits[0].id == "150"
 
 
-def test_a_new_beginning_has_a_new_center(tmp_path: Path, rng: np.random.Generator) -> None:
+@either
+def test_a_new_beginning_has_a_new_center(
+    tmp_path: Path, rng: np.random.Generator, dtype: str
+) -> None:
     X = anisotropic(rng)
-    with Collection.create(tmp_path / "i", GivenEncoder(DIM), vector_dtype="int8") as collection:
+    with Collection.create(tmp_path / "i", GivenEncoder(DIM), vector_dtype=dtype) as collection:
         add(collection, -X, 0, 2)
         collection.delete(["0", "1"])
         collection.compact()
         add(collection, X, 0, COUNT)
-        tolerance = 0.51 * np.abs(X - X.mean(axis=0)).max() / 127
+        tolerance = LARGEST_ERROR[dtype] * np.abs(X - X.mean(axis=0)).max()
         np.testing.assert_allclose(stored(collection, [3, 299]), X[[3, 299]], atol=tolerance)
 
 
-def test_a_migration_has_a_center_of_its_own(tmp_path: Path) -> None:
+@either
+def test_a_migration_has_a_center_of_its_own(tmp_path: Path, dtype: str) -> None:
     texts = [f"word{row} of text {row % 7}" for row in range(300)]
     new = WordEncoder(24)
-    with Collection.create(tmp_path / "i", WordEncoder(16), vector_dtype="int8") as collection:
+    with Collection.create(tmp_path / "i", WordEncoder(16), vector_dtype=dtype) as collection:
         collection.add([Document(str(row), text) for row, text in enumerate(texts)])
         before = collection.index.state.center
         while not collection.reencode(new, minutes=0).finished:
@@ -73,4 +84,7 @@ def test_a_migration_has_a_center_of_its_own(tmp_path: Path) -> None:
         assert collection.index.state.center not in ("", before)
         assert collection.verify() == []
         vectors = collection.index.snapshot.vectors().take(np.arange(300))
-        np.testing.assert_allclose(vectors, new.encode(texts), atol=0.03)
+        expected = new.encode(texts)
+        center = expected.mean(axis=0)
+        tolerance = LARGEST_ERROR[dtype] * np.abs(expected - center).max()
+        np.testing.assert_allclose(vectors, expected, atol=tolerance)
