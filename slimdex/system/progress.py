@@ -69,7 +69,7 @@ def progress_within(change: Callable[[str, int, int], tuple[int, int] | None]) -
 
 
 def throttled(listener: Progress, seconds: float) -> Progress:
-    """Return a listener that passes on reports, of each stage at most one in so many seconds.
+    """Return a listener that drops a stage's reports within so many seconds of the last one.
 
     The first report of a stage and that of its end are always passed on.
 

@@ -10,7 +10,7 @@ from time import time
 import pytest
 
 from slimdex.system import user_cache
-from slimdex.system.user_cache import cache_folder, known_sha256
+from slimdex.system.user_cache import cache_folder, known_sha256, new_cache_folder
 
 LONG_AGO = time() - 3600
 
@@ -90,3 +90,33 @@ def test_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     assert cache_folder() == Path("/somewhere/slimdex")
     monkeypatch.delenv("XDG_CACHE_HOME")
     assert cache_folder() == Path.home() / ".cache" / "slimdex"
+
+
+def test_a_new_folder_gets_its_name_when_it_is_full(tmp_path: Path) -> None:
+    place = tmp_path / "cache" / "a"
+    with new_cache_folder(place) as folder:
+        (folder / "b").write_text("full")
+        assert not place.exists()
+    assert [path.name for path in place.parent.iterdir()] == ["a"]
+    assert (place / "b").read_text() == "full"
+
+
+def test_a_folder_that_another_process_has_made_stays(tmp_path: Path) -> None:
+    place = tmp_path / "a"
+    with new_cache_folder(place) as folder:
+        (folder / "b").write_text("late")
+        with new_cache_folder(place) as other:
+            (other / "b").write_text("early")
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+    assert (place / "b").read_text() == "early"
+
+
+def test_a_folder_that_could_not_be_filled_is_removed(tmp_path: Path) -> None:
+    def fill() -> None:
+        with new_cache_folder(tmp_path / "a") as folder:
+            (folder / "b").write_text("half")
+            raise OSError("disk full")
+
+    with pytest.raises(OSError, match="disk full"):
+        fill()
+    assert [*tmp_path.iterdir()] == []

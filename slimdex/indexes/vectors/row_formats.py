@@ -79,17 +79,18 @@ class Floats:
 class Blocks:
     """Rows of integers of 8 or 4 bits, with a scale for each 32.
 
-    Of 8 bits, the integers go from -127 to 127, and a scale is the block's largest magnitude / 127.
-    Of 4 bits, they go from -8 to 7. The largest magnitude is always -8, so the scale is negative if
-    that number is positive: all 16 integers are used (as by llama.cpp's Q4_0). The first half of a
-    row's numbers are the lower bits of its bytes, the second half the upper ones.
+    With 8 bits, the integers go from -127 to 127, and a scale is the block's largest magnitude
+    / 127. With 4 bits, they go from -8 to 7. The largest magnitude is always -8, so the scale is
+    negative if that number is positive: all 16 integers are used (as in llama.cpp's Q4_0). The
+    first half of a row's numbers are the lower bits of its bytes, the second half the upper ones.
 
     Parameters
     ----------
     bits : 8 or 4.
     highest : largest positive integer.
     most : largest magnitude of an integer, that of a block's largest number.
-    largest_scale : in bfloat16; with it, the largest numbers are within float16's range.
+    largest_scale : in bfloat16; with it, the largest numbers and a center together are within
+        float16's range.
 
     >>> INT8.row_bytes(384), INT4.row_bytes(384), INT4.row_bytes(33), INT4.row_bytes(1)
     (408, 216, 21, 3)
@@ -206,7 +207,7 @@ class Blocks:
 
 FLOAT16, FLOAT32 = Floats(np.float16), Floats(np.float32)
 INT8 = Blocks(bits=8, highest=127, most=127, largest_scale=512.0)
-INT4 = Blocks(bits=4, highest=7, most=8, largest_scale=8160.0)
+INT4 = Blocks(bits=4, highest=7, most=8, largest_scale=8128.0)
 RowFormat = Floats | Blocks
 STORED: dict[str, RowFormat] = {"fp16": FLOAT16, "int8": INT8, "int4": INT4}
 """Names of the formats of vectors."""

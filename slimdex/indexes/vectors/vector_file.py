@@ -35,8 +35,8 @@ class VectorFile:
     path : created by the first append.
     dim : numbers in a row.
     rows : number of committed rows.
-    format : of the rows, see `row_formats`. Methods take and return float32 in any case.
-    center : of rows of int8 or int4, the vector (dim,) that is subtracted before they are stored.
+    format : format of the rows, see `row_formats`. Methods take and return float32 in any case.
+    center : vector (dim,) that is subtracted from rows of int8 or int4 before they are stored.
 
     >>> import tempfile
     >>> file = VectorFile(Path(tempfile.mkdtemp()) / "v.f16", dim=2)
@@ -154,12 +154,12 @@ class VectorFile:
         Allocating and freeing memory would take as long as reading the rows. Row numbers are not
         checked.
         """
-        raw, wide = _scratch.arrays(len(rows) * self._width, self.format.dtype)
+        raw = _scratch.raw(len(rows) * self._width, self.format.dtype).reshape(-1, self._width)
+        wide = _scratch.wide(len(rows) * self.dim).reshape(-1, self.dim)
         start = perf_counter()
-        raw = raw[: len(rows) * self._width].reshape(-1, self._width)
         self.map().take(rows, axis=0, out=raw, mode="clip")  # other modes copy first
         self._note_latency(rows, start)
-        return self._unpack(raw, wide[: len(rows) * self.dim].reshape(-1, self.dim))
+        return self._unpack(raw, wide)
 
     def _note_latency(self, rows: Rows, start: float) -> None:
         """Infer from the elapsed time whether the rows were cached."""
@@ -260,15 +260,19 @@ class _Scratch(local):
         self._raw: dict[np.dtype[np.generic], NDArray[np.generic]] = {}
         self._wide = np.empty(0, dtype=np.float32)
 
-    def arrays(self, size: int, dtype: np.dtype[np.generic]) -> tuple[NDArray[np.generic], Matrix]:
-        """Return buffers of at least `size` numbers, in `dtype` and in float32."""
-        raw = self._raw.get(dtype)
-        if raw is None or len(raw) < size:
-            raw = np.empty(size, dtype=dtype)
-            self._raw[dtype] = raw
+    def raw(self, size: int, dtype: np.dtype[np.generic]) -> NDArray[np.generic]:
+        """Return a buffer of `size` numbers of a type, for rows in their format."""
+        buffer = self._raw.get(dtype)
+        if buffer is None or len(buffer) < size:
+            buffer = np.empty(size, dtype=dtype)
+            self._raw[dtype] = buffer
+        return buffer[:size]
+
+    def wide(self, size: int) -> NDArray[np.float32]:
+        """Return a buffer of `size` numbers of float32, for the same rows unpacked."""
         if len(self._wide) < size:
             self._wide = np.empty(size, dtype=np.float32)
-        return raw, self._wide
+        return self._wide[:size]
 
 
 _scratch = _Scratch()

@@ -34,8 +34,8 @@ K = Annotated[
 NoLexical = Annotated[bool, "Leave out the lexical index: searches are by meaning alone."]
 Stored = Annotated[
     str,
-    "How full vectors are stored on disk: fp16; int8 in half the bytes, which finds as much "
-    "unless gamma is near 1; or int4 in 28%, which finds a little less.",
+    "How full vectors are stored on disk: fp16; int8 in half the bytes, which finds as much; or "
+    "int4 in 28%, which finds a little less. With a gamma near 1, both find less.",
 ]
 
 

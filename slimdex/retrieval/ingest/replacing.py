@@ -160,7 +160,7 @@ def _encode_rows(snapshot: Snapshot, encoder: Encoder, rows: Rows) -> tuple[Matr
 
 def _append(change: Change, vectors: Matrix, partly: PartlyRead) -> None:
     """Commit the vectors of the next rows, and how much of their texts was read."""
-    # The first vectors set the center that is subtracted from all of int8 or int4.
+    # The first vectors set the center that is subtracted from int8 or int4 vectors.
     state = change.next_state()
     replacement = state.replacement
     assert replacement is not None

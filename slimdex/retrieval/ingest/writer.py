@@ -167,7 +167,7 @@ def _append_vectors(change: Change, prepared: PreparedBatch) -> AppendedFile:
 
     Returns the file of vectors, and its size before.
     """
-    # The first vectors of an index set the center that is subtracted from all of int8 or int4.
+    # The first vectors of an index set the center that is subtracted from int8 or int4 vectors.
     first = change.base.state.rows
     count = prepared.new.row_count
     if not first:

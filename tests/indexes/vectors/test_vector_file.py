@@ -8,8 +8,16 @@ import numpy as np
 import pytest
 
 from slimdex.errors import CorruptError, InputError
-from slimdex.indexes.arrays import Matrix
-from slimdex.indexes.vectors.row_formats import FLOAT32, INT4, INT8, STORED, Blocks
+from slimdex.indexes.arrays import LARGEST, Matrix
+from slimdex.indexes.vectors.row_formats import (
+    FLOAT32,
+    INT4,
+    INT8,
+    LARGEST_CENTER,
+    STORED,
+    Blocks,
+    RowFormat,
+)
 from slimdex.indexes.vectors.vector_file import VectorFile
 from slimdex.system.append_only import BLOCK_BYTES
 
@@ -121,17 +129,31 @@ def test_prefetched_rows_are_the_same(
         np.testing.assert_array_equal(file.take(rows), X[rows])
 
 
-def test_rows_read_into_scratch_memory_are_the_same(tmp_path: Path, X: np.ndarray) -> None:
-    file, numbers = VectorFile(tmp_path / "v.f16", dim=X.shape[1]), np.arange(len(X))
-    other = VectorFile(tmp_path / "n.f32", dim=1, format=FLOAT32)
-    bytes_ = VectorFile(tmp_path / "v.i8", dim=X.shape[1], format=INT8)
+@pytest.mark.parametrize("format", [*STORED.values(), FLOAT32], ids=[*STORED, "norms"])
+def test_rows_read_into_scratch_memory_are_the_same(
+    tmp_path: Path, X: np.ndarray, format: RowFormat
+) -> None:
+    """In a thread of its own, whose buffers no other format has enlarged."""
+    file, numbers = VectorFile(tmp_path / "v", dim=X.shape[1], format=format), np.arange(len(X))
     file.append(X)
-    other.append(X[:, :1])
-    bytes_.append(X)
-    for rows in (numbers[::-1], numbers[:1], numbers[:0], numbers):
-        np.testing.assert_array_equal(file.take_into_scratch(rows), file.take(rows))
-        np.testing.assert_array_equal(other.take_into_scratch(rows), X[rows, :1])
-        np.testing.assert_array_equal(bytes_.take_into_scratch(rows), kept(X, "int8")[rows])
+
+    def read() -> None:
+        for rows in (numbers[::-1], numbers[:1], numbers[:0], numbers):
+            np.testing.assert_array_equal(file.take_into_scratch(rows), file.take(rows))
+
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(read).result()
+
+
+@pytest.mark.parametrize("format", [INT8, INT4], ids=["int8", "int4"])
+def test_the_largest_numbers_and_center_can_be_stored_again(tmp_path: Path, format: Blocks) -> None:
+    center = np.array([LARGEST_CENTER, -LARGEST_CENTER], dtype=np.float32)
+    file = VectorFile(tmp_path / "v", 2, 0, format, center)
+    file.append(np.array([[LARGEST, -1], [1, -LARGEST]], dtype=np.float32))
+    read = file.take(np.arange(2))
+    assert np.abs(read).max() <= LARGEST
+    file.append(read)
+    np.testing.assert_array_equal(file.take(np.array([2, 3])), read)
 
 
 @pytest.mark.parametrize(("format", "half_step"), [(INT8, 0.5 / 127), (INT4, 1 / 8)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -56,6 +57,27 @@ def test_close_vectors_are_distinguished(
         np.testing.assert_allclose(stored(collection, left), X[left], rtol=0, atol=tolerance)
         (hits,) = collection.search_many(X[[150]], limit=10)
         assert hits[0].id == "150"
+
+
+@either
+def test_a_rescored_search_finds_what_is_asked(
+    tmp_path: Path, rng: np.random.Generator, dtype: str
+) -> None:
+    """In a thread of its own, whose buffers no other search has enlarged."""
+    X = rng.normal(size=(COUNT, DIM)).astype(np.float32)
+    settings = Settings(kind="sq4", k=DIM // 2, candidates=COUNT)
+    path = tmp_path / "i"
+    with (
+        ThreadPoolExecutor(1) as thread,
+        Collection.create(path, GivenEncoder(DIM), settings, vector_dtype=dtype) as collection,
+    ):
+        add(collection, X, 0, COUNT)
+        found = thread.submit(collection.search_many, X[:50], limit=3).result()
+        stored_rows = stored(collection, [*range(COUNT)])
+    cosines = X[:50] @ (stored_rows / np.linalg.norm(stored_rows, axis=1, keepdims=True)).T
+    expected = np.argsort(-cosines, axis=1)[:, :3]
+    for hits, rows in zip(found, expected.tolist(), strict=True):
+        assert [int(hit.id) for hit in hits] == rows
 
 
 @either
