@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from slimdex.errors import InputError
 from slimdex.indexes.codes.kinds import IVF_PQ, KINDS, PQ, by_size, ivf_lists
 from slimdex.indexes.options import AUTO
-from slimdex.indexes.vectors.row_formats import STORED
+from slimdex.system.atomic_files import STORED_ENDINGS
 
 from . import console
 from .click_commands import Answer
@@ -86,7 +86,7 @@ class Workload:
                 raise InputError(f"--k {self.k}; expected a multiple of {CODED_TOGETHER}")
         for name, value, allowed in (
             ("--kind", self.kind, PLANNED),
-            ("--vector-dtype", self.vector_dtype, tuple(STORED)),
+            ("--vector-dtype", self.vector_dtype, tuple(STORED_ENDINGS)),
         ):
             if value not in allowed:
                 raise InputError(f"{name} {value!r}; expected {', '.join(allowed)}")
@@ -159,7 +159,7 @@ class Workload:
         words = {} if self.no_lexical else {"words": n * (content / WORD_SHARE + WORD_BYTES)}
         scatter = self.dim * (self.dim + 1) / 2  # of a symmetric matrix
         return {
-            "vectors": n * STORED[self.vector_dtype].row_bytes(self.dim),
+            "vectors": n * self._vector,
             "norms": n * FLOAT32,
             "codes": self._codes,
             "reducer": self._reducer,
@@ -169,6 +169,13 @@ class Workload:
             "offsets": n * OFFSET,
             "segment": BLOCKS * n * (content + INT64) + EMPTY_SEGMENT,
         } | words
+
+    @property
+    def _vector(self) -> int:
+        """Bytes of a full vector on disk."""
+        from slimdex.indexes.vectors.row_formats import STORED  # numpy, which help must not need
+
+        return STORED[self.vector_dtype].row_bytes(self.dim)
 
     @property
     def _codes(self) -> float:
