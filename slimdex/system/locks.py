@@ -192,8 +192,8 @@ if hasattr(os, "register_at_fork"):
 def _pause(waited: float) -> float:
     """Seconds until the next attempt to lock a file.
 
-    So a lock that was held for 20 ms is free for 1 ms at most, and waiting for minutes hardly takes
-    any time of the processor.
+    It grows with the time waited: a lock that others hold briefly is taken soon after its release,
+    and a long wait costs little processor time.
 
     >>> _pause(0.01), _pause(0.125), _pause(60.0)
     (0.001, 0.00625, 0.008)

@@ -108,7 +108,7 @@ class Blocks:
 
     @property
     def largest(self) -> float:
-        """Largest magnitude of a number; somewhat smaller ones are read in its place."""
+        """Largest magnitude of a number, which may be read back as a slightly smaller one."""
         return LARGEST
 
     def width(self, dim: int) -> int:
@@ -169,7 +169,7 @@ class Blocks:
         return -(-dim * self.bits // 8)
 
     def _scales(self, blocks: Matrix) -> Matrix:
-        """Return a scale for each of the blocks (n, b, 32), of which the largest number decides."""
+        """Return the scale (n, b) of each block (n, b, 32), which its largest number decides."""
         largest = np.abs(blocks).max(axis=2)
         scales = _round_scales(largest / np.float32(self.most))
         np.minimum(scales, np.float32(self.largest_scale), out=scales)
@@ -194,7 +194,7 @@ class Blocks:
         if self.bits == 8:
             out[:] = rows[:, :dim]
             return
-        # Without shifts, which numpy does not vectorise.
+        # Avoid shifts: numpy does not vectorise them.
         half = self._integer_bytes(dim)
         lower = rows[:, :half] & np.int8(0x0F)
         lower ^= np.int8(8)

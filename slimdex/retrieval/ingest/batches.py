@@ -136,7 +136,7 @@ class Batches:
                 first = stop
             filled.add(part)
 
-        # The rest is the last batch, provided that there is a vector for each document.
+        # The rest is the last batch. Given vectors must be as many as the documents.
         if self._vectors is not None and len(self._vectors) != self._read:
             raise InputError(
                 f"{self._vectors.name}: {len(self._vectors)} rows for {self._read} documents; "

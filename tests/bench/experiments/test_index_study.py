@@ -1,4 +1,4 @@
-"""Agreement and times of an index that there is, against brute force."""
+"""Agreement and times of an existing index, against brute force."""
 
 from __future__ import annotations
 
