@@ -170,28 +170,10 @@ class SlimdexVectorStore(VectorStore):
         other, by their stored vectors."""
         vector = encode_queries(self.collection.encoder, [query])[0]
         hits = self._hits(query, vector, fetch_k, filter)
-        return self._diverse(hits, vector, k, lambda_mult)
-
-    def max_marginal_relevance_search_by_vector(
-        self,
-        embedding: list[float],
-        k: int = 4,
-        fetch_k: int = 20,
-        lambda_mult: float = 0.5,
-        filter: Filter = None,
-    ) -> list[Document]:
-        """Of the `fetch_k` documents closest to a vector, k that are far from each other."""
-        hits = self._hits(None, embedding, fetch_k, filter)
-        return self._diverse(hits, np.array(embedding), k, lambda_mult)
-
-    def _diverse(
-        self, hits: list[Hit], query: Matrix, k: int, lambda_mult: float
-    ) -> list[Document]:
-        """Choose k of the hits by maximal marginal relevance, using their stored vectors."""
         if not hits:
             return []
         vectors: list[Any] = vectors_of(self.collection, hits)
-        chosen = maximal_marginal_relevance(query, vectors, lambda_mult, k)
+        chosen = maximal_marginal_relevance(vector, vectors, lambda_mult, k)
         return [_document(hits[i]) for i in chosen]
 
     def _hits(self, query: str | None, vector: Any, k: int, filter: Filter) -> list[Hit]:

@@ -219,15 +219,10 @@ class Place:
         in_record = [Compare(RECORD, operator, _constant(value), path=path)]
 
         # A moment is compared with the moments and the dates of the record.
-        constants = value if operator == "IN" and isinstance(value, list) else [value]
-        if operator not in (*SIGNS, "IN"):  # other operators do not compare moments
-            constants = []
-        for constant in constants:
-            sign = "=" if operator == "IN" else operator
-            moment = as_moment(constant)
-            if moment is not None:
-                in_record.append(Compare(RECORD, sign, moment, path=(*path, "datetime", "0")))
-                in_record.append(Compare(RECORD, sign, moment, path=(*path, "date")))
+        moment = as_moment(value) if operator in SIGNS else None
+        if moment is not None:
+            in_record.append(Compare(RECORD, operator, moment, path=(*path, "datetime", "0")))
+            in_record.append(Compare(RECORD, operator, moment, path=(*path, "date")))
         return Or((And((Not(self._is_recorded), in_column)), *in_record))
 
     @property

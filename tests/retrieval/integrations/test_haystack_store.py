@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from haystack import Document, Pipeline
-from haystack.components.writers import DocumentWriter
 from haystack.document_stores.errors import DocumentStoreError, DuplicateDocumentError
 from haystack.document_stores.in_memory import InMemoryDocumentStore
 from haystack.errors import FilterError
@@ -79,16 +78,6 @@ class TestHaystack(
         assert await document_store.write_documents_async([document]) == 1
         with pytest.raises(DuplicateDocumentError, match="exists already"):
             await document_store.write_documents_async([document])
-
-
-def test_every_mixin_of_haystack_is_run() -> None:
-    theirs = {
-        mixin
-        for module in (mixins, async_mixins)
-        for name, mixin in vars(module).items()
-        if name.endswith("Test") and isinstance(mixin, type)
-    }
-    assert theirs <= {*TestHaystack.__mro__}
 
 
 def test_words_count_beside_meaning(tmp_path: Path) -> None:
@@ -192,15 +181,6 @@ def test_filters_find_the_same_documents_as_in_memory(both: Any, field: str) -> 
     assert differences == []
 
 
-@pytest.mark.parametrize("field", ["meta.year", "meta.author.age", "meta.flag", "meta.nobody"])
-def test_ordered_filters_find_the_same_documents_as_in_memory(both: Any, field: str) -> None:
-    for operator in (">", ">=", "<", "<="):
-        for value in (0, 1, 39.5, 40, 1990, 1995, 2000, None):
-            filters = {"field": field, "operator": operator, "value": value}
-            theirs, ours = (sorted(d.id for d in store.filter_documents(filters)) for store in both)
-            assert theirs == ours, (operator, value)
-
-
 @pytest.mark.parametrize(
     ("value", "later"),
     [("2023-12-31", "134"), ("2024-01-01", "4"), (datetime(2024, 3, 1), "4"), ("2025-01-01", "")],
@@ -211,32 +191,15 @@ def test_texts_are_ordered_as_dates(both: Any, value: Any, later: str) -> None:
         assert sorted(d.id for d in store.filter_documents(filters)) == [*later]
 
 
-def test_metadata_come_back(both: Any) -> None:
-    theirs, ours = ({d.id: d.meta for d in store.filter_documents()} for store in both)
-    assert theirs == ours
-    for name in ("page", "tags", "author", "flag"):
-        assert both[0].get_metadata_field_unique_values(name) == (
-            both[1].get_metadata_field_unique_values(name)
-        )
-    for name in ("year", "day", "nobody"):
-        assert both[0].get_metadata_field_min_max(name) == both[1].get_metadata_field_min_max(name)
-
-
 def test_invalid_filters_are_refused(both: Any) -> None:
     _, ours = both
-    for field, operator, value in (
-        ("meta.year", "==", object()),
-        ("meta.year", "==", float("nan")),
-        ("meta.year", ">", "soon"),
-    ):
+    for operator, value in (("==", object()), ("==", float("nan")), (">", "soon")):
         with pytest.raises(FilterError, match="expected"):
-            ours.filter_documents({"field": field, "operator": operator, "value": value})
-    empty: list[Any] = [{}, None]
-    for filters in empty:
-        with pytest.raises(FilterError, match="no filters; expected some"):
-            ours.delete_by_filter(filters)
-        with pytest.raises(FilterError, match="no filters; expected some"):
-            ours.update_by_filter(filters, {"a": 1})
+            ours.filter_documents({"field": "meta.year", "operator": operator, "value": value})
+    with pytest.raises(FilterError, match="no filters; expected some"):
+        ours.delete_by_filter({})
+    with pytest.raises(FilterError, match="no filters; expected some"):
+        ours.update_by_filter({}, {"a": 1})
     assert ours.count_documents() == len(META)
 
 
@@ -254,15 +217,4 @@ def test_updates_keep_vectors_and_texts(tmp_path: Path) -> None:
     found = store.search(embedding=rows[1], top_k=1)[0]
     assert (found.content, found.meta) == (TEXTS[1], {"n": "many", "seen": True})
     assert store.search(embedding=rows[0], top_k=1)[0].meta == {"n": 0}
-    store.collection.close()
-
-
-async def test_an_asynchronous_pipeline(tmp_path: Path) -> None:
-    store = SlimdexDocumentStore(str(tmp_path / "i"), model=str(word_vectors(tmp_path)))
-    writing, reading = Pipeline(), Pipeline()
-    writing.add_component("writer", DocumentWriter(store))
-    await writing.run_async({"writer": {"documents": [Document(content=t) for t in TEXTS]}})
-    reading.add_component("retriever", SlimdexRetriever(store, top_k=1))
-    found = await reading.run_async({"retriever": {"query": "a dog on a rug"}})
-    assert found["retriever"]["documents"][0].content == TEXTS[2]
     store.collection.close()
