@@ -89,10 +89,6 @@ class MilvusCollection(Searchable):
         """Close the connection."""
         self._server.close()
 
-    def __repr__(self) -> str:
-        """Address and name, for notebooks."""
-        return f"MilvusCollection({self._server.uri!r}, {self._alias!r})"
-
     @property
     def encoder(self) -> Encoder:
         """The encoder that the index was built with."""

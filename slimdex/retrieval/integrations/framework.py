@@ -8,6 +8,7 @@ from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from slimdex.errors import InputError
 from slimdex.indexes.arrays import Matrix
@@ -53,7 +54,7 @@ def write(
 def search(
     collection: Collection,
     text: str | None,
-    vector: Sequence[float] | Matrix | None,
+    vector: ArrayLike | None,
     limit: int,
     where: str | None = None,
     hybrid: str | float = AUTO,

@@ -30,25 +30,20 @@ def filter_sql(filters: Mapping[str, Any], columns: Types) -> str:
 
 def condition(filters: Mapping[str, Any], columns: Types) -> Condition:
     """Translate filters; raises `FilterError` if they are invalid."""
-    operator = filters.get("operator")
-    if operator is None:
-        raise FilterError(f"{filters!r:.200}: no operator; expected one")
     if "field" in filters:
-        return _comparison(filters, str(operator), columns)
-
-    # Join several conditions.
-    if not filters.get("conditions"):
-        raise FilterError(f"{filters!r:.200}: no conditions; expected some")
+        return _comparison(filters, columns)
+    operator = filters.get("operator")
+    if operator not in ("AND", "OR", "NOT") or not filters.get("conditions"):
+        raise FilterError(f"{filters!r:.200}; expected conditions, and one of AND, OR, NOT")
     parts = tuple(condition(part, columns) for part in filters["conditions"])
-    if operator not in ("AND", "OR", "NOT"):
-        raise FilterError(f"operator {operator!r}; expected AND, OR or NOT")
     if operator == "OR":
         return Or(parts)
     return And(parts) if operator == "AND" else Not(And(parts))
 
 
-def _comparison(filters: Mapping[str, Any], operator: str, columns: Types) -> Condition:
+def _comparison(filters: Mapping[str, Any], columns: Types) -> Condition:
     """Translate a filter on one field; raises `FilterError` if it is invalid."""
+    operator = filters.get("operator")
     if "value" not in filters or operator not in OPERATORS:
         raise FilterError(f"{filters!r:.200}; expected a value, and one of {', '.join(OPERATORS)}")
     field = str(filters["field"])
@@ -61,6 +56,7 @@ def _comparison(filters: Mapping[str, Any], operator: str, columns: Types) -> Co
             raise FilterError(f"{filters!r:.200}; expected a number or a date")
     if OPERATORS[operator] == "IN" and not isinstance(value, list):
         raise FilterError(f"{filters!r:.200}; expected a list")
+    comparison: Condition
     if field in COLUMNS:
         comparison = Compare(COLUMNS[field], OPERATORS[operator], value)
     else:

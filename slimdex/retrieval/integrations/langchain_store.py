@@ -180,8 +180,10 @@ class SlimdexVectorStore(VectorStore):
         return search(self.collection, query, vector, k, self._where(filter))
 
     def _where(self, filter: Filter) -> str | None:
-        if not filter or isinstance(filter, str):
-            return filter or None
+        if not filter:
+            return None
+        if isinstance(filter, str):
+            return filter
         columns = columns_of(self.collection)
         return as_sql(filter_condition(filter, columns), columns)
 

@@ -48,8 +48,6 @@ OPERATORS = {
     FilterOperator.TEXT_MATCH_INSENSITIVE: "CONTAINS IN ANY CASE",
     FilterOperator.CONTAINS: "HAS",
 }
-JOINED = {FilterOperator.ANY: Or, FilterOperator.ALL: And}
-"""Operators that a list fulfils by any or all of several items."""
 SOURCE = "ref_doc_id"
 NODE_KEYS = ("_node_content", "_node_type", "document_id", "doc_id", SOURCE)
 """Columns beside the metadata."""
@@ -111,7 +109,7 @@ class SlimdexVectorStore(BasePydanticVectorStore):
 
         Raises `InputError` if there are neither: `clear` deletes all nodes.
         """
-        if node_ids is None and filters is None:
+        if node_ids is None and (filters is None or not filters.filters):
             raise InputError("delete_nodes: expected node_ids or filters; clear() deletes all")
         self._delete(self._condition(node_ids, filters))
 
@@ -163,20 +161,13 @@ class SlimdexVectorStore(BasePydanticVectorStore):
         # A search by words alone requires a vector too, but ignores its scores.
         vector = query.query_embedding or np.ones(self._collection.index.state.dim)
         condition = self._condition(query.node_ids or None, query.filters, query.doc_ids)
-        where = as_sql(condition, columns_of(self._collection))
+        where = as_sql(condition, columns_of(self._collection)) if condition.parts else None
         hits = search(self._collection, text, vector, limit, where, hybrid)
 
         # Choose among the hits as the mode asks.
         if mode == "mmr" and hits:
             threshold = query.mmr_threshold if mmr_threshold is None else mmr_threshold
-            scores, numbers = get_top_k_mmr_embeddings(
-                query.query_embedding,
-                vectors_of(self._collection, hits),
-                similarity_top_k=query.similarity_top_k,
-                embedding_ids=[*range(len(hits))],
-                mmr_threshold=threshold,
-            )
-            return _result([hits[number] for number in numbers], scores)
+            return self._diverse(query, hits, threshold)
         if mode in LEXICAL:
             hits = [hit for hit in hits if hit.found_by != "meaning"]
         return _result(hits, [hit.score for hit in hits])
@@ -188,6 +179,20 @@ class SlimdexVectorStore(BasePydanticVectorStore):
     aget_nodes = in_thread(get_nodes)
     aquery = in_thread(query)
 
+    def _diverse(
+        self, query: VectorStoreQuery, hits: Sequence[Hit], threshold: float | None
+    ) -> VectorStoreQueryResult:
+        """Choose among the hits by LlamaIndex's maximal marginal relevance."""
+        assert self._collection is not None
+        scores, numbers = get_top_k_mmr_embeddings(
+            query.query_embedding,
+            vectors_of(self._collection, hits),
+            similarity_top_k=query.similarity_top_k,
+            embedding_ids=[*range(len(hits))],
+            mmr_threshold=threshold,
+        )
+        return _result([hits[number] for number in numbers], scores)
+
     def _delete(self, condition: Condition) -> None:
         if self._collection is not None:
             self._collection.delete(where=as_sql(condition, columns_of(self._collection)))
@@ -197,15 +202,15 @@ class SlimdexVectorStore(BasePydanticVectorStore):
         ids: Sequence[str] | None,
         filters: MetadataFilters | None,
         sources: Sequence[str] | None = None,
-    ) -> Condition:
+    ) -> And:
         """Return the condition for nodes with these ids, filters and source documents, if any."""
         parts = list[Condition]()
         if ids is not None:  # an empty list means no nodes, not all
             parts.append(Compare("id", "IN", [*map(id_text, ids)]))
-        if filters is not None:
+        if filters is not None and filters.filters:
             columns = {} if self._collection is None else columns_of(self._collection)
             parts.append(filter_condition(filters, columns))
-        if sources:
+        if sources is not None:
             parts.append(Compare(SOURCE, "IN", sources))
         return And(tuple(parts))
 
@@ -228,12 +233,12 @@ def filter_condition(filters: MetadataFilters, columns: Types) -> Condition:
 
 def _comparison(one: MetadataFilter, columns: Types) -> Condition:
     """Translate one filter; raises `InputError` for a value that its operator does not take."""
-    if one.operator not in JOINED:
+    if one.operator in OPERATORS:
         return compare(one.key, OPERATORS[one.operator], one.value, columns, nested=False)
     if not isinstance(one.value, list):
         raise InputError(f"filter {one.operator.value} {one.value!r:.100}; expected a list")
-    items = [compare(one.key, "HAS", item, columns, nested=False) for item in one.value]
-    return JOINED[one.operator](tuple(items))
+    items = tuple(compare(one.key, "HAS", item, columns, nested=False) for item in one.value)
+    return Or(items) if one.operator == FilterOperator.ANY else And(items)
 
 
 def _metadata(node: BaseNode) -> dict[str, Any]:

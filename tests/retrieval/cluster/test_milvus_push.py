@@ -27,8 +27,8 @@ from .servers import Process, pushing, server_process
 pytestmark = pytest.mark.slow
 
 NAME = "notes_index"
-WRITING = ("create_collection", "create_index", "create_alias", "alter_alias", "drop_collection")
-WRITING += ("upsert", "delete", "flush", "load_collection")
+WRITING = {"create_collection", "create_alias", "alter_alias", "drop_collection"}
+WRITING |= {"upsert", "delete", "flush", "load_collection"}
 
 
 def pushed(index: Path, server: Server, name: str = NAME, **options: Any) -> PushResult:
