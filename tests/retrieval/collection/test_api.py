@@ -27,7 +27,6 @@ from slimdex import (
     Settings,
     Target,
     export,
-    write_map,
 )
 from slimdex.indexes.arrays import Matrix, Rows
 from slimdex.retrieval.quality.evaluation import evaluate_self, rank_documents
@@ -226,7 +225,6 @@ NOTHING: dict[str, tuple[Callable[[Collection], object], object]] = {
     "migrate": (lambda c: c.migrate(WordEncoder(16)), "a sample of 0 of 0 documents"),
     "evaluate": (lambda c: evaluate_self(c.index), "holds no documents; expected some"),
     "export": (lambda c: export(c, c.path / "x", "jsonl"), "no documents with text"),
-    "write_map": (lambda c: write_map(c, c.path / "x"), "no documents with text"),
 }
 """Calls, and what they return, or the message of their error, where there are no documents."""
 
@@ -288,7 +286,6 @@ def test_keywords_of_classes_and_functions_too(tmp_path: Path) -> None:
         (SearchRequest, "text", "texts"),
         (GivenEncoder, "dimensions", "dim"),
         (slimdex.export, "format", "to"),
-        (slimdex.write_map, "filter", "where"),
     ]
     for call, wrong, meant in makers:
         with pytest.raises(TypeError, match=f"'{wrong}'; did you mean '{meant}'"):
