@@ -61,5 +61,4 @@ app = Commands(
             help="Print the version and exit.",
         )
     ],
-    default="slimdex.retrieval.cli.overview:overview",
 )

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
-from slimdex.errors import InputError, short_repr
-from slimdex.system.suggestions import check_choice, with_suggestions
+from slimdex.errors import InputError, check_choice, short_repr
 
 from .codes.faiss_index import FaissIndex, is_factory
 from .codes.kinds import FLAT, KINDS, Kind, kind_named
@@ -22,7 +21,6 @@ MOST_CANDIDATES = 1 << 40
 """More than the rows of any index; the catalog can't store numbers beyond 64 bits."""
 
 
-@with_suggestions
 @dataclass(frozen=True)
 class Settings(Choices):
     """Settings for reducing, encoding and rescoring vectors.
@@ -62,7 +60,7 @@ class Settings(Choices):
         check_choice("reducer", self.reducer, REDUCERS)
         kinds = (AUTO, *KINDS)
         if self.kind not in kinds and not is_factory(str(self.kind)):
-            check_choice("kind", self.kind, kinds, " or a FAISS factory string")
+            check_choice("kind", self.kind, (*kinds, "a FAISS factory string"))
 
     def checked(self, dim: int) -> Self:
         """Return these settings after validating them for vectors of `dim` dimensions.
