@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
-from slimdex.errors import InputError, short_repr
-from slimdex.system.suggestions import check_choice, with_suggestions
+from slimdex.errors import InputError, check_choice, short_repr
 
 from .codes.kinds import FLAT, KINDS, Kind, kind_named
 from .options import AUTO, REDUCERS, Choices
@@ -21,7 +20,6 @@ MOST_CANDIDATES = 1 << 40
 """More than the rows of any index; the catalog can't store numbers beyond 64 bits."""
 
 
-@with_suggestions
 @dataclass(frozen=True)
 class Settings(Choices):
     """Settings for reducing, encoding and rescoring vectors.

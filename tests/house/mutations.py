@@ -90,11 +90,7 @@ MUTATIONS = [
         "retrieval/cli",
     ),
     Mutation('f"{hit.id}#{number}"', 'f"{hit.id}"', "retrieval/exporting"),
-    Mutation(
-        "np.argsort(-np.bincount(cluster_of_place",
-        "np.argsort(np.bincount(cluster_of_place",
-        "retrieval/exporting",
-    ),
+    Mutation("with_transform(weight, bias)", "with_transform(weight, None)", "retrieval/exporting"),
 ]
 
 

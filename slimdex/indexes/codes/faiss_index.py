@@ -405,21 +405,6 @@ def _input_error(what: str, error: RuntimeError) -> InputError:
     return InputError(f"{what}: FAISS says {_reason(error)}; try another kind")
 
 
-def clusters(X: Matrix, count: int, seed: int = 0) -> Rows:
-    """Cluster rows (n, k) by k-means; returns each row's cluster (n,), from 0.
-
-    >>> places = np.array([[0, 0], [9, 9], [0, 1], [9, 8]], dtype=np.float32)
-    >>> one, other, *same = clusters(places, 2).tolist()
-    >>> one != other, same == [one, other]
-    (True, True)
-    """
-    kmeans = faiss.Kmeans(X.shape[1], count, seed=seed, min_points_per_centroid=1)
-    kmeans.train(X)
-    _, centroids = kmeans.index.search(X, 1)
-    nearest: Rows = centroids[:, 0]
-    return nearest
-
-
 def _as_cosines(index: Any, results: tuple[Matrix, Rows]) -> tuple[Matrix, Rows]:
     """Convert FAISS's results (q, k) to scores and rows, with -inf where it returned no row.
 

@@ -26,7 +26,6 @@ from zipfile import ZipFile
 from slimdex.errors import CorruptError, InputError
 from slimdex.system.extras import install_command
 from slimdex.system.progress import note
-from slimdex.system.suggestions import did_you_mean
 from slimdex.system.user_cache import cache_folder, known_sha256
 
 from .model_folder import check_model_folder, weight_files
@@ -394,10 +393,9 @@ def _from_hub(name: str, hub_id: str, with_code: bool) -> Path:
         )
     except (OSError, ValueError) as error:
         reason = str(error).strip().splitlines()[0] if online else "the hub can't be reached"
-        near = "" if known_model(name) else did_you_mean(name, KNOWN)
         raise InputError(
             f"model {name!r}: {reason}; expected a folder with a transformers model, "
-            f"{DEFAULT_MODEL} or a hub id{near}"
+            f"{DEFAULT_MODEL} or a hub id"
         ) from error
 
 

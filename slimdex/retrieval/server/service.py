@@ -23,7 +23,6 @@ from slimdex.system.append_only import sync
 from slimdex.system.atomic_files import size
 from slimdex.system.index_names import ENDING, index_names, is_index
 from slimdex.system.locks import FileLock
-from slimdex.system.suggestions import did_you_mean
 
 from ..encoders.base import AUTO, Encoder
 from ..index import Index, create_index
@@ -159,8 +158,7 @@ class Service:
         if name not in self.indexes:
             known = sorted(self.indexes)
             expected = f"one of {', '.join(known)}" if known else "none: there is no index yet"
-            suggestion = did_you_mean(name[:100], known)
-            raise HTTPException(404, f"index {name[:100]!r}; expected {expected}{suggestion}")
+            raise HTTPException(404, f"index {name[:100]!r}; expected {expected}")
         return self.indexes[name]
 
     async def read(self, name: str, command: Callable[[Index], T], where: str | None) -> T:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 import subprocess
 import sys
@@ -44,6 +45,13 @@ def test_passages(bert: Runner) -> None:
         assert other["passages"]["tokens"] == tokens
     for wrong in ("15", "33"):
         bert.refuses("build long.jsonl --out z --passages", wrong)
+
+
+@pytest.mark.parametrize("out", [(), ("--out", "it's new")])
+def test_what_a_build_says_to_type_next_finds(slimdex: Runner, out: tuple[str, ...]) -> None:
+    built = slimdex("build pets.jsonl", *out).out
+    program, *searched = shlex.split(built.splitlines()[-1])
+    assert (program, slimdex(shlex.join(searched)).code) == ("slimdex", 0)
 
 
 def interrupted(*_: Any, **__: Any) -> Any:

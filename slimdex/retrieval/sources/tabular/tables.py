@@ -10,7 +10,6 @@ from typing import Any
 from slimdex.errors import InputError, shorten
 from slimdex.indexes.arrays import batches
 from slimdex.system.duckdb_library import connect, duckdb, identifier
-from slimdex.system.suggestions import did_you_mean
 
 from ...column_types import restore_values
 from ...documents import Document, check_columns
@@ -424,9 +423,8 @@ class TableSource:
         """Return the user's column for a role, or else one with a usual name, if any."""
         if requested is not None and self._types and requested not in self._types:
             columns = ", ".join(self._types)
-            near = did_you_mean(requested, self._types)
             raise InputError(
-                f"{self.name}: no column {requested!r} for the {role}; it has {columns}{near}"
+                f"{self.name}: no column {requested!r} for the {role}; it has {columns}"
             )
         return requested or usual_column([*self._types], usual)
 
