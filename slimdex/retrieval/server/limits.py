@@ -28,7 +28,6 @@ class Limits:
     bodies: int = 64 * MIB  # bytes of all running requests together
     line: int = 16 * MIB  # bytes of a line of a bulk upload
     file: int = 64 * MIB  # bytes of an uploaded file
-    indexes: int = 100  # of a service with a root folder
     queries: int = 256  # in one search
     texts: int = 2048  # to encode together, as many as OpenAI's API takes
     text: int = 100_000  # characters of a query, or of a text to encode

@@ -725,7 +725,6 @@ async function begin() {
     $("choice").hidden = indexes.length < 2;
     $("reranking").hidden = !can.includes("rerank");
     $("reading").hidden = can.includes("write");
-    if (!indexes.length) throw new Error("This service has no index yet.");
     problem("");
     await choose(named(new URLSearchParams(location.search).get("index")));
   } catch (error) {

@@ -264,28 +264,3 @@ class ReduceBody(Body):
     kind: str | None = None
     candidates: int | Literal["auto"] | None = None
     reducer: str | None = Field(None, json_schema_extra={"enum": [*REDUCERS, None]})
-
-
-class CreateBody(ReduceBody):
-    """Settings of a new index, all optional."""
-
-    model_config = ConfigDict(json_schema_extra={"examples": [{"k": 24, "gamma": 0.5}]})
-    passages: int | Literal["auto", "off"] = Field(
-        "auto", description="Maximum tokens of a passage."
-    )
-
-
-class SyncBody(Body):
-    """Sources to synchronise with, as `slimdex sync` takes them."""
-
-    model_config = ConfigDict(json_schema_extra={"examples": [{"sources": ["/srv/notes"]}]})
-    sources: list[str] = Field(min_length=1)
-    text: str | None = None
-    id: str | None = None
-    title: str | None = None
-    types: list[str] | None = None
-    encoding: str | None = None
-    file_format: str | None = None
-    exclude: list[str] | None = None
-    generated: bool | None = None
-    refit: Literal["auto", "never", "always"] = "auto"

@@ -127,18 +127,15 @@ def _request(body: SearchBody, where: str | None, reranker: Reranker | None) -> 
 
 @routes.get("/indexes", responses=answer(IndexesBody))
 async def indexes(request: Request) -> Response:
-    """List the indexes with their numbers of documents, and what the caller can do with them:
-    "write", "create" indexes, and "rerank" hits.
+    """List the indexes with their numbers of documents, and what the caller can do: "write", and
+    "rerank" hits.
     """
     service = service_of(request)
-    writes = request.scope[RIGHT] >= Right.WRITE
 
     # `can` depends on the token, and on how the service was started.
     can = []
-    if writes:
+    if request.scope[RIGHT] >= Right.WRITE:
         can.append("write")
-    if writes and service.root is not None:
-        can.append("create")
     if service.reranker is not None:
         can.append("rerank")
 

@@ -286,7 +286,6 @@ REFUSED: list[tuple[str, str, int]] = [
     ("POST documents", '{"id": "7", "text": "x", "year": {"a": 1, "a": 2}}', 400),
     ("POST delete", '{"ids": ["1"], "where": "true"}', 400),
     ("POST reduce", '{"k": 99}', 400),
-    ("POST sync", '{"sources": ["/a\\u0000"]}', 403),
     ("GET related/none", "", 404),
     ("GET related/2?limit=2000", "", 422),
     ("PUT documents/7", f'{{"text": "x", "{HALF}": 1}}', 422),
@@ -358,52 +357,6 @@ async def test_every_get_is_answered_to_head_without_a_body(notes: dict[str, Pat
         assert (await client.head(SEARCH)).status_code == 405
 
 
-async def test_sync_reads_only_files_in_allowed_folders(
-    notes: dict[str, Path], tmp_path: Path
-) -> None:
-    shared = tmp_path / "shared"
-    shared.mkdir()
-    (shared / "one.txt").write_text("A file of the server's.")
-    (tmp_path / "other.txt").write_text("Not for everybody.")
-    (shared / "link.txt").symlink_to(tmp_path / "other.txt")
-    (shared / "within.txt").symlink_to(shared / "one.txt")
-    elsewhere = tmp_path / "elsewhere"
-    elsewhere.mkdir()
-    (elsewhere / "two.txt").write_text("Not for everybody, either.")
-    (shared / "folder").symlink_to(elsewhere)
-    (elsewhere / "one.sqlite").touch()
-    (shared / "link.sqlite").symlink_to(elsewhere / "one.sqlite")
-    (shared / ".set").mkdir()
-    (shared / ".set" / "corpus.jsonl").symlink_to(elsewhere / "two.txt")
-
-    async with asking(notes, folders=(shared,)) as (client, _):
-        for source in (
-            "/etc/hostname",
-            str(tmp_path / "other.txt"),
-            str(shared / ".." / "other.txt"),
-            str(shared / "link.txt"),
-            f"{shared / 'link.sqlite'}#notes",
-            str(shared / ".set"),
-            "/\0",
-            "shared",
-            "sql:SELECT 1",
-            "python:json",
-            "-",
-        ):
-            answer = await client.post("/indexes/notes/sync", json={"sources": [source]})
-            assert answer.status_code == 403, (source, answer.text)
-        answer = await client.post(
-            "/indexes/notes/sync", json={"sources": [str(shared / "one.txt")]}
-        )
-        assert answer.json()["added"] == 1, answer.text
-        answer = await client.post("/indexes/notes/sync", json={"sources": [str(shared)]})
-        assert answer.json()["added"] == 1, answer.text
-        assert "link.txt" in "".join(answer.json()["notes"]), answer.text
-        for unknown in ("link.txt", "folder/two.txt"):
-            answer = await client.get(f"/indexes/notes/documents/{unknown}")
-            assert answer.status_code == 404, answer.text
-
-
 async def test_an_index_without_its_encoder_is_searched_by_vectors(notes: dict[str, Path]) -> None:
     """Only Python can pass a function, or an encoder of the user's own."""
     cat = WordEncoder().encode(["a cat on a mat"])[0].tolist()
@@ -447,7 +400,6 @@ async def test_a_token_gives_its_rights(notes: dict[str, Path]) -> None:
             ("POST", "/indexes/notes/delete"),
             ("POST", "/indexes/notes/compact"),
             ("POST", "/indexes/notes/reduce"),
-            ("POST", "/indexes/notes/sync"),
         ):
             refused = await client.request(method, place, json={"text": "x"}, headers=reader)
             assert (refused.status_code, place) == (403, place), refused.text
