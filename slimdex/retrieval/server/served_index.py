@@ -81,7 +81,6 @@ class ServedIndex:
         metrics.documents.labels(name).set_function(lambda: len(index.snapshot))
         metrics.waiting.labels(name).set_function(lambda: self.waiting)
         metrics.bytes.labels(name).set_function(lambda: size(index.path))
-        self.senders = 0  # running bulk uploads
         self._writer = ThreadPoolExecutor(1, thread_name_prefix=f"{name}-writer")
         self._reader = ThreadPoolExecutor(READERS, thread_name_prefix=f"{name}-reader")
         # The last chance score; and the state and task of the newest computation.

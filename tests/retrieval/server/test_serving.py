@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from pathlib import Path
@@ -15,7 +14,6 @@ from tests.retrieval.cli.running import Runner
 from .running import built, serving
 
 TEXTS = ["the cat sat on the mat", "stocks fell sharply on monday", "a dog slept on a rug"]
-NDJSON = {"Content-Type": "application/x-ndjson"}
 
 
 @pytest.fixture
@@ -29,7 +27,7 @@ def test_it_allows_what_its_options_name_and_ends_when_running_requests_are_done
 ) -> None:
     hosts = ("--allow-host", "notes.example.org", "--allow-host", "other.example.org")
     own = ("--cors", "https://pages.example.org")
-    rows = "".join(json.dumps({"id": i, "text": f"rain {i}"}) + "\n" for i in range(8000))
+    rows = [{"id": i, "text": f"rain {i}"} for i in range(8000)]
     answers = []
     with serving([notes], *hosts, *own) as running:
         ask = running.client.get
@@ -42,8 +40,7 @@ def test_it_allows_what_its_options_name_and_ends_when_running_requests_are_done
             assert (answer.status_code, allowed) == (code, origin if code == 200 else None)
 
         def send() -> None:
-            post = running.client.post
-            answers.append(post("/indexes/notes/documents", content=rows, headers=NDJSON))
+            answers.append(running.client.post("/indexes/notes/documents", json=rows))
 
         thread = threading.Thread(target=send)
         thread.start()

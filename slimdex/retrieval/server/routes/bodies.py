@@ -15,7 +15,15 @@ from typing import Annotated, Any, Literal
 from fastapi import Depends, Request
 from fastapi.responses import Response
 from fastapi.routing import APIRoute
-from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    StrictInt,
+    StrictStr,
+    create_model,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 from starlette.exceptions import HTTPException
 
@@ -146,10 +154,10 @@ IN_JSON: dict[str, tuple[Any, Any]] = {
         Annotated[int, Field(ge=1, json_schema_extra={"maximum": Limits.hits})],
         SearchOptions.limit,
     ),
-    "where": (Where | dict[str, Any] | None, None),
+    "where": (Where | None, None),
     "rerank": (bool, False),
 }
-"""Types and defaults of options that differ here: filters may be objects, for instance."""
+"""Types and defaults of options that differ here."""
 EXCERPTS = (
     "Also return the `excerpt` of each text with the query's words, and the places of these, "
     "`marks`: pairs of offsets in the text, in characters; and its first and last line, "
@@ -244,6 +252,12 @@ class DocumentBody(BaseModel):
     )
     text: str
     title: str = ""
+
+
+class NewDocumentBody(DocumentBody):
+    """A document with its id."""
+
+    id: StrictStr | StrictInt
 
 
 class DeleteBody(Body):

@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import asdict
+from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter, Body, Depends
 from fastapi.responses import Response
 
 from slimdex.errors import InputError
 from slimdex.indexes.options import AUTO
 from slimdex.system.progress import listening
 
-from ...documents import Document, check_columns, ids_to_delete
+from ...documents import Document, check_columns, id_text, ids_to_delete
 from ...index import Index
 from ...ingest.compacting import compact as compact_index
 from ...ingest.fitting import refit
 from ...ingest.writer import delete as delete_documents
+from ...quality.refitting import add_documents_then_refit
 from ..access import Right
 from ..middleware import needs
 from ..served_index import ServedIndex
 from .answers import (
     CHANGED,
+    AddedBody,
     CompactedBody,
     DeletedBody,
     PutBody,
@@ -34,6 +37,7 @@ from .bodies import (
     DocumentBody,
     Json,
     JsonRoute,
+    NewDocumentBody,
     ReduceBody,
     Served,
     refuse_unknown_parameters,
@@ -56,6 +60,23 @@ async def put(index: Served, id: str, body: DocumentBody) -> Response:
     check_columns(len(metadata), "the body")  # before others' documents wait for this one
     await index.put(Document(id, body.text, body.title, metadata))
     return Json({"id": id, "documents": len(index.index.snapshot)})
+
+
+@routes.post("/indexes/{name}/documents", responses=answer(AddedBody))
+async def add(
+    index: Served,
+    body: Annotated[list[NewDocumentBody], Body(examples=[[{"id": "1", "text": "The cat sat."}]])],
+    refit: Literal["auto", "never", "always"] = "auto",
+) -> Response:
+    """Add documents, all or none."""
+    documents = []
+    for each in body:
+        documents.append(Document(id_text(each.id), each.text, each.title, each.model_extra or {}))
+
+    def added(opened: Index) -> dict[str, Any]:
+        return asdict(add_documents_then_refit(opened, documents, refit=refit))
+
+    return Json(await index.change(added))
 
 
 @routes.delete("/indexes/{name}/documents/{id:path}", responses=answer(DeletedBody))
