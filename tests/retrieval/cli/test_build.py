@@ -141,17 +141,6 @@ def test_a_full_disk_loses_nothing(slimdex: Runner) -> None:
     assert json.loads(Path("second.txt").read_text())["added"] == 1450
 
 
-def test_a_better_model_is_named_once_for_a_user(
-    slimdex: Runner, tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    shutil.copytree(tiny_bert, "all-MiniLM-L6-v2")
-    slimdex.encoder = ("--model", "all-MiniLM-L6-v2")
-    for user, named in (("a", [True, False]), ("b", [True, False])):
-        monkeypatch.setenv("SLIMDEX_CACHE", str(tmp_path / user))
-        notes = [slimdex(f"build pets.jsonl --out {user}{i}").err for i in range(2)]
-        assert ["snowflake-arctic-embed-s" in note for note in notes] == named
-
-
 def test_a_table_without_rows_is_noted_among_others(slimdex: Runner) -> None:
     Path("names.csv").write_text("a,b\n")
     built = slimdex("build names.csv pets.jsonl --out new --json")
