@@ -147,20 +147,10 @@ class TableSource:
         """Names of all columns in the file."""
         return list(self._types)
 
+    @property
     def fingerprint(self) -> str:
-        """Digest of path, size, modification time and chosen columns."""
-        return self._file.fingerprint(*self._choices)
-
-    @property
-    def stamp(self) -> str:
-        """Stamp of the same facts as the fingerprint."""
-        return self._file.stamp(*self._choices)
-
-    @property
-    def _choices(self) -> list[Any]:
-        """User's choices about columns."""
-        chosen: list[Any] = [self._text, self._id, self._title]
-        return [*chosen, *([self._requested] if self._requested else [])]
+        """Digest of path, size, times and chosen columns; empty if modified just now."""
+        return self._file.fingerprint(self._text, self._id, self._title, self._requested)
 
     def batches(self, reading: Reading = Reading()) -> Iterator[list[Document]]:
         """Yield documents in the order of the file, with generated ids if there is no id column.
@@ -172,7 +162,7 @@ class TableSource:
         select += map(self._value, self._metadata)
         cursor = self._execute(f"SELECT {', '.join(select)} FROM {self._table()}")
         prefix = self._file.id_prefix if reading.prefix is None else reading.prefix
-        origin = reading.origin(self.stamp)
+        origin = reading.origin(self.fingerprint)
         columns = self.columns
 
         # Rows are numbered from 1, including those that are skipped.
