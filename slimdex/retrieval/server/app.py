@@ -7,36 +7,32 @@ memory, and split the batches.
 
 from __future__ import annotations
 
-import asyncio
 import signal
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from http import HTTPStatus
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import anyio
 import uvicorn
-from anyio.abc import TaskStatus
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
+from mcp.server.streamable_http_manager import StreamableHTTPASGIApp
+from mcp.server.transport_security import TransportSecuritySettings
 from starlette.exceptions import HTTPException
 from starlette.routing import Match, Route
-from starlette.types import ASGIApp, Receive, Scope, Send
 
 from slimdex.errors import SlimdexError, shorten
 from slimdex.system.suggestions import did_you_mean
 
 from .access import Listening
+from .mcp_tools import Tools, agents_server
 from .middleware import error_json, guard
 from .routes import bulk, change, openai, pages, search
 from .routes.bodies import Json
 from .routes.failures import first_line, status_and_message
 from .service import Service
-
-if TYPE_CHECKING:
-    from .agents_server import AgentsServer
 
 METHODS = ("GET", "POST", "PUT", "DELETE")
 """Methods of routes; HEAD is GET without the body."""
@@ -47,44 +43,6 @@ CONNECTIONS = 4096
 GRACE_S = 3600
 """Seconds for running requests after a signal to stop; a second Ctrl-C ends them at once."""
 ABOUT = """Semantic search in a fraction of the memory. An error is `{"error": "one line"}`."""
-
-
-class Agents:
-    """Tools for agents, created at the first request: their library takes 20 MB of memory."""
-
-    def __init__(self, service: Service) -> None:
-        self._service = service
-        self._making = asyncio.Lock()
-        self._app: ASGIApp | None = None
-
-    @asynccontextmanager
-    async def life(self) -> AsyncGenerator[None]:
-        """Context in which requests are answered."""
-        async with anyio.create_task_group() as self._tasks:
-            yield
-            self._tasks.cancel_scope.cancel()
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
-        async with self._making:
-            if self._app is None:
-                self._app = await self._tasks.start(self._run)
-        await self._app(scope, receive, send)
-
-    async def _run(self, *, task_status: TaskStatus[ASGIApp]) -> None:
-        """Run the tools until they are cancelled; `task_status` gets their application."""
-        server, app = await asyncio.to_thread(self._make)
-        async with server.session_manager.run():
-            task_status.started(app)
-            await anyio.sleep_forever()
-
-    def _make(self) -> tuple[AgentsServer, ASGIApp]:
-        """Make the server of the tools, and its application."""
-        # Loads the library of agents, in a thread, once one calls.
-        from .mcp_tools import agents_app, agents_server
-
-        server = agents_server(self._service.indexes.keys(), self._service.read)
-        return server, agents_app(server)
 
 
 class _Api(FastAPI):
@@ -106,11 +64,16 @@ def application(service: Service, started: Callable[[], None] = lambda: None) ->
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
-        async with service.life(), agents.life():
+        async with service.life(), agents.session_manager.run():
             started()
             yield
 
-    agents = Agents(service)
+    # Hosts and tokens are checked in front of the application.
+    agents = agents_server(Tools(service.indexes.keys(), service.read))
+    no_checks = TransportSecuritySettings(enable_dns_rebinding_protection=False)
+    agents.streamable_http_app(
+        json_response=True, stateless_http=True, transport_security=no_checks
+    )
     app = _Api(
         title="slimdex",
         version=version("slimdex"),
@@ -126,7 +89,10 @@ def application(service: Service, started: Callable[[], None] = lambda: None) ->
     # Routes.
     for module in (search, openai, pages, change, bulk):
         app.include_router(module.routes)
-    app.router.routes.append(Route("/mcp", agents, methods=["POST"]))  # GET's stream never ends
+    # Not GET, whose stream never ends.
+    app.router.routes.append(
+        Route("/mcp", StreamableHTTPASGIApp(agents.session_manager), methods=["POST"])
+    )
 
     # Errors.
     app.add_exception_handler(RequestValidationError, _misread)
