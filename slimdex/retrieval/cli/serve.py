@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from slimdex.errors import InputError
-from slimdex.system.index_names import no_file
+from slimdex.system.index_names import ENDING, is_index, no_file
 
 from . import console
 from .default_index import EXPECTED_INDEX, default_index, index_of
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from ..index import Index
     from ..server.access import Listening
-    from ..server.service import RootFolder
 
 T = TypeVar("T")
 
@@ -61,49 +60,12 @@ class ListenOptions:
         return Listening(self.host, self.port, tokens, hosts, *tls, self.insecure)
 
 
-@dataclass(frozen=True)
-class RootOptions:
-    """The folder in which callers create indexes, and how those are encoded."""
-
-    root: Annotated[
-        Path | None,
-        "FOLDER",
-        "A folder whose indexes NAME.index are served, and in which callers with a write token "
-        "create and drop indexes.",
-    ] = None
-    model: Annotated[
-        str | None, "The encoder's model for new indexes; default: all-MiniLM-L6-v2."
-    ] = None
-
-    def default_indexes(self) -> list[str]:
-        """Return a list of the default index; empty without one, or with a root folder."""
-        default = default_index() if self.root is None else None
-        return [] if default is None else [str(default)]
-
-    def open(self, writing: WriteOptions) -> RootFolder | None:
-        """Open the folder; the encoder is loaded for the first new index."""
-        if self.root is None:
-            if self.model is not None:
-                raise InputError(f"--model {self.model} without --root; expected both")
-            return None
-        if self.model is not None and not self.model.strip():
-            raise InputError(f"--model {self.model!r}; expected a folder, a hub id or a URL")
-        # `serve`, which calls this, has loaded them.
-        from ..encoders.models import DEFAULT_MODEL
-        from ..encoders.opening import open_encoder
-        from ..server.service import RootFolder
-
-        make_encoder = partial(open_encoder, model=self.model or DEFAULT_MODEL)
-        return RootFolder(self.root, make_encoder, writing.wait, writing.shared_filesystem)
-
-
 def serve(
     listen: ListenOptions,
-    root: RootOptions,
     writing: WriteOptions,
     indexes: SomeDirs = None,
-    files: Annotated[
-        list[Path] | None, "FOLDER", "A folder that callers may sync from; can be repeated."
+    root: Annotated[
+        Path | None, "FOLDER", "A folder, all of whose indexes NAME.index are served."
     ] = None,
     rerank: Annotated[
         str | None, "MODEL", "A cross-encoder that reorders the hits of searches that ask for it."
@@ -120,19 +82,20 @@ def serve(
 
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
     listening = listen.parse()
-    places = _places(indexes or root.default_indexes())
+    words = indexes or []
+    if root is not None:
+        words += [str(path) for path in sorted(root.glob(f"*{ENDING}")) if is_index(path)]
+    elif not words and (default := default_index()):
+        words = [str(default)]
+    if not words:
+        raise InputError(f"serve: no index given; expected {EXPECTED_INDEX}, or in --root")
     open_one = partial(Index.open, wait=writing.wait, shared_filesystem=writing.shared_filesystem)
-    root_folder = root.open(writing)
-    if not places and root_folder is None:
-        raise InputError(f"serve: no index given; expected {EXPECTED_INDEX}, or --root")
     service = Service.open(
-        places,
-        folders=files or [],
-        root=root_folder,
+        _places(words),
         reranker=None if rerank is None else CrossEncoder(rerank),
         open_one=open_one,
     )
-    console.note(f"{', '.join(service.indexes) or 'no index yet'}: Ctrl-C ends it")
+    console.note(f"{', '.join(service.indexes)}: Ctrl-C ends it")
     run(service, listening, lambda url: console.line(url))
 
 

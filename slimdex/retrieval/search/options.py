@@ -118,7 +118,7 @@ class SearchOptions:
     where: str | None = option(
         None,
         "A DuckDB condition on the documents' columns: year > 2000.",
-        http="A condition on the documents' columns: SQL, or a filter like OpenAI's.",
+        http="A condition on the documents' columns, in SQL.",
         expected="a condition as text, such as 'year > 2000'",
     )
     glob: Sequence[str] = option(

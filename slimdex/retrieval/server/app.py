@@ -29,7 +29,7 @@ from slimdex.system.suggestions import did_you_mean
 from .access import Listening
 from .mcp_tools import Tools, agents_server
 from .middleware import error_json, guard
-from .routes import bulk, change, openai, pages, search
+from .routes import change, openai, pages, search, upload
 from .routes.bodies import Json
 from .routes.failures import first_line, status_and_message
 from .service import Service
@@ -87,7 +87,7 @@ def application(service: Service, started: Callable[[], None] = lambda: None) ->
     app.state.service = service
 
     # Routes.
-    for module in (search, openai, pages, change, bulk):
+    for module in (search, openai, pages, change, upload):
         app.include_router(module.routes)
     # Not GET, whose stream never ends.
     app.router.routes.append(

@@ -1,33 +1,25 @@
-"""Service: the indexes served by one process, by name, and the folder for new ones."""
+"""Service: the indexes served by one process, by name."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import re
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from functools import cache, partial
 from pathlib import Path
-from shutil import rmtree
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from starlette.exceptions import HTTPException
 
-from slimdex.errors import EncoderError, InputError, InUseError, SlimdexError
-from slimdex.indexes.settings import Settings
-from slimdex.system.append_only import sync
-from slimdex.system.atomic_files import size
-from slimdex.system.index_names import ENDING, index_names, is_index
-from slimdex.system.locks import FileLock
+from slimdex.errors import EncoderError, InputError, SlimdexError
+from slimdex.system.index_names import index_names
 from slimdex.system.suggestions import did_you_mean
 
-from ..encoders.base import AUTO, Encoder
-from ..index import Index, create_index
-from .limits import LimitError, Limits
+from ..index import Index
+from .limits import Limits
 from .metrics import Metrics
 from .served_index import ServedIndex
 
@@ -41,11 +33,7 @@ LONGEST_WAIT = 60
 CONDITIONS = 4
 """Threads for searches with a condition, which may take long, shared by all indexes."""
 _NAME = re.compile(r"[\w.-]{1,100}", re.ASCII)
-_NEW_NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,99}", re.ASCII)
-DROPPED = ".dropped"
-"""Ending of a folder that is being removed."""
 NO_ENCODER = "the index's encoder can't be opened; the server's log says why"
-IN_ROOT = "expected an index in a folder that the service was started with (--root)"
 NAMED_FOLDER = "NAME=DIR, a name of letters, digits, '-', '_' and '.'"
 
 
@@ -54,111 +42,46 @@ class Service:
     """The indexes of a service, by name."""
 
     limits: Limits = field(default_factory=Limits)
-    folders: Sequence[Path] = ()  # that callers may read files from
     indexes: dict[str, ServedIndex] = field(default_factory=dict)
     metrics: Metrics = field(default_factory=Metrics)
     is_ready: bool = False
-    root: RootFolder | None = None  # in which callers may create and drop indexes
     reranker: CrossEncoder | None = None  # reorders hits of searches that ask for it
-    open_one: Callable[[Path], Index] = Index.open
     _conditions: ThreadPoolExecutor = field(
         default_factory=lambda: ThreadPoolExecutor(CONDITIONS, thread_name_prefix="conditions")
     )
-    _changing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @classmethod
     def open(
         cls,
         places: Mapping[str, Path],
         limits: Limits | None = None,
-        folders: Sequence[Path] = (),
         *,
-        root: RootFolder | None = None,
         reranker: CrossEncoder | None = None,
         open_one: Callable[[Path], Index] = Index.open,
     ) -> Service:
-        """Open all indexes, including those in the root folder, or none.
+        """Open all indexes, or none.
 
         `open_one` opens the index of a folder. Raises `InputError` or `CorruptError` as
         `Collection.open` does.
         """
-        in_root = {} if root is None else root.places
-        repeated = sorted(in_root.keys() & places.keys())
-        if repeated:
-            raise InputError(
-                f"a second index {repeated[0]!r}; expected another name: {NAMED_FOLDER}"
-            )
-        for folder in folders:
-            if not folder.is_dir():
-                raise InputError(f"--files {folder}: no such folder; expected an existing one")
-        allowed = [folder.resolve() for folder in folders]
-        service = cls(limits or Limits(), allowed, root=root, reranker=reranker, open_one=open_one)
+        service = cls(limits or Limits(), reranker=reranker)
 
         # If one can't be opened, close the others again.
         with ExitStack() as undo:
-            for name, place in (in_root | dict(places)).items():
+            for name, place in places.items():
                 index = open_one(place)
                 undo.callback(index.close)
-                service._serve(name, index)
+                service.indexes[name] = ServedIndex(
+                    name, index, service.limits, service.metrics, service._conditions
+                )
             undo.pop_all()
         return service
-
-    def _serve(self, name: str, index: Index) -> None:
-        """Serve an index under a name; its metrics are evaluated when they are read."""
-        self.indexes[name] = ServedIndex(name, index, self.limits, self.metrics, self._conditions)
-        self.metrics.documents.labels(name).set_function(lambda: len(index.snapshot))
-        self.metrics.waiting.labels(name).set_function(lambda: self.indexes[name].waiting)
-        self.metrics.bytes.labels(name).set_function(lambda: size(index.path))
-        self.metrics.changes.labels(name)  # creates the counter, at 0
-
-    async def create(
-        self, name: str, settings: Mapping[str, Any], passages: str | int | None
-    ) -> ServedIndex:
-        """Create an index in the root folder and serve it.
-
-        Raises a 403 without a root folder, a 409 if the name is taken, `LimitError` for too many
-        indexes, and `InputError` as `RootFolder.create` does.
-        """
-        async with self._changing:
-            if self.root is None:
-                raise HTTPException(403, IN_ROOT)
-            if name in self.indexes:
-                raise HTTPException(409, f"index {name!r} exists; expected a new name")
-            if len(self.indexes) >= self.limits.indexes:
-                raise LimitError(413, f"{len(self.indexes)} indexes; expected fewer for another")
-            create = partial(self.root.create, name, settings, passages)
-            self._serve(name, await asyncio.to_thread(create))
-            return self.indexes[name]
-
-    async def drop(self, name: str) -> int:
-        """Remove an index of the root folder after running requests; returns its documents.
-
-        Raises a 403 for any other index, and `InUseError` if another process uses it.
-        """
-        async with self._changing:
-            served = self.get(name)
-            path = served.index.path
-            if self.root is None or path.parent != self.root.path:
-                raise HTTPException(403, IN_ROOT)
-            documents = len(served.index.snapshot)
-            del self.indexes[name]
-            metrics = self.metrics
-            for each in (metrics.documents, metrics.waiting, metrics.bytes, metrics.changes):
-                each.remove(name)
-            await served.close()
-            try:
-                await asyncio.to_thread(self.root.drop, path)
-            except BaseException:
-                if path.exists():  # not removed: serve it again
-                    self._serve(name, await asyncio.to_thread(self.open_one, path))
-                raise
-            return documents
 
     def get(self, name: str) -> ServedIndex:
         """Return the index of a name; raises a 404 if unknown."""
         if name not in self.indexes:
             known = sorted(self.indexes)
-            expected = f"one of {', '.join(known)}" if known else "none: there is no index yet"
+            expected = f"one of {', '.join(known)}"
             suggestion = did_you_mean(name[:100], known)
             raise HTTPException(404, f"index {name[:100]!r}; expected {expected}{suggestion}")
         return self.indexes[name]
@@ -177,7 +100,7 @@ class Service:
         """Replace folders of indexes by their names in a message."""
         for name, index in self.indexes.items():
             message = message.replace(str(index.index.path), name)
-        return message if self.root is None else message.replace(f"{self.root.path}/", "")
+        return message
 
     async def load(self) -> None:
         """Load what the first query to each index requires; then `is_ready` is true.
@@ -212,81 +135,6 @@ class Service:
                 await loading
             for index in self.indexes.values():
                 await index.close()
-
-
-class RootFolder:
-    """A folder whose sub-folders NAME.index are indexes that callers may create and drop.
-
-    What interrupted drops have left there is removed. `make_encoder` loads the encoder that new
-    indexes share; before an index is dropped, other processes that write to it get `wait` seconds.
-    Raises `InputError` if there is no such folder.
-    """
-
-    def __init__(
-        self,
-        path: Path,
-        make_encoder: Callable[[], Encoder],
-        wait: float = 30.0,
-        shared_filesystem: bool = False,
-    ) -> None:
-        if not path.is_dir():
-            raise InputError(f"--root {path}: no such folder; expected an existing one")
-        self.path = path.resolve()
-        self._make_encoder = cache(make_encoder)
-        self._wait = wait
-        self._shared_filesystem = shared_filesystem
-        for left in path.glob(f".*{ENDING}{DROPPED}"):
-            rmtree(left, ignore_errors=True)
-
-    @property
-    def places(self) -> dict[str, Path]:
-        """Folders of the existing indexes, by name."""
-        places = {}
-        for folder in sorted(self.path.glob(f"*{ENDING}")):
-            name = folder.name.removesuffix(ENDING)
-            if _NEW_NAME.fullmatch(name) and is_index(folder) and not folder.is_symlink():
-                places[name] = folder
-        return places
-
-    def create(
-        self, name: str, settings: Mapping[str, Any], passages: str | int | None = AUTO
-    ) -> Index:
-        """Create an empty index.
-
-        Raises `InputError` if the name or a setting is invalid, or the folder exists.
-        """
-        if not _NEW_NAME.fullmatch(name):
-            raise InputError(
-                f"index name {name[:100]!r}; expected letters, digits, '-', '_' and '.', at most "
-                "100, and a letter or digit first"
-            )
-        place = self.path / f"{name}{ENDING}"
-        if place.exists():
-            raise InputError(f"index {name!r} exists; expected a new name")
-        encoder = self._make_encoder()
-        return create_index(
-            place,
-            encoder,
-            Settings().changed(settings, encoder.dim),
-            passages=passages,
-            shared_filesystem=self._shared_filesystem,
-        )
-
-    def drop(self, place: Path) -> None:
-        """Remove an index that this process has closed; from its renaming on it is gone.
-
-        Raises `InUseError` if another process is writing to it, or (Windows) has it open.
-        """
-        gone = place.with_name(f".{place.name}{DROPPED}")
-        rmtree(gone, ignore_errors=True)  # left by an interrupted drop
-        with FileLock(place, "writer").hold(self._wait):
-            pass  # Windows renames no folder with an open file: a writer may still come between
-        try:
-            os.rename(place, gone)
-        except PermissionError as error:
-            raise InUseError(f"{place}: in use ({error.strerror}); expected none") from error
-        sync(self.path)
-        rmtree(gone, ignore_errors=True)
 
 
 async def _load(name: str, index: ServedIndex) -> bool:

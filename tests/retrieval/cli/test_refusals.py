@@ -100,7 +100,7 @@ REFUSED = {
     "info pets --model ''": "model ''",
     "repair pets --model ''": "model ''",
     "migrate pets --model ''": "model ''",
-    "serve --root folder --model ''": "--model ''",
+    "serve --root folder": "no index given",
     "mcp none": "none: no slimdex index there",
     "mcp pets --sync gone": "--sync gone: no such file or folder",
     "mcp pets b=pets --sync folder": "expected NAME=SOURCE, NAME one of pets, b",

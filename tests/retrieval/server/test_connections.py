@@ -31,12 +31,11 @@ LATE = 20.0
 TOKEN = b"w" * 16
 HEAD = b"%s HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " + TOKEN + b"\r\n"
 SEARCH = HEAD % b"POST /indexes/notes/search" + b"Content-Type: application/json\r\n"
-BULK = HEAD % b"POST /indexes/notes/documents" + b"Content-Type: application/x-ndjson\r\n"
-REPORTING = BULK + b"Accept: application/x-ndjson\r\n"
+UPLOAD = HEAD % b"PUT /indexes/notes/files/a.txt"
 UNKNOWN = b"POST /indexes/notes/search HTTP/1.1\r\nHost: localhost\r\n"
 CHUNKS = b"Transfer-Encoding: chunked\r\n\r\n"
 BYTE, KIBIBYTE = b"1\r\nx\r\n", b"400\r\n" + b"x" * 1024 + b"\r\n"
-LIMITS = Limits(body=2000, line=2000, idle=2 * SOON, commit=4)
+LIMITS = Limits(body=2000, file=4000, idle=2 * SOON)
 LARGE = 4 << 20
 UNFINISHED = SEARCH + b"Content-Length: %d\r\n\r\n" % LARGE + b" " * (LARGE - 100)
 
@@ -46,9 +45,8 @@ UNFINISHED = SEARCH + b"Content-Length: %d\r\n\r\n" % LARGE + b" " * (LARGE - 10
     [
         pytest.param(SEARCH, KIBIBYTE, 0, b"413", id="body without end"),
         pytest.param(SEARCH, BYTE, 0.05, b"408", id="slow body"),
-        pytest.param(BULK, BYTE, 0.05, b"408", id="slow line"),
-        pytest.param(BULK, KIBIBYTE, 0, b"413", id="line without end"),
-        pytest.param(REPORTING, b"3\r\n{}\n\r\n", 0.01, b"400", id="wrong lines without end"),
+        pytest.param(UPLOAD, KIBIBYTE, 0, b"413", id="file without end"),
+        pytest.param(UPLOAD, BYTE, 3 * SOON, b"408", id="slow file"),
         pytest.param(UNKNOWN, KIBIBYTE, 0, b"401", id="body without end and without a token"),
         pytest.param(HEAD % b"GET /health", BYTE, 0.05, b"200", id="body that no route reads"),
     ],
