@@ -19,7 +19,6 @@ from slimdex.system.atomic_files import ExistsError
 from slimdex.system.extras import require
 from slimdex.system.index_names import index_name
 from slimdex.system.locks import WAIT
-from slimdex.system.suggestions import with_suggestions
 
 from .documents import (
     Document,
@@ -66,7 +65,6 @@ if TYPE_CHECKING:
 LOG = logging.getLogger("slimdex")
 
 
-@with_suggestions
 class Collection:
     """Documents that can be searched by meaning.
 

@@ -39,7 +39,6 @@ MODULES = {
     "languages": ("py3langid",),
     "torch": ("torch", "transformers"),
     "cluster": ("grpc", "milvus_lite", "pymilvus", "ray"),
-    "map": ("pacmap",),
     "minilm": ("pip",),
     "langchain": ("langchain_core",),
     "llama-index": ("llama_index",),

@@ -13,7 +13,7 @@ from slimdex.errors import InputError
 from slimdex.system.index_names import ENDING, is_index, no_file
 
 from . import console
-from .default_index import EXPECTED_INDEX, default_index, index_of
+from .default_index import EXPECTED_INDEX, default_index
 from .interrupts import end
 from .options import Dirs, Model, OpenOptions, SomeDirs, WriteOptions, open_index
 
@@ -140,8 +140,7 @@ def _places(words: Sequence[str]) -> dict[str, Path]:
     """Map the names of indexes to their folders."""
     from ..server.service import parse_places  # loads Starlette, of the extra `serve`
 
-    # A folder of sources stands for its index; one without an index is refused when it is opened.
-    return {name: index_of(path) or path for name, path in parse_places(words).items()}
+    return parse_places(words)
 
 
 def _parse_followed(words: Sequence[str], names: Sequence[str]) -> dict[str, list[str]]:

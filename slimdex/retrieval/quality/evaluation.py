@@ -209,9 +209,7 @@ def drop_rows(scores: Matrix, rows: Rows, held_out: Rows) -> tuple[Matrix, Rows]
     return np.take_along_axis(scores, order, axis=1), np.take_along_axis(rows, order, axis=1)
 
 
-def merged_ranking(
-    search: Ranking, depth: int, more: int = 0, beyond: tuple[Ranking, int] | None = None
-) -> tuple[list[float], list[int]]:
+def merged_ranking(search: Ranking, depth: int, more: int = 0) -> tuple[list[float], list[int]]:
     """Scores and rows for a query by searches for few results and then for more, best first.
 
     A search for more results rescores more rows, so the first ten of a search for a hundred may
@@ -220,26 +218,21 @@ def merged_ranking(
     larger search adds get lower scores.
 
     `more` is added to each limit but `depth`, to make up for results that are dropped afterwards.
-    `beyond` is another search at the end, with its number of results.
     """
-    searches = [(search, limit + more) for limit in LIMITS if limit + more < depth]
-    searches.append((search, depth))
-    if beyond is not None:
-        searches.append(beyond)
+    limits = [limit + more for limit in LIMITS if limit + more < depth]
 
     # Each search adds the rows that earlier ones did not find, with lower scores.
     values = list[float]()
     rows = list[int]()
-    for ranking, count in searches:
-        scores, answer = ranking(count)
+    for limit in (*limits, depth):
+        scores, answer = search(limit)
         is_new = (answer[0] >= 0) & ~np.isin(answer[0], rows)
         new_scores = scores[0][is_new].astype(np.float64)
         if values and len(new_scores):  # shift them below the last one
             new_scores += min(0.0, values[-1] - STEP - float(new_scores[0]))
         values = values + new_scores.tolist()
         rows = rows + answer[0][is_new].tolist()
-    last = searches[-1][1]
-    return values[:last], rows[:last]
+    return values[:depth], rows[:depth]
 
 
 def latency(seconds: Sequence[float]) -> dict[str, float]:

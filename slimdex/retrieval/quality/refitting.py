@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from time import perf_counter, time
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from slimdex.errors import InputError
@@ -73,9 +73,8 @@ def sync_then_refit(index: Index, sources: SourceRequest, refit: str = "auto") -
 
 def sync_and_remember(index: Index, sources: SourceRequest, refit: str = "auto") -> AdditionReport:
     """Sync with sources, and remember them for the next sync."""
-    began = time()
     report = sync_then_refit(index, sources, refit)
-    remember_sources(index.path, sources, index.state.origins, began)
+    remember_sources(index.path, sources, index.state.origins)
     return report
 
 

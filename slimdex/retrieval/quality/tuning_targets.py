@@ -29,7 +29,6 @@ from slimdex.indexes.confidence_bound import betting_bound
 from slimdex.indexes.options import AUTO
 from slimdex.indexes.settings import Settings
 from slimdex.system.atomic_files import in_units
-from slimdex.system.suggestions import with_suggestions
 
 from ..store.state import Certificate
 from .query_pools import Draw
@@ -45,7 +44,6 @@ Shares = NDArray[np.float64]
 """(q,): agreement of each query."""
 
 
-@with_suggestions
 @dataclass(frozen=True)
 class Target:
     """Target of tuning.

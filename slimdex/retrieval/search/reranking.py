@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from slimdex.errors import InputError, SlimdexError
 from slimdex.indexes.arrays import batches
 from slimdex.system.extras import require
-from slimdex.system.suggestions import with_suggestions
 
 from ..documents import Hit, content
 from ..encoders.models import find_model
@@ -35,7 +34,6 @@ def cross_encoder(model: str) -> CrossEncoder:
     return CrossEncoder(model)
 
 
-@with_suggestions
 class CrossEncoder:
     """A transformer with one score for a pair of texts.
 

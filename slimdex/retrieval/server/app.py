@@ -24,7 +24,6 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Match, Route
 
 from slimdex.errors import SlimdexError, shorten
-from slimdex.system.suggestions import did_you_mean
 
 from .access import Listening
 from .mcp_tools import Tools, agents_server
@@ -37,7 +36,7 @@ from .service import Service
 METHODS = ("GET", "POST", "PUT", "DELETE")
 """Methods of routes; HEAD is GET without the body."""
 LONGEST_PATH = 200
-"""Characters of a path for which a route is suggested."""
+"""Characters of a path that an error states."""
 CONNECTIONS = 4096
 """Open connections; further ones are answered with 503 and closed."""
 GRACE_S = 3600
@@ -148,23 +147,12 @@ async def _answer_error(request: Request, error: Exception) -> Response:
 
 
 async def _no_such_route(request: Request, error: Exception) -> Response:
-    """Answer a 404: suggest a route for an unknown path; keep the message of any other 404."""
+    """Answer a 404; keep the message unless it is that of an unknown path."""
     assert isinstance(error, HTTPException)
     if error.detail != HTTPStatus.NOT_FOUND.phrase:  # an index or a document, for instance
         return await _answer_error(request, error)
     path = request.url.path[:LONGEST_PATH]
-    segments = path.split("/")
-    paths = ["/docs", "/mcp"]
-    for route in request.app.openapi()["paths"]:
-        parts = route.split("/")
-        if len(parts) != len(segments):
-            continue
-        # Replace a parameter such as {name} by the segment that was sent.
-        for i, part in enumerate(parts):
-            if part.startswith("{"):
-                parts[i] = segments[i]
-        paths.append("/".join(parts))
-    return _answer(request, 404, f"{path!r}: no such route; see /docs{did_you_mean(path, paths)}")
+    return _answer(request, 404, f"{path!r}: no such route; see /docs")
 
 
 async def _other_method(request: Request, error: Exception) -> Response:

@@ -16,7 +16,6 @@ from starlette.exceptions import HTTPException
 
 from slimdex.errors import EncoderError, InputError, SlimdexError
 from slimdex.system.index_names import index_names
-from slimdex.system.suggestions import did_you_mean
 
 from ..index import Index
 from .limits import Limits
@@ -82,8 +81,7 @@ class Service:
         if name not in self.indexes:
             known = sorted(self.indexes)
             expected = f"one of {', '.join(known)}"
-            suggestion = did_you_mean(name[:100], known)
-            raise HTTPException(404, f"index {name[:100]!r}; expected {expected}{suggestion}")
+            raise HTTPException(404, f"index {name[:100]!r}; expected {expected}")
         return self.indexes[name]
 
     async def read(self, name: str, command: Callable[[Index], T], where: str | None) -> T:

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -66,16 +65,13 @@ class Source(Protocol):
     def notes(self) -> Sequence[str]:
         """Notes for the user on how the source is read."""
 
+    @property
     def fingerprint(self) -> str:
-        """Digest that changes with the source."""
+        """Digest that changes with the source; empty if a change could go unnoticed."""
 
     @property
     def place(self) -> str:
         """Unique name of its location."""
-
-    @property
-    def stamp(self) -> str:
-        """Stamp of the whole source, see `origins.stamp_of`; empty if its files have their own."""
 
     @property
     def read_share(self) -> ReadShare | None:
@@ -157,14 +153,10 @@ class TextSource:
         self._lines_read = 0
         self._characters_read = 0
 
-    def fingerprint(self) -> str:
-        """Digest of path, size and modification time."""
-        return self.origin.fingerprint()
-
     @property
-    def stamp(self) -> str:
-        """Stamp of the same facts as the fingerprint."""
-        return self.origin.stamp()
+    def fingerprint(self) -> str:
+        """Digest of path, size and times; empty if modified just now."""
+        return self.origin.fingerprint()
 
     def batches(self, reading: Reading = Reading()) -> Iterator[list[Document]]:
         """Yield documents in the order of the file."""
@@ -180,7 +172,7 @@ class TextSource:
     ) -> Iterator[Document]:
         """Yield a document for each of the numbered lines that has text."""
         prefix = self.origin.id_prefix if reading.prefix is None else reading.prefix
-        origin = reading.origin(self.stamp)
+        origin = reading.origin(self.fingerprint)
         for number, line in numbered:
             self._lines_read = number
             self._characters_read += len(line)
@@ -280,12 +272,11 @@ class Sources:
             notes += [f"{source.name}: {note}" for note in source.notes]
         return [*notes, *self.agreed]
 
+    @property
     def fingerprint(self) -> str:
-        """Identifier that changes when a source does."""
-        prints = "".join(source.fingerprint() for source in self.opened)
-        if self.vectors is not None:
-            prints += self.vectors.fingerprint()
-        return hashlib.sha256(prints.encode()).hexdigest()
+        """The fingerprints of all sources; empty if one is."""
+        fingerprints = [source.fingerprint for source in self.opened]
+        return "/".join(fingerprints) if all(fingerprints) else ""
 
     def documents(self, readings: Sequence[Reading] = ()) -> Iterator[Document]:
         """Yield the documents of all sources, each source read by its own `Reading`.
@@ -316,8 +307,8 @@ class Sources:
         for source, reading in self._read_as(readings):
             if isinstance(source, FileSource):
                 origins |= source.origins
-            elif source.stamp:
-                origins.add(reading.origin(source.stamp))
+            elif source.fingerprint:
+                origins.add(reading.origin(source.fingerprint))
         return origins
 
     def _read_as(self, readings: Sequence[Reading]) -> Iterator[tuple[Source, Reading]]:
@@ -432,4 +423,4 @@ def _batches(source: Source, reading: Reading) -> Iterator[list[Document]]:
     """Yield a source's documents in batches; nothing if all of it is known."""
     if isinstance(source, FileSource):
         return source.batches(reading)
-    return iter(()) if reading.has(source.stamp) else source.batches(reading)
+    return iter(()) if reading.has(source.fingerprint) else source.batches(reading)

@@ -12,7 +12,6 @@ import numpy as np
 
 from slimdex.errors import InputError
 from slimdex.indexes.arrays import Matrix
-from slimdex.system.suggestions import with_suggestions
 
 from ..base import (
     FINGERPRINT_TEXTS,
@@ -43,7 +42,6 @@ BYTES_PER_TOKEN = 3
 """Bytes of UTF-8 that are counted as a token; English has 4 to 5, Chinese 3 to a character."""
 
 
-@with_suggestions
 class HttpEncoder:
     """Encoder that runs in a server, asked over HTTP.
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import codecs
 import gzip
 import hashlib
-import json
 import os
 import shutil
 import sys
@@ -108,12 +107,8 @@ class InputFile:
     changed_ns: int = 0
 
     def fingerprint(self, *chosen: Any) -> str:
-        """Digest of the facts and of the user's choices."""
-        return hashlib.sha256(json.dumps([*self.facts, *chosen]).encode()).hexdigest()
-
-    def stamp(self, *chosen: Any) -> str:
-        """Stamp of the file; see `origins.stamp_of`."""
-        return stamp_of(self.changed_ns, self.fingerprint(*chosen))
+        """Stamp of the facts and of the user's choices; empty if the file was modified just now."""
+        return stamp_of(self.changed_ns, *self.facts, *chosen)
 
     def unify_line_endings(self) -> None:
         """Replace the file by a copy without carriage returns.

@@ -10,7 +10,6 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from slimdex.errors import InputError, shorten
-from slimdex.system.suggestions import did_you_mean
 
 from ...store.columns import TEXTS, wider
 from .columns import MOMENTS, NUMBERS, is_nested
@@ -26,8 +25,7 @@ def check_typed(sources: Sequence[object], types: Mapping[str, str]) -> None:
     for name in types:
         if name != EVERY_COLUMN and name not in columns:
             expected = ", ".join(dict.fromkeys(columns)) or "none"
-            near = did_you_mean(name, columns)
-            raise InputError(f"types: no column {name!r}; expected one of {expected}{near}")
+            raise InputError(f"types: no column {name!r}; expected one of {expected}")
 
 
 def agree(sources: Sequence[object]) -> list[str]:

@@ -10,7 +10,6 @@ from typing import Any
 from slimdex.errors import InputError, shorten
 from slimdex.indexes.arrays import batches
 from slimdex.system.duckdb_library import connect, duckdb, identifier
-from slimdex.system.suggestions import did_you_mean
 
 from ...column_types import restore_values
 from ...documents import Document, check_columns
@@ -148,20 +147,10 @@ class TableSource:
         """Names of all columns in the file."""
         return list(self._types)
 
+    @property
     def fingerprint(self) -> str:
-        """Digest of path, size, modification time and chosen columns."""
-        return self._file.fingerprint(*self._choices)
-
-    @property
-    def stamp(self) -> str:
-        """Stamp of the same facts as the fingerprint."""
-        return self._file.stamp(*self._choices)
-
-    @property
-    def _choices(self) -> list[Any]:
-        """User's choices about columns."""
-        chosen: list[Any] = [self._text, self._id, self._title]
-        return [*chosen, *([self._requested] if self._requested else [])]
+        """Digest of path, size, times and chosen columns; empty if modified just now."""
+        return self._file.fingerprint(self._text, self._id, self._title, self._requested)
 
     def batches(self, reading: Reading = Reading()) -> Iterator[list[Document]]:
         """Yield documents in the order of the file, with generated ids if there is no id column.
@@ -173,7 +162,7 @@ class TableSource:
         select += map(self._value, self._metadata)
         cursor = self._execute(f"SELECT {', '.join(select)} FROM {self._table()}")
         prefix = self._file.id_prefix if reading.prefix is None else reading.prefix
-        origin = reading.origin(self.stamp)
+        origin = reading.origin(self.fingerprint)
         columns = self.columns
 
         # Rows are numbered from 1, including those that are skipped.
@@ -424,9 +413,8 @@ class TableSource:
         """Return the user's column for a role, or else one with a usual name, if any."""
         if requested is not None and self._types and requested not in self._types:
             columns = ", ".join(self._types)
-            near = did_you_mean(requested, self._types)
             raise InputError(
-                f"{self.name}: no column {requested!r} for the {role}; it has {columns}{near}"
+                f"{self.name}: no column {requested!r} for the {role}; it has {columns}"
             )
         return requested or usual_column([*self._types], usual)
 

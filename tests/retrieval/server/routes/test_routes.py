@@ -289,27 +289,23 @@ async def test_wrong_requests_are_refused_in_one_line_without_paths(notes: dict[
     Collection.open(notes["notes"], WordEncoder()).close()
 
 
-SUGGESTED: list[tuple[str, str, Any, str, str]] = [
-    ("POST", SEARCH, {"query": "a", "k": 3}, "field 'k'", "'limit'"),
-    ("POST", SEARCH, {"query": "a", "filter": {}}, "field 'filter'", "'where'"),
-    ("POST", "/indexes/notes/delete", {"id": ["1"]}, "field 'id'", "'ids'"),
-    ("GET", f"{AT}?limt=3", None, "parameter 'limt'", "'limit'"),
-    ("GET", f"{AT}?where=yeer=3", None, 'column "yeer" not found', "the column year"),
-    ("GET", "/indexes/note", None, "index 'note'", "'notes'"),
-    ("POST", "/indexes/notes/serch", {}, "no such route", "'/indexes/notes/search'"),
+WRONG_NAMES: list[tuple[str, str, Any, str]] = [
+    ("POST", SEARCH, {"query": "a", "k": 3}, "field 'k'"),
+    ("POST", "/indexes/notes/delete", {"id": ["1"]}, "field 'id'"),
+    ("GET", f"{AT}?limt=3", None, "parameter 'limt'"),
+    ("GET", f"{AT}?where=yeer=3", None, 'column "yeer" not found'),
+    ("GET", "/indexes/note", None, "index 'note'"),
+    ("POST", "/indexes/notes/serch", {}, "no such route"),
 ]
-"""Requests with a wrong name, what the error states, and what it suggests."""
+"""Requests with a wrong name, and what the error states."""
 
 
-async def test_a_wrong_name_has_a_suggestion(notes: dict[str, Path]) -> None:
+async def test_a_wrong_name_is_stated(notes: dict[str, Path]) -> None:
     async with asking(notes) as (client, _):
-        for method, url, body, wrong, right in SUGGESTED:
+        for method, url, body, wrong in WRONG_NAMES:
             answer = await client.request(method, url, json=body)
             assert 400 <= answer.status_code < 500
-            error = answer.json()["error"]
-            line = error if isinstance(error, str) else error["message"]
-            assert wrong in line
-            assert f"did you mean {right}" in line
+            assert wrong in str(answer.json()["error"])
 
 
 async def test_every_get_is_answered_to_head_without_a_body(notes: dict[str, Path]) -> None:

@@ -229,13 +229,6 @@ def test_invalid_types_are_refused(types: str, message: str) -> None:
     assert "\n" not in str(raised.value)
 
 
-def test_the_fingerprint_knows_the_types() -> None:
-    csv("a.csv", "1")
-    prints = [opened("a.csv", types=t).fingerprint() for t in ("", "v=VARCHAR", "v=DOUBLE", "")]
-    assert prints[0] == prints[3]
-    assert len(set(prints)) == 3
-
-
 @pytest.mark.parametrize(
     ("numbers", "expected"),
     [

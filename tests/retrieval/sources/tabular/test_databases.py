@@ -69,10 +69,10 @@ def test_a_query(tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_text("id,text\n1,one\n2,two\n")
     query = f"sql:SELECT id, upper(text) AS text FROM '{tmp_path}/*.csv' WHERE id > 1 -- not one"
     assert [(d.id, d.text) for d in read(query)] == [("2", "TWO")]
-    before = open_source(query).fingerprint()
-    assert open_source(query).fingerprint() == open_source(query).fingerprint()
+    before = open_source(query).fingerprint
+    assert open_source(query).fingerprint == before
     (tmp_path / "x.csv").write_text("id,text\n1,one\n2,too\n")
-    assert open_source(query).fingerprint() != before
+    assert open_source(query).fingerprint != before
     sums = open_source(f"sql:SELECT '' AS text, sum(id) AS n FROM '{tmp_path}/x.csv'")
     assert dict(sums.columns) == {"n": "BIGINT"}
     with pytest.raises(InputError, match="sql 'DROP TABLE x': Parser Error"):
