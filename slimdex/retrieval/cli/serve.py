@@ -37,9 +37,6 @@ class ListenOptions:
     token_file: Annotated[
         Path | None, "A file with lines 'read TOKEN' or 'write TOKEN', which only you can read."
     ] = None
-    allow_host: Annotated[
-        list[str] | None, "NAME", "A host name that callers may use; can be repeated."
-    ] = None
     cors: Annotated[
         list[str] | None, "ORIGIN", "An origin whose pages may call, or *; can be repeated."
     ] = None
@@ -52,12 +49,18 @@ class ListenOptions:
     def parse(self) -> Listening:
         """Read the tokens, and check the other options against them."""
         # Loads ssl, socket and others.
-        from ..server.access import Hosts, Listening, Tokens
+        from ..server.access import Listening, Tokens
 
         tokens = None if self.token_file is None else Tokens.read(self.token_file)
-        hosts = Hosts([*(self.allow_host or []), self.host], self.cors or [])
-        tls = (self.tls_certificate, self.tls_key)
-        return Listening(self.host, self.port, tokens, hosts, *tls, self.insecure)
+        return Listening(
+            host=self.host,
+            port=self.port,
+            tokens=tokens,
+            pages=self.cors or [],
+            certificate=self.tls_certificate,
+            key=self.tls_key,
+            insecure=self.insecure,
+        )
 
 
 def serve(
@@ -95,8 +98,7 @@ def serve(
         reranker=None if rerank is None else CrossEncoder(rerank),
         open_one=open_one,
     )
-    console.note(f"{', '.join(service.indexes)}: Ctrl-C ends it")
-    run(service, listening, lambda url: console.line(url))
+    run(service, listening, console.line)
 
 
 def mcp(
