@@ -25,14 +25,12 @@ class Limits:
     """Limits of requests; refusals state the value and the limit."""
 
     body: int = 8 * MIB  # bytes of a request, but of an uploaded file
-    bodies: int = 64 * MIB  # bytes of all running requests together
     file: int = 64 * MIB  # bytes of an uploaded file
     queries: int = 256  # in one search
     texts: int = 2048  # to encode together, as many as OpenAI's API takes
     text: int = 100_000  # characters of a query, or of a text to encode
     hits: int = 1000  # per search
     seconds: float = 30.0  # of a search, including waiting
-    idle: float = 60.0  # seconds for receiving a body, or a part of a file
-    stall: float = 10.0  # seconds without a byte of a body that is held in memory
+    idle: float = 60.0  # seconds without more of a body
     waiting: int = 2048  # queries of all callers together
     batch: int = 256  # queries encoded and searched together

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 from starlette.exceptions import HTTPException
 
 from slimdex.errors import EncoderError, InputError, SlimdexError
-from slimdex.system.index_names import index_names
+from slimdex.system.index_names import index_name
 
 from ..index import Index
 from .limits import Limits
@@ -33,7 +33,7 @@ CONDITIONS = 4
 """Threads for searches with a condition, which may take long, shared by all indexes."""
 _NAME = re.compile(r"[\w.-]{1,100}", re.ASCII)
 NO_ENCODER = "the index's encoder can't be opened; the server's log says why"
-NAMED_FOLDER = "NAME=DIR, a name of letters, digits, '-', '_' and '.'"
+NAMED_FOLDER = "NAME=DIR, each name once, of letters, digits, '-', '_' and '.'"
 
 
 @dataclass
@@ -106,17 +106,9 @@ class Service:
         Failures are logged and tried again, at longer and longer intervals: an encoder's server may
         start after this one. Queries meanwhile try, too, and report them.
         """
-        loaded = set[str]()
+        left = self.indexes
         wait = 1
-        while True:
-            for name, index in [*self.indexes.items()]:
-                if name in loaded:
-                    continue
-                is_loaded = await _load(name, index)
-                if is_loaded:
-                    loaded.add(name)
-            if self.indexes.keys() <= loaded:
-                break
+        while left := {name: each for name, each in left.items() if not await _load(name, each)}:
             await asyncio.sleep(wait)
             wait = min(2 * wait, LONGEST_WAIT)
         self.is_ready = True
@@ -149,34 +141,20 @@ async def _load(name: str, index: ServedIndex) -> bool:
 def parse_places(words: Sequence[str]) -> dict[str, Path]:
     """Map names to folders; a word is NAME=DIR, or DIR for an index named after its folder.
 
-    Names that would be equal get those of the folders above. Raises `InputError` if a name is not
-    valid in a URL, or occurs twice.
+    Raises `InputError` if a name is not valid in a URL, or occurs twice.
 
     >>> parse_places(["/srv/news.index", "old=/srv/2019"])
     {'news': PosixPath('/srv/news.index'), 'old': PosixPath('/srv/2019')}
     >>> parse_places(["/srv/notes/.slimdex"])
     {'notes': PosixPath('/srv/notes/.slimdex')}
-    >>> [*parse_places(["/srv/a/notes/.slimdex", "/srv/b/notes/.slimdex"])]
-    ['a-notes', 'b-notes']
     """
-    folders = list[Path]()
-    names = list[list[str]]()
-    for word in words:
-        prefix, _, rest = word.partition("=")
-        is_named = bool(rest) and not Path(word).exists()  # a folder's own name may contain "="
-        folders.append(Path(rest if is_named else word))
-        names.append([prefix] if is_named else [*index_names(folders[-1].resolve())])
-
     places = dict[str, Path]()
-    for word, folder, possible in zip(words, folders, names, strict=True):
-        # Take the first name that no other folder could have.
-        unique = (name for name in possible if sum(name in each for each in names) == 1)
-        name = next(unique, possible[0])
-        if not _NAME.fullmatch(name):
+    for word in words:
+        name, _, folder = word.partition("=")
+        if not folder or Path(word).exists():  # a folder's own name may contain "="
+            folder = word
+            name = index_name(Path(word).resolve())
+        if not _NAME.fullmatch(name) or name in places:
             raise InputError(f"{word}: index name {name!r}; expected {NAMED_FOLDER}")
-        if name in places:
-            raise InputError(
-                f"{word}: a second index {name!r}; expected another name: {NAMED_FOLDER}"
-            )
-        places[name] = folder
+        places[name] = Path(folder)
     return places

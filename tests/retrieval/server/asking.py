@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import cache, partial
 from pathlib import Path
@@ -14,7 +14,7 @@ import httpx
 
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.index import Index
-from slimdex.retrieval.server.access import Hosts, Tokens
+from slimdex.retrieval.server.access import Listening, Tokens
 from slimdex.retrieval.server.app import application
 from slimdex.retrieval.server.limits import Limits
 from slimdex.retrieval.server.middleware import guard
@@ -57,7 +57,7 @@ async def asking(
     *,
     limits: Limits | None = None,
     tokens: Tokens | None = None,
-    hosts: Hosts | None = None,
+    pages: Sequence[str] = (),
     encoder: WordEncoder | None = WORDS,
     reranker: Any = None,
 ) -> AsyncIterator[tuple[httpx.AsyncClient, Service]]:
@@ -65,7 +65,7 @@ async def asking(
     opened = partial(Index.open, encoder=encoder)
     service = Service.open(places, limits, reranker=reranker, open_one=opened)
     app = application(service)
-    public = guard(app, hosts or Hosts(), tokens, service.limits, service.metrics)
+    public = guard(app, Listening(tokens=tokens, pages=pages), service.metrics)
     raised: Exception | None = None
     async with (
         app.router.lifespan_context(app),

@@ -34,6 +34,7 @@ from slimdex.system.json_text import parse_request_json
 from ...documents import json_of
 from ...search.options import SEVERAL, Option, SearchOptions, options_of
 from ..limits import Limits
+from ..middleware import within
 from ..served_index import ServedIndex
 from ..service import Service
 from .failures import UNKNOWN_FIELD, unknown
@@ -59,7 +60,9 @@ class JsonRoute(APIRoute):
         answer = super().get_route_handler()
 
         async def read(request: Request) -> Response:
-            return await answer(JsonRequest(request.scope, request.receive))
+            limits = service_of(request).limits
+            receive = within(request.receive, limits.body, limits.idle)
+            return await answer(JsonRequest(request.scope, receive))
 
         return read
 

@@ -27,8 +27,7 @@ from ...sources.tabular.columns import ColumnNames
 from ...sources.tabular.table_files import READERS
 from ...sources.tabular.tables import TableSource
 from ..access import Right
-from ..limits import LimitError
-from ..middleware import needs, reads_by_line
+from ..middleware import needs, within
 from .answers import CHANGED, AddedBody, answer, errors
 from .bodies import Json, Served, refuse_unknown_parameters
 
@@ -56,17 +55,14 @@ async def upload(index: Served, file: str, request: Request, modified: Modified 
     The file's name, perhaps with folders, is the id of its document, which replaces an earlier one.
     """
     _check_name(file)
-    reads_by_line(request)
-    most = index.limits.file
+    receive = within(request.receive, index.limits.file, index.limits.idle)
     with TemporaryDirectory(prefix="slimdex-upload-", dir=temporary_parent()) as folder:
         # Keep the ending, such as .csv.gz, which readers look at.
         ending = "".join(Path(file).suffixes[-2:])[:40]
         path = Path(folder) / f"upload{ending}"
         with path.open("wb") as received:
-            async for chunk in request.stream():
+            async for chunk in Request(request.scope, receive).stream():
                 await asyncio.to_thread(received.write, chunk)
-                if received.tell() > most:
-                    raise LimitError(413, f"{file}: over {most:,} bytes; expected fewer")
 
         if modified is not None:
             os.utime(path, (modified, modified))
