@@ -16,8 +16,7 @@ MODULES = {
     "export": ("pyarrow",),
     "peers": (
         *("apsw", "chromadb", "hnswlib", "lancedb", "onnx"),
-        *("onnxruntime", "pyarrow", "qdrant_edge", "rabitqlib", "sentence_transformers"),
-        *("sqlite_vec", "usearch"),
+        *("onnxruntime", "pyarrow", "qdrant_edge", "rabitqlib", "sqlite_vec", "usearch"),
     ),
     "bench": ("scipy",),
     "files": (
@@ -37,7 +36,7 @@ MODULES = {
         *("pydantic", "pydantic_core", "starlette", "uvicorn", "uvloop"),
     ),
     "languages": ("py3langid",),
-    "torch": ("torch", "transformers"),
+    "torch": ("torch", "transformers", "sentence_transformers"),
     "cluster": ("grpc", "milvus_lite", "pymilvus", "ray"),
     "map": ("pacmap",),
     "minilm": ("pip",),
