@@ -12,8 +12,7 @@ MODULES = {
     "export": ("pyarrow",),
     "peers": (
         *("apsw", "chromadb", "hnswlib", "lancedb", "onnx"),
-        *("onnxruntime", "pyarrow", "qdrant_edge", "rabitqlib", "sentence_transformers"),
-        *("sqlite_vec", "usearch"),
+        *("onnxruntime", "pyarrow", "qdrant_edge", "rabitqlib", "sqlite_vec", "usearch"),
     ),
     "bench": ("scipy",),
     "files": (
@@ -33,7 +32,7 @@ MODULES = {
         *("pydantic", "pydantic_core", "starlette", "uvicorn", "uvloop"),
     ),
     "languages": ("py3langid",),
-    "torch": ("torch", "transformers"),
+    "torch": ("torch", "transformers", "sentence_transformers"),
     "cluster": ("grpc", "milvus_lite", "pymilvus", "ray"),
     "minilm": ("pip",),
     "langchain": ("langchain_core",),

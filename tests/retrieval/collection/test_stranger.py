@@ -399,7 +399,7 @@ SPECS: dict[str, dict[str, Any]] = {
         **{"head": ["Dense"], "trust_remote_code": False},
     },
     "http": {
-        **{"type": "http", "url": "http://127.0.0.1:9", "api": "openai", "model": "m", "dim": 48},
+        **{"type": "http", "url": "http://127.0.0.1:9", "model": "m", "dim": 48},
         **{"max_length": 16, "fingerprint": "AAAA", "dimensions": 48, "prompts": ["a", "b"]},
     },
     "given": {"type": "given", "dim": 48},
