@@ -77,12 +77,7 @@ def health(
     with console.progress():
         report = measure(opened, sample)
 
-    def show() -> None:
-        console.show_pairs(health_lines(report, opened.snapshot.noun))
-        for line in report["advice"]:
-            console.note(line)
-
-    return Answer(report, show)
+    return Answer(report, lambda: console.show_pairs(health_lines(report, opened.snapshot.noun)))
 
 
 def evaluate(
@@ -204,12 +199,6 @@ def health_lines(report: Mapping[str, Any], noun: str = "documents") -> dict[str
         lines["variance kept"] += f"; {variance['refitted']:.3f} by a new fit"
     if report["certified"] is not None:
         lines["certified"] = f"{report['certified']:.4g}, {CERTIFICATE_STATES[report['verdict']]}"
-    if (refit := report["refit"]) is not None:
-        lines["after a new fit"] = (
-            f"agreement@10 {refit['estimate']:.4f}, at least {refit['bound']:.4f}, in "
-            f"{refit['seconds']:.1f} s; of the ten that it ranks first, "
-            f"{refit['found_of_its_order']:.4f} are found now"
-        )
     return lines
 
 
