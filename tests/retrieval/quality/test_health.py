@@ -5,7 +5,6 @@ The documents are docstrings of the standard library: those of one package first
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
@@ -14,9 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
-from slimdex.command_line import app
 from slimdex.errors import InputError
 from slimdex.indexes.arrays import normalize_rows
 from slimdex.indexes.settings import Settings
@@ -154,22 +151,6 @@ def test_figures_of_the_fit_survive_deletion_compact_and_repair(grown: Collectio
         assert (now["rows"], now["documents"]) == (637, 640)
         assert now["variance_kept"] == fit["variance_kept"]  # the reducer was whole
         assert now["code_error"] != fit["code_error"]  # codes were trained again
-
-
-def test_health_on_the_command_line(tmp_path: Path, rng: np.random.Generator) -> None:
-    """Later documents lie along other axes than those of the fit."""
-    documents = [Document(str(i), f"text {i}") for i in range(1400)]
-    vectors = rng.normal(size=(1400, 32)).astype(np.float32) * ([3.0] * 16 + [0.1] * 16)
-    vectors[700:] = vectors[700:, ::-1]
-    with Collection.create(tmp_path / "i", GivenEncoder(32), FEW) as collection:
-        for half in (slice(700), slice(700, None)):
-            collection.add(documents[half], vectors=vectors[half], refit="never")
-    words = ["health", str(tmp_path / "i"), "--sample", "200"]
-    report = json.loads(CliRunner().invoke(app, [*words, "--json"]).stdout)
-    assert report["rows_since_fit"] == 700
-    shown = CliRunner().invoke(app, words)
-    bound = report["agreement"]["bound"]
-    assert f"at least {bound:.4f} with 95% confidence, by 200" in shown.stdout
 
 
 def test_more_documents_of_the_same_topic_raise_no_alarm(tmp_path: Path) -> None:
