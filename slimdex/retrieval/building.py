@@ -136,8 +136,6 @@ def choose_settings(
             beta, gamma = choice.cell
             refit_index(index, replace(state.requested, beta=beta, gamma=gamma))
             notes.append(choice.why)
-        elif choice.advice:
-            notes.append(choice.advice)
     return notes
 
 
