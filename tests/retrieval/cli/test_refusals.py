@@ -38,7 +38,7 @@ REFUSED = {
     "build pets.jsonl --out new --text texts": "no column 'texts' for the text",
     "build pets.jsonl --out new --types yaer=DATE": "types: no column 'yaer'",
     "build pets.jsonl --out new --model e5-small-v3": "did you mean 'e5-small-v2'?",
-    "search pets cat --show yaer": "types: no column 'yaer'",
+    "search pets cat --show yaer": "did you mean 'year'?",
     "search pets cat --limt 3": "Did you mean '--limit'?",
     "build pets.jsonl --out new --model ''": "model ''",
     "build pets.jsonl --out new --model weights.gguf": "a model in GGUF",
