@@ -32,11 +32,9 @@ PLACES = {
     "tune": "settings:tune",
     "migrate": "encoders:migrate",
     "export": "export:export",
-    "map": "export:map_documents",
     "models": "encoders:models",
     "distill": "encoders:distill",
     "eval": "facts:evaluate",
-    "plan": "plan:plan",
 }
 """Commands on indexes in the order of `slimdex --help`, and their functions in `retrieval.cli`."""
 
@@ -63,5 +61,4 @@ app = Commands(
             help="Print the version and exit.",
         )
     ],
-    default="slimdex.retrieval.cli.overview:overview",
 )

@@ -63,7 +63,7 @@ def words(tree: ast.Module) -> set[str]:
 
 def test_the_tree_is_whole() -> None:
     assert len(COMMANDS) > 30
-    assert {("search",), ("plan",), ("bench", "retrieval"), ("bench", "tables")} <= {*COMMANDS}
+    assert {("search",), ("bench", "retrieval"), ("bench", "tables")} <= {*COMMANDS}
     assert ("--cors",) in {
         names for option in options_of(("serve",)) for names in spellings(option)
     }

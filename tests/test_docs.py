@@ -24,11 +24,11 @@ from typing import Any
 
 import click
 import pytest
+from mcp.server import MCPServer
 
 from slimdex.bench import datasets
 from slimdex.command_line import app
 from slimdex.retrieval.cluster.ray_workers import RayWorkers
-from slimdex.retrieval.server.agents_server import AgentsServer
 from tests.given import give
 from tests.retrieval.cli.running import Runner
 
@@ -44,7 +44,10 @@ PAGES: dict[str, tuple[list[str], str | tuple[str, ...]]] = {
         ["notes/garden/roses.md", "1 moved", '"id": "dentist"'],
         "cake Grandmother's recipe for plum cake with cinnamon.\n",
     ),
-    "docs/usage.md": (["boiler was serviced", '"id": "n2"', "1 deleted, 4 left"], ""),
+    "docs/usage.md": (
+        ["boiler was serviced", '"id": "n2"', "1 deleted, 4 left", "no near-dup"],
+        "",
+    ),
     "docs/python.md": ([], ("2 Whose woods these are I think I know. (Frost)\n2 poems\n", "sky\n")),
     "docs/skill/SKILL.md": (['"id": "boiler.md"', '"unchanged": 2', '"deleted": 1'], ""),
     "docs/passages.md": (
@@ -56,12 +59,7 @@ PAGES: dict[str, tuple[list[str], str | tuple[str, ...]]] = {
         ["1 added, 0 changed, 1 moved", '"deleted": 1', "Roses"],
         "",
     ),
-    "docs/plan.md": (["ivf-pq", '"kind": "ivf-pq"', '"files": {'], ""),
     "docs/export.md": (["2 documents with full vectors of 384 dimensions", "A plum cake"], "n2\n"),
-    "docs/map-and-dedup.md": (
-        ["  n3\n", "1 near-duplicates of 1 documents\n", '"kept": "n1"', "1 clusters: map.html"],
-        "",
-    ),
     "docs/cluster.md": (
         [
             "3 documents in rooms.index",
@@ -112,7 +110,7 @@ def said_by_commands(block: str, run: Runner, monkeypatch: pytest.MonkeyPatch) -
     Servers for agents end at once, and `slimdex bench` measures a part of its set. Commands of
     other programs, and pipes, are a shell's.
     """
-    monkeypatch.setattr(AgentsServer, "serve", lambda *_, **__: None)
+    monkeypatch.setattr(MCPServer, "run", lambda *_, **__: None)
     monkeypatch.setattr(datasets, "QUICK_DOCUMENTS", 700)
     monkeypatch.setattr(datasets, "every_docstring", lambda _: EVERY_DOCSTRING(20).quick())
     said = ""
@@ -175,7 +173,7 @@ def test_no_other_block_has_a_command() -> None:
 
 RECORD = "".join(
     f'{name}() {{ printf "%s\\0" {name} "$@"; echo; }}\n'
-    for name in ("slimdex", "pip", "make", "claude", "codex", "code")
+    for name in ("slimdex", "pip", "make", "claude", "codex", "code", "uvx")
 )
 """Shell functions that print their words instead of what programs of these names do."""
 
@@ -212,7 +210,7 @@ def test_commands_that_need_more_than_a_page_are_valid(tmp_path: Path) -> None:
                     assert words[0] == "install"
                 case _:
                     pass  # clients of agents: the next test
-    assert tried == {"slimdex", "pip", "make", "claude", "codex", "code"}
+    assert tried == {"slimdex", "pip", "make", "claude", "codex", "code", "uvx"}
 
 
 def test_every_client_of_agents_gets_the_same_server() -> None:
@@ -362,7 +360,6 @@ def test_docs_name_every_command_and_kind() -> None:
     from slimdex.indexes.codes.kinds import KINDS
 
     assert all(f"`{kind}`" in DOCS for kind in KINDS)
-    assert len(app.import_paths) == 31
     for name in app.import_paths:
         assert f"`{name}`" in README, name
         assert re.search(rf"slimdex {name}\b", DOCS), name

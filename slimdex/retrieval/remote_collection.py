@@ -12,7 +12,6 @@ import numpy as np
 
 from slimdex.errors import InputError, InUseError
 from slimdex.indexes.settings import as_settings
-from slimdex.system.suggestions import with_suggestions
 from slimdex.system.unicode_text import check_unicode
 
 from .documents import (
@@ -50,7 +49,6 @@ PAGE = 200
 URL_FORM = "http://HOST/indexes/NAME"
 
 
-@with_suggestions
 class RemoteCollection(Searchable):
     """An index of a service, for programs that worked with a folder before.
 

@@ -66,7 +66,7 @@ MUTATIONS = [
         "return ndcg(ids, labels), first, *recalls",
         "retrieval/quality",
     ),
-    Mutation("owners[owner] < 0 and owners[other] < 0", "owners[other] < 0", "retrieval/quality"),
+    Mutation(" & (owners[owner] < 0)", "", "retrieval/quality"),
     Mutation("states.float() * weights", "states.float()", "retrieval/encoders"),
     Mutation("if vectors.shape[1] != self.dim:", "if False:", "retrieval/encoders/over_http"),
     Mutation("data = runs.pop()[1] + data", "data = runs.pop()[1]", "retrieval/sources"),
@@ -90,11 +90,7 @@ MUTATIONS = [
         "retrieval/cli",
     ),
     Mutation('f"{hit.id}#{number}"', 'f"{hit.id}"', "retrieval/exporting"),
-    Mutation(
-        "np.argsort(-np.bincount(cluster_of_place",
-        "np.argsort(np.bincount(cluster_of_place",
-        "retrieval/exporting",
-    ),
+    Mutation("with_transform(weight, bias)", "with_transform(weight, None)", "retrieval/exporting"),
 ]
 
 

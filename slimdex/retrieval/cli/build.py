@@ -5,7 +5,6 @@ from __future__ import annotations
 from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
-from time import time
 from typing import TYPE_CHECKING, Annotated
 
 from slimdex.errors import InputError, SlimdexError
@@ -82,7 +81,6 @@ def build(
     path = out or new_index()
     offer(path.absolute())  # for temporary files, if no other folder is writable
     source_request = sources.collect(vectors)
-    began = time()  # before the sources are read, since they may change meanwhile
     with console.progress():
         opened = source_request.open()
 
@@ -111,7 +109,7 @@ def build(
             workers=workers,
             shared_filesystem=writing.shared_filesystem,
         )
-    remember_sources(index.path, source_request, index.state.origins, began)
+    remember_sources(index.path, source_request, index.state.origins)
     with closing(index), console.progress():
         notes = choose_settings(index, aim, keep_metric=settings.has_metric)
         facts = facts_after(index, replace(added, notes=[*added.notes, *notes]))

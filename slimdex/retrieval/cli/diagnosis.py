@@ -161,7 +161,7 @@ def index_findings(path: Path) -> Iterator[Finding]:
     from ..store.manifest import Manifest  # loads numpy, which may be missing
 
     yield _place(path)
-    holder = FileLock(path, "writer").holder()
+    is_held = FileLock(path, "writer").is_held()
     try:
         manifest = Manifest.read(path)
     except (OSError, SlimdexError) as error:
@@ -169,7 +169,7 @@ def index_findings(path: Path) -> Iterator[Finding]:
     else:
         yield _commit(path, manifest)
         yield from _documents(path, manifest)
-    yield Finding("being changed", holder or "by no process")
+    yield Finding("being changed", "by another process" if is_held else "by no process")
     yield from _leftovers(path)
 
 

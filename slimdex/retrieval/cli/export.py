@@ -1,4 +1,4 @@
-"""Give an index to other programs: `slimdex export`, `map` and `push`."""
+"""Give an index to other programs: `slimdex export` and `push`."""
 
 from __future__ import annotations
 
@@ -53,23 +53,6 @@ def _describe(done: ExportReport) -> str:
     if done.rows != done.documents:
         rows += f" ({done.rows:,} passages)"
     return f"{rows} with {done.vectors} vectors of {done.dim} dimensions in {done.path}"
-
-
-def map_documents(
-    index: Dir,
-    *,
-    out: Annotated[Path, "A new file: map.html."],
-    where: Where = None,
-) -> Answer:
-    """Write a page with a map of the documents, for a browser, without a network."""
-    # Loads numpy and FAISS, but none of the formats above.
-    from ..exporting.document_map import map_index
-
-    with console.progress():
-        drawn = map_index(open_index(index), out, where)
-    sample = f", a sample of {drawn.total:,}" if drawn.total > drawn.documents else ""
-    text = f"{drawn.documents:,} documents{sample} in {len(drawn.clusters)} clusters: {out}"
-    return Answer(asdict(drawn), text)
 
 
 def push(

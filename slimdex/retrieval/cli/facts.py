@@ -77,12 +77,7 @@ def health(
     with console.progress():
         report = measure(opened, sample)
 
-    def show() -> None:
-        console.show_pairs(health_lines(report, opened.snapshot.noun))
-        for line in report["advice"]:
-            console.note(line)
-
-    return Answer(report, show)
+    return Answer(report, lambda: console.show_pairs(health_lines(report, opened.snapshot.noun)))
 
 
 def evaluate(
@@ -204,12 +199,6 @@ def health_lines(report: Mapping[str, Any], noun: str = "documents") -> dict[str
         lines["variance kept"] += f"; {variance['refitted']:.3f} by a new fit"
     if report["certified"] is not None:
         lines["certified"] = f"{report['certified']:.4g}, {CERTIFICATE_STATES[report['verdict']]}"
-    if (refit := report["refit"]) is not None:
-        lines["after a new fit"] = (
-            f"agreement@10 {refit['estimate']:.4f}, at least {refit['bound']:.4f}, in "
-            f"{refit['seconds']:.1f} s; of the ten that it ranks first, "
-            f"{refit['found_of_its_order']:.4f} are found now"
-        )
     return lines
 
 
@@ -228,12 +217,17 @@ def _now_and_then(now: float | None, then: float | None) -> str:
 
 
 def show_evaluation(report: Mapping[str, Any]) -> None:
-    """Print what a search finds and costs beside exact search, and explain each measure."""
-    from ..quality.evaluation import COLUMNS, LABELS, explain  # loaded: it made the report
+    """Print what a search finds and costs beside exact search."""
+    from ..quality.evaluation import COLUMNS, LABELS  # loaded: it made the report
+    from ..store.state import SENTENCE
 
     console.line(f"{report['queries']:,} queries, {report['documents']:,} documents")
     console.line("")
     console.show_measures({name: report[name] for name in COLUMNS if name in report}, LABELS)
-    console.line("")
-    for text in explain(report):
-        console.prose(text)
+    if proved := report.get("proved"):
+        console.line("")
+        console.prose(
+            f"Proved: agreement@10 with exact search at least {proved['bound']:.4f} with "
+            f"{100 * (1 - proved['error']):.4g}% confidence, by {report['queries']:,} queries: "
+            f"{proved['pool']}; {SENTENCE}."
+        )

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from slimdex.errors import InputError
-from slimdex.system.suggestions import did_you_mean
 
 from ..documents import Document, document_json, hit_json, visible_columns, visible_values
 from ..search.options import SearchOptions
@@ -168,8 +167,7 @@ def chosen_columns(words: Sequence[str], known: Sequence[str]) -> list[str]:
     for name in names:
         if name.lower() not in by_lower:
             expected = ", ".join(known) or "none: this index has no columns"
-            suggestion = did_you_mean(name, known)
-            raise InputError(f"column {name!r}: no such column; expected {expected}{suggestion}")
+            raise InputError(f"column {name!r}: no such column; expected {expected}")
         columns.append(by_lower[name.lower()])
     return columns
 

@@ -17,7 +17,6 @@ from slimdex.errors import InputError
 from slimdex.indexes.arrays import LARGEST, Matrix, Rows, as_matrix, batches
 from slimdex.indexes.options import candidates_for, default_candidates
 from slimdex.indexes.ranking import stack_results
-from slimdex.system.suggestions import with_suggestions
 
 from ..encoders.adapters import as_encoder
 from ..encoders.base import Encoder
@@ -50,7 +49,6 @@ from .milvus_server import (
 NO_ROWS = ScoredRows(np.empty(0, np.float32), np.empty(0, np.int64))
 
 
-@with_suggestions
 class MilvusCollection(Searchable):
     """Documents searched by meaning and words in Milvus.
 

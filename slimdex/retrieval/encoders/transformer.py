@@ -11,7 +11,6 @@ import numpy as np
 
 from slimdex.errors import InputError
 from slimdex.indexes.arrays import Matrix
-from slimdex.system.suggestions import with_suggestions
 
 from .base import Lengths, check_unchanged, several
 from .model_folder import Prompts, read_folder
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from .runtimes.torch_runtime import SentenceNetwork
 
 
-@with_suggestions
 class TransformerEncoder:
     """Encoder from any transformers or sentence-transformers model with hidden states.
 

@@ -12,7 +12,6 @@ from slimdex.errors import InputError
 from slimdex.indexes.reducers.layers import Dense
 from slimdex.system.atomic_files import check_new, publish_file, publish_folder
 from slimdex.system.extras import require
-from slimdex.system.suggestions import with_suggestions
 
 from ..index import Index
 from ..store.snapshot import Snapshot
@@ -56,7 +55,6 @@ class ExportReport:
     notes: list[str]  # for the user
 
 
-@with_suggestions
 def export(
     collection: Collection,
     path: str | Path,

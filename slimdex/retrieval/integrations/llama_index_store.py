@@ -23,9 +23,8 @@ from llama_index.core.vector_stores.types import (
 from llama_index.core.vector_stores.utils import metadata_dict_to_node, node_to_metadata_dict
 from pydantic import PrivateAttr
 
-from slimdex.errors import InputError
+from slimdex.errors import InputError, check_choice
 from slimdex.indexes.settings import Settings
-from slimdex.system.suggestions import check_choice
 
 from ..collection import Collection
 from ..documents import Document, Hit, id_text

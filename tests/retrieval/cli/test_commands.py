@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -303,21 +302,3 @@ def test_json_lists_every_file_that_is_left_out(beside: Runner) -> None:
     done = beside("add pets papers --json")
     assert "and 2 more (`--json` lists all)" in done.err
     assert len(done.json["file_notes"]) == 15
-
-
-@pytest.mark.slow
-def test_a_map(beside: Runner) -> None:
-    made = beside("map pets --out map.html --where 'year < 2003'")
-    assert (made.code, made.out) == (0, "2 documents in 1 clusters: map.html\n"), made.err
-    assert Path("map.html").read_text().startswith("<!doctype html>")
-    assert "map.html exists; expected a new file" in beside.refuses("map pets --out map.html")
-    found = beside("map pets --out all.html --json").json
-    assert (found["path"], found["documents"], found["total"]) == ("all.html", 3, 3)
-
-
-def test_a_map_requires_its_extra(pets: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pacmap", None)
-    said = pets.refuses("map pets --out map.html")
-    assert "a map requires pacmap" in said
-    assert "[map]" in said
-    assert not Path("map.html").exists()

@@ -134,15 +134,11 @@ def test_the_way_down_to_faiss_is_short(
 
 
 def way(frame: FrameType | None) -> list[tuple[str, str]]:
-    """Files and functions of slimdex that a frame has been called through, in order.
-
-    Those that name the keyword that was meant are left out: they wrap all public functions, once
-    anything has been taken from the package `slimdex` itself.
-    """
+    """Files and functions of slimdex that a frame has been called through, in order."""
     found = list[tuple[str, str]]()
     while frame is not None:
         path = Path(frame.f_code.co_filename)
-        if path.is_relative_to(PACKAGE) and path.name != "suggestions.py":
+        if path.is_relative_to(PACKAGE):
             found.insert(0, (path.relative_to(PACKAGE).as_posix(), frame.f_code.co_qualname))
         frame = frame.f_back
     return found

@@ -163,8 +163,6 @@ def test_every_function_that_reads_the_clock_is_known() -> None:
 
 
 MEANT = {
-    "yeer > 3": "did you mean the column year?",
-    '"Yeer" > 3': "did you mean the column year or the text 'Yeer', in single quotes?",
     'kind = "pets"': "did you mean the text 'pets', in single quotes?",
     "kind = pets": "did you mean the text 'pets', in single quotes?",
     "kind = `pets`": "did you mean the text 'pets', in single quotes?",
@@ -175,7 +173,6 @@ MEANT = {
     'kind LIKE "pet%"': "did you mean the text 'pet%', in single quotes?",
     'regexp_matches(kind, "^pet")': "did you mean the text '^pet', in single quotes?",
     """kind = "it's" """: "did you mean the text 'it''s', in single quotes?",
-    "kidn.lower() = 'pets'": "did you mean the column kind?",
 }
 
 

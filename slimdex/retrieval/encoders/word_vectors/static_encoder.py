@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 
 from slimdex.errors import InputError, shorten
 from slimdex.indexes.arrays import Matrix, Rows, batches, normalize_rows
-from slimdex.system.suggestions import with_suggestions
 from slimdex.system.threads import eigh, product
 
 from ..base import check_unchanged, several
@@ -51,7 +50,6 @@ def has_word_vectors(model: str) -> bool:
     return Path(model).is_file() or static_place(find_model(model).folder) is not None
 
 
-@with_suggestions
 class StaticEncoder:
     """Encoder that averages word vectors, pretrained or distilled; it runs no network.
 

@@ -17,7 +17,6 @@ from slimdex.errors import (
     InUseError,
     UnreadableError,
 )
-from slimdex.system.suggestions import OTHERS, did_you_mean
 
 from ..limits import LimitError
 from ..service import NO_ENCODER, Service
@@ -78,19 +77,13 @@ def _status_and_line(error: Exception) -> tuple[int, str]:
 
 
 def unknown(name: str, known: Iterable[str]) -> str:
-    """Return the end of a message: an unknown name, the known ones, and a suggestion.
+    """Return the end of a message: an unknown name, and the known ones.
 
     >>> unknown("top_k", ["query", "limit"])
-    "'top_k'; expected one of query, limit; did you mean 'limit'?"
+    "'top_k'; expected one of query, limit"
     """
-    known = [*known]
-    name = name[:100]
-    word = name.casefold().replace("-", "_")
-    # Other libraries may use this name for a known one.
-    meant = next((each for each in known if word in OTHERS.get(each, ())), None)
-    suggestion = did_you_mean(name, known) if meant is None else f"; did you mean {meant!r}?"
-    expected = f"one of {', '.join(known)}" if known else "none"
-    return f"{name!r}; expected {expected}{suggestion}"
+    names = ", ".join(known)
+    return f"{name[:100]!r}; expected {f'one of {names}' if names else 'none'}"
 
 
 def first_line(errors: list[Any]) -> str:
