@@ -140,7 +140,7 @@ class ColumnVectors:
         copy = replace(file, path=temporary())
         remove_later(copy)
         lists = f"SELECT {self._column}::FLOAT[] AS {self._column} FROM "
-        lists += READERS[file.ending](file, {}, ())
+        lists += READERS[file.ending](file, {})
         self._fetch(f"COPY ({lists}) TO {literal(str(copy.path))} (FORMAT parquet)")
         return copy
 

@@ -34,11 +34,10 @@ from .files.input_files import (
 from .files.walking import leads_out
 from .given_vectors import ArrayVectors, DocumentVectors, open_vectors
 from .reading_progress import ReadShare
-from .tabular.column_agreement import agree, check_typed
 from .tabular.columns import ColumnNames as ColumnNames
 from .tabular.databases import table_file
 from .tabular.table_files import READERS, SQL, query_file
-from .tabular.tables import BATCH, TableSource
+from .tabular.tables import BATCH, EVERY_COLUMN, TableSource
 
 if TYPE_CHECKING:
     from ..store.document_store import DocumentStore
@@ -214,16 +213,10 @@ def read_pairs(path: str) -> list[tuple[str, str]]:
 
 @dataclass(frozen=True)
 class Sources:
-    """Several sources, read one after the other, and the vectors given for their documents.
-
-    Attributes
-    ----------
-    agreed : notes on columns that are stored in another type so that the tables agree.
-    """
+    """Several sources, read one after the other, and the vectors given for their documents."""
 
     opened: Sequence[Source]
     vectors: DocumentVectors | None = None
-    agreed: Sequence[str] = ()
 
     @classmethod
     def open(
@@ -250,18 +243,14 @@ class Sources:
         _check_folders_named(opened, files)
         if document_vectors is None:
             opened = _each_file_once(opened)
-        check_typed(opened, names.types)
-        return cls(opened, document_vectors, agree(opened))
+        return cls(opened, document_vectors)
 
     def columns(self, store: DocumentStore) -> list[Mapping[str, str]]:
-        """Types of metadata columns in the index, for each source.
-
-        Tables must agree on them; columns of files are converted to existing types.
-        """
+        """Types of new metadata columns, and of those that the user has named, for each source."""
         columns = []
         for source in self.opened:
-            is_table = isinstance(source, TableSource)
-            columns.append(source.columns if is_table else store.new_columns(source.columns))
+            requested = source.requested if isinstance(source, TableSource) else {}
+            columns.append(store.new_columns(source.columns) | requested)
         return columns
 
     @property
@@ -270,7 +259,7 @@ class Sources:
         notes = list[str]()
         for source in self.opened:
             notes += [f"{source.name}: {note}" for note in source.notes]
-        return [*notes, *self.agreed]
+        return notes
 
     @property
     def fingerprint(self) -> str:
@@ -369,12 +358,16 @@ def _location(source: Source, number: int) -> str:
 
 
 def _check_columns_named(opened: Sequence[Source], names: ColumnNames) -> None:
-    """Raise `InputError` if the user names a column and nothing has columns."""
-    named_columns = {"text": names.text, "id": names.id, "title": names.title}
-    has_table = any(isinstance(source, TableSource) for source in opened)
-    for name, value in named_columns.items():
-        if value and not has_table:
+    """Raise `InputError` if the user names a column and no source has it."""
+    tables = [source for source in opened if isinstance(source, TableSource)]
+    columns = list(dict.fromkeys(column for table in tables for column in table.all_columns))
+    for name, value in {"text": names.text, "id": names.id, "title": names.title}.items():
+        if value and not tables:
             raise InputError(f"{name}={value!r}: a column; expected a table among the sources")
+    for name in names.types:
+        if name not in (EVERY_COLUMN, *columns):
+            expected = ", ".join(columns) or "none"
+            raise InputError(f"types: no column {name!r}; expected one of {expected}")
 
 
 def _check_folders_named(opened: Sequence[Source], files: FileFormat) -> None:

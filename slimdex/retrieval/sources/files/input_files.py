@@ -118,14 +118,14 @@ class InputFile:
         original = self.path
         self.path = temporary()
         remove_later(self)
-        with open_bytes(original) as file, self.path.open("wb") as copy:
-            waiting = b""
-            while piece := file.read(PIECE):
-                # Hold back a carriage return at the end: its line feed may be in the next piece.
-                piece = waiting + piece
-                waiting = b"\r" if piece.endswith(b"\r") else b""
-                copy.write(piece[: len(piece) - len(waiting)].replace(b"\r\n", b"\n"))
-            copy.write(waiting)
+        try:
+            with (
+                open_text(original) as text,
+                self.path.open("w", encoding="utf-8", newline="\n") as copy,
+            ):
+                shutil.copyfileobj(text, copy, PIECE)
+        except UNREADABLE as error:
+            raise InputError(f"{self.name}{unreadable(error, original)}") from error
         self.notes.append("mixed line endings, read as the same")
 
 
