@@ -26,7 +26,6 @@ CONSTANTS = {
     "docs/files.md": "64 MiB, 256 MiB, 10,485,760, 2 GiB, 60 s, 1 GiB, 64 times, 256 KiB",
     "docs/how-it-works.md": "4-bit, 2k, 4k, 2.3 bytes, 3,600 times",
     "docs/limits.md": "1 GB, 4GB, 32 MiB",
-    "docs/migrate.md": "5%",
     "docs/research/benchmarks.md": ".25, 1/64, 1/128, 0.99",
     "docs/research/codes.md": "1/2, 24 bytes, 48 bytes, 0.25, 0.99",
     "docs/research/fusion.md": ".05, .1, .5, .7, .9, 1.25",
