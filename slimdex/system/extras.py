@@ -16,7 +16,7 @@ MODULES = {
     "export": ("pyarrow",),
     "peers": (
         *("apsw", "chromadb", "hnswlib", "lancedb", "onnx"),
-        *("onnxruntime", "pyarrow", "qdrant_edge", "rabitqlib", "sentence_transformers"),
+        *("onnxruntime", "pyarrow", "qdrant_edge", "rabitqlib"),
         *("sqlite_vec", "usearch"),
     ),
     "bench": ("scipy",),
@@ -37,7 +37,7 @@ MODULES = {
         *("pydantic", "pydantic_core", "starlette", "uvicorn", "uvloop"),
     ),
     "languages": ("py3langid",),
-    "torch": ("torch", "transformers"),
+    "torch": ("sentence_transformers", "torch", "transformers"),
     "cluster": ("grpc", "milvus_lite", "pymilvus", "ray"),
     "minilm": ("pip",),
     "langchain": ("langchain_core",),

@@ -83,7 +83,7 @@ def test_every_library_that_is_imported_has_an_extra() -> None:
 
 def test_a_module_of_no_extra() -> None:
     assert extra_of("watchfiles") == "files"
-    assert extra_of("sentence_transformers.util") == "peers"
+    assert extra_of("sentence_transformers.util") == "torch"
     assert extra_of(None) is None
     with pytest.raises(InputError) as error, missing_extras_explained():
         import_module("einops_of_nobody")
