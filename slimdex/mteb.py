@@ -1,11 +1,5 @@
-"""slimdex in mteb's evaluations: a search of texts, and a backend for vectors."""
+"""slimdex in mteb's evaluations: a search of texts, and a folder as a task."""
 
-from .retrieval.integrations.mteb_search import (
-    Sizes,
-    SlimdexIndex,
-    SlimdexSearch,
-    SlimdexSearchWrapper,
-)
-from .retrieval.integrations.mteb_tasks import folder_task
+from .retrieval.integrations.mteb_search import SlimdexSearch, folder_task
 
-__all__ = ["Sizes", "SlimdexIndex", "SlimdexSearch", "SlimdexSearchWrapper", "folder_task"]
+__all__ = ["SlimdexSearch", "folder_task"]

@@ -24,11 +24,11 @@ from typing import Any
 
 import click
 import pytest
+from mcp.server import MCPServer
 
 from slimdex.bench import datasets
 from slimdex.command_line import app
 from slimdex.retrieval.cluster.ray_workers import RayWorkers
-from slimdex.retrieval.server.agents_server import AgentsServer
 from tests.given import give
 from tests.retrieval.cli.running import Runner
 
@@ -110,7 +110,7 @@ def said_by_commands(block: str, run: Runner, monkeypatch: pytest.MonkeyPatch) -
     Servers for agents end at once, and `slimdex bench` measures a part of its set. Commands of
     other programs, and pipes, are a shell's.
     """
-    monkeypatch.setattr(AgentsServer, "serve", lambda *_, **__: None)
+    monkeypatch.setattr(MCPServer, "run", lambda *_, **__: None)
     monkeypatch.setattr(datasets, "QUICK_DOCUMENTS", 700)
     monkeypatch.setattr(datasets, "every_docstring", lambda _: EVERY_DOCSTRING(20).quick())
     said = ""

@@ -16,14 +16,12 @@ from slimdex.system.atomic_files import remove_folder
 from slimdex.system.index_names import is_index
 from slimdex.system.locks import WAIT
 from slimdex.system.progress import note
-from slimdex.system.user_cache import load_remembered, remember
 from slimdex.system.workers import IN_THIS_PROCESS, Workers
 
 from .encoders.base import AUTO, Encoder, passage_tokens
 from .encoders.models import (
     ENGLISH,
     FOR_OTHER_LANGUAGES,
-    better_model,
     model_by_folder_name,
     other_languages,
 )
@@ -127,8 +125,6 @@ def choose_settings(index: Index, *, keep_metric: bool = False) -> list[str]:
             beta, gamma = choice.cell
             refit_index(index, replace(state.requested, beta=beta, gamma=gamma))
             notes.append(choice.why)
-        elif choice.advice:
-            notes.append(choice.advice)
     return notes
 
 
@@ -214,11 +210,7 @@ def _remove_if_unused(index: Index) -> None:
 
 
 def model_notes(snapshot: Snapshot, first: int) -> list[str]:
-    """Notes on a known model, given the documents from row `first` on.
-
-    One if most of these are in languages that it does not know, and for the first documents of the
-    user's first index, one if a model of about its size has a much better published score.
-    """
+    """Note that most documents from row `first` on are in languages that a known model lacks."""
     model = model_by_folder_name(str(snapshot.state.encoder.get("model")))
     if model is None or model.languages != ENGLISH:
         return []
@@ -231,20 +223,10 @@ def model_notes(snapshot: Snapshot, first: int) -> list[str]:
     spread = np.linspace(0, len(rows) - 1, LANGUAGE_SAMPLE).astype(np.int64)
     sample = rows[np.unique(spread)]
     share, language = other_languages(snapshot.store.contents_of(sample))
-    if share > 0.5:
-        return [
-            f"{share:.0%} of these texts are not in English (most often {language}), the only "
-            f"language of {model.name}: build a new index with the model {FOR_OTHER_LANGUAGES}, or "
-            "another of `slimdex models`"
-        ]
-
-    # Mention a better model, but only once.
-    better = better_model(model)
-    if first or better is None or load_remembered(f"advised-{better.name}"):
+    if share <= 0.5:
         return []
-    remember(f"advised-{better.name}", True)
     return [
-        f"{better.name} has {better.score} nDCG@10 on {better.measure}, {model.name} "
-        f"{model.score}, at {better.parameters / model.parameters:.1f} times the size: build a new "
-        f"index with --model {better.name} for better answers"
+        f"{share:.0%} of these texts are not in English (most often {language}), the only language "
+        f"of {model.name}: build a new index with the model {FOR_OTHER_LANGUAGES}, or another of "
+        "`slimdex models`"
     ]

@@ -586,8 +586,7 @@ class Collection:
         ----------
         encoder : the new one.
         queries, labels : see `tune`; by default, queries are made of the documents.
-        sample : documents to encode besides those that queries ask for; by default 5%, from 2,000
-            to 10,000.
+        sample : documents to encode besides those that queries ask for; by default 5,000.
 
         Raises `InputError` if there are too few documents.
         """

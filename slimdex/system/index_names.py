@@ -6,8 +6,7 @@ Imports little, since the command line looks for an index before it knows what t
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from pathlib import Path, PurePath
+from pathlib import Path
 
 MANIFEST = "slimdex.manifest"
 """The file whose replacement is a commit, which every index has."""
@@ -20,32 +19,19 @@ def is_index(folder: str | Path) -> bool:
     return os.path.isfile(os.path.join(folder, MANIFEST))  # false for a word longer than a name
 
 
-def index_names(place: PurePath) -> Iterator[str]:
-    """Yield names for an index, the shortest first: the folder's, then with those above it.
+def index_name(path: Path) -> str:
+    """Return the name of the index of a folder.
 
     An index in a hidden folder, such as .slimdex, is named after the folder above.
 
-    >>> [*index_names(PurePath("/srv/notes/.slimdex"))]
-    ['notes', 'srv-notes']
+    >>> index_name(Path("/srv/news.index")), index_name(Path("/srv/notes/.slimdex"))
+    ('news', 'notes')
     """
+    place = path.absolute()
     is_hidden = place.name[:1] in ("", ".")
     is_parent_shown = place.parent.name[:1] not in ("", ".")
     folder = place.parent if is_hidden and is_parent_shown else place
-    name = folder.name.removesuffix(ENDING).lstrip(".")
-    yield name
-    for above in folder.parents:
-        if above.name:  # the root has none
-            name = f"{above.name}-{name}"
-            yield name
-
-
-def index_name(path: Path) -> str:
-    """Return the shortest name of the index of a folder.
-
-    >>> index_name(Path("/srv/news.index"))
-    'news'
-    """
-    return next(index_names(path.absolute()))
+    return folder.name.removesuffix(ENDING).lstrip(".")
 
 
 def no_index(path: str | Path) -> str:

@@ -66,7 +66,7 @@ MUTATIONS = [
         "return ndcg(ids, labels), first, *recalls",
         "retrieval/quality",
     ),
-    Mutation("owners[owner] < 0 and owners[other] < 0", "owners[other] < 0", "retrieval/quality"),
+    Mutation(" & (owners[owner] < 0)", "", "retrieval/quality"),
     Mutation("states.float() * weights", "states.float()", "retrieval/encoders"),
     Mutation("if vectors.shape[1] != self.dim:", "if False:", "retrieval/encoders/over_http"),
     Mutation("data = runs.pop()[1] + data", "data = runs.pop()[1]", "retrieval/sources"),

@@ -23,6 +23,8 @@ from slimdex.retrieval.search.excerpts import nearest_by_words, word_places
 from slimdex.retrieval.sources.files import decoding, front_matter, kinds
 from slimdex.retrieval.sources.files.formats import html_pages, markdown
 
+from ..chance import CHANCE, sweep
+
 ROOT = Path(slimdex.__file__).parent
 FUNCTIONS = {"compile", "search", "match", "fullmatch", "split", "findall", "finditer", "sub"}
 ANCHORED = {"match", "fullmatch"}
@@ -43,6 +45,9 @@ TELLING_S, RESOLUTION_S = 0.05, 0.01
 """Processor time from which growth is measured, and the steps in which some systems count it."""
 LONGER, MOST_GROWTH = 8, 24
 """A text `LONGER` times as long may take `MOST_GROWTH` times as long; quadratic time is 64."""
+
+PART = 60
+"""Texts that are tried for each pattern where sweeps are sampled; there are up to 2,000."""
 
 
 class Pattern(NamedTuple):
@@ -196,13 +201,14 @@ def nasty(pattern: str) -> Iterator[tuple[str, str, str]]:
     yield from product(re.findall("[a-z]{3,}", pattern), " x", ["\0"])
 
 
-def growth_of(pattern: Pattern) -> Iterator[float]:
-    """The growth for each nasty text."""
+def growth_of(pattern: Pattern, part: int = PART) -> Iterator[float]:
+    """The growth for each nasty text, or for a part of them."""
     source = pattern.compiled.pattern
     is_text = isinstance(source, str)
     encode = str if is_text else str.encode
     function = getattr(pattern.compiled, pattern.use)
-    for beginning, unit, end in nasty(source if is_text else source.decode("latin-1")):
+    texts = [*nasty(source if is_text else source.decode("latin-1"))]
+    for beginning, unit, end in CHANCE.sample(texts, part):
 
         def made(length: int, beginning: str = beginning, unit: str = unit, end: str = end) -> Any:
             return encode(beginning + unit * (length // len(unit)) + end)
@@ -222,11 +228,12 @@ CURED = (
 @pytest.mark.parametrize(("ill", "cured"), CURED, ids=[ill for ill, _ in CURED])
 def test_patterns_that_try_again_are_noticed(ill: str, cured: str) -> None:
     use = "match" if ill.endswith("<html") else "findall"
-    assert any(grown > MOST_GROWTH for grown in growth_of(Pattern("", re.compile(ill), use)))
+    found = growth_of(Pattern("", re.compile(ill), use), part=10_000)
+    assert any(grown > MOST_GROWTH for grown in found)
     assert max(growth_of(Pattern("", re.compile(cured), use))) <= MOST_GROWTH
 
 
-@pytest.mark.slow
+@sweep
 def test_regular_expressions_take_linear_time() -> None:
     found = patterns()
     assert len(found) > 80
@@ -285,10 +292,10 @@ def test_known_worst_texts_take_linear_time(name: str) -> None:
     assert growth(READERS[name], WORST[name]) <= MOST_GROWTH
 
 
-@pytest.mark.slow
+@sweep
 @pytest.mark.parametrize("name", READERS)
 def test_readers_take_linear_time(name: str) -> None:
-    for unit in UNITS:
+    for unit in CHANCE.sample(UNITS, 20):
         for beginning, end in (("", ""), ("a,", "!")):
 
             def made(length: int, start: str = beginning, unit: str = unit, end: str = end) -> str:

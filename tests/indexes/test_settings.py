@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from slimdex.errors import InputError
-from slimdex.indexes.codes.kinds import KINDS
 from slimdex.indexes.reducers.linear import Linear
 from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.settings import Settings
@@ -105,7 +104,6 @@ def test_an_explicit_k_adapts_to_few_vectors_only() -> None:
     [
         ({"k": 41}, "k=41; expected 1 to the encoder's 40 dimensions"),
         ({"k": 18}, "k=18 does not suit kind pq; expected a multiple of 4"),
-        ({"kind": "PQ7"}, "kind 'PQ7' at 20 dimensions"),
         ({"reducer": "identity", "k": 20}, "n_components=20; identity keeps all 40"),
         ({"reducer": "all-but-the-top", "k": 40}, "n_components=40; expected 1 to 39"),
     ],
@@ -140,15 +138,6 @@ def test_settings_that_suit_no_vectors_are_refused_at_once(
     assert message in str(raised.value)
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [*KINDS, "PQ48", "PQ16x4fs", "OPQ16_64,PQ16", "IVF1000000,PQ48x4fs", "L2norm,SQ6", "PCA80,SQ8",
-     "IVF64_HNSW32,Flat", "LSHt", "PLSQ8x6x4fs_Nlsq2x4", "Pad96,PQ48", "HNSW32_PQ12"],
-)  # fmt: skip
-def test_kinds_and_factory_strings_are_taken(kind: str) -> None:
-    assert Settings(kind=kind).kind == kind
-
-
 @pytest.mark.parametrize("dim", [1, 2, 3])
 def test_few_dimensions_are_searched_exactly(dim: int) -> None:
     for rows in (1, 700):
@@ -173,6 +162,5 @@ def test_subspaces_are_balanced_for_product_quantisers_only() -> None:
     dealt = fitted(Settings(k=20, kind="pq"), seen).components_
     assert not np.array_equal(plain, dealt)
     assert sorted(map(tuple, plain.T)) == sorted(map(tuple, dealt.T))
-    np.testing.assert_array_equal(fitted(Settings(k=20, kind="PQ5x4fs"), seen).components_, dealt)
     truncated = fitted(Settings(k=20, reducer="truncate"), seen).components_
     np.testing.assert_array_equal(truncated, np.eye(40, 20))

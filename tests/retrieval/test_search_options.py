@@ -21,8 +21,6 @@ from slimdex.retrieval.search.options import (
     takes_options,
 )
 from slimdex.retrieval.search.request import SearchRequest
-from slimdex.retrieval.server.agents_server import AgentsServer
-from slimdex.retrieval.server.mcp_tools import with_options
 from slimdex.retrieval.server.routes.bodies import search_body
 
 HELP = "Only the newest documents, as many as this."
@@ -76,20 +74,6 @@ def test_a_service_and_its_client_have_it() -> None:
     sent = body_of(NewRequest(texts="a", newest=5, regex="b"))
     read = body(**sent)
     assert (sent["newest"], sent["regex"], read.model_dump()["newest"]) == (5, "b", 5)
-
-
-async def test_agents_have_it() -> None:
-    async def search(query: str, **options: Any) -> Any:
-        """Find."""
-        return [options["newest"], options["limit"]]
-
-    server = AgentsServer("new")
-    server.add_tool(with_options(NewRequest, search))
-    (tool,) = await server.list_tools()
-    described = tool.input_schema["properties"]["newest"]
-    assert (described["description"], described["anyOf"][0]["maximum"]) == (HELP, 99)
-    found = await server.call_tool("search", {"query": "a", "newest": 5})
-    assert [part.text for part in found.content] == ["5", "5"]
 
 
 def test_keywords_in_python_have_it() -> None:

@@ -226,7 +226,7 @@ class Study:
         self.snapshot = snapshot
         self.data, self.pool = questions_of(subject, snapshot, sample)
         self._folder = folder
-        self.trials = Trials(snapshot, snapshot.moments(), folder)
+        self.trials = Trials(snapshot, folder)
         self._truths = dict[Cell, Rows]()  # (beta, gamma) -> exact answers in that metric
         self._encoders = self._truth((0.0, 0.0))  # by the cosines of the encoder's vectors
         self.ndcg = dict[Settings, PerQuery]()  # of all points, the reference first

@@ -78,7 +78,7 @@ class IndexCommand(click.Command):
         # The first argument's value is a word, or a tuple if it takes several.
         index, *others = [each for each in self.params if isinstance(each, click.Argument)]
         values, _, _ = self.make_parser(ctx).parse_args([*args])
-        first = values.get(index.name or "")
+        first: Any = values.get(index.name or "")
         is_word = isinstance(first, str)
         is_named = is_index(first) or not others if is_word else isinstance(first, tuple) and first
         if not is_named:

@@ -131,14 +131,14 @@ def index_findings(path: Path) -> Iterator[Finding]:
     remedy = "free some space: a compaction needs room for a second copy"
     is_full = shutil.disk_usage(path).free < size(path)
     yield Finding("index", _room(path, path), remedy if is_full else None)
-    holder = FileLock(path, "writer").holder()
+    is_locked = FileLock(path, "writer").is_held()
     try:
         manifest = Manifest.read(path)
     except (OSError, SlimdexError) as error:
         yield Finding("newest commit", str(error), "restore the folder from a copy")
     else:
         yield from _commit(path, manifest)
-    yield Finding("being changed", holder or "by no process")
+    yield Finding("being changed", "by another process" if is_locked else "by no process")
     work = [folder for folder in work_folders(path) if not is_held(folder)]
     if work:
         value = f"{len(work)} left by killed processes, {in_units(sum(map(size, work)))}"

@@ -156,8 +156,8 @@ def migrate(
     qrels: Labels = None,
     sample: Annotated[
         int | None,
-        "Documents to encode for the comparison, besides those that queries ask for; default: 5%, "
-        "from 2,000 to 10,000.",
+        "Documents to encode for the comparison, besides those that queries ask for; default: "
+        "5,000.",
     ] = None,
     go_on: Annotated[
         bool, "--continue", "Encode all documents again, by MODEL or that of the last run."

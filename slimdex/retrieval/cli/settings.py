@@ -56,8 +56,8 @@ class SettingsOptions:
     ] = None
     kind: Annotated[
         str | None,
-        f"How reduced vectors are coded in memory: {', '.join(kinds.KINDS)} or any FAISS "
-        f"factory string; auto: pq, or ivf-pq from {kinds.LISTS_FROM:,} documents.",
+        f"How reduced vectors are coded in memory: {', '.join(kinds.KINDS)}; auto: pq, or ivf-pq "
+        f"from {kinds.LISTS_FROM:,} documents.",
     ] = DEFAULT_CHOICES.kind
     candidates: Annotated[
         str | None,

@@ -19,7 +19,7 @@ AUTO = "auto"
 OFF = "off"
 ENCODER_PARTS = {"dim": "dim", "encode": "encode(texts)", "spec": "spec()"}
 """Required attributes of an encoder -> their signatures."""
-PLACE = ("model", "revision", "url", "api")
+PLACE = ("model", "revision", "url")
 """Keys of a spec that state a model's origin, not its identity."""
 PRECISION = ("precision", "measured")
 """Keys of a spec that state numerical precision; vectors of any precision are comparable."""
@@ -52,7 +52,6 @@ SPEC_FIELDS: dict[str, dict[str, type]] = {
 """Types of encoders that an index can name -> their fields."""
 OPTIONAL_FIELDS: dict[str, type] = {
     "revision": str,
-    "api": str,
     "dimensions": int,
     "head": list,
     "prompts": list,

@@ -52,10 +52,6 @@ _E5 = ("query: ", "passage: ")
 _APACHE = "Apache-2.0"
 FOR_OTHER_LANGUAGES = "multilingual-e5-small"
 """Model to advise for languages other than English: it needs no extra."""
-MUCH_LARGER = 2
-"""Most times the parameters of a model to advise instead of another."""
-MUCH_BETTER = 5.0
-"""Points of nDCG@10 by which it has to be better."""
 CHARACTERS_READ = 1000
 """Characters of a text that are read."""
 FEWEST_LETTERS = 40
@@ -220,38 +216,12 @@ def known_model(name: str) -> KnownModel | None:
 def model_by_folder_name(name: str) -> KnownModel | None:
     """Find the model that a folder or repository has the name of, such as a download or a copy.
 
-    Likely enough for advice, not for prompts.
+    Likely enough for a note, not for prompts.
 
     >>> model_by_folder_name("/models/e5-small-v2/").hub_id
     'intfloat/e5-small-v2'
     """
     return KNOWN.get(Path(name).name)
-
-
-def better_model(model: KnownModel) -> KnownModel | None:
-    """Return the model to recommend instead: the best one that is not much larger.
-
-    Models are compared by published scores. Returns None if none is much better.
-
-    >>> better_model(KNOWN["all-MiniLM-L6-v2"]).name
-    'snowflake-arctic-embed-s'
-    >>> better_model(KNOWN["gte-small"]) is None
-    True
-    """
-    if model.score is None:
-        return None
-    best = model
-    best_score = model.score
-    for other in _MODELS:
-        is_comparable = (other.measure, other.languages) == (model.measure, model.languages)
-        is_small = other.parameters <= MUCH_LARGER * model.parameters
-        can_run = model.needs_torch or not other.needs_torch
-        if other.score is None or not (is_comparable and is_small and can_run):
-            continue
-        if other.score > best_score:
-            best = other
-            best_score = other.score
-    return best if best_score >= model.score + MUCH_BETTER else None
 
 
 def known_prompts(name: str) -> tuple[str, str]:

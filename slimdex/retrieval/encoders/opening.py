@@ -70,13 +70,13 @@ def open_encoder(
 
     # A model in a server.
     if is_address(model):
-        # Loads ssl and http.client.
+        # Loads urllib3.
         from .over_http.connection import key_for, parse_address
         from .over_http.http_encoder import HttpEncoder
 
         requested = None if precision == "auto" else precision
         _check_none(model, "a model in a server", pooling=pooling, precision=requested)
-        key = key_for(parse_address(model).url, api_key_file)
+        key = key_for(parse_address(model)[0], api_key_file)
         return HttpEncoder(
             model, dimensions=dimensions, max_length=max_length, api_key=key, **prompts
         )
@@ -161,7 +161,7 @@ def encoder_from_spec(
 
     # A model in a server, or else on this machine.
     if spec["type"] == "http":
-        from .over_http.http_encoder import http_from_spec  # loads ssl and http.client
+        from .over_http.http_encoder import http_from_spec  # loads urllib3
 
         return http_from_spec(spec, model=model, api_key_file=api_key_file)
     place = spec["model"]

@@ -21,7 +21,7 @@ from ..index import Index
 from ..sources.given_vectors import DocumentVectors, as_vectors
 from ..sources.reading_progress import CountedDocuments, ReadShare
 from ..sources.tabular.records import as_documents
-from ..store.columns import columns_with_values, widening_notes
+from ..store.columns import widening_notes
 from ..store.document_store import DocumentStore
 from ..store.manifest import Undo
 from ..store.next_commit import Change
@@ -73,12 +73,10 @@ def add_sources(
     earlier ids. `withdraws`: whether bad input undoes the batches before it.
     """
     # Loads readers of files, without which given documents are added.
-    from ..sources.tabular.column_agreement import agree_with
     from .source_ids import SourceIds
 
     while True:
         store = index.store
-        notes = agree_with(columns_with_values(store), sources.opened)
         ids = choose_ids(store) if choose_ids else SourceIds.of(sources.opened, index.state, store)
         missing = partial(_gone_rows, sources, ids, only_parts=not deletes_missing)
         addition = Addition(
@@ -98,7 +96,7 @@ def add_sources(
         except ChangedOriginsError:
             note("others have added files of the same names meanwhile; the addition starts over")
             continue
-        notes = [*notes, *ids.notes, *added.notes, *sources.omissions()]
+        notes = [*ids.notes, *added.notes, *sources.omissions()]
         return replace(added, notes=notes, file_notes=sources.file_notes())
 
 

@@ -76,7 +76,7 @@ class Following:
     def __init__(self, sources: SourceRequest) -> None:
         self._sources = sources
         self._lock = RLock()
-        self._seen = ""  # fingerprint of the sources
+        self._seen = ""  # fingerprint of the sources; empty if one was modified just now
         self._since = 0.0  # when this fingerprint was first seen
         self._is_settled = False  # whether a sync came late enough to have seen every change
         self._left: Manifest | None = None  # state of the index after the last sync
@@ -88,10 +88,10 @@ class Following:
         """
         with self._lock:
             now = monotonic()
-            seen = self._sources.open().fingerprint()
+            seen = self._sources.open().fingerprint
             left = self._left
             is_restored = left is not None and index.snapshot.manifest.replaces(left)
-            if seen != self._seen or is_restored:
+            if not seen or seen != self._seen or is_restored:
                 self._seen = seen
                 self._since = now
                 self._is_settled = False

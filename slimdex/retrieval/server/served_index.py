@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate, chain, pairwise, starmap
@@ -18,6 +18,7 @@ import numpy as np
 
 from slimdex.errors import InputError, SlimdexError
 from slimdex.indexes.arrays import Matrix, batches
+from slimdex.system.atomic_files import size
 from slimdex.system.progress import spent
 
 from ..documents import Document, Hit
@@ -75,10 +76,11 @@ class ServedIndex:
         self.limits = limits
         self._conditions = conditions
         self._filtered = 0  # queries with a condition, waiting or running
+        # A label makes the counter, at 0; gauges are evaluated when they are read.
         self._changes = metrics.changes.labels(name)
-        self.senders = 0  # running bulk uploads
-        self._users = 0  # calls that need the index open
-        self._is_closing = False
+        metrics.documents.labels(name).set_function(lambda: len(index.snapshot))
+        metrics.waiting.labels(name).set_function(lambda: self.waiting)
+        metrics.bytes.labels(name).set_function(lambda: size(index.path))
         self._writer = ThreadPoolExecutor(1, thread_name_prefix=f"{name}-writer")
         self._reader = ThreadPoolExecutor(READERS, thread_name_prefix=f"{name}-reader")
         # The last chance score; and the state and task of the newest computation.
@@ -110,17 +112,6 @@ class ServedIndex:
             seen=metrics.batches.labels(self.name, step).observe,
         )
 
-    @contextmanager
-    def _in_use(self) -> Iterator[None]:
-        """Keep the index open; raises a 404 if it is being closed, since it was dropped."""
-        if self._is_closing:
-            raise LimitError(404, f"index {self.name!r} was dropped; expected an existing one")
-        self._users += 1
-        try:
-            yield
-        finally:
-            self._users -= 1
-
     @property
     def waiting(self) -> int:
         """Queries waiting or running."""
@@ -133,14 +124,13 @@ class ServedIndex:
         """
         self._check_limit(request.limit)
         self._check(request.queries, self.limits.queries)
-        with self._in_use():
-            async with self._in_time():
-                first = await self._search_first_stage(first_stage(request))
-                if request.rerank is None:
-                    return first
-                start = perf_counter()
-                hits = await self._rerankings.ask((request, first.hits), len(request))
-                return SearchAnswer(hits, {**first.seconds, "rerank": perf_counter() - start})
+        async with self._in_time():
+            first = await self._search_first_stage(first_stage(request))
+            if request.rerank is None:
+                return first
+            start = perf_counter()
+            hits = await self._rerankings.ask((request, first.hits), len(request))
+            return SearchAnswer(hits, {**first.seconds, "rerank": perf_counter() - start})
 
     async def related(self, id: str, limit: int, where: str | None) -> list[Hit]:
         """Find the documents nearest to a document; raises errors as `search` does."""
@@ -203,12 +193,11 @@ class ServedIndex:
         Raises `InputError` if the index has no encoder, and `LimitError` if a limit is exceeded.
         """
         self._check(texts, self.limits.texts)
-        with self._in_use():
-            vectors = list[Matrix]()
-            for batch in batches(len(texts), self.limits.batch):
-                part = texts[batch]
-                vectors.append(await self._texts.ask(part, len(part)))
-            return np.concatenate(vectors)
+        vectors = list[Matrix]()
+        for batch in batches(len(texts), self.limits.batch):
+            part = texts[batch]
+            vectors.append(await self._texts.ask(part, len(part)))
+        return np.concatenate(vectors)
 
     async def chance_score(self, request: SearchRequest) -> float | None:
         """Return `Collection.chance_score`, computed once per state; just after a change, that of
@@ -271,11 +260,10 @@ class ServedIndex:
     async def read(self, function: Callable[[Index], T], where: str | None = None) -> T:
         """Run a function that reads the index, with a time limit if it has a condition."""
         call = partial(function, self.index)
-        with self._in_use():
-            if where is None:
-                return await asyncio.get_running_loop().run_in_executor(self._reader, call)
-            async with self._in_time():
-                return await self._with_condition(call)
+        if where is None:
+            return await asyncio.get_running_loop().run_in_executor(self._reader, call)
+        async with self._in_time():
+            return await self._with_condition(call)
 
     async def change(self, function: Callable[[Index], T]) -> T:
         """Run a function that changes the index, after earlier changes.
@@ -283,27 +271,22 @@ class ServedIndex:
         It is completed even if the caller disconnects.
         """
         loop = asyncio.get_running_loop()
-        with self._in_use():
-            running = loop.run_in_executor(self._writer, partial(function, self.index))
-            result = await asyncio.shield(running)
-            self._changes.inc()
-            return result
+        running = loop.run_in_executor(self._writer, partial(function, self.index))
+        result = await asyncio.shield(running)
+        self._changes.inc()
+        return result
 
     async def put(self, document: Document) -> AdditionReport:
         """Add or replace a document; concurrent calls share a commit.
 
         Each call returns the result for all documents of its commit.
         """
-        with self._in_use():
-            added: AdditionReport = await self._puts.ask(document)
-            self._changes.inc()
-            return added
+        added: AdditionReport = await self._puts.ask(document)
+        self._changes.inc()
+        return added
 
     async def close(self) -> None:
-        """Finish running work, refuse new work, and close the index."""
-        self._is_closing = True
-        while self._users:
-            await asyncio.sleep(0.01)
+        """Finish running work, and close the index."""
         for batcher in (self._queries, self._texts, self._searches, self._puts, self._rerankings):
             await batcher.close()
         for close in (self._writer.shutdown, self._reader.shutdown, self.index.close):

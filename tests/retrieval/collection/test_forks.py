@@ -165,8 +165,7 @@ def test_a_fork_beside_a_writer_hangs_at_no_lock_and_releases_none(path: Path) -
     refused, hits, in_use, parent, refused_again, hits_again, added, end = lines
     assert refused == refused_again == f"{REFUSED} {REFUSED}"
     assert hits == hits_again == "['1', '5'] []"
-    assert in_use.startswith("INDEX: process ")
-    assert "is writing to it, since" in in_use
+    assert in_use.startswith("INDEX: another process")
     assert parent == "0 9"
     assert added == "1"
     assert end == "0 10 []"

@@ -53,7 +53,7 @@ def texts(collection: Collection) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("few", [1024, 1])
-@pytest.mark.parametrize("kind", ["auto", "pq", "IVF200,Flat"])
+@pytest.mark.parametrize("kind", ["auto", "pq"])
 def test_batches_end_as_one_addition(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few: int, kind: str
 ) -> None:

@@ -313,7 +313,7 @@ def test_an_addition_that_fails_keeps_no_origin() -> None:
     with Collection.open("x", WordEncoder()) as collection:
         before = dict(collection.index.state.origins)
     Path("feb/report.csv").write_text("text,amount\nx,many\n")
-    with pytest.raises(ValueError, match="holds BIGINT"):
+    with pytest.raises(ValueError, match="expected BIGINT"):
         added_to("feb/report.csv")
     with Collection.open("x", WordEncoder()) as collection:
         assert collection.index.state.origins == before

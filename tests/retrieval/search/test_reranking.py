@@ -64,9 +64,9 @@ def test_a_search_takes_a_cross_encoder_or_its_name(folder: Path, tmp_path: Path
 
 def test_invalid_cross_encoders_are_refused(tmp_path: Path) -> None:
     several = make_cross_encoder(tmp_path / "several", labels=3)
-    with pytest.raises(InputError, match="3 scores for a pair of texts; expected 1"):
+    with pytest.raises(InputError, match="with 3 scores for a pair"):
         CrossEncoder(several)
-    with pytest.raises(InputError, match="no trained score"):
+    with pytest.raises(InputError, match="BertModel with"):
         CrossEncoder(make_tiny_bert(tmp_path / "headless"))
     damaged = make_cross_encoder(tmp_path / "damaged")
     weights = damaged / "model.safetensors"

@@ -156,7 +156,6 @@ def test_npy_files(tmp_path: Path, data: bytes) -> None:
         vectors = open_vectors(str(path), [])
         if len(vectors) * vectors.dim < 1 << 24:  # what is claimed was checked against the file
             check_vectors(vectors)
-            vectors.fingerprint()
 
     quietly(read)
     quietly(lambda: read_query_vectors(str(path)))

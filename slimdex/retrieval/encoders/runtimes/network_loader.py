@@ -160,7 +160,7 @@ class NetworkLoader:
         path = self._folder.transformer / "config.json"
         kind = read_json(path).get("model_type") if path.is_file() else None
         what = f"model {self._files.name!r} ({kind}, pooling {self._pooling})"
-        require(what, "torch")
+        require(what, "torch", "torch", "transformers")
 
     @contextmanager
     def _explain_errors(self) -> Iterator[None]:

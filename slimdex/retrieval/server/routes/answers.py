@@ -72,7 +72,7 @@ class IndexesBody(BaseModel):
     """The indexes of a service."""
 
     indexes: list[IndexBody]
-    can: list[Literal["write", "create", "rerank"]] = Field(description="What the caller can do.")
+    can: list[Literal["write", "rerank"]] = Field(description="What the caller can do.")
 
 
 class InfoBody(BaseModel):
@@ -177,19 +177,6 @@ class AddedBody(BaseModel):
     encoded: int
 
 
-class SyncedBody(BaseModel):
-    """Counts of a sync; more fields may be added."""
-
-    model_config = ConfigDict(extra="allow")
-    added: int
-    changed: int
-    moved: int
-    deleted: int
-    unchanged: int
-    documents: int = Field(description="Documents of the index.")
-    notes: list[str]
-
-
 class CompactedBody(BaseModel):
     """Counts after compacting."""
 
@@ -203,20 +190,6 @@ class ReducedBody(BaseModel):
     requested: dict[str, Any]
     settings: dict[str, Any] | None
     notes: list[str]
-
-
-class CreatedBody(BaseModel):
-    """A new index."""
-
-    name: str
-    documents: int
-
-
-class DroppedBody(BaseModel):
-    """A dropped index."""
-
-    name: str
-    dropped: int = Field(description="Its documents.")
 
 
 class StatusBody(BaseModel):

@@ -15,7 +15,15 @@ from typing import Annotated, Any, Literal
 from fastapi import Depends, Request
 from fastapi.responses import Response
 from fastapi.routing import APIRoute
-from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    StrictInt,
+    StrictStr,
+    create_model,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 from starlette.exceptions import HTTPException
 
@@ -26,6 +34,7 @@ from slimdex.system.json_text import parse_request_json
 from ...documents import json_of
 from ...search.options import SEVERAL, Option, SearchOptions, options_of
 from ..limits import Limits
+from ..middleware import within
 from ..served_index import ServedIndex
 from ..service import Service
 from .failures import UNKNOWN_FIELD, unknown
@@ -51,7 +60,9 @@ class JsonRoute(APIRoute):
         answer = super().get_route_handler()
 
         async def read(request: Request) -> Response:
-            return await answer(JsonRequest(request.scope, request.receive))
+            limits = service_of(request).limits
+            receive = within(request.receive, limits.body, limits.idle)
+            return await answer(JsonRequest(request.scope, receive))
 
         return read
 
@@ -146,10 +157,10 @@ IN_JSON: dict[str, tuple[Any, Any]] = {
         Annotated[int, Field(ge=1, json_schema_extra={"maximum": Limits.hits})],
         SearchOptions.limit,
     ),
-    "where": (Where | dict[str, Any] | None, None),
+    "where": (Where | None, None),
     "rerank": (bool, False),
 }
-"""Types and defaults of options that differ here: filters may be objects, for instance."""
+"""Types and defaults of options that differ here."""
 EXCERPTS = (
     "Also return the `excerpt` of each text with the query's words, and the places of these, "
     "`marks`: pairs of offsets in the text, in characters; and its first and last line, "
@@ -246,6 +257,12 @@ class DocumentBody(BaseModel):
     title: str = ""
 
 
+class NewDocumentBody(DocumentBody):
+    """A document with its id."""
+
+    id: StrictStr | StrictInt
+
+
 class DeleteBody(Body):
     """Documents by ids or by a condition, but not both."""
 
@@ -264,28 +281,3 @@ class ReduceBody(Body):
     kind: str | None = None
     candidates: int | Literal["auto"] | None = None
     reducer: str | None = Field(None, json_schema_extra={"enum": [*REDUCERS, None]})
-
-
-class CreateBody(ReduceBody):
-    """Settings of a new index, all optional."""
-
-    model_config = ConfigDict(json_schema_extra={"examples": [{"k": 24, "gamma": 0.5}]})
-    passages: int | Literal["auto", "off"] = Field(
-        "auto", description="Maximum tokens of a passage."
-    )
-
-
-class SyncBody(Body):
-    """Sources to synchronise with, as `slimdex sync` takes them."""
-
-    model_config = ConfigDict(json_schema_extra={"examples": [{"sources": ["/srv/notes"]}]})
-    sources: list[str] = Field(min_length=1)
-    text: str | None = None
-    id: str | None = None
-    title: str | None = None
-    types: list[str] | None = None
-    encoding: str | None = None
-    file_format: str | None = None
-    exclude: list[str] | None = None
-    generated: bool | None = None
-    refit: Literal["auto", "never", "always"] = "auto"

@@ -1,4 +1,4 @@
-"""OpenAI's API: routes compatible with it, and its filters as conditions on columns.
+"""Routes compatible with OpenAI's API.
 
 `/v1/embeddings` takes an index's name as the model: texts are encoded by its encoder and, if
 `dimensions` is that of the index, reduced like its vectors.
@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Sequence
 from functools import partial
 from typing import Annotated, Any, Literal
 
@@ -20,9 +19,7 @@ from slimdex.errors import InputError
 from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.reducers.reducer import reduce_rows
 
-from ...documents import BUILT_IN_COLUMNS
 from ...index import Index
-from ...store.where.conditions import And, Compare, Condition, Or, as_sql
 from ..limits import Limits
 from ..served_index import ServedIndex
 from .answers import (
@@ -35,7 +32,6 @@ from .answers import (
     errors,
 )
 from .bodies import Json, JsonRoute, Served, Text, service_of
-from .failures import unknown
 
 routes = APIRouter(
     prefix="/v1",
@@ -43,23 +39,6 @@ routes = APIRouter(
     responses=errors(READ, OpenAIErrorBody),
     tags=["openai"],
 )
-OPERATORS = {
-    "eq": ("=", True),
-    "ne": ("=", False),
-    "gt": (">", True),
-    "gte": (">=", True),
-    "lt": ("<", True),
-    "lte": ("<=", True),
-    "in": ("IN", True),
-    "nin": ("IN", False),
-    "contains": ("HAS", True),
-}
-"""Type -> operator, and the truth of the comparison. OpenAI lacks "contains", which holds for an
-item of a list, or a part of a text."""
-JOINED = ("and", "or")
-DEEPEST = 20
-"""Largest nesting depth of filters."""
-FILTER = f"a filter of type {', '.join([*OPERATORS, *JOINED])}"
 
 
 class EmbeddingsBody(BaseModel):
@@ -139,41 +118,3 @@ def _reduce_to(index: Index, vectors: Matrix, dimensions: int) -> Matrix:
         known = f"{state.dim}" if reducer is None else f"{state.dim} or {reducer.n_components}"
         raise InputError(f"dimensions={dimensions}; expected {known}")
     return reduce_rows(reducer, vectors)
-
-
-def where_of(filter: str | dict[str, Any] | None, index: Index) -> str | None:
-    """Render a filter for an index; a condition in SQL stays as it is."""
-    if not isinstance(filter, dict):
-        return filter
-    columns = index.snapshot.columns
-    known = [*BUILT_IN_COLUMNS[1:4], *columns]  # id, title, text and the user's columns
-    return as_sql(condition(filter, known), columns)
-
-
-def condition(filter: Any, columns: Sequence[str], depth: int = 0) -> Condition:
-    """Translate a filter; raises `InputError` if it is invalid, or refers to an unknown column.
-
-    >>> condition({"type": "ne", "key": "author", "value": "Woolf"}, ["author"])
-    Compare(column='author', operator='=', value='Woolf', truth=False, path=())
-    """
-    if not isinstance(filter, dict) or depth > DEEPEST:
-        raise InputError(f"filter {str(filter)[:100]!r}; expected {FILTER}")
-    kind = filter.get("type")
-    if not isinstance(kind, str) or kind not in (*OPERATORS, *JOINED):
-        raise InputError(f"filter of type {kind!r}; expected {FILTER}")
-
-    # Several filters, joined.
-    if kind in JOINED:
-        parts = filter.get("filters")
-        if not isinstance(parts, list) or not parts:
-            raise InputError(f"filter of type {kind!r} without filters; expected some")
-        inner = tuple(condition(part, columns, depth + 1) for part in parts)
-        return And(inner) if kind == "and" else Or(inner)
-
-    # A comparison of a column with a constant.
-    key = filter.get("key")
-    value = filter.get("value")
-    if not isinstance(key, str) or key not in columns:
-        raise InputError(f"filter key {unknown(str(key), columns)}")
-    operator, truth = OPERATORS[kind]
-    return Compare(key, operator, value, truth)

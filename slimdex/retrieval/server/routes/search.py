@@ -41,7 +41,6 @@ from .bodies import (
     refuse_unknown_parameters,
     service_of,
 )
-from .openai import where_of
 
 routes = APIRouter(
     route_class=JsonRoute,
@@ -65,8 +64,7 @@ ONE_OF = "expected one of query, queries, vector and vectors"
 @routes.post("/indexes/{name}/search", responses=answer(FoundBody))
 async def search(index: Served, body: SearchBody, request: Request) -> Response:
     """Search the documents closest in meaning to a query, or to each of several."""
-    where = where_of(body.where, index.index)
-    search_request = _request(body, where, service_of(request).reranker)
+    search_request = _request(body, service_of(request).reranker)
     reply = await index.search(search_request)
     chance = await index.chance_score(search_request)
 
@@ -104,7 +102,7 @@ def _hit(hit: Hit, query: str, body: SearchBody) -> dict[str, Any]:
     }
 
 
-def _request(body: SearchBody, where: str | None, reranker: Reranker | None) -> SearchRequest:
+def _request(body: SearchBody, reranker: Reranker | None) -> SearchRequest:
     """Make the request that a body describes; raises `InputError` if it is invalid."""
     if body.rerank and reranker is None:
         raise InputError("rerank=True: this service has no such model; expected false")
@@ -121,24 +119,21 @@ def _request(body: SearchBody, where: str | None, reranker: Reranker | None) -> 
     return SearchRequest(
         texts=body.queries if body.query is None else [body.query],
         vectors=None if rows is None else as_matrix(rows),
-        **options | {"where": where, "rerank": reranker if body.rerank else None},
+        **options | {"rerank": reranker if body.rerank else None},
     )
 
 
 @routes.get("/indexes", responses=answer(IndexesBody))
 async def indexes(request: Request) -> Response:
-    """List the indexes with their numbers of documents, and what the caller can do with them:
-    "write", "create" indexes, and "rerank" hits.
+    """List the indexes with their numbers of documents, and what the caller can do: "write", and
+    "rerank" hits.
     """
     service = service_of(request)
-    writes = request.scope[RIGHT] >= Right.WRITE
 
     # `can` depends on the token, and on how the service was started.
     can = []
-    if writes:
+    if request.scope[RIGHT] >= Right.WRITE:
         can.append("write")
-    if writes and service.root is not None:
-        can.append("create")
     if service.reranker is not None:
         can.append("rerank")
 

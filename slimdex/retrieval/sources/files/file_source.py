@@ -57,7 +57,6 @@ class FileSource:
     """
 
     origin: None = None
-    stamp = ""  # each file has its own
     columns: Mapping[str, str] = {
         "path": "VARCHAR",
         "folder": "VARCHAR",
@@ -161,6 +160,7 @@ class FileSource:
         outside = self._listing.outside
         return replace(self._noted, left_out=left_out, unread=unread, outside=outside)
 
+    @property
     def fingerprint(self) -> str:
         """Digest of the paths, sizes and modification times of all files."""
         options = (self._root, self._encoding, self._reads_generated)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import codecs
 import gzip
 import hashlib
-import json
 import os
 import shutil
 import sys
@@ -108,12 +107,8 @@ class InputFile:
     changed_ns: int = 0
 
     def fingerprint(self, *chosen: Any) -> str:
-        """Digest of the facts and of the user's choices."""
-        return hashlib.sha256(json.dumps([*self.facts, *chosen]).encode()).hexdigest()
-
-    def stamp(self, *chosen: Any) -> str:
-        """Stamp of the file; see `origins.stamp_of`."""
-        return stamp_of(self.changed_ns, self.fingerprint(*chosen))
+        """Stamp of the facts and of the user's choices; empty if the file was modified just now."""
+        return stamp_of(self.changed_ns, *self.facts, *chosen)
 
     def unify_line_endings(self) -> None:
         """Replace the file by a copy without carriage returns.
@@ -123,14 +118,14 @@ class InputFile:
         original = self.path
         self.path = temporary()
         remove_later(self)
-        with open_bytes(original) as file, self.path.open("wb") as copy:
-            waiting = b""
-            while piece := file.read(PIECE):
-                # Hold back a carriage return at the end: its line feed may be in the next piece.
-                piece = waiting + piece
-                waiting = b"\r" if piece.endswith(b"\r") else b""
-                copy.write(piece[: len(piece) - len(waiting)].replace(b"\r\n", b"\n"))
-            copy.write(waiting)
+        try:
+            with (
+                open_text(original) as text,
+                self.path.open("w", encoding="utf-8", newline="\n") as copy,
+            ):
+                shutil.copyfileobj(text, copy, PIECE)
+        except UNREADABLE as error:
+            raise InputError(f"{self.name}{unreadable(error, original)}") from error
         self.notes.append("mixed line endings, read as the same")
 
 

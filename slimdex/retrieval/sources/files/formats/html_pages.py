@@ -10,7 +10,7 @@ from ..decoding import codec_of, declared_label, decode_text
 from ..front_matter import moment
 from ..outline import Extract, Outline, words
 from ..text_line import Line
-from .html_events import Event, fragment_events, page_events
+from .html_events import Event, page_events
 from .html_frame import ContentChoice, without_frame
 
 HEADINGS = {f"h{level}": level for level in range(1, 7)}
@@ -70,7 +70,7 @@ def text_of(text: str) -> str:
     ('one\\ttwo', 'Aside')
     """
     outline = Outline()
-    feed(outline, fragment_events(text))
+    feed(outline, page_events(text, is_fragment=True))
     return outline.text
 
 
