@@ -72,8 +72,8 @@ PAGES: dict[str, tuple[list[str], str | tuple[str, ...]]] = {
     "docs/encoders.md": (["4 documents in given.index", "The cat sleeps."], ""),
     "docs/index.md": ([" in notes.index: ", "Serviced in May."], "boiler.md\n"),
     "docs/agents.md": ([" in folder.index: "], ""),
-    "docs/health.md": (["8 documents in grown.index", "agreement@10   1.0000"], ""),
-    "docs/tuning.md": (["--apply gives the index", "8 documents in tuned.index"], ""),
+    "docs/health.md": (["8 documents in grown.index", "estimate=1,"], ""),
+    "docs/tuning.md": (["--apply gives the index"], ""),
     "docs/files-and-crashes.md": (["notes.index: rebuilt"], ""),
     "docs/research/codes.md": (["8 documents in .slimdex: "], ""),
 }
@@ -84,7 +84,7 @@ GIVEN = {
     "docs/health.md": ["first.jsonl", "rest.jsonl"],
     "docs/hybrid.md": ["notes.index", "log.jsonl", "labels.tsv"],
     "docs/mteb.md": ["my-notes"],
-    "docs/tuning.md": ["notes.index", "notes.csv", "log.txt"],
+    "docs/tuning.md": ["notes.index", "log.txt"],
     "docs/files-and-crashes.md": ["notes.index"],
     "docs/research/codes.md": ["notes.csv"],
 }
@@ -288,7 +288,7 @@ def test_readme_commands_and_python(
     for words in expected:
         assert words in said
     if page == "docs/usage.md":
-        assert re.search(r"ndcg@10 +1\.0000 +1\.0000", said)
+        assert re.search(r"ndcg@10 +1 +1", said)
     gc.collect()
 
 
