@@ -299,6 +299,9 @@ def _parts(documents: Iterable[Document]) -> Iterator[list[Any]]:
 
 def _document(values: Mapping[str, Any]) -> Document:
     """Convert the result of `document_json` back to a document."""
-    parts = [Part(**part) for part in values["parts"]]
+    parts = []
+    for part in values["parts"]:
+        pairs = {"headings": tuple(part["headings"]), "lines": tuple(map(tuple, part["lines"]))}
+        parts.append(Part(**part | pairs))
     passages = [(span["start"], span["end"]) for span in values["passages"]]
-    return Document(**{**values, "parts": parts, "passages": passages})
+    return Document(**{**values, "parts": tuple(parts), "passages": passages})
