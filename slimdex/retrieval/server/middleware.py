@@ -10,7 +10,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from http import HTTPStatus
 from time import perf_counter
 from typing import Any
 from urllib.parse import unquote_to_bytes
@@ -134,8 +133,6 @@ class AccessMiddleware:
             method = "HEAD" if is_head else scope["method"]
             method = method if method in METHODS else UNKNOWN
             self._metrics.requests.labels(route, method, status).inc()
-            if status >= HTTPStatus.BAD_REQUEST:
-                self._metrics.errors.labels(status).inc()
             self._metrics.seconds.labels(route).observe(perf_counter() - start)
         if reading.is_left:
             await _discard(receive)

@@ -147,7 +147,8 @@ async def test_metrics_count_changes_errors_and_bytes(notes: dict[str, Path]) ->
         metrics = (await client.get("/metrics")).text
     values = dict(line.rsplit(" ", 1) for line in metrics.splitlines() if line[0] != "#")
     assert values['slimdex_changes_total{index="notes"}'] == "2.0"
-    assert values['slimdex_errors_total{status="404"}'] == "3.0"
+    of_documents = 'route="/indexes/{name}/documents/{id:path}"'
+    assert values[f'slimdex_requests_total{{method="GET",{of_documents},status="404"}}'] == "3.0"
     files = [file for file in notes["notes"].rglob("*") if file.is_file()]
     stored = sum(file.stat().st_size for file in files)
     assert float(values['slimdex_index_bytes{index="notes"}']) == stored
