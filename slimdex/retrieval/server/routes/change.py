@@ -22,21 +22,13 @@ from ...quality.refitting import add_documents_then_refit
 from ..access import Right
 from ..middleware import needs
 from ..served_index import ServedIndex
-from .answers import (
-    CHANGED,
-    AddedBody,
-    CompactedBody,
-    DeletedBody,
-    PutBody,
-    ReducedBody,
-    answer,
-    errors,
-)
 from .bodies import (
+    ERRORS,
+    AddedBody,
     DeleteBody,
     DocumentBody,
     Json,
-    JsonRoute,
+    LimitedRoute,
     NewDocumentBody,
     ReduceBody,
     Served,
@@ -44,16 +36,16 @@ from .bodies import (
 )
 
 routes = APIRouter(
-    route_class=JsonRoute,
+    route_class=LimitedRoute,
     dependencies=[Depends(needs(Right.WRITE)), Depends(refuse_unknown_parameters)],
-    responses=errors(CHANGED),
+    responses=ERRORS,
     tags=["changes"],
 )
 
 
-@routes.put("/indexes/{name}/documents/{id:path}", responses=answer(PutBody))
+@routes.put("/indexes/{name}/documents/{id:path}", response_model=dict[str, Any])
 async def put(index: Served, id: str, body: DocumentBody) -> Response:
-    """Add or replace the document of this id. It is durable when this is answered."""
+    """Add or replace the document of this id; answers with the number of all `documents`."""
     if not id.strip():
         raise InputError("an empty id; expected one")
     metadata = body.model_extra or {}
@@ -62,7 +54,7 @@ async def put(index: Served, id: str, body: DocumentBody) -> Response:
     return Json({"id": id, "documents": len(index.index.snapshot)})
 
 
-@routes.post("/indexes/{name}/documents", responses=answer(AddedBody))
+@routes.post("/indexes/{name}/documents", response_model=AddedBody)
 async def add(
     index: Served,
     body: Annotated[list[NewDocumentBody], Body(examples=[[{"id": "1", "text": "The cat sat."}]])],
@@ -79,13 +71,13 @@ async def add(
     return Json(await index.change(added))
 
 
-@routes.delete("/indexes/{name}/documents/{id:path}", responses=answer(DeletedBody))
+@routes.delete("/indexes/{name}/documents/{id:path}", response_model=dict[str, Any])
 async def delete(index: Served, id: str) -> Response:
-    """Delete a document."""
+    """Delete a document; answers with the numbers of `deleted` and remaining `documents`."""
     return await _delete(index, [id])
 
 
-@routes.post("/indexes/{name}/delete", responses=answer(DeletedBody))
+@routes.post("/indexes/{name}/delete", response_model=dict[str, Any])
 async def delete_several(index: Served, body: DeleteBody) -> Response:
     """Delete documents by their ids, all or none, or by a condition."""
     return await _delete(index, body.ids, body.where)
@@ -103,9 +95,9 @@ async def _delete(
     return Json(await index.change(deleted))
 
 
-@routes.post("/indexes/{name}/compact", responses=answer(CompactedBody))
+@routes.post("/indexes/{name}/compact", response_model=dict[str, Any])
 async def compact(index: Served) -> Response:
-    """Free disk space and memory of deleted and replaced documents."""
+    """Free disk space and memory of deleted and replaced documents, `freed` in the answer."""
 
     def compacted(opened: Index) -> dict[str, Any]:
         return {"freed": compact_index(opened), "documents": len(opened.snapshot)}
@@ -113,7 +105,7 @@ async def compact(index: Served) -> Response:
     return Json(await index.change(compacted))
 
 
-@routes.post("/indexes/{name}/reduce", responses=answer(ReducedBody))
+@routes.post("/indexes/{name}/reduce", response_model=dict[str, Any])
 async def reduce(index: Served, body: ReduceBody) -> Response:
     """Reduce the vectors again without encoding. Omitted settings are unchanged."""
     changes = body.model_dump(exclude_none=True)

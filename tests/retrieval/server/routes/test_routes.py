@@ -147,7 +147,8 @@ async def test_metrics_count_changes_errors_and_bytes(notes: dict[str, Path]) ->
         metrics = (await client.get("/metrics")).text
     values = dict(line.rsplit(" ", 1) for line in metrics.splitlines() if line[0] != "#")
     assert values['slimdex_changes_total{index="notes"}'] == "2.0"
-    assert values['slimdex_errors_total{status="404"}'] == "3.0"
+    of_documents = 'route="/indexes/{name}/documents/{id:path}"'
+    assert values[f'slimdex_requests_total{{method="GET",{of_documents},status="404"}}'] == "3.0"
     files = [file for file in notes["notes"].rglob("*") if file.is_file()]
     stored = sum(file.stat().st_size for file in files)
     assert float(values['slimdex_index_bytes{index="notes"}']) == stored
@@ -243,15 +244,12 @@ SEARCHES_REFUSED: list[tuple[dict[str, Any], int]] = [
 REFUSED: list[tuple[str, str, int]] = [
     *[("POST search", json.dumps(body), status) for body, status in SEARCHES_REFUSED],
     ("POST search", "{", 422),
-    ("POST search", f'{{"query": "{HALF}"}}', 422),
-    ("POST search", '{"query": "cat", "limit": 1, "limit": 9}', 422),
-    ("POST search", "[" * 100_000, 422),
+    ("POST search", f'{{"query": "{HALF}"}}', 400),
+    ("POST search", "[" * 100_000, 400),
     ("PUT documents/7", "{}", 422),
-    ("PUT documents/7", '{"text": "x", "n": 1, "n": 2}', 422),
     ("PUT documents/7", '{"id": "8", "text": "x"}', 400),
     ("PUT documents/7", '{"text": "x", "year": [1, -1e999]}', 400),
     ("PUT documents/%20", '{"text": "x"}', 400),
-    ("POST documents", '[{"id": "7", "text": "x", "year": {"a": 1, "a": 2}}]', 422),
     ("POST documents", '{"id": "7", "text": "x"}', 422),
     ("POST documents", '[{"id": "7", "text": "x"}, {"id": "8"}]', 422),
     ("POST documents", '[{"id": "7", "text": "x"}, {"id": 7, "text": "y"}]', 400),
@@ -260,10 +258,9 @@ REFUSED: list[tuple[str, str, int]] = [
     ("GET related/none", "", 404),
     ("GET related/2?limit=2000", "", 422),
     ("PUT documents/7", f'{{"text": "x", "{HALF}": 1}}', 422),
-    ("POST documents", f'[{{"id": "7", "text": "x", "tags": ["{HALF}"]}}]', 422),
-    ("POST documents", f'[{{"id": "7", "text": "x", "n": {"9" * 5000}}}]', 422),
+    ("POST documents", f'[{{"id": "7", "text": "x", "tags": ["{HALF}"]}}]', 400),
+    ("POST documents", f'[{{"id": "7", "text": "x", "n": {"9" * 5000}}}]', 400),
     ("GET documents?%ed%a0%bd=1", "", 422),
-    ("GET documents?limit=1&limit=2", "", 422),
     ("GET documents?limt=1", "", 422),
     ("GET /nowhere", "", 404),
     ("GET search", "", 405),
@@ -286,8 +283,8 @@ async def test_wrong_requests_are_refused_in_one_line_without_paths(notes: dict[
 
 
 WRONG_NAMES: list[tuple[str, str, Any, str]] = [
-    ("POST", SEARCH, {"query": "a", "k": 3}, "field 'k'"),
-    ("POST", "/indexes/notes/delete", {"id": ["1"]}, "field 'id'"),
+    ("POST", SEARCH, {"query": "a", "k": 3}, "k=3"),
+    ("POST", "/indexes/notes/delete", {"id": ["1"]}, "id="),
     ("GET", f"{AT}?limt=3", None, "parameter 'limt'"),
     ("GET", f"{AT}?where=yeer=3", None, 'column "yeer" not found'),
     ("GET", "/indexes/note", None, "index 'note'"),
