@@ -14,6 +14,7 @@ from slimdex.indexes.arrays import batches
 
 from ...documents import Document, Hit, document_json, hit_json, id_texts
 from ...quality.info import facts as facts_of
+from ...search.answer import related as related_to
 from ...search.excerpts import quote, word_places
 from ...search.options import Reranker, SearchOptions, options_of
 from ...search.request import SearchRequest
@@ -192,7 +193,8 @@ def _page(snapshot: Snapshot, where: str | None, after: str | None, limit: int) 
 @routes.get("/indexes/{name}/related/{id:path}", response_model=dict[str, list[HitBody]])
 async def related(index: Served, id: str, where: str | None = None, limit: Limit = 10) -> Response:
     """Find the documents nearest in meaning to a document, best first, without itself."""
-    return Json({"hits": [hit_json(hit) for hit in await index.related(id, limit, where)]})
+    hits = await index.read(lambda opened: opened.read(related_to, id, limit, where), where)
+    return Json({"hits": [hit_json(hit) for hit in hits]})
 
 
 @routes.get("/indexes/{name}/documents/{id:path}", response_model=WholeDocumentBody)
