@@ -20,13 +20,13 @@ from slimdex.indexes.arrays import Matrix, batches
 from slimdex.system.atomic_files import size
 from slimdex.system.progress import spent
 
-from ..documents import Document, Hit
+from ..documents import Document
 from ..encoders.base import encode_queries
 from ..index import Index
 from ..ingest.addition_report import AdditionReport
 from ..quality.refitting import add_documents_then_refit
 from ..search.random_baseline import chance_score
-from ..search.request import SearchRequest, answer, first_stage, join_requests, rerank
+from ..search.request import Hits, SearchRequest, answer, first_stage, join_requests, rerank
 from ..store.manifest import Manifest
 from ..store.snapshot import Snapshot
 from ..store.where.validation import within
@@ -47,7 +47,7 @@ class SearchAnswer:
     and rerank.
     """
 
-    hits: Sequence[Sequence[Hit]]
+    hits: Hits
     seconds: Mapping[str, float]
 
 
@@ -110,7 +110,7 @@ class ServedIndex:
                 return first
             start = perf_counter()
             loop = asyncio.get_running_loop()
-            hits = await loop.run_in_executor(self._reranker, rerank, request, [*first.hits])
+            hits = await loop.run_in_executor(self._reranker, rerank, request, first.hits)
             return SearchAnswer(hits, {**first.seconds, "rerank": perf_counter() - start})
 
     @asynccontextmanager

@@ -94,10 +94,11 @@ def _request(body: SearchBody, reranker: Reranker | None) -> SearchRequest:
     if sum(way is not None for way in ways) != 1:
         raise InputError("expected one of query, queries, vector and vectors")
 
+    vectors: Any = body.vectors if body.vector is None else [body.vector]
     options = {name: value for name, value in body if name in options_of(SearchOptions)}
     return SearchRequest(
         texts=body.queries if body.query is None else [body.query],
-        vectors=body.vectors if body.vector is None else [body.vector],
+        vectors=vectors,
         **options | {"rerank": reranker if body.rerank else None},
     )
 
