@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, overload
 from urllib.parse import quote, urlencode
 
 from slimdex.errors import InputError, InUseError
-from slimdex.indexes.settings import as_settings
 from slimdex.system.duckdb_library import literal
 from slimdex.system.unicode_text import check_unicode
 
@@ -38,8 +37,6 @@ from .sources.tabular.records import as_documents
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
-
-    from slimdex.indexes.settings import Settings
 
     from .sources.given_vectors import DocumentVectors
 
@@ -240,12 +237,6 @@ class RemoteCollection(Searchable):
     def compact(self) -> int:
         """Free the space of deleted and replaced documents; returns how many."""
         return int(self._ask("/compact", {})["freed"])
-
-    def reduce(self, settings: Settings) -> list[str]:
-        """Reduce the vectors with other settings, without encoding; returns notes for the user."""
-        all_settings = as_settings(settings).as_dict().items()
-        chosen = {name: value for name, value in all_settings if value is not None}
-        return list(self._ask("/reduce", {"candidates": "auto", **chosen})["notes"])
 
 
 def body_of(request: SearchRequest) -> dict[str, Any]:

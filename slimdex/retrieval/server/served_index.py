@@ -20,14 +20,13 @@ from slimdex.indexes.arrays import Matrix, batches
 from slimdex.system.atomic_files import size
 from slimdex.system.progress import spent
 
-from ..documents import Document, Hit
+from ..documents import Document
 from ..encoders.base import encode_queries
 from ..index import Index
 from ..ingest.addition_report import AdditionReport
 from ..quality.refitting import add_documents_then_refit
-from ..search.answer import related
 from ..search.random_baseline import chance_score
-from ..search.request import SearchRequest, answer, first_stage, join_requests, rerank
+from ..search.request import Hits, SearchRequest, answer, first_stage, join_requests, rerank
 from ..store.manifest import Manifest
 from ..store.snapshot import Snapshot
 from ..store.where.validation import within
@@ -48,7 +47,7 @@ class SearchAnswer:
     and rerank.
     """
 
-    hits: Sequence[Sequence[Hit]]
+    hits: Hits
     seconds: Mapping[str, float]
 
 
@@ -111,12 +110,8 @@ class ServedIndex:
                 return first
             start = perf_counter()
             loop = asyncio.get_running_loop()
-            hits = await loop.run_in_executor(self._reranker, rerank, request, [*first.hits])
+            hits = await loop.run_in_executor(self._reranker, rerank, request, first.hits)
             return SearchAnswer(hits, {**first.seconds, "rerank": perf_counter() - start})
-
-    async def related(self, id: str, limit: int, where: str | None) -> list[Hit]:
-        """Find the documents nearest to a document; raises errors as `search` does."""
-        return await self.read(lambda index: index.read(related, id, limit, where), where)
 
     @asynccontextmanager
     async def _in_time(self) -> AsyncGenerator[None]:

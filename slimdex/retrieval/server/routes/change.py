@@ -11,9 +11,8 @@ from fastapi.responses import Response
 
 from slimdex.errors import InputError
 from slimdex.indexes.options import AUTO
-from slimdex.system.progress import listening
 
-from ...documents import Document, check_columns, id_text, ids_to_delete
+from ...documents import Document, ids_to_delete
 from ...index import Index
 from ...ingest.compacting import compact as compact_index
 from ...ingest.fitting import refit
@@ -48,9 +47,7 @@ async def put(index: Served, id: str, body: DocumentBody) -> Response:
     """Add or replace the document of this id; answers with the number of all `documents`."""
     if not id.strip():
         raise InputError("an empty id; expected one")
-    metadata = body.model_extra or {}
-    check_columns(len(metadata), "the body")  # before others' documents wait for this one
-    await index.put(Document(id, body.text, body.title, metadata))
+    await index.put(Document(id, body.text, body.title, body.model_extra or {}))
     return Json({"id": id, "documents": len(index.index.snapshot)})
 
 
@@ -61,14 +58,9 @@ async def add(
     refit: Literal["auto", "never", "always"] = "auto",
 ) -> Response:
     """Add documents, all or none."""
-    documents = []
-    for each in body:
-        documents.append(Document(id_text(each.id), each.text, each.title, each.model_extra or {}))
-
-    def added(opened: Index) -> dict[str, Any]:
-        return asdict(add_documents_then_refit(opened, documents, refit=refit))
-
-    return Json(await index.change(added))
+    documents = [each.model_dump() for each in body]
+    added = await index.change(lambda it: add_documents_then_refit(it, documents, refit=refit))
+    return Json(asdict(added))
 
 
 @routes.delete("/indexes/{name}/documents/{id:path}", response_model=dict[str, Any])
@@ -113,17 +105,15 @@ async def reduce(index: Served, body: ReduceBody) -> Response:
         changes["candidates"] = None  # "auto" in `Settings`; None in the body means unchanged
 
     def reduced(opened: Index) -> dict[str, Any]:
-        notes = list[str]()
-        with listening(note=notes.append):
-            state = opened.state
-            more = refit(opened, state.requested.changed(changes, state.dim))
+        state = opened.state
+        notes = refit(opened, state.requested.changed(changes, state.dim))
         state = opened.state
 
         # Return the requested settings, and those in effect.
         return {
             "requested": state.requested.as_dict(),
             "settings": None if state.settings is None else state.settings.as_dict(),
-            "notes": [*notes, *more],
+            "notes": notes,
         }
 
     return Json(await index.change(reduced))

@@ -14,6 +14,7 @@ from slimdex.indexes.arrays import batches
 
 from ...documents import Document, Hit, document_json, hit_json, id_texts
 from ...quality.info import facts as facts_of
+from ...search.answer import related as related_to
 from ...search.excerpts import quote, word_places
 from ...search.options import Reranker, SearchOptions, options_of
 from ...search.request import SearchRequest
@@ -97,10 +98,11 @@ def _request(body: SearchBody, reranker: Reranker | None) -> SearchRequest:
     if sum(way is not None for way in ways) != 1:
         raise InputError("expected one of query, queries, vector and vectors")
 
+    vectors: Any = body.vectors if body.vector is None else [body.vector]
     options = {name: value for name, value in body if name in options_of(SearchOptions)}
     return SearchRequest(
         texts=body.queries if body.query is None else [body.query],
-        vectors=body.vectors if body.vector is None else [body.vector],
+        vectors=vectors,
         **options | {"rerank": reranker if body.rerank else None},
     )
 
@@ -196,7 +198,8 @@ def _page(snapshot: Snapshot, where: str | None, after: str | None, limit: int) 
 @routes.get("/indexes/{name}/related/{id:path}", response_model=dict[str, list[HitBody]])
 async def related(index: Served, id: str, where: str | None = None, limit: Limit = 10) -> Response:
     """Find the documents nearest in meaning to a document, best first, without itself."""
-    return Json({"hits": [hit_json(hit) for hit in await index.related(id, limit, where)]})
+    hits = await index.read(lambda opened: opened.read(related_to, id, limit, where), where)
+    return Json({"hits": [hit_json(hit) for hit in hits]})
 
 
 @routes.get("/indexes/{name}/documents/{id:path}", response_model=WholeDocumentBody)
