@@ -56,7 +56,7 @@ def write(index: Index, vectors: str, folder: Path) -> int:
     return len(dense[-1].weight) if dense else encoder.dim
 
 
-def _module(layer: Layer) -> torch.nn.Module:
+def _module(layer: Layer) -> Any:
     """Return the library's module for a layer of a reducer."""
     if not isinstance(layer, Dense):
         return modules.Normalize()
