@@ -54,7 +54,7 @@ from slimdex.retrieval.quality.labels import Qrels, read_qrels
 from slimdex.retrieval.quality.metric_choice import CELLS, Cell
 from slimdex.retrieval.quality.query_pools import FROM_USER, document_pool, encode_with_progress
 from slimdex.retrieval.quality.recall_trials import NEAREST, Pool, Trials, answers, without_held_out
-from slimdex.retrieval.quality.settings_search import Grid, SettingsGrid
+from slimdex.retrieval.quality.settings_search import Grid, possible_settings
 from slimdex.retrieval.search.answer import IndexRows, nearest
 from slimdex.retrieval.search.request import SearchRequest
 from slimdex.retrieval.sources.source import read_pairs
@@ -401,16 +401,17 @@ def measure_settings(subject: Subject, sample: int) -> IndexPoints:
 
 def _settings_to_try(study: Study, current: Settings) -> tuple[list[Settings], ...]:
     """Return the settings to measure: kinds at several k, (beta, gamma), and (k, gamma)."""
-    possible = SettingsGrid(study.trials, (current.beta, current.gamma), grid=GRID)
+    possible = possible_settings(study.trials, (current.beta, current.gamma), GRID)
     usual = current.candidates or None
     kinds = {current: None}  # each once, the present settings first
-    for option in possible.options:
+    for option in possible:
         kinds[replace(option, candidates=usual)] = None
     metrics = [replace(current, beta=beta, gamma=gamma) for beta, gamma in CELLS]
     sizes = sorted({each.k for each in kinds if each.k and each.kind == current.kind})
     gammas = sorted({gamma for _, gamma in CELLS})
     dimensions = [replace(current, k=k, gamma=gamma) for k, gamma in product(sizes, gammas)]
-    return [*kinds], [*filter(possible.suits, metrics)], [*filter(possible.suits, dimensions)]
+    suits = study.trials.suits
+    return [*kinds], [*filter(suits, metrics)], [*filter(suits, dimensions)]
 
 
 def _facts(subject: Subject, study: Study) -> dict[str, Any]:
