@@ -31,8 +31,7 @@ from .ingest.addition_report import AdditionReport
 from .ingest.fitting import refit as refit_index
 from .quality.metric_choice import DEFAULT, choose_metric
 from .quality.refitting import add_then_refit
-from .quality.tuning import FEWEST_A_DIMENSION, tune
-from .quality.tuning_targets import Target
+from .quality.tuning import FEWEST_A_DIMENSION
 from .sources.source import Sources
 from .store.snapshot import Snapshot
 from .store.work_folder import is_held, work_folders
@@ -105,14 +104,11 @@ def request(index: Index, settings: Settings) -> None:
         change.commit(replace(change.state, requested=requested))
 
 
-def choose_settings(
-    index: Index, target: Target | None = None, *, keep_metric: bool = False
-) -> list[str]:
-    """Choose settings for a target or, without, the metric; returns notes for the user.
+def choose_settings(index: Index, *, keep_metric: bool = False) -> list[str]:
+    """Choose another metric than the default if the encoder's vectors prove to be raw.
 
-    Only if the encoder's vectors prove to be raw, another metric than the default is chosen, unless
-    the user chose one (`keep_metric`): see `metric_choice`. An index of few documents, or without
-    rescoring, stays unchanged.
+    Returns notes for the user. A metric that the user chose is kept (`keep_metric`), and an index
+    of few documents, or without rescoring, stays unchanged.
     """
     notes = list[str]()
     state = index.state
@@ -120,13 +116,6 @@ def choose_settings(
         return []
     if index.snapshot.searchable_count < FEWEST_A_DIMENSION * state.dim:
         return []
-
-    # Tune for the target; if no settings reach it, keep them as they are.
-    if target is not None:
-        try:
-            return tune(index, target, apply=True).said
-        except InputError as error:  # the documents are in and must be kept
-            notes.append(f"{error}; the settings stay as they are")
 
     # Choose the metric, unless the user chose it or another reducer.
     is_free = not keep_metric and state.requested.reducer == Choices.reducer

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import signal
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
@@ -82,23 +82,8 @@ def delete(
         opened = open_index(index, writing=writing)
         deleted = delete_documents(opened, ids_to_delete(ids, where), where)
     left = len(opened.snapshot)
-
-    def show() -> None:
-        console.line(f"{deleted:,} deleted, {left:,} left")
-        for line in _space_notes(opened, index):
-            console.note(line)
-
-    return Answer({"deleted": deleted, "documents": left}, show)
-
-
-def _space_notes(index: Index, path: Path) -> list[str]:
-    """Return a note for an index with more deleted rows than documents."""
-    from ..commands import is_mostly_deleted  # loaded with the change before
-
-    if not is_mostly_deleted(index):
-        return []
-    command = console.shell_command("compact", path)
-    return [f"{index.snapshot.deleted_count:,} rows still take space: `{command}` frees it"]
+    facts = {"deleted": deleted, "documents": left}
+    return Answer(facts, f"{deleted:,} deleted, {left:,} left")
 
 
 def compact(index: Dir, *, writing: WriteOptions) -> Answer:
@@ -235,7 +220,7 @@ class _SyncedIndex:
     def once(self, *, watched: bool = False) -> None:
         """Sync; print the counts, and the notes that the last sync did not print.
 
-        If sources are `watched`, compact a mostly deleted index instead of advising it in a note.
+        If sources are `watched`, compact a mostly deleted index.
         """
         # Loads numpy, FAISS and readers of files.
         from ..commands import is_mostly_deleted
@@ -249,72 +234,55 @@ class _SyncedIndex:
             if watched and is_mostly_deleted(self.index):
                 compact_index(self.index)
         self.left = self.index.snapshot.manifest
-        notes += [*added.notes, *_space_notes(self.index, self.path)]
+        notes += added.notes
         for line in notes:
             if line not in self.said:
                 console.note(line)
         self.said = set(notes)
-        self._report(counts(added, len(self.index.snapshot)) | {"file_notes": added.file_notes})
+
+        # Print the counts; for people the first five, "added" to "unchanged".
+        done = counts(added, len(self.index.snapshot)) | {"file_notes": added.file_notes}
+        if self.as_json:
+            print(json.dumps(done), flush=True)
+            return
+        summary = ", ".join(f"{done[name]:,} {name}" for name in [*done][:5])
+        console.line(f"{summary}; {done['encoded']:,} texts encoded")
 
     def watch(self) -> None:
-        """Sync whenever files have changed, or the index was restored; try again after errors."""
+        """Sync now, and whenever files change or the index is restored; retry after errors."""
         from ..sources.watching import ticks  # only with --watch
 
-        places = self._places()
+        places = [Path(spec) for spec in self.sources.specs]
+        for place in places:
+            if not place.exists():
+                raise InputError(f"{place}: can't be watched; expected files and folders")
         signal.signal(signal.SIGTERM, signal.default_int_handler)  # act as Ctrl-C
+        retry_at = math.inf
         try:
-            self._follow(ticks(places, self.path))
+            for changed in ticks(places, self.path):
+                if changed or monotonic() >= retry_at or self._is_restored():
+                    retry_at = math.inf if self._sync_watched() else monotonic() + RETRY_SECONDS
         except (KeyboardInterrupt, RuntimeError) as stop:  # DuckDB raises RuntimeError
             if not is_interrupt(stop):
                 raise
             console.note("no longer watching")
 
-    def _places(self) -> list[Path]:
-        """Return the files and folders to watch; raises `InputError` for other sources."""
-        specs = self.sources.specs
-        for spec in specs:
-            if not Path(spec).exists():
-                raise InputError(f"{spec}: can't be watched; expected files and folders")
-        return [*map(Path, specs)]
-
-    def _follow(self, ticks: Iterable[bool]) -> None:
-        """Sync at once, then whenever files change, the index is restored, or a retry is due.
-
-        A tick says whether files have changed; the first one is True.
-        """
-        is_first = True
-        retry_at = math.inf
-        for changed in ticks:
-            must_retry = monotonic() >= retry_at
-            if not changed and not must_retry and not self._is_restored():
-                continue
-
-            # An error in the first sync ends the command; later ones are shown once and retried.
-            try:
-                self.once(watched=True)
-                retry_at = math.inf
-            except InputError as error:
-                if is_first:
-                    raise
-                if str(error) not in self.said:
-                    say(str(error))
-                self.said = {str(error)}
-                retry_at = monotonic() + RETRY_SECONDS
+    def _sync_watched(self) -> bool:
+        """Sync and return whether that succeeded; an error ends the command in the first sync."""
+        is_first = self.left is None
+        try:
+            self.once(watched=True)
+        except InputError as error:
             if is_first:
-                console.note("watching; Ctrl-C ends it")
-            is_first = False
+                raise
+            if str(error) not in self.said:
+                say(str(error))
+            self.said = {str(error)}
+            return False
+        if is_first:
+            console.note("watching; Ctrl-C ends it")
+        return True
 
     def _is_restored(self) -> bool:
         """Return whether a copy of the index was restored since the last sync."""
-        now = self.index.snapshot.manifest
-        return self.left is not None and now.replaces(self.left)
-
-    def _report(self, counts: dict[str, Any]) -> None:
-        """Print the counts of a sync, as `ingest.adding.counts` returns them."""
-        if self.as_json:
-            print(json.dumps(counts), flush=True)
-            return
-        # The first five, "added" to "unchanged".
-        summary = ", ".join(f"{counts[name]:,} {name}" for name in [*counts][:5])
-        texts = "text" if counts["encoded"] == 1 else "texts"
-        console.line(f"{summary}; {counts['encoded']:,} {texts} encoded")
+        return self.left is not None and self.index.snapshot.manifest.replaces(self.left)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
-from functools import cache, partial, wraps
+from functools import cache, wraps
 from importlib import import_module
 from inspect import Parameter
 from pathlib import Path
@@ -141,10 +141,9 @@ def command_of(function: Callable[..., Answer | None], name: str) -> click.Comma
 
     `Annotated[int, "-n", "NUMBER", "Hits."]` declares an option: its names (by default the
     parameter's), the name of its value in help (by default the type), and its help. A bool is a
-    flag that turns something on. A dict adds settings of `click.Option`. `Argument` in place of
-    the strings declares a positional argument. A parameter whose type is a dataclass stands for
-    the dataclass's fields; if its default is an instance, their defaults are its values.
-    What returns an `Answer` has the option --json.
+    flag that turns something on. `Argument` in place of the strings declares a positional argument.
+    A parameter whose type is a dataclass stands for the dataclass's fields; if its default is an
+    instance, their defaults are its values. What returns an `Answer` has the option --json.
     """
     # Collect the function's parameters; a dataclass is replaced by its fields. `groups` maps the
     # name of such a parameter to its dataclass and the names of the fields.
@@ -215,9 +214,11 @@ def _declare(name: str, annotation: Any, default: Any) -> click.Parameter:
     kind, *words = get_args(annotation)
     is_required = default is Parameter.empty
     kind, is_list = _value_type(kind)
-    facts: dict[str, Any] = {"required": is_required, "type": _click_type(kind)}
+    value_type = click.Path(path_type=Path) if kind is Path else kind
+    facts: dict[str, Any] = {"required": is_required, "type": value_type}
     if is_list:
-        facts["callback"] = partial(_several, None if is_required else default)
+        empty = None if is_required else default
+        facts["callback"] = lambda ctx, param, values: list(values) or empty
     elif not is_required:
         facts["default"] = default
 
@@ -231,17 +232,14 @@ def _declare(name: str, annotation: Any, default: Any) -> click.Parameter:
         argument_class = IndexArgument if declared.is_index else click.Argument
         return argument_class([name], nargs=nargs, metavar=metavar, help=declared.help, **facts)
 
-    # For an option, the words are its flags, the name of its value, facts and, last, its help.
-    texts = [word for word in words[:-1] if isinstance(word, str)]
-    names = [word for word in texts if word.startswith("-")] or [f"--{name.replace('_', '-')}"]
-    for word in words:
-        if isinstance(word, dict):
-            facts |= word
+    # For an option, the words are its flags, the name of its value and, last, its help.
+    names = [word for word in words[:-1] if word.startswith("-")]
+    values = [word for word in words[:-1] if not word.startswith("-")]
     if kind is bool:
         del facts["type"]  # a flag takes no value
     return click.Option(
-        [*names, name],
-        metavar=next((word for word in texts if not word.startswith("-")), None),
+        [*(names or [f"--{name.replace('_', '-')}"]), name],
+        metavar=values[0] if values else None,
         help=words[-1],
         multiple=is_list,
         is_flag=True if kind is bool else None,
@@ -262,12 +260,3 @@ def _value_type(kind: Any) -> tuple[Any, bool]:
     if get_origin(kind) in (list, Sequence):
         return get_args(kind)[0], True
     return kind, False
-
-
-def _click_type(kind: Any) -> Any:
-    return click.Path(path_type=Path) if kind is Path else kind
-
-
-def _several(default: Any, ctx: click.Context, param: click.Parameter, value: Any) -> Any:
-    """Convert Click's tuple of values to a list; return the default if it is empty (a callback)."""
-    return list(value) or default

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from os import sep
@@ -15,12 +14,12 @@ import click
 from slimdex.errors import InputError
 from slimdex.system.workers import IN_THIS_PROCESS, Workers
 
-from . import console
 from .click_commands import Argument
 from .default_index import INDEX_FOLDER, INDEX_VARIABLE
 
 if TYPE_CHECKING:
     from ..index import Index
+    from ..quality.labels import UserQueries
     from ..sources.source_request import SourceRequest
 
 DEFAULT_INDEX = f"default: {INDEX_VARIABLE}, or the nearest {INDEX_FOLDER} here or above."
@@ -59,18 +58,8 @@ Refit = Annotated[
     "and a fit takes less than ten times as long as the addition (else a note advises it); "
     "never; always.",
 ]
-
-
-def _warn(ctx: click.Context, param: click.Parameter, trusted: bool) -> bool:
-    """Print what --trust-remote-code allows, if it is given (a callback of Click)."""
-    if trusted:
-        console.note("code that comes with the model is run with your permissions")
-    return trusted
-
-
 Trust = Annotated[
     bool,
-    {"callback": _warn},
     "Run Python code that comes with the model; only for authors you trust.",
 ]
 
@@ -193,7 +182,6 @@ class SourceOptions:
         specs = [*(self.sources or []), *(f"sql:{query}" for query in self.sql or [])]
         if not specs:
             raise InputError("no sources; expected a file, a folder, -, python: or --sql")
-        note_if_typed(specs)
         columns = (self.text, self.id, self.title)
         return SourceRequest(
             specs,
@@ -206,14 +194,6 @@ class SourceOptions:
             exclude=[pattern.replace(sep, "/") for pattern in self.exclude or ()],
             generated=self.generated,
         )
-
-
-def note_if_typed(specs: Sequence[str]) -> None:
-    """Note that typed input is read, if it is."""
-    from ..sources.files.input_files import STANDARD_INPUT  # loads readers of files
-
-    if STANDARD_INPUT in specs and sys.stdin is not None and sys.stdin.isatty():
-        console.note("reading what you type, until Ctrl-D")
 
 
 DEFAULT_OPENING = OpenOptions()
@@ -241,3 +221,13 @@ def open_index(
     index.workers = workers
     click.get_current_context().call_on_close(index.close)
     return index
+
+
+def user_queries(queries: Path | None, qrels: Path | None) -> UserQueries | None:
+    """Read queries and their labels, if any are given; raises `InputError` for labels alone."""
+    # Loads readers of all formats.
+    from ..quality.labels import UserQueries, read_qrels
+    from ..sources.source import read_pairs
+
+    labels = read_qrels(qrels) if qrels else None
+    return UserQueries.of(read_pairs(str(queries)) if queries else None, labels)

@@ -168,7 +168,7 @@ def encoder_from_spec(
     if model is None and place and Path(place).is_absolute() and not Path(place).exists():
         raise InputError(
             f"model {place!r}: no such file or folder; if it has moved, pass model=PATH "
-            "(or record it with `move_model`)"
+            "(or record it with `slimdex repair DIR --model PATH`)"
         )
     if spec["type"] == "static":
         # Loads readers of word vectors.

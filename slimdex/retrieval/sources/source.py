@@ -247,7 +247,7 @@ class Sources:
 
     def columns(self, store: DocumentStore) -> list[Mapping[str, str]]:
         """Types of new metadata columns, and of those that the user has named, for each source."""
-        columns = []
+        columns = list[Mapping[str, str]]()
         for source in self.opened:
             requested = source.requested if isinstance(source, TableSource) else {}
             columns.append(store.new_columns(source.columns) | requested)

@@ -18,7 +18,7 @@ CHANGES = (
     "delete pets --where \"id = 'cat'\"",
     "add pets more.jsonl",
     "reduce pets --kind flat",
-    "lexical pets --off",
+    "reduce pets --lexical off",
     "undo pets",
     "compact pets",
 )
@@ -27,9 +27,9 @@ READS = (
     "search pets the cat --where \"id = 'dog'\"",
     "open pets dog",
     "info pets",
-    "health pets",
+    "info pets --health",
     "verify pets",
-    "eval pets --self",
+    "eval pets",
     "export pets --to csv --out new",
 )
 

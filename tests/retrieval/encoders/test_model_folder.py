@@ -12,10 +12,8 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from click.testing import CliRunner
 from safetensors.torch import save_file
 
-from slimdex.command_line import app
 from slimdex.errors import InputError
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.encoders.model_folder import Prompts, check_model_folder, read_folder
@@ -307,11 +305,3 @@ def test_custom_code_is_ignored_if_transformers_has_the_class(folder: Path, tmp_
     change(folder / "tokenizer_config.json", auto_map=TOKENIZER)
     assert TransformerEncoder(str(folder)).encode(["the cat"]).shape == (1, 32)
     assert not (tmp_path / "ran").exists()
-
-
-def test_a_warning_precedes_trusted_code(tmp_path: Path) -> None:
-    words = ["search", str(tmp_path / "none"), "x", "--trust-remote-code"]
-    done = CliRunner().invoke(app, words)
-    assert "code that comes with the model is run with your permissions" in " ".join(
-        done.output.split()
-    )

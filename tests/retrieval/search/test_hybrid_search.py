@@ -363,7 +363,7 @@ def test_an_index_without_words_refuses_hybrid_search(tmp_path: Path) -> None:
         collection.add(DOCUMENTS)  # words were turned on before there were any
         assert collection.search("pkg-13", 1)[0].found_by == "name"
         collection.index_lexical(False)
-        with pytest.raises(InputError, match=r"no lexical index; expected one \(`slimdex lexical"):
+        with pytest.raises(InputError, match=r"no lexical index; expected one \(`slimdex reduce"):
             collection.search("cat", hybrid=0.5)
         plain = collection.search("cat", 3)
         assert collection.search("cat", 3, hybrid="auto") == plain

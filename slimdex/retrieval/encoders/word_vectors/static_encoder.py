@@ -305,7 +305,7 @@ def static_from_spec(spec: dict[str, Any], *, model: str | None = None) -> Stati
     if place is None:
         raise InputError(
             "this index was built with a StaticEncoder that was fitted: pass it to open(), or "
-            "`save` it and pass model=PATH (or record it with `move_model`)"
+            "`save` it and pass model=PATH"
         )
     pooling = spec["pooling"]
     query, document = spec.get("prompts", ("", ""))

@@ -185,8 +185,9 @@ def test_a_key_goes_to_its_server_and_nowhere_else(
 
 @pytest.mark.usefixtures("environment")
 def test_no_error_shows_a_key(proxy: Proxy) -> None:
-    for answer in (f"wrong key {KEY}", {"message": KEY}):
-        proxy.faults = [lambda handler, _, answer=answer: handler.answer(401, {"error": answer})]
+    for answer in (f"wrong key {KEY}", f"no such key: {KEY}"):
+        body: dict[str, object] = {"error": answer}
+        proxy.faults = [lambda handler, _, body=body: handler.answer(401, body)]  # type: ignore[misc]
         with pytest.raises(InputError, match=r": 401 .*\*\*\*$") as error:
             HttpEncoder(f"{proxy.url}/v1")
         assert KEY not in repr(vars(error.value))

@@ -52,16 +52,13 @@ async def test_every_error_has_the_described_form(tmp_path: Path) -> None:
         assert described["components"]["securitySchemes"]["token"]["scheme"] == "bearer"
         for path, methods in described["paths"].items():
             for method, route in methods.items():
+                assert "default" in route["responses"]
                 url = path.replace("{name}", "none").replace("{id}", "1").replace("{file}", "a.md")
                 for headers in ({}, reading, reading | {"Host": "evil.org"}):
                     answer = await client.request(method, url, headers=headers)
-                    status = str(answer.status_code)
-                    assert status in route["responses"], (method, path, status)
                     if answer.status_code >= 400 and path != "/ready":
-                        content = route["responses"][status]["content"]["application/json"]
-                        name = content["schema"]["$ref"].rpartition("/")[2]
                         error = answer.json()["error"]
-                        line = error["message"] if name == "OpenAIErrorBody" else error
+                        line = error["message"] if path.startswith("/v1/") else error
                         assert isinstance(line, str), (method, path)
 
 

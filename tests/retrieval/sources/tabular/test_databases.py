@@ -100,7 +100,7 @@ def write(path: Path, rows: Sequence[Sequence[Any]]) -> str:
 
 
 def test_types_of_a_sheet(tmp_path: Path) -> None:
-    rows = [
+    rows: list[list[Any]] = [
         [None, None],
         ["id", "text", 2023, "day", "when", "at", "is", "lasts", "code", None, "id"],
         [
