@@ -42,7 +42,7 @@ MOST_KEYS = 1_000_000
 """Keys of a JSON file that are counted at most."""
 PLACE = re.compile(r'( in)? file "[^"\n]*",?|,? in line \d+')
 """The path, which may be a copy's, and the line in DuckDB's messages about JSON, which is wrong."""
-HINTS = re.compile(r"\n\s*(Possible|LINE \d|Try increasing)")
+HINTS = re.compile(r"\n[^\S\n]*(Possible|LINE \d|Try increasing)")
 """Beginning of advice on DuckDB's options in its messages."""
 
 
