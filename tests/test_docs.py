@@ -26,7 +26,7 @@ import click
 import pytest
 from mcp.server import MCPServer
 
-from slimdex.bench import datasets
+from slimdex.bench import commands, datasets
 from slimdex.command_line import app
 from slimdex.retrieval.cluster.ray_workers import RayWorkers
 from tests.given import give
@@ -89,7 +89,6 @@ GIVEN = {
     "docs/research/codes.md": ["notes.csv"],
 }
 """Files of `tests/given.py` that the commands of a page need."""
-EVERY_DOCSTRING = datasets.every_docstring
 ELSEWHERE = {"docs/serve.md": "tests/test_service_pages.py", "docs/container.md": TESTS_WORKFLOW}
 """Pages whose commands run by another test, or by a workflow."""
 
@@ -108,7 +107,7 @@ def said_by_commands(block: str, run: Runner, monkeypatch: pytest.MonkeyPatch) -
     """
     monkeypatch.setattr(MCPServer, "run", lambda *_, **__: None)
     monkeypatch.setattr(datasets, "QUICK_DOCUMENTS", 700)
-    monkeypatch.setattr(datasets, "every_docstring", lambda _: EVERY_DOCSTRING(20).quick())
+    monkeypatch.setattr(commands, "every_docstring", lambda _: datasets.every_docstring(20).quick())
     said = ""
     for command in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
         if command.startswith("slimdex "):
