@@ -555,4 +555,3 @@ def test_the_api_can_be_tried_out(browser: Browser, running: Running) -> None:
             "files",
             "mixed",
         ]
-        assert page.get_by_role("button", name="Authorize").is_visible()
