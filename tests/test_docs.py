@@ -37,7 +37,6 @@ README = (ROOT / "README.md").read_text()
 DOCS = "\n".join(path.read_text() for path in sorted((ROOT / "docs").rglob("*.md")))
 ALL_PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
-TESTS_WORKFLOW = ".github/workflows/tests.yml"
 PAGES: dict[str, tuple[list[str], str | tuple[str, ...]]] = {
     "README.md": ([" in notes.index: ", "Charts: bench.html"], "Plum cake.\n"),
     "docs/usage.md": (
@@ -72,8 +71,10 @@ PAGES: dict[str, tuple[list[str], str | tuple[str, ...]]] = {
     "docs/encoders.md": (["4 documents in given.index", "The cat sleeps."], ""),
     "docs/index.md": ([" in notes.index: ", "Serviced in May."], "boiler.md\n"),
     "docs/agents.md": ([" in folder.index: "], ""),
-    "docs/health.md": (["8 documents in grown.index", "estimate=1,"], ""),
-    "docs/tuning.md": (["--apply gives the index"], ""),
+    "docs/tuning.md": (
+        ["--apply gives the index", "8 documents in grown.index", "estimate=1,"],
+        "",
+    ),
     "docs/files-and-crashes.md": (["notes.index: rebuilt"], ""),
     "docs/research/codes.md": (["8 documents in .slimdex: "], ""),
 }
@@ -81,16 +82,15 @@ PAGES: dict[str, tuple[list[str], str | tuple[str, ...]]] = {
 GIVEN = {
     "docs/index.md": ["notes"],
     "docs/agents.md": ["notes", "notes.index"],
-    "docs/health.md": ["first.jsonl", "rest.jsonl"],
     "docs/hybrid.md": ["notes.index", "log.jsonl", "labels.tsv"],
     "docs/mteb.md": ["my-notes"],
-    "docs/tuning.md": ["notes.index", "log.txt"],
+    "docs/tuning.md": ["notes.index", "log.txt", "first.jsonl", "rest.jsonl"],
     "docs/files-and-crashes.md": ["notes.index"],
     "docs/research/codes.md": ["notes.csv"],
 }
 """Files of `tests/given.py` that the commands of a page need."""
-ELSEWHERE = {"docs/serve.md": "tests/test_service_pages.py", "docs/container.md": TESTS_WORKFLOW}
-"""Pages whose commands run by another test, or by a workflow."""
+ELSEWHERE = {"docs/serve.md": "tests/test_service_pages.py"}
+"""Pages whose commands run by another test."""
 
 
 def blocks(page: str, languages: str) -> list[tuple[str, str]]:
