@@ -585,7 +585,7 @@ def _usual(dim: int, rows: int) -> Iterator[Method]:
 
 
 def _more(dim: int) -> Iterator[Method]:
-    """Quality against k alone, other index kinds, codes alone, and OPQ, which trains for long."""
+    """Quality against k alone, other index kinds, and codes alone."""
     half = part(dim, 2)
     quarter = part(dim, 4)
     for share, of in CURVE:
@@ -595,24 +595,11 @@ def _more(dim: int) -> Iterator[Method]:
     for kind in ("rabitq", "sq4", "sq8", "fp16", "ivf-pq", "hnsw"):
         yield _method("slimdex", DEFAULTS, half, kind, CANDIDATES)
 
-    # Codes alone: one kind at 1/8, two at 1/16 and two at 1/32.
-    for kind in ("sq8", "sq4", f"PQ{half}x4fs", f"PQ{half // 2}x4fs", f"PQ{half // 4}"):
-        yield _method("slimdex", DEFAULTS, half, kind)
-    for kind in ("sq8", "sq4"):  # 1/16, 1/32
-        yield _method("slimdex", DEFAULTS, quarter, kind)
-
-    # Quantisers of the encoder's own vectors.
+    # Codes alone, at 1/8, 1/16 and 1/32.
+    for k in (half, quarter):
+        for kind in ("sq8", "sq4"):
+            yield _method("slimdex", DEFAULTS, k, kind)
     yield _method("int4", PLAIN, dim, "sq4")
-    for most in (half, quarter):  # 1/16, 1/32
-        yield _method("PQ", PLAIN, dim, f"PQ{_divisor(dim, most)}x4fs")
-    for of in (16, 8):  # 1/64, 1/32
-        groups = _divisor(dim, dim // of)
-        yield _method("OPQ+PQ", PLAIN, dim, f"OPQ{groups},PQ{groups}", CANDIDATES)
-
-
-def _divisor(dim: int, most: int) -> int:
-    """Return the largest divisor of the dimensions that is at most `most`."""
-    return max(m for m in range(1, max(most, 1) + 1) if dim % m == 0)
 
 
 def _method(name: str, like: Settings, k: int, kind: str, rescored: int = 0) -> Method:
