@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -178,18 +179,11 @@ def why_unreadable(
     """The error of a file that DuckDB can't read, with its line if it is text."""
     if file.ending in (".jsonl", ".ndjson", ".json", ".csv", ".tsv"):
         try:
-            with open_text(file.path) as text:
-                for number, line in enumerate(bounded_lines(text, file.name), start=1):
-                    if file.ending in (".jsonl", ".ndjson") and line.strip():
-                        place = f"{file.name}, line {number}"
-                        try:
-                            check_unicode(parse_json(line), place)
-                        except InputError as wrong:
-                            return wrong
-                        except ValueError as wrong:
-                            return InputError(f"{place}: {wrong}; expected JSON")
+            _check_lines(file)
         except UNREADABLE as other:
             return InputError(f"{file.name}{unreadable(other, file.path)}")
+        except InputError as other:
+            return other
 
     # Without detection of the layout, DuckDB names the line of a CSV file that does not fit.
     if file.ending in (".csv", ".tsv"):
@@ -204,6 +198,22 @@ def why_unreadable(
             error = clearer
     reason = " ".join(PLACE.sub("", HINTS.split(str(error))[0]).split())
     return InputError(f"{file.name}: {reason[:LONGEST_REASON]}")
+
+
+def _check_lines(file: InputFile) -> None:
+    """Raise `InputError` for a line that is too long, or not JSON, by its number."""
+    with open_text(file.path) as text:
+        for number, line in enumerate(bounded_lines(text, file.name), start=1):
+            if file.ending not in (".jsonl", ".ndjson") or not line.strip():
+                continue
+            place = f"{file.name}, line {number}"
+            try:
+                value = parse_json(line)
+            except json.JSONDecodeError as error:
+                raise InputError(f"{place}: {error.msg}; expected JSON") from error
+            except ValueError as error:
+                raise InputError(f"{place}: {error}") from error
+            check_unicode(value, place)
 
 
 def query_file(spec: str) -> InputFile:

@@ -224,17 +224,6 @@ def test_a_workbook_of_17_billion_cells_is_refused(tmp_path: Path) -> None:
         read(str(tmp_path / "a.xlsx"))
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux holds a process to its memory")
-def test_a_database_that_makes_texts_larger_than_memory_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "a.db"
-    with closing(sqlite3.connect(path)) as connection:
-        connection.execute("CREATE VIEW a AS SELECT hex(zeroblob(450000000)) AS text")
-        connection.commit()
-    with pytest.raises(InputError, match=r"a\.db: needs over 2,048 MiB of memory"):
-        read(str(path))
-
-
 @pytest.mark.parametrize(
     ("text", "encoding"),
     [("id;text\r\n1;größer\r\n", "utf-8-sig"), ("id\ttext\r\n1\tgrößer\r\n", "utf-16")],
