@@ -45,7 +45,7 @@ PAGES: dict[str, tuple[list[str], str | tuple[str, ...]]] = {
         "cake Grandmother's recipe for plum cake with cinnamon.\n",
     ),
     "docs/usage.md": (
-        ["boiler was serviced", '"id": "n2"', "1 deleted, 4 left", "no near-dup"],
+        ["boiler was serviced", '"id": "n2"', "1 deleted, 4 left", "0 near-dup"],
         "",
     ),
     "docs/python.md": ([], ("2 Whose woods these are I think I know. (Frost)\n2 poems\n", "sky\n")),
