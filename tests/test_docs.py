@@ -26,7 +26,7 @@ import click
 import pytest
 from mcp.server import MCPServer
 
-from slimdex.bench import datasets
+from slimdex.bench import commands, datasets
 from slimdex.command_line import app
 from slimdex.retrieval.cluster.ray_workers import RayWorkers
 from tests.given import give
@@ -37,15 +37,10 @@ README = (ROOT / "README.md").read_text()
 DOCS = "\n".join(path.read_text() for path in sorted((ROOT / "docs").rglob("*.md")))
 ALL_PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
-TESTS_WORKFLOW = ".github/workflows/tests.yml"
 PAGES: dict[str, tuple[list[str], str | tuple[str, ...]]] = {
     "README.md": ([" in notes.index: ", "Charts: bench.html"], "Plum cake.\n"),
-    "docs/five-minutes.md": (
-        ["notes/garden/roses.md", "1 moved", '"id": "dentist"'],
-        "cake Grandmother's recipe for plum cake with cinnamon.\n",
-    ),
     "docs/usage.md": (
-        ["boiler was serviced", '"id": "n2"', "1 deleted, 4 left", "0 near-dup"],
+        ["1 moved", "boiler was serviced", '"id": "n2"', "1 deleted, 4 left", "0 near-dup"],
         "",
     ),
     "docs/python.md": ([], ("2 Whose woods these are I think I know. (Frost)\n2 poems\n", "sky\n")),
@@ -76,26 +71,26 @@ PAGES: dict[str, tuple[list[str], str | tuple[str, ...]]] = {
     "docs/encoders.md": (["4 documents in given.index", "The cat sleeps."], ""),
     "docs/index.md": ([" in notes.index: ", "Serviced in May."], "boiler.md\n"),
     "docs/agents.md": ([" in folder.index: "], ""),
-    "docs/health.md": (["8 documents in grown.index", "estimate=1,"], ""),
-    "docs/tuning.md": (["--apply gives the index"], ""),
-    "docs/untrusted-indexes.md": (["notes.index: rebuilt"], ""),
+    "docs/tuning.md": (
+        ["--apply gives the index", "8 documents in grown.index", "estimate=1,"],
+        "",
+    ),
+    "docs/files-and-crashes.md": (["notes.index: rebuilt"], ""),
     "docs/research/codes.md": (["8 documents in .slimdex: "], ""),
 }
 """Pages with commands: what these print, and how the output of the Python on it ends."""
 GIVEN = {
     "docs/index.md": ["notes"],
     "docs/agents.md": ["notes", "notes.index"],
-    "docs/health.md": ["first.jsonl", "rest.jsonl"],
     "docs/hybrid.md": ["notes.index", "log.jsonl", "labels.tsv"],
     "docs/mteb.md": ["my-notes"],
-    "docs/tuning.md": ["notes.index", "log.txt"],
-    "docs/untrusted-indexes.md": ["notes.index"],
+    "docs/tuning.md": ["notes.index", "log.txt", "first.jsonl", "rest.jsonl"],
+    "docs/files-and-crashes.md": ["notes.index"],
     "docs/research/codes.md": ["notes.csv"],
 }
 """Files of `tests/given.py` that the commands of a page need."""
-EVERY_DOCSTRING = datasets.every_docstring
-ELSEWHERE = {"docs/serve.md": "tests/test_service_pages.py", "docs/container.md": TESTS_WORKFLOW}
-"""Pages whose commands run by another test, or by a workflow."""
+ELSEWHERE = {"docs/serve.md": "tests/test_service_pages.py"}
+"""Pages whose commands run by another test."""
 
 
 def blocks(page: str, languages: str) -> list[tuple[str, str]]:
@@ -112,7 +107,7 @@ def said_by_commands(block: str, run: Runner, monkeypatch: pytest.MonkeyPatch) -
     """
     monkeypatch.setattr(MCPServer, "run", lambda *_, **__: None)
     monkeypatch.setattr(datasets, "QUICK_DOCUMENTS", 700)
-    monkeypatch.setattr(datasets, "every_docstring", lambda _: EVERY_DOCSTRING(20).quick())
+    monkeypatch.setattr(commands, "every_docstring", lambda _: datasets.every_docstring(20).quick())
     said = ""
     for command in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
         if command.startswith("slimdex "):
@@ -165,7 +160,7 @@ def test_no_other_block_has_a_command() -> None:
     for page in ALL_PAGES:
         text = page.read_text()
         fences = re.findall(r"^ *```(.*)\n((?:.*\n)*?) *```$", text, re.MULTILINE)
-        known = {"console", "python", "sh", "json", "text"}
+        known = {"console", "python", "sh", "json", "text", "bash"}  # bash: the workflow runs it
         assert {language for language, _ in fences} <= known, page
         assert "$ " not in "".join(code for language, code in fences if language == "text"), page
         assert not re.search(r"^    (\$|slimdex|make|pip) ", text, re.MULTILINE), page
@@ -317,7 +312,7 @@ def test_examples_run(
 @pytest.mark.slow
 def test_the_shell_completes(tmp_path: Path) -> None:
     """The line that the page gives each shell, and what Bash then completes."""
-    page = (ROOT / "docs/shell.md").read_text()
+    page = (ROOT / "docs/usage.md").read_text()
     for shell in ("zsh", "fish", "bash"):
         source = f"_SLIMDEX_COMPLETE={shell}_source slimdex"
         assert source in page

@@ -147,7 +147,8 @@ def parse_size(text: str) -> int:
     match = SIZE.fullmatch(text)
     if match is None:
         raise InputError(f"--ram {text!r}; expected bytes, such as 200MB or 1.5GB")
-    return round(float(match[1]) * 1000.0 ** " kmgt".index(match[2].lower() or " "))
+    power = " kmgt".index(match[2].lower() or " ")
+    return round(float(match[1]) * 1000.0**power)
 
 
 @dataclass(frozen=True)

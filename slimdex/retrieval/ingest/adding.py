@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
@@ -30,7 +30,6 @@ from . import writer
 from .addition import (
     Addition,
     ChangedOriginsError,
-    DuplicateKeyError,
     NoDocumentsError,
     check_document_vectors,
 )
@@ -91,8 +90,10 @@ def add_sources(
             withdraws=withdraws,
         )
         try:
-            with _places_named(sources, ids.readings):
-                added = add(index, addition)
+            added = add(index, addition)
+        except NoDocumentsError as error:
+            why = ", ".join(sources.omissions() or [source.name for source in sources.opened])
+            raise InputError(f"no documents ({why}); expected at least one") from error
         except ChangedOriginsError:
             note("others have added files of the same names meanwhile; the addition starts over")
             continue
@@ -329,34 +330,6 @@ def _counting(batch: Batch, share: ReadShare | None, batches: Batches) -> Iterat
 
     with progress_within(of_all):
         yield
-
-
-@contextmanager
-def _places_named(sources: Sources, readings: Sequence[Reading]) -> Iterator[None]:
-    """Name the files of documents, or the sources, in errors that the context raises."""
-    try:
-        yield
-    except DuplicateKeyError as error:
-        first = sources.place(error.first, readings)
-        second = sources.place(error.second, readings)
-        why = f"id {error.id!r} occurs twice, in {first} and {second}; expected each id once"
-        raise _with_notes(error, why) from error
-    except NoDocumentsError as error:
-        why = ", ".join(sources.omissions() or [source.name for source in sources.opened])
-        raise InputError(f"no documents ({why}); expected at least one") from error
-    except EncodingError as error:
-        place = None if error.ids is None else sources.place_of(error.ids[0], readings)
-        if place is None:
-            raise
-        raise _with_notes(error, f"{place}: {error}") from error
-
-
-def _with_notes(error: InputError, message: str) -> InputError:
-    """An error with another message and the same notes."""
-    changed = InputError(message)
-    for line in getattr(error, "__notes__", ()):
-        changed.add_note(line)
-    return changed
 
 
 def _gone_rows(sources: Sources, ids: SourceIds, store: DocumentStore, *, only_parts: bool) -> Rows:

@@ -130,7 +130,9 @@ def _report(snapshot: Snapshot, index: Index, sample: int) -> dict[str, Any]:
     bound = betting_bound(shares, ERROR)
 
     # Queries that were given can't be made again, so nothing can be compared with theirs.
-    is_comparable = certificate is not None and certificate.pool != FROM_USER
+    state_of_proof = None
+    if certificate is not None and certificate.pool != FROM_USER:
+        state_of_proof = verdict(certificate, estimate, bound)
     return drift(snapshot) | {
         "agreement": {
             "estimate": estimate,
@@ -140,5 +142,5 @@ def _report(snapshot: Snapshot, index: Index, sample: int) -> dict[str, Any]:
             "pool": pool.name,
         },
         "certified": certificate and certificate.promised,
-        "verdict": verdict(certificate, estimate, bound) if certificate and is_comparable else None,
+        "verdict": state_of_proof,
     }

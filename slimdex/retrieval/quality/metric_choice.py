@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, product
 
 import numpy as np
-from numpy.typing import NDArray
 
 from slimdex.indexes.arrays import Matrix, Rows, normalize_rows
 from slimdex.indexes.options import Choices
@@ -30,7 +29,7 @@ from ..index import Index
 from ..store.snapshot import Snapshot
 from .cross_fitting import Gain, best_option, gain_bound, gain_of_best
 from .labels import LabelledQuery, UserQueries, labelled_queries, ndcg
-from .query_pools import encode_with_progress
+from .query_pools import draw_pairs, encode_with_progress
 from .recall_trials import ERROR
 
 Cell = tuple[float, float]
@@ -154,11 +153,9 @@ def _name(cell: Cell) -> str:
 
 def mean_cosine(vectors: VectorFile, live: Rows, rng: np.random.Generator) -> float:
     """Estimate the mean cosine of two different documents, by random pairs."""
-    first = rng.integers(len(live), size=PAIRS)
-    # 1 to n - 1 rows further on, so never the same row.
-    second = (first + rng.integers(1, len(live), size=PAIRS)) % len(live)
-    first_rows = normalize_rows(vectors.take(live[first]))
-    second_rows = normalize_rows(vectors.take(live[second]))
+    pairs = draw_pairs(live, PAIRS, rng)
+    first_rows = normalize_rows(vectors.take(pairs[:, 0]))
+    second_rows = normalize_rows(vectors.take(pairs[:, 1]))
     return float(np.vecdot(first_rows, second_rows).mean())
 
 
@@ -193,11 +190,11 @@ def by_keywords(
     holds for all cells at once (Bonferroni).
     """
 
-    def reciprocal_ranks(scores: Matrix) -> NDArray[np.float64]:
+    columns = []
+    for scores in _scores_by_cell(moments, X, queries):
         target_scores = np.take_along_axis(scores, targets[:, None], axis=1)
-        return np.asarray(1 / (1 + (scores > target_scores).sum(axis=1)))
-
-    measured = _measure_cells(moments, X, queries, reciprocal_ranks)
+        columns.append(1 / (1 + (scores > target_scores).sum(axis=1)))
+    measured = np.stack(columns, axis=1)
     option = best_option(measured)
     best = measured[:, option]
     default = measured[:, 0]
@@ -218,31 +215,20 @@ def by_labels(
     Labels are row of `X` -> relevance, for each query; `self_rows` (q,) are the rows of `X` that
     are the queries themselves, -1 for none.
     """
-
-    def ndcgs(scores: Matrix) -> NDArray[np.float64]:
+    has_self = self_rows >= 0
+    columns = []
+    for scores in _scores_by_cell(moments, X, queries):
         # A query's own document does not count as an answer.
-        has_self = self_rows >= 0
         scores[np.flatnonzero(has_self), self_rows[has_self]] = -np.inf
         _, rows = top_k(scores, np.arange(len(X)), 10)
         answers = zip(rows.tolist(), labels, strict=True)
-        return np.array([ndcg(ranked, relevances) for ranked, relevances in answers])
+        columns.append([ndcg(ranked, relevances) for ranked, relevances in answers])
+    return gain_of_best(np.array(columns).T)
 
-    return gain_of_best(_measure_cells(moments, X, queries, ndcgs))
 
-
-def _measure_cells(
-    moments: Moments,
-    X: Matrix,
-    queries: Matrix,
-    measure: Callable[[Matrix], NDArray[np.float64]],
-) -> NDArray[np.float64]:
-    """Return a measure (q, cells) of each query in each cell (beta, gamma), the default first.
-
-    `measure` computes it (q,) from the scores (q, n) of all documents.
-    """
-    columns = []
+def _scores_by_cell(moments: Moments, X: Matrix, queries: Matrix) -> Iterator[Matrix]:
+    """Yield the scores (q, n) of all documents in each cell (beta, gamma), the default first."""
     for done, cell in enumerate(CELLS_DEFAULT_FIRST, start=1):
         rescorer = Rescorer.fit(moments, *cell)
-        columns.append(measure(rescorer.probes(queries).scores(X, rescorer.norms(X))))
+        yield rescorer.probes(queries).scores(X, rescorer.norms(X))
         progress("comparing metrics", done, len(CELLS))
-    return np.stack(columns, axis=1)

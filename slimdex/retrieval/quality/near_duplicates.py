@@ -29,8 +29,8 @@ from ..index import Index
 from ..ingest.writer import commit_deletion
 from ..store.snapshot import Snapshot
 
-BLOCK_ROWS = 4096
-"""Rows of a block; the cosines of two blocks take 64 MB."""
+BLOCK_ROWS = 1024
+"""Rows of a block; the cosines of two blocks take 4 MB, which fits a cache."""
 EQUAL = 1e-6
 """Shortfall of a score that is rounding, as of equal vectors with a least score of 1."""
 

@@ -16,6 +16,7 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import NDArray
 
+from slimdex.errors import InputError
 from slimdex.indexes.arrays import Matrix, Rows, batches
 from slimdex.indexes.codes.faiss_index import FaissIndex
 from slimdex.indexes.codes.kinds import FLAT, kind_named
@@ -83,7 +84,6 @@ class Trials:
     """
 
     def __init__(self, snapshot: Snapshot, folder: Path) -> None:
-        self.snapshot = snapshot
         self.moments = snapshot.moments()
         self.vectors: VectorFile = snapshot.index.vectors
         self.hidden = snapshot.hidden
@@ -95,6 +95,14 @@ class Trials:
         count = NEAREST + pool.held_out.shape[1]  # enough even if all held-out rows are near
         _, nearest = _search_in_metric(self.vectors, rescorer, self.live, pool.vectors, count)
         return without_held_out(nearest, pool.held_out)[:, :NEAREST]
+
+    def suits(self, settings: Settings) -> bool:
+        """Return whether there are enough vectors for a fit to keep these settings."""
+        try:
+            fitted, _ = settings.checked(self.vectors.dim).fitted(self.moments)
+        except InputError:
+            return False
+        return fitted == settings
 
     def build(self, settings: Settings) -> ReducedIndex:
         """Build an index of all rows as `reduce` would, with codes only in memory."""

@@ -16,16 +16,16 @@ each index is a hypothesis:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import partial
 from itertools import takewhile
+from operator import itemgetter
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from slimdex.errors import InputError
 from slimdex.indexes.arrays import Rows
 from slimdex.indexes.codes.faiss_index import FaissIndex
 from slimdex.indexes.codes.kinds import kind_named
@@ -47,69 +47,64 @@ ONE_ROW_IN = 20
 """At most one row in this many is a candidate, or `FEWEST_LIMIT` rows if that is more: with more
 candidates, codes hardly select."""
 LISTS_ROWS = 100_000
-"""Rows from which inverted lists are tried if time is limited."""
-_NARROW = ("pq", (1 / 16, 1 / 12, 1 / 8, 1 / 6, 1 / 4, 1 / 3, 1 / 2, 2 / 3, 1.0))
-_WIDE = (("sq4", (1 / 2, 1.0)), ("sq8", (1 / 2, 1.0)), ("fp16", (1.0,)), ("flat", (1.0,)))
+"""Rows from which inverted lists are tried."""
 Grid: TypeAlias = Sequence[tuple[str, Sequence[float]]]
-GRID: Grid = (_NARROW, *_WIDE)
+GRID: Grid = (
+    ("pq", (1 / 16, 1 / 12, 1 / 8, 1 / 6, 1 / 4, 1 / 3, 1 / 2, 2 / 3, 1.0)),
+    ("sq4", (1 / 2, 1.0)),
+    ("sq8", (1 / 2, 1.0)),
+    ("fp16", (1.0,)),
+    ("flat", (1.0,)),
+)
 """Kind -> shares of the dimensions to try."""
+LISTS: Grid = (("ivf-pq", (1 / 4, 1 / 3, 1 / 2, 2 / 3, 1.0)),)
+"""Inverted lists, tried if time is limited."""
 Queries = Sequence[tuple[Pool, Rows]]
 """Queries, and the rows (q, 10) that are nearest to them."""
 
 
-class SettingsGrid:
-    """Settings to try in a metric: kinds at shares of the dimensions.
+def search_settings(
+    trials: Trials, target: Target, cell: Cell, choosing: Pool, draw: Draw, proving: int
+) -> list[TrialResult]:
+    """Try settings in a metric until one is proved: the last of the result.
 
-    `with_lists` adds inverted lists, for many rows.
+    `draw` makes queries that prove, `proving` at most.
     """
+    exact = partial(trials.exact, rescorer=Rescorer.fit(trials.moments, *cell))
+    search = SettingsSearch(
+        trials=trials,
+        target=target,
+        choosing=[(choosing, exact(choosing))],
+        proving=Proving(target.agreement, proving, draw, exact),
+    )
+    has_lists = target.p99_ms is not None and len(trials.live) >= LISTS_ROWS
+    return search.run(possible_settings(trials, cell, [*GRID, *LISTS] if has_lists else GRID))
 
-    def __init__(
-        self, trials: Trials, cell: Cell, with_lists: bool = False, grid: Grid = GRID
-    ) -> None:
-        self.trials = trials
-        self.cell = cell
-        self.rescorer = Rescorer.fit(trials.moments, *cell)
-        most = max(FEWEST_LIMIT, len(trials.live) // ONE_ROW_IN)
-        self.counts = [count for count in CANDIDATES if count <= most]
-        self._grid = grid
-        self._with_lists = with_lists and len(trials.live) >= LISTS_ROWS
 
-    @cached_property
-    def options(self) -> list[Settings]:
-        """All possible settings, each with the most candidates; those of fewest bytes first."""
-        beta, gamma = self.cell
-        dim = self.trials.vectors.dim
-        grid = [*self._grid]
-        if self._with_lists:
-            grid.append(("ivf-pq", _NARROW[1][4:]))  # without the smallest shares
+def possible_settings(trials: Trials, cell: Cell, grid: Grid) -> dict[Settings, int]:
+    """Return the settings of a grid that suit the vectors, smallest first.
 
-        # The k of each share, rounded to a multiple that the kind requires.
-        options = dict[Settings, int]()
-        for name, shares in grid:
-            multiple = kind_named(name).multiple
-            for share in shares:
-                k = max(round(dim * share) // multiple, 1) * multiple
-                settings = Settings(k, beta, gamma, name, self.counts[-1])
-                if k <= dim and self.suits(settings):
-                    options[settings] = self.least_ram(settings)
-        return sorted(options, key=lambda settings: options[settings])
+    Each has the most candidates. The values are the bytes of codes, reducer and metric: a lower
+    limit, without codebooks.
+    """
+    beta, gamma = cell
+    dim = trials.vectors.dim
+    count = len(trials.vectors)
+    metric_bytes = Rescorer.fit(trials.moments, beta, gamma).nbytes
+    most = max(FEWEST_LIMIT, len(trials.live) // ONE_ROW_IN)
+    candidates = max(count for count in CANDIDATES if count <= most)
 
-    def suits(self, settings: Settings) -> bool:
-        """Return whether there are enough vectors for a fit to keep these settings."""
-        trials = self.trials
-        try:
-            fitted, _ = settings.checked(trials.vectors.dim).fitted(trials.moments)
-        except InputError:
-            return False
-        return fitted == settings
-
-    def least_ram(self, settings: Settings) -> int:
-        """Return the bytes of codes, reducer and metric: a lower limit, without codebooks."""
-        k = settings.k
-        assert k is not None
-        count = len(self.trials.vectors)
-        row = FaissIndex(kind_named(settings.kind), k, count).row_nbytes
-        return round(row * count) + 4 * k * self.trials.vectors.dim + self.rescorer.nbytes
+    # The k of each share, rounded to a multiple that the kind requires.
+    sizes = dict[Settings, int]()
+    for name, shares in grid:
+        kind = kind_named(name)
+        for share in shares:
+            k = max(round(dim * share) // kind.multiple, 1) * kind.multiple
+            settings = Settings(k, beta, gamma, name, candidates)
+            if k <= dim and trials.suits(settings):
+                codes = round(FaissIndex(kind, k, count).row_nbytes * count)
+                sizes[settings] = codes + 4 * k * dim + metric_bytes
+    return dict(sorted(sizes.items(), key=itemgetter(1)))
 
 
 class Proving:
@@ -164,65 +159,66 @@ class Proving:
 class SettingsSearch:
     """Tries settings; the choosing and the proving queries are independent."""
 
-    def __init__(
-        self, trials: Trials, target: Target, grid: SettingsGrid, choosing: Pool, proving: Proving
-    ) -> None:
+    def __init__(self, trials: Trials, target: Target, choosing: Queries, proving: Proving) -> None:
         self.trials = trials
         self.target = target
-        self.grid = grid
-        self.choosing: Queries = [(choosing, trials.exact(choosing, grid.rescorer))]
+        self.choosing = choosing
         self.proving = proving
         self._promising = 0  # indexes so far; they share the error
 
-    def run(self) -> list[TrialResult]:
-        """Try settings, smallest first, until one is proved: the last of the result."""
+    def run(self, settings_to_try: Mapping[Settings, int]) -> list[TrialResult]:
+        """Try settings until one is proved: the last of the result.
+
+        They have the most candidates, and the least bytes that they take; smallest first.
+        """
         tried = list[TrialResult]()
-        for option in self.grid.options:
-            if self.target.ram is not None and self.grid.least_ram(option) > self.target.ram:
+        for settings, least_ram in settings_to_try.items():
+            if self.target.ram is not None and least_ram > self.target.ram:
                 break
-            tried.append(self._try(option))
+            tried.append(self._try(settings))
             if tried[-1].verdict == CHOSEN:
                 break
         return tried
 
-    def _try(self, option: Settings) -> TrialResult:
+    def _try(self, settings: Settings) -> TrialResult:
         """Build one setting; put it to the proof if the choosing queries find it promising."""
-        index = self.trials.build(option)
-        ranks = self._ranks(index, self.choosing)
+        index = self.trials.build(settings)
+        most = index.candidates
+        ranks = self._ranks(index, self.choosing, most)
         place = self._promising + 1
-        if self.proving.is_promising(recalls(ranks, self.grid.counts[-1]), place):
+        if self.proving.is_promising(recalls(ranks, most), place):
             self._promising = place
-            tried = self._prove(index, option, place)
+            tried = self._prove(index, settings, most, place)
             if tried is not None:
                 return tried
-        return self._measure(index, option, self.choosing)
+        return self._measure(index, settings, self.choosing)
 
-    def _prove(self, index: ReducedIndex, option: Settings, place: int) -> TrialResult | None:
+    def _prove(
+        self, index: ReducedIndex, settings: Settings, most: int, place: int
+    ) -> TrialResult | None:
         """Prove the fewest candidates possible, with more queries while that is promising.
 
         None if no number is proved.
         """
-        counts = self.grid.counts
+        counts = [count for count in CANDIDATES if count <= most]
         ranks: Ranks = np.empty((0, NEAREST))
         while len(ranks) < len(self.proving) or self.proving.add_queries():
-            ranks = self._ranks(index, self.proving.queries)
+            ranks = self._ranks(index, self.proving.queries, most)
 
             # Proved by codes alone; the search that users get sometimes needs more candidates.
             for count in self.proving.proved(ranks, counts, place):
-                settings = replace(option, candidates=count)
-                tried = self._measure(index, settings, self.proving.queries, place)
+                with_count = replace(settings, candidates=count)
+                tried = self._measure(index, with_count, self.proving.queries, place)
                 if tried.verdict == CHOSEN or self.target.excess(tried.ram, tried.p99_ms):
                     return tried
-            if not self.proving.is_promising(recalls(ranks, counts[-1]), place):
+            if not self.proving.is_promising(recalls(ranks, most), place):
                 break
         return None
 
-    def _ranks(self, index: ReducedIndex, queries: Queries) -> Ranks:
+    def _ranks(self, index: ReducedIndex, queries: Queries, most: int) -> Ranks:
         """Return the ranks of the queries' neighbours among the codes of an index."""
-        most = self.grid.counts[-1]
-        return np.concatenate(
-            [self.trials.ranks(index, pool, truth, most) for pool, truth in queries]
-        )
+        ranks = [self.trials.ranks(index, pool, truth, most) for pool, truth in queries]
+        return np.concatenate(ranks)
 
     def _measure(
         self, index: ReducedIndex, settings: Settings, queries: Queries, place: int | None = None

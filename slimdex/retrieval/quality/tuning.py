@@ -9,7 +9,6 @@ bytes per row are written.
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -30,7 +29,7 @@ from .labels import UserQueries
 from .metric_choice import choose_metric
 from .query_pools import FROM_USER, Draw, document_queries, encode_with_progress
 from .recall_trials import ERROR, Pool, Trials
-from .settings_search import Proving, SettingsGrid, SettingsSearch
+from .settings_search import search_settings
 from .tuning_targets import CHOSEN, Target, TrialResult, Tuning, name_of, provable
 
 CHOOSING = 500
@@ -93,10 +92,7 @@ def _search(
 
         # The metric, and the settings.
         choice = choose_metric(index, snapshot, user_queries, rng)
-        grid = SettingsGrid(trials, choice.cell, with_lists=target.p99_ms is not None)
-        exact = partial(trials.exact, rescorer=grid.rescorer)
-        proofs = Proving(target.agreement, proving, draw, exact)
-        tried = SettingsSearch(trials, target, grid, choosing, proofs).run()
+        tried = search_settings(trials, target, choice.cell, choosing, draw, proving)
     tuning = Tuning(
         target=target,
         rows=count,

@@ -41,16 +41,12 @@ class Target:
 
     def checked(self) -> Target:
         """Return self; raises `InputError` for an agreement that can't be reached or proved."""
-        if not 0 < self.agreement < 1:
-            raise InputError(f"agreement={self.agreement}; expected above 0 and below 1")
-
-        # Few queries can't prove an agreement near 1.
         count = most_made()
         most = provable(count)
-        if self.agreement > most:
+        if not 0 < self.agreement <= most:
             raise InputError(
-                f"agreement={self.agreement:g}: {count:,} queries prove {most:.4f} at "
-                "most; expected no more than that"
+                f"agreement={self.agreement:g}; expected above 0 and at most {most:.4f}, which "
+                f"{count:,} queries can prove"
             )
         for name in ("ram", "p99_ms"):
             value = getattr(self, name)

@@ -32,15 +32,19 @@ from .routes.bodies import Json
 from .routes.failures import first_line, status_and_message
 from .service import Service
 
+TOKEN = HTTPBearer(scheme_name="token", auto_error=False)
 CONNECTIONS = 4096
 """Open connections; further ones are answered with 503 and closed."""
 ABOUT = """Semantic search in a fraction of the memory. An error is `{"error": "one line"}`."""
 
 
-def application(service: Service, started: Callable[[], None] = lambda: None) -> FastAPI:
+def application(
+    service: Service, started: Callable[[], None] = lambda: None, *, needs_token: bool = False
+) -> FastAPI:
     """Create the application, without the middleware in front of it.
 
-    Its lifespan calls `started`, and at the end closes the indexes.
+    Its lifespan calls `started`, and at the end closes the indexes. `needs_token` describes that
+    requests need a token, which the middleware checks.
     """
 
     @asynccontextmanager
@@ -57,8 +61,7 @@ def application(service: Service, started: Callable[[], None] = lambda: None) ->
         redoc_url=None,
         separate_input_output_schemas=False,
         generate_unique_id_function=lambda route: route.name,
-        # Describes the token; the middleware checks it.
-        dependencies=[Depends(HTTPBearer(auto_error=False, scheme_name="token"))],
+        dependencies=[Depends(TOKEN)] if needs_token else [],
         lifespan=lifespan,
     )
     app.state.service = service
@@ -92,7 +95,9 @@ def run(
     `started` is called with the URL once requests are accepted. Raises `InputError` if the address
     or the certificate can't be used.
     """
-    app = application(service, lambda: started(listening.url(tcp)))
+    app = application(
+        service, lambda: started(listening.url(tcp)), needs_token=listening.tokens is not None
+    )
     config = uvicorn.Config(
         guard(app, listening, service.metrics),
         log_level="warning",

@@ -71,8 +71,6 @@ class AccessMiddleware:
             route = getattr(scope.get("route"), "path", UNKNOWN)
             method = scope["method"] if scope["method"] in METHODS else UNKNOWN
             self._metrics.requests.labels(route, method, status).inc()
-            if status >= 400:
-                self._metrics.errors.labels(status).inc()
             self._metrics.seconds.labels(route).observe(perf_counter() - start)
 
     def _refusal(self, scope: Scope) -> Response | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain, islice, starmap
+from itertools import chain, starmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -324,37 +324,6 @@ class Sources:
     @property
     def _files(self) -> list[FileSource]:
         return [source for source in self.opened if isinstance(source, FileSource)]
-
-    def place(self, number: int, readings: Sequence[Reading] = ()) -> str:
-        """File and place of a document by its number from 0; reads the sources again.
-
-        Raises `IndexError` if there are fewer documents.
-        """
-        sources_and_numbers = (pair for pair, _ in self._with_places(readings))
-        pair = next(islice(sources_and_numbers, number, None), None)
-        if pair is None:
-            raise IndexError(number)
-        return _location(*pair)
-
-    def place_of(self, id: str, readings: Sequence[Reading] = ()) -> str | None:
-        """File and place of a document by its id; None if no source has it."""
-        for (source, number), document in self._with_places(readings):
-            if document.id == id:
-                return _location(source, number)
-        return None
-
-    def _with_places(
-        self, readings: Sequence[Reading]
-    ) -> Iterator[tuple[tuple[Source, int], Document]]:
-        """Read the documents again, each with its source and its number there from 1."""
-        for source, reading in self._read_as(readings):
-            documents = chain.from_iterable(_batches(source, reading))
-            for number, document in enumerate(documents, start=1):
-                yield (source, number), document
-
-
-def _location(source: Source, number: int) -> str:
-    return f"{source.name} (its document {number:,})"
 
 
 def _check_columns_named(opened: Sequence[Source], names: ColumnNames) -> None:

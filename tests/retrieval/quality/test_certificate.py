@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -83,16 +82,6 @@ def test_a_certificate_says_what_it_covers_after_changes_and_ends_with_the_fit(
     else:
         assert shown is not None
         assert measured in shown
-
-
-def test_a_certificate_of_other_settings_is_not_shown(path: Path) -> None:
-    """Whoever wrote them side by side."""
-    with Collection.open(path, WordEncoder()) as collection:
-        certificate = collection.index.state.certificate
-        assert certificate is not None
-        other = replace(certificate, settings=replace(SETTINGS, candidates=1000))
-        writer.keep_certificate(collection.index, other)
-    assert said(path) is None
 
 
 def test_repair_keeps_the_certificate_unless_it_refits(path: Path) -> None:

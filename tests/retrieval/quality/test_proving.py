@@ -12,11 +12,12 @@ import pytest
 
 from slimdex import Collection, GivenEncoder
 from slimdex.indexes.search.reduced_index import ReducedIndex
+from slimdex.indexes.search.rescoring import Rescorer
 from slimdex.retrieval.quality import tuning, tuning_targets
 from slimdex.retrieval.quality.metric_choice import DEFAULT
 from slimdex.retrieval.quality.query_pools import document_pool, document_queries
 from slimdex.retrieval.quality.recall_trials import Pool, Trials
-from slimdex.retrieval.quality.settings_search import Proving, SettingsGrid, SettingsSearch
+from slimdex.retrieval.quality.settings_search import Proving, SettingsSearch, possible_settings
 from slimdex.retrieval.quality.tuning_targets import Target
 
 DIM, DOCUMENTS = 16, 1000
@@ -70,16 +71,17 @@ def test_the_best_is_named_if_nothing_is_proved(
     """The only settings reach the target, by too little for fifty queries to prove it."""
     snapshot = collection.index.snapshot
     trials = Trials(snapshot, tmp_path)
-    grid = SettingsGrid(trials, DEFAULT, grid=[("pq", (1 / 4,))])
+    settings = possible_settings(trials, DEFAULT, [("pq", (1 / 4,))])
     draw = document_queries(snapshot, None, rng)
-    exact = partial(trials.exact, rescorer=grid.rescorer)
+    exact = partial(trials.exact, rescorer=Rescorer.fit(trials.moments, *DEFAULT))
     choosing = draw(100)
-    index = trials.build(grid.options[0])
-    reached = float(trials.measure(index, choosing, exact(choosing))[0].mean())
+    truth = exact(choosing)
+    (only,) = settings
+    reached = float(trials.measure(trials.build(only), choosing, truth)[0].mean())
     target = Target(agreement=reached - 0.01)
     proving = Proving(target.agreement, 50, draw, exact)
-    (tried,) = SettingsSearch(trials, target, grid, choosing, proving).run()
-    assert (tried.settings, tried.verdict) == (grid.options[0], "not proved")
+    (tried,) = SettingsSearch(trials, target, [(choosing, truth)], proving).run(settings)
+    assert (tried.settings, tried.verdict) == (only, "not proved")
     assert tried.estimate == reached
     assert tried.bound < target.agreement
 

@@ -115,7 +115,9 @@ def test_a_target_that_queries_can_not_prove_is_refused_before_encoding(
     encoder = WordEncoder()
     texts = [document.id for document in docstrings[:100]]
     with Collection.open(path, encoder) as collection:
-        with pytest.raises(InputError, match=r"agreement=0\.999: 2,000 queries prove 0\.9"):
+        with pytest.raises(
+            InputError, match=r"agreement=0\.999; expected above 0 and at most 0\.9"
+        ):
             collection.tune(Target(agreement=0.999))
         with pytest.raises(InputError, match=r"75 of 100 queries prove 0\.9.*expected more"):
             collection.tune(Target(agreement=0.99), queries=texts)

@@ -64,7 +64,7 @@ async def asking(
     """A client of a service over these indexes, and the service; all is closed afterwards."""
     opened = partial(Index.open, encoder=encoder)
     service = Service.open(places, limits, reranker=reranker, open_one=opened)
-    app = application(service)
+    app = application(service, needs_token=tokens is not None)
     public = guard(app, Listening(tokens=tokens, pages=pages), service.metrics)
     raised: Exception | None = None
     async with (

@@ -11,9 +11,8 @@ from fastapi.responses import Response
 
 from slimdex.errors import InputError
 from slimdex.indexes.options import AUTO
-from slimdex.system.progress import listening
 
-from ...documents import Document, check_columns, id_text, ids_to_delete
+from ...documents import Document, ids_to_delete
 from ...index import Index
 from ...ingest.compacting import compact as compact_index
 from ...ingest.fitting import refit
@@ -22,21 +21,13 @@ from ...quality.refitting import add_documents_then_refit
 from ..access import Right
 from ..middleware import needs
 from ..served_index import ServedIndex
-from .answers import (
-    CHANGED,
-    AddedBody,
-    CompactedBody,
-    DeletedBody,
-    PutBody,
-    ReducedBody,
-    answer,
-    errors,
-)
 from .bodies import (
+    ERRORS,
+    AddedBody,
     DeleteBody,
     DocumentBody,
     Json,
-    JsonRoute,
+    LimitedRoute,
     NewDocumentBody,
     ReduceBody,
     Served,
@@ -44,48 +35,41 @@ from .bodies import (
 )
 
 routes = APIRouter(
-    route_class=JsonRoute,
+    route_class=LimitedRoute,
     dependencies=[Depends(needs(Right.WRITE)), Depends(refuse_unknown_parameters)],
-    responses=errors(CHANGED),
+    responses=ERRORS,
     tags=["changes"],
 )
 
 
-@routes.put("/indexes/{name}/documents/{id:path}", responses=answer(PutBody))
+@routes.put("/indexes/{name}/documents/{id:path}", response_model=dict[str, Any])
 async def put(index: Served, id: str, body: DocumentBody) -> Response:
-    """Add or replace the document of this id. It is durable when this is answered."""
+    """Add or replace the document of this id; answers with the number of all `documents`."""
     if not id.strip():
         raise InputError("an empty id; expected one")
-    metadata = body.model_extra or {}
-    check_columns(len(metadata), "the body")  # before others' documents wait for this one
-    await index.put(Document(id, body.text, body.title, metadata))
+    await index.put(Document(id, body.text, body.title, body.model_extra or {}))
     return Json({"id": id, "documents": len(index.index.snapshot)})
 
 
-@routes.post("/indexes/{name}/documents", responses=answer(AddedBody))
+@routes.post("/indexes/{name}/documents", response_model=AddedBody)
 async def add(
     index: Served,
     body: Annotated[list[NewDocumentBody], Body(examples=[[{"id": "1", "text": "The cat sat."}]])],
     refit: Literal["auto", "never", "always"] = "auto",
 ) -> Response:
     """Add documents, all or none."""
-    documents = []
-    for each in body:
-        documents.append(Document(id_text(each.id), each.text, each.title, each.model_extra or {}))
-
-    def added(opened: Index) -> dict[str, Any]:
-        return asdict(add_documents_then_refit(opened, documents, refit=refit))
-
-    return Json(await index.change(added))
+    documents = [each.model_dump() for each in body]
+    added = await index.change(lambda it: add_documents_then_refit(it, documents, refit=refit))
+    return Json(asdict(added))
 
 
-@routes.delete("/indexes/{name}/documents/{id:path}", responses=answer(DeletedBody))
+@routes.delete("/indexes/{name}/documents/{id:path}", response_model=dict[str, Any])
 async def delete(index: Served, id: str) -> Response:
-    """Delete a document."""
+    """Delete a document; answers with the numbers of `deleted` and remaining `documents`."""
     return await _delete(index, [id])
 
 
-@routes.post("/indexes/{name}/delete", responses=answer(DeletedBody))
+@routes.post("/indexes/{name}/delete", response_model=dict[str, Any])
 async def delete_several(index: Served, body: DeleteBody) -> Response:
     """Delete documents by their ids, all or none, or by a condition."""
     return await _delete(index, body.ids, body.where)
@@ -103,9 +87,9 @@ async def _delete(
     return Json(await index.change(deleted))
 
 
-@routes.post("/indexes/{name}/compact", responses=answer(CompactedBody))
+@routes.post("/indexes/{name}/compact", response_model=dict[str, Any])
 async def compact(index: Served) -> Response:
-    """Free disk space and memory of deleted and replaced documents."""
+    """Free disk space and memory of deleted and replaced documents, `freed` in the answer."""
 
     def compacted(opened: Index) -> dict[str, Any]:
         return {"freed": compact_index(opened), "documents": len(opened.snapshot)}
@@ -113,7 +97,7 @@ async def compact(index: Served) -> Response:
     return Json(await index.change(compacted))
 
 
-@routes.post("/indexes/{name}/reduce", responses=answer(ReducedBody))
+@routes.post("/indexes/{name}/reduce", response_model=dict[str, Any])
 async def reduce(index: Served, body: ReduceBody) -> Response:
     """Reduce the vectors again without encoding. Omitted settings are unchanged."""
     changes = body.model_dump(exclude_none=True)
@@ -121,17 +105,15 @@ async def reduce(index: Served, body: ReduceBody) -> Response:
         changes["candidates"] = None  # "auto" in `Settings`; None in the body means unchanged
 
     def reduced(opened: Index) -> dict[str, Any]:
-        notes = list[str]()
-        with listening(note=notes.append):
-            state = opened.state
-            more = refit(opened, state.requested.changed(changes, state.dim))
+        state = opened.state
+        notes = refit(opened, state.requested.changed(changes, state.dim))
         state = opened.state
 
         # Return the requested settings, and those in effect.
         return {
             "requested": state.requested.as_dict(),
             "settings": None if state.settings is None else state.settings.as_dict(),
-            "notes": [*notes, *more],
+            "notes": notes,
         }
 
     return Json(await index.change(reduced))

@@ -28,12 +28,11 @@ from ...sources.tabular.table_files import READERS
 from ...sources.tabular.tables import TableSource
 from ..access import Right
 from ..middleware import needs, within
-from .answers import CHANGED, AddedBody, answer, errors
-from .bodies import Json, Served, refuse_unknown_parameters
+from .bodies import ERRORS, AddedBody, Json, Served, refuse_unknown_parameters
 
 routes = APIRouter(
     dependencies=[Depends(needs(Right.WRITE)), Depends(refuse_unknown_parameters)],
-    responses=errors(CHANGED),
+    responses=ERRORS,
     tags=["changes"],
 )
 FILE = {"schema": {"type": "string", "format": "binary"}, "example": "The cat sat."}
@@ -44,7 +43,7 @@ Modified = Annotated[
 
 @routes.put(
     "/indexes/{name}/files/{file:path}",
-    responses=answer(AddedBody),
+    response_model=AddedBody,
     openapi_extra={
         "requestBody": {"required": True, "content": {"application/octet-stream": FILE}}
     },

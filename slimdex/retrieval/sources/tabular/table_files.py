@@ -8,7 +8,8 @@ from contextlib import suppress
 
 from slimdex.errors import InputError, shorten
 from slimdex.system.duckdb_library import connect, duckdb, literal, one_file
-from slimdex.system.json_text import parse_request_json
+from slimdex.system.json_text import parse_json
+from slimdex.system.unicode_text import check_unicode
 
 from ...documents import MOST_COLUMNS, check_columns
 from ..files.input_files import (
@@ -41,7 +42,7 @@ MOST_KEYS = 1_000_000
 """Keys of a JSON file that are counted at most."""
 PLACE = re.compile(r'( in)? file "[^"\n]*",?|,? in line \d+')
 """The path, which may be a copy's, and the line in DuckDB's messages about JSON, which is wrong."""
-HINTS = re.compile(r"\n\s*(Possible|LINE \d|Try increasing)")
+HINTS = re.compile(r"\n[^\S\n]*(Possible|LINE \d|Try increasing)")
 """Beginning of advice on DuckDB's options in its messages."""
 
 
@@ -180,11 +181,15 @@ def why_unreadable(
             with open_text(file.path) as text:
                 for number, line in enumerate(bounded_lines(text, file.name), start=1):
                     if file.ending in (".jsonl", ".ndjson") and line.strip():
-                        parse_request_json(line.strip().encode(), f"{file.name}, line {number}")
+                        place = f"{file.name}, line {number}"
+                        try:
+                            check_unicode(parse_json(line), place)
+                        except InputError as wrong:
+                            return wrong
+                        except ValueError as wrong:
+                            return InputError(f"{place}: {wrong}; expected JSON")
         except UNREADABLE as other:
             return InputError(f"{file.name}{unreadable(other, file.path)}")
-        except InputError as other:
-            return other
 
     # Without detection of the layout, DuckDB names the line of a CSV file that does not fit.
     if file.ending in (".csv", ".tsv"):

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from slimdex.retrieval.collection import Collection
-from slimdex.retrieval.documents import MOST_COLUMNS, Document, hit_json
+from slimdex.retrieval.documents import hit_json
 from slimdex.retrieval.server.access import Right, Tokens
 from slimdex.retrieval.server.routes import search
 from slimdex.retrieval.server.service import Service
@@ -114,30 +114,6 @@ async def test_documents_are_put_read_and_deleted(notes: dict[str, Path]) -> Non
         assert collection.get("new").text == "snow fell"
 
 
-async def test_items_of_lists_are_listed_and_filtered(tmp_path: Path) -> None:
-    rows: list[dict[str, Any]] = [
-        {"id": "1", "text": "the cat", "metadata": {"tags": ["pet", "soft"], "sizes": [1, 2]}},
-        {"id": "2", "text": "the dog", "metadata": {"tags": ["pet"], "sizes": [3]}},
-        {"id": "3", "text": "the mat"},
-    ]
-    index = tmp_path / "notes.index"
-    with Collection.create(index, WordEncoder()) as collection:
-        collection.add([Document(**row) for row in rows])
-    async with asking({"notes": index}) as (client, _):
-        columns = (await client.get("/indexes/notes/columns")).json()["columns"]
-        (tags,) = [each for each in columns if each["name"] == "tags"]
-        assert tags["items"] == [
-            {"value": "pet", "documents": 2},
-            {"value": "soft", "documents": 1},
-        ]
-        for where, expected in (
-            ("list_contains(tags, 'pet')", {"1", "2"}),
-            ("list_contains(sizes, 3)", {"2"}),
-        ):
-            found = await client.post(SEARCH, json={"query": "the", "where": where})
-            assert {*ids(found)} == expected
-
-
 async def test_metrics_count_changes_errors_and_bytes(notes: dict[str, Path]) -> None:
     async with asking(notes) as (client, _):
         await client.put(f"{AT}/new", json={"text": "rain fell"})
@@ -147,34 +123,11 @@ async def test_metrics_count_changes_errors_and_bytes(notes: dict[str, Path]) ->
         metrics = (await client.get("/metrics")).text
     values = dict(line.rsplit(" ", 1) for line in metrics.splitlines() if line[0] != "#")
     assert values['slimdex_changes_total{index="notes"}'] == "2.0"
-    assert values['slimdex_errors_total{status="404"}'] == "3.0"
+    of_documents = 'route="/indexes/{name}/documents/{id:path}"'
+    assert values[f'slimdex_requests_total{{method="GET",{of_documents},status="404"}}'] == "3.0"
     files = [file for file in notes["notes"].rglob("*") if file.is_file()]
     stored = sum(file.stat().st_size for file in files)
     assert float(values['slimdex_index_bytes{index="notes"}']) == stored
-    if Path("/proc/self/statm").exists():
-        assert float(values["process_resident_memory_bytes"]) > 1e7
-
-
-async def test_hits_and_documents_have_their_own_columns(tmp_path: Path) -> None:
-    wide = {"id": "2", "text": "a dog", **{f"c{i}": i for i in range(50)}}
-    path = made(tmp_path / "i", [{"id": "1", "text": "a cat", "c0": 7}, wide])
-    async with asking({"i": path}) as (client, _):
-        found = (await client.post("/indexes/i/search", json={"query": "a cat"})).json()
-        hits = {hit["id"]: hit["metadata"] for hit in found["queries"][0]["hits"]}
-        assert hits == {"1": {"c0": 7}, "2": {f"c{i}": i for i in range(50)}}
-        listed = (await client.get("/indexes/i/documents")).json()["documents"]
-        assert [len(document["metadata"]) for document in listed] == [1, 50]
-        (near,) = (await client.get("/indexes/i/related/2")).json()["hits"]
-        assert near["metadata"] == {"c0": 7}
-
-
-async def test_a_put_of_too_many_columns_fails_alone(notes: dict[str, Path]) -> None:
-    """Not those that would share its commit."""
-    async with asking(notes) as (client, _):
-        wide = {f"c{i}": i for i in range(MOST_COLUMNS + 1)}
-        put = client.put(f"{AT}/7", json={"text": "x"} | wide)
-        other = client.put(f"{AT}/8", json={"text": "x"})
-        assert [each.status_code for each in await asyncio.gather(put, other)] == [400, 200]
 
 
 async def test_an_index_is_described(notes: dict[str, Path], tmp_path: Path) -> None:
@@ -243,15 +196,12 @@ SEARCHES_REFUSED: list[tuple[dict[str, Any], int]] = [
 REFUSED: list[tuple[str, str, int]] = [
     *[("POST search", json.dumps(body), status) for body, status in SEARCHES_REFUSED],
     ("POST search", "{", 422),
-    ("POST search", f'{{"query": "{HALF}"}}', 422),
-    ("POST search", '{"query": "cat", "limit": 1, "limit": 9}', 422),
-    ("POST search", "[" * 100_000, 422),
+    ("POST search", f'{{"query": "{HALF}"}}', 400),
+    ("POST search", "[" * 100_000, 400),
     ("PUT documents/7", "{}", 422),
-    ("PUT documents/7", '{"text": "x", "n": 1, "n": 2}', 422),
     ("PUT documents/7", '{"id": "8", "text": "x"}', 400),
     ("PUT documents/7", '{"text": "x", "year": [1, -1e999]}', 400),
     ("PUT documents/%20", '{"text": "x"}', 400),
-    ("POST documents", '[{"id": "7", "text": "x", "year": {"a": 1, "a": 2}}]', 422),
     ("POST documents", '{"id": "7", "text": "x"}', 422),
     ("POST documents", '[{"id": "7", "text": "x"}, {"id": "8"}]', 422),
     ("POST documents", '[{"id": "7", "text": "x"}, {"id": 7, "text": "y"}]', 400),
@@ -260,10 +210,9 @@ REFUSED: list[tuple[str, str, int]] = [
     ("GET related/none", "", 404),
     ("GET related/2?limit=2000", "", 422),
     ("PUT documents/7", f'{{"text": "x", "{HALF}": 1}}', 422),
-    ("POST documents", f'[{{"id": "7", "text": "x", "tags": ["{HALF}"]}}]', 422),
-    ("POST documents", f'[{{"id": "7", "text": "x", "n": {"9" * 5000}}}]', 422),
+    ("POST documents", f'[{{"id": "7", "text": "x", "tags": ["{HALF}"]}}]', 400),
+    ("POST documents", f'[{{"id": "7", "text": "x", "n": {"9" * 5000}}}]', 400),
     ("GET documents?%ed%a0%bd=1", "", 422),
-    ("GET documents?limit=1&limit=2", "", 422),
     ("GET documents?limt=1", "", 422),
     ("GET /nowhere", "", 404),
     ("GET search", "", 405),
@@ -286,8 +235,8 @@ async def test_wrong_requests_are_refused_in_one_line_without_paths(notes: dict[
 
 
 WRONG_NAMES: list[tuple[str, str, Any, str]] = [
-    ("POST", SEARCH, {"query": "a", "k": 3}, "field 'k'"),
-    ("POST", "/indexes/notes/delete", {"id": ["1"]}, "field 'id'"),
+    ("POST", SEARCH, {"query": "a", "k": 3}, "k=3"),
+    ("POST", "/indexes/notes/delete", {"id": ["1"]}, "id="),
     ("GET", f"{AT}?limt=3", None, "parameter 'limt'"),
     ("GET", f"{AT}?where=yeer=3", None, 'column "yeer" not found'),
     ("GET", "/indexes/note", None, "index 'note'"),
@@ -343,6 +292,7 @@ async def test_a_token_gives_its_rights(notes: dict[str, Path]) -> None:
             ("PUT", "/indexes/notes/documents/9"),
             ("DELETE", "/indexes/notes/documents/1"),
             ("POST", "/indexes/notes/documents"),
+            ("PUT", "/indexes/notes/files/a.md"),
             ("POST", "/indexes/notes/delete"),
             ("POST", "/indexes/notes/compact"),
             ("POST", "/indexes/notes/reduce"),

@@ -297,6 +297,7 @@ def test_conditions_hold_in_every_time_zone(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", IN_A_ZONE, str(tmp_path / "x"), *CONDITIONS],
         env={**os.environ, "TZ": "Asia/Tokyo"},
+        cwd=Path(__file__).parents[4],  # for the tests' encoders
         capture_output=True,
         text=True,
     )

@@ -6,7 +6,6 @@ import gc
 import sqlite3
 import sys
 import tempfile
-import zipfile
 import zlib
 from base64 import b64decode
 from collections.abc import Sequence
@@ -213,54 +212,16 @@ def test_sheets_of_a_workbook(tmp_path: Path) -> None:
     assert (found.text, found.metadata) == ("Aside", {"year": 1998})
 
 
-PARTS = {
-    "[Content_Types].xml": "<Types/>",
-    "_rels/.rels": (
-        '<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships">'
-        '<Relationship Id="rId1" Type="http://schemas.openxmlformats.org/officeDocument/2006/'
-        'relationships/officeDocument" Target="xl/workbook.xml"/></Relationships>'
-    ),
-    "xl/workbook.xml": (
-        '<workbook xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main" '
-        'xmlns:r="http://schemas.openxmlformats.org/officeDocument/2006/relationships">'
-        '<sheets><sheet name="One" sheetId="1" r:id="rId1"/></sheets></workbook>'
-    ),
-    "xl/_rels/workbook.xml.rels": (
-        '<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships">'
-        '<Relationship Id="rId1" Type="http://schemas.openxmlformats.org/officeDocument/2006/'
-        'relationships/worksheet" Target="worksheets/sheet1.xml"/></Relationships>'
-    ),
-}
-SHEET = (
-    '<worksheet xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"><sheetData>'
-    '<row r="1"><c r="A1" t="inlineStr"><is><t>text</t></is></c></row>{}</sheetData></worksheet>'
-)
-
-
-def workbook(path: Path, rows: str, spaces: int = 0) -> str:
-    """A workbook of one sheet, with so many spaces before its end."""
-    before, after = SHEET.format(rows).split("</sheetData>")
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as packed:
-        for name, text in PARTS.items():
-            packed.writestr(name, text)
-        with packed.open("xl/worksheets/sheet1.xml", "w") as sheet:
-            sheet.write(before.encode())
-            for start in range(0, spaces, 1 << 20):
-                sheet.write(b" " * min(1 << 20, spaces - start))
-            sheet.write(f"</sheetData>{after}".encode())
-    return str(path)
-
-
-ROW = '<row r="2"><c r="A2" t="inlineStr"><is><t>Tea</t></is></c></row>'
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux holds a process to its memory")
 def test_a_workbook_of_17_billion_cells_is_refused(tmp_path: Path) -> None:
+    openpyxl = pytest.importorskip("openpyxl")
     pytest.importorskip("python_calamine")
-    last = '<row r="1048576"><c r="XFD1048576"><v>1</v></c></row>'
-    spec = workbook(tmp_path / "a.xlsx", ROW + last)
+    book = openpyxl.Workbook()
+    book.active.cell(1, 1, "text")
+    book.active.cell(1_048_576, 16_384, 1)
+    book.save(tmp_path / "a.xlsx")
     with pytest.raises(InputError, match=r"a\.xlsx: .*(too much|over 2,048 MiB of) memory"):
-        read(spec)
+        read(str(tmp_path / "a.xlsx"))
 
 
 @pytest.mark.slow
@@ -303,7 +264,7 @@ def test_an_encrypted_workbook_is_named(tmp_path: Path, ending: str) -> None:
 def test_a_workbook_that_unpacks_to_too_much_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    spec = workbook(tmp_path / "a.xlsx", ROW, 9_000_000)
-    monkeypatch.setattr(databases, "LARGEST_WORKBOOK", 1 << 20)
-    with pytest.raises(UnreadableError, match="9 MiB; expected at most 1 MiB"):
+    spec = write(tmp_path / "a.xlsx", [["text"], ["tea"]])
+    monkeypatch.setattr(databases, "LARGEST_WORKBOOK", 1000)
+    with pytest.raises(UnreadableError, match="expected at most"):
         databases.answer({"path": spec, "table": "", "to": str(tmp_path / "to")}, b"")
