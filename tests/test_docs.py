@@ -40,7 +40,7 @@ EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 PAGES: dict[str, tuple[list[str], str | tuple[str, ...]]] = {
     "README.md": ([" in notes.index: ", "Charts: bench.html"], "Plum cake.\n"),
     "docs/usage.md": (
-        ["1 moved", "boiler was serviced", '"id": "n2"', "1 deleted, 4 left", "no near-dup"],
+        ["1 moved", "boiler was serviced", '"id": "n2"', "1 deleted, 4 left", "0 near-dup"],
         "",
     ),
     "docs/python.md": ([], ("2 Whose woods these are I think I know. (Frost)\n2 poems\n", "sky\n")),

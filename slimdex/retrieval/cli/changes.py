@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 import math
 import signal
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from functools import partial
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from slimdex.errors import InputError
 
@@ -33,7 +31,6 @@ from .options import (
 
 if TYPE_CHECKING:
     from ..index import Index
-    from ..quality.near_duplicates import DuplicateGroup
     from ..sources.source_request import SourceRequest
     from ..store.manifest import Manifest
 
@@ -131,41 +128,33 @@ def dedup(
             groups = delete_near_duplicates(opened, min_score)
         else:
             groups = opened.read(near_duplicates, min_score)
+    found = []
+    for group in groups:
+        others = [
+            {"id": id, "score": round(score, 6), "text": group.texts[id]}
+            for id, score in group.others
+        ]
+        found.append({"kept": group.kept, "text": group.texts[group.kept], "others": others})
     duplicates = sum(len(group.others) for group in groups)
-    counts = {
+    documents = len(opened.snapshot)
+    facts = {
+        "groups": found,
         "duplicates": duplicates,
         "deleted": duplicates if delete else 0,
-        "documents": len(opened.snapshot),
+        "documents": documents,
     }
-    facts = {"groups": [_group_json(group) for group in groups], **counts}
-    return Answer(facts, partial(_show_duplicates, groups, **counts))
 
+    def show() -> None:
+        for group in found:
+            console.line(group["kept"], "bold")
+            console.line(f"  {_beginning(group['text'])}")
+            for other in group["others"]:
+                console.line(f"  {other['score']:.4f}  {other['id']}")
+                console.line(f"          {_beginning(other['text'])}")
+        deleted = " deleted" if delete else ""
+        console.line(f"{duplicates:,} near-duplicates{deleted}, {documents:,} documents")
 
-def _group_json(group: DuplicateGroup) -> dict[str, Any]:
-    """Convert a group of near-duplicates to JSON, with the beginnings of the texts."""
-    others = []
-    for id, score in group.others:
-        others.append({"id": id, "score": round(score, 6), "text": group.texts[id]})
-    return {"kept": group.kept, "text": group.texts[group.kept], "others": others}
-
-
-def _show_duplicates(
-    groups: Sequence[DuplicateGroup], duplicates: int, deleted: int, documents: int
-) -> None:
-    """Print each group, the first document in bold, and then the counts."""
-    for group in groups:
-        console.line(group.kept, "bold")
-        console.line(f"  {_beginning(group.texts[group.kept])}")
-        for id, score in group.others:
-            console.line(f"  {score:.4f}  {id}")
-            console.line(f"          {_beginning(group.texts[id])}")
-    if not groups:
-        console.line(f"no near-duplicates among {documents:,} documents")
-        return
-    text = f"{duplicates:,} near-duplicates of {len(groups):,} documents"
-    if deleted:
-        text += f": {deleted:,} deleted, {documents:,} left"
-    console.line(text)
+    return Answer(facts, show)
 
 
 def _beginning(text: str) -> str:

@@ -78,16 +78,19 @@ class IndexCommand(click.Command):
         # The first argument's value is a word, or a tuple if it takes several.
         index, *others = [each for each in self.params if isinstance(each, click.Argument)]
         values, _, _ = self.make_parser(ctx).parse_args([*args])
-        first: Any = values.get(index.name or "")
-        is_word = isinstance(first, str)
-        is_named = is_index(first) or not others if is_word else isinstance(first, tuple) and first
-        if not is_named:
-            default = default_index()
-            if default is None:
-                missing = no_index(first) if is_word else f"{self.name}: no index given"
-                raise InputError(f"{missing}; expected {EXPECTED_INDEX}")
-            args = [str(default), *args]
-        return super().parse_args(ctx, args)
+        first = values.get(index.name or "")
+        if isinstance(first, str):
+            is_named = not others or is_index(first)
+        else:
+            is_named = isinstance(first, tuple) and len(first) > 0
+        if is_named:
+            return super().parse_args(ctx, args)
+
+        default = default_index()
+        if default is None:
+            missing = no_index(first) if isinstance(first, str) else f"{self.name}: no index given"
+            raise InputError(f"{missing}; expected {EXPECTED_INDEX}")
+        return super().parse_args(ctx, [str(default), *args])
 
 
 class Commands(click.Group):

@@ -23,7 +23,6 @@ from slimdex.system.locks import FileLock, network_kind
 from slimdex.system.spare_threads import cores
 from slimdex.system.user_cache import cache_folder
 
-from ..store.work_folder import is_held, work_folders
 from . import console
 
 if TYPE_CHECKING:
@@ -139,16 +138,10 @@ def index_findings(path: Path) -> Iterator[Finding]:
     else:
         yield from _commit(path, manifest)
     yield Finding("being changed", "by another process" if is_locked else "by no process")
-    work = [folder for folder in work_folders(path) if not is_held(folder)]
-    if work:
-        value = f"{len(work)} left by killed processes, {in_units(sum(map(size, work)))}"
-        yield Finding("work folders", value, "the next change removes them")
 
 
 def _commit(path: Path, manifest: Manifest) -> Iterator[Finding]:
-    """Yield findings about the newest commit: deleted rows, missing files and unfinished work."""
-    from ..store.unfinished import progress_of  # loads numpy, as the manifest did
-
+    """Yield findings about the newest commit: deleted rows and missing files."""
     state = manifest.state
     deleted = len(manifest.deleted)
     compact = console.shell_command("compact", path)
@@ -164,9 +157,3 @@ def _commit(path: Path, manifest: Manifest) -> Iterator[Finding]:
     if missing:
         value = f"{len(missing)} missing: {', '.join(missing)}"
         yield Finding("files", value, console.shell_command("repair", path))
-    unfinished = progress_of(path, state)
-    if unfinished:
-        yield Finding("documents", unfinished)
-    if state.replacement is not None:
-        value = f"{state.replacement.rows:,} of {state.rows:,} rows are encoded again"
-        yield Finding("migration", value, console.shell_command("migrate", path, "--continue"))

@@ -65,8 +65,8 @@ def say(line: str) -> None:
 
 
 ARGUMENTS = re.compile(
-    r"\b(wait|insecure|generated|follow_links|shared_filesystem|trust_remote_code|model|text|format"
-    r"|encoding|types)=(?:(True)\b|(?=30\b|PATH|URL|NAME|latin-1|\w+=))"
+    r"\b(wait|insecure|generated|follow_links|shared_filesystem|trust_remote_code|text|format"
+    r"|encoding|types)=(?:(True)\b|(?=30\b|NAME|latin-1|\w+=))"
 )
 """Python's arguments in messages."""
 

@@ -38,10 +38,6 @@ SomeDirs = Annotated[
 ]
 Where = Annotated[str | None, "A DuckDB condition on the documents' columns: year > 2000."]
 Labels = Annotated[Path | None, "Labels of the queries: query, document, score (BEIR or TREC)."]
-Model = Annotated[
-    str | None,
-    "New location of the encoder's model, if it has moved: a folder, a file, a hub id or a URL.",
-]
 ApiKeyFile = Annotated[
     Path | None,
     "A file with the key of the encoder's server; default: OPENAI_API_KEY, for the host of "
@@ -68,7 +64,6 @@ Trust = Annotated[
 class OpenOptions:
     """Options to open an existing index."""
 
-    model: Model = None
     trust_remote_code: Trust = False
     api_key_file: ApiKeyFile = None
 
@@ -214,7 +209,6 @@ def open_index(
         path,
         wait=writing.wait,
         shared_filesystem=writing.shared_filesystem,
-        model=opening.model,
         trust_remote_code=opening.trust_remote_code,
         api_key_file=opening.api_key_file,
     )

@@ -15,7 +15,7 @@ from slimdex.system.index_names import ENDING, is_index, no_file
 from . import console
 from .default_index import EXPECTED_INDEX, default_index
 from .interrupts import end
-from .options import Dirs, Model, OpenOptions, SomeDirs, WriteOptions, open_index
+from .options import Dirs, SomeDirs, WriteOptions, open_index
 
 if TYPE_CHECKING:
     from mcp.server import MCPServer
@@ -113,7 +113,6 @@ def mcp(
     ] = None,
     http: Annotated[bool, "Serve streamable HTTP at /mcp in place of stdin and stdout."] = False,
     port: Annotated[int, "With --http: the port."] = 8001,
-    model: Model = None,
     writing: WriteOptions,
 ) -> None:
     """Give agents the tools search, related, get, fetch and info, over the Model Context Protocol.
@@ -122,9 +121,8 @@ def mcp(
     committed by then, and changes take turns.
     """
     places = _places(indexes)
-    opening = OpenOptions(model)
     # Errors are for the user to see now, not for the agent later.
-    opened = {name: open_index(place, opening, writing) for name, place in places.items()}
+    opened = {name: open_index(place, writing=writing) for name, place in places.items()}
     if write or sync:
         for index in opened.values():
             index.check_writable()

@@ -167,8 +167,8 @@ def encoder_from_spec(
     place = spec["model"]
     if model is None and place and Path(place).is_absolute() and not Path(place).exists():
         raise InputError(
-            f"model {place!r}: no such file or folder; if it has moved, pass model=PATH "
-            "(or record it with `slimdex repair DIR --model PATH`)"
+            f"model {place!r}: no such file or folder; if it has moved, record its place with "
+            "`slimdex repair DIR --model PATH`"
         )
     if spec["type"] == "static":
         # Loads readers of word vectors.

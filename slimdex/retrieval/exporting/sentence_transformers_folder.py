@@ -71,7 +71,7 @@ def _module(layer: Layer) -> Any:
     )
 
 
-def _transformer_modules(encoder: TransformerEncoder) -> list[torch.nn.Module]:
+def _transformer_modules(encoder: TransformerEncoder) -> list[Any]:
     """Return the transformer, its pooling, and the modules after it."""
     source = encoder.folder
     pooling = encoder.pooling
@@ -103,7 +103,7 @@ def _transformer_modules(encoder: TransformerEncoder) -> list[torch.nn.Module]:
     return found
 
 
-def _static_modules(encoder: StaticEncoder, layers: Sequence[Layer]) -> list[torch.nn.Module]:
+def _static_modules(encoder: StaticEncoder, layers: Sequence[Layer]) -> list[Any]:
     """Return word vectors as a module; `layers` are those that will follow."""
     # The library counts unknown words in its means. Shorter vectors are harmless only if they are
     # scaled before a bias is added.

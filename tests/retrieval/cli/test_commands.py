@@ -197,7 +197,7 @@ SAID = {
     "build twins.jsonl --out i; dedup i --min-score 1": (
         "cat\n  the cat sat on the mat\n  1.0000  twin\n          the cat sat on the mat\n"
         "rain\n  rain fell on the roof\n  1.0000  \\x1b[2J\n          rain fell on the roof\n"
-        "2 near-duplicates of 2 documents\n",
+        "2 near-duplicates, 4 documents\n",
         "",
     ),
     "search pets the 'cat sat' 'on the mat' -n 1": (

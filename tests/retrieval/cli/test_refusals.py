@@ -93,14 +93,13 @@ REFUSED = {
     "models --distill '' --out new": "model ''",
     "models --distill words.txt": "expected both --distill and --out",
     "reduce pets --lexical no": "lexical='no'",
-    "info pets --model ''": "model ''",
     "repair pets --model ''": "model ''",
     "migrate pets --model ''": "model ''",
     "serve --root folder": "no index given",
     "mcp none": "none: no slimdex index there",
     "mcp pets --sync gone": "--sync gone: no such file or folder",
     "mcp pets b=pets --sync folder": "expected NAME=SOURCE, NAME one of pets, b",
-    "mcp pets --write --shared-filesystem --model gone --sync gone": "gone",
+    "mcp pets --write --shared-filesystem --sync gone": "gone",
 }
 
 

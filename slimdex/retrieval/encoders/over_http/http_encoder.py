@@ -235,7 +235,7 @@ def http_from_spec(
         raise InputError(
             f"model {moved['model']!r} of {url} has changed: its vectors have a cosine of "
             f"{cosine:.3f} with those of this index; expected {SAME_COSINE} or more (if the same "
-            "model is elsewhere, pass model=URL#NAME)"
+            "model is elsewhere, record it with `slimdex repair DIR --model URL#NAME`)"
         )
     return encoder
 

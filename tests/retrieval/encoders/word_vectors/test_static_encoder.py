@@ -303,7 +303,7 @@ def test_an_index_opens_again_by_itself(words: Path, tmp_path: Path) -> None:
         assert len(opened.search("qqq", limit=3)) == 3
         assert opened.verify() == []
     words.rename(tmp_path / "moved.txt")
-    with pytest.raises(InputError, match=r"if it has moved, pass model=PATH"):
+    with pytest.raises(InputError, match=r"if it has moved, record its place"):
         Collection.open(tmp_path / "i").search("rain")
     with Collection.open(tmp_path / "i") as opened:
         opened.move_model(str(tmp_path / "moved.txt"))
