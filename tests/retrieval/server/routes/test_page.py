@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -260,35 +260,18 @@ def test_by_keyboard_alone(page: Page) -> None:
     page.wait_for_selector("#status:text-is('4 answers')")
 
 
-def late_answer(page: Page) -> Callable[[], None]:
-    """Show answers to a question, ask another, and return a function that delivers its answer."""
+def test_a_late_answer_behind_a_document_leaves_the_focus_to_its_hit(page: Page) -> None:
     page.keyboard.type("a dog on a rug")
     page.wait_for_selector(".hit:first-child .name:text-is('Title 2')")
     held: list[Route] = []
     page.route("**/search", lambda route: held.append(route))
     with page.expect_request("**/search"):
         page.keyboard.type("!")
-
-    def come() -> None:
-        with answered(page):
-            held[-1].continue_()
-
-    return come
-
-
-def test_a_late_answer_leaves_the_focus_on_the_chosen_hit(page: Page) -> None:
-    come = late_answer(page)
-    page.keyboard.press("ArrowDown")
-    come()
-    assert page.evaluate("document.activeElement.textContent") == "Title 2"
-
-
-def test_answers_behind_a_document_leave_the_focus_to_its_hit(page: Page) -> None:
-    come = late_answer(page)
     page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
     page.wait_for_selector("#document[open]")
-    come()
+    with answered(page):
+        held[-1].continue_()
     page.keyboard.press("Escape")
     page.wait_for_selector(".hit .name:text-is('Title 2'):focus")
 
