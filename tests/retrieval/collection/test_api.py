@@ -20,9 +20,8 @@ from slimdex import (
     Settings,
     export,
 )
-from slimdex.indexes.arrays import Matrix, Rows
+from slimdex.indexes.arrays import Matrix
 from slimdex.retrieval.quality.evaluation import evaluate_self, rank_documents
-from slimdex.retrieval.store.document_store import DocumentStore
 from tests.encoders import ReadingEncoder, WordEncoder
 
 PETS = [
@@ -74,14 +73,6 @@ def test_vectors_may_be_lists_or_tensors(pets: Collection, tmp_path: Path) -> No
             np.testing.assert_allclose(scores, 1, atol=1e-3)
 
 
-def test_an_unknown_id_may_be_the_name_of_a_file(pets: Collection) -> None:
-    pets.add([Document(f"docs/guide/{last}", "a cat") for last in ("intro.md", "%_.md", "a.md")])
-    for name in ("intro.md", "INTRO.md", "intro", "guide/intro.md", "%_.md"):
-        meant = "docs/guide/%_.md" if "%" in name else "docs/guide/intro.md"
-        with pytest.raises(InputError, match=rf"did you mean '{meant}'\?$"):
-            pets.get(name)
-
-
 def test_documents_by_id(pets: Collection) -> None:
     assert pets.get("dog") == PETS[1]
     assert pets.get(["rain", "cat", "rain"]) == [PETS[2], PETS[0], PETS[2]]
@@ -110,38 +101,6 @@ def test_documents_by_condition_in_parts(pets: Collection) -> None:
     for given in ({"limit": -1}, {"offset": 1.5}, {"ids": "dog", "limit": 1}, {"where": {"id": 1}}):
         with pytest.raises(InputError, match="expected"):
             pets.get(**given)
-
-
-def test_a_condition_is_evaluated_once_unless_documents_are_new_or_it_reads_the_clock(
-    pets: Collection, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    evaluate, evaluated = DocumentStore.rows_where, list[str]()
-
-    def noted(store: DocumentStore, where: str, stop: int, start: int = 0) -> Rows:
-        evaluated.append(where)
-        return evaluate(store, where, stop, start)
-
-    monkeypatch.setattr(DocumentStore, "rows_where", noted)
-    late, clock = "year > 2001", "year > 2001 AND now() > DATE '2020-01-01'"
-
-    def check(*ids: str) -> None:
-        assert {hit.id for hit in pets.search("the cat", where=late)} == {*ids}
-        assert [document.id for document in pets.get(where=late)] == [*ids]
-        assert pets.count(where=late) == len(pets.search_many(["a", "rain"], where=late)[1])
-
-    check("dog", "rain")
-    check("dog", "rain")
-    assert evaluated == [late]
-    pets.delete("dog")
-    check("rain")
-    pets.add({"id": "new", "text": "a dog on a mat", "year": 2004})
-    check("rain", "new")
-    assert evaluated == [late] * 2
-    for _ in range(2):
-        assert pets.count(where=clock) == 2
-    assert evaluated[2:] == [clock] * 2
-    with pytest.raises(InputError, match="before"):
-        pets.search("the cat", where="before > 2001")
 
 
 def check_vectors(document: Document, expected: Matrix) -> None:
@@ -232,11 +191,6 @@ def test_a_collection_without_documents_answers(tmp_path: Path, is_new: bool) ->
                 assert call(collection) == expected, name
         collection.add({"id": "b", "text": "a dog"})
         assert [hit.id for hit in collection.search("dog")] == ["b"]
-
-
-def test_an_unexpected_keyword_is_refused(pets: Collection) -> None:
-    with pytest.raises(TypeError, match="unexpected keyword argument 'top_k'"):
-        pets.search("x", top_k=3)  # type: ignore[call-arg]
 
 
 def test_repr_info_and_verify(pets: Collection) -> None:
@@ -333,16 +287,3 @@ def test_arguments_of_another_type_are_refused(tmp_path: Path) -> None:
         with pytest.raises(InputError, match="expected a condition as text"):
             collection.search("cat", where=wrong)
         assert len(collection) == 3
-
-
-def test_a_column_named_like_a_keyword_has_to_be_quoted(tmp_path: Path) -> None:
-    with Collection.create(tmp_path / "x", WordEncoder()) as collection:
-        collection.add({"id": 1, "text": "a cat", "order": 7, "n": 1})
-        for where in ("order = 7", "n = 1 AND order > 3", "order IS NULL"):
-            with pytest.raises(InputError) as raised:
-                collection.count(where)
-            assert '(order is a keyword of SQL: quote the column, "order")' in str(raised.value)
-        assert collection.count('"order" = 7') == 1
-        with pytest.raises(InputError) as raised:
-            collection.count("\"order\" = 7 AND m = 'order'")
-        assert "keyword" not in str(raised.value)

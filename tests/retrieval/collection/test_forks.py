@@ -330,12 +330,3 @@ IMPORTING = """
 
 def test_a_fork_waits_for_imports_that_begin_while_it_waits_for_products(path: Path) -> None:
     assert run(IMPORTING, path) == "0\n"
-
-
-@pytest.mark.parametrize("library", ["faiss", "torch"])
-def test_the_openmp_functions_exist(library: str) -> None:
-    from importlib import import_module
-
-    from slimdex.system.forks import OPENMP_LIBRARIES
-
-    assert callable(getattr(import_module(library), OPENMP_LIBRARIES[library]))

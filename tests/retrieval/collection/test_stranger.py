@@ -426,36 +426,6 @@ def test_no_field_of_an_encoder_may_be_of_another_type(state: dict[str, Any], ki
                     State.from_json(json.dumps(forged))
 
 
-@pytest.mark.parametrize("kind", SPECS)
-def test_an_encoder_without_one_of_its_fields_is_not_opened(path: Path, kind: str) -> None:
-    for name in SPECS[kind].keys() - {"type"}:
-        spec = {key: value for key, value in SPECS[kind].items() if key != name}
-        change_state(path, put("encoder", value=spec))
-        with (
-            Collection.open(path) as collection,
-            pytest.raises((CorruptError, InputError)) as raised,
-        ):
-            collection.search_many("a")
-        assert "\n" not in str(raised.value)
-        assert all("expected" in fault or "no " in fault for fault in verify(path))
-
-
-HEADERS: dict[str, list[Any]] = {
-    "columns": [{"n": "\ud800"}, {"\udfff": "INTEGER"}, {"n": 3}, {"n": None}, [], ["n"], "n", 3],
-    "commits": ["x" * 8, "0" * 7, "A" * 8, 3, [], ["0" * 8], "\ud800"],
-}
-
-
-@pytest.mark.parametrize(
-    ("name", "value"), [(name, v) for name, values in HEADERS.items() for v in (*values, None)]
-)
-def test_invalid_headers_are_refused(path: Path, name: str, value: object) -> None:
-    rewrite(path, lambda header: header | {name: value})
-    with pytest.raises(CorruptError, match=MANIFEST) as raised:
-        Collection.open(path)
-    assert "\n" not in str(raised.value)
-
-
 FORGED: list[Any] = [
     *[None, [], {}, [None], {"a": 1}, ["x"], True, 0, -1, 1.5, 7, 2**31, 2**62, 10**30],
     *[float("nan"), float("inf"), "", "x", "../x", "/etc/passwd"],
@@ -546,16 +516,6 @@ def test_no_line_of_a_file_that_an_index_names_is_quoted(
         assert given or not any(part in line for part in ("SECRET", "READER", "line 1", "7b7e"))
         assert "\n" not in line
     assert verify(path) == []
-
-
-def test_no_file_of_a_folder_that_an_index_names_is_quoted(path: Path, tmp_path: Path) -> None:
-    for name in ("config.json", "modules.json", "tokenizer.json"):
-        (tmp_path / name).write_text('{"model_type": "SECRET", "hidden_size": "SECRET"}')
-    save_file({"embeddings": np.zeros((3, 2), np.float32)}, tmp_path / "model.safetensors")
-    change_state(path, put("encoder", value=SPECS["static"] | {"model": str(tmp_path)}))
-    with Collection.open(path) as collection, pytest.raises(InputError) as raised:
-        collection.search("a")
-    assert "SECRET" not in str(raised.value)
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such files")

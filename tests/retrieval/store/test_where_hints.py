@@ -153,27 +153,3 @@ def test_what_a_hint_says_to_write_finds_what_was_meant(drinks: Collection, wher
 @pytest.mark.parametrize("where", UNREFUSED)
 def test_texts_that_are_compared_as_they_are(drinks: Collection, where: str) -> None:
     assert [each.id for each in drinks.get(where=where)] == UNREFUSED[where]
-
-
-def test_dates_with_names_of_months_are_refused(drinks: Collection) -> None:
-    assert "try_strptime(made, FORMAT)" in refused(drinks, "made > '2016-01-01'")
-
-
-@pytest.mark.parametrize(
-    "where", ["day > 'soon'", "since = 'now and then'", "day = 7", "n > 'high'"]
-)
-def test_a_constant_that_means_nothing_gets_an_example(drinks: Collection, where: str) -> None:
-    said = re.search(r"write (.+); expected a condition", refused(drinks, where))
-    assert said is not None
-    drinks.get(where=said[1])
-
-
-@pytest.mark.parametrize("where", ["hour > 10", "place = 'Bonn'", "place > 3"])
-def test_other_kinds_say_what_the_column_holds(drinks: Collection, where: str) -> None:
-    assert re.search(r"is (a time|JSON).*: write", refused(drinks, where))
-
-
-def test_json_says_how_to_reach_a_value(drinks: Collection) -> None:
-    said = re.search(r"in it, (.+); expected", refused(drinks, "place = 'Bonn'"))
-    assert said is not None
-    assert [each.id for each in drinks.get(where=said[1].replace("NAME", "city"))] == ["1"]
