@@ -24,6 +24,8 @@ class WindowsPath(PureWindowsPath):
     def resolve(self) -> WindowsPath:
         return self
 
+    absolute = resolve
+
 
 def test_an_index_has_the_name_of_its_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(service, "Path", WindowsPath)

@@ -298,16 +298,3 @@ def test_rows_of_unprobed_lists_are_found_when_most_rows_are_deleted(
         codes.set_parameters("nprobe=1")
         _, hits = index.search(X[:3], 20, exclude=exclude)
         assert (np.sort(hits, axis=1) == np.arange(20)).all()
-
-
-def test_the_worst_codes_are_found_too(X: Matrix, codes_only: Built) -> None:
-    """A fast scan asked for every row leaves out those whose score is the least it can tell."""
-    index = codes_only["PRQ3x1x4fs"]  # one that compares by distance leaves out none
-    _, hits = index.index.search(reduce_rows(index.reducer, X), N)
-    left_out = [(i, row) for i in range(N) for row in set(range(N)) - set(hits[i].tolist())]
-    assert left_out
-    for i, row in left_out[:20]:
-        for rows in (np.array([row]), np.arange(row % 2, N, 2)):
-            scores, hits = index.search(X[i : i + 1], len(rows), rows)
-            assert (np.sort(hits) == rows).all()
-            assert (np.diff(scores) <= 0).all()

@@ -109,13 +109,15 @@ def inferred_types(connection: duckdb.DuckDBPyConnection, file: InputFile) -> di
     if reader is read_json:
         _check_keys(connection, file)
     table = reader(file, {})
-    try:
+    if reader is not read_json:
         return describe(connection, table)
+    try:
+        types = describe(connection, table)
     except duckdb.NotImplementedException:
-        if reader is not read_json:
-            raise
-    # Keys within objects that differ only in case: DuckDB can't tell them apart, so all is JSON.
-    return describe(connection, f"{table.removesuffix(')')}, maximum_depth=1)")
+        # Keys in objects that differ only in case: DuckDB can't tell them apart, so all is JSON.
+        return describe(connection, f"{table.removesuffix(')')}, maximum_depth=1)")
+    # DuckDB takes numbers of both signs in a list for HUGEINT.
+    return {name: type_.replace("HUGEINT[]", "BIGINT[]") for name, type_ in types.items()}
 
 
 def describe(connection: duckdb.DuckDBPyConnection, table: str) -> dict[str, str]:
