@@ -96,7 +96,7 @@ def compact(index: Dir, *, writing: WriteOptions) -> Answer:
 
 
 def undo(index: Dir, *, writing: WriteOptions) -> Answer:
-    """Undo the last change of documents, settings or words; again, to make it again."""
+    """Undo the last change of documents, settings or words. A second `undo` redoes it."""
     # Loads numpy and FAISS, but no readers of files.
     from ..ingest.undoing import undo as undo_change
 
