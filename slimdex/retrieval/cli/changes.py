@@ -128,7 +128,7 @@ def dedup(
             groups = delete_near_duplicates(opened, min_score)
         else:
             groups = opened.read(near_duplicates, min_score)
-    found = []
+    found = list[dict[str, Any]]()
     for group in groups:
         others = [
             {"id": id, "score": round(score, 6), "text": group.texts[id]}
