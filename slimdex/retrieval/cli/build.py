@@ -50,7 +50,7 @@ def build(
         "source code, worse for other texts; `migrate` changes to the model itself later.",
     ] = False,
 ) -> Answer:
-    """Build an index. After an interruption, the same command goes on where it stopped."""
+    """Build an index. If it is interrupted, run the same command to continue."""
     # Loads numpy, FAISS and readers of files, a third of a second.
     from slimdex.system.atomic_files import offer
 

@@ -96,7 +96,7 @@ def compact(index: Dir, *, writing: WriteOptions) -> Answer:
 
 
 def undo(index: Dir, *, writing: WriteOptions) -> Answer:
-    """Undo the last change of documents, settings or words; again, to make it again."""
+    """Undo the last change of documents, settings or words. A second `undo` redoes it."""
     # Loads numpy and FAISS, but no readers of files.
     from ..ingest.undoing import undo as undo_change
 
@@ -128,7 +128,7 @@ def dedup(
             groups = delete_near_duplicates(opened, min_score)
         else:
             groups = opened.read(near_duplicates, min_score)
-    found = []
+    found = list[dict[str, Any]]()
     for group in groups:
         others = [
             {"id": id, "score": round(score, 6), "text": group.texts[id]}
