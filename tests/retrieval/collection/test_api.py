@@ -220,11 +220,11 @@ NOTHING: dict[str, tuple[Callable[[Collection], object], object]] = {
     "delete": (lambda c: c.delete("a"), "unknown id 'a'"),
     "delete with a condition": (lambda c: c.delete(where="true"), 0),
     "health": (lambda c: c.health(), "0 documents; at least 3 are needed"),
-    "tune": (lambda c: c.tune(), "holds no documents; expected some"),
+    "tune": (lambda c: c.tune(), "0 documents of 48 dimensions"),
     "reduce": (lambda c: c.reduce(Settings()), "holds no documents; expected some"),
     "reencode": (lambda c: c.reencode(WordEncoder(16)), "holds no documents; expected some"),
     "migrate": (lambda c: c.migrate(WordEncoder(16)), "a sample of 0 of 0 documents"),
-    "evaluate": (lambda c: evaluate_self(c.index), "holds no documents; expected some"),
+    "evaluate": (lambda c: evaluate_self(c.index), "0 documents; at least 3 are needed"),
     "export": (lambda c: export(c, c.path / "x", "jsonl"), "no documents with text"),
     "write_map": (lambda c: write_map(c, c.path / "x"), "no documents with text"),
 }
