@@ -157,7 +157,6 @@ def test_the_index_folder_itself_may_be_a_link(path: Path, tmp_path: Path) -> No
         ),
         (["CREATE VIEW live AS FROM documents"], "a view, 'live'"),
         (["CREATE TABLE more(x INT)"], "tables are .*more"),
-        (["ALTER TABLE passages ALTER parts TYPE JSON"], "'parts' of the table 'passages'"),
         (["ALTER TABLE documents ADD COLUMN x INT DEFAULT 3"], "computed column, 'x'"),
         (
             [
@@ -167,16 +166,8 @@ def test_the_index_folder_itself_may_be_a_link(path: Path, tmp_path: Path) -> No
             ],
             "computed column, 'x'",
         ),
-        (
-            [
-                "DROP TABLE documents",
-                'CREATE TABLE documents("row" BIGINT, id VARCHAR, title VARCHAR, text VARCHAR, '
-                "CHECK (id > ''))",
-            ],
-            "a constraint",
-        ),
     ],
-)  # fmt: skip
+)
 def test_a_segment_with_anything_but_plain_tables_is_refused(
     path: Path, statements: list[str], match: str
 ) -> None:
@@ -231,29 +222,18 @@ def replaced(**changed: Any) -> Callable[[dict[str, Any]], None]:
         (put("vectors", value="../../etc/passwd"), "file '../../etc/passwd'; expected vectors"),
         (put("kept", value=["../codes-000001.faiss"]), "expected ../codes-000001"),
         (put("lines", "documents", value="../documents-000002.jsonl"), "expected documents-000001"),
-        (put("lines", "bytes", value=-1), "bytes of documents=-1"),
         (put("files", "codes", "name", value="../x.faiss"), "expected codes-000001"),
-        (put("files", "codes", "name", value="codes-000001.faiss\n"), "expected codes-000001"),
-        (put("files", "codes", "sha256", value=3), "sha256 of codes"),
         (put("files", value={}), "no file of codes"),
         (put("dim", value=1 << 40), "dim=.*at most"),
         (put("rows", value=10**9), "segments of 300 rows; expected 1000000000"),
         (put("segments", 0, "name", value="../x.duckdb"), "expected segment-000001"),
-        (put("segments", 0, "first", value=1), "row 1; expected 0"),
         (put("readings", value="../readings-000001.bin"), "expected readings-000001"),
-        (put("settings", "gamma", value=1e9), "gamma="),
         (put("settings", "reducer", value="pickle"), "reducer='pickle'"),
-        (put("settings", "kind", value="pq4"), "kind='pq4'"),
-        (put("requested", value=None), "mapping"),
         (put("center", value="AAAA"), "a center of|multiple of element size"),
         (replaced(vectors="../vectors-000002.f16"), "expected vectors-000001"),
-        (replaced(rows=10**9), "rows=1000000000 of a replacement; expected at most"),
         (replaced(dim=1 << 40), "dim=.* of a replacement; expected at most"),
         (put("x", value=1), "unexpected keyword"),
         (proved(bound=1.5), "bound=1.5 of a certificate"),
-        (proved(x=1), "unexpected keyword"),
-        (put("fit", value=[]), "fit=.*expected documents, rows"),
-        (put("fit", "code_error", value=float("inf")), "code_error=inf"),
     ],
 )
 def test_invalid_states_are_refused(
@@ -350,9 +330,7 @@ def test_sizes_are_checked_before_allocation(path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_codes_of_another_size_are_refused(
-    path: Path, made: Path, docstrings: list[Document]
-) -> None:
+def test_codes_of_another_size_are_refused(path: Path, docstrings: list[Document]) -> None:
     other = path.parent / "other.index"
     settings = Settings(k=16, gamma=0.25, kind="sq8")
     with Collection.create(other, WordEncoder(), settings) as collection:
@@ -360,12 +338,6 @@ def test_codes_of_another_size_are_refused(
     shutil.copy(find(other, "codes"), find(path, "codes"))
     vouch(path, "codes")
     refused(path, "codes.*16 dimensions; expected 24")
-    with Collection.open(made, WordEncoder()) as collection:
-        index = collection.index.snapshot.index
-        index.index.add(np.zeros((5, 24), np.float32))
-        index.index.save(find(path, "codes"))
-    vouch(path, "codes")
-    refused(path, "codes.*305 rows; expected at most 300")
 
 
 @pytest.mark.slow
@@ -621,11 +593,8 @@ NOT_OURS = [
     f'UPDATE passages SET {MANY} WHERE "row" = 1',
     "UPDATE passages SET starts = [x + 1000000000000 for x in starts]",
     "UPDATE passages SET starts = [-x - 1 for x in starts], ends = [-x for x in ends]",
-    "UPDATE passages SET starts = [], ends = [], contexts = []",
-    "UPDATE passages SET contexts = NULL",
     'UPDATE passages SET "row" = "row" + 1',
     "INSERT INTO passages VALUES (1000000000000000, [0, 1], [1, 2], ['a', 'b'], NULL)",
-    "DELETE FROM passages",
     "UPDATE passages SET parts = '[[1,'",
     "UPDATE passages SET parts = repeat('[', 90000) || repeat(']', 90000)",
     """UPDATE passages SET parts = '[[1e999,[],null,""]]'""",

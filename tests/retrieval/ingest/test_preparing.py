@@ -119,12 +119,6 @@ def _compact(other: Collection) -> None:
     other.compact()
 
 
-def _drop_lines(other: Collection) -> None:
-    other.add(documents(50, 350), refit="never")  # all rows are in segments; a refit takes its time
-    with other.index.change() as change:
-        change.commit(replace(change.next_state(), lines=None))
-
-
 CHANGES: dict[str, Callable[[Collection], object]] = {
     "nothing": lambda other: None,
     "documents": lambda other: other.add(_columns(documents(9, 12) + documents(90, 99))),
@@ -132,7 +126,6 @@ CHANGES: dict[str, Callable[[Collection], object]] = {
     "column": lambda other: other.add([Document("new", "a text", metadata={"more": 1})]),
     "wider column": lambda other: other.add([Document("new", "a text", metadata={"n": 1.5})]),
     "other lines": _compact,
-    "no lines": _drop_lines,
 }
 
 

@@ -145,7 +145,11 @@ def test_a_column_widens_and_loses_nothing(
     assert values == (found or [datetime(2020, 1, 2), datetime(2020, 1, 2, 3)])
 
 
-@pytest.mark.parametrize(("first", "second"), [(2**53 + 1, 0.5), (0.5, 2**53 + 1), (0.5, 10**5000)])
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [(2**53 + 1, 0.5), (0.5, 2**53 + 1), (0.5, 10**5000)],
+    ids=["fraction", "whole", "endless"],
+)
 def test_no_number_loses_digits(index: Index, first: float, second: float) -> None:
     """Whole numbers that DOUBLE can't hold are not mixed with fractions."""
     add(index, Document("a", "x", metadata={"n": first}))
