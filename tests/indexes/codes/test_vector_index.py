@@ -103,12 +103,6 @@ def test_bytes_a_row(name: str, indexes: Built) -> None:
     assert index.nbytes >= 2000 * ROW_BYTES[name]
 
 
-def test_pq_keeps_a_64th_of_float32() -> None:
-    rng = np.random.default_rng(0)
-    X = normalize_rows(rng.normal(size=(700, 192)).astype(np.float32))
-    assert built(kind_named("pq"), X).row_nbytes == 24 == 4 * 384 / 64
-
-
 def recall_of_codes(X: Matrix) -> float:
     """Return recall@10 of codes without rescoring; queries are rows, left out of the answers."""
     index = built(kind_named("rabitq"), X[100:])
@@ -186,16 +180,6 @@ def test_save_and_load_give_the_same_answers(
     for ours, theirs in zip(index.search(queries, 9), loaded.search(queries, 9), strict=True):
         np.testing.assert_array_equal(ours, theirs)
     assert loaded.nbytes == index.nbytes
-
-
-def test_a_loaded_index_and_a_copy_encode_identically(
-    indexes: Built, X: Matrix, tmp_path: Path
-) -> None:
-    index = indexes["pq"]
-    index.save(tmp_path / "codes.faiss")
-    loaded = FaissIndex.load(tmp_path / "codes.faiss")
-    for other in (loaded, index.copy(empty=True)):
-        np.testing.assert_array_equal(other.quantize(X[:300]), index.quantize(X[:300]))
 
 
 def test_a_full_disk_is_reported_even_for_the_last_byte(indexes: Built, tmp_path: Path) -> None:

@@ -44,14 +44,6 @@ def test_variance_kept_is_that_of_the_projected_rows(
         assert actual == pytest.approx(expected, abs=1e-6)
 
 
-def test_principal_axes_keep_the_share_of_their_eigenvalues(rng: np.random.Generator) -> None:
-    rows = lopsided(rng)
-    values = np.linalg.eigvalsh(np.cov(rows.T.astype(np.float64), bias=True))[::-1]
-    moments = Moments(16).update(rows)
-    actual = variance_kept(Pca(6).fit_moments(moments), moments)
-    assert actual == pytest.approx(values[:6].sum() / values.sum(), abs=1e-6)
-
-
 def test_what_keeps_all_and_what_has_no_axes(rng: np.random.Generator) -> None:
     moments = Moments(16).update(lopsided(rng))
     assert variance_kept(Identity(16).fit_moments(moments), moments) == 1
