@@ -135,7 +135,7 @@ def read_folder(folder: Path, *, skip_pooling: bool = False) -> SentenceFolder:
     Raises `InputError` if a file is malformed, or the folder has an unsupported module.
     """
     modules = read_json(folder / MODULES, list) if (folder / MODULES).is_file() else []
-    kinds = [_kind(module, folder) for module in modules]
+    kinds = [module_kind(module, folder) for module in modules]
     transformer = folder
     if kinds and kinds[0] == "Transformer":
         transformer = _inside(folder, modules[0])
@@ -177,7 +177,7 @@ def _head(module: Mapping[str, Any], folder: Path) -> Dense | Normalize:
 
     Raises `InputError` if its kind or one of its settings is not supported.
     """
-    kind = _kind(module, folder)
+    kind = module_kind(module, folder)
     if kind == "Normalize":
         return Normalize()
     if kind != "Dense":
@@ -263,7 +263,7 @@ def _settings(folder: Path) -> Mapping[str, Any]:
     return settings
 
 
-def _kind(module: Any, folder: Path) -> str:
+def module_kind(module: Any, folder: Path) -> str:
     """Return the class name of a module; raise `InputError` if it is from another library."""
     type_ = module.get("type") if isinstance(module, dict) else None
     if not isinstance(type_, str) or not type_.startswith("sentence_transformers."):

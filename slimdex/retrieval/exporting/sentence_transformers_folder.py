@@ -209,7 +209,7 @@ def _add_static(made: _Folder, encoder: StaticEncoder, layers: Sequence[Layer]) 
         )
     module_folder = made.add("StaticEmbedding")
     _write_tensors(module_folder / WEIGHTS, {SENTENCE_TRANSFORMERS: _token_rows(encoder)})
-    definition = json.loads(encoder.vectors.as_in_a_folder().definition or "")
+    definition = json.loads(encoder.vectors.definition)
     # For texts of any length, without special tokens.
     definition |= {"post_processor": None, "truncation": None, "padding": None}
     text = json.dumps(definition, ensure_ascii=False)
@@ -230,7 +230,7 @@ def _write_json(path: Path, value: Any) -> None:
 
 def _token_rows(encoder: StaticEncoder) -> Matrix:
     """Weighted token vectors (tokens, dim); zero for the dropped token."""
-    complete = encoder.vectors.as_in_a_folder()
+    complete = encoder.vectors
     rows = complete.vectors if complete.mapping is None else complete.vectors[complete.mapping]
     weights = encoder.weights
     if weights is not None:

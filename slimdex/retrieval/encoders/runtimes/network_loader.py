@@ -21,9 +21,9 @@ from slimdex.system.once import cached_property
 from slimdex.system.progress import progress
 from slimdex.system.user_cache import (
     cache_folder,
+    cached_folder,
     known_sha256,
     load_remembered,
-    new_cache_folder,
     remember,
 )
 
@@ -248,7 +248,8 @@ def load_conversion(key: str) -> Conversion | None:
 
 def keep_conversion(key: str, conversion: Conversion) -> None:
     """Cache a conversion for later processes; failures to write are ignored."""
-    with suppress(OSError, RuntimeError), new_cache_folder(cache_folder() / key) as folder:
+
+    def write(folder: Path) -> None:
         library = openvino_library()
         library.save_model(conversion.model, folder / MODEL, compress_to_fp16=False)
         conversion.tokenizer.save(str(folder / TOKENIZER))
@@ -257,6 +258,9 @@ def keep_conversion(key: str, conversion: Conversion) -> None:
         files = {path.name: known_sha256(path) for path in folder.iterdir()}
         manifest = {"facts": asdict(conversion.facts), "files": files}
         (folder / FACTS).write_text(json.dumps(manifest))
+
+    with suppress(OSError, RuntimeError):
+        cached_folder(key, write)
 
 
 def _version(package: str) -> str:
