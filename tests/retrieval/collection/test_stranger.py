@@ -302,7 +302,6 @@ def replaced(**changed: Any) -> Callable[[dict[str, Any]], None]:
         (put("center", value="!"), "base64"),
         (put("center", value=3), "state in the manifest"),
         (replaced(center="AAA="), "a center of 1 numbers; expected 8"),
-        (put("encoder", value={"type": "mapped"}), "an encoder mapped to another one"),
         (replaced(vectors="../vectors-000002.f16"), "expected vectors-000001"),
         (replaced(vectors="codes-000002.faiss"), "expected vectors-000001"),
         (replaced(rows=10**9), "rows=1000000000 of a replacement; expected at most"),

@@ -39,16 +39,6 @@ CHUNK = 1 << 22
 LINES = 64
 """Lines parsed at once."""
 EXPECTED_LINES = "expected word vectors, a word and its numbers a line"
-GGUF = (
-    "a model in GGUF, llama.cpp's format; expected a folder with safetensors, or the address of a "
-    "server that runs it, http://HOST/v1#NAME"
-)
-UNSUPPORTED = {
-    b"GGUF": GGUF,
-    b"PK\x03\x04": "a zip archive; expected the file in it",
-    b"\xba\x16\x4f\x2f": "a fastText model; expected its .vec file",
-}
-"""First bytes of unsupported files -> message."""
 HEADER = re.compile(rb"(\d{1,18})[ \t](\d{1,18})")
 LAYOUT = 2
 """Increased with every change of what is in the folders."""
@@ -108,12 +98,10 @@ def words_of(path: Path) -> Iterator[Word]:
 
 
 def _open(path: Path) -> io.BufferedReader:
-    """Open a file, decompressing gzip; raise `InputError` for an unsupported format."""
+    """Open a file, decompressing gzip."""
     with path.open("rb") as file:
-        start = file.read(4)
-    if start in UNSUPPORTED:
-        raise InputError(f"{path}: {UNSUPPORTED[start]}")
-    raw: Any = gzip.GzipFile(path) if start[:2] == b"\x1f\x8b" else path.open("rb", buffering=0)
+        is_gzip = file.read(2) == b"\x1f\x8b"
+    raw: Any = gzip.GzipFile(path) if is_gzip else path.open("rb", buffering=0)
     return io.BufferedReader(raw, CHUNK)
 
 

@@ -128,16 +128,12 @@ class StaticEncoder:
         self.weights = vectors.weights if self.pooling == WEIGHTED else None
         if self.pooling == SIF:
             self.weights = _weights(vectors, None)
-        self._pieces_of = {os.getpid(): WordPieces(vectors.tokenizer, vectors.dropped)}
+        self._pieces_of = dict[int, WordPieces]()
         return self
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out the cache of tokens; another process builds its own."""
-        return {name: value for name, value in vars(self).items() if name != "_pieces_of"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        self._pieces_of = {os.getpid(): WordPieces(self.vectors.tokenizer, self.vectors.dropped)}
+        return vars(self) | {"_pieces_of": {}}
 
     @property
     def _pieces(self) -> WordPieces:
@@ -152,11 +148,6 @@ class StaticEncoder:
     def prompts(self) -> Prompts:
         """Prefixes of queries and documents."""
         return self.vectors.prompts
-
-    def count_tokens(self, texts: str | Sequence[str]) -> int:
-        """Count the tokens that have a vector."""
-        texts = several(texts)
-        return sum(self.token_counts(texts))
 
     def token_counts(self, texts: Sequence[str]) -> list[int]:
         """Count the tokens of each document, with its prompt, that have a vector."""
