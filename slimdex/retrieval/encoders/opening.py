@@ -20,6 +20,7 @@ from .base import (
     check_unchanged,
     check_whole,
     is_address,
+    is_loadable,
     is_same_encoder,
 )
 
@@ -130,11 +131,6 @@ def default_encoder() -> Encoder:
     from .transformer import TransformerEncoder  # loads runtimes of networks
 
     return TransformerEncoder()
-
-
-def is_loadable(spec: dict[str, Any]) -> bool:
-    """Return whether an encoder can be opened from its spec; a function can't."""
-    return spec.get("type") in (VECTORS_ONLY, "static", "transformer", "http")
 
 
 def encoder_from_spec(

@@ -116,14 +116,13 @@ def _static_modules(encoder: StaticEncoder, layers: Sequence[Layer]) -> list[Any
         )
 
     # A row of weighted numbers for each token, with zeros for unknown words.
-    complete = vectors.as_in_a_folder()
-    rows = complete.vectors if complete.mapping is None else complete.vectors[complete.mapping]
+    rows = vectors.vectors if vectors.mapping is None else vectors.vectors[vectors.mapping]
     if encoder.weights is not None:
         rows = rows * np.pad(encoder.weights, (0, len(rows) - len(encoder.weights)))[:, None]
     rows = np.array(rows, dtype=np.float32)
-    if complete.dropped is not None:
-        rows[complete.dropped] = 0.0
-    tokenizer = Tokenizer.from_str(complete.definition or "")
+    if vectors.dropped is not None:
+        rows[vectors.dropped] = 0.0
+    tokenizer = Tokenizer.from_str(vectors.definition)
     tokenizer.no_truncation()
     tokenizer.no_padding()
     embedding = modules.StaticEmbedding(tokenizer, embedding_weights=rows)
