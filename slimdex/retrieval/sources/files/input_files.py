@@ -26,10 +26,10 @@ from typing import IO, Any
 
 from slimdex.errors import InputError
 from slimdex.system.atomic_files import temporary_parent
-from slimdex.system.extras import install_command
 
 from .decoding import MARKS
-from .packed import open_packed
+from .limits import UnreadableError
+from .packed import open_packed, zstd_library
 
 STANDARD_INPUT = "-"
 ZSTANDARD = ".zst"
@@ -270,11 +270,9 @@ def _unpack(file: InputFile) -> None:
     try:
         with original.open("rb") as packed, file.path.open("wb") as copy:
             shutil.copyfileobj(open_packed(packed), copy, PIECE)
-    except ModuleNotFoundError as error:
-        raise InputError(
-            f"{file.name}: requires backports.zstd: {install_command('files')}"
-        ) from error
-    except OSError as error:
+    except UnreadableError as error:
+        raise InputError(f"{file.name}: {error}") from error
+    except (OSError, EOFError, zstd_library().ZstdError) as error:
         raise InputError(f"{file.name}: can't be read ({error})") from error
 
 

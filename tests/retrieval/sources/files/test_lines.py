@@ -72,7 +72,7 @@ def lines_in_text(of: Extract | Document) -> dict[str, int]:
 
 
 def check(name: str, kind: str, text: str) -> None:
-    _, extract = readers.read(name, kind, text.encode())
+    extract = readers.read(name, kind, text.encode())
     found, expected = lines_in_text(extract), lines_in_file(text)
     assert found == {mark: expected[mark] for mark in found}
     assert found or not expected
@@ -95,7 +95,7 @@ def test_lines_of_markdown_are_those_of_the_file(
 def test_each_block_of_markdown(block: str) -> None:
     numbers = count(1)
     text = FRONT_MATTER + numbered(f"# W\n{block}\n\nW\n\n\n{block}\n\nW", numbers)
-    _, extract = readers.read("a.md", "markdown", text.encode())
+    extract = readers.read("a.md", "markdown", text.encode())
     found, expected = lines_in_text(extract), lines_in_file(text)
     assert found == {mark: expected[mark] for mark in found}
     assert len(found) >= 3  # the heading and both paragraphs
@@ -155,5 +155,5 @@ def test_lines_do_not_depend_on_how_a_file_is_stored(tmp_path: Path) -> None:
 
 def test_lines_of_the_cells_of_a_notebook_are_not_kept() -> None:
     cells = '{"cells": [{"cell_type": "markdown", "source": "a\\nb\\n\\n\\n\\nc"}]}'
-    _, extract = readers.read("a.ipynb", "notebook", cells.encode())
+    extract = readers.read("a.ipynb", "notebook", cells.encode())
     assert not any(isinstance(part, Part) and part.lines for part in extract.parts)

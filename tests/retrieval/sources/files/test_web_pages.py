@@ -156,7 +156,7 @@ def test_xhtml_is_read_as_xml() -> None:
         "<h:head><h:title>Tea</h:title><h:script src='a.js'/></h:head><h:body><h:nav>Home</h:nav>"
         "<h:p>One<h:a id='b'/>&nbsp;hour</h:p><h:p><![CDATA[1 < 2]]></h:p></h:body></h:html>"
     )
-    _, found = readers.read("a.xhtml", "xml", page.encode())
+    found = readers.read("a.xhtml", "xml", page.encode())
     assert (found.title, found.text) == ("Tea", "One hour\n\n1 < 2")
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ..decoding import codec_of, declared_label, decode_text
+from ..decoding import declared_label, decode_text
 from ..front_matter import moment
 from ..outline import Extract, Outline, words
 from ..text_line import Line
@@ -74,15 +74,6 @@ def text_of(text: str) -> str:
     return outline.text
 
 
-def page_text(data: bytes, encoding: str | None = None, label: str | None = None) -> str:
-    r"""Decode a page by a label of its mail, or by its own.
-
-    >>> page_text(b"<meta charset=latin1>\x93Tea\x94")
-    '<meta charset=latin1>“Tea”'
-    """
-    return decode_text(data, encoding, label or _label(data))
-
-
 def feed(outline: Outline, events: Sequence[Event], shown: ContentChoice = ALL) -> _Page:
     """Append a page, a chapter or a part of a page; return it, with its title and facts."""
     page = _Page(outline, shown)
@@ -97,14 +88,21 @@ def feed(outline: Outline, events: Sequence[Event], shown: ContentChoice = ALL) 
     return page
 
 
-def _label(data: bytes) -> str | None:
-    """Charset label of a page, which is ASCII up to the label."""
+def page_text(data: bytes, encoding: str | None = None, label: str | None = None) -> str:
+    r"""Decode a page by a label of its mail, or by its own.
+
+    >>> page_text(b"<meta charset=latin1>\x93Tea\x94")
+    '<meta charset=latin1>“Tea”'
+    """
+    return decode_text(data, encoding, label or label_of(data))
+
+
+def label_of(data: bytes) -> str | None:
+    """Charset label of a page; None if it has none."""
     declaration = CHARSET.search(data[:4096])
     label = declaration[1].decode() if declaration else declared_label(data)
-    codec = codec_of(label) if label else None
-    if codec in ("utf-16-le", "utf-16-be"):  # impossible, since the label was read as ASCII
-        return "utf-8"
-    return "windows-1252" if codec == "x-user-defined" else label
+    is_utf_16 = label is not None and label.lower().startswith("utf-16")
+    return "utf-8" if is_utf_16 else label  # the label was read as ASCII
 
 
 class _Open(NamedTuple):
