@@ -273,4 +273,5 @@ def _is_plain(value: Any, type_: type) -> bool:
         return all(_is_plain(text, str) for text in value)
     if isinstance(value, str):  # half of a surrogate pair can't be written as UTF-8
         return "\0" not in value and not any("\ud800" <= char <= "\udfff" for char in value)
-    return isinstance(value, bool) or 1 <= value < LARGEST_NUMBER
+    is_number = isinstance(value, int) and 1 <= value < LARGEST_NUMBER
+    return isinstance(value, bool) or is_number

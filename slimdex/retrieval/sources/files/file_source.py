@@ -51,6 +51,7 @@ class FileSource:
     """
 
     origin: None = None
+    notes: Sequence[str] = ()
     columns: Mapping[str, str] = {
         "path": "VARCHAR",
         "folder": "VARCHAR",
