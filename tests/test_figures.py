@@ -19,7 +19,7 @@ PAGES = [
 ]
 CONSTANTS = {
     "README.md": "4-bit",
-    "docs/cluster.md": "64 bits, 32 bits, 0.99, 65,535 bytes, 30 seconds",
+    "docs/cluster.md": "0.3, 0.99, 30 seconds",
     "docs/encoders.md": "0.001, 0.99",
     "docs/export.md": "1.25",
     "docs/file-format.md": "4 MiB, 16 KiB, 16 MiB, 32 KiB, 4 bits",

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import socket
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -58,12 +57,11 @@ class RayWorkers:
 
         # Connect, unless this process is connected already.
         self._ray = ray
-        self._session = ""
         self._starts = not ray.is_initialized()
         if address == LOCAL:
             workers = workers or cores()
         if self._starts:
-            self._session = _start(ray, address, workers)
+            _start(ray, address, workers)
 
         # One core for each worker.
         processors = int(ray.cluster_resources().get("CPU", 0))
@@ -86,8 +84,6 @@ class RayWorkers:
         if self._starts:
             self._starts = False
             self._ray.shutdown()
-            if self._session:
-                shutil.rmtree(self._session, ignore_errors=True)
 
     def map(
         self, function: Callable[[Part], Result], parts: Iterable[Part]
@@ -132,18 +128,15 @@ class RayWorkers:
             cause = error.cause
             why = str(cause) if isinstance(cause, InputError) else _in_a_line(cause)
             raise PartError(part, why) from error
-        except self._ray.exceptions.WorkerCrashedError as error:
-            why = f"{RETRIES + 1} processes died on it, perhaps for lack of memory"
-            raise PartError(part, why) from error
         except self._ray.exceptions.RayError as error:
             raise PartError(part, _in_a_line(error)) from error
 
 
-def _start(ray: Any, address: str, workers: int | None) -> str:
-    """Join or start a cluster; return the folder to delete afterwards, or ""."""
+def _start(ray: Any, address: str, workers: int | None) -> None:
+    """Join or start a cluster."""
     quiet = {"log_to_driver": False, "logging_level": "ERROR"}
     if address == LOCAL:
-        context = ray.init(
+        ray.init(
             address=LOCAL,
             num_cpus=workers,
             num_gpus=0,
@@ -151,7 +144,7 @@ def _start(ray: Any, address: str, workers: int | None) -> str:
             object_store_memory=OBJECT_BYTES + OBJECT_BYTES_A_WORKER * (workers or 1),
             **quiet,
         )
-        return str(context.address_info["session_dir"])
+        return
     try:
         # Try the address first: Ray would wait for minutes.
         host_and_port = re.search(r"(?<![\w.-])([\w.-]+):(\d+)$", address)
@@ -163,7 +156,6 @@ def _start(ray: Any, address: str, workers: int | None) -> str:
             f"ray {address!r}: {_in_a_line(error)}; expected the address of a cluster that runs, "
             f"or {LOCAL}"
         ) from error
-    return ""
 
 
 def _in_a_line(error: BaseException) -> str:

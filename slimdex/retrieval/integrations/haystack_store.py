@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import json
-from asyncio import to_thread
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
-from datetime import date
-from pathlib import Path
 from typing import Any, Self
 
-import numpy as np
 from haystack import Document, component, default_from_dict, default_to_dict
 from haystack.document_stores.errors import DocumentStoreError, DuplicateDocumentError
 from haystack.document_stores.types import DuplicatePolicy
@@ -22,12 +17,14 @@ from ..documents import Hit
 from ..encoders.adapters import GivenEncoder
 from ..encoders.opening import open_encoder
 from ..recorded_values import encode_value
-from ..search.request import SearchRequest
+from ..store.where.conditions import Compare, as_sql
+from .framework import columns_of, in_thread, search, write
 from .haystack_filters import META, filter_sql
-from .metadata import as_columns, as_metadata
+from .metadata import as_metadata
 
 TYPES = {bool: "boolean", int: "int", float: "float"}
-"""Python's type -> Haystack's name of it; others are keywords."""
+KEYWORD = "keyword"
+"""Python's type -> Haystack's name of it; other types, and several of them, are keywords."""
 
 
 class SlimdexDocumentStore:
@@ -42,14 +39,12 @@ class SlimdexDocumentStore:
 
     def __init__(self, path: str, model: str | None = None, dim: int | None = None) -> None:
         self._init_parameters = {"path": path, "model": model, "dim": dim}
-        if Path(path).exists():
-            self.collection = Collection.open(path)
-        elif dim is not None:
-            self.collection = Collection.create(path, GivenEncoder(dim))
-        else:
-            self.collection = Collection.create(
-                path, None if model is None else open_encoder(model)
-            )
+        encoder: Any = None
+        if dim is not None:
+            encoder = GivenEncoder(dim)
+        elif model is not None:
+            encoder = open_encoder(model)
+        self.collection = Collection.open_or_create(path, encoder)
 
     def to_dict(self) -> dict[str, Any]:
         """Serialise for a pipeline's file."""
@@ -92,20 +87,20 @@ class SlimdexDocumentStore:
                 new[document.id] = document
             # Otherwise the policy is to skip it.
 
-        if new:
-            rows = as_columns([document.meta for document in new.values()], self._columns)
-            converted = []
-            for document, row in zip(new.values(), rows, strict=True):
-                text = document.content or ""
-                converted.append(SlimdexDocument(document.id, text, metadata=row))
-            self.collection.add(converted, vectors=self._vectors([*new.values()]))
+        chosen = [*new.values()]
+        write(
+            self.collection,
+            [*new],
+            [document.content or "" for document in chosen],
+            [document.meta for document in chosen],
+            self._vectors(chosen),
+        )
         return len(new)
 
     def delete_documents(self, document_ids: list[str]) -> None:
         """Delete documents by their ids; ignore unknown ids."""
-        known = [id for id in dict.fromkeys(document_ids) if id in self.collection]
-        if known:
-            self.collection.delete(known)
+        has_id = Compare("id", "IN", document_ids)
+        self.collection.delete(where=as_sql(has_id, columns_of(self.collection)))
 
     def delete_all_documents(self) -> None:
         """Delete all documents."""
@@ -124,19 +119,19 @@ class SlimdexDocumentStore:
         Returns the number of documents. Raises `FilterError` if there are no filters.
         """
         has_encoder = self.collection.index.has_encoder
-        matches = self.collection.get(where=self._require_filter(filters), vectors=not has_encoder)
-        if not matches:
-            return 0
-        metadata = [as_metadata(document.metadata) | meta for document in matches]
-        rows = as_columns(metadata, self._columns)
-        changed = []
-        for document, row in zip(matches, rows, strict=True):
-            changed.append(replace(document, metadata=row))
-
-        # Without a model, the stored vectors are added again.
-        vectors = None if has_encoder else np.stack([*map(_only_vector, matches)])
-        self.collection.add(changed, vectors=vectors)
-        return len(changed)
+        where = self._require_filter(filters)
+        matches = self.collection.get(where=where, vectors=not has_encoder)
+        write(
+            self.collection,
+            [document.id for document in matches],
+            [document.text for document in matches],
+            [as_metadata(document.metadata) | meta for document in matches],
+            # Without a model, the stored vectors are added again.
+            None
+            if has_encoder
+            else [each.vectors[0] for each in matches if each.vectors is not None],
+        )
+        return len(matches)
 
     def count_documents_by_filter(self, filters: dict[str, Any]) -> int:
         """Number of the documents that match filters."""
@@ -152,26 +147,21 @@ class SlimdexDocumentStore:
 
     def get_metadata_fields_info(self) -> dict[str, dict[str, str]]:
         """Type of each field: boolean, int, float, or keyword."""
-        types = dict[str, set[str]]()
+        info = dict[str, dict[str, str]]()
         for metadata in self._metadata(None):
             for name, value in metadata.items():
                 if value is not None:
-                    types.setdefault(name, set()).add(TYPES.get(type(value), "keyword"))
-
-        # A field with values of several types is reported as a keyword.
-        info = {}
-        for name, types_of_values in types.items():
-            type_ = types_of_values.pop() if len(types_of_values) == 1 else "keyword"
-            info[name] = {"type": type_}
+                    kind = {"type": TYPES.get(type(value), KEYWORD)}
+                    is_same = info.setdefault(name, kind) == kind
+                    info[name] = kind if is_same else {"type": KEYWORD}
         return info
 
     def get_metadata_field_min_max(self, metadata_field: str) -> dict[str, Any]:
         """The least and the greatest value of a field; None without values, or if they differ in
         kind."""
         values = [*_distinct(self._metadata(None), metadata_field.removeprefix(META)).values()]
-        ordered = [value for value in values if isinstance(value, int | float | str | date)]
         try:
-            return {"min": min(ordered), "max": max(ordered)}
+            return {"min": min(values), "max": max(values)}
         except (TypeError, ValueError):
             return {"min": None, "max": None}
 
@@ -208,81 +198,21 @@ class SlimdexDocumentStore:
 
         `embedding` is the text's vector, which a store without a model requires.
         """
-        if not len(self.collection):
-            return []
-        texts = None if query is None else [query]
-        vectors = None if embedding is None else np.array([embedding], dtype=np.float32)
-        request = SearchRequest(
-            texts=texts, vectors=vectors, limit=top_k, where=self._where(filters)
-        )
-        (hits,) = self.collection.answer(request)
+        hits = search(self.collection, query, embedding, top_k, self._where(filters))
         return [_document(hit, hit.score) for hit in hits]
 
-    async def count_documents_async(self) -> int:
-        """`count_documents` in a thread."""
-        return await to_thread(self.count_documents)
-
-    async def filter_documents_async(self, filters: dict[str, Any] | None = None) -> list[Document]:
-        """`filter_documents` in a thread."""
-        return await to_thread(self.filter_documents, filters)
-
-    async def write_documents_async(
-        self, documents: list[Document], policy: DuplicatePolicy = DuplicatePolicy.NONE
-    ) -> int:
-        """`write_documents` in a thread."""
-        return await to_thread(self.write_documents, documents, policy)
-
-    async def delete_documents_async(self, document_ids: list[str]) -> None:
-        """`delete_documents` in a thread."""
-        await to_thread(self.delete_documents, document_ids)
-
-    async def delete_all_documents_async(self) -> None:
-        """`delete_all_documents` in a thread."""
-        await to_thread(self.delete_all_documents)
-
-    async def delete_by_filter_async(self, filters: dict[str, Any]) -> int:
-        """`delete_by_filter` in a thread."""
-        return await to_thread(self.delete_by_filter, filters)
-
-    async def update_by_filter_async(self, filters: dict[str, Any], meta: dict[str, Any]) -> int:
-        """`update_by_filter` in a thread."""
-        return await to_thread(self.update_by_filter, filters, meta)
-
-    async def count_documents_by_filter_async(self, filters: dict[str, Any]) -> int:
-        """`count_documents_by_filter` in a thread."""
-        return await to_thread(self.count_documents_by_filter, filters)
-
-    async def count_unique_metadata_by_filter_async(
-        self, filters: dict[str, Any], metadata_fields: list[str]
-    ) -> dict[str, int]:
-        """`count_unique_metadata_by_filter` in a thread."""
-        return await to_thread(self.count_unique_metadata_by_filter, filters, metadata_fields)
-
-    async def get_metadata_fields_info_async(self) -> dict[str, dict[str, str]]:
-        """`get_metadata_fields_info` in a thread."""
-        return await to_thread(self.get_metadata_fields_info)
-
-    async def get_metadata_field_min_max_async(self, metadata_field: str) -> dict[str, Any]:
-        """`get_metadata_field_min_max` in a thread."""
-        return await to_thread(self.get_metadata_field_min_max, metadata_field)
-
-    async def get_metadata_field_unique_values_async(
-        self,
-        metadata_field: str,
-        search_term: str | None = None,
-        from_: int = 0,
-        size: int = 10,
-        filters: dict[str, Any] | None = None,
-    ) -> tuple[list[Any], int]:
-        """`get_metadata_field_unique_values` in a thread."""
-        return await to_thread(
-            self.get_metadata_field_unique_values,
-            metadata_field,
-            search_term=search_term,
-            from_=from_,
-            size=size,
-            filters=filters,
-        )
+    count_documents_async = in_thread(count_documents)
+    filter_documents_async = in_thread(filter_documents)
+    write_documents_async = in_thread(write_documents)
+    delete_documents_async = in_thread(delete_documents)
+    delete_all_documents_async = in_thread(delete_all_documents)
+    delete_by_filter_async = in_thread(delete_by_filter)
+    update_by_filter_async = in_thread(update_by_filter)
+    count_documents_by_filter_async = in_thread(count_documents_by_filter)
+    count_unique_metadata_by_filter_async = in_thread(count_unique_metadata_by_filter)
+    get_metadata_fields_info_async = in_thread(get_metadata_fields_info)
+    get_metadata_field_min_max_async = in_thread(get_metadata_field_min_max)
+    get_metadata_field_unique_values_async = in_thread(get_metadata_field_unique_values)
 
     def _vectors(self, documents: list[Document]) -> Any:
         """Return the documents' embeddings (n, d), or None if the store has a model.
@@ -293,14 +223,11 @@ class SlimdexDocumentStore:
             return None
         for document in documents:
             if document.embedding is None:
-                raise DocumentStoreError(
-                    f"document {document.id!r} has no embedding; expected one, or a store with a "
-                    "model"
-                )
-        return np.array([d.embedding for d in documents], dtype=np.float32)
+                raise DocumentStoreError(f"document {document.id!r} has no embedding; expected one")
+        return [document.embedding for document in documents]
 
     def _where(self, filters: dict[str, Any] | None) -> str | None:
-        return None if not filters else filter_sql(filters, self._columns)
+        return filter_sql(filters, columns_of(self.collection)) if filters else None
 
     def _require_filter(self, filters: dict[str, Any]) -> str:
         """Return filters as an expression; raise `FilterError` if there are none."""
@@ -315,15 +242,6 @@ class SlimdexDocumentStore:
         documents = self.collection if where is None else self.collection.get(where=where)
         for document in documents:
             yield as_metadata(document.metadata)
-
-    @property
-    def _columns(self) -> Mapping[str, str]:
-        return self.collection.index.snapshot.columns
-
-
-def _only_vector(document: SlimdexDocument) -> Any:
-    assert document.vectors is not None
-    return document.vectors[0]
 
 
 def _distinct(metadata: Iterable[Mapping[str, Any]], name: str) -> dict[str, Any]:
@@ -358,19 +276,6 @@ class SlimdexRetriever:
         self.document_store = document_store
         self.top_k = top_k
 
-    def to_dict(self) -> dict[str, Any]:
-        """Serialise for a pipeline's file."""
-        store = self.document_store.to_dict()
-        return dict(default_to_dict(self, document_store=store, top_k=self.top_k))
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
-        """Create from the result of `to_dict`."""
-        values = data["init_parameters"]
-        values["document_store"] = SlimdexDocumentStore.from_dict(values["document_store"])
-        retriever: Self = default_from_dict(cls, data)
-        return retriever
-
     @component.output_types(documents=list[Document])
     def run(
         self,
@@ -380,18 +285,5 @@ class SlimdexRetriever:
         top_k: int | None = None,
     ) -> dict[str, list[Document]]:
         """Documents found by a text, and by its vector if the store has embeddings only."""
-        if query is None and query_embedding is None:
-            raise ValueError("neither query nor query_embedding; expected one or both")
         count = self.top_k if top_k is None else top_k
         return {"documents": self.document_store.search(query, query_embedding, count, filters)}
-
-    @component.output_types(documents=list[Document])
-    async def run_async(
-        self,
-        query: str | None = None,
-        query_embedding: list[float] | None = None,
-        filters: dict[str, Any] | None = None,
-        top_k: int | None = None,
-    ) -> dict[str, list[Document]]:
-        """`run` in a thread."""
-        return await to_thread(self.run, query, query_embedding, filters, top_k)

@@ -13,7 +13,7 @@ from uuid import uuid4
 import numpy as np
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
-from langchain_core.vectorstores import VectorStore, VectorStoreRetriever
+from langchain_core.vectorstores import VectorStore
 from langchain_core.vectorstores.utils import maximal_marginal_relevance
 
 from slimdex.errors import InputError, check_choice, short_repr
@@ -24,24 +24,22 @@ from ..collection import Collection
 from ..documents import Document as SlimdexDocument
 from ..documents import Hit, id_text
 from ..encoders.base import encode_queries
-from ..search.request import SearchRequest
-from ..store.where.conditions import ALWAYS, And, Compare, Condition, Not, Or, as_sql
-from .metadata import as_columns, as_metadata, compare
-from .stored_vectors import vectors_of
+from ..store.where.conditions import And, Compare, Condition, Not, Or, as_sql
+from .framework import columns_of, search, vectors_of, write
+from .metadata import Types, as_metadata, compare
 
-Filter = Mapping[str, Any] | None
+Filter = Mapping[str, Any] | str | None
 OPERATORS = {
     "$eq": "=",
-    "$ne": "=",
+    "$ne": "!=",
     "$gt": ">",
     "$gte": ">=",
     "$lt": "<",
     "$lte": "<=",
     "$in": "IN",
-    "$nin": "IN",
+    "$nin": "NOT IN",
+    "$exists": "EXISTS",
 }
-NEGATED = ("$ne", "$nin")
-EXISTS = "$exists"
 JOINING = ("$and", "$or", "$not")
 
 
@@ -64,10 +62,8 @@ class EmbeddingsEncoder:
     def spec(self) -> dict[str, Any]:
         """Class of the embeddings, and the model they report."""
         kind = type(self.embeddings)
-        model = getattr(self.embeddings, "model", None) or getattr(
-            self.embeddings, "model_name", None
-        )
         name = f"{kind.__module__}.{kind.__qualname__}"
+        model = getattr(self.embeddings, "model", getattr(self.embeddings, "model_name", None))
         return {"type": "langchain", "name": name, "model": str(model), "dim": self.dim}
 
 
@@ -88,31 +84,7 @@ class SlimdexVectorStore(VectorStore):
         settings: Settings | None = None,
     ) -> None:
         encoder = None if embedding is None else EmbeddingsEncoder(embedding)
-        self._embedding = embedding
         self.collection = Collection.open_or_create(path, encoder, settings)
-
-    @property
-    def embeddings(self) -> Embeddings | None:
-        """Embeddings that the store was created with."""
-        return self._embedding
-
-    def as_retriever(
-        self,
-        *,
-        search_type: str = "similarity",
-        search_kwargs: dict[str, Any] | None = None,
-        name: str | None = None,
-        tags: list[str] | None = None,
-        metadata: dict[str, Any] | None = None,
-    ) -> VectorStoreRetriever:
-        """Create a retriever; `search_kwargs` are arguments of `similarity_search`."""
-        return super().as_retriever(
-            search_type=search_type,
-            search_kwargs=search_kwargs or {},
-            name=name,
-            tags=tags,
-            metadata=metadata,
-        )
 
     @classmethod
     def from_texts(
@@ -137,54 +109,25 @@ class SlimdexVectorStore(VectorStore):
         *,
         ids: Sequence[str | None] | None = None,
     ) -> list[str]:
-        """Add texts, replacing those of the same ids; return the ids."""
+        """Add texts, replacing those of the same ids; return the ids, random ones by default."""
         texts = list(texts)
-        requested_ids = list(ids) if ids is not None else [None] * len(texts)
-        rows = metadatas if metadatas is not None else [{} for _ in texts]
-        if not len(texts) == len(requested_ids) == len(rows):
-            raise InputError(
-                f"{len(texts)} texts, {len(requested_ids)} ids, {len(rows)} metadata; expected "
-                "equal numbers"
-            )
-
-        # Texts without an id get a random one.
         names = []
-        for id in requested_ids:
+        for id in [None] * len(texts) if ids is None else ids:
             names.append(str(uuid4()) if id in (None, "") else id_text(id))
-        columns = as_columns(rows, self._columns)
-        documents = {}  # the last one counts if several have the same id
-        for id, text, row in zip(names, texts, columns, strict=True):
-            documents[id] = SlimdexDocument(id, text, metadata=row)
-        if documents:
-            self.collection.add([*documents.values()])
+        write(self.collection, names, texts, metadatas or [{}] * len(texts))
         return names
 
-    def delete(
-        self,
-        ids: list[str] | None = None,
-        *,
-        filter: Filter = None,
-        where: str | None = None,
-        delete_all: bool = False,
-    ) -> bool | None:
-        """Delete the documents that have one of the ids and match `filter` and `where`.
+    def delete(self, ids: list[str] | None = None, *, filter: Filter = None) -> bool | None:
+        """Delete the documents that have one of the ids, if any exists, or that match a filter.
 
-        Parameters
-        ----------
-        ids : unknown ones are ignored.
-        filter, where : see `similarity_search`.
-        delete_all : delete every document; only without the others.
-
-        Raises `InputError` if nothing is given.
+        Raises `InputError` unless there is one of both. The filter "true" deletes all documents.
         """
-        if ids is None and not filter and where is None and not delete_all:
-            raise InputError("delete: expected ids, filter, where or delete_all=True")
-        if delete_all and (ids is not None or filter or where is not None):
-            raise InputError("delete: delete_all=True with ids, filter or where; expected it alone")
-        if ids == []:  # no documents, rather than all
-            return True
-        has_id = ALWAYS if ids is None else Compare("id", "IN", [*map(id_text, ids)])
-        self.collection.delete(where=self._where(filter, where, has_id) or "true")
+        if (ids is None) == (not filter):
+            raise InputError("delete: expected ids or a filter ('true' deletes all documents)")
+        where = self._where(filter)
+        if ids is not None:
+            where = as_sql(Compare("id", "IN", [*map(id_text, ids)]), columns_of(self.collection))
+        self.collection.delete(where=where)
         return True
 
     def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
@@ -192,47 +135,27 @@ class SlimdexVectorStore(VectorStore):
         known = [id for id in ids if id in self.collection]
         return [*map(_document, self.collection.get(known))] if known else []
 
-    def similarity_search(
-        self,
-        query: str,
-        k: int = 4,
-        filter: Filter = None,
-        *,
-        where: str | None = None,
-    ) -> list[Document]:
+    def similarity_search(self, query: str, k: int = 4, filter: Filter = None) -> list[Document]:
         """Documents closest to a query.
 
-        Parameters
-        ----------
-        filter : required metadata: name -> value, or a list of values, or {operator: value} with
-            $eq, $ne, $gt, $gte, $lt, $lte, $in, $nin or $exists; "$and" and "$or" -> a list of
-            filters, "$not" -> a filter. A name with dots may lead into an object.
-        where : a DuckDB condition on the columns.
+        `filter` is an SQL condition on the columns, or required metadata: name -> value, or a list
+        of values, or {operator: value} with $eq, $ne, $gt, $gte, $lt, $lte, $in, $nin or $exists;
+        "$and" and "$or" -> a list of filters, "$not" -> a filter. A name with dots may lead into an
+        object.
         """
-        return [*map(_document, self._hits(query, k, filter, where))]
+        return [*map(_document, self._hits(query, None, k, filter))]
 
     def similarity_search_with_score(
-        self,
-        query: str,
-        k: int = 4,
-        filter: Filter = None,
-        *,
-        where: str | None = None,
+        self, query: str, k: int = 4, filter: Filter = None
     ) -> list[tuple[Document, float]]:
         """Documents closest to a query, with their cosines."""
-        return [(_document(hit), hit.score) for hit in self._hits(query, k, filter, where)]
+        return [(_document(hit), hit.score) for hit in self._hits(query, None, k, filter)]
 
     def similarity_search_by_vector(
-        self,
-        embedding: list[float],
-        k: int = 4,
-        filter: Filter = None,
-        *,
-        where: str | None = None,
+        self, embedding: list[float], k: int = 4, filter: Filter = None
     ) -> list[Document]:
         """Documents closest to a vector."""
-        vector = np.array(embedding, dtype=np.float32)
-        return [*map(_document, self._hits(None, k, filter, where, vector))]
+        return [*map(_document, self._hits(None, embedding, k, filter))]
 
     def max_marginal_relevance_search(
         self,
@@ -241,82 +164,34 @@ class SlimdexVectorStore(VectorStore):
         fetch_k: int = 20,
         lambda_mult: float = 0.5,
         filter: Filter = None,
-        *,
-        where: str | None = None,
     ) -> list[Document]:
         """Of the `fetch_k` closest documents, k that are close to the query and far from each
         other, by their stored vectors."""
         vector = encode_queries(self.collection.encoder, [query])[0]
-        hits = self._hits(query, fetch_k, filter, where, vector)
-        return self._diverse(hits, vector, k, lambda_mult)
-
-    def max_marginal_relevance_search_by_vector(
-        self,
-        embedding: list[float],
-        k: int = 4,
-        fetch_k: int = 20,
-        lambda_mult: float = 0.5,
-        filter: Filter = None,
-        *,
-        where: str | None = None,
-    ) -> list[Document]:
-        """Of the `fetch_k` documents closest to a vector, k that are far from each other."""
-        vector = np.array(embedding, dtype=np.float32)
-        hits = self._hits(None, fetch_k, filter, where, vector)
-        return self._diverse(hits, vector, k, lambda_mult)
-
-    def _diverse(
-        self, hits: list[Hit], query: Matrix, k: int, lambda_mult: float
-    ) -> list[Document]:
-        """Choose k of the hits by maximal marginal relevance, using their stored vectors."""
+        hits = self._hits(query, vector, fetch_k, filter)
         if not hits:
             return []
-        vectors = vectors_of(self.collection, hits)
-        chosen = maximal_marginal_relevance(query, [*vectors], lambda_mult, k)
+        vectors: list[Any] = vectors_of(self.collection, hits)
+        chosen = maximal_marginal_relevance(vector, vectors, lambda_mult, k)
         return [_document(hits[i]) for i in chosen]
 
-    def _hits(
-        self,
-        query: str | None,
-        k: int,
-        filter: Filter,
-        where: str | None,
-        vector: Matrix | None = None,
-    ) -> list[Hit]:
-        """Search by a text, by its vector, or by both."""
-        condition = self._where(filter, where)
-        if not len(self.collection):
-            return []
-        request = SearchRequest(
-            texts=None if query is None else [query],
-            vectors=None if vector is None else vector[None],
-            limit=k,
-            where=condition,
-        )
-        return self.collection.answer(request)[0]
+    def _hits(self, query: str | None, vector: Any, k: int, filter: Filter) -> list[Hit]:
+        return search(self.collection, query, vector, k, self._where(filter))
 
-    def _where(self, filter: Filter, where: str | None, among: Condition = ALWAYS) -> str | None:
-        """Join the given conditions with AND; return None if there are none."""
-        parts = list[str]()
-        if among != ALWAYS:
-            parts.append(as_sql(among, self._columns))
-        if filter:
-            required = filter_condition(filter, self._columns)
-            parts.append(as_sql(required, self._columns))
-        if where is not None:
-            parts.append(f"({where}\n)")  # a new line ends a comment in it
-        return " AND ".join(parts) or None
-
-    @property
-    def _columns(self) -> Mapping[str, str]:
-        return self.collection.index.snapshot.columns
+    def _where(self, filter: Filter) -> str | None:
+        if filter is None or isinstance(filter, str):
+            return filter or None
+        if not filter:
+            return None
+        columns = columns_of(self.collection)
+        return as_sql(filter_condition(filter, columns), columns)
 
     def _select_relevance_score_fn(self) -> Any:
         """Return the function that converts a cosine to LangChain's relevance, from 0 to 1."""
         return lambda cosine: (1.0 + cosine) / 2
 
 
-def filter_condition(filter: Any, columns: Mapping[str, str]) -> Condition:
+def filter_condition(filter: Any, columns: Types) -> Condition:
     """Translate a filter: name -> value, several values, or {operator: value}.
 
     Raises `InputError` for another filter or an unknown operator.
@@ -330,7 +205,7 @@ path=()),)),)),))
     return And(tuple(_part(name, value, columns) for name, value in filter.items()))
 
 
-def _part(name: str, value: Any, columns: Mapping[str, str]) -> Condition:
+def _part(name: str, value: Any, columns: Types) -> Condition:
     """Translate one item of a filter, a name or a joining operator with its value."""
     if name in ("$and", "$or"):
         if not isinstance(value, list | tuple) or not value:
@@ -347,18 +222,13 @@ def _part(name: str, value: Any, columns: Mapping[str, str]) -> Condition:
         return compare(name, "IN", value, columns)
     if not isinstance(value, Mapping) or not any(str(key).startswith("$") for key in value):
         return compare(name, "=", value, columns)
-    parts = [_comparison(name, sign, constant, columns) for sign, constant in value.items()]
+    parts = []
+    for sign, constant in value.items():
+        check_choice(f"filter on {name}: operator", sign, [*OPERATORS])
+        is_missing = sign == "$exists" and not constant
+        operator = "IS NULL" if is_missing else OPERATORS[sign]
+        parts.append(compare(name, operator, constant, columns))
     return And(tuple(parts))
-
-
-def _comparison(name: str, operator: str, value: Any, columns: Mapping[str, str]) -> Condition:
-    """Translate {operator: value} for metadata of this name."""
-    check_choice(f"filter on {name}: operator", operator, [*OPERATORS, EXISTS])
-    if operator == EXISTS:
-        is_missing = compare(name, "IS NULL", None, columns)
-        return Not(is_missing) if value else is_missing
-    comparison = compare(name, OPERATORS[operator], value, columns)
-    return Not(comparison) if operator in NEGATED else comparison
 
 
 def _document(hit: Hit | SlimdexDocument) -> Document:

@@ -23,6 +23,8 @@ from ..store.column_fit import MisfitError, as_stored
 from ..store.where.conditions import SIGNS, And, Compare, Condition, Not, Or
 
 _TAKEN = {name.lower() for name in (*BUILT_IN_COLUMNS, RECORD)}
+_NEGATED = {"!=": "=", "NOT IN": "IN", "EXISTS": "IS NULL"}
+"""Operator of `compare` -> the one that holds whenever it does not."""
 _WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT")
 """Types of columns that the index widens for larger numbers."""
 Types = Mapping[str, str]
@@ -163,10 +165,13 @@ def as_metadata(columns: Mapping[str, Any]) -> dict[str, Any]:
 def compare(
     name: str, operator: str, value: Any, columns: Types, *, nested: bool = True
 ) -> Condition:
-    """Compare metadata of a name with a constant, by an operator of `Compare`.
+    """Compare metadata of a name with a constant, by an operator of `Compare` or of `_NEGATED`.
 
     If `nested`, a name with dots, such as author.name, may also lead into an object.
     """
+    if operator in _NEGATED:
+        return Not(compare(name, _NEGATED[operator], value, columns, nested=nested))
+
     # The value may be under the whole name, or inside an object.
     places = [Place(name)]
     if nested and "." in name:
@@ -214,15 +219,10 @@ class Place:
         in_record = [Compare(RECORD, operator, _constant(value), path=path)]
 
         # A moment is compared with the moments and the dates of the record.
-        constants = value if operator == "IN" and isinstance(value, list) else [value]
-        if operator not in (*SIGNS, "IN"):  # other operators do not compare moments
-            constants = []
-        for constant in constants:
-            sign = "=" if operator == "IN" else operator
-            moment = as_moment(constant)
-            if moment is not None:
-                in_record.append(Compare(RECORD, sign, moment, path=(*path, "datetime", "0")))
-                in_record.append(Compare(RECORD, sign, moment, path=(*path, "date")))
+        moment = as_moment(value) if operator in SIGNS else None
+        if moment is not None:
+            in_record.append(Compare(RECORD, operator, moment, path=(*path, "datetime", "0")))
+            in_record.append(Compare(RECORD, operator, moment, path=(*path, "date")))
         return Or((And((Not(self._is_recorded), in_column)), *in_record))
 
     @property

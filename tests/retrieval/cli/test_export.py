@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import grpc
 import pytest
 
-from slimdex.retrieval.cluster.milvus_server import SECONDS
+from slimdex.retrieval.cluster import milvus_server
 
 from .running import Runner
 
@@ -52,7 +52,7 @@ def test_a_refused_push_is_one_line(
     said: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv(SECONDS, "2")
+    monkeypatch.setattr(milvus_server, "SECONDS", 2.0)
     assert pets.refuses("push", "pets", *words).startswith(f"error: {said}")
 
 
@@ -82,7 +82,7 @@ def guarded() -> Iterator[tuple[str, list[str]]]:
 
 
 def test_the_token_is_shown_to_the_server(pets: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(SECONDS, "2")
+    monkeypatch.setattr(milvus_server, "SECONDS", 2.0)
     with guarded() as (address, shown):
         said = pets.refuses("push", "pets", "--milvus", address, "--token", "me:secret")
         assert said.startswith(f"error: milvus {address}: ")

@@ -26,7 +26,7 @@ with Collection.open(sys.argv[1]) as collection, Server(sys.argv[2]) as server:
     with listening(lambda *said: print(*said, flush=True)):
         push(collection.index, server)
 """
-STARTS_SECONDS = 60
+STARTS_SECONDS = 120
 
 
 def await_server(uri: str) -> Server:

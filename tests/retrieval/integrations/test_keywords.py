@@ -1,4 +1,4 @@
-"""Keyword arguments of the public classes and functions: each is used, or refused by its name."""
+"""Public functions refuse unknown keywords, and stores delete everything only if asked by name."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ import pytest
 from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding
 from llama_index.core.schema import TextNode
-from llama_index.core.vector_stores.types import MetadataFilter, MetadataFilters, VectorStoreQuery
+from llama_index.core.vector_stores.types import MetadataFilter, MetadataFilters
 
 from slimdex.errors import InputError
 from slimdex.langchain import SlimdexVectorStore as LangChainStore
 from slimdex.llama_index import SlimdexVectorStore as LlamaIndexStore
+from slimdex.retrieval.collection import Collection
 
 MODULES = (
     "slimdex",
@@ -70,113 +71,46 @@ def chain(tmp_path: Path) -> Iterator[LangChainStore]:
     store.collection.close()
 
 
-@pytest.fixture
-def llama(tmp_path: Path) -> Iterator[LlamaIndexStore]:
-    store = LlamaIndexStore(tmp_path / "llama")
-    nodes = [
-        TextNode(id_=id, text="a", metadata={"owner": owner}, embedding=[float(id), 1.0])
-        for id, owner in OWNERS.items()
-    ]
-    store.add(nodes)
-    yield store
-    assert store.client is not None
-    store.client.close()
-
-
-def ids_in(store: LangChainStore | LlamaIndexStore) -> list[str]:
-    collection = store.collection if isinstance(store, LangChainStore) else store.client
-    assert collection is not None
+def ids_in(collection: Collection) -> list[str]:
     return [document.id for document in collection]
 
 
-UNKNOWN = ("filters", "pre_filter", "expr", "score_threshold", "namespace", "wher")
-
-
-@pytest.mark.parametrize("keyword", UNKNOWN)
-def test_langchain_refuses_unknown_keywords(chain: LangChainStore, keyword: str) -> None:
-    unknown: dict[str, Any] = {keyword: {"owner": "ann"}}
-    for call in (
-        lambda: chain.similarity_search("a text", **unknown),
-        lambda: chain.similarity_search_with_score("a text", **unknown),
-        lambda: chain.similarity_search_by_vector([1.0] * 16, **unknown),
-        lambda: chain.max_marginal_relevance_search("a text", **unknown),
-        lambda: chain.as_retriever(search_kwargs=unknown).invoke("a text"),
-        lambda: chain.as_retriever(**unknown),
-        lambda: chain.add_texts(["new"], **unknown),
-        lambda: chain.delete(**unknown),
-        lambda: chain.delete(["1"], **unknown),
-        lambda: LangChainStore.from_texts(["new"], None, **unknown),
-    ):
-        with pytest.raises(TypeError, match=keyword):
-            call()
-    assert ids_in(chain) == ["1", "2", "3"]
-
-
-async def test_langchain_refuses_unknown_keywords_of_async_methods(chain: LangChainStore) -> None:
-    unknown: Any = {"expr": "owner == 'ann'"}
+async def test_langchain_refuses_unknown_keywords(chain: LangChainStore) -> None:
+    unknown: dict[str, Any] = {"expr": "owner = 'ann'"}
+    with pytest.raises(TypeError, match="expr"):
+        chain.as_retriever(search_kwargs=unknown).invoke("a text")
+    with pytest.raises(TypeError, match="expr"):
+        chain.delete(**unknown)
     with pytest.raises(TypeError, match="expr"):
         await chain.adelete(**unknown)
-    with pytest.raises(TypeError, match="expr"):
-        await chain.asimilarity_search("a text", **unknown)
-    with pytest.raises(TypeError, match="expr"):
-        await chain.aadd_texts(["new"], **unknown)
-    assert ids_in(chain) == ["1", "2", "3"]
+    assert ids_in(chain.collection) == ["1", "2", "3"]
 
 
 @pytest.mark.parametrize(
     ("asked", "remaining"),
     [
         ({"filter": {"owner": "ann"}}, ["2", "3"]),
-        ({"where": "owner = 'bob'"}, ["1"]),
-        ({"where": "owner = 'bob' -- all"}, ["1"]),
-        ({"filter": {"owner": "bob"}, "where": "id = '2'"}, ["1", "3"]),
-        ({"ids": ["1", "2"], "filter": {"owner": "bob"}}, ["1", "3"]),
+        ({"filter": "owner = 'bob' -- all"}, ["1"]),
         ({"ids": ["1", "none"]}, ["2", "3"]),
         ({"ids": []}, ["1", "2", "3"]),
-        ({"ids": [], "where": "true"}, ["1", "2", "3"]),
         ({"filter": {"owner": "eve"}}, ["1", "2", "3"]),
-        ({"delete_all": True}, []),
+        ({"filter": "true"}, []),
     ],
 )
 def test_langchain_deletes_what_is_asked_for(
     chain: LangChainStore, asked: dict[str, Any], remaining: list[str]
 ) -> None:
     assert chain.delete(**asked) is True
-    assert ids_in(chain) == remaining
+    assert ids_in(chain.collection) == remaining
 
 
 @pytest.mark.parametrize(
-    "asked",
-    [
-        {},
-        {"ids": None},
-        {"filter": {}},
-        {"filter": None, "where": None},
-        {"where": ""},
-        {"where": "   "},
-        {"delete_all": True, "ids": ["1"]},
-        {"delete_all": True, "filter": {"owner": "ann"}},
-    ],
+    "asked", [{}, {"ids": None}, {"filter": {}}, {"filter": ""}, {"filter": "   "}]
 )
 def test_langchain_deletes_all_only_by_name(chain: LangChainStore, asked: dict[str, Any]) -> None:
     with pytest.raises(InputError):
         chain.delete(**asked)
-    assert ids_in(chain) == ["1", "2", "3"]
-
-
-def test_llama_index_refuses_unknown_keywords(llama: LlamaIndexStore) -> None:
-    unknown: Any = {"where": "owner = 'ann'"}
-    for call in (
-        lambda: llama.delete_nodes(**unknown),
-        lambda: llama.delete_nodes(["1"], **unknown),
-        lambda: llama.delete("d1", **unknown),
-        lambda: llama.add([], **unknown),
-        lambda: llama.query(VectorStoreQuery(query_embedding=[1.0, 0.0]), **unknown),
-        lambda: LlamaIndexStore(llama.path, **unknown),
-    ):
-        with pytest.raises(TypeError, match="where"):
-            call()
-    assert ids_in(llama) == ["1", "2", "3"]
+    assert ids_in(chain.collection) == ["1", "2", "3"]
 
 
 @pytest.mark.parametrize(
@@ -187,19 +121,21 @@ def test_llama_index_refuses_unknown_keywords(llama: LlamaIndexStore) -> None:
         {"filters": MetadataFilters(filters=[MetadataFilters(filters=[])])},
     ],
 )
-def test_llama_index_deletes_all_only_by_name(llama: LlamaIndexStore, asked: Any) -> None:
+def test_llama_index_deletes_all_only_by_name(tmp_path: Path, asked: Any) -> None:
+    llama = LlamaIndexStore(tmp_path / "llama")
+    nodes = [
+        TextNode(id_=id, text="a", metadata={"owner": owner}, embedding=[float(id), 1.0])
+        for id, owner in OWNERS.items()
+    ]
+    llama.add(nodes)
+    collection = llama.client
+    assert collection is not None
     with pytest.raises(InputError):
         llama.delete_nodes(**asked)
-    assert ids_in(llama) == ["1", "2", "3"]
+    assert ids_in(collection) == ["1", "2", "3"]
     bobs = MetadataFilters(filters=[MetadataFilter(key="owner", value="bob")])
     llama.delete_nodes(["1", "2"], filters=bobs)
-    assert ids_in(llama) == ["1", "3"]
+    assert ids_in(collection) == ["1", "3"]
     llama.clear()
-    assert ids_in(llama) == []
-
-
-def test_a_llama_index_store_is_loaded_from_its_dict(llama: LlamaIndexStore) -> None:
-    again = LlamaIndexStore.from_dict(llama.to_dict())
-    assert ids_in(again) == ["1", "2", "3"]
-    assert again.client is not None
-    again.client.close()
+    assert ids_in(collection) == []
+    collection.close()
