@@ -1,4 +1,4 @@
-"""Bonuses of words against cases worked by hand and the formula in plain Python."""
+"""Bonuses of words against the formula in plain Python."""
 
 from __future__ import annotations
 

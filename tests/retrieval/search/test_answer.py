@@ -1,4 +1,4 @@
-"""Answers: the order of their steps, the vectors of texts, and the way down to FAISS."""
+"""Answers: the order of their steps, and the vectors of texts."""
 
 from __future__ import annotations
 
