@@ -23,7 +23,7 @@ from slimdex.system.duckdb_library import identifier
 from slimdex.system.extras import install_command
 
 from ..files.input_files import InputFile, remove_later, temporary
-from ..files.limits import LARGEST_FILE, SECONDS, UnreadableError, size, too_large
+from ..files.limits import LARGEST_FILE, SECONDS, UnreadableError, size
 from ..files.packed import why_broken
 from ..files.reading_process import Worker
 
@@ -164,7 +164,8 @@ def _sheet(path: Path, table: str) -> Any:
     with suppress(zipfile.BadZipFile), zipfile.ZipFile(path) as packed:
         unpacked = sum(entry.file_size for entry in packed.infolist())
         if unpacked > LARGEST_WORKBOOK:
-            raise too_large(unpacked, LARGEST_WORKBOOK)
+            most = size(LARGEST_WORKBOOK)
+            raise UnreadableError(f"{size(unpacked)} unpacked; expected at most {most}")
     try:
         book = python_calamine.CalamineWorkbook.from_path(str(path))
         tables = python_calamine.SheetTypeEnum.WorkSheet
