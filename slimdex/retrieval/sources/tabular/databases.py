@@ -164,7 +164,8 @@ def _sheet(path: Path, table: str) -> Any:
     with suppress(zipfile.BadZipFile), zipfile.ZipFile(path) as packed:
         unpacked = sum(entry.file_size for entry in packed.infolist())
         if unpacked > LARGEST_WORKBOOK:
-            raise UnreadableError(f"{size(unpacked)}; expected at most {size(LARGEST_WORKBOOK)}")
+            most = size(LARGEST_WORKBOOK)
+            raise UnreadableError(f"{size(unpacked)} unpacked; expected at most {most}")
     try:
         book = python_calamine.CalamineWorkbook.from_path(str(path))
         tables = python_calamine.SheetTypeEnum.WorkSheet
