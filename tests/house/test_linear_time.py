@@ -28,8 +28,8 @@ from ..chance import CHANCE, sweep
 ROOT = Path(slimdex.__file__).parent
 FUNCTIONS = {"compile", "search", "match", "fullmatch", "split", "findall", "finditer", "sub"}
 ANCHORED = {"match", "fullmatch"}
-MATCHED = {"FENCES", "DEFINED", "BRACKETED", "SHELL"}
-"""Patterns in dictionaries and lists, which are matched at the beginning of a text."""
+MATCHED = {"FENCES"}
+"""Patterns in dictionaries, which are matched at the beginning of a text."""
 SOUGHT = {
     ("where/validation.py", "_is_keyword"),  # a column's name, in 10,000 characters
     ("where/validation.py", "_meant"),  # a name of 100 characters

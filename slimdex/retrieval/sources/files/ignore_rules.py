@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import re
-import string
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import groupby
@@ -22,25 +21,9 @@ LONGEST = 4096
 """Longest pattern in bytes, the limit of Linux paths."""
 TOGETHER = 500
 """Patterns per regular expression; larger ones compile slowly."""
-CLASSES = {
-    b"alnum": (string.ascii_letters + string.digits).encode(),
-    b"alpha": string.ascii_letters.encode(),
-    b"blank": b" \t",
-    b"cntrl": bytes([*range(32), 127]),
-    b"digit": string.digits.encode(),
-    b"graph": bytes(range(33, 127)),
-    b"lower": string.ascii_lowercase.encode(),
-    b"print": bytes(range(32, 127)),
-    b"punct": string.punctuation.encode(),
-    b"space": string.whitespace.encode(),
-    b"upper": string.ascii_uppercase.encode(),
-    b"xdigit": string.hexdigits.encode(),
-}
-"""Named classes within sets, such as ``[[:digit:]]``."""
-CLASS_NAME = re.compile(rb"\[:([^\]]*):\]")
 RANGE_END = re.compile(rb"-(?!\])\\?+(.)", re.DOTALL)
 SINGLE_BYTE = re.compile(rb"\\?+(.)", re.DOTALL)
-"""Items of a set: a named class, a range, a byte."""
+"""Items of a set: the end of a range, a byte."""
 STAR = b"*"
 ANY_BYTE = rb"[^/\0]"
 NO_MATCH = b"(?!)"
@@ -226,11 +209,6 @@ def _set(pattern: bytes, at: int) -> tuple[bytes, int]:
     while at == start or pattern[at : at + 1] != b"]":  # a first "]" is a member
         if range_start and (match := RANGE_END.match(pattern, at)):
             members.update(range(range_start, match[1][0] + 1))
-            range_start = 0
-        elif match := CLASS_NAME.match(pattern, at):
-            if match[1] not in CLASSES:
-                return NO_MATCH, len(pattern)
-            members.update(CLASSES[match[1]])
             range_start = 0
         elif match := SINGLE_BYTE.match(pattern, at):
             range_start = match[1][0]

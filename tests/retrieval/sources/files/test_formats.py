@@ -379,12 +379,6 @@ def test_python() -> None:
             [("A",), ("b",)],
         ),
         (
-            ".c",
-            "#include <a.h>\n\nstatic int add(int a)\n{\n  if (a) return f(a);\n}\n\nint g(int);\n"
-            "struct point {\n};\n",
-            [(), ("add",), ("point",)],
-        ),
-        (
             ".rs",
             "impl Foo {\n    pub fn bar(&self) -> u8 {\n    }\n}\n",
             [("Foo",), ("Foo.bar",)],

@@ -1,9 +1,10 @@
-"""Events of an HTML page, parsed as browsers do, and of the same elements in XML."""
+"""Events of a page of HTML or XHTML, parsed as browsers do."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from html import escape
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ UNREAD = frozenset([
 REMOVED = re.compile(r"</?(?:frameset|frame|noframes|plaintext)\b[^<>]*+>", re.I)
 """Tags to remove: around the text for browsers without frames, and the start of `plaintext`."""
 NOSCRIPT = re.compile("<noscript", re.I)
+CDATA = re.compile(r"<!\[CDATA\[(.*?)\]\]>", re.S)
 XHTML = "/1999/xhtml"
 HEAD = 4096
 """End of XHTML's namespace, and the number of characters in which a page has it."""
@@ -53,6 +55,7 @@ def page_events(text: str, *, is_fragment: bool = False) -> list[Event]:
     # The parser would begin the body with the content of a `noscript` in the head.
     text = NOSCRIPT.sub(r"<body>\g<0>", text)
     if XHTML in text[:HEAD]:
+        text = CDATA.sub(lambda section: escape(section[1]), text)
         text = EMPTY.sub(r"<\1\2></\1>", text)
     try:
         parser = LexborHTMLParser(
@@ -64,55 +67,6 @@ def page_events(text: str, *, is_fragment: bool = False) -> list[Event]:
     except SelectolaxError as error:
         raise MemoryError from error
     return _events_of(parser.root)
-
-
-class XhtmlEvents:
-    """Target of an XML parser, which records the events of XHTML."""
-
-    def __init__(self) -> None:
-        self.events = list[Event]()
-        self._text = list[str]()
-        self._unread = 0  # open elements whose content is not read
-
-    def start(self, tag: str, attributes: Mapping[str, str]) -> None:
-        """Begin an element; names lose their namespace, except EPUB's attributes."""
-        self._end_text()
-        name = tag.rpartition("}")[2]
-        self._unread += name in UNREAD
-        if not self._unread:
-            self.events.append(
-                Start(name, {_local(key): value for key, value in attributes.items()})
-            )
-
-    def data(self, text: str) -> None:
-        """Add a piece of text."""
-        self._text.append(text)
-
-    def end(self, tag: str) -> None:
-        """End an element."""
-        self._end_text()
-        if not self._unread:
-            self.events.append(None)
-        self._unread -= tag.rpartition("}")[2] in UNREAD
-
-    def close(self) -> None:
-        """End the file."""
-
-    def _end_text(self) -> None:
-        """Record the pieces of text so far as one event."""
-        if self._text and not self._unread:
-            self.events.append("".join(self._text))
-        self._text.clear()
-
-
-def _local(attribute: str) -> str:
-    """Name of an attribute as in HTML.
-
-    >>> _local("{http://www.idpf.org/2007/ops}type"), _local("id")
-    ('epub:type', 'id')
-    """
-    namespace, _, name = attribute.rpartition("}")
-    return f"epub:{name}" if namespace.endswith("/ops") else name
 
 
 def _events_of(first: LexborNode | None) -> list[Event]:

@@ -103,7 +103,7 @@ def _read_xml(data: bytes) -> Extract:
     """Read a page, an office file or another file of XML, by its first element."""
     root = xml_files.root(data)
     if xml_files.local(root) == "html":
-        return html_pages.extract(xml_files.xhtml_events(data))
+        return html_pages.read(data)
     if ":opendocument:" in root:
         return office_opendocument.read_odf(data)
     if "/wordml}" in root or "xmlPackage}" in root:

@@ -17,7 +17,6 @@ from ..front_matter import moment
 from ..limits import UnreadableError
 from ..outline import Extract, Outline, words
 from . import html_pages
-from .html_events import Event, XhtmlEvents, page_events
 
 TITLES = ("title", "head")
 PARAGRAPHS = ("p", "para", "simpara")
@@ -190,16 +189,6 @@ def events(data: bytes, target: Any) -> None:
         parser.close()
     except etree.XMLSyntaxError as error:
         raise UnreadableError(f"broken: {error.msg}") from error
-
-
-def xhtml_events(data: bytes) -> list[Event]:
-    """Events of a page or chapter in XHTML, or in HTML if it is not well-formed."""
-    target = XhtmlEvents()
-    try:
-        events(_with_known_entities(data), target)
-    except UnreadableError:
-        return page_events(html_pages.page_text(data))
-    return target.events
 
 
 def local(tag: str) -> str:
