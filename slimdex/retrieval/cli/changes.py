@@ -8,7 +8,7 @@ import signal
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from slimdex.errors import InputError
 
