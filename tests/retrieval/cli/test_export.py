@@ -32,7 +32,7 @@ def test_pushed_and_kept_in_step(pets: Runner) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--milvus", "pets"], "milvus 'pets'; expected http://HOST:19530 or a file NAME.db"),
+        (["--milvus", "pets"], "milvus pets: "),
         (["--milvus", "pets.db", "--name", "a-b"], "name 'a-b'"),
         (["--milvus", "a.db", "--leave-out", "size"], "column 'size'"),
         (
