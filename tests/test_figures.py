@@ -32,7 +32,7 @@ CONSTANTS = {
     "docs/research/fusion.md": ".05, .1, .5, .7, .9, 1.25",
     "docs/research/method.md": "0.99",
     "docs/research/settled.md": "78%, 94.1%",
-    "docs/research/similarity.md": ".25, 0.25",
+    "docs/research/similarity.md": ".25",
     "docs/serve.md": "4 MiB, 30 seconds, 8 MiB, 64 MiB",
     "docs/tuning.md": ".993, .998, 5%, .8",
     "docs/usage.md": "1.10",
