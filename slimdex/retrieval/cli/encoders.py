@@ -236,5 +236,5 @@ def _show_migration(migration: Migration) -> None:
         f"by {migration.queries:,} queries ({migration.pool}) among {migration.searched:,} "
         "documents that both encoded; 95% confidence"
     )
-    console.line(f"advice: {migration.advice}: {migration.why}")
+    console.line(f"advice: {migration.advice}")
     console.line("--continue encodes all documents again")

@@ -83,10 +83,8 @@ def by_labels(snapshot: Snapshot, vectors: Matrix, judged: Sequence[LabelledQuer
     if not gain.is_proved:
         return HybridChoice(OFF, f"hybrid search: off, {by} show no clear gain")
     fusion = FUSIONS[gain.option - 1]
-    names: dict[object, str] = {AUTO: "by rule", None: "by ranks (rrf)"}
-    name = names.get(fusion.weight, f"weight {fusion}")
     gained = f"{by} gain {100 * gain.mean:.1f} nDCG@10, {100 * gain.bound:.1f} or more"
-    return HybridChoice(str(fusion), f"hybrid search: {name}, {gained}")
+    return HybridChoice(str(fusion), f"hybrid search: {fusion}, {gained}")
 
 
 def fusion_ndcg(snapshot: Snapshot, query: Matrix, judged: LabelledQuery) -> list[float]:

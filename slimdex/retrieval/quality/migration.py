@@ -66,7 +66,6 @@ class Migration:
 
     options: Sequence[Option]  # measured, first to stay, if the old encoder can be loaded
     advice: str  # name of the recommended option
-    why: str  # the reason for it
     searched: int  # documents or passages that the queries searched, encoded by both
     pool: str  # description of the queries
     queries: int  # their number
@@ -116,7 +115,6 @@ def _compare(
     gain = None
     gain_bound = None
     advice = ENCODE
-    why = "the index has no encoder of its own"
     current = index.query_encoder
     if current is not None:
         vectors = snapshot.index.vectors.take(searched)
@@ -124,11 +122,7 @@ def _compare(
         gain = float((new - old).mean())
         gain_bound = gain_of(new, old)
         options = [Option(STAY, float(old.mean()), betting_bound(old, ERROR))]
-        advice = STAY
-        why = "encoding again shows no proved gain"
-        if gain_bound > 0:
-            advice = ENCODE
-            why = f"gains at least {100 * gain_bound:.1f} nDCG@10 over staying"
+        advice = ENCODE if gain_bound > 0 else STAY
 
     options.append(
         Option(
@@ -143,7 +137,6 @@ def _compare(
     return Migration(
         options=options,
         advice=advice,
-        why=why,
         searched=len(searched),
         pool=pool,
         queries=len(queries),

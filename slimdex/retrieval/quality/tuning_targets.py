@@ -74,7 +74,7 @@ class TrialResult:
     queries: int  # number of queries
     p50_ms: float  # of a search, from a vector to rows
     p99_ms: float
-    verdict: str = ""  # result
+    verdict: str  # `CHOSEN`, or why not
 
 
 @dataclass(frozen=True)
@@ -101,21 +101,15 @@ class Tuning:
     @property
     def said(self) -> list[str]:
         """The choice and its reasons, as lines for users."""
-        lines = [self.metric]
-        if self.asked:
-            lines.append(self.asked)
+        lines = [self.metric, self.asked]
         if self.chosen is not None and self.certificate is not None:
-            lines.append(
-                f"chosen: {name_of(self.chosen.settings)}, {in_units(self.chosen.ram)} in memory, "
-                f"the least that was found to reach an agreement of {self.target.agreement:g}"
-            )
             said = self.certificate.said(self.chosen.settings, self.rows, self.noun)
-            lines.append(f"proved: {said}")
-        if self.lacking:
-            lines.append(self.lacking)
-        if self.words:
-            lines.append(self.words)
-        return lines
+            lines += [
+                f"chosen: {name_of(self.chosen.settings)}, {in_units(self.chosen.ram)} in memory, "
+                f"the least that was found to reach an agreement of {self.target.agreement:g}",
+                f"proved: {said}",
+            ]
+        return [line for line in (*lines, self.lacking, self.words) if line]
 
 
 def error_at(place: int) -> float:
