@@ -167,6 +167,7 @@ def _update(server: Server, name: str, parts: Iterable[list[Entity]]) -> tuple[i
 def read_description(server: Server, target: str) -> tuple[dict[str, Any], Rescorer]:
     """Facts about a pushed index, and the metric of its vectors."""
     name = model_of(target)
+    server.load(name)
     rows = {row[KEY]: row for row in server.every(name, [KEY, HIT, VECTOR])}
     facts = rows["0"][HIT] if rows else {}
     if facts.get("format") != FORMAT:

@@ -81,6 +81,7 @@ class MilvusCollection(Searchable):
                 "`slimdex push` has made"
             )
         self._facts, self._rescorer = read_description(self._server, self._target)
+        self._server.load(self._target)
 
     def close(self) -> None:
         """Close the connection."""

@@ -120,6 +120,10 @@ class Server:
             schema, indexes = _form(dim, words, self.is_lite)
             options = {"index_params": indexes, "consistency_level": "Strong"}
             self.ask("create_collection", name, schema=schema, **options)
+        self.load(name)
+
+    def load(self, name: str) -> None:
+        """Load a collection into memory, unless it is there."""
         self.ask("load_collection", name, timeout=LOADING_SECONDS)
 
 
