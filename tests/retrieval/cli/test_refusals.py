@@ -35,9 +35,8 @@ def test_invalid_text_is_refused(pets: Runner) -> None:
 
 REFUSED = {
     "build pets.jsonl --out new --model ''": "model ''",
-    "build pets.jsonl --out new --model weights.gguf": "a model in GGUF",
-    "build pets.jsonl --out new --model gguf": "one in GGUF",
-    "build pets.jsonl --out new --model weights.onnx": "expected the model's folder",
+    "build pets.jsonl --out new --model weights.gguf": "expected word vectors",
+    "build pets.jsonl --out new --model gguf": "no model.safetensors",
     "build names.csv --out new": "names.csv: no rows",
     "build names.csv names.tsv --out new": "names.tsv: no rows",
     "build none.json --out new": "none.json: no rows",
@@ -113,7 +112,7 @@ def contents() -> dict[Path, bytes]:
 def test_bad_input_changes_nothing(pets: Runner, line: str) -> None:
     for folder in ("folder", "foreign", "broken-model", "gguf"):
         Path(folder).mkdir()
-    for path in ("weights.gguf", "weights.onnx", "gguf/weights.gguf"):
+    for path in ("weights.gguf", "gguf/weights.gguf"):
         Path(path).write_bytes(b"GGUF\x03\x00")
     for path in ("names.csv", "names.tsv"):
         Path(path).write_text("a,b\n")
