@@ -14,7 +14,6 @@ from .retrieval.encoders.adapters import GivenEncoder as GivenEncoder
 from .retrieval.encoders.over_http.http_encoder import HttpEncoder as HttpEncoder
 from .retrieval.encoders.transformer import TransformerEncoder as TransformerEncoder
 from .retrieval.encoders.word_vectors.static_encoder import StaticEncoder as StaticEncoder
-from .retrieval.exporting.document_map import write_map as write_map
 from .retrieval.exporting.export import export as export
 from .retrieval.quality.tuning_targets import Target as Target
 from .retrieval.remote_collection import RemoteCollection as RemoteCollection

@@ -10,21 +10,17 @@ PLACES = {
     "demo": "build:demo",
     "build": "build:build",
     "search": "search:search",
-    "related": "search:related",
     "add": "changes:add",
     "sync": "changes:sync",
     "delete": "changes:delete",
     "undo": "changes:undo",
     "dedup": "changes:dedup",
     "compact": "changes:compact",
-    "lexical": "settings:lexical",
     "open": "search:open_document",
     "info": "facts:info",
-    "health": "facts:health",
     "push": "export:push",
     "verify": "integrity:verify",
     "repair": "integrity:repair",
-    "copy": "integrity:copy",
     "doctor": "integrity:doctor",
     "reduce": "settings:reduce",
     "serve": "serve:serve",
@@ -32,11 +28,8 @@ PLACES = {
     "tune": "settings:tune",
     "migrate": "encoders:migrate",
     "export": "export:export",
-    "map": "export:map_documents",
     "models": "encoders:models",
-    "distill": "encoders:distill",
     "eval": "facts:evaluate",
-    "plan": "plan:plan",
 }
 """Commands on indexes in the order of `slimdex --help`, and their functions in `retrieval.cli`."""
 
@@ -63,5 +56,4 @@ app = Commands(
             help="Print the version and exit.",
         )
     ],
-    default="slimdex.retrieval.cli.overview:overview",
 )

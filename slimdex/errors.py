@@ -1,5 +1,7 @@
 """Errors that a caller can act on. Any other exception is a bug."""
 
+from collections.abc import Iterable
+
 
 class SlimdexError(Exception):
     """Base class; the message states what is wrong and what was expected."""
@@ -46,3 +48,16 @@ def short_repr(value: object) -> str:
     """
     shown = repr(value)
     return shown if len(shown) <= 40 else f"{shown[:40]}..."
+
+
+def check_choice(name: str, value: object, choices: Iterable[str]) -> None:
+    """Raise `InputError` unless a value is one of the choices.
+
+    >>> check_choice("reducer", "PCA", ["whitening", "pca"])
+    Traceback (most recent call last):
+    ...
+    slimdex.errors.InputError: reducer='PCA'; expected one of whitening, pca
+    """
+    names = [*choices]
+    if value not in names:
+        raise InputError(f"{name}={short_repr(value)}; expected one of {', '.join(names)}")

@@ -94,8 +94,7 @@ def test_it_runs_from_top_to_bottom(page: Page) -> None:
     outputs = [words for language, block in blocks for words in page.run(language, block)]
     said = [words.replace(" ", "") for words in outputs]
     expected = (
-        *("http://127.0.0.1:8000", "rug", '{"id":"7","documents":801}', '"total":802'),
-        *('"unchanged":8', "", "", "http://127.0.0.1:8000", '"name":"letters"', '"dropped":0', ""),
-        *("https://0.0.0.0:8000", '"documents":801', "http://127.0.0.1:8000", '"added":1'),
+        *("http://127.0.0.1:8000", "rug", '{"id":"7","documents":801}', '"documents":1'),
+        *('"unchanged":8', "", "", "", "https://0.0.0.0:8000", '"documents":801'),
     )
     assert [part for part, words in zip(expected, said, strict=True) if part not in words] == []

@@ -69,31 +69,3 @@ def test_scifact_is_as_published_and_compression_costs_nothing(tmp_path: Path) -
     rotated = slimdex("eval", index, *labels)["index"]
     assert rotated["ndcg@10"] == pytest.approx(exact["ndcg@10"], abs=1e-3)
     assert rotated["encoder_agreement@10"] > 0.99
-
-
-def test_where_all_texts_are_short_passages_change_nothing(tmp_path: Path) -> None:
-    """The longest text has 477 tokens, of 512 that are read: the same rows and figures."""
-    data, reports, rows = part("xquad-r-en", tmp_path / "data", 100, short=True), [], []
-    (tmp_path / "one.txt").write_text(
-        "The first use of a model converts it, which rounds otherwise."
-    )
-    slimdex("build", tmp_path / "one.txt", "--out", tmp_path / "one.index")
-    for way in ("auto", "off"):
-        index = tmp_path / f"{way}.index"
-        built = slimdex("build", data, "--out", index, "--max-length", "512", "--passages", way)
-        assert built["documents"] == 105
-        labels = ("--queries", data / "queries.jsonl", "--qrels", data / "qrels" / "test.tsv")
-        report = slimdex("eval", index, *labels)
-        reports.append(
-            {
-                side: {n: value for n, value in report[side].items() if "@" in n}
-                for side in ("index", "exact")
-            }
-        )
-        files = [file for file in index.iterdir() if file.suffix in (".f16", ".f32", ".faiss")]
-        rows.append({file.name: file.read_bytes() for file in files})
-        assert slimdex("info", index)["passages"]["documents_cut"] == 0
-    assert reports[0] == reports[1]
-    assert reports[0]["index"]["ndcg@10"] > 0.2
-    assert len(rows[0]) == 3  # vectors, norms and codes
-    assert rows[0] == rows[1]

@@ -12,7 +12,7 @@ from slimdex.retrieval.server.app import application
 from slimdex.retrieval.server.service import Service
 
 JSON = "application/json"
-NAMED = ("DocumentBody", "DocumentsBody", "FoundBody", "RelatedBody", "AnswerBody", "HitBody")
+NAMED = ("DocumentBody", "DocumentsBody", "FoundBody", "AnswerBody", "HitBody")
 """Schemas that requests share or answers consist of, described once."""
 
 

@@ -5,12 +5,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from slimdex.retrieval.cli.click_commands import Commands
-from slimdex.system.suggestions import did_you_mean
 
 NAMES = (
     *("settings", "index", "running", "encode", "retrieval", "search", "peers", "report"),
@@ -23,13 +20,8 @@ class Experiments(Commands):
     """The experiments; words that name none are those of `settings`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Put `settings` before words that begin with an option or an index, or if there are none.
-
-        A word that is nearly a command's name, and no folder, is left to be refused.
-        """
-        first = args[0] if args else ""
-        is_misspelt = did_you_mean(first, self.import_paths) and not Path(first).exists()
-        is_named = first in (*self.import_paths, *ctx.help_option_names) or is_misspelt
+        """Put `settings` before words that name no command, or if there are none."""
+        is_named = bool(args) and args[0] in (*self.import_paths, *ctx.help_option_names)
         if not is_named and not ctx.resilient_parsing:
             args = [NAMES[0], *args]
         return super().parse_args(ctx, args)

@@ -7,10 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
-from slimdex.errors import InputError, short_repr
-from slimdex.system.suggestions import check_choice, with_suggestions
+from slimdex.errors import InputError, check_choice, short_repr
 
-from .codes.faiss_index import FaissIndex, is_factory
 from .codes.kinds import FLAT, KINDS, Kind, kind_named
 from .options import AUTO, REDUCERS, Choices
 from .reducers.linear import Identity, Whitening, principal_axes
@@ -22,7 +20,6 @@ MOST_CANDIDATES = 1 << 40
 """More than the rows of any index; the catalog can't store numbers beyond 64 bits."""
 
 
-@with_suggestions
 @dataclass(frozen=True)
 class Settings(Choices):
     """Settings for reducing, encoding and rescoring vectors.
@@ -32,7 +29,7 @@ class Settings(Choices):
     k : dimensions to keep, at most the encoder's; None means half of them, rounded down to a
         multiple that the kind requires.
     beta, gamma : whitening parameters, 0 to 1, also used for rescoring at full dimension.
-    kind : a name in `kinds.KINDS` or a FAISS factory string; "auto" depends on the rows.
+    kind : a name in `kinds.KINDS`; "auto" depends on the rows.
     candidates : rows to rescore for ten results, and in proportion for more: see
         `options.candidates_for`; 0 turns rescoring off, None scales with the index: see
         `options.default_candidates`.
@@ -60,9 +57,7 @@ class Settings(Choices):
             if not isinstance(value, int | float) or not 0 <= value <= 1:  # also refuses NaN
                 raise InputError(f"{name}={value!r}; expected 0 to 1")
         check_choice("reducer", self.reducer, REDUCERS)
-        kinds = (AUTO, *KINDS)
-        if self.kind not in kinds and not is_factory(str(self.kind)):
-            check_choice("kind", self.kind, kinds, " or a FAISS factory string")
+        check_choice("kind", self.kind, (AUTO, *KINDS))
 
     def checked(self, dim: int) -> Self:
         """Return these settings after validating them for vectors of `dim` dimensions.
@@ -78,8 +73,6 @@ class Settings(Choices):
             raise InputError(
                 f"k={self.k} does not suit kind {kind.name}; expected a multiple of {kind.multiple}"
             )
-        # FAISS itself refuses other factory strings that don't suit k.
-        FaissIndex(self._kind(dim), self._k(dim), kind.min_rows)
         return self
 
     def changed(self, changes: Mapping[str, Any], dim: int) -> Self:
@@ -173,7 +166,7 @@ class Settings(Choices):
         reducer = self._reducer.configured(self.k, self.beta, self.gamma)
         reducer = reducer.fit_vectors(vectors, moments)
         if isinstance(reducer, Whitening):
-            reducer.balance_subspaces(kind_named(self.kind).subquantizers(self.k, moments.n))
+            reducer.balance_subspaces(kind_named(self.kind).subquantizers(self.k))
         return reducer
 
     @property

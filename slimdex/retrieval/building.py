@@ -16,14 +16,12 @@ from slimdex.system.atomic_files import remove_folder
 from slimdex.system.index_names import is_index
 from slimdex.system.locks import WAIT
 from slimdex.system.progress import note
-from slimdex.system.user_cache import load_remembered, remember
 from slimdex.system.workers import IN_THIS_PROCESS, Workers
 
 from .encoders.base import AUTO, Encoder, passage_tokens
 from .encoders.models import (
     ENGLISH,
     FOR_OTHER_LANGUAGES,
-    better_model,
     model_by_folder_name,
     other_languages,
 )
@@ -33,8 +31,7 @@ from .ingest.addition_report import AdditionReport
 from .ingest.fitting import refit as refit_index
 from .quality.metric_choice import DEFAULT, choose_metric
 from .quality.refitting import add_then_refit
-from .quality.tuning import FEWEST_A_DIMENSION, tune
-from .quality.tuning_targets import Target
+from .quality.tuning import FEWEST_A_DIMENSION
 from .sources.source import Sources
 from .store.snapshot import Snapshot
 from .store.work_folder import is_held, work_folders
@@ -107,14 +104,11 @@ def request(index: Index, settings: Settings) -> None:
         change.commit(replace(change.state, requested=requested))
 
 
-def choose_settings(
-    index: Index, target: Target | None = None, *, keep_metric: bool = False
-) -> list[str]:
-    """Choose settings for a target or, without, the metric; returns notes for the user.
+def choose_settings(index: Index, *, keep_metric: bool = False) -> list[str]:
+    """Choose another metric than the default if the encoder's vectors prove to be raw.
 
-    Only if the encoder's vectors prove to be raw, another metric than the default is chosen, unless
-    the user chose one (`keep_metric`): see `metric_choice`. An index of few documents, or without
-    rescoring, stays unchanged.
+    Returns notes for the user. A metric that the user chose is kept (`keep_metric`), and an index
+    of few documents, or without rescoring, stays unchanged.
     """
     notes = list[str]()
     state = index.state
@@ -122,13 +116,6 @@ def choose_settings(
         return []
     if index.snapshot.searchable_count < FEWEST_A_DIMENSION * state.dim:
         return []
-
-    # Tune for the target; if no settings reach it, keep them as they are.
-    if target is not None:
-        try:
-            return tune(index, target, apply=True).said
-        except InputError as error:  # the documents are in and must be kept
-            notes.append(f"{error}; the settings stay as they are")
 
     # Choose the metric, unless the user chose it or another reducer.
     is_free = not keep_metric and state.requested.reducer == Choices.reducer
@@ -138,8 +125,6 @@ def choose_settings(
             beta, gamma = choice.cell
             refit_index(index, replace(state.requested, beta=beta, gamma=gamma))
             notes.append(choice.why)
-        elif choice.advice:
-            notes.append(choice.advice)
     return notes
 
 
@@ -150,22 +135,7 @@ def add(
     first = index.state.rows
     added = add_then_refit(index, refit, lambda: add_sources(index, sources, withdraws=withdraws))
     notes = model_notes(index.open_snapshot(), first)
-    if not first:
-        notes = [*_similarity_notes(index.query_encoder), *notes]
     return replace(added, notes=[*added.notes, *notes])
-
-
-def _similarity_notes(encoder: Encoder | None) -> list[str]:
-    """Note that a model was trained for another similarity than the cosine."""
-    from .encoders.transformer import TransformerEncoder  # loaded if the encoder is one
-
-    if not isinstance(encoder, TransformerEncoder) or encoder.folder.ranks_by_cosine:
-        return []
-    return [
-        f"{encoder.spec()['model']} was made to rank by {encoder.folder.similarity} "
-        "(similarity_fn_name of its folder), for which the lengths of vectors count; slimdex ranks "
-        "by their cosine, so that the order of answers differs from the model's own"
-    ]
 
 
 def _notes_on_differences(
@@ -225,11 +195,7 @@ def _remove_if_unused(index: Index) -> None:
 
 
 def model_notes(snapshot: Snapshot, first: int) -> list[str]:
-    """Notes on a known model, given the documents from row `first` on.
-
-    One if most of these are in languages that it does not know, and for the first documents of the
-    user's first index, one if a model of about its size has a much better published score.
-    """
+    """Note that most documents from row `first` on are in languages that a known model lacks."""
     model = model_by_folder_name(str(snapshot.state.encoder.get("model")))
     if model is None or model.languages != ENGLISH:
         return []
@@ -242,20 +208,10 @@ def model_notes(snapshot: Snapshot, first: int) -> list[str]:
     spread = np.linspace(0, len(rows) - 1, LANGUAGE_SAMPLE).astype(np.int64)
     sample = rows[np.unique(spread)]
     share, language = other_languages(snapshot.store.contents_of(sample))
-    if share > 0.5:
-        return [
-            f"{share:.0%} of these texts are not in English (most often {language}), the only "
-            f"language of {model.name}: build a new index with the model {FOR_OTHER_LANGUAGES}, or "
-            "another of `slimdex models`"
-        ]
-
-    # Mention a better model, but only once.
-    better = better_model(model)
-    if first or better is None or load_remembered(f"advised-{better.name}"):
+    if share <= 0.5:
         return []
-    remember(f"advised-{better.name}", True)
     return [
-        f"{better.name} has {better.score} nDCG@10 on {better.measure}, {model.name} "
-        f"{model.score}, at {better.parameters / model.parameters:.1f} times the size: build a new "
-        f"index with --model {better.name} for better answers"
+        f"{share:.0%} of these texts are not in English (most often {language}), the only language "
+        f"of {model.name}: build a new index with the model {FOR_OTHER_LANGUAGES}, or another of "
+        "`slimdex models`"
     ]

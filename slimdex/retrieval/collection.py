@@ -19,7 +19,6 @@ from slimdex.system.atomic_files import ExistsError
 from slimdex.system.extras import require
 from slimdex.system.index_names import index_name
 from slimdex.system.locks import WAIT
-from slimdex.system.suggestions import with_suggestions
 
 from .documents import (
     Document,
@@ -66,7 +65,6 @@ if TYPE_CHECKING:
 LOG = logging.getLogger("slimdex")
 
 
-@with_suggestions
 class Collection:
     """Documents that can be searched by meaning.
 
@@ -588,8 +586,7 @@ class Collection:
         ----------
         encoder : the new one.
         queries, labels : see `tune`; by default, queries are made of the documents.
-        sample : documents to encode besides those that queries ask for; by default 5%, from 2,000
-            to 10,000.
+        sample : documents to encode besides those that queries ask for; by default 5,000.
 
         Raises `InputError` if there are too few documents.
         """

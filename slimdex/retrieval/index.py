@@ -84,7 +84,7 @@ class Index:
         self.workers: Workers = IN_THIS_PROCESS
         self._shared_filesystem = shared_filesystem
         self._engine = Engine(path)
-        self._turn = FileLock(path, "writer", is_signed=True)
+        self._turn = FileLock(path, "writer")
         self._folder_status = path.stat()
         self._mark = mark(path)
         self._newest = Snapshot.of(self._engine, Manifest.read_current(path))

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, overload
-from urllib.parse import quote, urlencode, urlsplit
-
-import numpy as np
+from urllib.parse import quote, urlencode
 
 from slimdex.errors import InputError, InUseError
-from slimdex.indexes.settings import as_settings
-from slimdex.system.suggestions import with_suggestions
+from slimdex.system.duckdb_library import literal
 from slimdex.system.unicode_text import check_unicode
 
 from .documents import (
@@ -30,7 +29,7 @@ from .documents import (
     json_of,
     page,
 )
-from .encoders.over_http.connection import TIMEOUT, BusyError, JsonServer, RefusedError
+from .encoders.over_http.connection import TIMEOUT, BusyError, JsonServer
 from .ingest.addition_report import AdditionReport
 from .search.options import options_of
 from .search.request import Hits, Searchable, SearchRequest
@@ -39,18 +38,15 @@ from .sources.tabular.records import as_documents
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from slimdex.indexes.settings import Settings
-
     from .sources.given_vectors import DocumentVectors
 
 SENT_BYTES = 4 << 20
 """Bytes of documents that are sent, and committed, together."""
 PAGE = 200
 """Documents of a page, when all are read."""
-URL_FORM = "http://HOST/indexes/NAME"
+_URL = re.compile(r"https?://[^/?#@]+(/[^?#]*)?/indexes/[^/?#]+/?")
 
 
-@with_suggestions
 class RemoteCollection(Searchable):
     """An index of a service, for programs that worked with a folder before.
 
@@ -87,15 +83,9 @@ class RemoteCollection(Searchable):
 
         Raises `InputError` if there is no such index, or the token is not known.
         """
-        # Check the address.
-        parts = urlsplit(url)
-        name = parts.path.rstrip("/").rpartition("/indexes/")[2]
-        if parts.scheme not in ("http", "https") or not parts.hostname or not name:
-            raise InputError(f"url {url[:200]!r}; expected {URL_FORM}")
-        if parts.username or parts.password or parts.query or parts.fragment:
-            raise InputError(f"url with a password, query or fragment; expected {URL_FORM}")
-        if timeout <= 0:
-            raise InputError(f"timeout={timeout:g}; expected more than 0 seconds")
+        if not _URL.fullmatch(url):
+            shown = url.rpartition("@")[2][:200]  # without a password
+            raise InputError(f"url {shown!r}; expected http://HOST/indexes/NAME")
 
         # An answer shows that the index exists and that the token is known.
         collection = cls(JsonServer(url.rstrip("/"), token, timeout))
@@ -107,10 +97,6 @@ class RemoteCollection(Searchable):
 
     def __len__(self) -> int:
         return self.count()
-
-    def __repr__(self) -> str:
-        """URL and size, for notebooks."""
-        return f"RemoteCollection({self.url!r}, {len(self):,} documents)"
 
     @property
     def version(self) -> int:
@@ -134,7 +120,7 @@ class RemoteCollection(Searchable):
     def related(self, id: Id, limit: int = 10, where: str | None = None) -> list[Hit]:
         """Find the documents nearest in meaning to a document: see `Collection.related`."""
         id = id_text(id)
-        parameters = _parameters({"limit": limit, "where": where})
+        parameters = _query({"limit": limit, "where": where})
         answer = self._ask(f"/related/{quote(id, safe='')}?{parameters}")
         return [*map(hit_from_json, answer["hits"])]
 
@@ -165,25 +151,23 @@ class RemoteCollection(Searchable):
 
         Also raises `InputError` for `vectors`, which a service does not send.
         """
+        if vectors:
+            raise InputError("vectors=True of a service; expected False, since it sends none")
         if ids is None:
             part = page(where, limit, offset)
-            _check_no_vectors(vectors)
-            size = PAGE if part.stop is None else min(PAGE, part.stop)
-            return [*islice(self._pages(where, size), part.start, part.stop)]
+            pages = self._pages(where, min(PAGE, part.stop or PAGE))
+            return [*islice(pages, part.start, part.stop)]
 
         # Ask for each id.
         check_ids_alone(where, limit, offset)
-        texts = id_texts(ids)
-        _check_no_vectors(vectors)
-        documents = [self._document(id) for id in texts]
+        documents = []
+        for id in id_texts(ids):
+            documents.append(_document(self._ask(f"/documents/{quote(id, safe='')}")))
         return documents if is_several(ids) else documents[0]
-
-    def _document(self, id: str) -> Document:
-        return _document(self._ask(f"/documents/{quote(id, safe='')}"))
 
     def count(self, where: str | None = None) -> int:
         """Count all documents, or those that a condition holds for."""
-        return int(self._listing(where, limit=0)["count"])
+        return int(self._listing(where=where, limit=0)["count"])
 
     def __contains__(self, id: object) -> bool:
         """True if a document has this id."""
@@ -191,37 +175,28 @@ class RemoteCollection(Searchable):
             text = id_text(id)
         except InputError:  # can't be an id
             return False
-        try:
-            self._document(text)
-        except RefusedError as error:
-            if error.status == 404:
-                return False
-            raise
-        return True
+        return self.count(f"id = {literal(text)}") > 0
 
     def __iter__(self) -> Iterator[Document]:
         """Iterate over all documents, a page at a time.
 
         Raises `InputError` if the last document of a page is deleted before the next one is read.
         """
-        return self._pages()
+        return self._pages(None, PAGE)
 
-    def _pages(self, where: str | None = None, size: int | None = None) -> Iterator[Document]:
+    def _pages(self, where: str | None, size: int) -> Iterator[Document]:
         """Yield all documents, or those that meet a condition, requesting `size` at a time."""
         after = None
         more = True
         while more:
-            listing = self._listing(where, after, size or PAGE)
+            listing = self._listing(where=where, after=after, limit=size)
             yield from map(_document, listing["documents"])
             more = listing["more"]
             after = listing["documents"][-1]["id"] if more else None
 
-    def _listing(
-        self, where: str | None = None, after: str | None = None, limit: int = PAGE
-    ) -> Mapping[str, Any]:
-        """Request up to `limit` documents that come after the id `after`."""
-        parameters = _parameters({"where": where, "after": after, "limit": limit})
-        listing: Mapping[str, Any] = self._ask(f"/documents?{parameters}")
+    def _listing(self, **parameters: object) -> Mapping[str, Any]:
+        """Request documents."""
+        listing: Mapping[str, Any] = self._ask(f"/documents?{_query(parameters)}")
         return listing
 
     def info(self) -> dict[str, Any]:
@@ -243,19 +218,12 @@ class RemoteCollection(Searchable):
         if vectors is not None:
             raise InputError("vectors for a service; expected none, since it encodes the texts")
 
-        # One request for each part; their counts are summed.
-        checked = _check_unique(as_documents(documents).documents)
-        path = f"/documents?{urlencode({'refit': refit})}"
-        totals: dict[str, Any] = dict.fromkeys(("documents", "replaced", "unchanged", "encoded"), 0)
-        notes = list[str]()
-        refitted = False
-        for part in _parts(checked):
-            answer = self._ask(path, part)
-            for name in totals:
-                totals[name] += answer[name]
-            notes += answer["notes"]
-            refitted = refitted or answer["refitted"]
-        return AdditionReport(**totals, notes=notes, refitted=refitted)
+        reports = []
+        for part in _parts(as_documents(documents).documents):
+            report = self._ask(f"/documents?{_query({'refit': refit})}", part)
+            reports.append(AdditionReport(**report))
+        refitted = any(report.refitted for report in reports)
+        return replace(sum(reports, AdditionReport()), refitted=refitted)
 
     def delete(self, ids: Id | Sequence[Id] | None = None, *, where: str | None = None) -> int:
         """Delete documents by id, one or several, or by a condition; returns how many.
@@ -263,20 +231,12 @@ class RemoteCollection(Searchable):
         Raises `InputError` as `Collection.delete`.
         """
         texts = ids_to_delete(ids, where)
-        if texts == []:
-            return 0
         body = {"where": where} if texts is None else {"ids": texts}
         return int(self._ask("/delete", body)["deleted"])
 
     def compact(self) -> int:
         """Free the space of deleted and replaced documents; returns how many."""
         return int(self._ask("/compact", {})["freed"])
-
-    def reduce(self, settings: Settings) -> list[str]:
-        """Reduce the vectors with other settings, without encoding; returns notes for the user."""
-        all_settings = as_settings(settings).as_dict().items()
-        chosen = {name: value for name, value in all_settings if value is not None}
-        return list(self._ask("/reduce", {"candidates": "auto", **chosen})["notes"])
 
 
 def body_of(request: SearchRequest) -> dict[str, Any]:
@@ -294,43 +254,22 @@ def body_of(request: SearchRequest) -> dict[str, Any]:
     # Add the given options that a service has.
     for name, option in options_of(type(request)).items():
         value = getattr(request, name)
-        if isinstance(value, np.generic):
-            value = value.item()
         if option.http is not None and value not in (None, ()):
             body[name] = value
     return body
 
 
-def _check_no_vectors(vectors: bool) -> None:
-    if vectors:
-        raise InputError("vectors=True of a service; expected False, since it sends none")
-
-
-def _parameters(values: Mapping[str, Any]) -> str:
-    """Encode the values that are given, for a URL; raises `InputError` for half a character."""
-    present = {name: value for name, value in values.items() if value is not None}
+def _query(parameters: Mapping[str, object]) -> str:
+    """Encode the parameters that are not None; raises `InputError` for half a character."""
+    present = {name: value for name, value in parameters.items() if value is not None}
     check_unicode(present, "asked")
     return urlencode(present)
 
 
-def _check_unique(documents: Any) -> Iterator[Document]:
-    """Yield documents; raises `InputError` if an id occurs twice."""
-    seen = set[str]()
-    for document in documents:
-        if document.id in seen:
-            raise InputError(f"id {document.id!r} occurs twice; expected each id once")
-        seen.add(document.id)
-        yield document
-
-
-def _parts(documents: Iterator[Document]) -> Iterator[list[Any]]:
-    """Yield documents as JSON values, in parts to be committed together.
-
-    Without documents, one empty part is yielded, so that the service is asked in any case.
-    """
+def _parts(documents: Iterable[Document]) -> Iterator[list[Any]]:
+    """Yield documents as JSON values, in parts of at most `SENT_BYTES` or one document."""
     part = list[Any]()
     size = 0
-    is_first = True
     for document in documents:
         fields = {"id": document.id, "text": document.text, "title": document.title}
         if clashing := fields.keys() & document.metadata.keys():
@@ -344,31 +283,16 @@ def _parts(documents: Iterator[Document]) -> Iterator[list[Any]]:
             yield part
             part = []
             size = 0
-            is_first = False
         part.append(json.loads(text))
         size += len(text)
-    if part or is_first:
-        yield part
+    yield part
 
 
-def _document(said: Mapping[str, Any]) -> Document:
-    """The document that `document_json` has written."""
+def _document(values: Mapping[str, Any]) -> Document:
+    """Convert the result of `document_json` back to a document."""
     parts = []
-    for values in said["parts"]:
-        part = Part(
-            start=values["start"],
-            headings=tuple(values["headings"]),
-            page=values["page"],
-            anchor=values["anchor"],
-            lines=tuple((offset, line) for offset, line in values.get("lines", ())),
-        )
-        parts.append(part)
-    passages = [(passage["start"], passage["end"]) for passage in said["passages"]]
-    return Document(
-        id=said["id"],
-        text=said["text"],
-        title=said["title"],
-        metadata=said["metadata"],
-        parts=tuple(parts),
-        passages=passages,
-    )
+    for part in values["parts"]:
+        pairs = {"headings": tuple(part["headings"]), "lines": tuple(map(tuple, part["lines"]))}
+        parts.append(Part(**part | pairs))
+    passages = [(span["start"], span["end"]) for span in values["passages"]]
+    return Document(**{**values, "parts": tuple(parts), "passages": passages})

@@ -1,23 +1,18 @@
-"""Extras: the command that installs a missing library, for this installation of slimdex."""
+"""Extras: the command that installs a missing library."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
-from pathlib import Path
-from shlex import quote
 
 from slimdex.errors import InputError
 
-SOURCE_ROOT = Path(__file__).parents[2]
 MODULES = {
     "export": ("pyarrow",),
     "peers": (
         *("apsw", "chromadb", "hnswlib", "lancedb", "onnx"),
-        *("onnxruntime", "pyarrow", "qdrant_edge", "rabitqlib", "sentence_transformers"),
-        *("sqlite_vec", "usearch"),
+        *("onnxruntime", "pyarrow", "qdrant_edge", "rabitqlib", "sqlite_vec", "usearch"),
     ),
     "bench": ("scipy",),
     "files": (
@@ -37,9 +32,8 @@ MODULES = {
         *("pydantic", "pydantic_core", "starlette", "uvicorn", "uvloop"),
     ),
     "languages": ("py3langid",),
-    "torch": ("torch", "transformers"),
+    "torch": ("torch", "transformers", "sentence_transformers"),
     "cluster": ("grpc", "milvus_lite", "pymilvus", "ray"),
-    "map": ("pacmap",),
     "minilm": ("pip",),
     "langchain": ("langchain_core",),
     "llama-index": ("llama_index",),
@@ -50,13 +44,12 @@ MODULES = {
 
 
 def install_command(extra: str) -> str:
-    """Command that installs an extra, from the same checkout or package."""
-    folder, editable = _source()
-    if folder is None:
-        return f"pip install {quote(f'slimdex[{extra}]')}"
-    checkout = "." if folder == Path.cwd() else str(folder)
-    option = "-e " if editable else ""
-    return f"pip install {option}{quote(f'{checkout}[{extra}]')}"
+    """Command that installs an extra of the slimdex that is installed, also from a checkout.
+
+    >>> install_command("serve")
+    "pip install 'slimdex[serve]'"
+    """
+    return f"pip install 'slimdex[{extra}]'"
 
 
 def extra_of(module: str | None) -> str | None:
@@ -93,26 +86,3 @@ def _is_installed(module: str) -> bool:
         return find_spec(module) is not None
     except ValueError:  # sys.modules has None for it, or it has no spec
         return False
-
-
-def _source() -> tuple[Path | None, bool]:
-    """Folder of the checkout that slimdex is installed from, if any, and whether it is editable."""
-    # These take longer to import than all of this folder.
-    from importlib.metadata import distributions
-    from urllib.parse import urlsplit
-    from urllib.request import url2pathname
-
-    for distribution in distributions(name="slimdex"):
-        record = distribution.read_text("direct_url.json")
-        if not record:  # a checkout's own egg-info, found first, has none
-            continue
-        source = json.loads(record)
-        if "dir_info" not in source:  # installed from an archive or a repository
-            return None, False
-        folder = Path(url2pathname(urlsplit(source["url"]).path))
-        editable = bool(source["dir_info"].get("editable"))
-        return (folder, editable) if (folder / "pyproject.toml").exists() else (None, False)
-
-    # Without a record, this file may be in a checkout that Python imports from.
-    is_checkout = (SOURCE_ROOT / "pyproject.toml").exists()
-    return (SOURCE_ROOT if is_checkout else None), False

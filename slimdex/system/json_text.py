@@ -11,8 +11,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-from slimdex.errors import InputError, shorten
-from slimdex.system.unicode_text import EXPECTED, check_unicode
+from slimdex.errors import shorten
 
 DEEPEST = 200
 """Largest nesting depth of JSON that is written: Python 3.11 can't read a depth of 1000, and
@@ -56,29 +55,6 @@ def parse_json(text: str, deepest: int = DEEPEST) -> Any:
     except RecursionError as error:
         raise TooDeepError(deepest) from error
     _check(value, text, deepest)
-    return value
-
-
-def parse_request_json(data: bytes, what: str) -> Any:
-    """Parse JSON from a caller, whose texts have to be Unicode.
-
-    Raises `InputError` if `parse_json` raises an error, if the bytes are not UTF-8, or if an escape
-    is half a character (a lone surrogate). `what` names the value in messages.
-
-    >>> parse_request_json(b'{"query": "a pet"}', "the body")
-    {'query': 'a pet'}
-    """
-    try:
-        text = data.decode()
-    except UnicodeDecodeError as error:
-        wrong = f"not Unicode: byte {error.start + 1:,} is wrong"
-        raise InputError(f"{what}: {wrong}; {EXPECTED}") from error
-    try:
-        value = parse_json(text)
-    except ValueError as error:
-        raise InputError(f"{what}: {error}; expected JSON") from error
-    if "\\u" in text:  # decoded text has no half characters, but escapes can write them
-        check_unicode(value, what)
     return value
 
 

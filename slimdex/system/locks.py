@@ -7,12 +7,10 @@ network file system, locks of one machine may not hold on another, so changes ar
 from __future__ import annotations
 
 import errno
-import json
 import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from datetime import datetime
 from functools import cache
 from pathlib import Path, PurePath
 from time import monotonic, sleep
@@ -32,10 +30,9 @@ SAFE = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 """Flags to open an untrusted file."""
 NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 """Errors of file systems without locks."""
-LONGEST_SIGNATURE = 100
-"""Bytes of the holder's name."""
 NAMES = ("writer.lock", "writer.gate")
-"""The files that are locked, in an index's folder; what they contain is only for messages."""
+"""The files that are locked, in an index's folder; they are empty."""
+IN_USE = "another process or thread is using it; expected none"
 
 NETWORK = {
     *("9p", "afpfs", "afs", "beegfs", "ceph", "cifs", "coda", "davfs", "drvfs", "ftp", "glusterfs"),
@@ -56,8 +53,6 @@ class FileLock:
     A waiting process holds the gate, which all others must pass. So a holder that releases the lock
     and takes it again at once can't starve it.
 
-    The file of a lock that `is_signed` names the holder, for messages.
-
     >>> import tempfile
     >>> lock = FileLock(Path(tempfile.mkdtemp()), "writer")
     >>> with lock.hold():
@@ -65,9 +60,8 @@ class FileLock:
     True
     """
 
-    def __init__(self, folder: Path, name: str, *, is_signed: bool = False) -> None:
+    def __init__(self, folder: Path, name: str) -> None:
         self._folder = folder
-        self._is_signed = is_signed
         self._file = folder / f"{name}.lock"
         self._gate = folder / f"{name}.gate"
 
@@ -79,33 +73,24 @@ class FileLock:
             with ExitStack() as gate:
                 end = monotonic() + seconds
                 self._take(gate, self._gate, end)
-                file = self._take(stack, self._file, end)
-            if file is not None and self._is_signed:
-                _sign(file)
+                self._take(stack, self._file, end)
             yield
 
     def is_held(self) -> bool:
-        """True if another process or thread holds it."""
+        """True if another process or thread holds it; creates no file."""
+        if not self._file.exists():
+            return False
         with ExitStack() as stack, suppress(InUseError):
             self._take(stack, self._file, 0, shared=True)
             return False
         return True  # `_take` has raised `InUseError`
 
-    def holder(self) -> str | None:
-        """Describe the process that holds it, and since when; None without one.
-
-        Creates no file.
-        """
-        return self._holder_text() if self._file.exists() and self.is_held() else None
-
-    def _take(
-        self, stack: ExitStack, path: Path, end: float, *, shared: bool = False
-    ) -> BinaryIO | None:
-        """Lock a file until the end of a stack, and return it; None if its folder is gone.
+    def _take(self, stack: ExitStack, path: Path, end: float, *, shared: bool = False) -> None:
+        """Lock a file until the end of a stack, unless its folder is gone.
 
         Raises `InUseError` if others still hold it at `end`, a time of `monotonic`, and
         `InputError` if it can't be opened, since others could hold it. A shared lock only checks
-        whether others hold it, so it returns None also if the file can't be opened or its file
+        whether others hold it, so it also locks nothing if the file can't be opened or its file
         system has no locks.
         """
         start = monotonic()
@@ -114,7 +99,7 @@ class FileLock:
                 file = _open_to_lock(path)
             except OSError as error:
                 if shared or isinstance(error, FileNotFoundError):
-                    return None
+                    return
                 raise InputError(
                     f"{path}: {error.strerror}; expected a file that this user may open, to lock it"
                 ) from error
@@ -124,34 +109,19 @@ class FileLock:
                     while not _try_lock(file, shared=shared):
                         now = monotonic()
                         if now >= end:
-                            raise InUseError(
-                                f"{self._folder}: {self._holder_text()}; expected none"
-                            )
+                            raise InUseError(f"{self._folder}: {IN_USE}")
                         sleep(min(_pause(now - start), end - now))
                 except OSError as error:
                     if shared and error.errno in NO_LOCKS:
-                        return None  # such a file system can be read
+                        return  # such a file system can be read
                     raise InputError(f"{path}: {error.strerror}; expected a local disk") from error
                 file_stack.enter_context(_DESCRIPTORS.register(file.fileno()))
                 file_stack.callback(_unlock, file)
                 if _is_at(path, file):
                     stack.push(file_stack.pop_all())
-                    return file
+                    return
             # Its holder has removed the file, and others lock a new one at this path: try that.
         raise InUseError(f"{path}: removed by others, again and again; expected it to stay")
-
-    def _holder_text(self) -> str:
-        """Describe the holder, and since when it holds the lock, from what it wrote to the file."""
-        with suppress(OSError, ValueError, TypeError, KeyError, OverflowError):
-            descriptor = os.open(self._file, os.O_RDONLY | SAFE)  # which anybody may have written
-            with os.fdopen(descriptor, "rb") as file:
-                holder = json.loads(file.read(LONGEST_SIGNATURE))
-            since = datetime.fromtimestamp(holder["since"]).isoformat(" ", "seconds")
-            current = os.getpid()
-            number = int(holder["process"])
-            who = "this process" if number == current else f"process {number}"
-            return f"{who} is writing to it, since {since}"
-        return "another process is using it"
 
 
 class _LockedDescriptors:
@@ -208,7 +178,7 @@ def locking(path: Path) -> Iterator[None]:
     descriptor = os.open(path, os.O_RDONLY | SAFE)
     try:
         if not _try_lock(descriptor):
-            raise InUseError(f"{path}: another process is using it; expected none")
+            raise InUseError(f"{path}: {IN_USE}")
         with _DESCRIPTORS.register(descriptor):
             yield
     finally:
@@ -236,16 +206,6 @@ def _is_at(path: Path, file: BinaryIO) -> bool:
         return os.path.samestat(path.lstat(), os.fstat(file.fileno()))
     except FileNotFoundError:
         return False
-
-
-def _sign(file: BinaryIO) -> None:
-    """Name this process as the holder, for messages only."""
-    with suppress(OSError):
-        holder = {"process": os.getpid(), "since": datetime.now().timestamp()}
-        file.seek(0)
-        file.write(json.dumps(holder).encode())
-        file.truncate()
-        file.flush()
 
 
 def _try_lock(file: BinaryIO | int, *, shared: bool = False) -> bool:

@@ -68,31 +68,6 @@ def progress_within(change: Callable[[str, int, int], tuple[int, int] | None]) -
         yield
 
 
-def throttled(listener: Progress, seconds: float) -> Progress:
-    """Return a listener that drops a stage's reports within so many seconds of the last one.
-
-    The first report of a stage and that of its end are always passed on.
-
-    >>> report = throttled(print, 3600.0)
-    >>> for done in (1, 2, 3):
-    ...     report("encoding", done, 3)
-    encoding 1 3
-    encoding 3 3
-    """
-    last_stage = ""
-    last_time = 0.0
-
-    def report(stage: str, done: int, total: int) -> None:
-        nonlocal last_stage, last_time
-        now = perf_counter()
-        if stage != last_stage or done >= total or now - last_time >= seconds:
-            last_stage = stage
-            last_time = now
-            listener(stage, done, total)
-
-    return report
-
-
 def note(line: str) -> None:
     """Report a line for the user, if anyone listens."""
     listener = _NOTE.get()

@@ -5,16 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
 from time import time_ns
 from typing import Any
 
-from slimdex.system.atomic_files import sha256
+from slimdex.system.atomic_files import ExistsError, publish_folder, sha256
 
 RACY = 2_000_000_000
 """Nanoseconds within which a second change may leave the same times: some systems store them in
@@ -54,24 +53,14 @@ def remember(name: str, value: Any) -> None:
             raise
 
 
-@contextmanager
-def new_cache_folder(place: Path) -> Iterator[Path]:
-    """Fill a new folder, which gets the name `place` at the end of the block.
-
-    If another process has made that folder meanwhile, it stays. If the block raises, nothing is
-    left.
-    """
-    place.parent.mkdir(parents=True, exist_ok=True)
-    new = Path(tempfile.mkdtemp(dir=place.parent, prefix="new-"))
-    try:
-        yield new
-        try:
-            new.rename(place)
-        except OSError:
-            if not place.exists():
-                raise
-    finally:
-        shutil.rmtree(new, ignore_errors=True)
+def cached_folder(name: str, fill: Callable[[Path], object]) -> Path:
+    """Return a folder of the cache, which the first process that needs it has filled."""
+    folder = cache_folder() / name
+    if not folder.is_dir():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(ExistsError):  # another process was faster
+            publish_folder(folder, fill)
+    return folder
 
 
 _IN_FULL: ContextVar[bool] = ContextVar("in_full", default=False)

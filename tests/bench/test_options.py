@@ -1,4 +1,4 @@
-"""Options of experiments and of `slimdex plan`: what each of them changes, or refuses."""
+"""Options of experiments: what each of them changes, or refuses."""
 
 from __future__ import annotations
 
@@ -7,16 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 from slimdex.bench.datasets import Dataset
-from slimdex.command_line import app as slimdex
 from slimdex.errors import InputError
 from tests.encoders import direction
 
 from .test_commands import bench
-
-PLAN = ("plan", "--documents", "1e6", "--json")
 
 
 @pytest.fixture
@@ -32,22 +28,6 @@ def words(dataset: Dataset, beir: Path) -> tuple[object, ...]:
 def rows_of(folder: Path, experiment: str) -> list[dict[str, Any]]:
     (file,) = (folder / "bench-results").glob(f"{experiment}-*.jsonl")
     return [json.loads(line) for line in file.read_text().splitlines()]
-
-
-def planned(*words: str) -> dict[str, Any]:
-    done = CliRunner().invoke(slimdex, [*PLAN, *words], catch_exceptions=False)
-    report: dict[str, Any] = json.loads(done.stdout)
-    return report
-
-
-def test_a_plan_is_of_what_is_asked() -> None:
-    usual, asked = planned(), planned("--kind", "pq", "--k", "96", "--vector-dtype", "int8")
-    assert (usual["kind"], usual["k"], usual["stored"]) == ("pq", 192, "fp16")
-    assert (asked["kind"], asked["k"], asked["stored"]) == ("pq", 96, "int8")
-    assert asked["memory_bytes"] < usual["memory_bytes"]
-    assert usual["files"]["vectors"] - asked["files"]["vectors"] == (2 - 1.0625) * 384e6
-    longer = planned("--tokens", "200", "--columns", "20")
-    assert longer["files"]["documents"] - usual["files"]["documents"] == 420e6
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
 LARGEST = 12_000_000
 """Bytes of the site: most are the theme's and those of pictures."""
-PAGES = ("reference/python", "five-minutes", "research/benchmarks")
+PAGES = ("reference/python", "usage", "research/benchmarks")
 SIZES = {"desktop": {"width": 1280, "height": 900}, "phone": {"width": 390, "height": 844}}
 LOOKED_AT = CHANCE.sample([*product(SIZES, ("light", "dark"), PAGES)], 4)
 """A part has each page, and each size in each scheme."""
@@ -71,7 +71,7 @@ def check_for_all(page: Page) -> None:
 def test_no_page_loads_from_another_host(site: Path) -> None:
     loading = re.compile(r"""<(?:script|link|img|iframe|source)\b[^>]*?(?:src|href)="?([^"\s>]+)""")
     pages = [*site.rglob("*.html")]
-    assert len(pages) > 45
+    assert len(pages) > 30
     for page in pages:
         for address in loading.findall(page.read_text()):
             assert not re.match(r"(?:https?:)?//", address), (page.name, address)
@@ -91,7 +91,7 @@ def test_every_link_leads_somewhere(site: Path) -> None:
             assert target.is_file(), (page.name, link)
             assert not address.fragment or address.fragment in anchors[target], (page.name, link)
             count += 1
-    assert count > 4000
+    assert count > 3000
 
 
 def test_it_is_small(site: Path) -> None:

@@ -66,9 +66,13 @@ MUTATIONS = [
         "return ndcg(ids, labels), first, *recalls",
         "retrieval/quality",
     ),
-    Mutation("owners[owner] < 0 and owners[other] < 0", "owners[other] < 0", "retrieval/quality"),
+    Mutation(" & (owners[owner] < 0)", "", "retrieval/quality"),
     Mutation("states.float() * weights", "states.float()", "retrieval/encoders"),
-    Mutation("if vectors.shape[1] != self.dim:", "if False:", "retrieval/encoders/over_http"),
+    Mutation(
+        "as_matrix(rows, dim=self.dim or None, name=place)",
+        "as_matrix(rows, name=place)",
+        "retrieval/encoders/over_http",
+    ),
     Mutation("data = runs.pop()[1] + data", "data = runs.pop()[1]", "retrieval/sources"),
     Mutation("return match.lastindex is None", "return True", "retrieval/sources"),
     Mutation("if casts > TEXT_CASTS:", "if casts > 99:", "retrieval/store"),
@@ -90,11 +94,7 @@ MUTATIONS = [
         "retrieval/cli",
     ),
     Mutation('f"{hit.id}#{number}"', 'f"{hit.id}"', "retrieval/exporting"),
-    Mutation(
-        "np.argsort(-np.bincount(cluster_of_place",
-        "np.argsort(np.bincount(cluster_of_place",
-        "retrieval/exporting",
-    ),
+    Mutation("with_transform(weight, bias)", "with_transform(weight, None)", "retrieval/exporting"),
 ]
 
 

@@ -20,10 +20,6 @@ def steps(path: Path) -> list[dict[str, Any]]:
     return [step for job in jobs.values() for step in job["steps"]]
 
 
-def test_there_are_workflows() -> None:
-    assert [path.stem for path in WORKFLOWS] == ["codeql", "nightly", "release", "tests"]
-
-
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
 def test_actions_are_pinned_by_digest(path: Path) -> None:
     """And the line names the version, which updates follow."""

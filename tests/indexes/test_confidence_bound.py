@@ -106,16 +106,3 @@ def test_the_bound_is_tight() -> None:
     assert np.median(gaps) < 0.013
     many = rng.choice([1.0, 0.9], size=2000, p=[0.95, 0.05])
     assert many.mean() - betting_bound(many) < 0.003
-
-
-@pytest.mark.parametrize(
-    ("samples", "error", "match"),
-    [
-        ([[0.5]], 0.05, "shape"),
-        ([0.5, -0.1], 0.05, "sample -0.1"),
-        ([0.5], 0.0, "error=0.0"),
-    ],
-)
-def test_invalid_samples_are_refused(samples: list[float], error: float, match: str) -> None:
-    with pytest.raises(InputError, match=match):
-        betting_bound(samples, error)

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +7,6 @@ import numpy as np
 import pytest
 
 from slimdex.errors import InputError
-from slimdex.indexes.codes.kinds import KINDS
 from slimdex.indexes.reducers.linear import Linear
 from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.settings import Settings
@@ -26,17 +24,6 @@ def test_defaults_are_half_the_dimensions_and_pq() -> None:
     assert fitted.candidates is None
     assert notes == []
     assert fitted == Settings().resolved(40, 700)
-
-
-def test_an_encoder_of_few_dimensions() -> None:
-    assert Settings().checked(6).resolved(6, 700).k == 4
-    assert Settings().fitted(moments(700, 6))[0].k == 4
-
-
-def test_half_the_dimensions_is_rounded_to_what_the_kind_takes() -> None:
-    assert Settings().resolved(42, 700).k == 20
-    assert Settings(kind="sq8").resolved(42, 700).k == 21
-    assert Settings(reducer="identity").resolved(42, 700).k == 42
 
 
 @pytest.mark.parametrize(("rows", "kind"), [(700, "pq"), (1_999_999, "pq"), (2_000_000, "ivf-pq")])
@@ -60,14 +47,10 @@ def test_current_settings_match_the_requested_ones() -> None:
 
 @pytest.mark.parametrize("n", [1, 2, 15, 39])
 def test_fewer_vectors_than_dimensions(n: int) -> None:
-    for gamma, whitened in ((0.0, ""), (0.25, ", not whitened (that needs 40 vectors)")):
+    for gamma in (0.0, 0.25):
         fitted, notes = Settings(gamma=gamma).fitted(moments(n))
         assert (fitted.k, fitted.kind, fitted.gamma) == (min(n, 20), "flat", 0.0)
-        assert notes == [
-            "a small index, which adapts by itself as it grows: searched exactly, without "
-            f"compression (kind pq needs 624 vectors){whitened}"
-            + (f", k={n} (the most that {n} vectors allow)" if n < 20 else "")
-        ]
+        assert len(notes) == 1
 
 
 def test_too_few_to_train_the_kind() -> None:
@@ -84,11 +67,6 @@ def test_identical_vectors_span_one_dimension() -> None:
     assert len(notes) == 1
 
 
-def test_zero_vectors_span_none() -> None:
-    fitted, _ = Settings().fitted(Moments(40).update(np.zeros((3, 40), dtype=np.float32)))
-    assert fitted.k == 1
-
-
 def test_an_explicit_k_adapts_to_few_vectors_only() -> None:
     assert Settings(k=8).fitted(moments(9))[0].k == 8
     fitted, notes = Settings(k=20).fitted(moments(9))
@@ -101,55 +79,29 @@ def test_an_explicit_k_adapts_to_few_vectors_only() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    "change",
     [
-        ({"k": 41}, "k=41; expected 1 to the encoder's 40 dimensions"),
-        ({"k": 18}, "k=18 does not suit kind pq; expected a multiple of 4"),
-        ({"kind": "PQ7"}, "kind 'PQ7' at 20 dimensions"),
-        ({"reducer": "identity", "k": 20}, "n_components=20; identity keeps all 40"),
-        ({"reducer": "all-but-the-top", "k": 40}, "n_components=40; expected 1 to 39"),
+        {"k": 41},
+        {"k": 18},  # no multiple of 4, which pq takes
+        {"reducer": "identity", "k": 20},
+        {"reducer": "all-but-the-top", "k": 40},
     ],
 )
-def test_settings_that_do_not_suit_the_vectors_are_refused(
-    change: dict[str, object], message: str
-) -> None:
-    with pytest.raises(InputError) as raised:
-        replace(Settings(), **change).checked(40)  # type: ignore[arg-type]
-    assert message in str(raised.value)
+def test_settings_that_do_not_suit_the_vectors_are_refused(change: dict[str, Any]) -> None:
+    with pytest.raises(InputError):
+        Settings(**change).checked(40)
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    "change",
     [
-        ({"k": 0}, "k=0; expected a whole number, 1 or more"),
-        ({"k": 64.0}, "k=64.0; expected a whole number"),
-        ({"kind": "pq4"}, "kind='pq4'; expected one of auto, flat"),
-        ({"kind": "pq4"}, "or a FAISS factory string; did you mean 'pq'?"),
-        ({"kind": "hsnw"}, "did you mean 'hnsw'?"),
-        ({"kind": "PQ8x"}, "kind='PQ8x'"),
-        ({"reducer": "bogus"}, "reducer='bogus'; expected one of whitening, pca"),
-        ({"reducer": "whitenning"}, "did you mean 'whitening'?"),
-        ({"candidates": -1}, "candidates=-1; expected a whole number, 0 (off) or more"),
-        ({"candidates": 10**30}, f"candidates={10**30}; expected {1 << 40} or fewer"),
-        ({"beta": float("nan")}, "beta=nan; expected 0 to 1"),
-        ({"gamma": 9}, "gamma=9; expected 0 to 1"),
+        *({"k": 0}, {"k": 64.0}, {"kind": "pq4"}, {"reducer": "bogus"}),
+        *({"candidates": -1}, {"candidates": 10**30}, {"beta": float("nan")}, {"gamma": 9}),
     ],
 )
-def test_settings_that_suit_no_vectors_are_refused_at_once(
-    change: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(InputError) as raised:
+def test_settings_that_suit_no_vectors_are_refused_at_once(change: dict[str, Any]) -> None:
+    with pytest.raises(InputError):
         Settings(**change)
-    assert message in str(raised.value)
-
-
-@pytest.mark.parametrize(
-    "kind",
-    [*KINDS, "PQ48", "PQ16x4fs", "OPQ16_64,PQ16", "IVF1000000,PQ48x4fs", "L2norm,SQ6", "PCA80,SQ8",
-     "IVF64_HNSW32,Flat", "LSHt", "PLSQ8x6x4fs_Nlsq2x4", "Pad96,PQ48", "HNSW32_PQ12"],
-)  # fmt: skip
-def test_kinds_and_factory_strings_are_taken(kind: str) -> None:
-    assert Settings(kind=kind).kind == kind
 
 
 @pytest.mark.parametrize("dim", [1, 2, 3])
@@ -176,6 +128,5 @@ def test_subspaces_are_balanced_for_product_quantisers_only() -> None:
     dealt = fitted(Settings(k=20, kind="pq"), seen).components_
     assert not np.array_equal(plain, dealt)
     assert sorted(map(tuple, plain.T)) == sorted(map(tuple, dealt.T))
-    np.testing.assert_array_equal(fitted(Settings(k=20, kind="PQ5x4fs"), seen).components_, dealt)
     truncated = fitted(Settings(k=20, reducer="truncate"), seen).components_
     np.testing.assert_array_equal(truncated, np.eye(40, 20))

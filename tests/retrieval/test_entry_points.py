@@ -115,7 +115,7 @@ def test_a_list_is_a_list_whichever_way_it_comes(
         assert collection.add([*collection]).unchanged == len(expected)
 
 
-@pytest.mark.parametrize("first", ["dicts", *slow(["jsonl", "arrow"])])
+@pytest.mark.parametrize("first", ["dicts", *slow(["arrow"])])
 def test_empty_lists_alone_take_the_type_of_the_first_item(tmp_path: Path, first: str) -> None:
     path, ways = tmp_path / "x", ("dicts", "jsonl", "arrow")
     WAYS[first](path, [row("a", {way: [] for way in ways})])
@@ -178,11 +178,11 @@ def test_a_document_of_every_type_can_be_added_again(tmp_path: Path, way: str) -
 
 
 def is_beyond(way: str, type_: str) -> bool:
-    """Whether what the way goes through has no such values: Arrow no larger numbers, and texts
-    within objects are not read as bytes."""
+    """Whether what the way goes through has no such values: Arrow and JSON no larger numbers, and
+    texts within objects are not read as bytes."""
     if way == "arrow":
         return type_ in ("HUGEINT", "UBIGINT")
-    return way == "jsonl" and "BLOB" in type_.removeprefix("BLOB")
+    return way == "jsonl" and (type_ == "HUGEINT" or "BLOB" in type_.removeprefix("BLOB"))
 
 
 @pytest.mark.parametrize("way", ["dicts", "jsonl", *slow(["pandas"])])

@@ -205,19 +205,6 @@ def test_small_methods_are_joined_below_their_class() -> None:
     assert names == [("Box",), ("Box.long",), ("f",)]
 
 
-def test_overloads_are_definitions_of_their_own() -> None:
-    """A part that goes on after an inner definition is no overload of its function."""
-    pytest.importorskip("tree_sitter")
-    method = (
-        "  static Adapter of(Type type{}) {{\n    return new Adapter() {{\n      int read() {{\n"
-        "        return 1;\n      }}\n    }};\n  }}\n"
-    )
-    code = "class Adapters {\n" + "".join(method.format(f", int a{i}") for i in range(3)) + "}\n"
-    extract = source_code.read(code, ".java")
-    found = cut("", extract.text, extract.parts, words, 40)
-    assert [code[p.start : p.end].count("static Adapter of") for p in found] == [1, 1, 1]
-
-
 @pytest.fixture(scope="module")
 def bert(tiny_bert: Path) -> TransformerEncoder:
     return TransformerEncoder(str(tiny_bert), max_length=32)
@@ -237,11 +224,6 @@ def test_passages_fit_a_real_tokenizer(
 
 def told(text: str, found: Sequence[Passage]) -> list[tuple[str, str]]:
     return [(passage.context, text[passage.start : passage.end]) for passage in found]
-
-
-def test_a_text_that_fits_is_one_passage_whatever_its_parts() -> None:
-    parts = [Part(0, ["A"]), Part(5, ["B"])]
-    assert cut("T", " one two ", parts, words, 16) == [Passage(0, 9, "T")]
 
 
 def test_sections_come_first_with_the_headings_above_them() -> None:

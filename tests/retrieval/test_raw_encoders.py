@@ -14,7 +14,7 @@ from slimdex.retrieval.building import choose_settings
 from slimdex.retrieval.cli.settings import SettingsOptions
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
-from slimdex.retrieval.quality.metric_choice import DEFAULT, HIGH_COSINE, mean_cosine
+from slimdex.retrieval.quality.metric_choice import DEFAULT
 from tests.encoders import WordEncoder, direction
 
 
@@ -68,21 +68,6 @@ def test_a_tuned_encoder_keeps_the_default(tmp_path: Path, docstrings: list[Docu
     with Collection.create(tmp_path / "x", WordEncoder()) as collection:
         collection.add(docstrings)
         assert choose_settings(collection.index) == []
-        settings = collection.index.state.settings
-        assert settings is not None
-        assert (settings.beta, settings.gamma) == DEFAULT
-
-
-def test_a_tuned_encoder_whose_texts_are_alike_keeps_it_too(
-    tmp_path: Path, docstrings: list[Document]
-) -> None:
-    with Collection.create(tmp_path / "x", LopsidedEncoder(0.3)) as collection:
-        collection.add(docstrings)
-        vectors = collection.index.snapshot.index.vectors
-        rows = collection.index.snapshot.searchable_rows()
-        assert mean_cosine(vectors, rows, np.random.default_rng(1)) > HIGH_COSINE
-        (note,) = choose_settings(collection.index)
-        assert "slimdex tune" in note
         settings = collection.index.state.settings
         assert settings is not None
         assert (settings.beta, settings.gamma) == DEFAULT

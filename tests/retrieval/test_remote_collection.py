@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from slimdex import Collection, Document, Hit, InputError, RemoteCollection, Settings
+from slimdex import Collection, Document, Hit, InputError, RemoteCollection
 from slimdex.retrieval.search.options import SearchKeywords
 from tests.retrieval.server.running import built, serving
 
@@ -53,7 +53,7 @@ def pair(url: str, folder: Path) -> Iterator[tuple[Collection, RemoteCollection]
 def test_shared_methods_have_the_same_signatures() -> None:
     shared = [name for name in dir(RemoteCollection) if name in dir(Collection)]
     methods = [n for n in shared if callable(getattr(Collection, n)) and n not in ("open",)]
-    own = {"add", "delete", "get", "count", "info", "compact", "reduce", "close", "related"}
+    own = {"add", "delete", "get", "count", "info", "compact", "close", "related"}
     assert own <= {*methods}
     for name in {*methods} - {"__init__", "__doc__", "__module__", "__abstractmethods__"}:
         mine, theirs = getattr(RemoteCollection, name), getattr(Collection, name)
@@ -81,7 +81,7 @@ def test_searches_and_reads_answer_the_same(
     options: list[SearchKeywords] = [
         {"regex": "^The"},
         {"min_score": 0.3, "hybrid": "off"},
-        {"group_by": "passage", "candidates": np.int64(1)},  # type: ignore[typeddict-item]
+        {"group_by": "passage", "candidates": 1},
     ]
     for asked in options:
         assert_same(*(each.search("a dog on a rug", 2, **asked) for each in (remote, local)))
@@ -122,8 +122,6 @@ def test_changes_are_the_same(pair: tuple[Collection, RemoteCollection]) -> None
     assert remote.delete(where="id = '5'") == 1
     assert remote.delete([]) == 0
     assert remote.compact() == 3
-    assert isinstance(remote.reduce(Settings(kind="flat", k=4)), list)
-    assert remote.info()["settings"]["k"] <= 4
     assert [document.id for document in remote] == [document.id for document in local]
 
 
@@ -172,10 +170,8 @@ def test_a_service_refuses_wrong_tokens_names_and_urls(url: str) -> None:
         RemoteCollection.open(url.replace("notes", "other"), TOKENS["read"])
     with pytest.raises(InputError, match="vectors for a service; expected none"):
         reader.add({"id": 1, "text": "x"}, vectors=np.ones((1, 24)))
-    with pytest.raises(InputError, match="expected a server there"):
+    with pytest.raises(InputError, match="refused"):
         RemoteCollection.open("http://127.0.0.1:9/indexes/notes")
     for wrong in ("notes.index", "ftp://h/indexes/n", "http://u:p@h/indexes/n", "http://h/"):
         with pytest.raises(InputError, match=r"^url "):
             RemoteCollection.open(wrong)
-    with pytest.raises(InputError, match="timeout=0"):
-        RemoteCollection.open(url, timeout=0)

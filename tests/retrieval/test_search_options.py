@@ -2,103 +2,22 @@
 
 from __future__ import annotations
 
-import inspect
-from dataclasses import dataclass
-from typing import Any, get_type_hints
+from typing import get_type_hints
 
-import click
-import pytest
-from pydantic import ValidationError
-
-from slimdex.errors import InputError
-from slimdex.retrieval.cli.click_commands import command_of
 from slimdex.retrieval.remote_collection import body_of
 from slimdex.retrieval.search.options import (
     SearchKeywords,
     SearchOptions,
-    option,
     options_of,
-    takes_options,
 )
 from slimdex.retrieval.search.request import SearchRequest
-from slimdex.retrieval.server.agents_server import AgentsServer
-from slimdex.retrieval.server.mcp_tools import with_options
-from slimdex.retrieval.server.routes.bodies import search_body
-
-HELP = "Only the newest documents, as many as this."
-NEWEST: Any = option(None, HELP, least=1, most=99, value="COUNT")
+from slimdex.retrieval.server.routes.bodies import SearchBody
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class NewRequest(SearchRequest):
-    """A request with one option more."""
-
-    newest: int | None = NEWEST
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class NewOptions(SearchOptions):
-    """Options with the same one, which a command takes."""
-
-    newest: int | None = NEWEST
-
-
-def test_the_request_checks_it() -> None:
-    assert NewRequest(texts="a", newest=5).newest == 5
-    assert NewRequest(texts="a").manner != NewRequest(texts="a", newest=5).manner
-    for wrong in (0, 100, 1.5, "many"):
-        with pytest.raises(InputError, match=rf"^newest={wrong!r}; expected 1 to 99$"):
-            NewRequest(texts="a", newest=wrong)  # type: ignore[arg-type]
-
-
-def test_the_command_line_has_it() -> None:
-    given = list[Any]()
-
-    def search(*, options: NewOptions) -> None:
-        given.append(options)
-
-    command = command_of(search, "search")
-    assert f"--newest COUNT {HELP}" in " ".join(command.get_help(click.Context(command)).split())
-    command(["--newest", "7", "--glob", "*.py"], standalone_mode=False)
-    assert (given[0].newest, given[0].limit, [*given[0].glob]) == (7, 10, ["*.py"])
-
-
-def test_a_service_and_its_client_have_it() -> None:
-    body: Any = search_body(NewRequest)
-    assert body.model_json_schema()["properties"]["newest"] == {
-        "anyOf": [{"type": "integer", "minimum": 1, "maximum": 99}, {"type": "null"}],
-        "default": None,
-        "description": HELP,
-        "title": "Newest",
-    }
-    with pytest.raises(ValidationError):
-        body(query="a", newest=0)
-    sent = body_of(NewRequest(texts="a", newest=5, regex="b"))
-    read = body(**sent)
-    assert (sent["newest"], sent["regex"], read.model_dump()["newest"]) == (5, "b", 5)
-
-
-async def test_agents_have_it() -> None:
-    async def search(query: str, **options: Any) -> Any:
-        """Find."""
-        return [options["newest"], options["limit"]]
-
-    server = AgentsServer("new")
-    server.add_tool(with_options(NewRequest, search))
-    (tool,) = await server.list_tools()
-    described = tool.input_schema["properties"]["newest"]
-    assert (described["description"], described["anyOf"][0]["maximum"]) == (HELP, 99)
-    found = await server.call_tool("search", {"query": "a", "newest": 5})
-    assert [part.text for part in found.content] == ["5", "5"]
-
-
-def test_keywords_in_python_have_it() -> None:
-    def search(query: str, limit: int = 10, **options: Any) -> None:
-        """Find."""
-
-    parameter = inspect.signature(takes_options(search, NewRequest)).parameters["newest"]
-    assert (parameter.default, parameter.annotation) == (None, int | None)
-    assert f"newest : {HELP}" in inspect.getdoc(search).splitlines()  # type: ignore[union-attr]
+def test_a_service_and_its_client_have_each() -> None:
+    assert body_of(SearchRequest(texts="a", regex="b"))["regex"] == "b"
+    offered = {name for name, each in options_of(SearchOptions).items() if each.http is not None}
+    assert offered <= {*SearchBody.model_fields}
 
 
 def test_keywords_for_type_checkers_are_the_options_of() -> None:

@@ -128,23 +128,3 @@ def test_a_change_that_fails_syncs_nothing(tmp_path: Path, synced: list[int]) ->
     assert before == (len(os.listdir(files)) if files.exists() else 0)
     sync_all([tmp_path / "a"])
     assert synced[-1:] == [(tmp_path / "a").stat().st_ino]
-
-
-@pytest.mark.parametrize("is_later", [False, True])
-def test_a_disk_that_fails_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_later: bool
-) -> None:
-    def fsync(_: int) -> None:
-        raise OSError(5, "Input/output error")
-
-    def synced() -> None:
-        if not is_later:
-            sync(tmp_path / "a")
-        with syncing_later():
-            sync(tmp_path / "a")
-            sync_now()
-
-    (tmp_path / "a").write_bytes(MADE)
-    monkeypatch.setattr(os, "fsync", fsync)
-    with pytest.raises(OSError, match=r"Input/output error: .*a'"):
-        synced()

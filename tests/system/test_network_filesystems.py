@@ -139,7 +139,7 @@ COMMANDS: list[tuple[str, ...]] = [
     ("reduce", "x.index", "--kind", "flat"),
     ("repair", "x.index"),
     ("sync", "x.index", "x.jsonl"),
-    ("lexical", "x.index", "--off"),
+    ("reduce", "x.index", "--lexical", "off"),
     ("undo", "x.index"),
     ("tune", "x.index", "--apply"),
     ("build", "x.jsonl", "--out", "new.index"),

@@ -40,7 +40,12 @@ def test_a_container_with_a_read_only_root_builds_and_searches(tmp_path: Path) -
         capture_output=True,
         text=True,
         timeout=300,
-        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": os.pathsep.join(sys.path)},
+        env={
+            **os.environ,
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "PYTHONPATH": os.pathsep.join(sys.path),
+            "SLIMDEX_CACHE": str(tmp_path / "cache"),
+        },
     )
     if done.returncode in (1, 77) and "not permitted" in done.stderr:
         pytest.skip("needs the right to mount")

@@ -56,14 +56,3 @@ def test_codes_and_norms_from_workers_equal_local_ones(
         assert (tmp_path / "elsewhere" / name).read_bytes() == (
             tmp_path / "here" / name
         ).read_bytes()
-
-
-def test_moments_of_parts_equal_those_of_all_rows(rng: np.random.Generator) -> None:
-    X = rng.standard_normal((20_000, 6), dtype=np.float32) + 3
-    merged = Moments(6)
-    for _, part in ThroughPickle().map(Moments.of_rows, np.array_split(X, 7)):
-        merged.merge(part)
-    wide = X.astype(np.float64)
-    assert merged.n == 20_000
-    np.testing.assert_allclose(merged.mean, wide.mean(axis=0), rtol=1e-12)
-    np.testing.assert_allclose(merged.covariance(), np.cov(wide.T, bias=True), rtol=1e-10)

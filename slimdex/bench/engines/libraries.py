@@ -13,7 +13,7 @@ import numpy as np
 
 from slimdex.indexes.arrays import Matrix, Rows, batches, normalize_rows
 from slimdex.indexes.codes.faiss_index import FaissIndex
-from slimdex.indexes.codes.kinds import from_factory
+from slimdex.indexes.codes.kinds import Kind
 from slimdex.indexes.vectors.vector_file import VectorFile
 from slimdex.system.spare_threads import cores
 
@@ -132,12 +132,14 @@ class FaissGraph(Engine):
     packages = ("faiss-cpu",)
     for_vectors = GRAPH_EFFORTS
     factory = f"HNSW{GRAPH_LINKS}"
+    by_distance = False
     parameters = "efSearch={}"
 
     def _build(self, vectors: VectorFile, folder: Path) -> None:
         lists = lists_for(len(vectors))
         factory = self.factory.format(lists=lists, half=vectors.dim // 2)
-        self._index = FaissIndex(from_factory(factory), vectors.dim)
+        kind = Kind("faiss", lambda k, n: factory, by_distance=self.by_distance)
+        self._index = FaissIndex(kind, vectors.dim)
         self._index.train(sample(vectors, lists))
         for chunk in vectors.scan():
             self._index.add(normalize_rows(chunk))
@@ -155,6 +157,7 @@ class FaissPq(FaissGraph):
 
     for_vectors = LIST_EFFORTS
     factory = "IVF{lists},PQ{half}x4fs,Refine(SQfp16)"
+    by_distance = True
     parameters = f"nprobe={{}},k_factor_rf={RESCORED // 10}"
 
 

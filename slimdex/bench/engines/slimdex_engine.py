@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
 
@@ -39,8 +38,6 @@ from .engine import (
 
 FOLDER = "documents.index"
 """Folder of a place's collection."""
-OPQ_ROWS = 256 * 64
-"""Maximum rows to train OPQ on, 64 for each centroid: 60,000 rows take ten minutes."""
 
 
 class Slimdex(Database):
@@ -148,10 +145,7 @@ class SlimdexEngine(Engine):
 
         # Codes.
         with _stage(seconds, "index_s"):
-            kind = kind_named(settings.kind)
-            if "OPQ" in kind.name:
-                kind = replace(kind, max_rows=OPQ_ROWS)
-            codes = train_index(kind, reducer, file)
+            codes = train_index(kind_named(settings.kind), reducer, file)
             self._index = ReducedIndex(
                 reducer, codes, file, metric=self._metric, candidates=settings.candidates
             )

@@ -11,6 +11,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from slimdex.retrieval.encoders.transformer import TransformerEncoder
+
 from ..datasets import DOCSTRINGS, load_dataset, open_local
 from ..engines.encoders import CONTENDERS, EncoderProcess, missing_contenders
 from ..engines.processes import Contender, Subprocess, in_turns, replace_rows
@@ -61,6 +63,7 @@ def measure_encoders(
     `folder` has the model named `model`, for the other libraries.
     """
     reference = open_local(model, precision="fp32")
+    assert isinstance(reference, TransformerEncoder)
     tokens = {size: reference.count_tokens(getattr(texts, size)) for size in ("short", "long")}
     missing = missing_contenders(model)
     with ExitStack() as stack:

@@ -54,7 +54,7 @@ from slimdex.retrieval.quality.labels import Qrels, read_qrels
 from slimdex.retrieval.quality.metric_choice import CELLS, Cell
 from slimdex.retrieval.quality.query_pools import FROM_USER, document_pool, encode_with_progress
 from slimdex.retrieval.quality.recall_trials import NEAREST, Pool, Trials, answers, without_held_out
-from slimdex.retrieval.quality.settings_search import Grid, SettingsGrid
+from slimdex.retrieval.quality.settings_search import Grid, possible_settings
 from slimdex.retrieval.search.answer import IndexRows, nearest
 from slimdex.retrieval.search.request import SearchRequest
 from slimdex.retrieval.sources.source import read_pairs
@@ -226,7 +226,7 @@ class Study:
         self.snapshot = snapshot
         self.data, self.pool = questions_of(subject, snapshot, sample)
         self._folder = folder
-        self.trials = Trials(snapshot, snapshot.moments(), folder)
+        self.trials = Trials(snapshot, folder)
         self._truths = dict[Cell, Rows]()  # (beta, gamma) -> exact answers in that metric
         self._encoders = self._truth((0.0, 0.0))  # by the cosines of the encoder's vectors
         self.ndcg = dict[Settings, PerQuery]()  # of all points, the reference first
@@ -401,16 +401,17 @@ def measure_settings(subject: Subject, sample: int) -> IndexPoints:
 
 def _settings_to_try(study: Study, current: Settings) -> tuple[list[Settings], ...]:
     """Return the settings to measure: kinds at several k, (beta, gamma), and (k, gamma)."""
-    possible = SettingsGrid(study.trials, (current.beta, current.gamma), grid=GRID)
+    possible = possible_settings(study.trials, (current.beta, current.gamma), GRID)
     usual = current.candidates or None
     kinds = {current: None}  # each once, the present settings first
-    for option in possible.options:
+    for option in possible:
         kinds[replace(option, candidates=usual)] = None
     metrics = [replace(current, beta=beta, gamma=gamma) for beta, gamma in CELLS]
     sizes = sorted({each.k for each in kinds if each.k and each.kind == current.kind})
     gammas = sorted({gamma for _, gamma in CELLS})
     dimensions = [replace(current, k=k, gamma=gamma) for k, gamma in product(sizes, gammas)]
-    return [*kinds], [*filter(possible.suits, metrics)], [*filter(possible.suits, dimensions)]
+    suits = study.trials.suits
+    return [*kinds], [*filter(suits, metrics)], [*filter(suits, dimensions)]
 
 
 def _facts(subject: Subject, study: Study) -> dict[str, Any]:
@@ -584,7 +585,7 @@ def _usual(dim: int, rows: int) -> Iterator[Method]:
 
 
 def _more(dim: int) -> Iterator[Method]:
-    """Quality against k alone, other index kinds, codes alone, and OPQ, which trains for long."""
+    """Quality against k alone, other index kinds, and codes alone."""
     half = part(dim, 2)
     quarter = part(dim, 4)
     for share, of in CURVE:
@@ -594,24 +595,11 @@ def _more(dim: int) -> Iterator[Method]:
     for kind in ("rabitq", "sq4", "sq8", "fp16", "ivf-pq", "hnsw"):
         yield _method("slimdex", DEFAULTS, half, kind, CANDIDATES)
 
-    # Codes alone: one kind at 1/8, two at 1/16 and two at 1/32.
-    for kind in ("sq8", "sq4", f"PQ{half}x4fs", f"PQ{half // 2}x4fs", f"PQ{half // 4}"):
-        yield _method("slimdex", DEFAULTS, half, kind)
-    for kind in ("sq8", "sq4"):  # 1/16, 1/32
-        yield _method("slimdex", DEFAULTS, quarter, kind)
-
-    # Quantisers of the encoder's own vectors.
+    # Codes alone, at 1/8, 1/16 and 1/32.
+    for k in (half, quarter):
+        for kind in ("sq8", "sq4"):
+            yield _method("slimdex", DEFAULTS, k, kind)
     yield _method("int4", PLAIN, dim, "sq4")
-    for most in (half, quarter):  # 1/16, 1/32
-        yield _method("PQ", PLAIN, dim, f"PQ{_divisor(dim, most)}x4fs")
-    for of in (16, 8):  # 1/64, 1/32
-        groups = _divisor(dim, dim // of)
-        yield _method("OPQ+PQ", PLAIN, dim, f"OPQ{groups},PQ{groups}", CANDIDATES)
-
-
-def _divisor(dim: int, most: int) -> int:
-    """Return the largest divisor of the dimensions that is at most `most`."""
-    return max(m for m in range(1, max(most, 1) + 1) if dim % m == 0)
 
 
 def _method(name: str, like: Settings, k: int, kind: str, rescored: int = 0) -> Method:

@@ -341,11 +341,8 @@ def _charts(measured: IndexPoints) -> Iterator[str]:
 
 
 def _series(kind: str) -> int:
-    """Return the number of a kind's colour and shape.
-
-    Kinds without one, such as factory strings, share flat's.
-    """
-    return SERIES.index(kind) if kind in SERIES else len(SERIES) - 1
+    """Return the number of a kind's colour and shape."""
+    return SERIES.index(kind)
 
 
 def _draw_point(point: Point, measure: str, *, faint: bool = False) -> svg.Point:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
 from math import ceil
 from pathlib import Path
 from typing import Any, Self
@@ -22,7 +20,7 @@ from ..arrays import Matrix, Rows, as_matrix
 from ..ranking import best_of, first_allowed, top_k
 from .faiss_library import faiss
 from .halved_codes import Halves, clone, halve, whole_of
-from .kinds import KINDS, PQ_MOST_ROWS, Kind, nprobe
+from .kinds import PQ_MOST_ROWS, Kind, nprobe
 
 ROUNDS_4BIT = 10
 """Iterations of k-means for 16 centroids; FAISS's 25 take three times as long without benefit."""
@@ -43,11 +41,7 @@ For a unit query q, ``5/4 - |q - x/2|^2`` is ``q.x + (1 - |x|^2) / 4``: a correc
 codes shorten. At length 1 the factor would be 1/2, which suits highest scores near 1; 1/4 suits
 highest scores near 1/2, as between questions and their answers.
 """
-FACTORY = re.compile(r"[A-Z][\w+.,()]{0,99}")
-"""Form of a factory string. Untrusted manifests hold such strings, so only short ones are read."""
 TINY = np.finfo(np.float32).tiny
-LARGEST_TRIED = 4096
-"""Largest number in a factory string that is tried: an index of it is still small."""
 
 
 class FaissIndex:
@@ -70,15 +64,8 @@ class FaissIndex:
     """
 
     def __init__(self, kind: Kind, dim: int, rows: int = 0) -> None:
-        factory = kind.factory(dim, rows)
-        try:
-            metric = faiss.METRIC_L2 if kind.by_distance else faiss.METRIC_INNER_PRODUCT
-            self._index: Any = faiss.index_factory(dim, factory, metric)
-        except RuntimeError as error:
-            raise InputError(
-                f"kind {kind.name!r} at {dim} dimensions: {_reason(error)}; expected "
-                f"{', '.join(KINDS)} or a FAISS factory string"
-            ) from error
+        metric = faiss.METRIC_L2 if kind.by_distance else faiss.METRIC_INNER_PRODUCT
+        self._index: Any = faiss.index_factory(dim, kind.factory(dim, rows), metric)
         self._lock = SharedLock()
         self._tune()
 
@@ -121,7 +108,7 @@ class FaissIndex:
                 index.nprobe = min(index.nprobe, index.nlist)
 
     def _core(self) -> Any:
-        """Index behind the transformations of the factory string, if any.
+        """Index behind a kind's transformations, if any.
 
         For halves, this is the last one: both have the same parameters and codebooks.
         """
@@ -147,8 +134,8 @@ class FaissIndex:
         return self
 
     def add(self, X: Matrix) -> None:
-        """Append rows (n, k); raise `InputError` if the kind does not support it."""
-        with _faiss_errors(), self._lock.exclusive(), _few_threads(len(X)):
+        """Append rows (n, k)."""
+        with self._lock.exclusive(), _few_threads(len(X)):
             self._index.add(self._shorten(as_matrix(X, dim=self.dim)))
             self._index = halve(self._index)
 
@@ -156,7 +143,7 @@ class FaissIndex:
         """Return a copy with the same codebooks, without rows if `empty`."""
         other = FaissIndex.__new__(FaissIndex)
         other._lock = SharedLock()
-        with _faiss_errors(), self._lock.shared():
+        with self._lock.shared():
             other._index = clone(self._index, empty=empty)
         return other
 
@@ -305,7 +292,6 @@ class FaissIndex:
         elif isinstance(core, faiss.IndexHNSW):
             # A search of the graph would miss some rows; its storage is searched completely.
             index = core.storage
-            queries = self._transform(queries)
         selector: Any = faiss.IDSelectorBitmap  # FAISS's stubs have the C++ signature only
         params.sel = selector(bits)
         return _as_cosines(index, index.search(queries, k, params=params))
@@ -342,16 +328,6 @@ class FaissIndex:
         mask = np.zeros(len(self), dtype=np.bool_)
         mask[rows] = True
         return mask
-
-    def _transform(self, queries: Matrix) -> Matrix:
-        """Apply the transformations of the factory string to queries."""
-        index = self._index
-        while isinstance(index, faiss.IndexPreTransform):
-            chain: Any = index.chain
-            for i in range(chain.size()):
-                queries = faiss.downcast_VectorTransform(chain.at(i)).apply(queries)
-            index = faiss.downcast_index(index.index)
-        return queries
 
     @property
     def nbytes(self) -> int:
@@ -398,36 +374,6 @@ class FaissIndex:
         return index
 
 
-@cache
-def is_factory(factory: str) -> bool:
-    """Return whether FAISS reads a factory string, at some number of dimensions.
-
-    Strings with large numbers only have to match `FACTORY`: FAISS might need much memory to try
-    them.
-
-    >>> [is_factory(factory) for factory in ("PQ48x4fs", "OPQ16_64,IVF1000000,PQ16", "SQ4", "HNSW")]
-    [True, True, True, True]
-    >>> [is_factory(factory) for factory in ("pq4", "PQx", "Bogus", "SQ5", "", "PQ8 ")]
-    [False, False, False, False, False, False]
-    """
-    if not FACTORY.fullmatch(factory):
-        return False
-    numbers = {int(digits) for digits in re.findall(r"\d+", factory)}
-    if max(numbers, default=0) > LARGEST_TRIED:
-        return True
-    # A string may suit only certain numbers of dimensions, such as those that it names.
-    return any(_can_make(factory, dim) for dim in sorted({64, *numbers} - {0}))
-
-
-def _can_make(factory: str, dim: int) -> bool:
-    """Return whether FAISS creates an index from a factory string for `dim` dimensions."""
-    try:
-        faiss.index_factory(dim, factory)
-    except RuntimeError:
-        return False
-    return True
-
-
 @contextmanager
 def _few_threads(rows: int) -> Iterator[None]:
     """Use one OpenMP thread for work comparable to adding at most `PQ_MOST_ROWS` rows.
@@ -457,21 +403,6 @@ def _faiss_errors(what: str = "this kind of index") -> Iterator[None]:
 def _input_error(what: str, error: RuntimeError) -> InputError:
     """Create an `InputError` from an error of FAISS."""
     return InputError(f"{what}: FAISS says {_reason(error)}; try another kind")
-
-
-def clusters(X: Matrix, count: int, seed: int = 0) -> Rows:
-    """Cluster rows (n, k) by k-means; returns each row's cluster (n,), from 0.
-
-    >>> places = np.array([[0, 0], [9, 9], [0, 1], [9, 8]], dtype=np.float32)
-    >>> one, other, *same = clusters(places, 2).tolist()
-    >>> one != other, same == [one, other]
-    (True, True)
-    """
-    kmeans = faiss.Kmeans(X.shape[1], count, seed=seed, min_points_per_centroid=1)
-    kmeans.train(X)
-    _, centroids = kmeans.index.search(X, 1)
-    nearest: Rows = centroids[:, 0]
-    return nearest
 
 
 def _as_cosines(index: Any, results: tuple[Matrix, Rows]) -> tuple[Matrix, Rows]:

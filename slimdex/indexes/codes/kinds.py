@@ -6,7 +6,6 @@ To add a kind, define a `Kind` here and list it in `KINDS`.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -35,7 +34,7 @@ class Kind:
     name : as on the command line.
     factory : (k, rows at training) -> FAISS factory string.
     min_rows : smallest training set.
-    multiple : k must be a multiple of this.
+    multiple : dimensions of a subspace with its own codebook; k must be a multiple of this.
     max_rows : largest training set, unless inverted lists need more.
     by_distance : compare rows by squared distance instead of inner product.
     """
@@ -58,21 +57,13 @@ class Kind:
         half = dim // 2 // self.multiple * self.multiple
         return half or min(self.multiple, dim)
 
-    def subquantizers(self, k: int, rows: int) -> int:
-        """Number of subspaces with their own codebooks, as given by the factory string.
+    def subquantizers(self, k: int) -> int:
+        """Number of subspaces with their own codebooks; 1 without product quantisation.
 
-        1 without product quantisation, or if k is not divisible by that number.
-
-        >>> PQ.subquantizers(192, 5000), from_factory("IVF64,PQ16x8").subquantizers(64, 5000)
-        (48, 16)
-        >>> from_factory("PLSQ8x6x4fs_Nlsq2x4").subquantizers(64, 5000)
-        8
-        >>> SQ8.subquantizers(192, 5000), from_factory("PQ5").subquantizers(192, 5000)
-        (1, 1)
+        >>> PQ.subquantizers(192), SQ8.subquantizers(192)
+        (48, 1)
         """
-        match = re.search(r"(?:^|,)P(?:Q|RQ|LSQ)(\d+)", self.factory(k, rows))
-        groups = int(match[1]) if match else 1
-        return groups if k % groups == 0 else 1
+        return k // self.multiple if self.multiple > 1 else 1
 
 
 def ivf_lists(rows: int) -> int:
@@ -126,18 +117,6 @@ IVF_PQ = Kind(
 HNSW = Kind("hnsw", lambda k, n: "HNSW32")
 
 
-def from_factory(factory: str) -> Kind:
-    """Create a kind from any FAISS factory string; coarse codes compare by distance, as in `PQ`.
-
-    >>> from_factory("IVF64,PQ16x4fs").by_distance, from_factory("IVF64,RaBitQ").by_distance
-    (True, True)
-    >>> from_factory("SQ8").by_distance
-    False
-    """
-    is_coarse = re.search(r"(?:^|,)(?:PQ\d|RaBitQ)", factory) is not None
-    return Kind(factory, lambda k, n: factory, by_distance=is_coarse)
-
-
 KINDS = {kind.name: kind for kind in (FLAT, FP16, SQ8, SQ4, PQ, RABITQ, IVF_PQ, HNSW)}
 """Name -> kind, in the order of help texts."""
 
@@ -160,13 +139,9 @@ def by_size(rows: int) -> Kind:
 
 
 def kind_named(name: str, rows: int = 0) -> Kind:
-    """Look up a kind by name, or take a FAISS factory string; `auto` depends on the rows.
+    """Look up a kind by name; `auto` depends on the rows.
 
     >>> kind_named("pq").factory(192, 5000), kind_named("pq").by_distance
     ('PQ48x4fs', True)
-    >>> kind_named("OPQ16,PQ16").factory(64, 5000)
-    'OPQ16,PQ16'
     """
-    if name == AUTO:
-        return by_size(rows)
-    return KINDS.get(name) or from_factory(name)
+    return by_size(rows) if name == AUTO else KINDS[name]

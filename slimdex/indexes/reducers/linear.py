@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slimdex.errors import InputError
-from slimdex.system.suggestions import with_suggestions
 from slimdex.system.threads import decomposition, eigh, product, threads_for
 
 from ..arrays import SCAN_ROWS, Matrix, as_matrix, batches
@@ -118,7 +117,6 @@ class Linear(Reducer):
         check_tensor(path, "components", self.components_, shape, np.float32)
 
 
-@with_suggestions
 class Whitening(Linear):
     """``(x - beta*mean) U_k diag(lambda_k^(-gamma/2))``.
 

@@ -94,26 +94,21 @@ class Moments:
 
     @classmethod
     def load(cls, path: Path) -> Moments:
-        """Load a file written by `save`; raise `CorruptError` for anything else.
-
-        A scatter (d, d), of an index of an earlier version, is read as well.
-        """
+        """Load a file written by `save`; raise `CorruptError` for anything else."""
         kind, params, arrays = load_tensors(path)
         if kind != "moments" or set(arrays) != {"mean", "scatter"}:
             raise CorruptError(f"{path}: holds {kind!r}; expected moments")
         check_tensor(path, "mean", arrays["mean"], (None,), np.float64)
         dim = len(arrays["mean"])
 
-        # The scatter is stored as a triangle; earlier versions stored a square.
         scatter = arrays["scatter"]
-        shape = (dim, dim) if scatter.ndim == 2 else (dim * (dim + 1) // 2,)
-        check_tensor(path, "scatter", scatter, shape, np.float64)
+        check_tensor(path, "scatter", scatter, (dim * (dim + 1) // 2,), np.float64)
         if type(params.get("n")) is not int or not 0 <= params["n"] < 1 << 62:
             raise CorruptError(f"{path}: n={params.get('n')!r}; expected a number of rows")
         moments = cls(dim)
         moments.n = params["n"]
         moments.mean = arrays["mean"]
-        moments.scatter = scatter if scatter.ndim == 2 else _symmetric(scatter, dim)
+        moments.scatter = _symmetric(scatter, dim)
         return moments
 
     def _of_batch(self, X: Matrix) -> Moments:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from rich.text import Text
@@ -18,15 +17,11 @@ from ..search.excerpts import (
     shorten,
     word_places,
 )
-from ..search.places import file_of
 from .console import hanging, line
 from .safe_text import visible
 
 LONGEST_ID = 1000
 """Limit of the characters shown of an id; some ids are a megabyte."""
-LISTED_QUERIES = 3
-QUERY_CHARACTERS = 40
-"""Limits of the queries named in a line, and of the characters of each."""
 
 
 def show_hits(
@@ -54,10 +49,9 @@ def show_hits(
     # Print a line with the score and title of each hit, then its place, metadata and excerpt.
     for hit, excerpt in zip(map(shown_hit, hits), excerpts, strict=True):
         score = Text(f"{hit.score:6.3f}  ", style="cyan")
-        file = file_of(hit.metadata.get("path"))
-        hanging(score, _heading(hit, file, excerpt))
+        hanging(score, _heading(hit, excerpt))
         body = _with_words(excerpt.text, words)
-        parts = (_place(hit, file, excerpt), _columns(hit, columns), body)
+        parts = (_place(hit, excerpt), _columns(hit, columns), body)
         for part in filter(None, parts):  # no line for an empty part
             hanging(Text(" " * len(score)), part)
 
@@ -76,47 +70,32 @@ def as_json(
 def by_chance(
     names: Sequence[str], hits_of_queries: Sequence[Sequence[Hit]], score: float | None
 ) -> list[str]:
-    """Return a line about queries whose hits are no nearer than random documents; [] without any.
+    """Return a line for each query whose hits are no nearer than random documents.
 
     Parameters
     ----------
     names : the queries.
     score : the best score of random documents, as many as there are; None if unknown.
 
-    >>> by_chance(["tea"], [[Hit("7", 0.2, "")]], 0.31)
-    ['the best hit is no nearer than a random document would be (0.200; random ones reach 0.310)']
     >>> by_chance(["tea", "rain"], [[Hit("7", 0.2, "")], [Hit("8", 0.5, "")]], 0.31)
-    ["the best hit is no nearer than a random document would be (they reach 0.310) for 'tea'"]
+    ["'tea': the best hit is no nearer than a random document would be"]
     """
-    if score is None:
-        return []
-
-    # Find the queries without a near hit, and their best scores.
-    best_scores = {}
+    lines = []
     for name, hits in zip(names, hits_of_queries, strict=True):
-        if hits and are_by_chance(hits, score, name):
-            best_scores[name] = max(hit.score for hit in hits)
-    far = list(best_scores)
-    statement = "the best hit is no nearer than a random document would be"
-    if not far:
-        return []
-    if len(names) == 1:
-        return [f"{statement} ({best_scores[far[0]]:.3f}; random ones reach {score:.3f})"]
-
-    # Name only the first few of many queries.
-    shown = [shorten(on_one_line(name), QUERY_CHARACTERS) for name in far[:LISTED_QUERIES]]
-    some = ", ".join(f"'{name}'" for name in shown)
-    more = f" and {len(far) - LISTED_QUERIES:,} more" if len(far) > LISTED_QUERIES else ""
-    return [f"{statement} (they reach {score:.3f}) for {some}{more}"]
+        if score is not None and hits and are_by_chance(hits, score, name):
+            query = shorten(on_one_line(name))
+            lines.append(f"{query!r}: the best hit is no nearer than a random document would be")
+    return lines
 
 
-def _heading(hit: Hit, file: Path | None, excerpt: Excerpt) -> Text:
+def _heading(hit: Hit, excerpt: Excerpt) -> Text:
     """Return a hit's id, its title if that differs, and how it was found if not by its meaning."""
     named = Text(visible(shorten(hit.id, LONGEST_ID)), style="green")
-    if file is not None and _is_named_by(hit.id, file):
-        named.append(_colon_line(hit, excerpt), style="default")
+    if _is_code(hit):  # as editors accept it after a path
+        named.append(f":{excerpt.line}", style="default")
     title = on_one_line(hit.title)
-    if title and not _says_title(hit.id, hit.title):
+    # The title of a file may be its name without the ending.
+    if title and hit.id != title and not hit.id.rpartition("/")[2].startswith(f"{title}."):
         named.append("  " + visible(shorten(title)), style="default")
     if hit.found_by in ("words", "name"):
         named.append(f"  ({hit.found_by})", style="dim")
@@ -139,67 +118,23 @@ def _with_words(text: str, query: str) -> Text:
     return shown.append(visible(text[end:]))
 
 
-def _place(hit: Hit, file: Path | None, excerpt: Excerpt) -> Text:
-    """Return a passage's place: its file (unless the id names it), headings, and page or lines."""
-    begins_with_title = bool(hit.headings) and hit.headings[0] == hit.title
-    headings = hit.headings[1:] if begins_with_title else hit.headings
-    place = [on_one_line(heading) for heading in headings]
-    has_line_after_path = file is not None and bool(_colon_line(hit, excerpt))
+def _place(hit: Hit, excerpt: Excerpt) -> Text:
+    """Return a passage's place: its file (unless the id names it), headings, and page or line."""
+    place = [on_one_line(heading) for heading in hit.headings]
+    if place and place[0] == on_one_line(hit.title):
+        del place[0]
+    path = str(hit.metadata.get("path") or "")
+    if path and not path.endswith(hit.id.removeprefix("./")):
+        place.insert(0, path)
     if hit.page is not None:
         place.append(f"page {hit.page:,}")
-    elif not has_line_after_path:
-        place += _lines(hit, excerpt)
-
-    # The file comes first, unless the id names it.
-    shown = Text(visible(shorten(" > ".join(place))), style="dim")
-    if file is None or _is_named_by(hit.id, file):
-        return shown
-    path = Text(visible(shorten(str(file), LONGEST_ID)), style="green")
-    path.append(_colon_line(hit, excerpt), style="default")
-    return Text.assemble(path, "  " if shown else "", shown)
+    elif hit.start + excerpt.start > 0 and excerpt.line and not _is_code(hit):
+        place.append(f"line {excerpt.line:,}")
+    return Text(visible(shorten(" > ".join(place))), style="dim")
 
 
-def _is_named_by(id: str, file: Path) -> bool:
-    """Return whether an id is a file's path or its end, as for files in folders.
-
-    >>> _is_named_by("a/b.md", Path("notes/a/b.md")), _is_named_by("b.md#7", Path("b.md"))
-    (True, False)
-    """
-    relative = id.removeprefix("./").lstrip("/")
-    # The slashes make whole names match: b.md does not match ab.md.
-    return id != "" and f"/{file.as_posix()}".endswith(f"/{relative}")
-
-
-def _says_title(id: str, title: str) -> bool:
-    """Return whether a title is the id, or the name of the id's file without its extension.
-
-    >>> _says_title("a/tea.md", "tea"), _says_title("a/tea.md", "Tea"), _says_title("7", "7")
-    (True, False, True)
-    """
-    return id == title or id.rpartition("/")[2].startswith(f"{title}.")
-
-
-def _lines(hit: Hit, excerpt: Excerpt) -> list[str]:
-    """Format the line numbers of an excerpt, as a list of one item.
-
-    The list is empty if they are unknown, or if the excerpt begins the text.
-    """
-    first = excerpt.line
-    last = excerpt.last_line
-    is_beginning = hit.start + excerpt.start == 0
-    if first is None or last is None or is_beginning:
-        return []
-    return [f"line {first:,}" if first == last else f"lines {first:,}-{last:,}"]
-
-
-def _colon_line(hit: Hit, excerpt: Excerpt) -> str:
-    """Format a line number as editors accept it after a path, for code only.
-
-    It is empty at the beginning of a file.
-    """
-    is_code = hit.metadata.get("kind") == "code"
-    is_beginning = hit.start + excerpt.start == 0
-    return f":{excerpt.line}" if is_code and not is_beginning else ""
+def _is_code(hit: Hit) -> bool:
+    return hit.metadata.get("kind") == "code"
 
 
 def _columns(hit: Hit, columns: Sequence[str]) -> Text:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
-from time import time
 from typing import TYPE_CHECKING, Annotated
 
 from slimdex.errors import InputError, SlimdexError
@@ -17,18 +16,11 @@ from .encoders import EncoderOptions
 from .facts import facts_after, show_evaluation
 from .interrupts import STOPPED_MESSAGE, say_when_stopped
 from .options import RayOptions, SourceOptions, Vectors, WriteOptions
-from .settings import SettingsOptions, StorageOptions, TargetOptions
+from .settings import SettingsOptions, StorageOptions
 
 if TYPE_CHECKING:
-    from slimdex.indexes.settings import Settings
-
     from ..encoders.base import Encoder
-    from ..quality.tuning_targets import Target
-    from ..sources.source import Sources
-    from ..store.state import State
 
-MANY_FILES = 100
-"""Files of a repository that takes longer than a few seconds to encode."""
 DEMO_QUERIES = (
     "remove a directory tree",
     "parse a date from a string",
@@ -38,10 +30,6 @@ DEMO_QUERIES = (
 )
 DEMO_SAMPLE = 200
 """Sentences of docstrings that are searched for the table."""
-DEMO_EXPLANATION = (
-    "Answers to five questions, best first, found by meaning and by words together. The number is "
-    "the similarity of meaning, at most 1; (words) marks answers that owe their place to words."
-)
 
 
 def build(
@@ -50,7 +38,6 @@ def build(
     settings: SettingsOptions,
     storage: StorageOptions,
     cluster: RayOptions,
-    target: TargetOptions,
     writing: WriteOptions,
     out: Annotated[
         Path | None,
@@ -63,7 +50,7 @@ def build(
         "source code, worse for other texts; `migrate` changes to the model itself later.",
     ] = False,
 ) -> Answer:
-    """Build an index. After an interruption, the same command goes on where it stopped."""
+    """Build an index. If it is interrupted, run the same command to continue."""
     # Loads numpy, FAISS and readers of files, a third of a second.
     from slimdex.system.atomic_files import offer
 
@@ -76,18 +63,13 @@ def build(
     if fast and (encoder != EncoderOptions() or vectors is not None):
         raise InputError("build: --fast beside another encoder or vectors; expected one of them")
     wanted = settings.settings()
-    aim = _tuning_target(wanted, target)
 
     # Where to build the index, and from which sources.
     path = out or new_index()
     offer(path.absolute())  # for temporary files, if no other folder is writable
     source_request = sources.collect(vectors)
-    began = time()  # before the sources are read, since they may change meanwhile
     with console.progress():
         opened = source_request.open()
-
-    if encoder == EncoderOptions() and vectors is None and not fast and _is_repository(opened):
-        console.note("mostly source code: --fast encodes it in a fraction of the time")
 
     def make_encoder() -> Encoder:
         if fast:
@@ -97,7 +79,8 @@ def build(
         return encoder.open()
 
     # Build it.
-    say_when_stopped(lambda: _interrupt_message(path))
+    complete = f"stopped; all documents are in {path} and can be searched"
+    say_when_stopped(lambda: complete if _is_built(path) else STOPPED_MESSAGE)
     with cluster.start() as workers, console.progress():
         index, added = build_index(
             path,
@@ -111,9 +94,9 @@ def build(
             workers=workers,
             shared_filesystem=writing.shared_filesystem,
         )
-    remember_sources(index.path, source_request, index.state.origins, began)
+    remember_sources(index.path, source_request, index.state.origins)
     with closing(index), console.progress():
-        notes = choose_settings(index, aim, keep_metric=settings.has_metric)
+        notes = choose_settings(index, keep_metric=settings.has_metric)
         facts = facts_after(index, replace(added, notes=[*added.notes, *notes]))
 
     def show() -> None:
@@ -124,76 +107,36 @@ def build(
     return Answer(facts, show)
 
 
-def _is_repository(sources: Sources) -> bool:
-    """Return whether the sources are folders with many files, at least half of them code."""
-    # Loaded when the sources were opened.
-    from ..lexical.code_files import is_code_path
-    from ..sources.files.file_source import FileSource
-
-    paths = list[str]()
-    for source in sources.opened:
-        if isinstance(source, FileSource):
-            paths += source.paths
-    return len(paths) >= MANY_FILES and 2 * sum(map(is_code_path, paths)) >= len(paths)
-
-
-def _interrupt_message(path: Path) -> str:
-    """Return the message of a stopped build, which says how to continue.
-
-    Repeating the command continues a build until all documents are committed.
-    """
-    state = _state(path)
-    if state is None or state.settings is None:  # no documents are committed yet
-        return STOPPED_MESSAGE
-    if state.unfinished is not None:
-        return f"{STOPPED_MESSAGE}; {state.unfinished.said}"
-    return f"stopped; all documents are in {path} and can be searched (`slimdex tune` goes on)"
-
-
 def _is_built(path: Path) -> bool:
     """Return whether a folder has an index that contains all documents of its build."""
-    state = _state(path)
-    return state is not None and state.settings is not None and state.unfinished is None
-
-
-def _state(path: Path) -> State | None:
-    """Return the committed state of an index; None if it can't be read."""
     from ..store.manifest import Manifest  # loaded by the build
 
     with suppress(OSError, SlimdexError):
-        return Manifest.read(path).state
-    return None
-
-
-def _tuning_target(settings: Settings, target: TargetOptions) -> Target | None:
-    """Return the target to tune a new index for; None if no option sets one.
-
-    Raises `InputError` if settings are given too, since tuning chooses them.
-    """
-    if target == TargetOptions():
-        return None
-    defaults = type(settings)()  # the class itself is slow to import
-    if settings != defaults:
-        raise InputError("build: settings beside --agreement, --ram or --p99-ms; expected either")
-    return target.target()
+        state = Manifest.read(path).state
+        return state.settings is not None and state.unfinished is None
+    return False
 
 
 def demo(out: Annotated[Path, "Folder for the demo's index."] = Path("slimdex-demo.index")) -> None:
     """Index the docstrings of Python's standard library, search them, and compare the memory."""
-    # Loads numpy, FAISS and what searches and measures.
+    # Loads numpy, FAISS and what builds, searches and measures.
+    from slimdex.indexes.settings import Settings
+
+    from ..building import build as build_index
+    from ..encoders.transformer import TransformerEncoder
     from ..index import Index
     from ..quality.evaluation import evaluate_self
-    from ..quality.info import facts
     from ..search.request import SearchRequest, answer
+    from ..sources.source import Sources
     from .answers import show_hits
 
     if not _is_built(out):
-        _build_demo(out)
+        with console.progress():
+            sources = Sources.open(["python:"])
+            built, _ = build_index(out, sources, TransformerEncoder, Settings())
+            built.close()
     with closing(Index.open(out)) as index:
-        cut = index.read(facts)["passages"]["documents_cut"]
-        passages = f", {cut:,} long ones as several passages" if cut else ""
-        console.line(f"{len(index.snapshot):,} docstrings in {out}{passages}")
-        console.prose(DEMO_EXPLANATION)
+        console.line(f"{len(index.snapshot):,} docstrings in {out}")
         console.line("")
         hits_of_queries = answer(SearchRequest(texts=DEMO_QUERIES, limit=3), index.find)
         for query, hits in zip(DEMO_QUERIES, hits_of_queries, strict=True):
@@ -204,17 +147,3 @@ def demo(out: Annotated[Path, "Folder for the demo's index."] = Path("slimdex-de
         show_evaluation(report)
         console.line("")
         console.line(f"Try your own: {console.shell_command('search', out, 'sort', 'a', 'list')}")
-
-
-def _build_demo(out: Path) -> None:
-    # Not needed by a demo that is built already.
-    from slimdex.indexes.settings import Settings
-
-    from ..building import build as build_index
-    from ..encoders.transformer import TransformerEncoder
-    from ..sources.source import Sources
-
-    with console.progress():
-        sources = Sources.open(["python:"])
-        index, _ = build_index(out, sources, TransformerEncoder, Settings())
-        index.close()

@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import math
 import signal
-from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any
@@ -33,7 +31,6 @@ from .options import (
 
 if TYPE_CHECKING:
     from ..index import Index
-    from ..quality.near_duplicates import DuplicateGroup
     from ..sources.source_request import SourceRequest
     from ..store.manifest import Manifest
 
@@ -82,23 +79,8 @@ def delete(
         opened = open_index(index, writing=writing)
         deleted = delete_documents(opened, ids_to_delete(ids, where), where)
     left = len(opened.snapshot)
-
-    def show() -> None:
-        console.line(f"{deleted:,} deleted, {left:,} left")
-        for line in _space_notes(opened, index):
-            console.note(line)
-
-    return Answer({"deleted": deleted, "documents": left}, show)
-
-
-def _space_notes(index: Index, path: Path) -> list[str]:
-    """Return a note for an index with more deleted rows than documents."""
-    from ..commands import is_mostly_deleted  # loaded with the change before
-
-    if not is_mostly_deleted(index):
-        return []
-    command = console.shell_command("compact", path)
-    return [f"{index.snapshot.deleted_count:,} rows still take space: `{command}` frees it"]
+    facts = {"deleted": deleted, "documents": left}
+    return Answer(facts, f"{deleted:,} deleted, {left:,} left")
 
 
 def compact(index: Dir, *, writing: WriteOptions) -> Answer:
@@ -114,7 +96,7 @@ def compact(index: Dir, *, writing: WriteOptions) -> Answer:
 
 
 def undo(index: Dir, *, writing: WriteOptions) -> Answer:
-    """Undo the last change of documents, settings or words; again, to make it again."""
+    """Undo the last change of documents, settings or words. A second `undo` redoes it."""
     # Loads numpy and FAISS, but no readers of files.
     from ..ingest.undoing import undo as undo_change
 
@@ -146,41 +128,33 @@ def dedup(
             groups = delete_near_duplicates(opened, min_score)
         else:
             groups = opened.read(near_duplicates, min_score)
+    found = list[dict[str, Any]]()
+    for group in groups:
+        others = [
+            {"id": id, "score": round(score, 6), "text": group.texts[id]}
+            for id, score in group.others
+        ]
+        found.append({"kept": group.kept, "text": group.texts[group.kept], "others": others})
     duplicates = sum(len(group.others) for group in groups)
-    counts = {
+    documents = len(opened.snapshot)
+    facts = {
+        "groups": found,
         "duplicates": duplicates,
         "deleted": duplicates if delete else 0,
-        "documents": len(opened.snapshot),
+        "documents": documents,
     }
-    facts = {"groups": [_group_json(group) for group in groups], **counts}
-    return Answer(facts, partial(_show_duplicates, groups, **counts))
 
+    def show() -> None:
+        for group in found:
+            console.line(group["kept"], "bold")
+            console.line(f"  {_beginning(group['text'])}")
+            for other in group["others"]:
+                console.line(f"  {other['score']:.4f}  {other['id']}")
+                console.line(f"          {_beginning(other['text'])}")
+        deleted = " deleted" if delete else ""
+        console.line(f"{duplicates:,} near-duplicates{deleted}, {documents:,} documents")
 
-def _group_json(group: DuplicateGroup) -> dict[str, Any]:
-    """Convert a group of near-duplicates to JSON, with the beginnings of the texts."""
-    others = []
-    for id, score in group.others:
-        others.append({"id": id, "score": round(score, 6), "text": group.texts[id]})
-    return {"kept": group.kept, "text": group.texts[group.kept], "others": others}
-
-
-def _show_duplicates(
-    groups: Sequence[DuplicateGroup], duplicates: int, deleted: int, documents: int
-) -> None:
-    """Print each group, the first document in bold, and then the counts."""
-    for group in groups:
-        console.line(group.kept, "bold")
-        console.line(f"  {_beginning(group.texts[group.kept])}")
-        for id, score in group.others:
-            console.line(f"  {score:.4f}  {id}")
-            console.line(f"          {_beginning(group.texts[id])}")
-    if not groups:
-        console.line(f"no near-duplicates among {documents:,} documents")
-        return
-    text = f"{duplicates:,} near-duplicates of {len(groups):,} documents"
-    if deleted:
-        text += f": {deleted:,} deleted, {documents:,} left"
-    console.line(text)
+    return Answer(facts, show)
 
 
 def _beginning(text: str) -> str:
@@ -235,7 +209,7 @@ class _SyncedIndex:
     def once(self, *, watched: bool = False) -> None:
         """Sync; print the counts, and the notes that the last sync did not print.
 
-        If sources are `watched`, compact a mostly deleted index instead of advising it in a note.
+        If sources are `watched`, compact a mostly deleted index.
         """
         # Loads numpy, FAISS and readers of files.
         from ..commands import is_mostly_deleted
@@ -249,72 +223,55 @@ class _SyncedIndex:
             if watched and is_mostly_deleted(self.index):
                 compact_index(self.index)
         self.left = self.index.snapshot.manifest
-        notes += [*added.notes, *_space_notes(self.index, self.path)]
+        notes += added.notes
         for line in notes:
             if line not in self.said:
                 console.note(line)
         self.said = set(notes)
-        self._report(counts(added, len(self.index.snapshot)) | {"file_notes": added.file_notes})
+
+        # Print the counts; for people the first five, "added" to "unchanged".
+        done = counts(added, len(self.index.snapshot)) | {"file_notes": added.file_notes}
+        if self.as_json:
+            print(json.dumps(done), flush=True)
+            return
+        summary = ", ".join(f"{done[name]:,} {name}" for name in [*done][:5])
+        console.line(f"{summary}; {done['encoded']:,} texts encoded")
 
     def watch(self) -> None:
-        """Sync whenever files have changed, or the index was restored; try again after errors."""
+        """Sync now, and whenever files change or the index is restored; retry after errors."""
         from ..sources.watching import ticks  # only with --watch
 
-        places = self._places()
+        places = [Path(spec) for spec in self.sources.specs]
+        for place in places:
+            if not place.exists():
+                raise InputError(f"{place}: can't be watched; expected files and folders")
         signal.signal(signal.SIGTERM, signal.default_int_handler)  # act as Ctrl-C
+        retry_at = math.inf
         try:
-            self._follow(ticks(places, self.path))
+            for changed in ticks(places, self.path):
+                if changed or monotonic() >= retry_at or self._is_restored():
+                    retry_at = math.inf if self._sync_watched() else monotonic() + RETRY_SECONDS
         except (KeyboardInterrupt, RuntimeError) as stop:  # DuckDB raises RuntimeError
             if not is_interrupt(stop):
                 raise
             console.note("no longer watching")
 
-    def _places(self) -> list[Path]:
-        """Return the files and folders to watch; raises `InputError` for other sources."""
-        specs = self.sources.specs
-        for spec in specs:
-            if not Path(spec).exists():
-                raise InputError(f"{spec}: can't be watched; expected files and folders")
-        return [*map(Path, specs)]
-
-    def _follow(self, ticks: Iterable[bool]) -> None:
-        """Sync at once, then whenever files change, the index is restored, or a retry is due.
-
-        A tick says whether files have changed; the first one is True.
-        """
-        is_first = True
-        retry_at = math.inf
-        for changed in ticks:
-            must_retry = monotonic() >= retry_at
-            if not changed and not must_retry and not self._is_restored():
-                continue
-
-            # An error in the first sync ends the command; later ones are shown once and retried.
-            try:
-                self.once(watched=True)
-                retry_at = math.inf
-            except InputError as error:
-                if is_first:
-                    raise
-                if str(error) not in self.said:
-                    say(str(error))
-                self.said = {str(error)}
-                retry_at = monotonic() + RETRY_SECONDS
+    def _sync_watched(self) -> bool:
+        """Sync and return whether that succeeded; an error ends the command in the first sync."""
+        is_first = self.left is None
+        try:
+            self.once(watched=True)
+        except InputError as error:
             if is_first:
-                console.note("watching; Ctrl-C ends it")
-            is_first = False
+                raise
+            if str(error) not in self.said:
+                say(str(error))
+            self.said = {str(error)}
+            return False
+        if is_first:
+            console.note("watching; Ctrl-C ends it")
+        return True
 
     def _is_restored(self) -> bool:
         """Return whether a copy of the index was restored since the last sync."""
-        now = self.index.snapshot.manifest
-        return self.left is not None and now.replaces(self.left)
-
-    def _report(self, counts: dict[str, Any]) -> None:
-        """Print the counts of a sync, as `ingest.adding.counts` returns them."""
-        if self.as_json:
-            print(json.dumps(counts), flush=True)
-            return
-        # The first five, "added" to "unchanged".
-        summary = ", ".join(f"{counts[name]:,} {name}" for name in [*counts][:5])
-        texts = "text" if counts["encoded"] == 1 else "texts"
-        console.line(f"{summary}; {counts['encoded']:,} {texts} encoded")
+        return self.left is not None and self.index.snapshot.manifest.replaces(self.left)

@@ -6,11 +6,9 @@ A command that names no index takes the default index, as `git` finds its reposi
 from __future__ import annotations
 
 import inspect
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import MISSING, dataclass, fields, is_dataclass
-from functools import cache, partial, wraps
+from functools import cache, wraps
 from importlib import import_module
 from inspect import Parameter
 from pathlib import Path
@@ -20,11 +18,10 @@ from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin, get_
 import click
 
 from slimdex.errors import InputError
-from slimdex.system.index_names import is_index, may_name_an_index, no_index
-from slimdex.system.suggestions import did_you_mean
+from slimdex.system.index_names import is_index, no_index
 
 from . import console
-from .default_index import EXPECTED_INDEX, default_index, index_of
+from .default_index import EXPECTED_INDEX, default_index
 
 CLICK_SETTINGS = {"max_content_width": 100, "help_option_names": ["-h", "--help"]}
 """Widest help; a narrower terminal wraps it. And the names of the option that prints it."""
@@ -63,78 +60,37 @@ class Argument:
 
 
 class IndexArgument(click.Argument):
-    """The index of an `IndexCommand`; a folder of sources stands for its index."""
-
-    def type_cast_value(self, ctx: click.Context, value: Any) -> Any:
-        """Return the index of a folder in place of the folder."""
-        argument = super().type_cast_value(ctx, value)
-        return (index_of(argument) or argument) if isinstance(argument, Path) else argument
+    """The index, or several, of an `IndexCommand`."""
 
 
 class IndexCommand(click.Command):
-    """Command on an index, which is the first word if that names one: see `index_of`.
+    """Command on an index: the first word if that is an index's folder, else the default index.
 
-    Otherwise it is `default_index()`, and the word belongs to the argument that follows. A
-    command without such an argument takes any word as its index. If sources may follow, the word
-    may be one: then a folder stands for its index only if there is no default index.
+    A command without another argument takes any word as its index.
     """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Put the default index before the words if they name no index.
-
-        Raises `InputError` if there is no default index, or if the first word looks like an index.
-        """
-        if ctx.resilient_parsing or not self._is_left_out(ctx, args):
+        """Put the default index before words that name none; raises `InputError` without any."""
+        is_help = not {*ctx.help_option_names}.isdisjoint(args)
+        if ctx.resilient_parsing or is_help:
             return super().parse_args(ctx, args)
-        first = self._first_value(ctx, args)
-        default = default_index()
-        word = first if isinstance(first, str) else ""
 
-        # A folder's path is hardly a query: it is meant as an index, even if it isn't one.
-        is_path = not self._has_sources and os.sep in word and os.path.isdir(word)
-        if default is not None and not is_path and not may_name_an_index(word):
-            return super().parse_args(ctx, [str(default), *args])
-
-        # Parsing prints --help and ends the command, even without an index.
-        with suppress(click.MissingParameter):
-            super().parse_args(ctx, args)
-        if word and default is not None:
-            before = f"`slimdex {self.name} {default} {word} ...`"
-            raise InputError(f"{no_index(word)} (for a word that names none: {before})")
-        refused = no_index(word) if word else f"{self.name}: no index given"
-        raise InputError(f"{refused}; expected {EXPECTED_INDEX}")
-
-    def _is_left_out(self, ctx: click.Context, args: list[str]) -> bool:
-        """Return whether the words name no index."""
-        _, *others = self._arguments()
-        first = self._first_value(ctx, args)
-        if isinstance(first, str):
-            # Without other arguments, the word can only be the index.
-            return bool(others) and not self._is_named(first)
-        has_words = isinstance(first, tuple) and bool(first)
-        return not has_words
-
-    def _is_named(self, word: str) -> bool:
-        """Return whether the first word names an index."""
-        if self._has_sources and default_index() is not None:
-            return is_index(word)
-        return index_of(word) is not None
-
-    @property
-    def _has_sources(self) -> bool:
-        return any(each.name == "sources" for each in self._arguments())
-
-    def _first_value(self, ctx: click.Context, args: list[str]) -> Any:
-        """Return the first argument's value: a word, or a tuple if it takes several words.
-
-        Without words, it is Click's value for a missing argument.
-        """
-        first = self._arguments()[0]
+        # The first argument's value is a word, or a tuple if it takes several.
+        index, *others = [each for each in self.params if isinstance(each, click.Argument)]
         values, _, _ = self.make_parser(ctx).parse_args([*args])
-        return values.get(first.name or "")
+        first = values.get(index.name or "")
+        if isinstance(first, str):
+            is_named = not others or is_index(first)
+        else:
+            is_named = isinstance(first, tuple) and len(first) > 0
+        if is_named:
+            return super().parse_args(ctx, args)
 
-    def _arguments(self) -> list[click.Argument]:
-        return [each for each in self.params if isinstance(each, click.Argument)]
+        default = default_index()
+        if default is None:
+            missing = no_index(first) if isinstance(first, str) else f"{self.name}: no index given"
+            raise InputError(f"{missing}; expected {EXPECTED_INDEX}")
+        return super().parse_args(ctx, [str(default), *args])
 
 
 class Commands(click.Group):
@@ -143,7 +99,6 @@ class Commands(click.Group):
     Parameters
     ----------
     import_paths : names of commands -> "module:function", or "module:group".
-    default : "module:function" that is called if no command is given; None: print the help.
     """
 
     def __init__(
@@ -151,14 +106,11 @@ class Commands(click.Group):
         import_paths: Mapping[str, str],
         help: str,
         params: list[click.Parameter] | None = None,
-        default: str | None = None,
     ) -> None:
         super().__init__(
             help=help,
             params=params,
-            no_args_is_help=default is None,
-            invoke_without_command=default is not None,
-            callback=None if default is None else partial(_run_default, default),
+            no_args_is_help=True,
             context_settings=CLICK_SETTINGS,
         )
         self.import_paths = import_paths
@@ -166,16 +118,6 @@ class Commands(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names in the order of `import_paths`."""
         return list(self.import_paths)
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find a command; raises `click.UsageError` with the nearest name for an unknown one."""
-        try:
-            return super().resolve_command(ctx, args)
-        except click.UsageError as error:
-            near = did_you_mean(args[0], self.import_paths)
-            raise click.UsageError(f"no command {args[0]!r}{near}", ctx) from error
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import a command; None if the name is unknown."""
@@ -191,15 +133,6 @@ def _import(name: str, place: str) -> click.Command:
     return command if isinstance(command, click.Command) else command_of(command, name)
 
 
-def _run_default(place: str, **options: Any) -> None:
-    """Run the function at `place` if no command is named.
-
-    Click calls this before each command, too.
-    """
-    if click.get_current_context().invoked_subcommand is None:
-        _function(place)(**options)
-
-
 def _function(place: str) -> Any:
     """Import the object that "module:attribute" names."""
     module, _, attribute = place.partition(":")
@@ -211,10 +144,9 @@ def command_of(function: Callable[..., Answer | None], name: str) -> click.Comma
 
     `Annotated[int, "-n", "NUMBER", "Hits."]` declares an option: its names (by default the
     parameter's), the name of its value in help (by default the type), and its help. A bool is a
-    flag that turns something on. A dict adds settings of `click.Option`. `Argument` in place of
-    the strings declares a positional argument. A parameter whose type is a dataclass stands for
-    the dataclass's fields; if its default is an instance, their defaults are its values.
-    What returns an `Answer` has the option --json.
+    flag that turns something on. `Argument` in place of the strings declares a positional argument.
+    A parameter whose type is a dataclass stands for the dataclass's fields; if its default is an
+    instance, their defaults are its values. What returns an `Answer` has the option --json.
     """
     # Collect the function's parameters; a dataclass is replaced by its fields. `groups` maps the
     # name of such a parameter to its dataclass and the names of the fields.
@@ -285,9 +217,11 @@ def _declare(name: str, annotation: Any, default: Any) -> click.Parameter:
     kind, *words = get_args(annotation)
     is_required = default is Parameter.empty
     kind, is_list = _value_type(kind)
-    facts: dict[str, Any] = {"required": is_required, "type": _click_type(kind)}
+    value_type = click.Path(path_type=Path) if kind is Path else kind
+    facts: dict[str, Any] = {"required": is_required, "type": value_type}
     if is_list:
-        facts["callback"] = partial(_several, None if is_required else default)
+        empty = None if is_required else default
+        facts["callback"] = lambda ctx, param, values: list(values) or empty
     elif not is_required:
         facts["default"] = default
 
@@ -301,17 +235,14 @@ def _declare(name: str, annotation: Any, default: Any) -> click.Parameter:
         argument_class = IndexArgument if declared.is_index else click.Argument
         return argument_class([name], nargs=nargs, metavar=metavar, help=declared.help, **facts)
 
-    # For an option, the words are its flags, the name of its value, facts and, last, its help.
-    texts = [word for word in words[:-1] if isinstance(word, str)]
-    names = [word for word in texts if word.startswith("-")] or [f"--{name.replace('_', '-')}"]
-    for word in words:
-        if isinstance(word, dict):
-            facts |= word
+    # For an option, the words are its flags, the name of its value and, last, its help.
+    names = [word for word in words[:-1] if word.startswith("-")]
+    values = [word for word in words[:-1] if not word.startswith("-")]
     if kind is bool:
         del facts["type"]  # a flag takes no value
     return click.Option(
-        [*names, name],
-        metavar=next((word for word in texts if not word.startswith("-")), None),
+        [*(names or [f"--{name.replace('_', '-')}"]), name],
+        metavar=values[0] if values else None,
         help=words[-1],
         multiple=is_list,
         is_flag=True if kind is bool else None,
@@ -332,12 +263,3 @@ def _value_type(kind: Any) -> tuple[Any, bool]:
     if get_origin(kind) in (list, Sequence):
         return get_args(kind)[0], True
     return kind, False
-
-
-def _click_type(kind: Any) -> Any:
-    return click.Path(path_type=Path) if kind is Path else kind
-
-
-def _several(default: Any, ctx: click.Context, param: click.Parameter, value: Any) -> Any:
-    """Convert Click's tuple of values to a list; return the default if it is empty (a callback)."""
-    return list(value) or default

@@ -1,12 +1,11 @@
-"""The index that a command's word names, and that of commands that name none."""
+"""The index of commands that name none."""
 
 from __future__ import annotations
 
 import os
-from contextlib import suppress
 from pathlib import Path
 
-from slimdex.errors import InputError, SlimdexError
+from slimdex.errors import InputError
 from slimdex.system.index_names import is_index
 
 INDEX_FOLDER = ".slimdex"
@@ -37,37 +36,3 @@ def default_index() -> Path | None:
 def new_index() -> Path:
     """Return the folder of a build that names none: `SLIMDEX_INDEX`, or `.slimdex` here."""
     return Path(os.environ.get(INDEX_VARIABLE) or INDEX_FOLDER)
-
-
-def index_of(path: str | Path) -> Path | None:
-    """Return the index that a path names, or that of a folder of sources; None without one.
-
-    That is the `.slimdex` in the folder, or one beside it that was built from it: `.slimdex`, or
-    `FOLDER.index`.
-    """
-    if is_index(path):
-        return Path(path)
-    if not os.path.isdir(path):  # false for a word longer than a name
-        return None
-    inner = Path(path, INDEX_FOLDER)
-    folder = Path(path).absolute()
-    if is_index(inner):
-        return inner
-    for name in (INDEX_FOLDER, f"{folder.name}.index"):
-        beside = Path(path).parent / name
-        if is_index(beside) and _is_built_from(beside, folder):
-            return beside
-    return None
-
-
-def _is_built_from(index: Path, folder: Path) -> bool:
-    """Return whether a folder is a source of an index's build or last sync."""
-    # Loads numpy and FAISS: only for a folder of sources that has an index beside it.
-    from ..sources.source_request import last_sources
-    from ..store.manifest import Manifest
-
-    with suppress(OSError, SlimdexError):
-        origins = Manifest.read(index).state.origins
-        specs = last_sources(index, origins).specs
-        return folder in [Path(spec).absolute() for spec in specs]
-    return False

@@ -1,8 +1,7 @@
-"""Encoders: `slimdex models`, `distill` and `migrate`."""
+"""Encoders: `slimdex models` and `migrate`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -12,21 +11,19 @@ from slimdex.errors import InputError
 
 from ..encoders.pooling import MODE_NAMES
 from . import console
-from .click_commands import Answer, Argument
+from .click_commands import Answer
 from .options import (
     ApiKeyFile,
     Dir,
     Labels,
-    Text,
     Trust,
     WriteOptions,
-    note_if_typed,
     open_index,
+    user_queries,
 )
 
 if TYPE_CHECKING:
     from ..encoders.base import Encoder
-    from ..encoders.models import KnownModel
     from ..index import Index
     from ..quality.migration import Migration
 
@@ -75,83 +72,47 @@ class EncoderOptions:
         return open_encoder(**asdict(self) | {"model": model})
 
 
-def models() -> Answer:
-    """List well-known small encoders; `--model` takes their names."""
-    from ..encoders.models import KNOWN  # loads subprocess and zipfile
-
-    return Answer({name: asdict(model) for name, model in KNOWN.items()}, _show_models)
-
-
-def _show_models() -> None:
-    from ..encoders.models import BEIR, KNOWN, MULTILINGUAL  # loaded by `models`
-
-    heads = ("model", "M weights", "languages", "dim", "tokens", "licence", "BEIR", "MTEB", "")
-    rows = []
-    for name, model in KNOWN.items():
-        row = (
-            name,
-            f"{model.parameters}",
-            model.languages,
-            f"{model.dimensions}",
-            f"{model.tokens:,}",
-            model.licence,
-            _score(model, BEIR),
-            _score(model, MULTILINGUAL),
-            "needs the extra torch" if model.needs_torch else "",
-        )
-        rows.append(row)
-    console.show_table(heads, rows)
-    console.line("")
-    console.prose(
-        "BEIR and MTEB (multilingual retrieval): published nDCG@10 times 100, where verified; "
-        "--json names the sources. They are downloaded from the model hub at the first use."
-    )
-
-
-def _score(model: KnownModel, measure: str) -> str:
-    """Format a model's published score by a measure; "" if it is unknown."""
-    is_known = model.score is not None and model.measure == measure
-    return f"{model.score:.2f}" if is_known else ""
-
-
-def distill(
-    model: Annotated[
-        str,
-        Argument("MODEL", "A transformer, or word vectors, as for `build --model`."),
-    ],
-    out: Annotated[Path, "A new folder, which `build --model` takes."],
+def models(
+    distill: Annotated[
+        str | None,
+        "MODEL",
+        "Instead, make static word vectors of a transformer, or of others: less accurate, and "
+        "many times as fast.",
+    ] = None,
+    *,
+    out: Annotated[Path | None, "A new folder for them, which `build --model` takes."] = None,
     dim: Annotated[
         int | None, "Dimensions to keep, by PCA; default: 256, or all of word vectors."
     ] = None,
-    sif: Annotated[
-        bool,
-        "Weight words by their frequency in --corpus, and remove what the vectors of its "
-        "texts have in common.",
-    ] = False,
     corpus: Annotated[
-        list[str] | None, "Texts like those to be searched, a source as for build; can be repeated."
+        list[str] | None,
+        "Weight words by their frequency in texts like those to be searched, a source as for "
+        "build, and remove what their vectors have in common (SIF); can be repeated.",
     ] = None,
-    frequencies: Annotated[
-        Path | None, "A file with a word and its count per line, instead of --corpus's counts."
-    ] = None,
-    text: Text = None,
+    frequencies: Annotated[Path | None, "For SIF, a file with a word and its count per line."] = (
+        None
+    ),
     trust_remote_code: Trust = False,
 ) -> Answer:
-    """Distill a transformer into static word vectors: less accurate, and many times as fast."""
+    """List well-known small encoders, whose names `--model` takes; or make one."""
+    if (distill is None) != (out is None):
+        raise InputError("models: expected both --distill and --out, or neither")
+    if distill is None or out is None:
+        from ..encoders.models import KNOWN  # loads subprocess and zipfile
+
+        return Answer({name: asdict(model) for name, model in KNOWN.items()}, _show_models)
+
     # Loads numpy and readers of models.
     from slimdex.system.atomic_files import check_new
 
     from ..encoders.distillation import distill as distilled
+    from ..sources.source import Sources
 
-    if sif != bool(corpus or frequencies):
-        raise InputError(
-            "distill: expected --sif with --corpus or --frequencies, or none of the three"
-        )
     check_new(out)
-    texts = _texts(corpus, text) if corpus else None
     with console.progress():
+        texts = (each.content for each in Sources.open(corpus).documents()) if corpus else None
         encoder = distilled(
-            model,
+            distill,
             out,
             dim=dim,
             texts=texts,
@@ -162,14 +123,29 @@ def distill(
     return Answer(facts, f"{facts['tokens']:,} tokens of {encoder.dim} dimensions in {out}")
 
 
-def _texts(corpus: list[str], text: str | None) -> Iterator[str]:
-    """Open the sources of --corpus, and return an iterator over the texts of their documents."""
-    from ..sources.source_request import SourceRequest  # only with --corpus
+def _show_models() -> None:
+    from ..encoders.models import KNOWN  # loaded by `models`
 
-    note_if_typed(corpus)
-    with console.progress():
-        opened = SourceRequest(corpus, text).open()
-    return (document.content for document in opened.documents())
+    heads = ("model", "M weights", "languages", "dim", "tokens", "licence", "nDCG@10", "")
+    rows = []
+    for name, model in KNOWN.items():
+        row = (
+            name,
+            f"{model.parameters}",
+            model.languages,
+            f"{model.dimensions}",
+            f"{model.tokens:,}",
+            model.licence,
+            "" if model.score is None else f"{model.score:.2f} ({model.measure})",
+            "needs the extra torch" if model.needs_torch else "",
+        )
+        rows.append(row)
+    console.show_table(heads, rows)
+    console.line("")
+    console.prose(
+        "nDCG@10 times 100, as published; --json names the sources. Models are downloaded from the "
+        "hub at the first use."
+    )
 
 
 def migrate(
@@ -180,8 +156,8 @@ def migrate(
     qrels: Labels = None,
     sample: Annotated[
         int | None,
-        "Documents to encode for the comparison, besides those that queries ask for; default: 5%, "
-        "from 2,000 to 10,000.",
+        "Documents to encode for the comparison, besides those that queries ask for; default: "
+        "5,000.",
     ] = None,
     go_on: Annotated[
         bool, "--continue", "Encode all documents again, by MODEL or that of the last run."
@@ -200,40 +176,25 @@ def migrate(
     encodes = go_on or encoder.model is not None
     if undo == encodes:
         raise InputError("migrate: expected --model, --continue or --undo")
-    if minutes is not None and not go_on:
-        raise InputError("migrate: --minutes without --continue; expected both")
-    if (go_on or undo) and (queries or qrels or sample is not None):
+    is_comparison = not (go_on or undo)
+    if (minutes is not None and not go_on) or ((queries or sample) and not is_comparison):
         raise InputError(
-            "migrate: --continue or --undo with options of the comparison; expected it alone"
+            "migrate: expected --minutes with --continue; --queries and --sample with --model alone"
         )
     if (queries is None) != (qrels is None):
-        raise InputError("migrate: --queries and --qrels; expected both or neither")
+        raise InputError("migrate: expected both --queries and --qrels, or neither")
+    labelled = user_queries(queries, qrels)
     opened = open_index(index, writing=writing)
     if undo:
         drop_new_vectors(opened)
         return Answer({"undone": True}, f"{index}: the unfinished new vectors are dropped")
     if go_on:
         return _encode_again(index, opened, encoder, minutes)
-    return _compare(opened, encoder, queries, qrels, sample)
-
-
-def _compare(
-    opened: Index,
-    encoder: EncoderOptions,
-    queries: Path | None,
-    qrels: Path | None,
-    sample: int | None,
-) -> Answer:
-    """Measure the gain of another encoder, for `migrate` with --model alone."""
     # Loads what measures, which --continue does without.
-    from ..quality.labels import UserQueries, read_qrels
     from ..quality.migration import migrate as compare
-    from ..sources.source import read_pairs
 
-    labels = read_qrels(qrels) if qrels else None
-    pairs = read_pairs(str(queries)) if queries else None
     with console.progress():
-        migration = compare(opened, encoder.open(), UserQueries.of(pairs, labels), sample)
+        migration = compare(opened, encoder.open(), labelled, sample)
     return Answer(migration.as_dict(), partial(_show_migration, migration))
 
 
@@ -275,5 +236,5 @@ def _show_migration(migration: Migration) -> None:
         f"by {migration.queries:,} queries ({migration.pool}) among {migration.searched:,} "
         "documents that both encoded; 95% confidence"
     )
-    console.line(f"advice: {migration.advice}: {migration.why}")
+    console.line(f"advice: {migration.advice}")
     console.line("--continue encodes all documents again")

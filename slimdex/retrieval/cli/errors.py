@@ -64,33 +64,22 @@ def say(line: str) -> None:
     print(f"error: {visible(' '.join(line.split()))}", file=sys.stderr)
 
 
-PYTHON_ARGUMENTS = {
-    "wait=30": "--wait 30",
-    "shared_filesystem=True": "--shared-filesystem",
-    "insecure=True": "--insecure",
-    "follow_links=True": "--follow-links",
-    "generated=True": "--generated",
-    "trust_remote_code=True": "--trust-remote-code",
-    "model=PATH": "--model PATH",
-    "model=URL#NAME": "--model URL#NAME",
-    "record it with `move_model`": "record it with `slimdex repair DIR --model PATH`",
-}
-"""Python's arguments in messages -> the command line's options."""
-SOURCE_ARGUMENTS = re.compile(
-    r"\b(?:(types)=|(text|format)=(?=NAME\b)|(encoding)=(?=latin-1\b)|(vectors|exclude)=(?='))"
+ARGUMENTS = re.compile(
+    r"\b(wait|insecure|generated|follow_links|shared_filesystem|trust_remote_code|text|format"
+    r"|encoding|types)=(?:(True)\b|(?=30\b|NAME|latin-1|\w+=))"
 )
-"""Arguments about sources in messages."""
+"""Python's arguments in messages."""
 
 
 def in_options(line: str) -> str:
     """Replace Python's arguments in a message by options of the command line.
 
-    >>> in_options("year='soon'; expected BIGINT (types=year=VARCHAR, or wait=30)")
-    "year='soon'; expected BIGINT (--types year=VARCHAR, or --wait 30)"
+    >>> in_options("year='soon'; expected BIGINT (types=year=VARCHAR, or generated=True)")
+    "year='soon'; expected BIGINT (--types year=VARCHAR, or --generated)"
     """
-    for argument, option in PYTHON_ARGUMENTS.items():
-        line = line.replace(argument, option)
-    return SOURCE_ARGUMENTS.sub(lambda match: f"--{match[match.lastindex or 0]} ", line)
+    return ARGUMENTS.sub(
+        lambda match: f"--{match[1].replace('_', '-')}{'' if match[2] else ' '}", line
+    )
 
 
 def user_message(error: BaseException) -> str | None:

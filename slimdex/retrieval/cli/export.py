@@ -1,17 +1,21 @@
-"""Give an index to other programs: `slimdex export`, `map` and `push`."""
+"""Give an index to other programs: `slimdex export` and `push`."""
 
 from __future__ import annotations
 
+import os
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from . import console
 from .click_commands import Answer
-from .options import Dir, OpenOptions, Where, open_index
+from .options import Dir, Where, open_index
 
 if TYPE_CHECKING:
     from ..exporting.export import ExportReport
+
+COPY = "slimdex"
+"""Format of an index itself."""
 
 
 def export(
@@ -21,7 +25,8 @@ def export(
         str,
         "FORMAT",
         "parquet, jsonl, csv or faiss: documents with their vectors; "
-        "sentence-transformers: the encoder with the reducer.",
+        "sentence-transformers: the encoder with the reducer; "
+        "slimdex: a verified copy, even while others change the index.",
     ],
     out: Annotated[Path, "A new file or folder."],
     vectors: Annotated[
@@ -31,13 +36,18 @@ def export(
         "codes are made of, the default for folders.",
     ] = None,
     where: Where = None,
-    opening: OpenOptions,
 ) -> Answer:
-    """Write documents and vectors, or the encoder with the reducer, for other programs."""
+    """Write documents and vectors, the encoder with the reducer, or a copy as a backup."""
     # Loads numpy, FAISS and the formats.
     from ..exporting.export import export_index
+    from ..store.verification import copy_index
 
-    opened = open_index(index, opening)
+    opened = open_index(index)
+    if to == COPY:
+        with console.progress():
+            version = copy_index(opened.path, out.absolute()).state.version
+        text = f"{out}: {index} at version {version}, verified"
+        return Answer({"path": str(out), "version": version}, text)
     with console.progress():
         done = export_index(opened, out, to, vectors=vectors, where=where)
     for text in done.notes:
@@ -55,23 +65,6 @@ def _describe(done: ExportReport) -> str:
     return f"{rows} with {done.vectors} vectors of {done.dim} dimensions in {done.path}"
 
 
-def map_documents(
-    index: Dir,
-    *,
-    out: Annotated[Path, "A new file: map.html."],
-    where: Where = None,
-) -> Answer:
-    """Write a page with a map of the documents, for a browser, without a network."""
-    # Loads numpy and FAISS, but none of the formats above.
-    from ..exporting.document_map import map_index
-
-    with console.progress():
-        drawn = map_index(open_index(index), out, where)
-    sample = f", a sample of {drawn.total:,}" if drawn.total > drawn.documents else ""
-    text = f"{drawn.documents:,} documents{sample} in {len(drawn.clusters)} clusters: {out}"
-    return Answer(asdict(drawn), text)
-
-
 def push(
     index: Dir,
     *,
@@ -86,8 +79,7 @@ def push(
     ] = None,
     token: Annotated[
         str,
-        {"envvar": "MILVUS_TOKEN"},
-        "Credentials for the server: USER:PASSWORD, or an API key.",
+        "Credentials for the server: USER:PASSWORD, or an API key; default: MILVUS_TOKEN.",
     ] = "",
     insecure: Annotated[bool, "Send the token to another machine without TLS."] = False,
 ) -> Answer:
@@ -97,7 +89,8 @@ def push(
     from ..cluster.milvus_server import Server
 
     opened = open_index(index)
-    with Server(milvus, token, insecure=insecure) as connected, console.progress():
+    credentials = token or os.environ.get("MILVUS_TOKEN", "")
+    with Server(milvus, credentials, insecure=insecure) as connected, console.progress():
         done = push_rows(opened, connected, name, leave_out or ())
     text = f"{done.sent:,} sent, {done.removed:,} removed, {done.rows:,} in {done.collection}"
     return Answer(asdict(done), text)

@@ -1,23 +1,19 @@
-"""Find damage, repair it and prepare for it: `slimdex verify`, `repair`, `copy` and `doctor`."""
+"""Find damage and repair it: `slimdex verify`, `repair` and `doctor`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from slimdex.errors import InputError
 from slimdex.system.index_names import is_index, no_index
 
 from . import console
 from .click_commands import Answer, Argument
-from .default_index import INDEX_VARIABLE, default_index
+from .default_index import default_index
 from .errors import BAD_INPUT, say
-from .options import DEFAULT_INDEX, Dir, WriteOptions, open_index
-
-if TYPE_CHECKING:
-    from .diagnosis import Finding
+from .options import DEFAULT_INDEX, Dir, WriteOptions
 
 NEEDS_REMEDY = 1
 """Exit code of `doctor` if there is a problem."""
@@ -72,27 +68,22 @@ def repair(
     return Answer({"mended": mended}, show)
 
 
-def copy(index: Dir, *, out: Annotated[Path, "A new folder."]) -> Answer:
-    """Copy an index, even while others change it: a backup, which is verified."""
-    # Loads numpy and FAISS, as opening an index does.
-    from ..store.verification import copy_index
-
-    with console.progress():
-        version = copy_index(open_index(index).path, out.absolute()).state.version
-    text = f"{out}: {index} at version {version}, verified"
-    return Answer({"path": str(out), "version": version}, text)
-
-
 def doctor(
     index: Annotated[Path | None, Argument("DIR", f"An index's folder; {DEFAULT_INDEX}")] = None,
 ) -> Answer:
     """Check the installation, the machine, the cache and an index; exit with code 1 if something
     needs a remedy."""
-    from .diagnosis import installation_findings  # loads importlib.metadata
+    from .diagnosis import Finding, index_findings, installation_findings  # importlib.metadata
 
-    if index is not None and not is_index(index):
-        raise InputError(no_index(index))
-    findings = [*installation_findings(), *_of_index(index)]
+    path = index or default_index()
+    if path is not None and not is_index(path):
+        raise InputError(no_index(path))
+    findings = [*installation_findings()]
+    if path is not None:
+        try:
+            findings += index_findings(path)
+        except ModuleNotFoundError as error:  # a finding about libraries has the remedy
+            findings.append(Finding("index", f"can't be read: {error}"))
     remedies = [each for each in findings if each.remedy is not None]
 
     def show() -> None:
@@ -105,25 +96,3 @@ def doctor(
 
     facts = {"well": not remedies, "findings": [asdict(each) for each in findings]}
     return Answer(facts, show, NEEDS_REMEDY if remedies else 0)
-
-
-def _of_index(index: Path | None) -> Iterator[Finding]:
-    """Yield findings about an index, or the default one for None; errors become findings."""
-    from .diagnosis import Finding, index_findings  # loaded by `doctor`
-
-    try:
-        path = index or default_index()
-        if path is None:
-            yield Finding("index", "none here; `slimdex build SOURCE` makes one")
-            return
-        yield from index_findings(path)
-        yield Finding(
-            "not checked",
-            f"every byte of its files: `{console.shell_command('verify', path)}` does",
-        )
-    except InputError as error:
-        yield Finding(
-            "index", str(error), f"set {INDEX_VARIABLE} to an index's folder, or unset it"
-        )
-    except ModuleNotFoundError as error:  # a finding about libraries has the remedy
-        yield Finding("index", f"can't be read: {error}")

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import monotonic
@@ -24,14 +23,8 @@ SAME_INTERRUPT_SECONDS = 1.0
 passes on what the terminal has sent already."""
 _received: float | None = None
 """When the first interrupt was received."""
-
-
-def _run_again() -> str:
-    return STOPPED_MESSAGE
-
-
-_message: Callable[[], str] = _run_again
-"""Makes the message of a command that was stopped."""
+_message: Callable[[], str] | None = None
+"""Makes the message of a command that was stopped; None for `STOPPED_MESSAGE`."""
 
 
 @contextmanager
@@ -42,12 +35,10 @@ def interruptible() -> Iterator[None]:
     it is one. A process that was started to ignore Ctrl-C goes on ignoring it.
     """
     global _received
-    say_when_stopped(_run_again)
+    say_when_stopped(None)
     _received = None
     before = signal.getsignal(signal.SIGINT)
-    is_main = threading.current_thread() is threading.main_thread()
-    # Keep a custom handler; and only the main thread may set one.
-    if before is not signal.default_int_handler or not is_main:
+    if before is not signal.default_int_handler:
         yield
         return
 
@@ -67,7 +58,7 @@ def interruptible() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def say_when_stopped(message: Callable[[], str]) -> None:
+def say_when_stopped(message: Callable[[], str] | None) -> None:
     """Replace the message of this command for the case that it is stopped."""
     global _message
     _message = message
@@ -75,7 +66,7 @@ def say_when_stopped(message: Callable[[], str]) -> None:
 
 def interrupt_message() -> str:
     """Return the message of this command, which was stopped."""
-    return _message()
+    return STOPPED_MESSAGE if _message is None else _message()
 
 
 def was_interrupted() -> bool:

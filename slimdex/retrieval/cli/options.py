@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from os import sep
@@ -15,12 +14,12 @@ import click
 from slimdex.errors import InputError
 from slimdex.system.workers import IN_THIS_PROCESS, Workers
 
-from . import console
 from .click_commands import Argument
 from .default_index import INDEX_FOLDER, INDEX_VARIABLE
 
 if TYPE_CHECKING:
     from ..index import Index
+    from ..quality.labels import UserQueries
     from ..sources.source_request import SourceRequest
 
 DEFAULT_INDEX = f"default: {INDEX_VARIABLE}, or the nearest {INDEX_FOLDER} here or above."
@@ -39,10 +38,6 @@ SomeDirs = Annotated[
 ]
 Where = Annotated[str | None, "A DuckDB condition on the documents' columns: year > 2000."]
 Labels = Annotated[Path | None, "Labels of the queries: query, document, score (BEIR or TREC)."]
-Model = Annotated[
-    str | None,
-    "New location of the encoder's model, if it has moved: a folder, a file, a hub id or a URL.",
-]
 ApiKeyFile = Annotated[
     Path | None,
     "A file with the key of the encoder's server; default: OPENAI_API_KEY, for the host of "
@@ -59,18 +54,8 @@ Refit = Annotated[
     "and a fit takes less than ten times as long as the addition (else a note advises it); "
     "never; always.",
 ]
-
-
-def _warn(ctx: click.Context, param: click.Parameter, trusted: bool) -> bool:
-    """Print what --trust-remote-code allows, if it is given (a callback of Click)."""
-    if trusted:
-        console.note("code that comes with the model is run with your permissions")
-    return trusted
-
-
 Trust = Annotated[
     bool,
-    {"callback": _warn},
     "Run Python code that comes with the model; only for authors you trust.",
 ]
 
@@ -79,7 +64,6 @@ Trust = Annotated[
 class OpenOptions:
     """Options to open an existing index."""
 
-    model: Model = None
     trust_remote_code: Trust = False
     api_key_file: ApiKeyFile = None
 
@@ -193,7 +177,6 @@ class SourceOptions:
         specs = [*(self.sources or []), *(f"sql:{query}" for query in self.sql or [])]
         if not specs:
             raise InputError("no sources; expected a file, a folder, -, python: or --sql")
-        note_if_typed(specs)
         columns = (self.text, self.id, self.title)
         return SourceRequest(
             specs,
@@ -206,14 +189,6 @@ class SourceOptions:
             exclude=[pattern.replace(sep, "/") for pattern in self.exclude or ()],
             generated=self.generated,
         )
-
-
-def note_if_typed(specs: Sequence[str]) -> None:
-    """Note that typed input is read, if it is."""
-    from ..sources.files.input_files import STANDARD_INPUT  # loads readers of files
-
-    if STANDARD_INPUT in specs and sys.stdin is not None and sys.stdin.isatty():
-        console.note("reading what you type, until Ctrl-D")
 
 
 DEFAULT_OPENING = OpenOptions()
@@ -234,10 +209,19 @@ def open_index(
         path,
         wait=writing.wait,
         shared_filesystem=writing.shared_filesystem,
-        model=opening.model,
         trust_remote_code=opening.trust_remote_code,
         api_key_file=opening.api_key_file,
     )
     index.workers = workers
     click.get_current_context().call_on_close(index.close)
     return index
+
+
+def user_queries(queries: Path | None, qrels: Path | None) -> UserQueries | None:
+    """Read queries and their labels, if any are given; raises `InputError` for labels alone."""
+    # Loads readers of all formats.
+    from ..quality.labels import UserQueries, read_qrels
+    from ..sources.source import read_pairs
+
+    labels = read_qrels(qrels) if qrels else None
+    return UserQueries.of(read_pairs(str(queries)) if queries else None, labels)

@@ -1,4 +1,4 @@
-"""Find documents, and show one: `slimdex search`, `related` and `open`."""
+"""Find documents, and show one: `slimdex search` and `open`."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from os import sep
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from slimdex.errors import InputError
-from slimdex.system.suggestions import did_you_mean
+from slimdex.errors import InputError, check_choice
 
 from ..documents import Document, document_json, hit_json, visible_columns, visible_values
 from ..search.options import SearchOptions
@@ -149,63 +148,43 @@ def search(
 
 
 def chosen_columns(words: Sequence[str], known: Sequence[str]) -> list[str]:
-    """Return the columns to show, each word a name or several separated by commas.
+    """Return the columns to show, from words with names separated by commas.
 
     Raises `InputError` if there is no such column.
 
-    >>> chosen_columns(["Year,kind", "a,b"], ["year", "kind", "a,b"])
-    ['year', 'kind', 'a,b']
+    >>> chosen_columns(["Year, kind"], ["year", "kind", "name"])
+    ['year', 'kind']
     """
-    # Collect the requested names.
     by_lower = {name.lower(): name for name in known}
-    names = list[str]()
-    for word in words:
-        is_one_name = word.lower() in by_lower  # even with commas in it
-        names += [word] if is_one_name else map(str.strip, word.split(","))
-
-    # Find their columns, as the index spells them.
-    columns = list[str]()
+    names = [name.strip() for name in ",".join(words).split(",") if name.strip()]
     for name in names:
-        if name.lower() not in by_lower:
-            expected = ", ".join(known) or "none: this index has no columns"
-            suggestion = did_you_mean(name, known)
-            raise InputError(f"column {name!r}: no such column; expected {expected}{suggestion}")
-        columns.append(by_lower[name.lower()])
-    return columns
-
-
-def related(
-    index: Dir,
-    id: Annotated[str, Argument("ID", "The document's id or path.")],
-    *,
-    limit: Annotated[int, "-n", "--limit", "NUMBER", "Documents to find."] = 10,
-    where: Where = None,
-) -> Answer:
-    """Find the documents nearest in meaning to a document."""
-    # As for `search`, without the encoder.
-    from ..commands import id_of
-    from ..search.answer import related as related_to
-    from .answers import show_hits
-
-    opened = open_index(index)
-    document_id = id_of(opened, id)
-    hits = opened.read(related_to, document_id, limit, where)
-
-    def show() -> None:
-        show_hits(document_id, hits, is_text=False)
-
-    return Answer({"id": document_id, "hits": [*map(hit_json, hits)]}, show)
+        check_choice("show", name.lower(), by_lower)
+    return [by_lower[name.lower()] for name in names]
 
 
 def open_document(
     index: Dir,
     id: Annotated[str, Argument("ID", "The document's id or path.")],
+    *,
+    related: Annotated[
+        int | None, "NUMBER", "In place of the document, find the others nearest in meaning to it."
+    ] = None,
+    where: Where = None,
 ) -> Answer:
-    """Print a whole document."""
-    from ..commands import fetch  # as for `search`
+    """Print a whole document, or find related ones."""
+    # As for `search`, without the encoder.
+    from ..commands import fetch, id_of
+    from ..search.answer import related as related_to
+    from .answers import show_hits
 
-    document = fetch(open_index(index), id)
-    return Answer(document_json(document), partial(_show_document, document))
+    opened = open_index(index)
+    if related is None:
+        document = fetch(opened, id)
+        return Answer(document_json(document), partial(_show_document, document))
+    document_id = id_of(opened, id)
+    hits = opened.read(related_to, document_id, related, where)
+    facts = {"id": document_id, "hits": [*map(hit_json, hits)]}
+    return Answer(facts, partial(show_hits, document_id, hits, is_text=False))
 
 
 def _show_document(document: Document) -> None:

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import signal
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from slimdex.errors import InputError
-from slimdex.system.index_names import no_file
+from slimdex.system.index_names import ENDING, is_index, no_file
 
 from . import console
-from .default_index import EXPECTED_INDEX, default_index, index_of
+from .default_index import EXPECTED_INDEX, default_index
 from .interrupts import end
-from .options import Dirs, Model, OpenOptions, SomeDirs, WriteOptions, open_index
+from .options import Dirs, SomeDirs, WriteOptions, open_index
 
 if TYPE_CHECKING:
+    from mcp.server import MCPServer
+
     from ..index import Index
     from ..server.access import Listening
-    from ..server.service import RootFolder
 
 T = TypeVar("T")
 
@@ -35,9 +37,6 @@ class ListenOptions:
     token_file: Annotated[
         Path | None, "A file with lines 'read TOKEN' or 'write TOKEN', which only you can read."
     ] = None
-    allow_host: Annotated[
-        list[str] | None, "NAME", "A host name that callers may use; can be repeated."
-    ] = None
     cors: Annotated[
         list[str] | None, "ORIGIN", "An origin whose pages may call, or *; can be repeated."
     ] = None
@@ -50,57 +49,26 @@ class ListenOptions:
     def parse(self) -> Listening:
         """Read the tokens, and check the other options against them."""
         # Loads ssl, socket and others.
-        from ..server.access import Hosts, Listening, Tokens
+        from ..server.access import Listening, Tokens
 
         tokens = None if self.token_file is None else Tokens.read(self.token_file)
-        hosts = Hosts([*(self.allow_host or []), self.host], self.cors or [])
-        tls = (self.tls_certificate, self.tls_key)
-        return Listening(self.host, self.port, tokens, hosts, *tls, self.insecure)
-
-
-@dataclass(frozen=True)
-class RootOptions:
-    """The folder in which callers create indexes, and how those are encoded."""
-
-    root: Annotated[
-        Path | None,
-        "FOLDER",
-        "A folder whose indexes NAME.index are served, and in which callers with a write token "
-        "create and drop indexes.",
-    ] = None
-    model: Annotated[
-        str | None, "The encoder's model for new indexes; default: all-MiniLM-L6-v2."
-    ] = None
-
-    def default_indexes(self) -> list[str]:
-        """Return a list of the default index; empty without one, or with a root folder."""
-        default = default_index() if self.root is None else None
-        return [] if default is None else [str(default)]
-
-    def open(self, writing: WriteOptions) -> RootFolder | None:
-        """Open the folder; the encoder is loaded for the first new index."""
-        if self.root is None:
-            if self.model is not None:
-                raise InputError(f"--model {self.model} without --root; expected both")
-            return None
-        if self.model is not None and not self.model.strip():
-            raise InputError(f"--model {self.model!r}; expected a folder, a hub id or a URL")
-        # `serve`, which calls this, has loaded them.
-        from ..encoders.models import DEFAULT_MODEL
-        from ..encoders.opening import open_encoder
-        from ..server.service import RootFolder
-
-        make_encoder = partial(open_encoder, model=self.model or DEFAULT_MODEL)
-        return RootFolder(self.root, make_encoder, writing.wait, writing.shared_filesystem)
+        return Listening(
+            host=self.host,
+            port=self.port,
+            tokens=tokens,
+            pages=self.cors or [],
+            certificate=self.tls_certificate,
+            key=self.tls_key,
+            insecure=self.insecure,
+        )
 
 
 def serve(
     listen: ListenOptions,
-    root: RootOptions,
     writing: WriteOptions,
     indexes: SomeDirs = None,
-    files: Annotated[
-        list[Path] | None, "FOLDER", "A folder that callers may sync from; can be repeated."
+    root: Annotated[
+        Path | None, "FOLDER", "A folder, all of whose indexes NAME.index are served."
     ] = None,
     rerank: Annotated[
         str | None, "MODEL", "A cross-encoder that reorders the hits of searches that ask for it."
@@ -117,20 +85,20 @@ def serve(
 
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
     listening = listen.parse()
-    places = _places(indexes or root.default_indexes())
+    words = indexes or []
+    if root is not None:
+        words += [str(path) for path in sorted(root.glob(f"*{ENDING}")) if is_index(path)]
+    elif not words and (default := default_index()):
+        words = [str(default)]
+    if not words:
+        raise InputError(f"serve: no index given; expected {EXPECTED_INDEX}, or in --root")
     open_one = partial(Index.open, wait=writing.wait, shared_filesystem=writing.shared_filesystem)
-    root_folder = root.open(writing)
-    if not places and root_folder is None:
-        raise InputError(f"serve: no index given; expected {EXPECTED_INDEX}, or --root")
     service = Service.open(
-        places,
-        folders=files or [],
-        root=root_folder,
+        _places(words),
         reranker=None if rerank is None else CrossEncoder(rerank),
         open_one=open_one,
     )
-    console.note(f"{', '.join(service.indexes) or 'no index yet'}: Ctrl-C ends it")
-    run(service, listening, lambda url: console.line(url))
+    run(service, listening, console.line)
 
 
 def mcp(
@@ -144,8 +112,7 @@ def mcp(
         "a second; can be repeated. NAME=SOURCE for one of several indexes.",
     ] = None,
     http: Annotated[bool, "Serve streamable HTTP at /mcp in place of stdin and stdout."] = False,
-    port: Annotated[int, "With --http: the port; 0 takes a free one."] = 8001,
-    model: Model = None,
+    port: Annotated[int, "With --http: the port."] = 8001,
     writing: WriteOptions,
 ) -> None:
     """Give agents the tools search, related, get, fetch and info, over the Model Context Protocol.
@@ -154,22 +121,26 @@ def mcp(
     committed by then, and changes take turns.
     """
     places = _places(indexes)
-    opening = OpenOptions(model)
     # Errors are for the user to see now, not for the agent later.
-    opened = {name: open_index(place, opening, writing) for name, place in places.items()}
+    opened = {name: open_index(place, writing=writing) for name, place in places.items()}
     if write or sync:
         for index in opened.values():
             index.check_writable()
     followed = _parse_followed(sync or [], [*places])
-    _serve_agents(opened, followed, write=write, port=port if http else None)
+    server = _agents_server(opened, followed, write=write)
+    # Ctrl-C ends the process at once, as safe as a kill: a thread may wait for input.
+    signal.signal(signal.SIGINT, lambda *_: end(is_interrupted=True))
+    if http:
+        server.run("streamable-http", port=port)
+    else:
+        server.run()
 
 
 def _places(words: Sequence[str]) -> dict[str, Path]:
     """Map the names of indexes to their folders."""
     from ..server.service import parse_places  # loads Starlette, of the extra `serve`
 
-    # A folder of sources stands for its index; one without an index is refused when it is opened.
-    return {name: index_of(path) or path for name, path in parse_places(words).items()}
+    return parse_places(words)
 
 
 def _parse_followed(words: Sequence[str], names: Sequence[str]) -> dict[str, list[str]]:
@@ -192,41 +163,28 @@ def _parse_followed(words: Sequence[str], names: Sequence[str]) -> dict[str, lis
     return followed
 
 
-def _serve_agents(
-    opened: dict[str, Index], followed: dict[str, list[str]], *, write: bool, port: int | None
-) -> None:
-    """Serve the tools over stdin and stdout, or over HTTP at a port."""
+def _agents_server(
+    opened: Mapping[str, Index], followed: Mapping[str, Sequence[str]], *, write: bool
+) -> MCPServer[Any]:
+    """Create the server of the tools; answers follow the sources in `followed`."""
     # Loads the library of agents, of the extra `serve`, once all options are checked.
-    import anyio.to_thread
+    from anyio.to_thread import run_sync
 
     from ..server.freshness import Following, Freshness
-    from ..server.mcp_tools import agents_server
+    from ..server.mcp_tools import Tools, agents_server
     from ..sources.source_request import SourceRequest
 
     sources = {name: SourceRequest(specs) for name, specs in followed.items()}
+    fresh = dict[str, Freshness]()
+    for name, source in sources.items():
+        catch_up = partial(Following(source).catch_up, opened[name])
+        fresh[name] = Freshness(partial(run_sync, catch_up))
 
-    # These functions use `server`, created below: they run only while it serves.
-    def freshness_of(name: str) -> Freshness:
-        catch_up = partial(Following(sources[name]).catch_up, opened[name])
-        return Freshness(lambda: server.changes.run(catch_up))
-
-    fresh = {name: freshness_of(name) for name in sources}
-
-    async def change(name: str, command: Callable[[Index], T], where: str | None) -> T:
-        return await server.changes.run(partial(command, opened[name]))
-
-    async def read(name: str, command: Callable[[Index], T], where: str | None) -> T:
-        return await anyio.to_thread.run_sync(command, opened[name])
+    async def run(name: str, command: Callable[[Index], T], where: str | None) -> T:
+        return await run_sync(command, opened[name])
 
     async def remark(name: str) -> str:
         return await fresh[name].remark() if name in fresh else ""
 
-    server = agents_server(
-        [*opened],
-        read,
-        change if write else None,
-        remark=remark,
-        followed=sources,
-        places={name: index.path for name, index in opened.items()},
-    )
-    server.serve(port, end)
+    folders = {name: index.path for name, index in opened.items()}
+    return agents_server(Tools([*opened], run, remark, sources, folders), write=write)

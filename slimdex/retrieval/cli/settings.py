@@ -1,4 +1,4 @@
-"""Change how an index is made: `slimdex reduce`, `lexical` and `tune`."""
+"""Change how an index is made: `slimdex reduce` and `tune`."""
 
 from __future__ import annotations
 
@@ -7,43 +7,42 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from slimdex.errors import InputError
+from slimdex.errors import InputError, check_choice
 from slimdex.indexes import options as choices
 from slimdex.indexes.codes import kinds
 
 from . import console
 from .click_commands import Answer
-from .options import Dir, Labels, OpenOptions, RayOptions, WriteOptions, open_index
+from .options import (
+    Dir,
+    Labels,
+    OpenOptions,
+    RayOptions,
+    WriteOptions,
+    open_index,
+    user_queries,
+)
 
 if TYPE_CHECKING:
     from slimdex.indexes.settings import Settings
 
     from ..quality.tuning_targets import Target, Tuning
 
-BYTE_UNITS = {"": 1, "b": 1}
-BYTE_UNITS |= {f"{letter}b": 1000**i for i, letter in enumerate("kmgt", 1)}
-BYTE_UNITS |= {f"{letter}ib": 1024**i for i, letter in enumerate("kmgt", 1)}
-"""Unit in lower case -> bytes."""
+SIZE = re.compile(r"(\d+(?:\.\d+)?) *([kmgt]?)b?", re.IGNORECASE)
+"""A number of bytes."""
 DEFAULT_CHOICES = choices.Choices()
 REDUCER_NAMES = [*choices.REDUCERS]
-K = Annotated[
-    int | None,
-    "Dimensions to keep of each vector: fewer take less memory and are less accurate; "
-    "default of a new index: half.",
-]
-NoLexical = Annotated[bool, "Leave out the lexical index: searches are by meaning alone."]
-Stored = Annotated[
-    str,
-    "How full vectors are stored on disk: fp16; int8 in half the bytes, which finds as much; or "
-    "int4 in 28%, which finds a little less. With a gamma near 1, both find less.",
-]
 
 
 @dataclass(frozen=True)
 class SettingsOptions:
     """Options of reducing and coding vectors; None leaves a setting unchanged."""
 
-    k: K = None
+    k: Annotated[
+        int | None,
+        "Dimensions to keep of each vector: fewer take less memory and are less accurate; "
+        "default of a new index: half.",
+    ] = None
     beta: Annotated[
         float | None,
         "How much of the vectors' mean to subtract: 0 none, 1 all of it; default of a new "
@@ -57,8 +56,8 @@ class SettingsOptions:
     ] = None
     kind: Annotated[
         str | None,
-        f"How reduced vectors are coded in memory: {', '.join(kinds.KINDS)} or any FAISS "
-        f"factory string; auto: pq, or ivf-pq from {kinds.LISTS_FROM:,} documents.",
+        f"How reduced vectors are coded in memory: {', '.join(kinds.KINDS)}; auto: pq, or ivf-pq "
+        f"from {kinds.LISTS_FROM:,} documents.",
     ] = DEFAULT_CHOICES.kind
     candidates: Annotated[
         str | None,
@@ -103,7 +102,11 @@ UNCHANGED = SettingsOptions(k=None, beta=None, gamma=None, kind=None, candidates
 class StorageOptions:
     """Options of texts and vectors in a new index."""
 
-    vector_dtype: Stored = "fp16"
+    vector_dtype: Annotated[
+        str,
+        "How full vectors are stored on disk: fp16; int8 in half the bytes, which finds as much; "
+        "or int4 in 28%, which finds a little less. With a gamma near 1, both find less.",
+    ] = "fp16"
     passages: Annotated[
         str,
         "TOKENS|off",
@@ -111,7 +114,9 @@ class StorageOptions:
         "as many as the encoder reads, if it has a limit; off: only the beginning of a longer "
         "text is found.",
     ] = "auto"
-    no_lexical: NoLexical = False
+    no_lexical: Annotated[bool, "Leave out the lexical index: searches are by meaning alone."] = (
+        False
+    )
 
     @property
     def passage_tokens(self) -> int | str:
@@ -134,21 +139,16 @@ def parse_candidates(text: str) -> int | None:
 
 
 def parse_size(text: str) -> int:
-    """Parse the number of bytes of --ram; raises `InputError` if it is invalid or less than 1.
+    """Parse the number of bytes of --ram.
 
-    >>> parse_size("200MB"), parse_size("1.5 GiB"), parse_size("4096")
-    (200000000, 1610612736, 4096)
-    >>> parse_size("many")
-    Traceback (most recent call last):
-    ...
-    slimdex.errors.InputError: --ram 'many'; expected bytes, such as 200MB or 1.5GiB
+    >>> parse_size("200MB"), parse_size("1.5 g"), parse_size("4096")
+    (200000000, 1500000000, 4096)
     """
-    match = re.fullmatch(r"\s*([0-9]{1,18}(?:\.[0-9]{1,9})?)\s*+([a-zA-Z]*)\s*", text)
-    unit = BYTE_UNITS.get(match[2].lower()) if match else None
-    size = 0 if match is None or unit is None else round(float(match[1]) * unit)
-    if size < 1:
-        raise InputError(f"--ram {text!r}; expected bytes, such as 200MB or 1.5GiB")
-    return size
+    match = SIZE.fullmatch(text)
+    if match is None:
+        raise InputError(f"--ram {text!r}; expected bytes, such as 200MB or 1.5GB")
+    power = " kmgt".index(match[2].lower() or " ")
+    return round(float(match[1]) * 1000.0**power)
 
 
 @dataclass(frozen=True)
@@ -183,44 +183,33 @@ def reduce(
     index: Dir,
     *,
     settings: SettingsOptions = UNCHANGED,
+    lexical: Annotated[
+        str | None,
+        "on|off",
+        "Build the lexical index (BM25), or remove it. Given alone, the vectors stay as they are.",
+    ] = None,
     writing: WriteOptions,
     cluster: RayOptions,
 ) -> Answer:
     """Reduce the vectors again, without encoding. Options that are not given stay as they are."""
     # Loads numpy, FAISS and what writes an index.
     from ..ingest.fitting import refit
-    from ..quality.info import facts
-
-    with cluster.start() as workers, console.progress():
-        opened = open_index(index, writing=writing, workers=workers)
-        state = opened.state
-        for line in refit(opened, state.requested.changed(settings.changes(), state.dim)):
-            console.note(line)
-        report = opened.read(facts)
-    return Answer(report, console.index_line(report))
-
-
-def lexical(
-    index: Dir,
-    *,
-    off: Annotated[bool, "Remove it; searches are by meaning alone."] = False,
-    writing: WriteOptions,
-) -> Answer:
-    """Build the lexical index (BM25) of an index without one; changes keep it up to date."""
-    # As `reduce`.
     from ..ingest.writer import index_lexical
     from ..quality.info import facts
 
-    opened = open_index(index, writing=writing)
-    with console.progress():
-        index_lexical(opened, not off)
-    words = opened.read(facts)["lexical"]
-    documents = len(opened.snapshot)
-    text = "lexical index removed"
-    if words is not None:
-        bytes_each = words["disk_bytes_per_vector"]
-        text = f"words of {documents:,} documents, {bytes_each:,.0f} bytes a vector"
-    return Answer({"documents": documents, "lexical": words}, text)
+    if lexical is not None:
+        check_choice("lexical", lexical, ("on", "off"))
+    changes = settings.changes()
+    with cluster.start() as workers, console.progress():
+        opened = open_index(index, writing=writing, workers=workers)
+        state = opened.state
+        if lexical is not None:
+            index_lexical(opened, lexical == "on")
+        if lexical is None or changes:
+            for line in refit(opened, state.requested.changed(changes, state.dim)):
+                console.note(line)
+        report = opened.read(facts)
+    return Answer(report, console.index_line(report))
 
 
 def tune(
@@ -236,19 +225,13 @@ def tune(
     writing: WriteOptions,
 ) -> Answer:
     """Find the settings of least memory that agree with exact search, and prove that they do."""
-    # Loads numpy, FAISS and what tries settings.
-    from ..quality.labels import UserQueries, read_qrels
-    from ..quality.tuning import tune as tune_index
-    from ..sources.source import read_pairs
+    from ..quality.tuning import tune as tune_index  # loads numpy, FAISS and what tries settings
 
-    if qrels is not None and queries is None:
-        raise InputError("tune: --qrels without --queries; expected both")
     wanted = target.target()
-    labels = read_qrels(qrels) if qrels else None
-    pairs = read_pairs(str(queries)) if queries else None
+    labelled = user_queries(queries, qrels)
     opened = open_index(index, opening, writing)
     with console.progress():
-        tuning = tune_index(opened, wanted, UserQueries.of(pairs, labels), apply=apply)
+        tuning = tune_index(opened, wanted, labelled, apply=apply)
 
     def show() -> None:
         _show_tuning(tuning)
@@ -265,10 +248,11 @@ def _show_tuning(tuning: Tuning) -> None:
         heads = ["kind", "k", "candidates", "bytes", "agreement", "at least", "p50 ms", "p99 ms"]
         rows = []
         for tried in tuning.tried:
+            candidates = tried.settings.candidates
             row = (
                 tried.settings.kind,
                 str(tried.settings.k),
-                _candidates(tried.settings.candidates),
+                choices.AUTO if candidates is None else f"{candidates:,}",
                 f"{tried.ram:,}",
                 f"{tried.estimate:.4f}",
                 f"{tried.bound:.4f}",
@@ -281,7 +265,3 @@ def _show_tuning(tuning: Tuning) -> None:
         console.line("")
     for text in tuning.said:
         console.line(text)
-
-
-def _candidates(number: int | None) -> str:
-    return choices.AUTO if number is None else f"{number:,}"

@@ -11,7 +11,6 @@ from typing import Any
 
 from slimdex.errors import InputError
 from slimdex.indexes.arrays import LARGEST, Matrix, as_matrix
-from slimdex.system.suggestions import with_suggestions
 
 from ..documents import Hit, hit_from_json
 from ..encoders.adapters import as_encoder
@@ -33,7 +32,6 @@ WEIGHT = 0.3
 """Of BM25, unless the index or the request has another one."""
 
 
-@with_suggestions
 class MilvusCollection(Searchable):
     """Documents searched by meaning and words in Milvus.
 

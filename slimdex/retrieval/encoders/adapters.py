@@ -11,7 +11,6 @@ import numpy as np
 from slimdex.errors import InputError
 from slimdex.indexes.arrays import Matrix, as_matrix
 from slimdex.system.json_text import dump_json, parse_json
-from slimdex.system.suggestions import with_suggestions
 
 from .base import Encoder, check_encoder
 
@@ -133,7 +132,6 @@ class SentenceTransformersEncoder:
         }
 
 
-@with_suggestions
 class GivenEncoder:
     """Placeholder encoder of an index whose vectors came from the caller; it can't encode."""
 

@@ -19,7 +19,7 @@ AUTO = "auto"
 OFF = "off"
 ENCODER_PARTS = {"dim": "dim", "encode": "encode(texts)", "spec": "spec()"}
 """Required attributes of an encoder -> their signatures."""
-PLACE = ("model", "revision", "url", "api")
+PLACE = ("model", "revision", "url")
 """Keys of a spec that state a model's origin, not its identity."""
 PRECISION = ("precision", "measured")
 """Keys of a spec that state numerical precision; vectors of any precision are comparable."""
@@ -37,30 +37,22 @@ Lengths = NDArray[np.int64]
 """(n, 2): tokens of each text, and how many of them are encoded."""
 LARGEST_NUMBER = 1 << 31
 """Limit of numbers in a spec."""
-SPEC_FIELDS: dict[str, dict[str, type]] = {
-    "given": {"dim": int},
-    "static": {"model": str, "sha256": str, "pooling": str},
-    "transformer": {
-        "model": str,
-        "sha256": str,
-        "pooling": str,
-        "max_length": int,
-        "precision": str,
-    },
-    "http": {"url": str, "model": str, "dim": int, "max_length": int, "fingerprint": str},
+REQUIRED_FIELDS = {
+    "given": ("dim",),
+    "static": ("sha256", "pooling"),
+    "transformer": ("model", "sha256", "pooling", "max_length", "precision"),
+    "http": ("url", "model", "dim", "max_length", "fingerprint"),
 }
-"""Types of encoders that an index can name -> their fields."""
-OPTIONAL_FIELDS: dict[str, type] = {
-    "revision": str,
-    "api": str,
+"""Types of encoders that can be opened from a spec -> fields that are needed for that."""
+FIELD_TYPES = {
+    "dim": int,
     "dimensions": int,
     "head": list,
+    "max_length": int,
     "prompts": list,
     "trust_remote_code": bool,
 }
-"""Other fields of these, which may be missing or None; lists are of texts."""
-LIST_LENGTHS = {"head": range(LARGEST_NUMBER), "prompts": [2]}
-"""Lists -> how many texts they may have."""
+"""Fields that are no texts -> their types; lists are of texts."""
 
 
 class Encoder(Protocol):
@@ -242,6 +234,12 @@ def fingerprint_cosine(one: str, other: str) -> float:
     return float(np.where(both_zero, 1.0, np.vecdot(a, b)).min())
 
 
+def is_loadable(spec: dict[str, Any]) -> bool:
+    """Return whether an encoder can be opened from its spec; a function can't."""
+    kind = spec.get("type")
+    return isinstance(kind, str) and kind in REQUIRED_FIELDS
+
+
 def check_spec(spec: Any) -> None:
     """Raise `TypeError` or `ValueError` unless a spec could be that of an index's encoder.
 
@@ -250,50 +248,30 @@ def check_spec(spec: Any) -> None:
     if not isinstance(spec, dict):
         raise TypeError(f"encoder {short_repr(spec)}; expected an object")
     dump_json(spec)  # raises an error if it is nested too deeply
-    if spec.get("type") == "mapped":  # by a slimdex before the first release
-        raise ValueError("an encoder mapped to another one, by an older slimdex; build it again")
-    for name, type_ in _fields(spec).items():
-        # The model is None for a static encoder that was fitted and not saved.
-        may_be_none = name in OPTIONAL_FIELDS or name == "model"
-        if name not in spec or (spec[name] is None and may_be_none):
-            continue
-        _check_field(name, spec[name], type_)
+    for name, value in spec.items() if is_loadable(spec) else ():
+        type_ = FIELD_TYPES.get(name, str)
+        if value is not None and not _is_plain(value, type_):
+            raise TypeError(f"encoder with {name}={short_repr(value)}; expected {type_.__name__}")
 
 
 def check_whole(spec: dict[str, Any]) -> None:
     """Raise `CorruptError` if a spec lacks a field that is required to open the encoder."""
-    required = _fields(spec).keys() - OPTIONAL_FIELDS.keys()
-    missing = sorted(required - spec.keys())
-    if missing:
-        raise CorruptError(f"encoder {short_repr(spec)}: no {', '.join(missing)}")
+    required = REQUIRED_FIELDS[spec["type"]] if is_loadable(spec) else ()
+    missing = [name for name in required if spec.get(name) is None]
+    if missing or len(spec.get("prompts", ("", ""))) != 2:
+        raise CorruptError(f"encoder {short_repr(spec)}: no {', '.join(missing) or 'two prompts'}")
 
 
-def _fields(spec: dict[str, Any]) -> dict[str, type]:
-    """Return the fields of this type of spec with their types; empty for a user's own encoder."""
-    kind = spec.get("type")
-    if not isinstance(kind, str) or kind not in SPEC_FIELDS:
-        return {}
-    return SPEC_FIELDS[kind] | OPTIONAL_FIELDS
+def _is_plain(value: Any, type_: type) -> bool:
+    """Return whether a value of a spec has its type, and is nothing that would fail elsewhere.
 
-
-def _check_field(name: str, value: Any, type_: type) -> None:
-    """Raise `TypeError` unless a field has its type and plain values.
-
-    A list must contain only texts, as many as `LIST_LENGTHS` allows.
+    Texts are valid Unicode without NUL, and numbers are positive and small enough.
     """
-    has_type = type(value) is type_
-    if has_type and type_ is list:
-        has_type = all(type(text) is str for text in value) and len(value) in LIST_LENGTHS[name]
-    values = value if type_ is list else [value]
-    if not has_type or not all(map(_is_plain, values)):
-        raise TypeError(f"encoder with {name}={short_repr(value)}; expected {type_.__name__}")
-
-
-def _is_plain(value: str | int | bool) -> bool:
-    """Return whether a text is valid Unicode without NUL, or a number positive and small enough.
-
-    Booleans are always plain.
-    """
+    if type(value) is not type_:
+        return False
+    if isinstance(value, list):
+        return all(_is_plain(text, str) for text in value)
     if isinstance(value, str):  # half of a surrogate pair can't be written as UTF-8
         return "\0" not in value and not any("\ud800" <= char <= "\udfff" for char in value)
-    return isinstance(value, bool) or 1 <= value < LARGEST_NUMBER
+    is_number = isinstance(value, int) and 1 <= value < LARGEST_NUMBER
+    return isinstance(value, bool) or is_number

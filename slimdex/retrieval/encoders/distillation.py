@@ -67,29 +67,31 @@ def distill(
         If `out` exists, the model is not found, or it has fewer dimensions.
     """
     check_new(Path(out))
-    if dim is not None and dim < 1:
-        raise InputError(f"dim={dim}; expected 1 or more")
-
-    # Take word vectors, or compute vectors of a transformer's tokens.
-    if has_word_vectors(model):
-        vectors = StaticEncoder(model).vectors
-        if dim is not None:
-            # Keep the zero row of unknown words, and drop the hash, which is of the file's vectors.
-            known = np.arange(len(vectors.vectors)) != vectors.dropped
-            reduced = _reduce(vectors.vectors, dim, known)
-            vectors = replace(vectors, vectors=reduced, known_sha256=None)
-    else:
-        vectors = _of_transformer(
-            TransformerEncoder(
-                model, pooling="mean@-1", precision=precision, trust_remote_code=trust_remote_code
-            ),
-            dim,
-        )
-    encoder = StaticEncoder.of(vectors)
+    encoder = distilled(model, dim=dim, precision=precision, trust_remote_code=trust_remote_code)
     # Replace weights by Zipf's law with weights by these texts or frequencies.
     if texts is not None or frequencies is not None:
         encoder = encoder.fitted(texts or (), frequencies=frequencies)
     return encoder.save(out)
+
+
+def distilled(
+    model: str, *, dim: int | None, precision: str, trust_remote_code: bool = False
+) -> StaticEncoder:
+    """Distil a model without saving it: see `distill`."""
+    if dim is not None and dim < 1:
+        raise InputError(f"dim={dim}; expected 1 or more")
+    if not has_word_vectors(model):
+        transformer = TransformerEncoder(
+            model, pooling="mean@-1", precision=precision, trust_remote_code=trust_remote_code
+        )
+        return StaticEncoder.of(_of_transformer(transformer, dim))
+    vectors = StaticEncoder(model).vectors
+    if dim is not None:
+        # Keep the zero row of unknown words, and drop the hash, which is of the file's vectors.
+        known = np.arange(len(vectors.vectors)) != vectors.dropped
+        reduced = _reduce(vectors.vectors, dim, known)
+        vectors = replace(vectors, vectors=reduced, known_sha256=None)
+    return StaticEncoder.of(vectors)
 
 
 def _of_transformer(encoder: TransformerEncoder, dim: int | None) -> StaticVectors:
@@ -123,10 +125,10 @@ def _of_transformer(encoder: TransformerEncoder, dim: int | None) -> StaticVecto
     return StaticVectors(
         _reduce(rows, out_dim, known),
         tokenizer,
+        definition,
         weights=np.where(known, sif_weights(probabilities, MODEL2VEC_A), 0).astype(np.float32),
         dropped=unknown_id(tokenizer),
         normalize=True,
-        definition=definition,
     )
 
 

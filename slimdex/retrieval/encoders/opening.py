@@ -20,6 +20,7 @@ from .base import (
     check_unchanged,
     check_whole,
     is_address,
+    is_loadable,
     is_same_encoder,
 )
 
@@ -70,13 +71,13 @@ def open_encoder(
 
     # A model in a server.
     if is_address(model):
-        # Loads ssl and http.client.
+        # Loads urllib3.
         from .over_http.connection import key_for, parse_address
         from .over_http.http_encoder import HttpEncoder
 
         requested = None if precision == "auto" else precision
         _check_none(model, "a model in a server", pooling=pooling, precision=requested)
-        key = key_for(parse_address(model).url, api_key_file)
+        key = key_for(parse_address(model)[0], api_key_file)
         return HttpEncoder(
             model, dimensions=dimensions, max_length=max_length, api_key=key, **prompts
         )
@@ -132,11 +133,6 @@ def default_encoder() -> Encoder:
     return TransformerEncoder()
 
 
-def is_loadable(spec: dict[str, Any]) -> bool:
-    """Return whether an encoder can be opened from its spec; a function can't."""
-    return spec.get("type") in (VECTORS_ONLY, "static", "transformer", "http")
-
-
 def encoder_from_spec(
     spec: dict[str, Any],
     *,
@@ -161,14 +157,14 @@ def encoder_from_spec(
 
     # A model in a server, or else on this machine.
     if spec["type"] == "http":
-        from .over_http.http_encoder import http_from_spec  # loads ssl and http.client
+        from .over_http.http_encoder import http_from_spec  # loads urllib3
 
         return http_from_spec(spec, model=model, api_key_file=api_key_file)
     place = spec["model"]
     if model is None and place and Path(place).is_absolute() and not Path(place).exists():
         raise InputError(
-            f"model {place!r}: no such file or folder; if it has moved, pass model=PATH "
-            "(or record it with `move_model`)"
+            f"model {place!r}: no such file or folder; if it has moved, record its place with "
+            "`slimdex repair DIR --model PATH`"
         )
     if spec["type"] == "static":
         # Loads readers of word vectors.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from copy import copy
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -11,21 +10,19 @@ import numpy as np
 
 from slimdex.errors import InputError
 from slimdex.indexes.arrays import Matrix
-from slimdex.system.suggestions import with_suggestions
 
 from .base import Lengths, check_unchanged, several
 from .model_folder import Prompts, read_folder
 from .models import DEFAULT_MODEL, find_model, known_prompts
 from .pooling import parse_pooling
 from .runtimes.network_loader import NetworkLoader
-from .runtimes.openvino_runtime import PRECISIONS, Batch, OpenVinoRuntime, Runtime
+from .runtimes.openvino_runtime import PRECISIONS, Batch
 from .tokens import Tokenizer, groups, resolve_length, token_batches
 
 if TYPE_CHECKING:
     from .runtimes.torch_runtime import SentenceNetwork
 
 
-@with_suggestions
 class TransformerEncoder:
     """Encoder from any transformers or sentence-transformers model with hidden states.
 
@@ -182,20 +179,11 @@ class TransformerEncoder:
         """
         if precision == self.precision:
             return self
-        # OpenVINO compiles the same model once more; other runtimes are loaded again.
-        if isinstance(self._runtime, OpenVinoRuntime):
-            return self._with(
-                OpenVinoRuntime(self._runtime.model, precision, self._runtime.release)
-            )
-        other = self._with(self._runtime)
-        other._runtime, _, _ = other._loader.load(precision)
-        return other
-
-    def _with(self, runtime: Runtime) -> TransformerEncoder:
-        """Return a copy with another runtime."""
-        other = copy(self)
-        other._runtime = runtime
-        return other
+        return encoder_from_spec(
+            self.spec() | {"precision": precision},
+            trust_remote_code=self._trusted,
+            batch_tokens=self._batch_tokens,
+        )
 
     def encode(self, texts: str | Sequence[str]) -> Matrix:
         """Encode documents to vectors (n, dim), in order; (1, dim) for one text."""

@@ -9,34 +9,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slimdex.errors import InputError
-from slimdex.indexes.reducers.layers import Dense
 from slimdex.system.atomic_files import check_new, publish_file, publish_folder
 from slimdex.system.extras import require
-from slimdex.system.suggestions import with_suggestions
 
 from ..index import Index
 from ..store.snapshot import Snapshot
-from . import faiss_folder, row_files, sentence_transformers_folder
+from . import faiss_folder
 from .selection import FULL, REDUCED, VECTORS, Selection
 
 if TYPE_CHECKING:
     from ..collection import Collection
 
-
-def _write_parquet(selection: Selection, path: Path) -> list[str]:
-    """Write a Parquet file; raise `InputError` if pyarrow is missing."""
-    require("to='parquet'", "export", "pyarrow")
-    from .parquet_file import write_parquet  # loads pyarrow
-
-    return write_parquet(selection, path)
-
-
-FILES = {
-    "parquet": _write_parquet,
-    "jsonl": row_files.write_jsonl,
-    "csv": row_files.write_csv,
-}
-"""Name -> function that writes documents with vectors to a new file; it returns notes."""
+FILES = ("parquet", "jsonl", "csv")
+"""Files of documents with vectors."""
 FAISS = "faiss"
 MODEL = "sentence-transformers"
 """Folders: one of documents with vectors; and one of the encoder and reducer, without documents."""
@@ -56,7 +41,6 @@ class ExportReport:
     notes: list[str]  # for the user
 
 
-@with_suggestions
 def export(
     collection: Collection,
     path: str | Path,
@@ -102,35 +86,34 @@ def export_index(
 
     # Export a model, which holds no rows.
     if to == MODEL:
-        encoder, layers = sentence_transformers_folder.model_and_layers(index, kind)
-        # The last of these is the dimension of the exported model's vectors.
-        dims = [encoder.dim]
-        dims += [len(layer.weight) for layer in layers if isinstance(layer, Dense)]
-        notes = publish_folder(
-            path, lambda new: sentence_transformers_folder.write(encoder, layers, new)
-        )
+        require(f"to={to!r}", "torch")
+        from . import sentence_transformers_folder  # loads torch
+
+        dim = publish_folder(path, lambda new: sentence_transformers_folder.write(index, kind, new))
         return ExportReport(
-            to=to,
-            path=path,
-            vectors=kind,
-            dim=dims[-1],
-            rows=None,
-            documents=None,
-            notes=notes,
+            to=to, path=path, vectors=kind, dim=dim, rows=None, documents=None, notes=[]
         )
+
+    if to in FILES:
+        require(f"to={to!r}", "export", "pyarrow")
 
     # Export documents with vectors.
     def write(new: Path, snapshot: Snapshot) -> ExportReport:
         selection = Selection.of(snapshot, kind, where)
-        notes = FILES.get(to, faiss_folder.write)(selection, new)
-        documents = len(np.unique(selection.firsts(selection.rows)))
+        notes = list[str]()
+        if to in FILES:
+            from .row_files import write_rows  # loads pyarrow
+
+            notes = write_rows(selection, new, to)
+        else:
+            faiss_folder.write(selection, new)
         return ExportReport(
             to=to,
             path=path,
             vectors=kind,
             dim=selection.dim,
             rows=len(selection),
-            documents=documents,
+            documents=len(np.unique(selection.firsts(selection.rows))),
             notes=notes,
         )
 

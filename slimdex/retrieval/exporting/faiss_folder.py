@@ -19,12 +19,12 @@ INDEX = "index.faiss"
 IDS = "ids.jsonl"
 
 
-def write(selection: Selection, folder: Path) -> list[str]:
+def write(selection: Selection, folder: Path) -> None:
     """Write `index.faiss`, and `ids.jsonl` with a line for each of its rows.
 
     The index takes the encoder's vectors and reduces them itself. It ranks by codes alone, as
     ``search(candidates=0)`` does; full vectors are stored as float32 of unit length. The index is
-    built in memory. Returns no notes.
+    built in memory.
 
     Raises `InputError` for reduced vectors of a reducer that is not linear.
     """
@@ -33,12 +33,15 @@ def write(selection: Selection, folder: Path) -> list[str]:
         index = _fill(FaissIndex(FLAT, selection.dim, len(selection)), selection)
     else:
         linear_map = _front(selection)
-        index = _codes_of(selection)
+        codes = selection.snapshot.index.index
+        assert isinstance(codes, FaissIndex)
+        # A subset is encoded again: a graph of all rows would lead through missing ones.
+        is_all = len(selection) == len(codes)
+        index = codes.copy() if is_all else _fill(codes.copy(empty=True), selection)
     weight = None if linear_map is None else linear_map.weight
     bias = None if linear_map is None else linear_map.bias
     index.with_transform(weight, bias).save(folder / INDEX)
     _write_ids(selection, folder / IDS)
-    return []
 
 
 def _front(selection: Selection) -> Dense | None:
@@ -56,18 +59,6 @@ def _front(selection: Selection) -> Dense | None:
     return first if isinstance(first, Dense) else None
 
 
-def _codes_of(selection: Selection) -> FaissIndex:
-    """Return the codes of the selected rows, numbered from 0.
-
-    A subset is encoded again: a graph of all rows would lead through missing ones.
-    """
-    index = selection.snapshot.index.index
-    assert isinstance(index, FaissIndex)
-    if len(selection) == len(index):
-        return index.copy()
-    return _fill(index.copy(empty=True), selection)
-
-
 def _fill(index: FaissIndex, selection: Selection) -> FaissIndex:
     """Add the vectors of the selected rows to an empty index, and return it."""
     for rows in selection.parts():
@@ -78,13 +69,9 @@ def _fill(index: FaissIndex, selection: Selection) -> FaissIndex:
 
 
 def _write_ids(selection: Selection, path: Path) -> None:
-    """Write a JSON line per row: the document's id, and the passage's position if texts are cut."""
+    """Write a JSON line per row: the document's id, and the passage's position."""
     with path.open("w", encoding="utf-8") as file:
         for rows in selection.parts():
-            if not selection.is_cut:
-                for id in selection.ids(rows):
-                    file.write(dump_json({"id": id}) + "\n")
-                continue
             numbers = (rows - selection.firsts(rows)).tolist()
             for hit, number in zip(selection.hits(rows), numbers, strict=True):
                 line = {"id": hit.id, "passage": number, "start": hit.start, "end": hit.end}

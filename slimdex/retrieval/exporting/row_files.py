@@ -1,105 +1,119 @@
-"""Export to JSONL and CSV: documents with columns and vectors, in parts; the columns of Parquet."""
+"""Export of documents with columns and vectors: Parquet by pyarrow; JSONL and CSV by DuckDB."""
 
 from __future__ import annotations
 
-import csv
-import json
-from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
+from uuid import UUID
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from slimdex.errors import InputError
+from slimdex.indexes.arrays import Rows
+from slimdex.system.duckdb_library import connect, literal, one_file
 from slimdex.system.progress import progress
 
-from ..documents import Hit, json_of
 from ..sources.tabular.columns import storage_names
 from .selection import Selection
 
 VECTOR = "vector"
+PARQUET = "parquet"
+FORMATS = {PARQUET: "", "jsonl": "FORMAT json", "csv": "FORMAT csv, HEADER"}
+"""Name of a format -> DuckDB's options for it."""
+PASSAGE_TYPES = {
+    "passage_id": pa.string(),
+    **dict.fromkeys(("passage", "start", "end", "line", "last_line", "page"), pa.int64()),
+    "headings": pa.list_(pa.string()),
+    "anchor": pa.string(),
+}
+"""Columns of an index whose texts are cut."""
 
 
-def write_jsonl(selection: Selection, path: Path) -> list[str]:
-    """Write one JSON object per row, with the columns of the Parquet export; return notes.
+def write_rows(selection: Selection, path: Path, to: str) -> list[str]:
+    """Write a row for each document or passage: id, title, text, the user's columns, `vector`.
 
-    Values without a JSON equivalent are written as text.
+    If texts are cut, `text` is the passage, followed by its number and position as in a hit, and
+    `passage_id` (document id, "#", number) is unique.
+
+    Returns notes on renamed columns. Raises `InputError` if Parquet does not support a column's
+    type.
     """
-    names = column_names(selection)
-    with path.open("w", encoding="utf-8") as file:
-        for record, vector in _records(selection, names):
-            # The vector is JSON already: insert it before the closing brace.
-            beginning = json_of(record)[:-1]
-            file.write(f'{beginning}, "{VECTOR}": {vector}}}\n')
-    return renaming_notes(names)
+    ours = ["id", "title", "text", *(PASSAGE_TYPES if selection.is_cut else ()), VECTOR]
+    names = storage_names([*selection.snapshot.columns], ours)
+    if to == PARQUET:
+        _write_parquet(selection, path, names)
+    else:
+        with TemporaryDirectory(prefix=path.name, dir=path.parent) as folder:
+            rows = Path(folder) / "rows"
+            _write_parquet(selection, rows, names)
+            source = f"FROM read_parquet({one_file(str(rows))})"
+            connect().execute(f"COPY ({source}) TO {literal(str(path))} ({FORMATS[to]})")
+    renamed = {old: new for old, new in names.items() if old != new}
+    return [f"column {old!r} is {new!r} in the file" for old, new in renamed.items()]
 
 
-def write_csv(selection: Selection, path: Path) -> list[str]:
-    """Write the same columns as CSV: null as an empty cell, lists and objects as JSON."""
-    names = column_names(selection)
-    with path.open("w", encoding="utf-8", newline="") as file:
-        table = csv.writer(file, lineterminator="\n")
-        for i, (record, vector) in enumerate(_records(selection, names)):
-            if not i:
-                table.writerow([*record, VECTOR])
-            values = json.loads(json_of(record)).values()  # types of JSON only
-            table.writerow([*map(_cell, values), vector])
-    return renaming_notes(names)
-
-
-def column_names(selection: Selection) -> dict[str, str]:
-    """Map the user's columns to their names in the file, which differ from our own."""
-    ours = [*row_fields(Hit("", 0.0, ""), 0, is_cut=selection.is_cut), VECTOR]
-    return storage_names([*selection.snapshot.columns], ours)
-
-
-def renaming_notes(names: dict[str, str]) -> list[str]:
-    """Return a note on each column that has another name in the file."""
-    notes = []
-    for old, new in names.items():
-        if old != new:
-            notes.append(f"column {old!r} is {new!r} in the file")
-    return notes
-
-
-def row_fields(hit: Hit, number: int, *, is_cut: bool) -> dict[str, Any]:
-    """Return the fields of a row that come before the user's columns.
-
-    If texts are cut, a row is a passage, and `number` its position in the document.
-    """
-    fields: dict[str, Any] = {"id": hit.id, "title": hit.title, "text": hit.text}
-    if not is_cut:
-        return fields
-    return fields | {
-        "passage_id": f"{hit.id}#{number}",
-        "passage": number,
-        "start": hit.start,
-        "end": hit.end,
-        "line": hit.line,
-        "last_line": hit.last_line,
-        "page": hit.page,
-        "headings": [*hit.headings],
-        "anchor": hit.anchor or None,
-    }
-
-
-def _records(selection: Selection, names: dict[str, str]) -> Iterator[tuple[dict[str, Any], str]]:
-    """Yield the values of each row by their names in the file, and its vector as JSON.
-
-    Numbers of the vector have the fewest digits that restore the float32.
-    """
+def _write_parquet(selection: Selection, path: Path, names: dict[str, str]) -> None:
+    """Write a Parquet file; `names` are those of the user's columns in the file."""
+    writer = None
     done = 0
-    for rows in selection.parts():
-        numbers = rows - selection.firsts(rows)
-        vectors = selection.take(rows).astype(str).tolist()
-        hits = selection.hits(rows)
-        for hit, number, vector in zip(hits, numbers.tolist(), vectors, strict=True):
-            columns = {new: hit.metadata.get(name) for name, new in names.items()}
-            fields = row_fields(hit, number, is_cut=selection.is_cut)
-            yield fields | columns, f"[{', '.join(vector)}]"
-        done += len(rows)
-        progress("exporting", done, len(selection))
+    try:
+        for rows in selection.parts():
+            table = _table(selection, rows, names)
+            if writer is None:
+                # Store repeated values in a dictionary; vectors and lists hardly ever repeat.
+                plain = [f.name for f in table.schema if not pa.types.is_nested(f.type)]
+                writer = pq.ParquetWriter(path, table.schema, use_dictionary=plain)
+            writer.write_table(table, row_group_size=len(table))
+            done += len(rows)
+            progress("exporting", done, len(selection))
+    except (pa.ArrowNotImplementedError, pa.ArrowInvalid) as error:
+        raise InputError(f"to='parquet': {error}; expected types that Parquet supports") from error
+    finally:
+        if writer is not None:
+            writer.close()
 
 
-def _cell(value: Any) -> str:
-    """Write a JSON value for CSV: null as empty, a text as it is, all else as JSON."""
-    if value is None or isinstance(value, str):
-        return value or ""
-    return json.dumps(value, ensure_ascii=False)
+def _table(selection: Selection, rows: Rows, names: dict[str, str]) -> pa.Table:
+    """Build a table of some rows; `names` are those of the user's columns in the file."""
+    # Each document is read once; `document_of_row` is its position among them.
+    firsts, document_of_row = np.unique(selection.firsts(rows), return_inverse=True)
+    documents = selection.snapshot.arrow(firsts)
+    if selection.is_cut:  # repeating the whole text per passage would be too large
+        documents = documents.drop_columns(["text"]).take(pa.array(document_of_row))
+        texts = _passages(selection, rows)
+    else:
+        texts = {"text": documents["text"]}
+    columns = {"id": documents["id"], "title": documents["title"]} | texts
+    for name, type_ in selection.snapshot.columns.items():
+        columns[names[name]] = _typed(documents[name], type_)
+    columns[VECTOR] = pa.FixedSizeListArray.from_arrays(selection.take(rows).ravel(), selection.dim)
+    return pa.table(columns)
+
+
+def _passages(selection: Selection, rows: Rows) -> dict[str, Any]:
+    """Columns of passages, including their texts."""
+    records = []
+    numbers = (rows - selection.firsts(rows)).tolist()
+    for hit, number in zip(selection.hits(rows), numbers, strict=True):
+        passage = vars(hit) | {"passage_id": f"{hit.id}#{number}", "passage": number}
+        records.append(passage | {"anchor": hit.anchor or None})
+    columns = {"text": pa.array([record["text"] for record in records], pa.string())}
+    for name, type_ in PASSAGE_TYPES.items():
+        columns[name] = pa.array([record[name] for record in records], type_)
+    return columns
+
+
+def _typed(column: pa.ChunkedArray, type_: str) -> Any:
+    """Cast a column that Arrow inferred as text to its type in the index."""
+    array = column.combine_chunks()
+    if type_ == "JSON":
+        return pa.ExtensionArray.from_storage(pa.json_(), array)
+    if type_ == "UUID":
+        values = []
+        for text in array.to_pylist():
+            values.append(None if text is None else UUID(text).bytes)
+        return pa.ExtensionArray.from_storage(pa.uuid(), pa.array(values, pa.binary(16)))
+    return array

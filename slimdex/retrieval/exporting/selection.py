@@ -76,12 +76,6 @@ class Selection:
         X = index.vectors.take(rows)
         return X if self.vectors == FULL else reduce_rows(index.reducer, X)
 
-    def ids(self, rows: Rows) -> list[str]:
-        """Document ids of some rows, one per row."""
-        firsts, document_of_row = np.unique(self.firsts(rows), return_inverse=True)
-        ids = self.snapshot.store.ids_of(firsts)
-        return [ids[i] for i in document_of_row.tolist()]
-
     def hits(self, rows: Rows) -> list[Hit]:
         """Documents and passages of some rows, without scores."""
         firsts = self.firsts(rows)

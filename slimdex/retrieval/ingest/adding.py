@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
@@ -21,7 +21,7 @@ from ..index import Index
 from ..sources.given_vectors import DocumentVectors, as_vectors
 from ..sources.reading_progress import CountedDocuments, ReadShare
 from ..sources.tabular.records import as_documents
-from ..store.columns import columns_with_values, widening_notes
+from ..store.columns import widening_notes
 from ..store.document_store import DocumentStore
 from ..store.manifest import Undo
 from ..store.next_commit import Change
@@ -30,7 +30,6 @@ from . import writer
 from .addition import (
     Addition,
     ChangedOriginsError,
-    DuplicateKeyError,
     NoDocumentsError,
     check_document_vectors,
 )
@@ -73,12 +72,10 @@ def add_sources(
     earlier ids. `withdraws`: whether bad input undoes the batches before it.
     """
     # Loads readers of files, without which given documents are added.
-    from ..sources.tabular.column_agreement import agree_with
     from .source_ids import SourceIds
 
     while True:
         store = index.store
-        notes = agree_with(columns_with_values(store), sources.opened)
         ids = choose_ids(store) if choose_ids else SourceIds.of(sources.opened, index.state, store)
         missing = partial(_gone_rows, sources, ids, only_parts=not deletes_missing)
         addition = Addition(
@@ -93,12 +90,14 @@ def add_sources(
             withdraws=withdraws,
         )
         try:
-            with _places_named(sources, ids.readings):
-                added = add(index, addition)
+            added = add(index, addition)
+        except NoDocumentsError as error:
+            why = ", ".join(sources.omissions() or [source.name for source in sources.opened])
+            raise InputError(f"no documents ({why}); expected at least one") from error
         except ChangedOriginsError:
             note("others have added files of the same names meanwhile; the addition starts over")
             continue
-        notes = [*notes, *ids.notes, *added.notes, *sources.omissions()]
+        notes = [*ids.notes, *added.notes, *sources.omissions()]
         return replace(added, notes=notes, file_notes=sources.file_notes())
 
 
@@ -331,34 +330,6 @@ def _counting(batch: Batch, share: ReadShare | None, batches: Batches) -> Iterat
 
     with progress_within(of_all):
         yield
-
-
-@contextmanager
-def _places_named(sources: Sources, readings: Sequence[Reading]) -> Iterator[None]:
-    """Name the files of documents, or the sources, in errors that the context raises."""
-    try:
-        yield
-    except DuplicateKeyError as error:
-        first = sources.place(error.first, readings)
-        second = sources.place(error.second, readings)
-        why = f"id {error.id!r} occurs twice, in {first} and {second}; expected each id once"
-        raise _with_notes(error, why) from error
-    except NoDocumentsError as error:
-        why = ", ".join(sources.omissions() or [source.name for source in sources.opened])
-        raise InputError(f"no documents ({why}); expected at least one") from error
-    except EncodingError as error:
-        place = None if error.ids is None else sources.place_of(error.ids[0], readings)
-        if place is None:
-            raise
-        raise _with_notes(error, f"{place}: {error}") from error
-
-
-def _with_notes(error: InputError, message: str) -> InputError:
-    """An error with another message and the same notes."""
-    changed = InputError(message)
-    for line in getattr(error, "__notes__", ()):
-        changed.add_note(line)
-    return changed
 
 
 def _gone_rows(sources: Sources, ids: SourceIds, store: DocumentStore, *, only_parts: bool) -> Rows:

@@ -28,9 +28,6 @@ class DuplicateKeyError(InputError):
             f"id {shorten(id)} occurs twice, in documents {first + 1:,} and {second + 1:,}; "
             "expected each id once"
         )
-        self.id = id
-        self.first = first
-        self.second = second
 
 
 class ChangedOriginsError(InputError):

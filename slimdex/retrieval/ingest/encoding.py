@@ -30,11 +30,7 @@ TEXT_CHARACTERS = 2 * CHARACTERS_PER_TOKEN
 
 
 class EncodingError(InputError):
-    """The encoder failed; in another process, `ids` are those of the first and last document."""
-
-    def __init__(self, why: str, ids: tuple[str, str] | None = None) -> None:
-        super().__init__(f"encoding the documents {ids[0]!r} to {ids[1]!r}: {why}" if ids else why)
-        self.ids = ids
+    """The encoder failed."""
 
 
 def encode_texts(
@@ -61,7 +57,8 @@ def encode_texts(
             if not in_this_process:  # other processes don't report progress
                 report(window.texts)
     except PartError as error:
-        raise EncodingError(str(error), error.part.ids) from error
+        first, last = error.part.ids
+        raise EncodingError(f"encoding the documents {first!r} to {last!r}: {error}") from error
     return vectors, lengths
 
 

@@ -7,9 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from slimdex.errors import CorruptError, InputError
-from slimdex.indexes.codes.kinds import KINDS
-from slimdex.indexes.options import AUTO
+from slimdex.errors import CorruptError
 from slimdex.system.locks import WAIT
 
 from ..encoders.base import Encoder
@@ -66,7 +64,7 @@ def repair(
     shared_filesystem : see `Collection.open`.
 
     Raises `CorruptError` if a segment is damaged and its lines too, or vectors are and `encode` is
-    false, and `InputError` if an untrusted index has its own FAISS factory string.
+    false.
     """
     folder = Path(path).absolute()
     index = Index.open(folder, wait=wait, shared_filesystem=shared_filesystem)
@@ -141,16 +139,7 @@ def _rebuild_readings(index: Index) -> list[str]:
 
 def _rebuild(index: Index) -> list[str]:
     """Rebuild all derived files without reading them; return a line for each file that existed."""
-    # The kind of an untrusted index may be a factory string for FAISS, which is not used.
     state = index.state
-    kinds = {state.requested.kind}
-    if state.settings is not None:
-        kinds.add(state.settings.kind)
-    for kind in kinds - KINDS.keys() - {AUTO}:
-        raise InputError(
-            f"{index.path}: kind {kind!r} is an untrusted factory string; expected one "
-            f"of {', '.join(KINDS)} (`slimdex reduce {index.path}` chooses one)"
-        )
     remove_left_work(index.path)
     writer.rebuild(index, fit_again=True)
 

@@ -16,10 +16,9 @@ from langchain_core.embeddings import Embeddings
 from langchain_core.vectorstores import VectorStore
 from langchain_core.vectorstores.utils import maximal_marginal_relevance
 
-from slimdex.errors import InputError, short_repr
+from slimdex.errors import InputError, check_choice, short_repr
 from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.settings import Settings
-from slimdex.system.suggestions import check_choice
 
 from ..collection import Collection
 from ..documents import Document as SlimdexDocument

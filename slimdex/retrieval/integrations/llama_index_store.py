@@ -22,9 +22,8 @@ from llama_index.core.vector_stores.types import (
 from llama_index.core.vector_stores.utils import metadata_dict_to_node, node_to_metadata_dict
 from pydantic import PrivateAttr
 
-from slimdex.errors import InputError
+from slimdex.errors import InputError, check_choice
 from slimdex.indexes.settings import Settings
-from slimdex.system.suggestions import check_choice
 
 from ..collection import Collection
 from ..documents import Hit, id_text
@@ -159,7 +158,7 @@ class SlimdexVectorStore(BasePydanticVectorStore):
             limit = max(MMR_CANDIDATES, 4 * limit)
 
         # A search by words alone requires a vector too, but ignores its scores.
-        vector = query.query_embedding or np.ones(self._collection.index.state.dim)
+        vector = query.query_embedding or np.ones(self._collection.index.state.dim, np.float32)
         condition = self._condition(query.node_ids or None, query.filters, query.doc_ids)
         where = as_sql(condition, columns_of(self._collection)) if condition.parts else None
         hits = search(self._collection, text, vector, limit, where, hybrid)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from math import sqrt
 from statistics import NormalDist
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,3 +46,22 @@ def gain_bound(gains: NDArray[np.float64], error: float) -> float:
         return -np.inf
     standard_error = float(gains.std(ddof=1)) / sqrt(len(gains))
     return float(gains.mean()) - NormalDist().inv_cdf(1 - error) * standard_error
+
+
+class Gain(NamedTuple):
+    """The best option, and its cross-fitted gain over the first one."""
+
+    option: int
+    mean: float
+    bound: float  # lower bound of the mean, wrong with probability 5%
+
+    @property
+    def is_proved(self) -> bool:
+        """Whether the option is another than the first, and better."""
+        return self.option != 0 and self.bound > 0
+
+
+def gain_of_best(measured: NDArray[np.float64]) -> Gain:
+    """Choose among options by `measured` (q, options), which has the queries in random order."""
+    gains = cross_fitted(measured) - measured[:, 0]
+    return Gain(best_option(measured), float(gains.mean()), gain_bound(gains, HALVES_ERROR))

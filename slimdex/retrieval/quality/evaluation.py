@@ -9,34 +9,30 @@ compression differs, and with the encoder's order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from slimdex.errors import InputError
 from slimdex.indexes.arrays import Matrix, Rows, batches, normalize_rows
 from slimdex.indexes.codes.faiss_index import FaissIndex
 from slimdex.indexes.codes.kinds import FLAT
 from slimdex.indexes.confidence_bound import betting_bound
-from slimdex.indexes.ranking import agreement, best_of, first_allowed, stack_results
-from slimdex.indexes.reducers.reducer import reduce_rows
-from slimdex.system.threads import one_thread, product
+from slimdex.indexes.ranking import agreement, first_allowed, stack_results
+from slimdex.system.threads import one_thread
 
 from ..index import Index
 from ..lexical.fusion import AUTO, OFF
 from ..search.answer import BestRows, best_of_documents, find, nearest_documents
 from ..search.request import SearchRequest
 from ..store.passages import DocumentRows
-from ..store.state import SENTENCE
 from .info import memory, word_bytes
 from .labels import Qrels, per_query, with_labels
 from .query_pools import document_pool, encode_with_progress
-from .recall_trials import ERROR, is_held_out, without_held_out
+from .recall_trials import ERROR, exact_search, is_held_out, without_held_out
 
 SEARCHED = 200
 """Maximum number of queries that measure times up to the documents."""
@@ -50,16 +46,9 @@ LABELS = {
     "ram_bytes_fixed": "fixed bytes in RAM",
     "disk_bytes_per_vector": "bytes a vector on disk",
     **{f"p{p}_ms": f"index alone, p{p} ms" for p in PERCENTILES},
-    **{f"vector_to_documents_p{p}_ms": f"vector to documents, p{p} ms" for p in PERCENTILES},
     **{f"text_to_documents_p{p}_ms": f"text to documents, p{p} ms" for p in PERCENTILES},
 }
 """Labels of the measures."""
-BY_LABELS = (
-    "nDCG, MRR, recall: by labels; recall is the share of relevant documents that is found. "
-    "Labelled documents that the index lacks count as not found, as in trec_eval and tune."
-)
-TIMES = "Times: of one query at a time on one thread, after three to warm up."
-FUSED = "Column default: as `slimdex search` answers; column index: by meaning alone."
 Ranking = Callable[[int], tuple[Matrix, Rows]]
 """Number of results -> scores and rows (1, k) for one query, best first, padded with -inf, -1."""
 NEAREST = 10
@@ -69,12 +58,9 @@ DEPTH = 100
 LIMITS = (NEAREST, DEPTH)
 STEP = 1e-6
 """Difference of score between the last result of a search and the first that a deeper one adds."""
-QUERIES_TOGETHER = 256
-"""Queries for each pass over the rows; their scores with 8,192 rows take 8 MB."""
 
 
-@dataclass(frozen=True)
-class Results:
+class Results(NamedTuple):
     """Answers to all queries, and the time of each."""
 
     scores: Matrix
@@ -95,14 +81,12 @@ def evaluate(
 
     Returns
     -------
-    ``{"default": measures, "index": measures, "exact": measures, "queries": n, "documents": n,
-    "own_metric": words}``; of a search with default options, which fuses lexical with semantic
-    search (left out for an index without words); of the index by meaning alone; and of exact
-    search. Measures are fractions, bytes, and milliseconds for one query: from an encoded query to
-    rows (``p50_ms``) and to documents (``vector_to_documents_p50_ms``), and from a text to
-    documents (``text_to_documents_p50_ms``). Missing measures are None.
+    ``{"default": measures, "index": measures, "exact": measures, "queries": n, "documents": n}``;
+    of a search with default options, which fuses lexical with semantic search (left out for an
+    index without words); of the index by meaning alone; and of exact search. Measures are
+    fractions, bytes, and milliseconds for one query: from an encoded query to rows (``p50_ms``),
+    and from a text to documents (``text_to_documents_p50_ms``). Missing measures are None.
     """
-    _check_not_empty(index)
     judged, ids = queries_with_labels(index, queries, qrels)
     names = [id for id, _ in judged]
     texts = [text for _, text in judged]
@@ -153,7 +137,6 @@ def evaluate_self(index: Index, *, sample: int = 500) -> dict[str, Any]:
     that could be drawn: ``"proved": {"estimate": e, "bound": b, "error": 0.05, "pool": name}``.
     """
     # Queries made of documents; each is searched without its own document.
-    _check_not_empty(index)
     pool = document_pool(
         index.open_snapshot(), index.query_encoder, sample, np.random.default_rng(0)
     )
@@ -167,29 +150,6 @@ def evaluate_self(index: Index, *, sample: int = 500) -> dict[str, Any]:
         "pool": pool.name,
     }
     return report
-
-
-def explain(report: Mapping[str, Any]) -> list[str]:
-    """Explain each measure of a report in one line."""
-    lines = [
-        "Agreement with exact search: the share of its ten nearest that the index finds, too. It "
-        f"searches {report['own_metric']}; what is missing from 1 is lost to compression.",
-        "Agreement with the encoder's order: the same, over the encoder's vectors as they are. "
-        "Whitening changes that order on purpose; only labels show whether for the better.",
-        *([FUSED] if "default" in report else []),
-        "Column exact: exact search over the encoder's vectors, uncompressed.",
-        TIMES,
-    ]
-    if "recall@10" in report["index"]:
-        lines.insert(0, BY_LABELS)
-    proved = report.get("proved")
-    if proved:
-        lines.append(
-            f"Proved: agreement with exact search {proved['estimate']:.4f}, at least "
-            f"{proved['bound']:.4f} with {100 * (1 - proved['error']):.4g}% confidence, by "
-            f"{report['queries']:,} queries: {proved['pool']}; {SENTENCE}."
-        )
-    return lines
 
 
 def drop_rows(scores: Matrix, rows: Rows, held_out: Rows) -> tuple[Matrix, Rows]:
@@ -248,13 +208,11 @@ def _hybrid_report(
     They have the names of the measures of semantic search alone. Those that the default search
     lacks, such as the agreement, are None.
     """
-    words = index.read(word_bytes) or 0.0
     report: dict[str, Any] = dict.fromkeys(by_meaning)
     report |= latency(results.seconds)
     report |= times_to_documents(index, texts)
-    for name, value in by_meaning.items():
-        if name.startswith("ram_"):
-            report[name] = value
+    report |= {name: value for name, value in by_meaning.items() if name.startswith("ram_")}
+    words = index.read(word_bytes) or 0.0
     report["disk_bytes_per_vector"] = by_meaning["disk_bytes_per_vector"] + words
     return report
 
@@ -276,26 +234,20 @@ def rank_documents(index: Index, text: str, vector: Matrix, k: int) -> tuple[Mat
 
 
 def times_to_documents(
-    index: Index, queries: Sequence[str] | Matrix | None, hybrid: str = AUTO
+    index: Index, texts: Sequence[str] | None, hybrid: str = AUTO
 ) -> dict[str, float | None]:
-    """Measure how long a search takes from a text, or a vector of (q, dim), to ten documents.
-
-    Without queries, the times from a text are None.
-    """
-    if queries is None:
+    """Measure how long a search takes from a text to ten documents; None without texts."""
+    if texts is None:
         return dict.fromkeys(f"text_to_documents_{name}" for name in latency([0.0]))
 
     # Time a search for each of some queries, spread evenly over all.
-    chosen = np.unique(np.linspace(0, len(queries) - 1, SEARCHED).astype(int)).tolist()
-    is_vector = isinstance(queries, np.ndarray)
+    chosen = np.unique(np.linspace(0, len(texts) - 1, SEARCHED).astype(int)).tolist()
     calls = []
     for i in chosen:
-        query: Any = {"vectors": queries[i][None]} if is_vector else {"texts": queries[i]}
-        request = SearchRequest(hybrid=hybrid, **query)
+        request = SearchRequest(texts=texts[i], hybrid=hybrid)
         calls.append(partial(index.read, find, request, index.encoder_of))
-    start = "vector" if is_vector else "text"
     percentiles = latency(seconds_on_one_thread(calls))
-    return {f"{start}_to_documents_{name}": ms for name, ms in percentiles.items()}
+    return {f"text_to_documents_{name}": ms for name, ms in percentiles.items()}
 
 
 def seconds_of(calls: Sequence[Callable[[], object]]) -> list[float]:
@@ -328,34 +280,38 @@ def _side_by_side(
     dropping = held_out.shape[1]  # further results, to replace those dropped
 
     # Exact search over the encoder's vectors.
-    exact_search = ExactSearch(index)
+    cosine_search = ExactSearch(index)
     count = depth + dropping
-    calls = [partial(exact_search, vector[None], count) for vector in vectors]
+    calls = [partial(cosine_search, vector[None], count) for vector in vectors]
     seconds = seconds_on_one_thread(calls)
-    exact = _without_rows(Results(*exact_search(vectors, count), seconds), held_out)
+    exact = _without_rows(Results(*cosine_search(vectors, count), seconds), held_out)
 
     # The index.
     searches = [partial(nearest_of, index, vector[None]) for vector in vectors]
     answers = _without_rows(_deep_results(searches, depth, dropping), held_out)
 
     # Agreement of the index with exact search in its own metric, and in the encoder's.
-    metric_rows = _rows_by_metric(index, vectors, NEAREST + dropping)
+    snapshot = index.snapshot
+    live = snapshot.searchable_rows()
+    search = partial(exact_search, snapshot.index, live)
+    _, metric_rows = best_documents(
+        search, vectors, NEAREST + dropping, snapshot.document_rows, len(live)
+    )
     agreed = agreement(answers.rows, without_held_out(metric_rows, held_out), NEAREST)
     measures = {
         "agreement@10": float(agreed.mean()),
         "encoder_agreement@10": float(agreement(answers.rows, exact.rows, NEAREST).mean()),
     }
-    times = times_to_documents(index, vectors, OFF) | times_to_documents(index, texts, OFF)
+    times = times_to_documents(index, texts, OFF)
     report = {
         "queries": len(vectors),
-        "documents": len(index.snapshot),
-        "own_metric": _metric_name(index),
+        "documents": len(snapshot),
         "index": measures | latency(answers.seconds) | times | index.read(memory),
         "exact": {
             **dict.fromkeys(measures),
             **latency(exact.seconds),
             **dict.fromkeys(times),  # it has no documents to read
-            **exact_search.memory(),
+            **cosine_search.memory(),
         },
     }
     return report, {"index": answers, "exact": exact}, agreed
@@ -393,11 +349,6 @@ def _documents_of(rows: DocumentRows, held_out: Rows) -> Rows:
     return first_allowed(no_scores, documents, is_first, most)[1]
 
 
-def _check_not_empty(index: Index) -> None:
-    if not len(index.snapshot):
-        raise InputError(f"{index.path} holds no documents; expected some to search")
-
-
 class ExactSearch:
     """Exact search by cosine over float32 vectors at full dimension.
 
@@ -430,50 +381,6 @@ class ExactSearch:
             "ram_bytes_fixed": round(self._index.nbytes - row * len(self._index)),
             "disk_bytes_per_vector": row,
         }
-
-
-def _rows_by_metric(index: Index, queries: Matrix, k: int) -> Rows:
-    """Documents' first rows (q, k) by exact search in the index's metric.
-
-    The index differs from it only by compression. Its metric is the cosine after whitening at full
-    dimension or, if it does not rescore, that of the reduced vectors. All vectors are read from
-    disk for each batch of queries.
-    """
-    snapshot = index.snapshot
-    reduced_index = snapshot.index
-    live = snapshot.searchable_rows()
-
-    def nearest(queries: Matrix, k: int) -> tuple[Matrix, Rows]:
-        if reduced_index.metric is not None:
-            return reduced_index.metric.nearest(queries, k, live)
-
-        # Without rescoring, compare the reduced vectors.
-        reduce = partial(reduce_rows, reduced_index.reducer)
-        reduced_queries = reduce(queries)
-
-        def scored() -> Iterator[tuple[Matrix, Rows]]:
-            for part in batches(len(live)):
-                vectors = reduced_index.vectors.take(live[part])
-                yield product(reduced_queries, reduce(vectors).T), live[part]
-
-        return best_of(scored(), len(reduced_queries), k)
-
-    best = []
-    for part in batches(len(queries), QUERIES_TOGETHER):
-        _, rows = best_documents(nearest, queries[part], k, snapshot.document_rows, len(live))
-        best.append(rows)
-    return np.concatenate(best)
-
-
-def _metric_name(index: Index) -> str:
-    """Describe the index's metric in words."""
-    settings = index.snapshot.state.settings
-    assert settings is not None
-    if index.snapshot.index.metric is None:
-        return f"the vectors reduced to {settings.k} dimensions ({settings.reducer})"
-    if settings.beta == settings.gamma == 0:
-        return "the encoder's vectors, which are not whitened (beta=0, gamma=0)"
-    return f"the encoder's vectors, whitened (beta={settings.beta:g}, gamma={settings.gamma:g})"
 
 
 def best_documents(

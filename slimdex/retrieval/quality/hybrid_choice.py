@@ -18,7 +18,7 @@ from ..index import Index
 from ..lexical.fusion import AUTO, OFF, Fusion
 from ..search.answer import IndexRows, candidates
 from ..store.snapshot import Snapshot
-from .cross_fitting import HALVES_ERROR, best_option, cross_fitted, gain_bound
+from .cross_fitting import gain_of_best
 from .labels import LabelledQuery, UserQueries, labelled_queries, ndcg
 from .metric_choice import FEWEST_LABELLED
 from .query_pools import encode_with_progress
@@ -72,24 +72,19 @@ def by_labels(snapshot: Snapshot, vectors: Matrix, judged: Sequence[LabelledQuer
         few = f"hybrid search: {count} queries with labels; {FEWEST_LABELLED} are needed"
         return HybridChoice(None, few)
 
-    # nDCG of each query by each fusion; the first column is semantic search alone.
+    # nDCG of each query by semantic search alone and by each fusion.
     measured = np.empty((count, 1 + len(FUSIONS)))
     for i, query in enumerate(judged):
         measured[i] = fusion_ndcg(snapshot, vectors[i : i + 1], query)
         progress("comparing fusions", i + 1, count)
 
-    # Each half of the queries is measured by the fusion that is best for the other half.
-    gains = cross_fitted(measured) - measured[:, 0]
-    low = gain_bound(gains, HALVES_ERROR)
-    best = best_option(measured)
+    gain = gain_of_best(measured)
     by = f"{count:,} queries with labels"
-    if best == 0 or low <= 0:  # column 0 is semantic search alone
+    if not gain.is_proved:
         return HybridChoice(OFF, f"hybrid search: off, {by} show no clear gain")
-    fusion = FUSIONS[best - 1]
-    names: dict[object, str] = {AUTO: "by rule", None: "by ranks (rrf)"}
-    name = names.get(fusion.weight, f"weight {fusion}")
-    gained = f"{by} gain {100 * gains.mean():.1f} nDCG@10, {100 * low:.1f} or more"
-    return HybridChoice(str(fusion), f"hybrid search: {name}, {gained}")
+    fusion = FUSIONS[gain.option - 1]
+    gained = f"{by} gain {100 * gain.mean:.1f} nDCG@10, {100 * gain.bound:.1f} or more"
+    return HybridChoice(str(fusion), f"hybrid search: {fusion}, {gained}")
 
 
 def fusion_ndcg(snapshot: Snapshot, query: Matrix, judged: LabelledQuery) -> list[float]:

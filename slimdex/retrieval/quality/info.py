@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from time import perf_counter
 from typing import Any
-
-import numpy as np
 
 from slimdex.indexes.arrays import without
 from slimdex.indexes.codes.kinds import FLAT, by_size
 from slimdex.indexes.options import AUTO
-from slimdex.indexes.reducers.linear import Linear
-from slimdex.indexes.reducers.reducer import reduce_rows
-from slimdex.indexes.search.reduced_index import ReducedIndex
 from slimdex.system.atomic_files import size
 
 from ..documents import visible_columns
@@ -21,10 +15,6 @@ from ..store.snapshot import Snapshot
 
 OUTGROWN = 2
 """Factor by which the documents may outgrow those that the reducer was fitted on."""
-TIMED_ROWS = 4096
-"""Rows coded to estimate the time for all."""
-FIXED_S = 1.0
-"""Fixed time of a fit: eigenvectors, k-means, a commit's fsyncs."""
 
 
 def facts(snapshot: Snapshot) -> dict[str, Any]:
@@ -113,11 +103,9 @@ def fit_advice(snapshot: Snapshot) -> list[str]:
     """Return a line if the documents have outgrown those that the reducer was fitted on."""
     if not is_outgrown(snapshot):
         return []
-    seconds = refit_seconds(snapshot.index)
-    about = "" if seconds is None else f" (about {max(1, round(seconds))} s)"
     return [
         f"fitted on {snapshot.state.fit_rows:,} of {snapshot.searchable_count:,} {snapshot.noun}; "
-        f"`slimdex reduce {snapshot.path}` fits again{about}"
+        f"`slimdex reduce {snapshot.path}` fits again"
     ]
 
 
@@ -140,19 +128,3 @@ def is_outgrown(snapshot: Snapshot) -> bool:
     """True if the reducer was fitted on so few of the documents that it may matter."""
     least = snapshot.index.reducer.n_features  # fewer do not span the variety of texts
     return snapshot.searchable_count > max(OUTGROWN * snapshot.state.fit_rows, least)
-
-
-def refit_seconds(index: ReducedIndex) -> float | None:
-    """Estimate the time of refitting a linear reducer by coding some rows.
-
-    Coding takes nearly all of that time. None for trained reducers, which can't be estimated.
-    """
-    rows = np.arange(min(len(index), TIMED_ROWS))
-    if not isinstance(index.reducer, Linear) or not len(rows):
-        return None
-    start = perf_counter()
-    vectors = index.vectors.take(rows)
-    index.index.copy(empty=True).add(reduce_rows(index.reducer, vectors))
-    if index.metric is not None:
-        index.metric.rescorer.norms(vectors)
-    return FIXED_S + (perf_counter() - start) * len(index) / len(rows)

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, product
 
 import numpy as np
-from numpy.typing import NDArray
 
 from slimdex.indexes.arrays import Matrix, Rows, normalize_rows
 from slimdex.indexes.options import Choices
@@ -28,9 +27,9 @@ from slimdex.system.progress import progress
 from ..encoders.base import Encoder
 from ..index import Index
 from ..store.snapshot import Snapshot
-from .cross_fitting import HALVES_ERROR, best_option, cross_fitted, gain_bound
+from .cross_fitting import Gain, best_option, gain_bound, gain_of_best
 from .labels import LabelledQuery, UserQueries, labelled_queries, ndcg
-from .query_pools import encode_with_progress
+from .query_pools import draw_pairs, encode_with_progress
 from .recall_trials import ERROR
 
 Cell = tuple[float, float]
@@ -38,7 +37,7 @@ Cell = tuple[float, float]
 STEPS = (0.0, 0.25, 0.5, 0.75, 1.0)
 CELLS: tuple[Cell, ...] = tuple(product(STEPS, STEPS))
 DEFAULT: Cell = (Choices.beta, Choices.gamma)
-_DEFAULT_FIRST = (DEFAULT, *(cell for cell in CELLS if cell != DEFAULT))
+CELLS_DEFAULT_FIRST = (DEFAULT, *(cell for cell in CELLS if cell != DEFAULT))
 
 HIGH_COSINE = 0.8
 """Mean cosine of random documents from which other cells are compared. It proves nothing: raw
@@ -47,8 +46,6 @@ PAIRS = 2000
 LEAST_TIMES = 3.0
 """Least mean reciprocal rank by keywords, in the default's, that proves an encoder to be raw: raw
 ones had 2 to 15 times the default's, half of them more than 4.8, and tuned ones at most 1.6."""
-LEAST_GAIN = 0.1
-"""Least gain of mean reciprocal rank by keywords that is worth advice."""
 KEYWORDS = 4
 KEYWORD_QUERIES = 500
 COMPARED_ON = 10_000
@@ -59,39 +56,10 @@ FEWEST_LABELLED = 100
 
 @dataclass(frozen=True)
 class Choice:
-    """A cell, the reason for it, and advice to a user who did not ask for a choice."""
+    """A cell, and the reason for it."""
 
     cell: Cell
     why: str
-    advice: str = ""
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """The best cell (beta, gamma), and measures (q,) of queries by a chosen cell and the default.
-
-    `error` is that of `gain_bound`.
-    """
-
-    cell: Cell
-    best: NDArray[np.float64]
-    default: NDArray[np.float64]
-    error: float
-
-    @property
-    def gain(self) -> float:
-        """Mean gain over the default."""
-        return float((self.best - self.default).mean())
-
-    @property
-    def times(self) -> float:
-        """The mean measure, as a multiple of the default's."""
-        default = float(self.default.mean())
-        return float(self.best.mean()) / default if default else np.inf
-
-    def bound(self, times: float = 1.0) -> float:
-        """Lower bound of the mean gain over `times` the default's measure."""
-        return gain_bound(self.best - times * self.default, self.error)
 
 
 def choose_metric(
@@ -139,20 +107,11 @@ def _choose_by_keywords(
     targets = np.array([target for target in drawn.tolist() if words[target]], dtype=np.int64)
     queries = encode_with_progress(encoder, [words[target] for target in targets.tolist()])
     vectors = snapshot.index.vectors.take(sample)
-    comparison = by_keywords(snapshot.moments(), vectors, queries, targets)
-
-    finds = f"documents' own keywords find them {comparison.times:.1f} times as well"
-    if comparison.bound(LEAST_TIMES) > 0:
-        return Choice(comparison.cell, f"{_name(comparison.cell)}: the encoder is raw ({finds})")
-    default = f"{_name(DEFAULT)}, the default"
-    if comparison.gain < LEAST_GAIN or comparison.bound() <= 0:
-        return Choice(DEFAULT, f"{default}: no other is clearly better")
-    return Choice(
-        DEFAULT,
-        f"{default}: {finds} by {_name(comparison.cell)}, which does not prove that answers gain",
-        f"advice: {_name(comparison.cell)} may suit this encoder ({finds}); `slimdex tune` with "
-        f"{FEWEST_LABELLED} labelled queries can tell",
-    )
+    cell, times, bound = by_keywords(snapshot.moments(), vectors, queries, targets)
+    if bound <= 0:
+        return Choice(DEFAULT, f"{_name(DEFAULT)}, the default: no other is clearly better")
+    finds = f"documents' own keywords find them {times:.1f} times as well"
+    return Choice(cell, f"{_name(cell)}: the encoder is raw ({finds})")
 
 
 def _choose_by_labels(
@@ -174,7 +133,7 @@ def _choose_by_labels(
     labels = []
     for query in judged:
         labels.append({position.get(row, row): value for row, value in query.labels.items()})
-    comparison = by_labels(
+    gain = by_labels(
         moments=snapshot.moments(),
         X=snapshot.index.vectors.take(rows),
         queries=encode_with_progress(encoder, [query.text for query in judged]),
@@ -182,10 +141,10 @@ def _choose_by_labels(
         self_rows=np.array([position.get(row, -1) for row in self_rows.tolist()]),
     )
     by = f"{len(judged):,} queries with labels"
-    cell = comparison.cell
-    if cell != DEFAULT and comparison.bound() > 0:
-        return Choice(cell, f"{_name(cell)}: {by} gain {100 * comparison.gain:.1f} nDCG@10")
-    return Choice(DEFAULT, f"{_name(DEFAULT)}, the default: {by} show no clear gain")
+    if not gain.is_proved:
+        return Choice(DEFAULT, f"{_name(DEFAULT)}, the default: {by} show no clear gain")
+    cell = CELLS_DEFAULT_FIRST[gain.option]
+    return Choice(cell, f"{_name(cell)}: {by} gain {100 * gain.mean:.1f} nDCG@10")
 
 
 def _name(cell: Cell) -> str:
@@ -194,11 +153,9 @@ def _name(cell: Cell) -> str:
 
 def mean_cosine(vectors: VectorFile, live: Rows, rng: np.random.Generator) -> float:
     """Estimate the mean cosine of two different documents, by random pairs."""
-    first = rng.integers(len(live), size=PAIRS)
-    # 1 to n - 1 rows further on, so never the same row.
-    second = (first + rng.integers(1, len(live), size=PAIRS)) % len(live)
-    first_rows = normalize_rows(vectors.take(live[first]))
-    second_rows = normalize_rows(vectors.take(live[second]))
+    pairs = draw_pairs(live, PAIRS, rng)
+    first_rows = normalize_rows(vectors.take(pairs[:, 0]))
+    second_rows = normalize_rows(vectors.take(pairs[:, 1]))
     return float(np.vecdot(first_rows, second_rows).mean())
 
 
@@ -220,26 +177,30 @@ def keywords(texts: Sequence[str]) -> list[str]:
     return out
 
 
-def by_keywords(moments: Moments, X: Matrix, queries: Matrix, targets: Rows) -> Comparison:
+def by_keywords(
+    moments: Moments, X: Matrix, queries: Matrix, targets: Rows
+) -> tuple[Cell, float, float]:
     """Compare cells by the reciprocal ranks at which queries of keywords find their documents.
 
     `X` (n, d) are the documents' vectors, `queries` (q, d) those of the queries, and `targets` (q,)
-    the rows of `X` that these should find. Bounds are the lower ends of two-sided intervals,
-    simultaneous for all cells (Bonferroni).
+    the rows of `X` that these should find.
+
+    Returns the best cell; its mean reciprocal rank as a multiple of the default's; and a lower
+    bound of its gain over `LEAST_TIMES` the default's, the lower end of a two-sided interval that
+    holds for all cells at once (Bonferroni).
     """
 
-    def reciprocal_ranks(scores: Matrix) -> NDArray[np.float64]:
+    columns = []
+    for scores in _scores_by_cell(moments, X, queries):
         target_scores = np.take_along_axis(scores, targets[:, None], axis=1)
-        return np.asarray(1 / (1 + (scores > target_scores).sum(axis=1)))
-
-    measured = _measure_cells(moments, X, queries, reciprocal_ranks)
-    best = best_option(measured)
-    return Comparison(
-        cell=_DEFAULT_FIRST[best],
-        best=measured[:, best],
-        default=measured[:, 0],
-        error=ERROR / 2 / (len(CELLS) - 1),
-    )
+        columns.append(1 / (1 + (scores > target_scores).sum(axis=1)))
+    measured = np.stack(columns, axis=1)
+    option = best_option(measured)
+    best = measured[:, option]
+    default = measured[:, 0]
+    times = float(best.mean()) / (float(default.mean()) or 1e-9)
+    bound = gain_bound(best - LEAST_TIMES * default, ERROR / 2 / (len(CELLS) - 1))
+    return CELLS_DEFAULT_FIRST[option], times, bound
 
 
 def by_labels(
@@ -248,46 +209,26 @@ def by_labels(
     queries: Matrix,
     labels: Sequence[Mapping[int, int]],
     self_rows: Rows,
-) -> Comparison:
-    """Compare cells by nDCG@10; bounds are one-sided.
-
-    Each half of the queries, which are in random order, is measured in the cell that is best for
-    the other half: see `cross_fitting`.
+) -> Gain:
+    """Choose among `CELLS_DEFAULT_FIRST` by nDCG@10 of the queries, which are in random order.
 
     Labels are row of `X` -> relevance, for each query; `self_rows` (q,) are the rows of `X` that
     are the queries themselves, -1 for none.
     """
-
-    def ndcgs(scores: Matrix) -> NDArray[np.float64]:
+    has_self = self_rows >= 0
+    columns = []
+    for scores in _scores_by_cell(moments, X, queries):
         # A query's own document does not count as an answer.
-        has_self = self_rows >= 0
         scores[np.flatnonzero(has_self), self_rows[has_self]] = -np.inf
         _, rows = top_k(scores, np.arange(len(X)), 10)
         answers = zip(rows.tolist(), labels, strict=True)
-        return np.array([ndcg(ranked, relevances) for ranked, relevances in answers])
-
-    measured = _measure_cells(moments, X, queries, ndcgs)
-    return Comparison(
-        cell=_DEFAULT_FIRST[best_option(measured)],
-        best=cross_fitted(measured),
-        default=measured[:, 0],
-        error=HALVES_ERROR,
-    )
+        columns.append([ndcg(ranked, relevances) for ranked, relevances in answers])
+    return gain_of_best(np.array(columns).T)
 
 
-def _measure_cells(
-    moments: Moments,
-    X: Matrix,
-    queries: Matrix,
-    measure: Callable[[Matrix], NDArray[np.float64]],
-) -> NDArray[np.float64]:
-    """Return a measure (q, cells) of each query in each cell (beta, gamma), the default first.
-
-    `measure` computes it (q,) from the scores (q, n) of all documents.
-    """
-    columns = []
-    for done, cell in enumerate(_DEFAULT_FIRST, start=1):
+def _scores_by_cell(moments: Moments, X: Matrix, queries: Matrix) -> Iterator[Matrix]:
+    """Yield the scores (q, n) of all documents in each cell (beta, gamma), the default first."""
+    for done, cell in enumerate(CELLS_DEFAULT_FIRST, start=1):
         rescorer = Rescorer.fit(moments, *cell)
-        columns.append(measure(rescorer.probes(queries).scores(X, rescorer.norms(X))))
+        yield rescorer.probes(queries).scores(X, rescorer.norms(X))
         progress("comparing metrics", done, len(CELLS))
-    return np.stack(columns, axis=1)

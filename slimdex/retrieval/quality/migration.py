@@ -16,13 +16,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slimdex.errors import InputError, SlimdexError
+from slimdex.errors import InputError
 from slimdex.indexes.arrays import Matrix, Rows
 from slimdex.indexes.confidence_bound import betting_bound
 from slimdex.indexes.ranking import top_k
 from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.search.rescoring import Rescorer
-from slimdex.system.progress import note
 
 from ..encoders.base import Encoder
 from ..index import Index
@@ -38,10 +37,8 @@ ENCODE = "encode again"
 SECONDS_AN_HOUR = 3600
 MOST_QUERIES = 500
 FEWEST_SAMPLED = 10
-MOST_SAMPLED = 10_000
-LEAST_SAMPLED = 2_000
-SAMPLED_SHARE = 0.05
-"""Default sample: 5% of the documents, but between these."""
+SAMPLED = 5_000
+"""Default sample."""
 RANKED_ROWS = 100
 """Rows that are read to find ten documents of several passages."""
 MADE_OF_SENTENCES = "half of the words of a sentence, its document to find"
@@ -69,7 +66,6 @@ class Migration:
 
     options: Sequence[Option]  # measured, first to stay, if the old encoder can be loaded
     advice: str  # name of the recommended option
-    why: str  # the reason for it
     searched: int  # documents or passages that the queries searched, encoded by both
     pool: str  # description of the queries
     queries: int  # their number
@@ -94,36 +90,39 @@ def _compare(
     count: int | None,
 ) -> Migration:
     """Measure both encoders on a sample; advise encoding again if the gain is proved."""
-    sample = Sample.draw(snapshot.open(), user_queries, count)
-    texts = [query.text for query in sample.queries]
+    live = snapshot.searchable_rows()
+    most = min(SAMPLED if count is None else count, len(live))
+    if most < FEWEST_SAMPLED:
+        raise InputError(
+            f"a sample of {most:,} of {len(live):,} {snapshot.noun}; expected "
+            f"{FEWEST_SAMPLED} or more"
+        )
+    rng = np.random.default_rng(0)
+    queries, pool = _draw_queries(snapshot.open(), user_queries, rng)
+    searched = _draw_rows(snapshot, queries, most, rng)
 
     # The new encoder.
-    vectors, seconds = sample.encode(snapshot, encoder)
-    new = sample.measure_ndcg(
-        snapshot, encode_with_progress(encoder, texts), vectors, Moments.of_rows(vectors)
-    )
-    hours = seconds * len(snapshot.searchable_rows()) / SECONDS_AN_HOUR
+    contents = snapshot.contents(searched, encoder)
+    start = perf_counter()
+    report_progress = reporting("encoding a sample", len(contents))
+    vectors, _ = encoded_documents(encoder, contents, encoder.dim, report_progress)
+    seconds = (perf_counter() - start) / len(contents)
+    moments = Moments.of_rows(vectors)
+    new = _measure_ndcg(snapshot, encoder, queries, searched, vectors, moments)
 
-    # Measure the index's own encoder, if it can be loaded.
+    # The index's own encoder.
     options = list[Option]()
     gain = None
     gain_bound = None
     advice = ENCODE
-    why = "the index has no encoder that can be loaded"
-    current = _current_encoder(index)
+    current = index.query_encoder
     if current is not None:
-        vectors = snapshot.index.vectors.take(sample.searched)
-        old = sample.measure_ndcg(
-            snapshot, encode_with_progress(current, texts), vectors, snapshot.moments()
-        )
+        vectors = snapshot.index.vectors.take(searched)
+        old = _measure_ndcg(snapshot, current, queries, searched, vectors, snapshot.moments())
         gain = float((new - old).mean())
         gain_bound = gain_of(new, old)
         options = [Option(STAY, float(old.mean()), betting_bound(old, ERROR))]
-        advice = STAY
-        why = "encoding again shows no proved gain"
-        if gain_bound > 0:
-            advice = ENCODE
-            why = f"gains at least {100 * gain_bound:.1f} nDCG@10 over staying"
+        advice = ENCODE if gain_bound > 0 else STAY
 
     options.append(
         Option(
@@ -132,26 +131,16 @@ def _compare(
             bound=betting_bound(new, ERROR),
             gain=gain,
             gain_bound=gain_bound,
-            hours=hours,
+            hours=seconds * len(live) / SECONDS_AN_HOUR,
         )
     )
     return Migration(
         options=options,
         advice=advice,
-        why=why,
-        searched=len(sample.searched),
-        pool=sample.pool,
-        queries=len(texts),
+        searched=len(searched),
+        pool=pool,
+        queries=len(queries),
     )
-
-
-def _current_encoder(index: Index) -> Encoder | None:
-    """The index's own encoder; None, with a note, if it can't be loaded."""
-    try:
-        return index.query_encoder
-    except (SlimdexError, KeyError) as error:
-        note(f"the index's own encoder can't be loaded, so that staying is not measured: {error}")
-        return None
 
 
 def gain_of(values: Values, others: Values) -> float:
@@ -166,82 +155,61 @@ def gain_of(values: Values, others: Values) -> float:
     return 2 * betting_bound((1 + values - others) / 2, ERROR) - 1
 
 
-@dataclass(frozen=True)
-class Sample:
-    """Rows that have vectors of both encoders, in order, and queries with their description."""
+def _draw_queries(
+    snapshot: Snapshot, user_queries: UserQueries | None, rng: np.random.Generator
+) -> tuple[list[LabelledQuery], str]:
+    """Draw labelled queries, or make them of the documents; also returns their description."""
+    if user_queries is not None and user_queries.labels:
+        queries = labelled_queries(snapshot, user_queries)
+        order = rng.permutation(len(queries))[:MOST_QUERIES]
+        return [queries[i] for i in order.tolist()], LABELLED
 
-    searched: Rows
-    queries: Sequence[LabelledQuery]
-    pool: str
+    # Rows are drawn with replacement, so that the queries are independent.
+    rows = rng.choice(snapshot.searchable_rows(), MOST_QUERIES)
+    firsts = snapshot.document_rows.documents(rows).tolist()
+    queries = []
+    for text, row in zip(snapshot.texts(rows), firsts, strict=True):
+        if text.strip():
+            queries.append(LabelledQuery(drop_words(text, rng), {row: 1}))
+    return queries, MADE_OF_SENTENCES
 
-    @classmethod
-    def draw(
-        cls, snapshot: Snapshot, user_queries: UserQueries | None, count: int | None
-    ) -> Sample:
-        """Draw queries, the rows that they should find, and `count` other rows, by default 5%.
 
-        Raises `InputError` if there are too few documents, or none has a label.
-        """
-        rng = np.random.default_rng(0)
-        live = snapshot.searchable_rows()
-        if count is None:
-            count = min(MOST_SAMPLED, max(LEAST_SAMPLED, round(SAMPLED_SHARE * len(live))))
-        most = min(count, len(live))
-        if most < FEWEST_SAMPLED:
-            raise InputError(
-                f"a sample of {most:,} of {len(live):,} {snapshot.noun}; expected "
-                f"{FEWEST_SAMPLED} or more"
-            )
+def _draw_rows(
+    snapshot: Snapshot, queries: Sequence[LabelledQuery], count: int, rng: np.random.Generator
+) -> Rows:
+    """Return all rows of the documents that the queries should find, and `count` others."""
+    # Negative numbers are missing documents.
+    labelled = np.array([*chain.from_iterable(query.labels for query in queries)], np.int64)
+    wanted = snapshot.document_rows.all_rows(np.unique(labelled[labelled >= 0]))
+    live = snapshot.searchable_rows()
+    wanted = np.intersect1d(wanted, live)
+    others = np.setdiff1d(live, wanted)
+    return np.union1d(rng.choice(others, min(count, len(others)), replace=False), wanted)
 
-        # The queries.
-        if user_queries is not None and user_queries.labels:
-            pool = LABELLED
-            queries = labelled_queries(snapshot, user_queries)
-            order = rng.permutation(len(queries))[:MOST_QUERIES]
-            queries = [queries[i] for i in order.tolist()]
-        else:
-            # Rows are drawn with replacement, so that the queries are independent.
-            pool = MADE_OF_SENTENCES
-            rows = rng.choice(live, MOST_QUERIES)
-            firsts = snapshot.document_rows.documents(rows).tolist()
-            queries = []
-            for text, row in zip(snapshot.texts(rows), firsts, strict=True):
-                if text.strip():
-                    queries.append(LabelledQuery(drop_words(text, rng), {row: 1}))
 
-        # All rows of the documents to find, and others. Negative numbers are missing documents.
-        labelled = np.array([*chain.from_iterable(query.labels for query in queries)], np.int64)
-        wanted = np.unique(labelled[labelled >= 0])
-        wanted = np.intersect1d(snapshot.document_rows.all_rows(wanted), live)
-        others = np.setdiff1d(live, wanted)
-        drawn = rng.choice(others, min(count, len(others)), replace=False)
-        return cls(np.union1d(drawn, wanted), queries, pool)
+def _measure_ndcg(
+    snapshot: Snapshot,
+    encoder: Encoder,
+    queries: Sequence[LabelledQuery],
+    rows: Rows,
+    vectors: Matrix,
+    moments: Moments,
+) -> Values:
+    """Measure nDCG@10 (q,) of queries among some rows, in the index's metric.
 
-    def encode(self, snapshot: Snapshot, encoder: Encoder) -> tuple[Matrix, float]:
-        """Encode the searched rows; returns vectors in their order, and the seconds per row."""
-        texts = snapshot.contents(self.searched, encoder)
-        start = perf_counter()
-        report_progress = reporting("encoding a sample", len(texts))
-        vectors, _ = encoded_documents(encoder, texts, encoder.dim, report_progress)
-        return vectors, (perf_counter() - start) / len(texts)
-
-    def measure_ndcg(
-        self, snapshot: Snapshot, queries: Matrix, documents: Matrix, moments: Moments
-    ) -> Values:
-        """Measure nDCG@10 (q,) of encoded queries (q, d) among `documents`, in the index's metric.
-
-        `documents` (n, d) are the vectors of the searched rows by the same encoder, and `moments`
-        those that the metric is fitted to.
-        """
-        settings = snapshot.state.settings
-        assert settings is not None
-        rescorer = Rescorer.fit(moments, settings.beta, settings.gamma)
-        norms = rescorer.norms(documents)
-        firsts = snapshot.document_rows.documents(self.searched)
-        out = np.empty(len(queries))
-        for i, probe in enumerate(rescorer.probes(queries).each()):
-            query = self.queries[i]
-            rows = top_k(probe.scores(documents, norms), firsts, RANKED_ROWS)[1][0].tolist()
-            ranked = [first for first in dict.fromkeys(rows) if first != query.self_row]
-            out[i] = ndcg(ranked, query.labels)
-        return out
+    `vectors` (n, d) are those of the rows by the same encoder, and `moments` those that the metric
+    is fitted to.
+    """
+    settings = snapshot.state.settings
+    assert settings is not None
+    rescorer = Rescorer.fit(moments, settings.beta, settings.gamma)
+    norms = rescorer.norms(vectors)
+    firsts = snapshot.document_rows.documents(rows)
+    encoded = encode_with_progress(encoder, [query.text for query in queries])
+    out = np.empty(len(queries))
+    for i, probe in enumerate(rescorer.probes(encoded).each()):
+        query = queries[i]
+        found = top_k(probe.scores(vectors, norms), firsts, RANKED_ROWS)[1][0].tolist()
+        ranked = [first for first in dict.fromkeys(found) if first != query.self_row]
+        out[i] = ndcg(ranked, query.labels)
+    return out

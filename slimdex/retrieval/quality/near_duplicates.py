@@ -8,14 +8,11 @@ this score; the lowest of these best scores is the documents' score. Groups are 
 in the order of addition, a document joins the first kept document that it is a near-duplicate of,
 and is kept if there is none. So documents that differ are not joined by others between them.
 
-All pairs are compared by short rows: coordinates on a few axes, and the length of the rest. By
-Cauchy and Schwarz the product of two such rows is no less than the cosine. Only pairs whose product
-reaches the least score are compared by their vectors.
+All pairs of documents are compared, a block of rows with another at a time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import NamedTuple
@@ -24,24 +21,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slimdex.errors import InputError
-from slimdex.indexes.arrays import Matrix, Rows, batches, normalize_rows
-from slimdex.indexes.vectors.vector_file import VectorFile
+from slimdex.indexes.arrays import Matrix, Rows, normalize_rows
 from slimdex.system.progress import note, progress
-from slimdex.system.threads import eigh, product
+from slimdex.system.threads import product
 
 from ..index import Index
 from ..ingest.writer import commit_deletion
 from ..store.snapshot import Snapshot
 
-AXES = 128
-"""Coordinates of a short row."""
-SAMPLED_ROWS = 4096
-"""Rows that the axes are chosen by."""
-ROWS_TOGETHER = 512
-ROWS_AGAINST = 8192
-"""Rows compared at once with later ones, and the number of these."""
-ROUNDING = 1e-5
-"""Error of products of unit rows in float32, with much to spare."""
+BLOCK_ROWS = 1024
+"""Rows of a block; the cosines of two blocks take 4 MB, which fits a cache."""
 EQUAL = 1e-6
 """Shortfall of a score that is rounding, as of equal vectors with a least score of 1."""
 
@@ -62,29 +51,21 @@ class DuplicateGroup:
     texts: dict[str, str] = field(default_factory=dict, repr=False)  # id -> how its text begins
 
 
-class Pairs(NamedTuple):
-    """Near-duplicates: numbers of documents (n,) and their scores (n,)."""
-
-    first: Rows
-    second: Rows
-    scores: NDArray[np.float32]
-
-
 def near_duplicates(snapshot: Snapshot, min_score: float = 0.95) -> list[DuplicateGroup]:
     """Find the groups of near-duplicates; see the module. Documents without text are left out.
 
-    Takes time in proportion to the square of the number of rows, and 516 bytes of memory a row.
+    Takes time in proportion to the square of the number of rows.
 
     Raises `InputError` unless ``0 < min_score <= 1``.
     """
-    rows, owners, scores = _join_all(snapshot, min_score)
+    firsts, owners, scores = _join_all(snapshot, min_score)
     joined = np.flatnonzero(owners >= 0)
     if not len(joined):
         return []
 
     # Read the ids and beginnings of all at once.
     named = np.union1d(joined, owners[joined])
-    beginnings = dict(zip(named.tolist(), snapshot.store.beginnings(rows[named]), strict=True))
+    beginnings = dict(zip(named.tolist(), snapshot.store.beginnings(firsts[named]), strict=True))
     groups: dict[int, DuplicateGroup] = {}
     for other, owner in zip(joined.tolist(), owners[joined].tolist(), strict=True):
         id, text = beginnings[owner]
@@ -125,172 +106,70 @@ def _join_all(snapshot: Snapshot, min_score: float) -> tuple[Rows, Rows, NDArray
     """
     if not 0 < min_score <= 1:
         raise InputError(f"min_score={min_score:g}; expected more than 0, and 1 at most")
-    compared = Comparison(snapshot, min_score)
-    count = len(compared.firsts)
-    owners: Rows = np.full(count, -1, dtype=np.int64)
-    scores = np.zeros(count, dtype=np.float32)
-    for low, high in compared.parts(0, ROWS_TOGETHER):
-        # Compare the documents of a part, except those that have joined an earlier one.
-        not_joined = low + np.flatnonzero(owners[low:high] < 0)
-        _join(compared.pairs(not_joined, not_joined), owners, scores)
+    blocks, firsts = _blocks(snapshot)
+    owners: Rows = np.full(len(firsts), -1, dtype=np.int64)
+    scores = np.zeros(len(firsts), dtype=np.float32)
+    for done, block in enumerate(blocks):
+        unit_rows = block.unit_rows(snapshot)
+        for later in blocks[done:]:
+            others_rows = unit_rows if later is block else later.unit_rows(snapshot)
+            compared = _scores(product(unit_rows, others_rows.T), block.starts, later.starts)
+            near = compared >= min_score - EQUAL
 
-        # Compare those that still have not joined any, and are kept, with all later documents.
-        still_not_joined = not_joined[owners[not_joined] < 0]
-        for start, stop in compared.parts(high, ROWS_AGAINST):
-            later = start + np.flatnonzero(owners[start:stop] < 0)
-            _join(compared.pairs(still_not_joined, later), owners, scores)
-        progress("comparing documents", high, count)
-    return compared.firsts, owners, scores
+            # In order of addition, so that a document joins the first one possible.
+            for i in np.flatnonzero(near.any(axis=1)).tolist():
+                owner = block.first + i
+                others = later.first + np.flatnonzero(near[i])
+                is_free = (others > owner) & (owners[others] < 0) & (owners[owner] < 0)
+                others = others[is_free]
+                owners[others] = owner
+                scores[others] = compared[i, others - later.first]
+        progress("comparing documents", block.first + len(block.starts), len(firsts))
+    return firsts, owners, scores
 
 
-def _join(pairs: Pairs, owners: Rows, scores: NDArray[np.float32]) -> None:
-    """Let the second document of each pair join the first, if neither has joined another.
+class Block(NamedTuple):
+    """Consecutive documents, and their rows."""
 
-    Changes `owners` and `scores` in place. Pairs are taken in order of addition, so that a document
-    joins the first one possible.
+    first: int  # number of the first document
+    starts: Rows  # where the rows of each document begin in `rows`
+    rows: Rows
+
+    def unit_rows(self, snapshot: Snapshot) -> Matrix:
+        """Read the vectors, and normalise them."""
+        return normalize_rows(snapshot.index.vectors.take(self.rows))
+
+
+def _blocks(snapshot: Snapshot) -> tuple[list[Block], Rows]:
+    """Divide the documents that have text into blocks.
+
+    Also returns the first row of each. A block has `BLOCK_ROWS` rows at most, or one document.
     """
-    for i in np.lexsort((pairs.second, pairs.first)).tolist():
-        owner = pairs.first[i]
-        other = pairs.second[i]
-        if owners[owner] < 0 and owners[other] < 0:
-            owners[other] = owner
-            scores[other] = pairs.scores[i]
+    rows = snapshot.searchable_rows()
+    firsts, starts = np.unique(snapshot.document_rows.documents(rows), return_index=True)
+    stops = np.append(starts[1:], len(rows))
+    blocks = []
+    low = 0
+    while low < len(firsts):
+        fitting = int(np.searchsorted(stops, starts[low] + BLOCK_ROWS, side="right"))
+        high = max(fitting, low + 1)
+        block_rows = rows[starts[low] : stops[high - 1]]
+        blocks.append(Block(low, starts[low:high] - starts[low], block_rows))
+        low = high
+    return blocks, firsts
 
 
-class Comparison:
-    """Compares the documents of a snapshot that have text, numbered from 0 by their first rows."""
+def _scores(cosines: Matrix, starts: Rows, other_starts: Rows) -> Matrix:
+    """Scores of documents with others, from the cosines (n, m) of their rows.
 
-    def __init__(self, snapshot: Snapshot, least: float) -> None:
-        self._vectors = snapshot.index.vectors
-        self._least = least
-        self._rows = snapshot.searchable_rows()
-        documents = snapshot.document_rows.documents(self._rows)
-        # For each document: its first row, where its rows begin and end in `_rows`, and how many it
-        # has. For each of `_rows`: the number of its document.
-        self.firsts, starts, self._document, self._counts = np.unique(
-            documents, return_index=True, return_inverse=True, return_counts=True
-        )
-        self._stops = starts + self._counts
-        self._short = short_rows(self._vectors, self._rows)
-
-    def parts(self, low: int, most: int) -> Iterator[tuple[int, int]]:
-        """Yield the documents from `low` on in parts (first, stop); stop is not included.
-
-        A part has at most `most` rows, or one document.
-        """
-        while low < len(self.firsts):
-            start = self._stops[low] - self._counts[low]
-            high = int(np.searchsorted(self._stops, start + most, side="right"))
-            high = max(high, low + 1)
-            yield low, high
-            low = high
-
-    def pairs(self, some: Rows, others: Rows) -> Pairs:
-        """Near-duplicates among some documents and others, the earlier of each pair first."""
-        # Pairs of rows of different documents that may be near, each pair only once.
-        left, right = self._possible(self._places(some), self._places(others))
-        is_ordered = self._document[left] < self._document[right]
-        left = left[is_ordered]
-        right = right[is_ordered]
-
-        # Keep those that are near.
-        scores = self._cosines(left, right)
-        is_near = scores >= self._least - EQUAL
-        left = left[is_near]
-        right = right[is_near]
-        scores = scores[is_near]
-        if len(self._rows) == len(self.firsts):
-            return Pairs(left, right, scores)
-        return self._of_documents(left, right, scores)
-
-    def _places(self, documents: Rows) -> Rows:
-        """Return the positions in `_rows` of all rows of some documents."""
-        counts = self._counts[documents]
-        ends = np.cumsum(counts)
-        # Each document's rows are consecutive: its start, start + 1 and so on.
-        places: Rows = np.repeat(self._stops[documents] - ends, counts) + np.arange(counts.sum())
-        return places
-
-    def _possible(self, some: Rows, others: Rows) -> tuple[Rows, Rows]:
-        """Return pairs of positions in `_rows` whose cosine may reach the least score.
-
-        The product of short rows is an upper bound of the cosine.
-        """
-        left = [np.empty(0, np.int64)]
-        right = [np.empty(0, np.int64)]
-        for part in batches(len(some), ROWS_TOGETHER):
-            short = self._short[some[part]]
-            for against in batches(len(others), ROWS_AGAINST):
-                bounds = product(short, self._short[others[against]].T)
-                possible = np.flatnonzero(bounds >= self._least - ROUNDING)
-                i, j = np.divmod(possible, bounds.shape[1])  # rows and columns of the bounds
-                left.append(some[part][i])
-                right.append(others[against][j])
-        return np.concatenate(left), np.concatenate(right)
-
-    def _cosines(self, left: Rows, right: Rows) -> NDArray[np.float32]:
-        """Compute the cosine of each pair of positions by the vectors on disk."""
-        scores = np.empty(len(left), dtype=np.float32)
-        for part in batches(len(left), ROWS_AGAINST):
-            X = self._vectors.take(self._rows[left[part]])
-            Y = self._vectors.take(self._rows[right[part]])
-            scores[part] = np.vecdot(normalize_rows(X), normalize_rows(Y))
-        return scores
-
-    def _of_documents(self, left: Rows, right: Rows, scores: NDArray[np.float32]) -> Pairs:
-        """Return the pairs of documents that are near-duplicates, from all near pairs of rows.
-
-        Every row of either document must have a near row in the other. The score of a pair is the
-        lowest of its rows' best scores.
-        """
-        total = len(self.firsts)
-        # Encode each pair of documents as one number.
-        pairs = self._document[left] * total + self._document[right]
-        of_left, left_scores = self._covering_pairs(left, pairs, scores, pairs // total)
-        of_right, right_scores = self._covering_pairs(right, pairs, scores, pairs % total)
-
-        # Pairs in which all rows of both documents have a match.
-        both, i, j = np.intersect1d(of_left, of_right, assume_unique=True, return_indices=True)
-        lowest = np.minimum(left_scores[i], right_scores[j])
-        return Pairs(both // total, both % total, lowest)
-
-    def _covering_pairs(
-        self, places: Rows, pairs: Rows, scores: NDArray[np.float32], owners: Rows
-    ) -> tuple[Rows, NDArray[np.float32]]:
-        """Return the pairs in which all rows of one document have a near row of the other.
-
-        Also returns the lowest of these rows' best scores. For each near pair of rows, `places` has
-        that document's row, `owners` the document, and `pairs` the number of the documents' pair.
-        """
-        # The best score of each row in each pair: the first, if sorted by pair, row and score.
-        order = np.lexsort((-scores, places, pairs))
-        is_best = np.ones(len(order), dtype=bool)
-        sorted_pairs = pairs[order]
-        sorted_places = places[order]
-        is_best[1:] = np.diff(sorted_pairs) != 0
-        is_best[1:] |= np.diff(sorted_places) != 0
-        best = order[is_best]
-
-        # Keep pairs in which all rows of the document have a match, with their lowest score.
-        distinct, first, counts = np.unique(pairs[best], return_index=True, return_counts=True)
-        is_covered = counts == self._counts[owners[best][first]]
-        lowest = np.minimum.reduceat(scores[best], first) if len(best) else scores[best]
-        return distinct[is_covered], lowest[is_covered]
-
-
-def short_rows(vectors: VectorFile, rows: Rows) -> Matrix:
-    """Shorten rows (n, d) to (n, m + 1), so that their products are upper bounds of the cosines.
-
-    A short row has a unit row's coordinates on the strongest axes of a sample, and the length of
-    the rest.
+    The rows of each document begin at `starts` and `other_starts`.
     """
-    sample = normalize_rows(vectors.take(rows[:: max(len(rows) // SAMPLED_ROWS, 1)]))
-    _, axes = eigh(product(sample.T, sample))
-    axes = axes[:, : -AXES - 1 : -1]  # the last are the strongest
-    short = np.empty((len(rows), axes.shape[1] + 1), dtype=np.float32)
-    for part in batches(len(rows)):
-        X = normalize_rows(vectors.take(rows[part]))
-        short[part, :-1] = product(X, axes)
-        rest = np.vecdot(X, X) - np.vecdot(short[part, :-1], short[part, :-1])
-        short[part, -1] = np.sqrt(np.maximum(rest, 0))
-    return short
+    if len(starts) == cosines.shape[0] and len(other_starts) == cosines.shape[1]:
+        return cosines  # a row for each document
+
+    # The best score of each row in each document of the other side, and the lowest of a document.
+    best = np.maximum.reduceat(cosines, other_starts, axis=1)
+    best_of_others = np.maximum.reduceat(cosines, starts, axis=0)
+    lowest = np.minimum.reduceat(best, starts, axis=0)
+    lowest_of_others = np.minimum.reduceat(best_of_others, other_starts, axis=1)
+    return np.minimum(lowest, lowest_of_others)

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -73,24 +72,21 @@ def document_queries(snapshot: Snapshot, encoder: Encoder | None, rng: np.random
     if count_live < 3:
         raise InputError(f"{snapshot.path}: {count_live} documents; at least 3 are needed")
     if encoder is None:
-        take = snapshot.index.vectors.take
-        return lambda count: _average_pairs(
-            name=VECTORS, snapshot=snapshot, live=live, count=count, rng=rng, vectors=take
-        )
+
+        def average(count: int) -> Pool:
+            pairs = draw_pairs(live, count, rng)
+            vectors = snapshot.index.vectors.take(pairs.ravel())
+            return _means_of_pairs(VECTORS, snapshot, pairs, vectors)
+
+        return average
     live = _of_short_documents(snapshot, live)
 
     # Words of two documents at a time, for documents of one sentence.
     def mix(count: int) -> Pool:
-        queries = list[str]()
-
-        def words(rows: Rows) -> Matrix:  # also keeps the texts
-            queries.extend(drop_words(text, rng) for text in snapshot.texts(rows))
-            return encode_with_progress(encoder, queries)
-
-        pool = _average_pairs(
-            name=MIXED, snapshot=snapshot, live=live, count=count, rng=rng, vectors=words
-        )
-        return replace(pool, texts=queries)
+        pairs = draw_pairs(live, count, rng)
+        queries = [drop_words(text, rng) for text in snapshot.texts(pairs.ravel())]
+        vectors = encode_with_progress(encoder, queries)
+        return _means_of_pairs(MIXED, snapshot, pairs, vectors, queries)
 
     # Words of a sentence, for documents of several sentences.
     def cloze(count: int) -> Pool:
@@ -178,21 +174,18 @@ def encode_with_progress(encoder: Encoder, texts: Sequence[str]) -> Matrix:
     return np.concatenate(parts)
 
 
-def _average_pairs(
-    name: str,
-    snapshot: Snapshot,
-    live: Rows,
-    count: int,
-    rng: np.random.Generator,
-    vectors: Callable[[Rows], Matrix],
-) -> Pool:
-    """Make queries, each the mean of the unit vectors of two different rows.
-
-    The documents of both are held out. `vectors` returns the vectors of rows.
-    """
+def draw_pairs(live: Rows, count: int, rng: np.random.Generator) -> Rows:
+    """Draw pairs (count, 2) of different rows."""
     first = rng.integers(len(live), size=count)
     # 1 to n - 1 rows further on, so never the same row.
     second = (first + rng.integers(1, len(live), size=count)) % len(live)
-    pairs = np.stack([live[first], live[second]], axis=1)
-    unit = normalize_rows(vectors(pairs.ravel())).reshape(count, 2, -1)
-    return Pool(name, unit.mean(axis=1), rows_of_documents(snapshot.document_rows, pairs))
+    return np.stack([live[first], live[second]], axis=1)
+
+
+def _means_of_pairs(
+    name: str, snapshot: Snapshot, pairs: Rows, vectors: Matrix, texts: Sequence[str] = ()
+) -> Pool:
+    """Make queries, each the mean of the unit vectors (2q, d) of a pair; both are held out."""
+    unit = normalize_rows(vectors).reshape(len(pairs), 2, -1)
+    held_out = rows_of_documents(snapshot.document_rows, pairs)
+    return Pool(name, unit.mean(axis=1), held_out, texts)

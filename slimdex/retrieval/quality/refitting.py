@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from time import perf_counter, time
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from slimdex.errors import InputError
+from slimdex.indexes.reducers.linear import Linear
+from slimdex.indexes.reducers.reducer import reduce_rows
+from slimdex.indexes.search.reduced_index import ReducedIndex
 from slimdex.system.progress import listening
 
 from ..index import Index
@@ -15,9 +20,8 @@ from ..ingest.adding import add_documents, sync
 from ..ingest.addition_report import AdditionReport
 from ..ingest.fitting import refit as fit_again
 from ..sources.source_request import SourceRequest, remember_sources
-from ..store.snapshot import Snapshot
-from .health import Drift, drift
-from .info import fit_advice, is_outgrown, kind_advice, refit_seconds
+from .health import drift, has_drifted
+from .info import fit_advice, is_outgrown, kind_advice
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -29,6 +33,10 @@ REFIT = ("auto", "never", "always")
 WORTH = 10
 """A refit runs by itself if it takes at most this many times as long as the addition. The next one
 comes when the documents have doubled again."""
+TIMED_ROWS = 4096
+"""Rows coded to estimate the time for all."""
+FIXED_S = 1.0
+"""Fixed time of a fit: eigenvectors, k-means, a commit's fsyncs."""
 
 
 def check_refit(refit: str) -> None:
@@ -73,9 +81,8 @@ def sync_then_refit(index: Index, sources: SourceRequest, refit: str = "auto") -
 
 def sync_and_remember(index: Index, sources: SourceRequest, refit: str = "auto") -> AdditionReport:
     """Sync with sources, and remember them for the next sync."""
-    began = time()
     report = sync_then_refit(index, sources, refit)
-    remember_sources(index.path, sources, index.state.origins, began)
+    remember_sources(index.path, sources, index.state.origins)
     return report
 
 
@@ -108,28 +115,39 @@ def after_addition(
         return notes, False
 
     # Refit if answers may suffer, and a refit is quick enough; otherwise advise it.
-    moments = index.read(Snapshot.moments)
-    figures = drift(snapshot.state, snapshot.index, moments, snapshot.hidden)
+    drifted = has_drifted(index.read(drift))
     refit_time = refit_seconds(snapshot.index)
     is_quick = refit_time is not None and refit_time < WORTH * seconds
-    if refit == "always" or (refit == "auto" and figures.is_large and is_quick):
-        return _refit_now(index, figures), True
-    advice = fit_advice(snapshot) if figures.is_large else []
+    if refit == "always" or (refit == "auto" and drifted and is_quick):
+        return _refit_now(index), True
+    advice = fit_advice(snapshot) if drifted else []
     return [*advice, *notes], False
 
 
-def _refit_now(index: Index, figures: Drift) -> list[str]:
+def _refit_now(index: Index) -> list[str]:
     """Refit an index; return notes on the reason, the time, and a lost certificate."""
     was_proved = index.state.certificate is not None
+    count = index.snapshot.searchable_count
+    why = f"fitted on {index.state.fit_rows:,} of {count:,} {index.snapshot.noun}"
     start = perf_counter()
     notes = fit_again(index, index.state.requested, "with the last")
-    why = f"fitted on {figures.fitted:,} of {figures.rows:,} {index.snapshot.noun}"
-    if figures.variance_now is not None and figures.variance_best is not None:
-        why += (
-            f", it kept {figures.variance_now:.3f} of their variance and now keeps "
-            f"{figures.variance_best:.3f}"
-        )
     message = f"{why}; refitted in {perf_counter() - start:.1f} s"
     if was_proved:
         message += f"; `slimdex tune {index.path}` proves an agreement again"
     return [message, *notes]
+
+
+def refit_seconds(index: ReducedIndex) -> float | None:
+    """Estimate the time of refitting a linear reducer by coding some rows.
+
+    Coding takes nearly all of that time. None for trained reducers, which can't be estimated.
+    """
+    rows = np.arange(min(len(index), TIMED_ROWS))
+    if not isinstance(index.reducer, Linear) or not len(rows):
+        return None
+    start = perf_counter()
+    vectors = index.vectors.take(rows)
+    index.index.copy(empty=True).add(reduce_rows(index.reducer, vectors))
+    if index.metric is not None:
+        index.metric.rescorer.norms(vectors)
+    return FIXED_S + (perf_counter() - start) * len(index) / len(rows)

@@ -1,20 +1,31 @@
-"""Settings search: the cheapest settings that reach a target, tried in order of size.
+"""Settings search: the settings of least memory that reach a target, by proof.
 
-Settings are screened on a sample of the rows, built in memory if promising, chosen by one sample of
-the queries and proved on another. For each of them, more candidates are tried first and then more
-queries. The search ends with a proof, or when no settings are left.
+Settings are built in memory, smallest first, and measured by queries that choose. Those that are
+promising are put to the proof by other queries, until one is proved or no settings are left.
+
+Nevertheless, at most 5% of all searches may prove something false. Each number of candidates of
+each index is a hypothesis:
+
+- Those of an index are tested from the most candidates down; after the first that isn't proved,
+  fewer are not considered. So a false one is proved only if the one of the most candidates among
+  the false ones is, and together they err no more often than that one (fixed-sequence testing).
+- Queries are added in stages, by a bound that holds after all stages at once: see `betting_bound`.
+- Indexes share the error: the first one gets a half, the next ones a sixth, a twelfth and so on.
+  Which place an index has depends only on the queries that choose.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import NamedTuple, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import takewhile
+from operator import itemgetter
+from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
-from slimdex.errors import InputError
 from slimdex.indexes.arrays import Rows
 from slimdex.indexes.codes.faiss_index import FaissIndex
 from slimdex.indexes.codes.kinds import kind_named
@@ -22,12 +33,11 @@ from slimdex.indexes.confidence_bound import betting_bound
 from slimdex.indexes.search.reduced_index import ReducedIndex
 from slimdex.indexes.search.rescoring import Rescorer
 from slimdex.indexes.settings import Settings
-from slimdex.system.atomic_files import in_units
 
-from ..store.state import Certificate
-from .metric_choice import Cell, Choice
-from .recall_trials import ERROR, Pool, Ranks, Trials, recalls
-from .tuning_targets import Proving, Shares, Target, TrialResult, Tuning, name_of
+from .metric_choice import Cell
+from .query_pools import Draw
+from .recall_trials import ERROR, NEAREST, Pool, Ranks, Trials, recalls
+from .tuning_targets import CHOSEN, Target, TrialResult, error_at, stages
 
 TIMED = 200
 
@@ -37,412 +47,208 @@ ONE_ROW_IN = 20
 """At most one row in this many is a candidate, or `FEWEST_LIMIT` rows if that is more: with more
 candidates, codes hardly select."""
 LISTS_ROWS = 100_000
-"""Rows from which inverted lists are tried if time is limited."""
-_NARROW = ("pq", (1 / 16, 1 / 12, 1 / 8, 1 / 6, 1 / 4, 1 / 3, 1 / 2, 2 / 3, 1.0))
-_WIDE = (("sq4", (1 / 2, 1.0)), ("sq8", (1 / 2, 1.0)), ("fp16", (1.0,)), ("flat", (1.0,)))
+"""Rows from which inverted lists are tried."""
 Grid: TypeAlias = Sequence[tuple[str, Sequence[float]]]
-GRID: Grid = (_NARROW, *_WIDE)
+GRID: Grid = (
+    ("pq", (1 / 16, 1 / 12, 1 / 8, 1 / 6, 1 / 4, 1 / 3, 1 / 2, 2 / 3, 1.0)),
+    ("sq4", (1 / 2, 1.0)),
+    ("sq8", (1 / 2, 1.0)),
+    ("fp16", (1.0,)),
+    ("flat", (1.0,)),
+)
 """Kind -> shares of the dimensions to try."""
+LISTS: Grid = (("ivf-pq", (1 / 4, 1 / 3, 1 / 2, 2 / 3, 1.0)),)
+"""Inverted lists, tried if time is limited."""
+Queries = Sequence[tuple[Pool, Rows]]
+"""Queries, and the rows (q, 10) that are nearest to them."""
 
 
-class SettingsGrid:
-    """Settings to try in a metric: kinds at shares of the dimensions.
+def search_settings(
+    trials: Trials, target: Target, cell: Cell, choosing: Pool, draw: Draw, proving: int
+) -> list[TrialResult]:
+    """Try settings in a metric until one is proved: the last of the result.
 
-    `with_lists` adds inverted lists, for many rows.
+    `draw` makes queries that prove, `proving` at most.
+    """
+    exact = partial(trials.exact, rescorer=Rescorer.fit(trials.moments, *cell))
+    search = SettingsSearch(
+        trials=trials,
+        target=target,
+        choosing=[(choosing, exact(choosing))],
+        proving=Proving(target.agreement, proving, draw, exact),
+    )
+    has_lists = target.p99_ms is not None and len(trials.live) >= LISTS_ROWS
+    return search.run(possible_settings(trials, cell, [*GRID, *LISTS] if has_lists else GRID))
+
+
+def possible_settings(trials: Trials, cell: Cell, grid: Grid) -> dict[Settings, int]:
+    """Return the settings of a grid that suit the vectors, smallest first.
+
+    Each has the most candidates. The values are the bytes of codes, reducer and metric: a lower
+    limit, without codebooks.
+    """
+    beta, gamma = cell
+    dim = trials.vectors.dim
+    count = len(trials.vectors)
+    metric_bytes = Rescorer.fit(trials.moments, beta, gamma).nbytes
+    most = max(FEWEST_LIMIT, len(trials.live) // ONE_ROW_IN)
+    candidates = max(count for count in CANDIDATES if count <= most)
+
+    # The k of each share, rounded to a multiple that the kind requires.
+    sizes = dict[Settings, int]()
+    for name, shares in grid:
+        kind = kind_named(name)
+        for share in shares:
+            k = max(round(dim * share) // kind.multiple, 1) * kind.multiple
+            settings = Settings(k, beta, gamma, name, candidates)
+            if k <= dim and trials.suits(settings):
+                codes = round(FaissIndex(kind, k, count).row_nbytes * count)
+                sizes[settings] = codes + 4 * k * dim + metric_bytes
+    return dict(sorted(sizes.items(), key=itemgetter(1)))
+
+
+class Proving:
+    """Queries that prove an agreement: none at first, and at most `available` in the end.
+
+    `draw` makes more of them. `exact` finds the rows (q, 10) that are nearest to queries.
     """
 
     def __init__(
-        self, trials: Trials, cell: Cell, with_lists: bool = False, grid: Grid = GRID
+        self, agreement: float, available: int, draw: Draw, exact: Callable[[Pool], Rows]
     ) -> None:
-        self.trials = trials
-        self.cell = cell
-        self.rescorer = Rescorer.fit(trials.moments, *cell)
-        most = max(FEWEST_LIMIT, len(trials.live) // ONE_ROW_IN)
-        self.counts = [count for count in CANDIDATES if count <= most]
-        self._grid = grid
-        self._with_lists = with_lists and len(trials.live) >= LISTS_ROWS
+        self.agreement = agreement
+        self.queries = list[tuple[Pool, Rows]]()  # of each stage
+        self._stages = stages(available)
+        self._draw = draw
+        self._exact = exact
 
-    @cached_property
-    def options(self) -> list[Settings]:
-        """All possible settings, each with the most candidates; those of fewest bytes first."""
-        trials = self.trials
-        beta, gamma = self.cell
-        options = dict[Settings, int]()
-        grid = [*self._grid]
-        if self._with_lists:
-            grid.append(("ivf-pq", _NARROW[1][4:]))  # without the smallest shares
+    def __len__(self) -> int:
+        return sum(len(pool) for pool, _ in self.queries)
 
-        # The k of each share, rounded to a multiple that the kind requires.
-        for name, shares in grid:
-            multiple = kind_named(name).multiple
-            for share in shares:
-                k = max(round(trials.vectors.dim * share) // multiple, 1) * multiple
-                if k > trials.vectors.dim:
-                    continue
-                settings = Settings(k, beta, gamma, name, self.counts[-1])
-                if self.suits(settings):
-                    options[settings] = self.least_ram(settings)
-        return sorted(options, key=lambda settings: options[settings])
-
-    def suits(self, settings: Settings) -> bool:
-        """Return whether there are enough vectors for a fit to keep these settings."""
-        trials = self.trials
-        try:
-            fitted, _ = settings.checked(trials.vectors.dim).fitted(trials.moments)
-        except InputError:
+    def add_queries(self) -> bool:
+        """Add the queries of the next stage; returns False if no stage is left."""
+        if len(self.queries) == len(self._stages):
             return False
-        return fitted == settings
+        pool = self._draw(self._stages[len(self.queries)] - len(self))
+        self.queries.append((pool, self._exact(pool)))
+        return True
 
-    def least_ram(self, settings: Settings) -> int:
-        """Return the bytes of codes, reducer and metric: a lower limit, without codebooks."""
-        trials = self.trials
-        k = settings.k
-        assert k is not None
-        row = FaissIndex(kind_named(settings.kind), k, len(trials.vectors)).row_nbytes
-        return round(row * len(trials.vectors)) + 4 * k * trials.vectors.dim + self.rescorer.nbytes
+    def bound(self, shares: NDArray[np.float64], place: int) -> float:
+        """Return the agreement that the first queries prove for the index at a place, from 1 on.
 
+        `shares` are the agreements of these queries.
+        """
+        return betting_bound(shares, error_at(place), self._stages)
 
-class Limit(NamedTuple):
-    """Name of an attribute of `TrialResult`, and its largest allowed value, also as text."""
+    def is_promising(self, shares: NDArray[np.float64], place: int) -> bool:
+        """Return whether all available queries would prove the agreement with such shares."""
+        if shares.mean() < self.agreement:
+            return False
+        as_many_as_available = np.resize(shares, self._stages[-1])  # repeats them
+        return self.bound(as_many_as_available, place) >= self.agreement
 
-    attribute: str
-    most: float
-    text: str
+    def proved(self, ranks: Ranks, counts: Sequence[int], place: int) -> list[int]:
+        """Return the numbers of candidates, ascending, that are proved with all larger ones."""
 
+        def is_proved(count: int) -> bool:
+            return self.bound(recalls(ranks, count), place) >= self.agreement
 
-class Proof(NamedTuple):
-    """The chosen settings, and the certificate of their agreement."""
-
-    chosen: TrialResult
-    certificate: Certificate
-
-
-@dataclass(frozen=True)
-class Attempts:
-    """Everything that a search has tried so far.
-
-    Attributes
-    ----------
-    tried : settings that were measured and not proved, with their verdicts.
-    promising : number of indexes that the choosing queries found promising; they share the error.
-    missed : settings that were screened out -> agreement with the most candidates.
-    needed : settings that were not proved -> queries that would prove them, None for too many.
-    proof : the result, which ends the search.
-    """
-
-    tried: tuple[TrialResult, ...] = ()
-    promising: int = 0
-    missed: Mapping[Settings, float] = field(default_factory=dict)
-    needed: Mapping[Settings, int | None] = field(default_factory=dict)
-    proof: Proof | None = None
-
-    def with_tried(self, tried: TrialResult) -> Attempts:
-        """Add settings with their verdict."""
-        return replace(self, tried=(*self.tried, tried))
+        return [*takewhile(is_proved, reversed(counts))][::-1]
 
 
-@dataclass(frozen=True)
 class SettingsSearch:
-    """One search for settings; the choosing and the proving queries are independent.
+    """Tries settings; the choosing and the proving queries are independent."""
 
-    Its steps take the attempts so far and return them with the next ones.
-    """
+    def __init__(self, trials: Trials, target: Target, choosing: Queries, proving: Proving) -> None:
+        self.trials = trials
+        self.target = target
+        self.choosing = choosing
+        self.proving = proving
+        self._promising = 0  # indexes so far; they share the error
 
-    trials: Trials
-    target: Target
-    choice: Choice
-    grid: SettingsGrid
-    choosing: Pool
-    proving: Proving
+    def run(self, settings_to_try: Mapping[Settings, int]) -> list[TrialResult]:
+        """Try settings until one is proved: the last of the result.
 
-    def run(self) -> Tuning:
-        """Try settings, cheapest first, until one is proved."""
-        attempts = Attempts()
-        ram = self.target.ram
-        options = self.grid.options
-        # The options are in order of memory, so these are the first ones.
-        affordable = [o for o in options if ram is None or self.grid.least_ram(o) <= ram]
-        for option in affordable:
-            attempts = self._attempt(attempts, option)
-            if attempts.proof is not None:
-                return self._result(attempts)
-
-        # Name what comes nearest to the target, within its limits and beyond.
-        attempts = self._with_best_missed(attempts)
-        for option in options[len(affordable) :]:
-            if self._reaching(attempts):
+        They have the most candidates, and the least bytes that they take; smallest first.
+        """
+        tried = list[TrialResult]()
+        for settings, least_ram in settings_to_try.items():
+            if self.target.ram is not None and least_ram > self.target.ram:
                 break
-            attempts = self._attempt(attempts, option)  # measures it only: it exceeds the limit
-        return self._result(attempts)
+            tried.append(self._try(settings))
+            if tried[-1].verdict == CHOSEN:
+                break
+        return tried
 
-    @cached_property
-    def truth(self) -> Rows:
-        """Rows (q, 10) of the exact answers to the choosing queries."""
-        return self.trials.exact(self.choosing, self.grid.rescorer)
-
-    @cached_property
-    def limits(self) -> list[Limit]:
-        """Limits of the target."""
-        limits = list[Limit]()
-        if self.target.ram is not None:
-            limits.append(Limit("ram", self.target.ram, in_units(self.target.ram)))
-        if self.target.p99_ms is not None:
-            limits.append(Limit("p99_ms", self.target.p99_ms, f"{self.target.p99_ms:g} ms"))
-        return limits
-
-    def _attempt(self, attempts: Attempts, option: Settings) -> Attempts:
-        """Try one setting: build it if it is promising, and try to prove it."""
-        # Screen it by a sample of the rows. `place` is its number among the promising ones.
-        ranks = self._screen(option)
-        place = attempts.promising + 1
-        least = self.proving.least_promising(ranks, self.grid.counts, place)
-        if least is None:
-            estimate = float(recalls(ranks, self.grid.counts[-1]).mean())
-            return replace(attempts, missed={**attempts.missed, option: estimate})
-        attempts = replace(attempts, promising=place)
-        if least not in self._allowed_counts(attempts, option):  # this many exceeded a limit
-            return attempts
-
-        # Build it, and find the smallest promising number of candidates, using all rows.
-        index = self.trials.build(option)
-        ranks = self.trials.ranks(index, self.choosing, self.truth, self.grid.counts[-1])
-        least = self.proving.least_promising(ranks, self.grid.counts, place)
-        if least is None:
-            return self._with_unproved(attempts, index, option)
-        tried = self._measure(index, replace(option, candidates=least))
-        if self._limit_of(tried) is not None:
-            return self._with_excessive(attempts, tried)
-        return self._prove(attempts, index, option, least)
+    def _try(self, settings: Settings) -> TrialResult:
+        """Build one setting; put it to the proof if the choosing queries find it promising."""
+        index = self.trials.build(settings)
+        most = index.candidates
+        ranks = self._ranks(index, self.choosing, most)
+        place = self._promising + 1
+        if self.proving.is_promising(recalls(ranks, most), place):
+            self._promising = place
+            tried = self._prove(index, settings, most, place)
+            if tried is not None:
+                return tried
+        return self._measure(index, settings, self.choosing)
 
     def _prove(
-        self, attempts: Attempts, index: ReducedIndex, option: Settings, least: int
-    ) -> Attempts:
+        self, index: ReducedIndex, settings: Settings, most: int, place: int
+    ) -> TrialResult | None:
         """Prove the fewest candidates possible, with more queries while that is promising.
 
-        `least` candidates are promising and within the limits.
+        None if no number is proved.
         """
-        ranks: Ranks = np.empty((0, self.truth.shape[1]))
+        counts = [count for count in CANDIDATES if count <= most]
+        ranks: Ranks = np.empty((0, NEAREST))
         while len(ranks) < len(self.proving) or self.proving.add_queries():
-            ranks = self._more_ranks(index, ranks)
-            attempts = self._by_fewest(attempts, index, option, ranks)
-            allowed = self._allowed_counts(attempts, option)
-            if attempts.proof is not None or not allowed:
-                return attempts
-            if not self.proving.is_promising(recalls(ranks, allowed[-1]), attempts.promising):
+            ranks = self._ranks(index, self.proving.queries, most)
+
+            # Proved by codes alone; the search that users get sometimes needs more candidates.
+            for count in self.proving.proved(ranks, counts, place):
+                with_count = replace(settings, candidates=count)
+                tried = self._measure(index, with_count, self.proving.queries, place)
+                if tried.verdict == CHOSEN or self.target.excess(tried.ram, tried.p99_ms):
+                    return tried
+            if not self.proving.is_promising(recalls(ranks, most), place):
                 break
+        return None
 
-        # Not proved: measure with the most candidates or, if a limit excludes some, with `least`.
-        is_unlimited = self._allowed_counts(attempts, option) == self.grid.counts
-        count = self.grid.counts[-1] if is_unlimited else least
-        settings = replace(option, candidates=count)
-        return self._with_unproved(attempts, index, settings, recalls(ranks, count))
+    def _ranks(self, index: ReducedIndex, queries: Queries, most: int) -> Ranks:
+        """Return the ranks of the queries' neighbours among the codes of an index."""
+        ranks = [self.trials.ranks(index, pool, truth, most) for pool, truth in queries]
+        return np.concatenate(ranks)
 
-    def _by_fewest(
-        self, attempts: Attempts, index: ReducedIndex, option: Settings, ranks: Ranks
-    ) -> Attempts:
-        """Add a proof of the fewest candidates that the queries so far prove, within the limits."""
-        fewest = self.proving.least_proved(ranks, self.grid.counts, attempts.promising)
-        if fewest is None:
-            return attempts
+    def _measure(
+        self, index: ReducedIndex, settings: Settings, queries: Queries, place: int | None = None
+    ) -> TrialResult:
+        """Measure memory, agreement and times by the search that users get.
 
-        # These are proved by codes alone; the search that users get sometimes needs more.
-        for count in self._allowed_counts(attempts, option):
-            if count < fewest:
-                continue
-            settings = replace(option, candidates=count)
-            tried = self._measure(index, settings)
-            if self._limit_of(tried) is not None:
-                return self._with_excessive(attempts, tried)
-            certificate = self._certificate(index, settings, attempts.promising)
-            if certificate is not None:
-                chosen = replace(
-                    tried,
-                    estimate=certificate.estimate,
-                    bound=certificate.bound,
-                    queries=certificate.queries,
-                    verdict="chosen",
-                )
-                return replace(attempts, proof=Proof(chosen, certificate))
-        return attempts
-
-    def _allowed_counts(self, attempts: Attempts, option: Settings) -> list[int]:
-        """Numbers of candidates that may be within the limits.
-
-        They are below the number with which this kind last exceeded a limit, if it did.
+        `place` is that of the index if the queries prove.
         """
-        for tried in reversed(attempts.tried):
-            if tried.settings.kind == option.kind and self._limit_of(tried) is not None:
-                excessive = tried.settings.candidates or 0
-                return [count for count in self.grid.counts if count < excessive]
-        return [*self.grid.counts]
-
-    def _more_ranks(self, index: ReducedIndex, ranks: Ranks) -> Ranks:
-        """Return the ranks of all proving queries; `ranks` are those of the first ones."""
-        new = slice(len(ranks), None)
-        pool = self.proving.pool
-        assert pool is not None
-        more = self.trials.ranks(
-            index, pool.part(new), self.proving.truth[new], self.grid.counts[-1]
-        )
-        return np.concatenate([ranks, more])
-
-    def _screen(self, option: Settings) -> Ranks:
-        """Estimate the ranks of the neighbours of the choosing queries, by a sample of the rows."""
-        kind = "pq" if option.kind == "ivf-pq" else option.kind  # lists miss a little more
-        screened = replace(option, kind=kind)
-        return self.trials.screen(screened, self.choosing, self.truth, self.grid.counts[-1])
-
-    def _with_best_missed(self, attempts: Attempts) -> Attempts:
-        """Measure the best of the settings that were screened out, to name it in the result.
-
-        That is not needed if a better one within the limits was measured.
-        """
-        missed = attempts.missed
-        if not missed:
-            return attempts
-        best = max(missed, key=lambda option: missed[option])
-        if any(tried.estimate >= missed[best] for tried in self._within(attempts)):
-            return attempts
-        return self._with_unproved(attempts, self.trials.build(best), best)
-
-    def _with_unproved(
-        self,
-        attempts: Attempts,
-        index: ReducedIndex,
-        settings: Settings,
-        shares: Shares | None = None,
-    ) -> Attempts:
-        """Measure settings that are not proved, and add them with a verdict that says why.
-
-        `shares` are the agreements of the proving queries; None if no proof was tried.
-        """
-        place = max(attempts.promising, 1)  # none may have been promising
-        tried = self._measure(index, settings)
-        if self._limit_of(tried) is not None:
-            return self._with_excessive(attempts, tried)
-        if shares is not None:
-            bound = self.proving.bound(shares, place)
-            tried = replace(tried, estimate=float(shares.mean()), bound=bound, queries=len(shares))
-        if tried.estimate < self.target.agreement:
-            return attempts.with_tried(replace(tried, verdict=f"below {self.target.agreement:g}"))
-        if shares is None:
-            shares = self.trials.measure(index, self.choosing, self.truth)[0]
-        needed = {**attempts.needed, settings: self.proving.queries_needed(shares, place)}
-        return replace(attempts, needed=needed).with_tried(replace(tried, verdict="not proved"))
-
-    def _with_excessive(self, attempts: Attempts, tried: TrialResult) -> Attempts:
-        """Add settings that exceed a limit."""
-        return attempts.with_tried(replace(tried, verdict=f"over {self._limit_of(tried)}"))
-
-    def _measure(self, index: ReducedIndex, settings: Settings) -> TrialResult:
-        """Measure memory, agreement and times by the choosing queries, with these candidates."""
         index.asked_candidates = settings.candidates
-        shares, seconds = self.trials.measure(index, self.choosing, self.truth)
-        timed = np.array(seconds[-TIMED:]) * 1e3
+        measured = [self.trials.measure(index, pool, truth) for pool, truth in queries]
+        shares = np.concatenate([agreements for agreements, _ in measured])
+        p50, p99 = np.percentile(np.array(measured[-1][1][-TIMED:]) * 1e3, (50, 99)).tolist()
+        estimate = float(shares.mean())
+        bound = betting_bound(shares, ERROR) if place is None else self.proving.bound(shares, place)
+
+        excess = self.target.excess(index.nbytes, p99)
+        verdict = "not proved"
+        if excess:
+            verdict = f"over {excess}"
+        elif estimate < self.target.agreement:
+            verdict = f"below {self.target.agreement:g}"
+        elif place is not None and bound >= self.target.agreement:
+            verdict = CHOSEN
         return TrialResult(
             settings=settings,
             ram=index.nbytes,
-            estimate=float(shares.mean()),
-            bound=betting_bound(shares, ERROR),
-            queries=len(shares),
-            p50_ms=float(np.percentile(timed, 50)),
-            p99_ms=float(np.percentile(timed, 99)),
-        )
-
-    def _limit_of(self, tried: TrialResult) -> str | None:
-        """Return the limit that a setting exceeds, as text; None if it exceeds none."""
-        for limit in self.limits:
-            if getattr(tried, limit.attribute) > limit.most:
-                return limit.text
-        return None
-
-    def _excess(self, tried: TrialResult) -> float:
-        """Return the largest ratio of a measured value to its limit."""
-        shares = (getattr(tried, limit.attribute) / limit.most for limit in self.limits)
-        return float(max(shares))
-
-    def _within(self, attempts: Attempts) -> list[TrialResult]:
-        """Settings that exceed no limit."""
-        return [tried for tried in attempts.tried if self._limit_of(tried) is None]
-
-    def _reaching(self, attempts: Attempts) -> list[TrialResult]:
-        """Settings that reach the target, but exceed a limit."""
-        reaching = []
-        for tried in attempts.tried:
-            if self._limit_of(tried) is not None and tried.estimate >= self.target.agreement:
-                reaching.append(tried)
-        return reaching
-
-    def _certificate(
-        self, index: ReducedIndex, settings: Settings, place: int
-    ) -> Certificate | None:
-        """Certify the target by the search that users get, with all proving queries.
-
-        None if that does not prove it.
-        """
-        proving = self.proving
-        pool = proving.pool
-        assert pool is not None
-        index.asked_candidates = settings.candidates
-        shares, _ = self.trials.measure(index, pool, proving.truth)
-        bound = proving.bound(shares, place)
-        if bound < self.target.agreement:
-            return None
-        return Certificate(
-            settings=settings,
-            estimate=float(shares.mean()),
+            estimate=estimate,
             bound=bound,
-            error=ERROR,
-            pool=pool.name,
-            queries=len(pool),
-            rows=len(self.trials.live),
-            target=self.target.agreement,
+            queries=len(shares),
+            p50_ms=p50,
+            p99_ms=p99,
+            verdict=verdict,
         )
-
-    def _result(self, attempts: Attempts) -> Tuning:
-        """Return the result for users: the chosen settings, or what is lacking."""
-        result = Tuning(
-            target=self.target,
-            rows=len(self.trials.live),
-            noun=self.trials.snapshot.noun,
-            metric=self.choice.why,
-            tried=[*attempts.tried],
-        )
-        proof = attempts.proof
-        if proof is None:
-            return replace(result, lacking=self._lacking(attempts))
-        return replace(
-            result,
-            tried=[*attempts.tried, proof.chosen],
-            chosen=proof.chosen,
-            certificate=proof.certificate,
-        )
-
-    def _lacking(self, attempts: Attempts) -> str:
-        """Explain which target was missed, name the best setting, and say what would prove it."""
-        target = self.target
-        text = f"an agreement of {target.agreement:g} is not proved"
-        if self.limits:
-            text += f" within {' and '.join(limit.text for limit in self.limits)}"
-
-        # The nearest settings within the limits, and beyond them.
-        within = self._within(attempts)
-        if within:
-            best = max(within, key=lambda tried: tried.estimate)
-            text += (
-                f"; the best that was measured is {best.estimate:.4f}, at least {best.bound:.4f} "
-                f"by {best.queries:,} queries ({name_of(best.settings)})"
-            )
-            if best.settings in attempts.needed:
-                count = attempts.needed[best.settings]
-                more = f"about {count:,}" if count else "many more"
-                text += f"; {more} such queries would prove {target.agreement:g}"
-        reaching = self._reaching(attempts)
-        if reaching:
-            nearest = min(reaching, key=self._excess)
-            ram = in_units(nearest.ram)
-            text += (
-                f"; the nearest that reaches {target.agreement:g} takes {ram} and "
-                f"{nearest.p99_ms:.2f} ms ({name_of(nearest.settings)})"
-            )
-        return text

@@ -9,7 +9,6 @@ bytes per row are written.
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -23,14 +22,15 @@ from ..index import Index
 from ..ingest import writer
 from ..ingest.fitting import refit
 from ..store.snapshot import Snapshot
+from ..store.state import Certificate
 from . import tuning_targets
 from .hybrid_choice import choose_fusion
 from .labels import UserQueries
 from .metric_choice import choose_metric
 from .query_pools import FROM_USER, Draw, document_queries, encode_with_progress
-from .recall_trials import Pool, Trials
-from .settings_search import SettingsGrid, SettingsSearch
-from .tuning_targets import Proving, Target, Tuning, provable, round_down
+from .recall_trials import ERROR, Pool, Trials
+from .settings_search import search_settings
+from .tuning_targets import CHOSEN, Target, TrialResult, Tuning, name_of, provable
 
 CHOOSING = 500
 """Largest number of queries to choose settings; of few given queries, a quarter."""
@@ -48,34 +48,34 @@ def tune(
     """
     if apply:
         index.check_writable()  # before the search, which takes minutes
-    tuning = index.read(lambda snapshot: _search(index, snapshot, target, user_queries))
-    if not apply:
-        return _with_fusion(index, tuning, user_queries)
+    tuning = index.read(_search, index, target, user_queries)
+    if apply:
+        if tuning.chosen is None or tuning.certificate is None:
+            raise InputError(tuning.lacking or "nothing reaches the target")
+        if tuning.chosen.settings != index.state.settings:
+            refit(index, tuning.chosen.settings)
+        writer.keep_certificate(index, tuning.certificate)
 
-    # Apply the proved settings, and then the fusion that labels choose.
-    if tuning.chosen is None or tuning.certificate is None:
-        raise InputError(tuning.lacking or "nothing reaches the target")
-    if tuning.chosen.settings != index.state.settings:
-        refit(index, tuning.chosen.settings)
-    writer.keep_certificate(index, tuning.certificate)
-    tuning = _with_fusion(index, tuning, user_queries)
-    if tuning.words and tuning.hybrid != index.state.hybrid:
-        writer.keep_fusion(index, tuning.hybrid)
-    return replace(tuning, applied=True)
+    # The fusion for `auto`, if there are labels to choose by.
+    choice = index.read(lambda snapshot: choose_fusion(index, snapshot, user_queries))
+    if choice is not None:
+        hybrid = choice.hybrid or index.state.hybrid
+        tuning = replace(tuning, words=choice.why, hybrid=hybrid)
+        if apply and hybrid != index.state.hybrid:
+            writer.keep_fusion(index, hybrid)
+    return replace(tuning, applied=apply)
 
 
 def _search(
-    index: Index, snapshot: Snapshot, target: Target, user_queries: UserQueries | None
+    snapshot: Snapshot, index: Index, target: Target, user_queries: UserQueries | None
 ) -> Tuning:
     """Try settings on a snapshot, which stays unchanged."""
     snapshot.open()  # so that its files stay readable meanwhile
-    if not len(snapshot):
-        raise InputError(f"{index.path} holds no documents; expected some to tune by")
     if user_queries is not None and not index.can_encode:
         raise InputError("this index has no encoder at hand; expected no text queries")
     why_too_few = _too_few(target, user_queries)
     count = snapshot.searchable_count
-    dim = snapshot.index.vectors.dim
+    dim = snapshot.state.dim
     if count < FEWEST_A_DIMENSION * dim:
         raise InputError(
             f"{count:,} {snapshot.noun} of {dim} dimensions; expected "
@@ -83,38 +83,50 @@ def _search(
         )
     rng = np.random.default_rng(0)
     with TemporaryDirectory(prefix="slimdex-tune-", dir=temporary_parent()) as folder:
-        # Queries: some choose, the others prove.
-        trials = Trials(snapshot, snapshot.moments(), Path(folder))
-        # None stands for queries made of the documents.
+        # Some queries choose, the others prove.
+        trials = Trials(snapshot, Path(folder))
         usable_queries = None if why_too_few else user_queries
         draw, available = _queries(index, snapshot, usable_queries, rng)
         proving = _proving(available)
         choosing = draw(available - proving)
 
-        # The metric, and the exact search in it.
+        # The metric, and the settings.
         choice = choose_metric(index, snapshot, user_queries, rng)
-        grid = SettingsGrid(trials, choice.cell, with_lists=target.p99_ms is not None)
-        exact = partial(trials.exact, rescorer=grid.rescorer)
-        proofs = Proving(target.agreement, proving, draw, exact)
+        tried = search_settings(trials, target, choice.cell, choosing, draw, proving)
+    tuning = Tuning(
+        target=target,
+        rows=count,
+        noun=snapshot.noun,
+        metric=choice.why,
+        tried=tried,
+        asked=why_too_few,
+    )
+    if not tried or tried[-1].verdict != CHOSEN:
+        return replace(tuning, lacking=_lacking(target, tried))
+    chosen = tried[-1]
+    certificate = Certificate(
+        settings=chosen.settings,
+        estimate=chosen.estimate,
+        bound=chosen.bound,
+        error=ERROR,
+        pool=choosing.name,
+        queries=chosen.queries,
+        rows=count,
+        target=target.agreement,
+    )
+    return replace(tuning, chosen=chosen, certificate=certificate)
 
-        # The settings.
-        search = SettingsSearch(
-            trials=trials,
-            target=target,
-            choice=choice,
-            grid=grid,
-            choosing=choosing,
-            proving=proofs,
-        )
-        return replace(search.run(), asked=why_too_few)
 
-
-def _with_fusion(index: Index, tuning: Tuning, user_queries: UserQueries | None) -> Tuning:
-    """Add to a result the fusion for `auto`, and the reason, if there are labels to choose by."""
-    choice = index.read(lambda snapshot: choose_fusion(index, snapshot, user_queries))
-    if choice is None:
-        return tuning
-    return replace(tuning, words=choice.why, hybrid=choice.hybrid or index.state.hybrid)
+def _lacking(target: Target, tried: list[TrialResult]) -> str:
+    """Explain that the target was missed, and name the best settings."""
+    text = f"an agreement of {target.agreement:g} is not proved"
+    if not tried:
+        return f"{text}: all settings take more memory"
+    best = max(tried, key=lambda each: each.estimate)
+    return (
+        f"{text}; the best that was measured is {best.estimate:.4f}, at least {best.bound:.4f} "
+        f"by {best.queries:,} queries ({name_of(best.settings)}): {best.verdict}"
+    )
 
 
 def _queries(
@@ -157,15 +169,12 @@ def _too_few(target: Target, user_queries: UserQueries | None) -> str | None:
     target.checked()
     if user_queries is None:
         return None
-
-    # The largest agreement that the queries could prove.
-    proving = _proving(len(user_queries.queries))
+    count = len(user_queries.queries)
+    proving = _proving(count)
     most = provable(proving)
     if most >= target.agreement:
         return None
-    reason = (
-        f"{proving:,} of {len(user_queries.queries):,} queries prove {round_down(most)} at most"
-    )
+    reason = f"{proving:,} of {count:,} queries prove {most:.4f} at most"
     if not user_queries.labels:
         raise InputError(
             f"agreement={target.agreement:g}: {reason}; expected more queries, or a lower agreement"

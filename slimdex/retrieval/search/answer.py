@@ -348,7 +348,7 @@ class IndexRows:
 
         # Fusion with lexical search, if the index has one.
         path = snapshot.path
-        builds = f"expected one (`slimdex lexical {path}` builds it)"
+        builds = f"expected one (`slimdex reduce {path} --lexical on` builds it)"
         lacking = "" if state.words else f"{path} has no lexical index; {builds}"
         fusion = fusion_for(request, state.fusion, lacking)
         if fusion is not None:

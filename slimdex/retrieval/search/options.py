@@ -1,7 +1,7 @@
 """Options of a search, each declared once: its name, type, default, bounds and help.
 
-Every interface reads them here: `SearchRequest` and keywords in Python, the command line, bodies
-over HTTP and their client, and agents' tools. Imports quickly, for help texts.
+Every interface reads them here: `SearchRequest` and keywords in Python, the command line, and
+bodies over HTTP and their client. Imports quickly, for help texts.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Option(NamedTuple):
 
     Attributes
     ----------
-    http, agents : another help for the OpenAPI page, and for agents; None: not offered there.
+    http : another help for the OpenAPI page; None: not offered there.
     expected : the end of an error message, if not made of the bounds.
     least, most, choices : bounds of a number, and possible texts.
     flags, value : names of the option and of its value on the command line, if not the usual ones.
@@ -59,7 +59,6 @@ class Option(NamedTuple):
     default: Any
     help: str
     http: str | None = ""
-    agents: str | None = ""
     expected: str = ""
     least: int | None = None
     most: int | None = None
@@ -119,8 +118,7 @@ class SearchOptions:
     where: str | None = option(
         None,
         "A DuckDB condition on the documents' columns: year > 2000.",
-        http="A condition on the documents' columns: SQL, or a filter like OpenAI's.",
-        agents="SQL condition on the columns of `info`.",
+        http="A condition on the documents' columns, in SQL.",
         expected="a condition as text, such as 'year > 2000'",
     )
     glob: Sequence[str] = option(
@@ -133,18 +131,14 @@ class SearchOptions:
         None,
         "Only documents whose text matches: '^def test_'; (?i) ignores case.",
         http="Only documents whose text matches this regular expression (RE2).",
-        agents="Only documents whose text this matches (RE2).",
         expected="a regular expression",
         value="PATTERN",
     )
-    group_by: str = option(
-        DOCUMENT, "One hit per document or per passage.", agents=None, choices=GROUPS
-    )
+    group_by: str = option(DOCUMENT, "One hit per document or per passage.", choices=GROUPS)
     candidates: int | None = option(
         None,
         "Rows to rescore, at least `limit`; 0: rank by codes alone. By default the index's "
         "setting, or more beyond ten results.",
-        agents=None,
         expected="0 (rank by codes alone) or more",
         least=0,
     )
@@ -154,7 +148,6 @@ class SearchOptions:
         "or by a lexical weight from 0 to 1.",
         http="Lexical search beside semantic search: as `slimdex tune` chose, else by rule; "
         "not at all; by ranks; or by a weight.",
-        agents=None,
         least=0,
         most=1,
         choices=("auto", "off", "rrf"),
@@ -164,7 +157,6 @@ class SearchOptions:
         None,
         "Leave out hits that score less: a cosine, -1 to 1.",
         http="Smallest score of a hit.",
-        agents=None,
         expected="a cosine, -1 to 1",
         least=-1,
         most=1,
@@ -175,11 +167,10 @@ class SearchOptions:
         "A cross-encoder that reorders the hits.",
         http="Let the service's model (`--rerank`) reorder the first hits; scores are then the "
         "model's.",
-        agents=None,
         value="MODEL",
     )
     rerank_depth: int = option(
-        50, "Hits to rerank; more if `limit` is more.", http=None, agents=None, least=1, value="N"
+        50, "Hits to rerank; more if `limit` is more.", http=None, least=1, value="N"
     )
 
 

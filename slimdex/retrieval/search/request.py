@@ -15,7 +15,6 @@ from slimdex.errors import InputError, short_repr
 from slimdex.indexes.arrays import Matrix, array_of, as_matrix
 from slimdex.system.duckdb_library import connect, duckdb, literal
 from slimdex.system.progress import progress
-from slimdex.system.suggestions import with_suggestions
 from slimdex.system.unicode_text import check_unicode
 
 from ..documents import Hit
@@ -30,7 +29,6 @@ Hits = list[list[Hit]]
 ANYWHERE = "**/"
 
 
-@with_suggestions
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SearchRequest(SearchOptions):
     """A search for one or several queries: these, and the options of `Collection.search`.
@@ -277,7 +275,6 @@ def _are_vectors(queries: Any) -> bool:
     return isinstance(first, list | tuple) or hasattr(first, "ndim")
 
 
-@with_suggestions
 class Searchable(ABC):
     """Documents elsewhere that are searched like a `Collection`: of a service, or in Milvus."""
 

@@ -6,7 +6,7 @@ It takes some milliseconds per document, so it is applied only to the first hits
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -15,18 +15,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slimdex.errors import InputError, SlimdexError
-from slimdex.indexes.arrays import batches
+from slimdex.errors import InputError
 from slimdex.system.extras import require
-from slimdex.system.suggestions import with_suggestions
 
 from ..documents import Hit, content
 from ..encoders.models import find_model
 
-BATCH = 32
-"""Pairs per batch."""
-DEFAULT_TOKENS = 512
-"""Tokens of a pair, if the model states no limit."""
+MOST_TOKENS = 512
+"""Tokens of a pair that are read at most."""
+TRAINED = ("ForSequenceClassification", "ForCausalLM")
+"""Endings of architectures whose weights include those of the score."""
 
 
 @lru_cache(maxsize=1)
@@ -35,9 +33,8 @@ def cross_encoder(model: str) -> CrossEncoder:
     return CrossEncoder(model)
 
 
-@with_suggestions
 class CrossEncoder:
-    """A transformer with one score for a pair of texts.
+    """A cross-encoder of sentence-transformers, with one score for a pair of texts.
 
     Parameters
     ----------
@@ -57,74 +54,40 @@ class CrossEncoder:
     def __init__(self, model: str | Path, *, trust_remote_code: bool = False) -> None:
         require(f"cross-encoder {model}", "torch")
         # Loads torch, of the extra, in seconds.
-        from safetensors import SafetensorError
-        from transformers import AutoModelForSequenceClassification, AutoTokenizer
+        import sentence_transformers
+        from torch.nn import Identity
 
         self.name = str(model)
-        self._model: Any
         try:
             folder = find_model(self.name, with_code=trust_remote_code).folder
-            options = {"trust_remote_code": trust_remote_code, "local_files_only": True}
-            self._tokenizer: Any = AutoTokenizer.from_pretrained(folder, **options)
-            self._model, loaded = AutoModelForSequenceClassification.from_pretrained(
-                folder, output_loading_info=True, **options
+            self._model: Any = sentence_transformers.CrossEncoder(
+                str(folder),
+                trust_remote_code=trust_remote_code,
+                local_files_only=True,
+                model_kwargs={"use_safetensors": True},
+                activation_fn=Identity(),
             )
-        except (
-            SlimdexError,
-            OSError,
-            ValueError,
-            KeyError,
-            RuntimeError,
-            SafetensorError,
-        ) as error:
+        except Exception as error:  # the library raises anything for a broken folder
             reason = " ".join(str(error).split())[:200]
             raise InputError(f"cross-encoder {self.name}: none found ({reason})") from error
-        self._model.eval()
-        self._check(loaded["missing_keys"])
 
-    def _check(self, missing: Collection[str]) -> None:
-        """Raise `InputError` unless the model has one trained score; set its maximum length.
-
-        `missing` are the weights that its files lack.
-        """
-        labels = self._model.config.num_labels
-        if missing:
+        # Weights that the folder lacks would be random.
+        architecture = (self._model.config.architectures or [""])[0]
+        count = self._model.num_labels
+        if count != 1 or not architecture.endswith(TRAINED):
             raise InputError(
-                f"cross-encoder {self.name}: no trained score ({min(missing)} is missing); "
-                "expected one"
+                f"cross-encoder {self.name}: {architecture} with {count} scores for a pair of "
+                "texts; expected a model trained for 1, like cross-encoders for search"
             )
-        if labels != 1:
-            raise InputError(
-                f"cross-encoder {self.name}: {labels} scores for a pair of texts; expected 1, like "
-                "cross-encoders for search"
-            )
-
-        # Tokenizers without a limit report a huge one.
-        limit = getattr(self._model.config, "max_position_embeddings", DEFAULT_TOKENS)
-        self._length = min(int(self._tokenizer.model_max_length), int(limit), DEFAULT_TOKENS)
+        self._model.max_seq_length = min(self._model.max_seq_length or MOST_TOKENS, MOST_TOKENS)
 
     def scores(self, query: str, texts: Sequence[str]) -> NDArray[np.float32]:
         """Score how well each text (n,) answers a query; higher is better.
 
         The scale is the model's own. Texts are truncated to the tokens that it reads.
         """
-        import torch  # loaded with the model
-
-        order = sorted(range(len(texts)), key=lambda i: len(texts[i]))  # little padding
-        out = np.empty(len(texts), dtype=np.float32)
-        for part in batches(len(order), BATCH):
-            numbers = order[part]
-            pairs = self._tokenizer(
-                [query] * len(numbers),
-                [texts[i] for i in numbers],
-                padding=True,
-                truncation="longest_first",
-                max_length=self._length,
-                return_tensors="pt",
-            )
-            with torch.inference_mode():
-                out[numbers] = self._model(**pairs).logits[:, 0].float().numpy()
-        return out
+        pairs = [(query, text) for text in texts]
+        return np.asarray(self._model.predict(pairs, show_progress_bar=False), dtype=np.float32)
 
     def reranked(self, query: str, hits: Sequence[Hit], limit: int | None = None) -> list[Hit]:
         """Sort hits by the model's scores, best first."""

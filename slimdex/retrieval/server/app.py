@@ -7,111 +7,53 @@ memory, and split the batches.
 
 from __future__ import annotations
 
-import asyncio
 import signal
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
-from http import HTTPStatus
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
 
-import anyio
 import uvicorn
-from anyio.abc import TaskStatus
-from fastapi import FastAPI, Request
+from fastapi import Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
+from fastapi.security import HTTPBearer
+from mcp.server.streamable_http_manager import StreamableHTTPASGIApp
+from mcp.server.transport_security import TransportSecuritySettings
 from starlette.exceptions import HTTPException
-from starlette.routing import Match, Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.routing import Route
 
-from slimdex.errors import SlimdexError, shorten
-from slimdex.system.suggestions import did_you_mean
+from slimdex.errors import InputError, SlimdexError
 
 from .access import Listening
+from .mcp_tools import Tools, agents_server
 from .middleware import error_json, guard
-from .routes import bulk, change, openai, pages, search
+from .routes import change, openai, pages, search, upload
 from .routes.bodies import Json
 from .routes.failures import first_line, status_and_message
 from .service import Service
 
-if TYPE_CHECKING:
-    from .agents_server import AgentsServer
-
-METHODS = ("GET", "POST", "PUT", "DELETE")
-"""Methods of routes; HEAD is GET without the body."""
-LONGEST_PATH = 200
-"""Characters of a path for which a route is suggested."""
+TOKEN = HTTPBearer(scheme_name="token", auto_error=False)
 CONNECTIONS = 4096
 """Open connections; further ones are answered with 503 and closed."""
-GRACE_S = 3600
-"""Seconds for running requests after a signal to stop; a second Ctrl-C ends them at once."""
 ABOUT = """Semantic search in a fraction of the memory. An error is `{"error": "one line"}`."""
 
 
-class Agents:
-    """Tools for agents, created at the first request: their library takes 20 MB of memory."""
-
-    def __init__(self, service: Service) -> None:
-        self._service = service
-        self._making = asyncio.Lock()
-        self._app: ASGIApp | None = None
-
-    @asynccontextmanager
-    async def life(self) -> AsyncGenerator[None]:
-        """Context in which requests are answered."""
-        async with anyio.create_task_group() as self._tasks:
-            yield
-            self._tasks.cancel_scope.cancel()
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
-        async with self._making:
-            if self._app is None:
-                self._app = await self._tasks.start(self._run)
-        await self._app(scope, receive, send)
-
-    async def _run(self, *, task_status: TaskStatus[ASGIApp]) -> None:
-        """Run the tools until they are cancelled; `task_status` gets their application."""
-        server, app = await asyncio.to_thread(self._make)
-        async with server.session_manager.run():
-            task_status.started(app)
-            await anyio.sleep_forever()
-
-    def _make(self) -> tuple[AgentsServer, ASGIApp]:
-        """Make the server of the tools, and its application."""
-        # Loads the library of agents, in a thread, once one calls.
-        from .mcp_tools import agents_app, agents_server
-
-        server = agents_server(self._service.indexes.keys(), self._service.read)
-        return server, agents_app(server)
-
-
-class _Api(FastAPI):
-    """The routes, and their description."""
-
-    def openapi(self) -> dict[str, Any]:
-        """Describe the API; a token is required by services that were started with tokens."""
-        api = super().openapi()
-        api["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
-        api["security"] = [{}, {"token": []}]
-        return api
-
-
-def application(service: Service, started: Callable[[], None] = lambda: None) -> FastAPI:
+def application(
+    service: Service, started: Callable[[], None] = lambda: None, *, needs_token: bool = False
+) -> FastAPI:
     """Create the application, without the middleware in front of it.
 
-    Its lifespan calls `started`, and at the end closes the indexes.
+    Its lifespan calls `started`, and at the end closes the indexes. `needs_token` describes that
+    requests need a token, which the middleware checks.
     """
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
-        async with service.life(), agents.life():
+        async with service.life(), agents.session_manager.run():
             started()
             yield
 
-    agents = Agents(service)
-    app = _Api(
+    app = FastAPI(
         title="slimdex",
         version=version("slimdex"),
         description=ABOUT,
@@ -119,21 +61,29 @@ def application(service: Service, started: Callable[[], None] = lambda: None) ->
         redoc_url=None,
         separate_input_output_schemas=False,
         generate_unique_id_function=lambda route: route.name,
+        dependencies=[Depends(TOKEN)] if needs_token else [],
         lifespan=lifespan,
     )
     app.state.service = service
 
     # Routes.
-    for module in (search, openai, pages, change, bulk):
+    for module in (search, openai, pages, change, upload):
         app.include_router(module.routes)
-    app.router.routes.append(Route("/mcp", agents, methods=["POST"]))  # GET's stream never ends
+    agents = agents_server(Tools(service.indexes.keys(), service.read))
+    no_checks = TransportSecuritySettings(enable_dns_rebinding_protection=False)  # done in front
+    agents.streamable_http_app(
+        json_response=True,
+        stateless_http=True,
+        transport_security=no_checks,
+        max_request_body_size=service.limits.body,
+    )
+    endpoint = StreamableHTTPASGIApp(agents.session_manager)
+    app.router.routes.append(Route("/mcp", endpoint, methods=["POST"]))  # GET's stream never ends
 
     # Errors.
     app.add_exception_handler(RequestValidationError, _misread)
     for kind in (HTTPException, SlimdexError, OSError, Exception):
         app.add_exception_handler(kind, _answer_error)
-    app.add_exception_handler(404, _no_such_route)
-    app.add_exception_handler(405, _other_method)
     return app
 
 
@@ -142,12 +92,14 @@ def run(
 ) -> None:
     """Serve until SIGINT or SIGTERM, then finish running requests and close the indexes.
 
-    `started` is called with the URL once requests are accepted.
+    `started` is called with the URL once requests are accepted. Raises `InputError` if the address
+    or the certificate can't be used.
     """
-    tcp = listening.listen()
-    app = application(service, lambda: started(listening.url(tcp)))
+    app = application(
+        service, lambda: started(listening.url(tcp)), needs_token=listening.tokens is not None
+    )
     config = uvicorn.Config(
-        guard(app, listening.hosts, listening.tokens, service.limits, service.metrics),
+        guard(app, listening, service.metrics),
         log_level="warning",
         access_log=False,
         ws="none",
@@ -155,9 +107,15 @@ def run(
         ssl_certfile=listening.certificate,
         ssl_keyfile=listening.key,
         limit_concurrency=CONNECTIONS,
-        timeout_graceful_shutdown=GRACE_S,
         lifespan="on",
     )
+    try:
+        config.load()
+    except OSError as error:
+        raise InputError(
+            f"{listening.certificate}: {error}; expected a certificate with its key, in PEM"
+        ) from error
+    tcp = listening.listen()
     # uvicorn raises the signal that ended it again: SIGTERM would kill this process then.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with suppress(KeyboardInterrupt):
@@ -178,45 +136,8 @@ async def _misread(request: Request, error: Exception) -> Response:
 
 
 async def _answer_error(request: Request, error: Exception) -> Response:
-    return _answer(request, *status_and_message(error, request.app.state.service))
-
-
-async def _no_such_route(request: Request, error: Exception) -> Response:
-    """Answer a 404: suggest a route for an unknown path; keep the message of any other 404."""
-    assert isinstance(error, HTTPException)
-    if error.detail != HTTPStatus.NOT_FOUND.phrase:  # an index or a document, for instance
-        return await _answer_error(request, error)
-    path = request.url.path[:LONGEST_PATH]
-    segments = path.split("/")
-    paths = ["/docs", "/mcp"]
-    for route in request.app.openapi()["paths"]:
-        parts = route.split("/")
-        if len(parts) != len(segments):
-            continue
-        # Replace a parameter such as {name} by the segment that was sent.
-        for i, part in enumerate(parts):
-            if part.startswith("{"):
-                parts[i] = segments[i]
-        paths.append("/".join(parts))
-    return _answer(request, 404, f"{path!r}: no such route; see /docs{did_you_mean(path, paths)}")
-
-
-async def _other_method(request: Request, error: Exception) -> Response:
-    """Answer a method without a route: OPTIONS with the path's methods, others with an error."""
-    methods = []
-    for method in METHODS:
-        scope = {**request.scope, "method": method}
-        matches = [route.matches(scope)[0] for route in request.app.routes]
-        if Match.FULL in matches:
-            methods.append(method)
-    if "GET" in methods:
-        methods.append("HEAD")
-    methods.append("OPTIONS")
-    allowed = {"Allow": ", ".join(methods)}
-    if request.method == "OPTIONS":
-        return Response(status_code=204, headers=allowed)
-    line = f"{request.method[:20]} {shorten(request.url.path)}; expected {' or '.join(methods)}"
-    return _answer(request, 405, line, allowed)
+    status, line = status_and_message(error, request.app.state.service)
+    return _answer(request, status, line, getattr(error, "headers", None))
 
 
 def _answer(
@@ -224,5 +145,4 @@ def _answer(
 ) -> Response:
     """Answer an error with one line, in the form that clients of the path expect."""
     retry = {"Retry-After": "1"} if status == 503 else {}
-    values = error_json(request.url.path, line)
-    return Json(values, status, retry | dict(headers or {}))
+    return Json(error_json(request.url.path, line), status, retry | dict(headers or {}))

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from .limits import LimitError
+from .limits import LimitError, Limits
 
 Request = TypeVar("Request")
 Answer = TypeVar("Answer")
@@ -33,25 +33,22 @@ class Batcher(Generic[Request, Answer]):
     """Runs requests in batches, one batch at a time.
 
     `run` takes requests and returns answers in the same order. If it raises, each request is run
-    alone, so that only the faulty ones fail. A batch has a size of at most `limit`, or one request;
-    `ask` refuses requests beyond a queue of `waiting`. `seen` receives the size of each batch.
+    alone, so that only the faulty ones fail. A batch has a size of at most `limits.batch`, or one
+    request; `ask` refuses requests beyond a queue of `limits.waiting`. `seen` receives the size of
+    each batch.
     """
 
     def __init__(
         self,
         run: Callable[[Sequence[Request]], Sequence[Answer]],
-        *,
-        limit: int,
-        waiting: int,
-        name: str = "batches",
+        limits: Limits,
         seen: Callable[[int], object] = lambda size: None,
     ) -> None:
         self._run = run
-        self._limit = limit
-        self._waiting_limit = waiting
+        self._limits = limits
         self._seen = seen
         self._waiting = deque[_Waiting[Request, Answer]]()
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix=name)
+        self._thread = ThreadPoolExecutor(1)
         self._worker: asyncio.Task[None] | None = None
         self.size = 0
 
@@ -61,7 +58,7 @@ class Batcher(Generic[Request, Answer]):
         `size` is its share of a batch. Raises `LimitError` (503) if the queue is full.
         """
         # A single request may exceed the limit.
-        if self.size and self.size + size > self._waiting_limit:
+        if self.size and self.size + size > self._limits.waiting:
             raise LimitError(503, f"{self.size:,} queries are waiting; try again later")
         waiting = _Waiting(request, size, asyncio.get_running_loop().create_future())
         self._waiting.append(waiting)
@@ -86,20 +83,19 @@ class Batcher(Generic[Request, Answer]):
         loop = asyncio.get_running_loop()
         try:
             while batch := self._next():
-                # Compute the answers to a batch; a request that fails has an error instead.
                 requests = [waiting.request for waiting in batch]
-                answers = list[Answer | BaseException]()
+                answers: Sequence[Answer | Exception]
                 try:
                     self._seen(sum(waiting.size for waiting in batch))
-                    answers += await loop.run_in_executor(self._thread, self._answers, requests)
+                    answers = await loop.run_in_executor(self._thread, self._answers, requests)
                 except Exception as error:  # e.g. if no thread can be started: fail all
-                    answers += [error] * len(batch)
+                    answers = [error] * len(batch)
 
                 # Pass them to the callers that still wait.
                 for waiting, answer in zip(batch, answers, strict=True):
                     if waiting.answer.done():
                         continue  # the caller has gone
-                    if isinstance(answer, BaseException):
+                    if isinstance(answer, Exception):
                         waiting.answer.set_exception(answer)
                     else:
                         waiting.answer.set_result(answer)
@@ -112,7 +108,7 @@ class Batcher(Generic[Request, Answer]):
         size = 0
         while self._waiting:
             first = self._waiting[0]
-            if batch and size + first.size > self._limit:
+            if batch and size + first.size > self._limits.batch:
                 break
             self._waiting.popleft()
             if not first.answer.done():
@@ -120,20 +116,11 @@ class Batcher(Generic[Request, Answer]):
                 size += first.size
         return batch
 
-    def _answers(self, requests: Sequence[Request]) -> Sequence[Answer | BaseException]:
+    def _answers(self, requests: Sequence[Request]) -> Sequence[Answer | Exception]:
         """Run requests together, or one by one if that fails; return their answers or errors."""
         try:
-            answers = self._run(requests)
-            if len(answers) != len(requests):
-                raise RuntimeError(f"{len(answers)} answers to {len(requests)} requests")
+            return self._run(requests)
         except Exception as error:
             if len(requests) == 1:
                 return [error]
-        else:
-            return answers
-
-        # Run them one by one, so that only requests that fail on their own get an error.
-        answers_one_by_one = list[Answer | BaseException]()
-        for request in requests:
-            answers_one_by_one += self._answers([request])
-        return answers_one_by_one
+        return [self._answers([request])[0] for request in requests]

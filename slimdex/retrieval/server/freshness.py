@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from threading import RLock
-from time import monotonic
 from typing import TYPE_CHECKING
 
 from slimdex.errors import SlimdexError
@@ -14,11 +12,9 @@ from ..commands import is_mostly_deleted
 from ..index import Index
 from ..ingest.compacting import compact
 from ..quality.refitting import sync_then_refit
-from ..sources.files.input_files import SETTLED_NS
 
 if TYPE_CHECKING:
     from ..sources.source_request import SourceRequest
-    from ..store.manifest import Manifest
 
 PATIENCE = 1.0
 """Seconds that an answer waits for the index to follow its sources."""
@@ -69,35 +65,21 @@ class Following:
     """Sources that an index follows.
 
     Files are looked at each time, but the index only if a file's path, size or time has changed, or
-    had changed so recently that another change could have gone unnoticed; or if another state of
-    the index was restored since.
+    had changed so recently that another change could have gone unnoticed.
     """
 
     def __init__(self, sources: SourceRequest) -> None:
         self._sources = sources
-        self._lock = RLock()
-        self._seen = ""  # fingerprint of the sources
-        self._since = 0.0  # when this fingerprint was first seen
-        self._is_settled = False  # whether a sync came late enough to have seen every change
-        self._left: Manifest | None = None  # state of the index after the last sync
+        self._seen = ""  # fingerprint of the sources; empty if one was modified just now
 
     def catch_up(self, index: Index) -> None:
         """Sync with the sources if they have changed; compact if most rows are deleted.
 
         Raises `InputError` as `Collection.sync`, and `InUseError` if others write for too long.
         """
-        with self._lock:
-            now = monotonic()
-            seen = self._sources.open().fingerprint()
-            left = self._left
-            is_restored = left is not None and index.snapshot.manifest.replaces(left)
-            if seen != self._seen or is_restored:
-                self._seen = seen
-                self._since = now
-                self._is_settled = False
-            if not self._is_settled:
-                sync_then_refit(index, self._sources)
-                if is_mostly_deleted(index):
-                    compact(index)
-                self._left = index.snapshot.manifest
-                self._is_settled = now - self._since > SETTLED_NS / 1e9
+        seen = self._sources.open().fingerprint
+        if not seen or seen != self._seen:
+            sync_then_refit(index, self._sources)
+            if is_mostly_deleted(index):
+                compact(index)
+            self._seen = seen

@@ -24,20 +24,13 @@ class LimitError(SlimdexError):
 class Limits:
     """Limits of requests; refusals state the value and the limit."""
 
-    body: int = 8 * MIB  # bytes of a request; bulk uploads may have any number of lines
-    bodies: int = 64 * MIB  # bytes of all running requests together
-    line: int = 16 * MIB  # bytes of a line of a bulk upload
+    body: int = 8 * MIB  # bytes of a request, but of an uploaded file
     file: int = 64 * MIB  # bytes of an uploaded file
-    indexes: int = 100  # of a service with a root folder
     queries: int = 256  # in one search
     texts: int = 2048  # to encode together, as many as OpenAI's API takes
     text: int = 100_000  # characters of a query, or of a text to encode
     hits: int = 1000  # per search
     seconds: float = 30.0  # of a search, including waiting
-    idle: float = 60.0  # seconds for receiving a body, or a line of a bulk upload
-    stall: float = 10.0  # seconds without a byte of a body that is held in memory
+    idle: float = 60.0  # seconds without more of a body
     waiting: int = 2048  # queries of all callers together
     batch: int = 256  # queries encoded and searched together
-    senders: int = 8  # concurrent bulk uploads
-    commit: int = 1024  # documents of a bulk upload committed together
-    commit_bytes: int = 16 * MIB  # bytes of these

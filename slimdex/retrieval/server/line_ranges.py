@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from typing import Any
 
@@ -28,60 +27,43 @@ def read_lines(
     Raises `InputError` if there are no such lines.
     """
     documents = index.read(Snapshot.of_ids, [id_of(index, id) for id, _, _ in ranges])
-    parts = []
-    for document, (_, first, last) in zip(documents, ranges, strict=True):
-        parts.append(_lines(document, first, last, longest))
-    return parts
+    return [
+        _lines(document, first, last, longest)
+        for document, (_, first, last) in zip(documents, ranges, strict=True)
+    ]
 
 
 def _lines(document: Document, first: int, last: int | None, longest: int) -> dict[str, Any]:
-    """Return the lines `first` to `last` of a document, and where they are in its text.
-
-    See `read_lines`.
-    """
+    """Return the lines `first` to `last` of a document, and where they are in its text."""
     starts = line_starts(document.text, document.lines)
     total = starts[-1][1]  # the last line's number in the file
-    if not 1 <= first <= total or (last is not None and last < first):
-        shown = f"lines {first}-{'' if last is None else last} of {document.id!r}"
+    last = total if last is None else last
+    if not 1 <= first <= min(last, total):
+        shown = f"lines {first}-{last} of {document.id!r}"
         raise InputError(f"{shown}; expected FIRST-LAST, within its lines 1-{total}")
 
-    # Take the text of these lines, without the line break after the last one.
-    begin, stop = _items_of_lines(starts, first, last)
-    start = starts[begin][0]
-    end = starts[stop][0] - 1 if stop < len(starts) else len(document.text)
-    text = document.text[start : max(start, end)]
+    # Find where each line begins and ends; the text may have none of them, as of front matter.
+    ends = [offset - 1 for offset, _ in starts[1:]] + [len(document.text)]
+    lines = [
+        (offset, end, number)
+        for (offset, number), end in zip(starts, ends, strict=True)
+        if first <= number <= last
+    ] or [(0, 0, first)]
 
     # Keep as many whole lines as fit, or the beginning of the first one.
-    if len(text) > longest:
-        line_break = text.rfind("\n", 0, longest + 1)
-        text = text[: longest if line_break < 0 else line_break]
-        stop = bisect_right(starts, start + len(text), key=lambda pair: pair[0])
+    start = lines[0][0]
+    while len(lines) > 1 and lines[-1][1] - start > longest:
+        lines.pop()
     return {
         "id": document.id,
         "title": document.title,
-        "text": text,
-        "line": starts[begin][1] if begin < stop else first,
-        "last_line": starts[stop - 1][1] if begin < stop else first,
+        "text": document.text[start : min(lines[-1][1], start + longest)],
+        "line": lines[0][2],
+        "last_line": lines[-1][2],
         "lines": total,
         "start": start,
         "metadata": visible_values(document.metadata),
     }
-
-
-def _items_of_lines(starts: Lines, first: int, last: int | None) -> tuple[int, int]:
-    """Return the range (begin, stop) in `starts` of the file's lines `first` to `last`.
-
-    `starts` has pairs: the offset of a line in the text, and its number in the file. The range is
-    empty (stop <= begin) if the text has none of these lines, for instance front matter.
-    """
-    begin = bisect_left(starts, first, key=lambda pair: pair[1])
-    # An extracted text may have empty lines between blocks that the file lacks. Such a line has
-    # the same number as the line after it, so begin at the last line with this number.
-    while begin + 1 < len(starts) and starts[begin + 1][1] == starts[begin][1]:
-        begin += 1
-    if last is None:
-        return begin, len(starts)
-    return begin, bisect_right(starts, last, key=lambda pair: pair[1])
 
 
 def line_starts(text: str, lines: Lines) -> list[tuple[int, int]]:

@@ -26,9 +26,6 @@ class Metrics:
         self.requests = Counter(
             "slimdex_requests", "Requests that were answered.", REQUEST_LABELS, registry=registry
         )
-        self.errors = Counter(
-            "slimdex_errors", "Requests answered with an error.", ["status"], registry=registry
-        )
         self.changes = Counter(
             "slimdex_changes", "Changes of an index that were made.", ["index"], registry=registry
         )

@@ -3,31 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import accumulate, chain, pairwise, starmap
-from time import monotonic, perf_counter
+from itertools import accumulate, chain, pairwise
+from time import perf_counter
 from typing import Any, TypeVar
 
 import numpy as np
 
 from slimdex.errors import InputError, SlimdexError
 from slimdex.indexes.arrays import Matrix, batches
+from slimdex.system.atomic_files import size
 from slimdex.system.progress import spent
 
-from ..documents import Document, Hit
-from ..encoders.base import CountingEncoder, encode_queries
+from ..documents import Document
+from ..encoders.base import encode_queries
 from ..index import Index
 from ..ingest.addition_report import AdditionReport
 from ..quality.refitting import add_documents_then_refit
-from ..search.answer import related
 from ..search.random_baseline import chance_score
-from ..search.request import SearchRequest, answer, first_stage, join_requests, rerank
+from ..search.request import Hits, SearchRequest, answer, first_stage, join_requests, rerank
 from ..store.manifest import Manifest
 from ..store.snapshot import Snapshot
 from ..store.where.validation import within
@@ -36,8 +35,6 @@ from .limits import LimitError, Limits
 from .metrics import Metrics
 
 T = TypeVar("T")
-GRACE_S = 0.1
-"""Seconds between telling the caller that the time is over and interrupting the work."""
 READERS = 4
 """Threads for everything but searches and changes: documents, facts, commands that read."""
 
@@ -50,7 +47,7 @@ class SearchAnswer:
     and rerank.
     """
 
-    hits: Sequence[Sequence[Hit]]
+    hits: Hits
     seconds: Mapping[str, float]
 
 
@@ -75,51 +72,26 @@ class ServedIndex:
         self.limits = limits
         self._conditions = conditions
         self._filtered = 0  # queries with a condition, waiting or running
+        # A label makes the counter, at 0; gauges are evaluated when they are read.
         self._changes = metrics.changes.labels(name)
-        self.senders = 0  # running bulk uploads
-        self._users = 0  # calls that need the index open
-        self._is_closing = False
+        metrics.documents.labels(name).set_function(lambda: len(index.snapshot))
+        metrics.waiting.labels(name).set_function(lambda: self.waiting)
+        metrics.bytes.labels(name).set_function(lambda: size(index.path))
         self._writer = ThreadPoolExecutor(1, thread_name_prefix=f"{name}-writer")
         self._reader = ThreadPoolExecutor(READERS, thread_name_prefix=f"{name}-reader")
-        # The last chance score; and the state and task of the newest computation.
+        # The newest chance score, and the state that it is of, or is being computed for.
         self._chance: float | None = None
         self._chance_state: Manifest | None = None
-        self._chance_task: asyncio.Task[float | None] | None = None
-        self._queries = self._batcher(self._encode_queries, "encode", metrics)
-        self._texts = self._batcher(self._encode_texts, "embed", metrics)
-        self._searches = self._batcher(self._search, "search", metrics)
-        self._puts = self._batcher(self._put, "put", metrics)
+
+        def batcher(run: Callable[[Sequence[Any]], Sequence[Any]], step: str) -> Batcher[Any, Any]:
+            return Batcher(run, limits, metrics.batches.labels(name, step).observe)
+
+        self._queries = batcher(self._encode_queries, "encode")
+        self._texts = batcher(self._encode_texts, "embed")
+        self._searches = batcher(self._search, "search")
+        self._puts = batcher(self._put, "put")
         # One at a time: a model that reranks takes seconds, and gains nothing from a batch.
-        self._rerankings = self._batcher(
-            lambda pairs: [*starmap(rerank, pairs)], "rerank", metrics, limit=1
-        )
-
-    def _batcher(
-        self,
-        run: Callable[[Sequence[Any]], Sequence[Any]],
-        step: str,
-        metrics: Metrics,
-        limit: int | None = None,
-    ) -> Batcher[Any, Any]:
-        """Make the batcher of a step, with its metrics; the default limit is `limits.batch`."""
-        return Batcher(
-            run,
-            limit=limit or self.limits.batch,
-            waiting=self.limits.waiting,
-            name=f"{self.name}-{step}",
-            seen=metrics.batches.labels(self.name, step).observe,
-        )
-
-    @contextmanager
-    def _in_use(self) -> Iterator[None]:
-        """Keep the index open; raises a 404 if it is being closed, since it was dropped."""
-        if self._is_closing:
-            raise LimitError(404, f"index {self.name!r} was dropped; expected an existing one")
-        self._users += 1
-        try:
-            yield
-        finally:
-            self._users -= 1
+        self._reranker = ThreadPoolExecutor(1)
 
     @property
     def waiting(self) -> int:
@@ -131,21 +103,15 @@ class ServedIndex:
 
         Raises `InputError` as `Collection.search` does, and `LimitError` if a limit is exceeded.
         """
-        self._check_limit(request.limit)
         self._check(request.queries, self.limits.queries)
-        with self._in_use():
-            async with self._in_time():
-                first = await self._search_first_stage(first_stage(request))
-                if request.rerank is None:
-                    return first
-                start = perf_counter()
-                hits = await self._rerankings.ask((request, first.hits), len(request))
-                return SearchAnswer(hits, {**first.seconds, "rerank": perf_counter() - start})
-
-    async def related(self, id: str, limit: int, where: str | None) -> list[Hit]:
-        """Find the documents nearest to a document; raises errors as `search` does."""
-        self._check_limit(limit)
-        return await self.read(lambda index: index.read(related, id, limit, where), where)
+        async with self._in_time():
+            first = await self._search_first_stage(first_stage(request))
+            if request.rerank is None:
+                return first
+            start = perf_counter()
+            loop = asyncio.get_running_loop()
+            hits = await loop.run_in_executor(self._reranker, rerank, request, first.hits)
+            return SearchAnswer(hits, {**first.seconds, "rerank": perf_counter() - start})
 
     @asynccontextmanager
     async def _in_time(self) -> AsyncGenerator[None]:
@@ -184,11 +150,9 @@ class ServedIndex:
         """
         if self._filtered and self._filtered + count > self.limits.waiting:
             raise LimitError(503, f"{self._filtered:,} searches wait; try again later")
-        end = monotonic() + self.limits.seconds + GRACE_S
 
-        # The work may begin late, since it waits for a thread.
         def in_time() -> T:
-            with within(max(end - monotonic(), GRACE_S)):
+            with within(self.limits.seconds):
                 return work()
 
         self._filtered += count
@@ -203,16 +167,14 @@ class ServedIndex:
         Raises `InputError` if the index has no encoder, and `LimitError` if a limit is exceeded.
         """
         self._check(texts, self.limits.texts)
-        with self._in_use():
-            vectors = list[Matrix]()
-            for batch in batches(len(texts), self.limits.batch):
-                part = texts[batch]
-                vectors.append(await self._texts.ask(part, len(part)))
-            return np.concatenate(vectors)
+        vectors = list[Matrix]()
+        for batch in batches(len(texts), self.limits.batch):
+            part = texts[batch]
+            vectors.append(await self._texts.ask(part, len(part)))
+        return np.concatenate(vectors)
 
     async def chance_score(self, request: SearchRequest) -> float | None:
-        """Return `Collection.chance_score`, computed once per state; just after a change, that of
-        an earlier state.
+        """Return `Collection.chance_score`, of an earlier state while the newest is being computed.
 
         None for other kinds of scores, and with a condition, since it would take as long as the
         search.
@@ -220,31 +182,10 @@ class ServedIndex:
         if request.condition is not None or not request.has_chance_score:
             return None
         state = self.index.snapshot.manifest
-        task = self._chance_task
-        if task is None or self._chance_state is not state or _has_failed(task):
+        if state is not self._chance_state:
             self._chance_state = state
-            task = asyncio.create_task(self._compute_chance())
-            self._chance_task = task
-        if self._chance is not None and not task.done():
-            return self._chance
-        return await asyncio.shield(task)
-
-    async def _compute_chance(self) -> float | None:
-        """Compute the chance score, and keep it for searches until the next one is ready."""
-        self._chance = await self.read(lambda index: index.read(chance_score, None))
+            self._chance = await self.read(lambda index: index.read(chance_score, None))
         return self._chance
-
-    async def tokens(self, texts: Sequence[str]) -> int:
-        """Number of tokens that the encoder reads of texts; 0 if it can't count them."""
-
-        def count(index: Index) -> int:
-            encoder = index.encoder
-            if not isinstance(encoder, CountingEncoder):
-                return 0
-            most = getattr(encoder, "max_length", None) or sys.maxsize
-            return sum(min(tokens, most) for tokens in encoder.token_counts(texts))
-
-        return await self.read(count)
 
     async def most_tokens(self) -> int | None:
         """Most tokens that the encoder reads of a text; None without a limit, or an encoder."""
@@ -261,21 +202,13 @@ class ServedIndex:
         else:
             await self.read(lambda index: index.read(Snapshot.load))
 
-    async def can(self, function: Callable[[Index], object]) -> bool:
-        """True if a function can read the index."""
-        with suppress(SlimdexError, OSError):
-            await self.read(function)
-            return True
-        return False
-
     async def read(self, function: Callable[[Index], T], where: str | None = None) -> T:
         """Run a function that reads the index, with a time limit if it has a condition."""
         call = partial(function, self.index)
-        with self._in_use():
-            if where is None:
-                return await asyncio.get_running_loop().run_in_executor(self._reader, call)
-            async with self._in_time():
-                return await self._with_condition(call)
+        if where is None:
+            return await asyncio.get_running_loop().run_in_executor(self._reader, call)
+        async with self._in_time():
+            return await self._with_condition(call)
 
     async def change(self, function: Callable[[Index], T]) -> T:
         """Run a function that changes the index, after earlier changes.
@@ -283,35 +216,27 @@ class ServedIndex:
         It is completed even if the caller disconnects.
         """
         loop = asyncio.get_running_loop()
-        with self._in_use():
-            running = loop.run_in_executor(self._writer, partial(function, self.index))
-            result = await asyncio.shield(running)
-            self._changes.inc()
-            return result
+        running = loop.run_in_executor(self._writer, partial(function, self.index))
+        result = await asyncio.shield(running)
+        self._changes.inc()
+        return result
 
     async def put(self, document: Document) -> AdditionReport:
         """Add or replace a document; concurrent calls share a commit.
 
         Each call returns the result for all documents of its commit.
         """
-        with self._in_use():
-            added: AdditionReport = await self._puts.ask(document)
-            self._changes.inc()
-            return added
+        added: AdditionReport = await self._puts.ask(document)
+        self._changes.inc()
+        return added
 
     async def close(self) -> None:
-        """Finish running work, refuse new work, and close the index."""
-        self._is_closing = True
-        while self._users:
-            await asyncio.sleep(0.01)
-        for batcher in (self._queries, self._texts, self._searches, self._puts, self._rerankings):
+        """Finish running work, and close the index."""
+        for batcher in (self._queries, self._texts, self._searches, self._puts):
             await batcher.close()
-        for close in (self._writer.shutdown, self._reader.shutdown, self.index.close):
-            await asyncio.to_thread(close)
-
-    def _check_limit(self, limit: int) -> None:
-        if limit > self.limits.hits:
-            raise LimitError(422, f"limit={limit:,}; expected {self.limits.hits:,} or less")
+        for thread in (self._reranker, self._writer, self._reader):
+            await asyncio.to_thread(thread.shutdown)
+        await asyncio.to_thread(self.index.close)
 
     def _check(self, queries: Sequence[str] | Matrix, most: int) -> None:
         """Raise an error unless there are 1 to `most` texts or vectors, and no text is too long."""
@@ -364,11 +289,6 @@ class ServedIndex:
             for request, part in zip(group, _parts_of(hits, group), strict=True):
                 answers[id(request)] = SearchAnswer(part, seconds)
         return [answers[id(request)] for request in requests]
-
-
-def _has_failed(task: asyncio.Task[Any]) -> bool:
-    """Return whether a task has ended with an error."""
-    return task.done() and task.exception() is not None
 
 
 def _parts_of(rows: Any, parts: Sequence[Any]) -> list[Any]:

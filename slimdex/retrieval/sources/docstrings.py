@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import ast
-import hashlib
 import importlib.util
 import sys
 import sysconfig
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from slimdex.errors import InputError
 
@@ -46,18 +44,16 @@ class PythonSource:
         if not self._files:
             raise InputError(f"{spec}: no Python files; expected a package, such as python:numpy")
 
-    def fingerprint(self) -> str:
-        """Digest of the interpreter's version and the files' names and sizes."""
-        facts: list[Any] = [sys.version]
-        for name, path in self._files:
-            facts.append((name, path.stat().st_size))
-        return hashlib.sha256(repr(facts).encode()).hexdigest()
-
     @property
-    def stamp(self) -> str:
-        """Stamp of the fingerprint and the files' modification times."""
-        changed = [path.stat().st_mtime_ns for _, path in self._files]
-        return stamp_of(max(changed), self.fingerprint(), *changed)
+    def fingerprint(self) -> str:
+        """Digest of the interpreter's version and the files' names, sizes and times."""
+        files = []
+        changed_ns = 0
+        for name, path in self._files:
+            status = path.stat()
+            changed_ns = max(changed_ns, status.st_mtime_ns)
+            files.append((name, status.st_size, status.st_mtime_ns))
+        return stamp_of(changed_ns, sys.version, *files)
 
     @property
     def read_share(self) -> ReadShare:
@@ -67,7 +63,7 @@ class PythonSource:
 
     def batches(self, reading: Reading = Reading()) -> Iterator[list[Document]]:
         """Yield the documents of one module at a time; ids are qualified names without prefix."""
-        origin = reading.origin(self.stamp)
+        origin = reading.origin(self.fingerprint)
         seen = set[str]()
         for number, (module, path) in enumerate(self._files, start=1):
             self._modules_read = number

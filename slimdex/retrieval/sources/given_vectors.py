@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -47,9 +45,6 @@ class DocumentVectors(Protocol):
     def rows(self, start: int, stop: int) -> Matrix:
         """Read rows from `start` to `stop` (exclusive), float32 (n, dim)."""
 
-    def fingerprint(self) -> str:
-        """Digest that changes with the vectors."""
-
 
 class ArrayVectors:
     """Vectors in an array (n, dim), which may be memory-mapped.
@@ -62,7 +57,6 @@ class ArrayVectors:
         self,
         array: NDArray[Any],
         name: str = "vectors",
-        stamp: str = "",
         ids: NDArray[np.str_] | None = None,
     ) -> None:
         if array.ndim != 2 or not array.size or array.dtype.kind not in "fiu":
@@ -71,7 +65,6 @@ class ArrayVectors:
             )
         self.name = name
         self._array = array
-        self._stamp = stamp
         self._ids = ids
         self.dim = int(array.shape[1])
 
@@ -90,14 +83,6 @@ class ArrayVectors:
                 f"has id {id!r}; expected rows in the order of the documents"
             )
 
-    def fingerprint(self) -> str:
-        """Digest of the file's stamp, or of all values of an array in memory."""
-        digest = hashlib.sha256(f"{self._stamp} {self._array.shape}".encode())
-        if not self._stamp:
-            for part in batches(len(self)):
-                digest.update(self.rows(part.start, part.stop).tobytes())
-        return digest.hexdigest()
-
 
 class ColumnVectors:
     """Vectors in a column of tables, as lists of numbers; in CSV as JSON.
@@ -108,7 +93,6 @@ class ColumnVectors:
     def __init__(self, paths: Sequence[Path], column: str) -> None:
         # Convert all tables to Parquet, since any of its rows can be read directly.
         self.name = f"column {column!r}"
-        self._paths = paths
         self._column = identifier(column)
         self._connection = connect()
         self._files = [self._as_parquet(open_file(str(path), path)) for path in paths]
@@ -149,11 +133,6 @@ class ColumnVectors:
             start += len(part)
         return np.concatenate(parts) if parts else self._chunk[:0]
 
-    def fingerprint(self) -> str:
-        """Digest of the files' paths, sizes and modification times."""
-        parts = [self._column, *map(_stamp, self._paths)]
-        return hashlib.sha256("".join(parts).encode()).hexdigest()
-
     def _as_parquet(self, file: InputFile) -> InputFile:
         """Return a Parquet file for random access; other kinds are copied to one."""
         if file.ending == ".parquet":
@@ -161,7 +140,7 @@ class ColumnVectors:
         copy = replace(file, path=temporary())
         remove_later(copy)
         lists = f"SELECT {self._column}::FLOAT[] AS {self._column} FROM "
-        lists += READERS[file.ending](file, {}, ())
+        lists += READERS[file.ending](file, {})
         self._fetch(f"COPY ({lists}) TO {literal(str(copy.path))} (FORMAT parquet)")
         return copy
 
@@ -212,19 +191,13 @@ class ChosenVectors:
             out[positions] = self._vectors.rows(first, last + 1)[numbers - first]
         return out
 
-    def fingerprint(self) -> str:
-        """Digest that changes with the vectors and the choice."""
-        digest = hashlib.sha256(self._vectors.fingerprint().encode())
-        digest.update(self._chosen.tobytes())
-        return digest.hexdigest()
-
 
 def as_vectors(vectors: Any) -> DocumentVectors:
     """Wrap a matrix as given vectors; return existing `DocumentVectors` unchanged.
 
     Raises `InputError` if it is not a numeric matrix.
     """
-    if hasattr(vectors, "rows") and hasattr(vectors, "fingerprint"):
+    if hasattr(vectors, "rows"):
         wrapped: DocumentVectors = vectors
         return wrapped
     try:
@@ -252,8 +225,8 @@ def open_vectors(spec: str, sources: Sequence[str]) -> DocumentVectors:
     # A NumPy file.
     path = Path(spec)
     if spec.endswith(ARCHIVE):
-        return ArrayVectors(load_array(path, VECTORS), str(path), _stamp(path), ids_in(path))
-    return ArrayVectors(load_array(path), str(path), _stamp(path))
+        return ArrayVectors(load_array(path, VECTORS), str(path), ids_in(path))
+    return ArrayVectors(load_array(path), str(path))
 
 
 def load_array(path: Path, member: str | None = None) -> NDArray[Any]:
@@ -331,9 +304,3 @@ def check_vectors(vectors: DocumentVectors) -> None:
                 f"{largest[row]:g}; expected some of at least {SMALLEST:g}, the least of half "
                 "precision (scaling a row changes no cosine)"
             )
-
-
-def _stamp(path: Path) -> str:
-    """Path, size and modification time of a file as JSON, to see whether it has changed."""
-    stat = path.stat()
-    return json.dumps([str(path.resolve()), stat.st_size, stat.st_mtime_ns])

@@ -34,9 +34,4 @@ class CountedDocuments:
         if not isinstance(container, Sized) or not len(container):
             return None
         share = self._read / len(container)
-        if not isinstance(container, list):
-            return ReadShare(share, share)
-
-        # Items of a list that are not documents all count as one character.
-        lengths = [len(str(each.text)) if isinstance(each, Document) else 1 for each in container]
-        return ReadShare(share, sum(lengths[: self._read]) / max(sum(lengths), 1))
+        return ReadShare(share, share)

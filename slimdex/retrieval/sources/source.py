@@ -5,11 +5,10 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain, islice, starmap
+from itertools import chain, starmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -35,11 +34,10 @@ from .files.input_files import (
 from .files.walking import leads_out
 from .given_vectors import ArrayVectors, DocumentVectors, open_vectors
 from .reading_progress import ReadShare
-from .tabular.column_agreement import agree, check_typed
 from .tabular.columns import ColumnNames as ColumnNames
 from .tabular.databases import table_file
 from .tabular.table_files import READERS, SQL, query_file
-from .tabular.tables import BATCH, TableSource
+from .tabular.tables import BATCH, EVERY_COLUMN, TableSource
 
 if TYPE_CHECKING:
     from ..store.document_store import DocumentStore
@@ -66,16 +64,13 @@ class Source(Protocol):
     def notes(self) -> Sequence[str]:
         """Notes for the user on how the source is read."""
 
+    @property
     def fingerprint(self) -> str:
-        """Digest that changes with the source."""
+        """Digest that changes with the source; empty if a change could go unnoticed."""
 
     @property
     def place(self) -> str:
         """Unique name of its location."""
-
-    @property
-    def stamp(self) -> str:
-        """Stamp of the whole source, see `origins.stamp_of`; empty if its files have their own."""
 
     @property
     def read_share(self) -> ReadShare | None:
@@ -157,14 +152,10 @@ class TextSource:
         self._lines_read = 0
         self._characters_read = 0
 
-    def fingerprint(self) -> str:
-        """Digest of path, size and modification time."""
-        return self.origin.fingerprint()
-
     @property
-    def stamp(self) -> str:
-        """Stamp of the same facts as the fingerprint."""
-        return self.origin.stamp()
+    def fingerprint(self) -> str:
+        """Digest of path, size and times; empty if modified just now."""
+        return self.origin.fingerprint()
 
     def batches(self, reading: Reading = Reading()) -> Iterator[list[Document]]:
         """Yield documents in the order of the file."""
@@ -180,7 +171,7 @@ class TextSource:
     ) -> Iterator[Document]:
         """Yield a document for each of the numbered lines that has text."""
         prefix = self.origin.id_prefix if reading.prefix is None else reading.prefix
-        origin = reading.origin(self.stamp)
+        origin = reading.origin(self.fingerprint)
         for number, line in numbered:
             self._lines_read = number
             self._characters_read += len(line)
@@ -222,16 +213,10 @@ def read_pairs(path: str) -> list[tuple[str, str]]:
 
 @dataclass(frozen=True)
 class Sources:
-    """Several sources, read one after the other, and the vectors given for their documents.
-
-    Attributes
-    ----------
-    agreed : notes on columns that are stored in another type so that the tables agree.
-    """
+    """Several sources, read one after the other, and the vectors given for their documents."""
 
     opened: Sequence[Source]
     vectors: DocumentVectors | None = None
-    agreed: Sequence[str] = ()
 
     @classmethod
     def open(
@@ -258,18 +243,14 @@ class Sources:
         _check_folders_named(opened, files)
         if document_vectors is None:
             opened = _each_file_once(opened)
-        check_typed(opened, names.types)
-        return cls(opened, document_vectors, agree(opened))
+        return cls(opened, document_vectors)
 
     def columns(self, store: DocumentStore) -> list[Mapping[str, str]]:
-        """Types of metadata columns in the index, for each source.
-
-        Tables must agree on them; columns of files are converted to existing types.
-        """
-        columns = []
+        """Types of new metadata columns, and of those that the user has named, for each source."""
+        columns = list[Mapping[str, str]]()
         for source in self.opened:
-            is_table = isinstance(source, TableSource)
-            columns.append(source.columns if is_table else store.new_columns(source.columns))
+            requested = source.requested if isinstance(source, TableSource) else {}
+            columns.append(store.new_columns(source.columns) | requested)
         return columns
 
     @property
@@ -278,14 +259,13 @@ class Sources:
         notes = list[str]()
         for source in self.opened:
             notes += [f"{source.name}: {note}" for note in source.notes]
-        return [*notes, *self.agreed]
+        return notes
 
+    @property
     def fingerprint(self) -> str:
-        """Identifier that changes when a source does."""
-        prints = "".join(source.fingerprint() for source in self.opened)
-        if self.vectors is not None:
-            prints += self.vectors.fingerprint()
-        return hashlib.sha256(prints.encode()).hexdigest()
+        """The fingerprints of all sources; empty if one is."""
+        fingerprints = [source.fingerprint for source in self.opened]
+        return "/".join(fingerprints) if all(fingerprints) else ""
 
     def documents(self, readings: Sequence[Reading] = ()) -> Iterator[Document]:
         """Yield the documents of all sources, each source read by its own `Reading`.
@@ -316,8 +296,8 @@ class Sources:
         for source, reading in self._read_as(readings):
             if isinstance(source, FileSource):
                 origins |= source.origins
-            elif source.stamp:
-                origins.add(reading.origin(source.stamp))
+            elif source.fingerprint:
+                origins.add(reading.origin(source.fingerprint))
         return origins
 
     def _read_as(self, readings: Sequence[Reading]) -> Iterator[tuple[Source, Reading]]:
@@ -345,45 +325,18 @@ class Sources:
     def _files(self) -> list[FileSource]:
         return [source for source in self.opened if isinstance(source, FileSource)]
 
-    def place(self, number: int, readings: Sequence[Reading] = ()) -> str:
-        """File and place of a document by its number from 0; reads the sources again.
-
-        Raises `IndexError` if there are fewer documents.
-        """
-        sources_and_numbers = (pair for pair, _ in self._with_places(readings))
-        pair = next(islice(sources_and_numbers, number, None), None)
-        if pair is None:
-            raise IndexError(number)
-        return _location(*pair)
-
-    def place_of(self, id: str, readings: Sequence[Reading] = ()) -> str | None:
-        """File and place of a document by its id; None if no source has it."""
-        for (source, number), document in self._with_places(readings):
-            if document.id == id:
-                return _location(source, number)
-        return None
-
-    def _with_places(
-        self, readings: Sequence[Reading]
-    ) -> Iterator[tuple[tuple[Source, int], Document]]:
-        """Read the documents again, each with its source and its number there from 1."""
-        for source, reading in self._read_as(readings):
-            documents = chain.from_iterable(_batches(source, reading))
-            for number, document in enumerate(documents, start=1):
-                yield (source, number), document
-
-
-def _location(source: Source, number: int) -> str:
-    return f"{source.name} (its document {number:,})"
-
 
 def _check_columns_named(opened: Sequence[Source], names: ColumnNames) -> None:
-    """Raise `InputError` if the user names a column and nothing has columns."""
-    named_columns = {"text": names.text, "id": names.id, "title": names.title}
-    has_table = any(isinstance(source, TableSource) for source in opened)
-    for name, value in named_columns.items():
-        if value and not has_table:
+    """Raise `InputError` if the user names a column and no source has it."""
+    tables = [source for source in opened if isinstance(source, TableSource)]
+    columns = list(dict.fromkeys(column for table in tables for column in table.all_columns))
+    for name, value in {"text": names.text, "id": names.id, "title": names.title}.items():
+        if value and not tables:
             raise InputError(f"{name}={value!r}: a column; expected a table among the sources")
+    for name in names.types:
+        if name not in (EVERY_COLUMN, *columns):
+            expected = ", ".join(columns) or "none"
+            raise InputError(f"types: no column {name!r}; expected one of {expected}")
 
 
 def _check_folders_named(opened: Sequence[Source], files: FileFormat) -> None:
@@ -432,4 +385,4 @@ def _batches(source: Source, reading: Reading) -> Iterator[list[Document]]:
     """Yield a source's documents in batches; nothing if all of it is known."""
     if isinstance(source, FileSource):
         return source.batches(reading)
-    return iter(()) if reading.has(source.stamp) else source.batches(reading)
+    return iter(()) if reading.has(source.fingerprint) else source.batches(reading)

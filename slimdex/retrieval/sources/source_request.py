@@ -15,15 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from slimdex.errors import InputError, short_repr
-from slimdex.system.index_names import is_index
 from slimdex.system.progress import note
 from slimdex.system.user_cache import load_remembered, remember
 
 if TYPE_CHECKING:
     from .source import Sources
-
-MOST_LOOKED_AT = 10_000
-"""Files and folders whose times `have_changed` compares, in under a tenth of a second."""
 
 
 @dataclass(frozen=True)
@@ -104,15 +100,10 @@ def as_source_request(
     )
 
 
-def remember_sources(
-    index: Path, sources: SourceRequest, origins: Mapping[str, str], began: float
-) -> None:
+def remember_sources(index: Path, sources: SourceRequest, origins: Mapping[str, str]) -> None:
     """Remember the sources of a build or sync, except standard input, which can't be read again.
 
-    Parameters
-    ----------
-    origins : those of the index's state after it.
-    began : when it began to look at the sources, as `time.time` returns it.
+    `origins` are those of the index's state after it.
     """
     from .files.input_files import STANDARD_INPUT  # loads readers of files
 
@@ -122,42 +113,9 @@ def remember_sources(
         record = {
             "origins": sorted({*origins.values()}),
             "folder": str(Path.cwd()),
-            "began": began,
             "sources": asdict(sources),
         }
         remember(_name(index), record)
-
-
-def have_changed(index: Path, sources: SourceRequest) -> bool | None:
-    """Return whether files and folders of the last sync have changed since, by their times.
-
-    None if that is unknown, or would take long.
-    """
-    record = load_remembered(_name(index))
-    began = record.get("began") if isinstance(record, dict) else None
-    paths = [*sources.specs]
-    if not isinstance(began, float) or not all(map(_is_path, paths)):
-        return None
-
-    # Check files, and folders with all that is in them, except for indexes.
-    looked_at = 0
-    while paths:
-        path = paths.pop()
-        looked_at += 1
-        try:
-            status = os.stat(path)
-            if max(status.st_mtime, status.st_ctime) > began:
-                return True
-            if os.path.isdir(path) and not is_index(path):
-                with os.scandir(path) as entries:
-                    for entry in entries:
-                        if not entry.name.startswith("."):
-                            paths.append(entry.path)
-        except OSError:
-            return True
-        if looked_at == MOST_LOOKED_AT:
-            return None
-    return False
 
 
 def last_sources(index: Path, origins: Mapping[str, str]) -> SourceRequest:

@@ -87,15 +87,6 @@ def _count_values(store: DocumentStore, column: str, limit: str = "") -> list[tu
     )
 
 
-def columns_with_values(store: DocumentStore) -> dict[str, str]:
-    """Columns whose type was not guessed for lack of values: name -> DuckDB type."""
-    columns = {}
-    for name, type_ in store.columns.items():
-        if not is_replaceable(type_) or has_values(store, name):
-            columns[name] = type_
-    return columns
-
-
 def is_replaceable(type_: str) -> bool:
     """True for a type that was guessed for a column without values, or with empty lists only."""
     return type_ == "JSON" or type_.endswith("[]")

@@ -22,7 +22,6 @@ from slimdex.errors import CorruptError, InputError, UnreadableError, shorten
 from slimdex.indexes.arrays import Rows, batches, union, without
 from slimdex.system.duckdb_library import duckdb, identifier
 from slimdex.system.once import Once, cached_property
-from slimdex.system.suggestions import did_you_mean
 
 from ..column_types import restore_values
 from ..documents import BUILT_IN_COLUMNS, Document, content
@@ -750,10 +749,7 @@ class DocumentStore:
         return known
 
     def _meant(self, id: str) -> str:
-        """Suggest another id, as a question; "" if none is similar, or comparing would take long.
-
-        The suggestion is a file of this name in any folder, or else the most similar id.
-        """
+        """Suggest a file of this name in any folder; "" without one, or if that would take long."""
         if self.rows > COMPARED or len(id) > COMPARED_CHARACTERS:
             return ""
 
@@ -765,16 +761,7 @@ class DocumentStore:
             ORDER BY len(id), id LIMIT 1""",
             [name, f"{name}."],
         )
-        if paths:
-            return f"; did you mean {shorten(paths[0][0])}?"
-
-        # The nearest id by spelling.
-        similar = self.fetch(
-            f"""SELECT id FROM {live} WHERE abs(len(id) - ?) <= 2
-            ORDER BY levenshtein(lower(id), lower(?)), id LIMIT 1""",
-            [len(id), id],
-        )
-        return did_you_mean(id, [near for (near,) in similar])
+        return f"; did you mean {shorten(paths[0][0])}?" if paths else ""
 
     def rows_of_ids(self, ids: Sequence[str]) -> dict[str, int]:
         """Map those ids that exist to their live rows."""

@@ -80,7 +80,7 @@ def _age(path: Path) -> float:
 
 def is_held(work: Path) -> bool:
     """True unless the process that made a work folder has ended."""
-    return FileLock(work, LOCK).holder() is not None
+    return FileLock(work, LOCK).is_held()
 
 
 def _lock_of(work: Path) -> tuple[int, int] | None:

@@ -67,18 +67,6 @@ def test_slimdex_costs_and_finds_as_said(task: Task) -> None:
     assert found[200] > 0.9
 
 
-@pytest.mark.slow
-def test_opq_is_one_of_the_methods(task: Task) -> None:
-    settings = Settings(k=48, reducer="identity", kind="OPQ6,PQ6x4", candidates=0)
-    with engine_process(Method("OPQ+PQ", settings), task.vectors, task.queries) as process:
-        worker = process.remote
-        worker.build()
-        _, rows = worker.answer(10)
-        told, _ = worker.memory()
-    assert told.ram_row == 6 * 4 / 8
-    assert agreement(rows, brute_force(task, 10), 10).mean() > 0.2  # by chance it is 0.01
-
-
 def test_what_fails_says_so_and_leaves_no_process(task: Task) -> None:
     process = engine_process(Method("slimdex", Settings(k=49)), task.vectors, task.queries)
     with process, pytest.raises(WorkerError, match="build: k=49; expected 1 to the encoder's 48"):

@@ -10,13 +10,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import click
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from numpy.typing import NDArray
 
-from slimdex.bench.command_line import app
 from slimdex.bench.datasets import Dataset, Task, every_docstring
 from slimdex.bench.engines.registry import Method, exact_method
 from slimdex.bench.experiments.points_study import (
@@ -428,11 +425,6 @@ def test_what_can_not_be_measured(words: list[str], said: str, tmp_path: Path) -
         bench(*words, folder=tmp_path)
     assert str(refused.value).endswith(said)
     assert [*tmp_path.iterdir()] == []
-
-
-def test_a_misspelt_command_is_no_index(tmp_path: Path) -> None:
-    with pytest.raises(click.UsageError, match="no command 'retreival'; did you mean 'retrieval'"):
-        CliRunner().invoke(app, ["retreival"], standalone_mode=False, catch_exceptions=False)
 
 
 def test_too_few_documents_say_so(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from threading import Event, get_ident
 
 import numpy as np
 import pytest
@@ -86,38 +85,6 @@ def test_halves_find_the_rows_of_the_whole(
     expected = by_row(*whole.search(Q, k))
     np.testing.assert_array_equal(scores, expected[0])
     np.testing.assert_array_equal(rows, expected[1])
-
-
-def test_the_last_half_is_scanned_by_a_spare_thread(
-    X: Matrix, empty: FaissIndex, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(spare_threads, "cores", lambda: 2)
-    index, begun, threads = in_halves(empty, X, []), Event(), dict[str, int]()
-    first, last = index._index.first.search, index._index.last.search
-
-    def scan_last(*args: object) -> object:
-        begun.set()
-        threads["last"] = get_ident()
-        return last(*args)
-
-    def scan_first(*args: object) -> object:
-        assert begun.wait(20)
-        threads["first"] = get_ident()
-        return first(*args)
-
-    monkeypatch.setattr(index._index.last, "search", scan_last, raising=False)
-    monkeypatch.setattr(index._index.first, "search", scan_first, raising=False)
-    index.search(X[:1], 5)
-    assert threads["first"] == get_ident() != threads["last"]
-
-
-def test_no_half_grows_beyond_twice_the_other(X: Matrix, empty: FaissIndex) -> None:
-    for step in (1, 40, 300):
-        index = in_halves(empty, X, list(range(step, ROWS, step)))
-        first, last = index._index.first.ntotal, index._index.last.ntotal
-        assert first + last == len(index) == ROWS
-        assert first % 32 == 0
-        assert first / 2 <= last <= 2 * first + 1
 
 
 def test_a_file_and_a_copy_hold_the_whole(

@@ -3,12 +3,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
-from slimdex.errors import InputError
 from slimdex.indexes.arrays import Matrix, normalize_rows
 from slimdex.indexes.codes.faiss_index import FaissIndex
 from slimdex.indexes.codes.kinds import KINDS, Kind, kind_named
@@ -24,7 +22,6 @@ RECALL = {
     "rabitq": 0.80,
     "ivf-pq": 0.70,
     "hnsw": 0.99,
-    "PQ16x4": 0.9,
 }
 ROW_BYTES = {
     "flat": 128,
@@ -34,14 +31,7 @@ ROW_BYTES = {
     "pq": 4,
     "rabitq": 12,
     "ivf-pq": 12,
-    "PQ16x4": 8,
 }
-
-
-def quick(table: dict[str, Any]) -> list[Any]:
-    """The kinds of a table; those that train for seconds are marked slow."""
-    slow = {"PQ16x4": pytest.mark.slow}
-    return [pytest.param(name, marks=slow.get(name, ())) for name in table]
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +75,7 @@ def indexes(X: Matrix) -> Built:
     return Built(X)
 
 
-@pytest.mark.parametrize("name", quick(RECALL))
+@pytest.mark.parametrize("name", RECALL)
 def test_kinds_against_brute_force(name: str, indexes: Built, X: Matrix, queries: Matrix) -> None:
     index = indexes[name]
     exact = np.argsort(-(queries @ X.T), axis=1)[:, :10]
@@ -106,17 +96,11 @@ def test_every_kind_is_tested() -> None:
     assert set(KINDS) <= set(RECALL)
 
 
-@pytest.mark.parametrize("name", quick(ROW_BYTES))
+@pytest.mark.parametrize("name", ROW_BYTES)
 def test_bytes_a_row(name: str, indexes: Built) -> None:
     index = indexes[name]
     assert index.row_nbytes == pytest.approx(ROW_BYTES[name], abs=1)
     assert index.nbytes >= 2000 * ROW_BYTES[name]
-
-
-def test_pq_keeps_a_64th_of_float32() -> None:
-    rng = np.random.default_rng(0)
-    X = normalize_rows(rng.normal(size=(700, 192)).astype(np.float32))
-    assert built(kind_named("pq"), X).row_nbytes == 24 == 4 * 384 / 64
 
 
 def recall_of_codes(X: Matrix) -> float:
@@ -144,20 +128,6 @@ def test_the_rotation_of_rabitq_is_the_same_each_time(X: Matrix, queries: Matrix
         np.testing.assert_array_equal(ours, theirs)
 
 
-def test_codes_without_rotation_of_an_older_index_grow_as_they_are(
-    X: Matrix, queries: Matrix, tmp_path: Path
-) -> None:
-    older = Kind("rabitq", lambda k, n: "RaBitQ")
-    index = FaissIndex(older, 32).train(X)
-    index.add(X[:700])
-    index.save(tmp_path / "codes.faiss")
-    loaded = FaissIndex.load(tmp_path / "codes.faiss")
-    loaded.add(X[700:])
-    expected = built(older, X).search(queries, 9)
-    for ours, theirs in zip(loaded.search(queries, 9), expected, strict=True):
-        np.testing.assert_array_equal(ours, theirs)
-
-
 def test_distances_return_a_quarter_of_the_lost_length(
     indexes: Built, X: Matrix, queries: Matrix
 ) -> None:
@@ -182,7 +152,7 @@ def test_a_zero_query_has_finite_scores(indexes: Built) -> None:
     assert np.isfinite(scores).all()
 
 
-@pytest.mark.parametrize("name", quick(RECALL))
+@pytest.mark.parametrize("name", RECALL)
 @pytest.mark.parametrize("allowed", [1, 7, 300])
 def test_search_among_given_rows_compares_all_of_them(
     name: str, allowed: int, indexes: Built, X: Matrix, queries: Matrix
@@ -200,7 +170,7 @@ def test_search_among_given_rows_compares_all_of_them(
         np.testing.assert_array_equal(hits[:, :size], expected)
 
 
-@pytest.mark.parametrize("name", quick(RECALL))
+@pytest.mark.parametrize("name", RECALL)
 def test_save_and_load_give_the_same_answers(
     name: str, indexes: Built, queries: Matrix, tmp_path: Path
 ) -> None:
@@ -210,29 +180,6 @@ def test_save_and_load_give_the_same_answers(
     for ours, theirs in zip(index.search(queries, 9), loaded.search(queries, 9), strict=True):
         np.testing.assert_array_equal(ours, theirs)
     assert loaded.nbytes == index.nbytes
-
-
-def test_a_loaded_index_and_a_copy_encode_identically(
-    indexes: Built, X: Matrix, tmp_path: Path
-) -> None:
-    index = indexes["pq"]
-    index.save(tmp_path / "codes.faiss")
-    loaded = FaissIndex.load(tmp_path / "codes.faiss")
-    for other in (loaded, index.copy(empty=True)):
-        np.testing.assert_array_equal(other.quantize(X[:300]), index.quantize(X[:300]))
-
-
-def test_inverted_lists_may_follow_a_transformation(X: Matrix) -> None:
-    index = built(kind_named("PCA24,IVF32,Flat"), X)
-    assert index.row_nbytes == 24 * 4 + 8
-    exact = np.argsort(-(X[:50] @ X.T), axis=1)[:, :10]
-    _, hits = index.search(X[:50], 10)
-    assert np.mean([np.isin(e, f).mean() for e, f in zip(exact, hits, strict=True)]) > 0.6
-
-
-def test_a_factory_string_without_add_is_refused(X: Matrix) -> None:
-    with pytest.raises(InputError, match=r"FAISS says .*; try another kind"):
-        built(kind_named("IDMap,Flat"), X)
 
 
 def test_a_full_disk_is_reported_even_for_the_last_byte(indexes: Built, tmp_path: Path) -> None:

@@ -44,14 +44,6 @@ def test_variance_kept_is_that_of_the_projected_rows(
         assert actual == pytest.approx(expected, abs=1e-6)
 
 
-def test_principal_axes_keep_the_share_of_their_eigenvalues(rng: np.random.Generator) -> None:
-    rows = lopsided(rng)
-    values = np.linalg.eigvalsh(np.cov(rows.T.astype(np.float64), bias=True))[::-1]
-    moments = Moments(16).update(rows)
-    actual = variance_kept(Pca(6).fit_moments(moments), moments)
-    assert actual == pytest.approx(values[:6].sum() / values.sum(), abs=1e-6)
-
-
 def test_what_keeps_all_and_what_has_no_axes(rng: np.random.Generator) -> None:
     moments = Moments(16).update(lopsided(rng))
     assert variance_kept(Identity(16).fit_moments(moments), moments) == 1
@@ -59,7 +51,7 @@ def test_what_keeps_all_and_what_has_no_axes(rng: np.random.Generator) -> None:
     assert variance_kept(Whitening(3).fit_moments(moments), Moments(16)) == 1  # of no rows
 
 
-@pytest.mark.parametrize("kind", [*KINDS, "IVF4,PQ8x4fsr", "PCA8,SQ8", "IVF4,Flat"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_code_error_of_every_kind(kind: str, rng: np.random.Generator) -> None:
     """Nearly zero where codes are float32; rows decoded one at a time have the same error."""
     rows = lopsided(rng)
@@ -71,7 +63,7 @@ def test_code_error_of_every_kind(kind: str, rng: np.random.Generator) -> None:
     assert len(index) == 0
     expected = [np.square(short[i] - index.quantize(short[i : i + 1])[0]).sum() for i in range(50)]
     assert error == pytest.approx(np.mean(expected), rel=1e-4, abs=1e-6)
-    exact = kind in ("flat", "hnsw", "IVF4,Flat")
+    exact = kind in ("flat", "hnsw")
     assert error < 1e-9 if exact else error > 1e-8
 
 

@@ -1,21 +1,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
 
-from slimdex.errors import CorruptError
 from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.reducers import reducer
-from slimdex.indexes.reducers.flow import Flow, Step
+from slimdex.indexes.reducers.flow import Flow
 from slimdex.indexes.reducers.linear import Pca, Whitening
 from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.reducers.reducer import load_reducer
-from slimdex.indexes.tensors import load_tensors, parameters, save_tensors
+from slimdex.indexes.tensors import parameters
 from slimdex.indexes.vectors.row_formats import FLOAT32
 from slimdex.indexes.vectors.vector_file import VectorFile
 from slimdex.system.progress import listening
@@ -85,15 +83,6 @@ def test_before_it_learns_every_dimension_is_standardised(X: Matrix) -> None:
     np.testing.assert_allclose(z, standard[:, order], atol=1e-4)
 
 
-def test_a_step_worked_by_hand() -> None:
-    arrays = [1, 2, 3], [2, 1, 1], [[1]], [1], [[1]], [-1], [[10, 20]], [0.5, 0]
-    step = Step(*(np.array(array, np.float32) for array in arrays))
-    # (4, 2, 4) - (1, 2, 3) = (3, 0, 1), scaled (6, 0, 1), turned around (1, 0, 6);
-    # relu(1 * 1 + 1) = 2, relu(2 * 1 - 1) = 1, so (10, 20) + (0.5, 0) goes to (0, 6).
-    x = np.array([[4, 2, 4]], np.float32)
-    assert step.forward(x).tolist() == [[1.0, 10.5, 26.0]]
-
-
 def test_rows_get_likelier_than_under_any_gaussian(rng: np.random.Generator) -> None:
     rows, fresh = banana(rng, 2000), banana(rng, 4000)
     flow = Flow(2, levels=1, depth=4, epochs=10, learning_rate=5e-3).fit(rows)
@@ -134,43 +123,6 @@ def test_saved_and_loaded(X: Matrix, tmp_path: Path, k: int) -> None:
     assert parameters(loaded) == parameters(fitted)
     assert loaded.transform(X).tobytes() == fitted.transform(X).tobytes()
     assert (loaded.n_features, loaded.nbytes) == (9, fitted.nbytes)
-
-
-def test_bytes_are_counted(X: Matrix) -> None:
-    step = 9 + 9 + 4 * 5 + 5 + 5 * 5 + 5 + 5 * 5 + 5
-    assert Flow(9, levels=1, depth=2, width=5, epochs=0).fit(X).nbytes == 4 * 2 * step
-    assert Flow(3, levels=1, depth=1, width=5, epochs=0).fit(X).nbytes == 4 * (step + 9 + 27)
-
-
-@pytest.mark.parametrize(
-    ("params", "arrays", "message"),
-    [
-        ({"x": 1}, {}, "expected parameters of 'flow'"),
-        ({"depth": 3}, {}, "arrays; expected those of 3 steps"),
-        ({"levels": 2**62}, {}, "levels, depth, width = "),
-        ({"n_components": "4"}, {}, "n_components='4'; expected 1 to 9"),
-        ({"n_components": 5}, {}, "cut.components is float32"),
-        ({}, {"0.centre": None}, "no array 0.centre"),
-        ({}, {"1.last": np.zeros((5, 4), "f4")}, "1.last is float32"),
-        ({}, {"0.last": np.zeros((5, 5), "f8")}, "0.last is float64"),
-        ({}, {"0.scale": np.zeros(9, "f4")}, "0.scale has zero or less"),
-        ({}, {"0.scale": np.full(9, np.nan, "f4")}, "NaN or infinity"),
-    ],
-)
-def test_invalid_flow_files_are_refused(
-    X: Matrix,
-    tmp_path: Path,
-    params: dict[str, Any],
-    arrays: dict[str, NDArray[Any] | None],
-    message: str,
-) -> None:
-    path = tmp_path / "flow"
-    Flow(4, levels=1, depth=2, width=5, epochs=0).fit(X).save(path)
-    kind, own, actual = load_tensors(path)
-    changed = {n: a for n, a in (actual | arrays).items() if a is not None}
-    save_tensors(path, kind, own | params, changed)
-    with pytest.raises(CorruptError, match=message):
-        Flow.load(path)
 
 
 def test_fitting_to_a_file_reads_a_sample(

@@ -59,13 +59,6 @@ def test_layers_equal_the_reduced_rows(X: Matrix, reducer: Reducer) -> None:
     np.testing.assert_allclose(outputs, reduce_rows(reducer, X), atol=1e-5)
 
 
-def test_a_map_without_a_mean_has_no_bias(X: Matrix) -> None:
-    first = layers_of(Whitening(6).fit(X))[0]
-    assert isinstance(first, Dense)
-    assert first.bias is None
-    assert isinstance(layers_of(Pca(6).fit(X))[0].bias, np.ndarray)  # type: ignore[union-attr]
-
-
 def test_a_flow_is_refused_by_name(X: Matrix) -> None:
     with pytest.raises(InputError, match="reducer 'flow'; expected a linear reducer or an auto"):
         layers_of(Flow(4, epochs=1).fit(X))

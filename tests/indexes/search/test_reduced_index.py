@@ -186,13 +186,6 @@ def test_extend_adds_what_the_vector_file_gained(X: Matrix, tmp_path: Path) -> N
     assert (hits[:, 0] == np.arange(800, N)).mean() > 0.95
 
 
-def test_memory_that_rows_take_is_reported_apart(X: Matrix, rescored: ReducedIndex) -> None:
-    codes, reducer, gram = 12 // 8 * N + N // 2, (D + D * 12) * 4, (D + D * D) * 4
-    assert rescored.index.row_nbytes == 2  # three sub-quantisers of four bits
-    assert rescored.nbytes >= codes + reducer + gram
-    assert rescored.fixed_nbytes == pytest.approx(rescored.nbytes - 2 * N, abs=1)
-
-
 def test_lists_are_trained_on_more_rows_than_their_kind(
     tmp_path: Path, rng: np.random.Generator
 ) -> None:

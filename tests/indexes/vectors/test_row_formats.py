@@ -71,30 +71,6 @@ def test_a_center_is_a_mean_that_float16_holds() -> None:
     assert center_of(X).tolist() == [1.5, 75, -LARGEST_CENTER, float(np.float16(0.1))]
 
 
-def test_a_case_worked_by_hand() -> None:
-    """Scales 1 and 0.5: 1.0 is 0x3f80 as a bfloat16, 0.5 is 0x3f00."""
-    X = np.zeros((1, 34), dtype=np.float32)
-    X[0, [0, 1, 2, 31]] = [127, -127, 2.4, 0.4]
-    X[0, [32, 33]] = [-63.5, 1.2]
-    rows = INT8.pack(X)
-    ints = [127, -127, 2, *[0] * 28, 0, -127, 2]
-    assert rows.tobytes() == np.array(ints, np.int8).tobytes() + b"\x80\x3f\x00\x3f"
-    assert INT8.unpack(rows, 34)[0, [0, 1, 2, 31, 32, 33]].tolist() == [127, -127, 2, 0, -63.5, 1]
-
-
-def test_a_case_of_4_bits_worked_by_hand() -> None:
-    """A scale of -1, as 8 is positive, and one of 0.5; the upper bits are from number 17 on."""
-    X = np.zeros((1, 34), dtype=np.float32)
-    X[0, [0, 1, 2, 17, 31]] = [8, -7, 2.4, -7.8, 1]  # 7.8 is cut to 7
-    X[0, [32, 33]] = [-4, 1.2]
-    rows = INT4.pack(X)
-    lower = [-8, 7, -2, *[0] * 14]
-    upper = [7, *[0] * 13, -1, -8, 2]
-    scales = np.frombuffer(b"\x80\xbf\x00\x3f", np.int8).tolist()
-    whole = [(low & 15) + 16 * high for low, high in zip(lower, upper, strict=True)]
-    assert rows[0].tolist() == [*whole, *scales]
-
-
 @both
 @pytest.mark.parametrize("dim", [1, 31, 32, 33, 64, 384, 100])
 def test_rows_equal_the_definition(format: Blocks, dim: int, rng: np.random.Generator) -> None:
@@ -136,18 +112,6 @@ def test_no_number_is_off_by_more_than_half_a_step(format: Blocks, X: np.ndarray
         half = steps * largest / most * (1 + 2**-4) + most * np.finfo(np.float32).tiny
         beyond = largest - format.highest * format.largest_scale  # if the scale was limited
         assert (error <= np.maximum(half, beyond)).all()
-
-
-def test_int8_has_the_range_of_float16() -> None:
-    X = np.array([[65504, -65504, 512, 255], [65024, 0, 0, 0]], dtype=np.float32)
-    wide = INT8.unpack(INT8.pack(X), 4)
-    assert wide.tolist() == [[65024, -65024, 512, 0], [65024, 0, 0, 0]]
-
-
-def test_int4_has_nearly_the_range_of_float16() -> None:
-    X = np.array([[65504, -65504, 9000, 4000], [-65024, 0, 0, 0]], dtype=np.float32)
-    wide = INT4.unpack(INT4.pack(X), 4)
-    assert wide.tolist() == [[56896, -65024, 8128, 0], [-65024, 0, 0, 0]]
 
 
 @both

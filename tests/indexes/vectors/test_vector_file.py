@@ -68,12 +68,6 @@ def test_rewritten_rows_have_the_same_bytes(
     np.testing.assert_array_equal(copied.take(np.arange(300)), file.take(order))
 
 
-def test_float32_is_kept_exactly(tmp_path: Path, X: np.ndarray) -> None:
-    file = VectorFile(tmp_path / "n.f32", 6, format=FLOAT32)
-    file.append(X)
-    np.testing.assert_array_equal(file.take(np.arange(50)), X)
-
-
 @either
 def test_leftovers_of_an_interrupted_append_are_overwritten(
     tmp_path: Path, X: np.ndarray, stored: str
@@ -113,20 +107,6 @@ def test_invalid_rows_and_sizes_are_refused(tmp_path: Path, X: np.ndarray, store
     file.append(X)
     with pytest.raises(CorruptError, match=r"0 bytes; expected .* for 51 rows"):
         VectorFile(tmp_path / "v", 6, 51, STORED[stored])
-
-
-@either
-def test_prefetched_rows_are_the_same(
-    tmp_path: Path, rng: np.random.Generator, stored: str
-) -> None:
-    X = kept(rng.normal(size=(3000, 7)).astype(np.float32), stored)
-    file = VectorFile(tmp_path / "v", 7, 0, STORED[stored])
-    file.prefetch(np.empty(0, dtype=np.int64))  # nothing is there yet
-    file.append(X)
-    for rows in (np.array([0, 2999]), rng.permutation(3000), np.array([], dtype=np.int64)):
-        file._cold = True  # as far as is known the rows are on the disk
-        file.prefetch(rows)
-        np.testing.assert_array_equal(file.take(rows), X[rows])
 
 
 @pytest.mark.parametrize("format", [*STORED.values(), FLOAT32], ids=[*STORED, "norms"])

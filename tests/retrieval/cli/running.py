@@ -58,7 +58,7 @@ class Runner:
         code: Any = 0
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(sys, "argv", ["slimdex", *words])
-            patch.setattr(console, "FIRST_SECONDS", 3600)  # a loaded machine prints no more lines
+            patch.setattr(console, "LINE_SECONDS", 3600)  # a loaded machine prints no more lines
             try:
                 main()
             except SystemExit as stop:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from slimdex.retrieval.cli.answers import by_chance, show_hits
@@ -24,33 +22,27 @@ def test_a_title_or_heading_is_not_repeated(capsys: pytest.CaptureFixture[str]) 
         "        Boil it.",
     ]
     unnamed = Hit("a/notes.tar.md", 0.5, "Boil it.", "notes.tar", **place)  # type: ignore[arg-type]
-    assert shown(capsys, unnamed)[:2] == [" 0.500  a/notes.tar.md", "        Tea > Green > line 3"]
+    assert shown(capsys, unnamed)[:2] == [
+        " 0.500  a/notes.tar.md",
+        "        Tea > Green > line 3",
+    ]
     assert shown(capsys, Hit("7", 0.5, "Boil it.", "7"))[0] == " 0.500  7"
 
 
-def test_a_line_of_code_follows_its_path(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    """Only a file that is there has a path."""
-    (tmp_path / "a").mkdir()
-    (tmp_path / "a" / "b.py").touch()
-    columns = {"path": f"{tmp_path}/a/b.py", "kind": "code"}
+def test_a_line_of_code_follows_its_path(capsys: pytest.CaptureFixture[str]) -> None:
+    columns = {"path": "/x/a/b.py", "kind": "code"}
     code = Hit("a/b.py", 0.5, "x", metadata=columns, start=9, line=1234, headings=("f",))
     assert shown(capsys, code)[:2] == [" 0.500  a/b.py:1234", "        f"]
     renamed = Hit("other", 0.5, "x", metadata=columns, start=9, line=7, headings=("f",))
-    assert shown(capsys, renamed)[:2] == [" 0.500  other", f"        {tmp_path}/a/b.py:7  f"]
+    assert shown(capsys, renamed)[:2] == [" 0.500  other:7", "        /x/a/b.py > f"]
     text = Hit("a/b.py", 0.5, "x", metadata=columns | {"kind": "text"}, start=9, line=7)
     assert shown(capsys, text)[:2] == [" 0.500  a/b.py", "        line 7"]
-    (tmp_path / "a" / "b.py").unlink()
-    assert shown(capsys, code)[:2] == [" 0.500  a/b.py", "        f > line 1,234"]
 
 
 def test_queries_whose_best_hit_is_by_chance_are_named() -> None:
-    names = [f"query\n{i} " + "x" * 50 for i in range(6)]
     found = [[Hit("a", 0.1 * i, "")] for i in range(5)] + [[]]
-    (note,) = by_chance(names, found, 0.35)
-    assert note.count("'query ") == 3
-    assert note.endswith("…' and 1 more")
+    names = [f"query {i}" for i in range(6)]
+    assert len(by_chance(names, found, 0.35)) == 4
     assert by_chance(names, found, 0.0) == by_chance(names, found, None) == []
     by_name = [Hit("E4031", 0.1, "text"), Hit("7", 0.1, "shows E4031.", "title")]
     assert by_chance(["E4031", "e4031"], [[hit] for hit in by_name], 0.35) == []

@@ -11,15 +11,13 @@ import pytest
 from .running import Runner, write
 
 WORDS = ["".join(letters) for letters in np.random.default_rng(5).choice(list("abcdef"), (60, 4))]
-TRUSTED = "note: code that comes with the model is run with your permissions"
 
 
 @pytest.mark.slow
 def test_distill_a_transformer_and_build_with_it(slimdex: Runner, tiny_bert: Path) -> None:
-    distill = f"distill {tiny_bert} --out small"
+    distill = f"models --distill {tiny_bert} --out small"
     code, out, err = slimdex(f"{distill} --dim 8 --trust-remote-code")
     assert (code, out) == (0, "57 tokens of 8 dimensions in small\n"), err
-    assert err.startswith(f"{TRUSTED}\n")
     assert slimdex("build pets.jsonl --model small --out i").code == 0
     assert slimdex.found("i rain fell on the roof")[0]["id"] == "rain"
     assert "small exists; expected a new folder" in slimdex.refuses(distill)
@@ -30,17 +28,14 @@ def test_distill_a_transformer_and_build_with_it(slimdex: Runner, tiny_bert: Pat
 
 
 def test_sif_with_a_corpus_and_with_frequencies(slimdex: Runner, words: Path) -> None:
-    distill = f"distill {words} --out"
-    corpus = "--sif --corpus pets.jsonl --text text"
+    distill = f"models --distill {words} --out"
+    corpus = "--corpus pets.jsonl"
     assert slimdex(f"{distill} fitted {corpus} --json").json["dimensions"] == 32
     assert slimdex("build pets.jsonl --model fitted --out i").code == 0
     assert slimdex.found("i rain fell")[0]["id"] == "rain"
     Path("counts.txt").write_text("the 100\ncat 1\n")
-    assert slimdex(f"{distill} listed --sif --frequencies counts.txt").code == 0
+    assert slimdex(f"{distill} listed --frequencies counts.txt").code == 0
     assert slimdex("build pets.jsonl --pooling sif --out j").code == 0
-    for options in ("--sif", "--corpus pets.jsonl", "--frequencies counts.txt"):
-        said = slimdex.refuses(f"{distill} none {options}")
-        assert "expected --sif with --corpus or --frequencies, or none of the three" in said
 
 
 def test_a_bad_file_is_one_line_and_leaves_nothing(
@@ -49,7 +44,10 @@ def test_a_bad_file_is_one_line_and_leaves_nothing(
     monkeypatch.setenv("SLIMDEX_CACHE", str(Path("cache").absolute()))
     lines = words.read_text().splitlines()
     Path("bad.txt").write_text("\n".join([*lines, "short 1 2\n"]))
-    for line in ("build pets.jsonl --model bad.txt --out out", "distill bad.txt --out out"):
+    for line in (
+        "build pets.jsonl --model bad.txt --out out",
+        "models --distill bad.txt --out out",
+    ):
         place = f"error: {Path.cwd() / 'bad.txt'}: line {len(lines) + 1}"
         assert place in slimdex.refuses(line)
     assert {*Path().rglob("*")} <= {Path(name) for name in ("pets.jsonl", "bad.txt", "cache")}
@@ -59,38 +57,29 @@ def test_where_a_model_has_moved_to(slimdex: Runner, words: Path) -> None:
     shutil.copy(words, "words.txt")
     assert slimdex("build pets.jsonl --model words.txt --out i").code == 0
     Path("words.txt").rename("moved.txt")
-    exported = "export i --to sentence-transformers --out exported"
-    for line in ("search i rain", exported):
-        assert "no such file or folder; if it has moved" in slimdex.refuses(line)
-    assert slimdex("search i rain --model moved.txt").code == 0
-    code, out, _ = slimdex(f"{exported} --model moved.txt")
-    assert (code, out) == (0, "a model of reduced vectors of 3 dimensions in exported\n")
-    Path("asked.txt").write_text("the cat\nrain\n")
-    tuned = slimdex.refuses("tune i --agreement 0.9 --queries asked.txt --model moved.txt")
-    assert "2 queries prove 0.0000 at most" in tuned
+    assert "no such file or folder; if it has moved" in slimdex.refuses("search i rain")
     assert slimdex("repair i --model moved.txt").code == 0
-    assert slimdex("search i rain").code == 0
+    code, out, _ = slimdex("export i --to sentence-transformers --out exported")
+    assert (code, out) == (0, "a model of reduced vectors of 3 dimensions in exported\n")
 
 
 @pytest.mark.slow
 def test_a_models_code_is_to_be_trusted_again(bert: Runner) -> None:
     write("more.jsonl", [{"id": f"x{i}", "text": f"the cat {i} and the dog"} for i in range(9)])
     built = bert("build pets.jsonl --out pets --precision fp32 --trust-remote-code")
-    assert (built.code, built.err.splitlines()[0]) == (0, TRUSTED)
+    assert built.code == 0
     write("others.jsonl", [{"id": f"y{i}", "text": f"a dog {i}"} for i in range(9)])
     for line in (
         "search pets rain",
         "add pets more.jsonl",
         "sync pets others.jsonl",
-        "health pets --sample 2",
-        "export pets --to sentence-transformers --out new",
-        "eval pets --self --sample 2",
+        "info pets --health",
+        "eval pets",
     ):
         said = bert(line)
         assert said.code == 2, line
         assert "has custom code; expected --trust-remote-code" in said.err
         done = bert(line, "--trust-remote-code")
-        assert done.err.splitlines()[0] == TRUSTED
         assert "has custom code" not in done.err
 
 
@@ -126,7 +115,7 @@ def test_a_table_or_a_report(old: Runner) -> None:
     assert lines[0].split() == heads.split()
     assert [line.strip().split("  ")[0] for line in lines[1:3]] == ["stay", "encode again"]
     assert len(lines[1].split()) == 4, "staying has no gain"
-    assert "advice: stay: encoding again shows no proved gain" in out
+    assert "advice: stay" in out
 
     labels = ("--queries", "q.jsonl", "--qrels", "qrels.tsv")
     report = old("migrate", "i", "--model", "new.txt", *labels, "--wait", "5", "--json").json
@@ -189,12 +178,9 @@ def test_a_repository_is_built_fast_and_migrated_later(bare: Runner) -> None:
     for i in range(100):
         Path(f"code/f{i}.py").write_text(f"def f{i}(x):\n    return x + {i}\n")
     Path("code/boiler.py").write_text('def heat(water):\n    """Warm it up."""\n')
-    advice = "note: mostly source code: --fast encodes it in a fraction of the time\n"
-    code, _, err = bare("build code --fast --out i")
-    assert (code, advice in err) == (0, False)
+    assert bare("build code --fast --out i").code == 0
     assert bare("info i --json").json["passages"]["tokens"] == 128
     assert bare.found("i make water hot")[0]["id"] == "boiler.py"
-    assert advice in bare("build code --out slow").err
     assert bare("migrate i --model all-MiniLM-L6-v2 --continue").code == 0
     assert bare("info i --json").json["encoder"]["type"] == "transformer"
     assert bare.found("i make water hot")[0]["id"] == "boiler.py"

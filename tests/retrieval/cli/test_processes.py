@@ -18,7 +18,7 @@ CHANGES = (
     "delete pets --where \"id = 'cat'\"",
     "add pets more.jsonl",
     "reduce pets --kind flat",
-    "lexical pets --off",
+    "reduce pets --lexical off",
     "undo pets",
     "compact pets",
 )
@@ -27,9 +27,9 @@ READS = (
     "search pets the cat --where \"id = 'dog'\"",
     "open pets dog",
     "info pets",
-    "health pets",
+    "info pets --health",
     "verify pets",
-    "eval pets --self",
+    "eval pets",
     "export pets --to csv --out new",
 )
 
@@ -39,11 +39,11 @@ def test_a_change_waits_as_long_as_it_is_told_and_no_read_does(pets: Runner) -> 
     write("more.jsonl", [{"id": "x", "text": "one more"}])
     assert pets("delete pets rain").code == 0  # else there is nothing to undo or compact
     pets("add pets more.jsonl")
-    with held(600) as process:
+    with held(600):
         for line in CHANGES:
             start = time.monotonic()
             error = pets.refuses(line, "--wait", "0.05")
-            assert f"process {process.pid} is writing to it" in error
+            assert "another process" in error
             assert time.monotonic() - start >= 0.05
         for line in READS:
             assert pets(line).code == 0, line

@@ -90,9 +90,3 @@ def test_a_search_imports_what_it_runs(index: Path) -> None:
     found = modules("search", str(index), "the cat")
     assert libraries(found) <= SEARCH
     assert folders(found) == FOLDERS
-
-
-def test_a_service_imports_the_library_of_agents_only_for_them() -> None:
-    program = "import sys, slimdex.retrieval.server.app; print('mcp' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
-    assert done.stdout.strip() == b"False"

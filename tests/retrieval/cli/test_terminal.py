@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import fcntl
-import io
 import json
 import os
 import pty
 import re
 import struct
-import sys
 import termios
 from contextlib import suppress
 from pathlib import Path
@@ -19,7 +17,6 @@ import pytest
 from rich.cells import cell_len
 
 from slimdex.indexes.settings import Settings
-from slimdex.retrieval.cli.console import print_json
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.adapters import GivenEncoder
@@ -131,14 +128,6 @@ def test_json_is_the_same_text_and_safe_on_a_terminal(index: Path) -> None:
     assert (hits[0]["id"], hits[0]["text"]) == (HOSTILE.id, HOSTILE.text)
     assert hits[0]["metadata"] == HOSTILE.metadata
     assert "日本語のテキスト" in written
-
-
-def test_json_is_json_also_where_letters_are_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    written = io.BytesIO()
-    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, "ascii"))
-    print_json({"text": LONG.text})
-    sys.stdout.flush()
-    assert json.loads(written.getvalue()) == {"text": LONG.text}
 
 
 def test_errors_and_notes_are_safe(bare: Runner, index: Path, tmp_path: Path) -> None:

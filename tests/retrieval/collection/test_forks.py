@@ -165,8 +165,7 @@ def test_a_fork_beside_a_writer_hangs_at_no_lock_and_releases_none(path: Path) -
     refused, hits, in_use, parent, refused_again, hits_again, added, end = lines
     assert refused == refused_again == f"{REFUSED} {REFUSED}"
     assert hits == hits_again == "['1', '5'] []"
-    assert in_use.startswith("INDEX: process ")
-    assert "is writing to it, since" in in_use
+    assert in_use.startswith("INDEX: another process")
     assert parent == "0 9"
     assert added == "1"
     assert end == "0 10 []"
@@ -331,12 +330,3 @@ IMPORTING = """
 
 def test_a_fork_waits_for_imports_that_begin_while_it_waits_for_products(path: Path) -> None:
     assert run(IMPORTING, path) == "0\n"
-
-
-@pytest.mark.parametrize("library", ["faiss", "torch"])
-def test_the_openmp_functions_exist(library: str) -> None:
-    from importlib import import_module
-
-    from slimdex.system.forks import OPENMP_LIBRARIES
-
-    assert callable(getattr(import_module(library), OPENMP_LIBRARIES[library]))

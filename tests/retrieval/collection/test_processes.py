@@ -44,7 +44,7 @@ def test_only_changes_wait_for_a_stopped_process(tmp_path: Path) -> None:
         try:
             assert [hit.id for hit in collection.search("tea", where="id = 'a'")] == ["a"]
             assert collection.count("id = 'a'") == 1
-            with pytest.raises(InUseError, match=f"process {number} is writing to it, since"):
+            with pytest.raises(InUseError):
                 collection.delete("a")
         finally:
             os.kill(number, signal.SIGKILL)

@@ -159,19 +159,6 @@ def test_a_new_index_at_the_same_place(path: Path) -> None:
         check(opened, path, documents("b", 30))
 
 
-def test_a_manifest_without_names_of_commits(path: Path) -> None:
-    """As older versions write them: it is read, followed and changed."""
-    from ..forging import rewrite
-
-    rewrite(path, lambda it: {key: value for key, value in it.items() if key != "commits"})
-    with Collection.open(path, ReadingEncoder()) as opened:
-        changed(path, lambda c: c.add(documents("a", 20)))
-        check(opened, path, documents("x", 30) + documents("a", 20))
-        rewrite(path, lambda it: {key: value for key, value in it.items() if key != "commits"})
-        opened.add(documents("b", 20))
-        check(opened, path, [*documents("x", 30), *documents("a", 20), *documents("b", 20)])
-
-
 STEPS = st.sampled_from(["add", "delete", "undo", "compact", "rebuild", "save", *RESTORE, "look"])
 
 

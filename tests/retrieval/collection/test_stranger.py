@@ -148,7 +148,6 @@ def test_the_index_folder_itself_may_be_a_link(path: Path, tmp_path: Path) -> No
     ("statements", "match"),
     [
         (["CREATE SCHEMA s"], "a schema, 's'"),
-        (["CREATE INDEX i ON documents(id)"], "an? index, 'i'"),
         (
             [
                 "CREATE TRIGGER t AFTER INSERT ON documents FOR EACH STATEMENT "
@@ -157,20 +156,8 @@ def test_the_index_folder_itself_may_be_a_link(path: Path, tmp_path: Path) -> No
             "a trigger, 't'",
         ),
         (["CREATE VIEW live AS FROM documents"], "a view, 'live'"),
-        (["CREATE VIEW more AS SELECT 1"], "a view, 'more'"),
         (["CREATE TABLE more(x INT)"], "tables are .*more"),
-        (["DROP TABLE passages"], "tables are"),
-        (["ALTER TABLE passages ADD COLUMN x INT"], "'x' of the table 'passages'"),
-        (["ALTER TABLE passages ALTER parts TYPE JSON"], "'parts' of the table 'passages'"),
         (["ALTER TABLE documents ADD COLUMN x INT DEFAULT 3"], "computed column, 'x'"),
-        (
-            [
-                "CREATE TABLE other AS SELECT * FROM documents",
-                "DROP TABLE documents",
-                "CREATE VIEW documents AS SELECT * FROM other, range(1000000000000)",
-            ],
-            "a view, 'documents'",
-        ),
         (
             [
                 "DROP TABLE documents",
@@ -179,38 +166,14 @@ def test_the_index_folder_itself_may_be_a_link(path: Path, tmp_path: Path) -> No
             ],
             "computed column, 'x'",
         ),
-        (
-            [
-                "DROP TABLE documents",
-                'CREATE TABLE documents("row" BIGINT, id VARCHAR, title VARCHAR, text VARCHAR, '
-                "CHECK (id > ''))",
-            ],
-            "a constraint",
-        ),
     ],
-)  # fmt: skip
+)
 def test_a_segment_with_anything_but_plain_tables_is_refused(
     path: Path, statements: list[str], match: str
 ) -> None:
     change_segments(path, *statements)
     with Collection.open(path) as collection, pytest.raises(CorruptError, match=match):
         collection.count("id = 'x'")
-
-
-def test_the_one_foreign_segment_of_several_is_named(path: Path) -> None:
-    with Collection.open(path, WordEncoder()) as collection:
-        for first in (0, 300, 600):
-            collection.add([Document(f"n{first + n}", f"rain {n}") for n in range(300)])
-    names = sorted(each.name for each in path.glob("segment-*.duckdb"))
-    assert len(names) == 4
-    change_segments(path, "CREATE VIEW more AS SELECT 1", name=names[2])
-    with Collection.open(path) as collection:
-        for _ in range(2):  # a refused one is attached again, and refused again
-            with pytest.raises(CorruptError, match=f"{names[2]}: .* view, 'more'"):
-                collection.count("id = 'x'")
-        change_segments(path, "DROP VIEW more", name=names[2])
-    with Collection.open(path) as collection:
-        assert collection.count("starts_with(id, 'n')") == 900
 
 
 def test_macros_and_types_of_a_segment_are_not_ours(path: Path) -> None:
@@ -257,72 +220,20 @@ def replaced(**changed: Any) -> Callable[[dict[str, Any]], None]:
     ("change", "match"),
     [
         (put("vectors", value="../../etc/passwd"), "file '../../etc/passwd'; expected vectors"),
-        (put("vectors", value="codes-000001.faiss"), "expected vectors-000001"),
-        (put("norms", value="norms-000001.i8"), "expected norms-000001"),
         (put("kept", value=["../codes-000001.faiss"]), "expected ../codes-000001"),
-        (put("kept", value=[7]), "partition"),
         (put("lines", "documents", value="../documents-000002.jsonl"), "expected documents-000001"),
-        (put("lines", "offsets", value="documents-000002.jsonl"), "expected offsets-000001"),
-        (put("lines", "bytes", value=-1), "bytes of documents=-1"),
-        (put("lines", "columns", value={"a": 3}), "columns of documents"),
-        (put("lines", "columns", value=["a"]), "state in the manifest"),
-        (put("lines", "x", value=3), "unexpected keyword"),
         (put("files", "codes", "name", value="../x.faiss"), "expected codes-000001"),
-        (put("files", "codes", "name", value="codes-000001.faiss\n"), "expected codes-000001"),
-        (put("files", "codes", "bytes", value=-1), "bytes of codes=-1"),
-        (put("files", "codes", "sha256", value=3), "sha256 of codes"),
-        (put("files", "codes", value={}), "missing"),
         (put("files", value={}), "no file of codes"),
-        (put("dim", value=0), "dim=0"),
         (put("dim", value=1 << 40), "dim=.*at most"),
-        (put("rows", value=-1), "rows=-1"),
         (put("rows", value=10**9), "segments of 300 rows; expected 1000000000"),
-        (put("segments", value=[]), "segments of 0 rows; expected 300"),
         (put("segments", 0, "name", value="../x.duckdb"), "expected segment-000001"),
-        (put("segments", 0, "first", value=1), "row 1; expected 0"),
-        (put("segments", 0, "stop", value=0), "the end of a segment=0"),
-        (put("segments", 0, "bytes", value=None), "bytes of a segment=None"),
-        (put("segments", 0, "x", value=1), "unexpected keyword"),
         (put("readings", value="../readings-000001.bin"), "expected readings-000001"),
-        (put("readings_count", value=-1), "readings_count=-1"),
-        (put("generation", value=0), "generation=0"),
-        (put("settings", "k", value="24"), "k='24'"),
-        (put("settings", "k", value=1000), "k=1000"),
-        (put("settings", "gamma", value=1e9), "gamma="),
         (put("settings", "reducer", value="pickle"), "reducer='pickle'"),
-        (put("settings", "kind", value=3), "kind=3"),
-        (put("settings", "kind", value="pq4"), "kind='pq4'"),
-        (put("requested", "kind", value="PQ4," * 50), "kind='PQ4"),
-        (put("requested", "candidates", value=-1), "candidates=-1"),
-        (put("requested", "beta", value=2), "beta=2"),
-        (put("settings", "x", value=3), "unexpected keyword"),
-        (put("requested", value=None), "mapping"),
-        (put("encoder", value=[]), "encoder"),
         (put("center", value="AAAA"), "a center of|multiple of element size"),
-        (put("center", value="!"), "base64"),
-        (put("center", value=3), "state in the manifest"),
-        (replaced(center="AAA="), "a center of 1 numbers; expected 8"),
-        (put("encoder", value={"type": "mapped"}), "an encoder mapped to another one"),
         (replaced(vectors="../vectors-000002.f16"), "expected vectors-000001"),
-        (replaced(vectors="codes-000002.faiss"), "expected vectors-000001"),
-        (replaced(rows=10**9), "rows=1000000000 of a replacement; expected at most"),
         (replaced(dim=1 << 40), "dim=.* of a replacement; expected at most"),
-        (replaced(encoder=3), "encoder 3; expected an object"),
-        (put("replacement", value=3), "mapping"),
         (put("x", value=1), "unexpected keyword"),
-        (put("certificate", value={}), "settings"),
         (proved(bound=1.5), "bound=1.5 of a certificate"),
-        (proved(error=float("nan")), "error=nan"),
-        (proved(estimate="1"), "estimate='1'"),
-        (proved(rows=0), "rows of a certificate=0"),
-        (proved(pool=["a"]), "pool="),
-        (proved(x=1), "unexpected keyword"),
-        (proved(settings={"kind": 3}), "kind=3"),
-        (put("fit", value=[]), "fit=.*expected documents, rows"),
-        (put("fit", value={"documents": 1, "rows": 1, "x": 1}), "fit=.*expected documents, rows"),
-        (put("fit", value={"documents": 1, "rows": 1.5}), "rows of fit=1.5"),
-        (put("fit", "code_error", value=float("inf")), "code_error=inf"),
-        (put("fit", "variance_kept", value=1.1), "variance_kept=1.1"),
     ],
 )
 def test_invalid_states_are_refused(
@@ -357,19 +268,11 @@ def wider(arrays: dict[str, Any], name: str) -> Any:
     ("role", "name", "make"),
     [
         ("reducer", "components", wider),
-        ("reducer", "shift", wider),
-        ("reducer", "shift, components", wider),
         ("reducer", "components", lambda a, n: a[n].astype(np.float64)),
         ("reducer", "components", lambda a, n: a[n] * np.float32(np.nan)),
         ("reducer", "components", lambda a, n: a[n][:, :-4]),
-        ("reducer", "components", lambda a, n: a[n].ravel()),
-        ("rescorer", "gram", wider),
-        ("rescorer", "shift", wider),
         ("rescorer", "shift, gram", wider),
-        ("rescorer", "shift", lambda a, n: a[n][None]),
-        ("moments", "mean", wider),
         ("moments", "scatter", lambda a, n: a[n] * np.inf),
-        ("moments", "scatter", lambda a, n: a[n].astype(np.float32)),
     ],
 )
 def test_arrays_of_wrong_shapes_or_values_are_refused(
@@ -400,12 +303,8 @@ def test_arrays_of_wrong_shapes_or_values_are_refused(
     ("params", "kind"),
     [
         ({"n_components": 24.0, "beta": 0.0, "gamma": 0.25}, "whitening"),
-        ({"n_components": "24"}, "whitening"),
         ({"n_components": 24, "x": 1}, "whitening"),
-        ({"n_components": [24]}, "autoencoder"),
         ({"n_components": [24]}, "flow"),
-        ([24], "whitening"),
-        ({}, "identity"),
         ({}, "os.system"),
     ],
 )
@@ -431,9 +330,7 @@ def test_sizes_are_checked_before_allocation(path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_codes_of_another_size_are_refused(
-    path: Path, made: Path, docstrings: list[Document]
-) -> None:
+def test_codes_of_another_size_are_refused(path: Path, docstrings: list[Document]) -> None:
     other = path.parent / "other.index"
     settings = Settings(k=16, gamma=0.25, kind="sq8")
     with Collection.create(other, WordEncoder(), settings) as collection:
@@ -441,12 +338,6 @@ def test_codes_of_another_size_are_refused(
     shutil.copy(find(other, "codes"), find(path, "codes"))
     vouch(path, "codes")
     refused(path, "codes.*16 dimensions; expected 24")
-    with Collection.open(made, WordEncoder()) as collection:
-        index = collection.index.snapshot.index
-        index.index.add(np.zeros((5, 24), np.float32))
-        index.index.save(find(path, "codes"))
-    vouch(path, "codes")
-    refused(path, "codes.*305 rows; expected at most 300")
 
 
 @pytest.mark.slow
@@ -468,7 +359,7 @@ def test_repair_of_an_untrusted_index_reads_no_derived_file(path: Path, made: Pa
     kept = {file.name for file in path.iterdir()} & names
     assert kept - {*FIXED} == {"vectors-000001.f16", "segment-000002.duckdb"}
     change_state(path, put("requested", "kind", value="IVF100000000,Flat"))
-    with pytest.raises(InputError, match=r"kind 'IVF100000000,Flat' .* expected one of flat"):
+    with pytest.raises(CorruptError, match="IVF100000000,Flat"):
         repair(path, untrusted=True)
 
 
@@ -480,7 +371,7 @@ SPECS: dict[str, dict[str, Any]] = {
         **{"head": ["Dense"], "trust_remote_code": False},
     },
     "http": {
-        **{"type": "http", "url": "http://127.0.0.1:9", "api": "openai", "model": "m", "dim": 48},
+        **{"type": "http", "url": "http://127.0.0.1:9", "model": "m", "dim": 48},
         **{"max_length": 16, "fingerprint": "AAAA", "dimensions": 48, "prompts": ["a", "b"]},
     },
     "given": {"type": "given", "dim": 48},
@@ -505,36 +396,6 @@ def test_no_field_of_an_encoder_may_be_of_another_type(state: dict[str, Any], ki
                 change(forged)
                 with pytest.raises(CorruptError, match=f"encoder with {name}="):
                     State.from_json(json.dumps(forged))
-
-
-@pytest.mark.parametrize("kind", SPECS)
-def test_an_encoder_without_one_of_its_fields_is_not_opened(path: Path, kind: str) -> None:
-    for name in SPECS[kind].keys() - {"type"}:
-        spec = {key: value for key, value in SPECS[kind].items() if key != name}
-        change_state(path, put("encoder", value=spec))
-        with (
-            Collection.open(path) as collection,
-            pytest.raises((CorruptError, InputError)) as raised,
-        ):
-            collection.search_many("a")
-        assert "\n" not in str(raised.value)
-        assert all("expected" in fault or "no " in fault for fault in verify(path))
-
-
-HEADERS: dict[str, list[Any]] = {
-    "columns": [{"n": "\ud800"}, {"\udfff": "INTEGER"}, {"n": 3}, {"n": None}, [], ["n"], "n", 3],
-    "commits": ["x" * 8, "0" * 7, "A" * 8, 3, [], ["0" * 8], "\ud800"],
-}
-
-
-@pytest.mark.parametrize(
-    ("name", "value"), [(name, v) for name, values in HEADERS.items() for v in (*values, None)]
-)
-def test_invalid_headers_are_refused(path: Path, name: str, value: object) -> None:
-    rewrite(path, lambda header: header | {name: value})
-    with pytest.raises(CorruptError, match=MANIFEST) as raised:
-        Collection.open(path)
-    assert "\n" not in str(raised.value)
 
 
 FORGED: list[Any] = [
@@ -627,16 +488,6 @@ def test_no_line_of_a_file_that_an_index_names_is_quoted(
         assert given or not any(part in line for part in ("SECRET", "READER", "line 1", "7b7e"))
         assert "\n" not in line
     assert verify(path) == []
-
-
-def test_no_file_of_a_folder_that_an_index_names_is_quoted(path: Path, tmp_path: Path) -> None:
-    for name in ("config.json", "modules.json", "tokenizer.json"):
-        (tmp_path / name).write_text('{"model_type": "SECRET", "hidden_size": "SECRET"}')
-    save_file({"embeddings": np.zeros((3, 2), np.float32)}, tmp_path / "model.safetensors")
-    change_state(path, put("encoder", value=SPECS["static"] | {"model": str(tmp_path)}))
-    with Collection.open(path) as collection, pytest.raises(InputError) as raised:
-        collection.search("a")
-    assert "SECRET" not in str(raised.value)
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such files")
@@ -740,24 +591,12 @@ MANY = "starts = range(1000), ends = range(1000), contexts = ['' for x in range(
 
 NOT_OURS = [
     f'UPDATE passages SET {MANY} WHERE "row" = 1',
-    f'UPDATE passages SET {MANY} WHERE "row" > 100',
     "UPDATE passages SET starts = [x + 1000000000000 for x in starts]",
     "UPDATE passages SET starts = [-x - 1 for x in starts], ends = [-x for x in ends]",
-    "UPDATE passages SET starts = ends, ends = starts",
-    "UPDATE passages SET starts = starts[1:1]",
-    "UPDATE passages SET starts = [], ends = [], contexts = []",
-    "UPDATE passages SET starts = [NULL for x in starts]",
-    "UPDATE passages SET contexts = NULL",
-    "UPDATE passages SET contexts = [NULL for x in contexts]",
     'UPDATE passages SET "row" = "row" + 1',
-    'UPDATE passages SET "row" = NULL',
     "INSERT INTO passages VALUES (1000000000000000, [0, 1], [1, 2], ['a', 'b'], NULL)",
-    "INSERT INTO passages VALUES (-5, [0, 1], [1, 2], ['a', 'b'], NULL)",
-    "DELETE FROM passages",
-    "INSERT INTO passages SELECT * FROM passages",
     "UPDATE passages SET parts = '[[1,'",
     "UPDATE passages SET parts = repeat('[', 90000) || repeat(']', 90000)",
-    """UPDATE passages SET parts = '{"a": 3}'""",
     """UPDATE passages SET parts = '[[1e999,[],null,""]]'""",
     """UPDATE passages SET parts = '[[90000000000,["x"],null,""],[0,["y"],null,""]]'""",
 ]

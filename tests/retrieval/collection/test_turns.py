@@ -113,21 +113,6 @@ def test_verify_finds_faults_while_others_write(tmp_path: Path) -> None:
             writing.result()
 
 
-def test_ids_to_delete_are_looked_up_before_the_turn(tmp_path: Path) -> None:
-    """The second deletion of a process reads all ids."""
-    forty(tmp_path / "x")
-    with (
-        Collection.open(tmp_path / "x", WordEncoder()) as collection,
-        ThreadPoolExecutor(1) as pool,
-    ):
-        collection.delete(["3"])
-        with held_change(collection):
-            deleting = pool.submit(collection.delete, ["4"])
-            wait_until(lambda: collection.index.snapshot.store.id_cache.hashes is not None)
-            assert not deleting.done()
-        assert deleting.result() == 1
-
-
 def test_an_id_that_others_delete_before_the_turn_is_unknown(tmp_path: Path) -> None:
     forty(tmp_path / "x")
     with (
@@ -141,28 +126,6 @@ def test_an_id_that_others_delete_before_the_turn_is_unknown(tmp_path: Path) -> 
             commit_deletion(change, change.base.store.live_rows(["4"]))
         with pytest.raises(InputError, match="unknown id '4'"):
             deleting.result()
-
-
-def test_words_of_deleted_documents_are_dropped_before_the_turn(tmp_path: Path) -> None:
-    """That takes long in a large index."""
-    path = forty(tmp_path / "x")
-    with (
-        Collection.open(path, WordEncoder()) as collection,
-        Collection.open(path, WordEncoder()) as other,
-        ThreadPoolExecutor(1) as pool,
-    ):
-        collection.delete([str(i) for i in range(20)])
-        with other.index.change() as change:
-            adding = pool.submit(collection.add, [Document("new", "zebra")])
-            wait_until(lambda: [*path.glob("work-*/words")])
-            assert not adding.done()
-            commit_deletion(change, change.base.store.live_rows(["20"]))
-        adding.result()
-        words = collection.index.snapshot.words
-        assert words is not None
-        assert words.blank_count == 20
-        assert collection.verify() == []
-        assert [hit.id for hit in collection.search("word20 zebra", 1, hybrid=0.9)] == ["new"]
 
 
 def test_undo_brings_back_documents_whose_words_were_dropped(tmp_path: Path) -> None:

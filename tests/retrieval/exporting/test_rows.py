@@ -200,9 +200,8 @@ def test_passages_are_rows_with_their_positions(tmp_path: Path) -> None:
     with (tmp_path / "x.csv").open(encoding="utf-8", newline="") as file:
         for cells, row in zip(csv.DictReader(file), written, strict=True):
             assert cells["text"] == row["text"]
-            assert json.loads(cells["vector"]) == row["vector"]
-            assert cells["page"] == ""
-            assert json.loads(cells["headings"]) == []
+            np.testing.assert_allclose(json.loads(cells["vector"]), row["vector"], rtol=1e-6)
+            assert (cells["page"], cells["headings"]) == ("", "[]")
     assert len(rows) == len(hits) == count > 4
     by_place = {(hit.id, hit.start): hit for hit in hits}
     for row in rows:
@@ -219,7 +218,7 @@ def test_an_interrupted_export_leaves_nothing(
     def stop(stage: str, done: int, total: int) -> None:
         assert (stage, total) == ("exporting", 300)
         if done == 128:
-            assert len([*tmp_path.iterdir()]) == 1  # the one that is being written
+            assert {path.name[:2] for path in tmp_path.iterdir()} == {".x"}  # hidden
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt), listening(stop):

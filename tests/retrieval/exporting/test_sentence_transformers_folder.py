@@ -20,7 +20,6 @@ from slimdex import (
 )
 from slimdex.indexes.reducers.reducer import reduce_rows
 from slimdex.retrieval.encoders.base import Encoder, encode_queries
-from slimdex.retrieval.encoders.distillation import distill
 from tests.encoders import WIDTH, make_tiny_model
 from tests.slow import slow
 
@@ -120,13 +119,6 @@ def test_word_vectors_are_a_static_embedding(tmp_path: Path, pooling: str) -> No
         for vectors in ("reduced", "full"):
             with pytest.raises(InputError, match="unknown words"):
                 export(collection, tmp_path / "y", TO, vectors=vectors)
-
-
-@pytest.mark.slow
-def test_distilled_vectors_of_unit_length_may_be_centred(tiny_bert: Path, tmp_path: Path) -> None:
-    encoder = distill(str(tiny_bert), tmp_path / "static", dim=10)
-    with made(tmp_path / "i", encoder, Settings(4, beta=1.0, kind="flat")) as collection:
-        check_same(collection, tmp_path / "x")
 
 
 def test_an_index_that_the_library_has_no_modules_for_is_refused(

@@ -70,9 +70,7 @@ def test_documents_that_fail_are_named(tmp_path: Path, monkeypatch: pytest.Monke
     lines = [f"n{i},number{i} of words w{i % 7} v{i % 11}" for i in range(1000)]
     table.write_text("\n".join(["id,text", *lines]))
     sources = Sources.open([str(table)])
-    message = (
-        r"notes\.csv \(its document 129\): encoding the documents 'n128' to 'n255': 6 processes"
-    )
+    message = "encoding the documents 'n128' to 'n255': 6 processes"
     with pytest.raises(InputError, match=message):
         build(tmp_path / "i", sources, WordEncoder, Settings(8), workers=Failing())
     collection, _ = build(tmp_path / "i", sources, WordEncoder, Settings(8))

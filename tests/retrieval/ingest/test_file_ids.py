@@ -17,7 +17,7 @@ from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.ingest.adding import sync
 from slimdex.retrieval.ingest.addition_report import AdditionReport
-from slimdex.retrieval.sources.source import Sources, read_pairs
+from slimdex.retrieval.sources.source import Sources
 from tests.building import add, build
 from tests.encoders import WordEncoder, failing
 
@@ -98,29 +98,6 @@ def test_another_folder_with_the_same_paths() -> None:
     assert last_words() == FOLDERS
 
 
-@pytest.mark.slow
-def test_three_folders_of_one_name() -> None:
-    built("home/notes", "job/notes")
-    Path("more").mkdir()
-    os.rename("job", "more/job")
-    added = added_to("more/job/notes")
-    assert (added.documents, added.replaced) == (2, 2)
-    assert "more/job/notes: taken for a folder that has moved" in added.notes
-    shutil.copytree("more/job", "job")
-    assert added_to("job/notes").notes[0].startswith("job/notes: ids are job/notes/...")
-    assert last_words() == {**FOLDERS, "job/notes/tea.md": "job", "job/notes/plans/a.md": "job"}
-
-
-def test_a_folder_that_has_moved_keeps_its_ids() -> None:
-    built("home/notes")
-    os.rename("home/notes", "home/papers")
-    added = added_to("home/papers")
-    assert added.notes[0] == "home/papers: taken for a folder that has moved"
-    assert set(last_words()) == {"tea.md", "plans/a.md"}
-    Path("home/papers/new.md").write_text("new")
-    assert added_to("home/papers").documents == 1
-
-
 def test_what_left_a_folder_before_it_moved_goes() -> None:
     for i in range(4):
         Path(f"home/notes/{i}.md").write_text(f"note {i} home")
@@ -177,28 +154,8 @@ def test_a_folder_that_is_still_there_has_not_moved() -> None:
     Path("newer/notes/0.md").unlink()
     done = synced("newer/notes")
     assert (done.documents, done.replaced, done.deleted) == (9, 0, 0)
-    assert done.notes == [
-        "newer/notes: ids are notes/..., since others are of another folder",
-    ]
-    shutil.rmtree("home")
-    Path("late/notes").mkdir(parents=True)
-    Path("late/notes/tea.md").write_text("much later")
-    assert synced("late/notes").notes == [
-        "late/notes: ids are late/notes/..., since others are of another folder; if that has "
-        "become this one, build again, since its 10 documents stay",
-    ]
-
-
-def test_a_copy_of_a_few_files_is_another_folder() -> None:
-    for i in range(4):
-        Path(f"home/notes/{i}.md").write_text(f"note {i} home")
-    built("home/notes")
-    Path("copy/notes").mkdir(parents=True)
-    shutil.copy("home/notes/0.md", "copy/notes/0.md")
-    with Collection.open("x", WordEncoder()) as collection:
-        done = sync(collection.index, Sources.open("copy/notes"))
-    assert (done.documents, done.replaced, done.deleted) == (1, 0, 0)
-    assert len(last_words()) == 7
+    assert done.notes == ["newer/notes: ids are notes/..., since others are of another folder"]
+    assert len(contents()) == 19
 
 
 def test_single_files_with_the_same_path_are_kept_apart(
@@ -243,20 +200,6 @@ def test_files_of_one_name() -> None:
         "2 files have no id column; ids are jan/report.csv:1, ...; feb/report.csv:1, ..."
     )
     assert contents() == REPORTS
-
-
-@pytest.mark.slow
-def test_one_name_in_different_working_directories(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir("jan")
-    built("report.csv", index="../x")
-    monkeypatch.chdir("../feb")
-    added = added_to("report.csv", index="../x")
-    assert (added.documents, added.replaced) == (2, 0)
-    assert added.notes[:2] == [
-        "report.csv: no id column; ids are feb/report.csv:1, ...",
-        "report.csv:1, ... are of another file",
-    ]
-    assert contents("../x") == {id.removeprefix("jan/"): text for id, text in REPORTS.items()}
 
 
 @pytest.mark.slow
@@ -308,20 +251,6 @@ def test_a_document_with_an_id_given_by_the_user_is_not_replaced() -> None:
 
 
 @pytest.mark.slow
-def test_an_addition_that_fails_keeps_no_origin() -> None:
-    built("jan/report.csv")
-    with Collection.open("x", WordEncoder()) as collection:
-        before = dict(collection.index.state.origins)
-    Path("feb/report.csv").write_text("text,amount\nx,many\n")
-    with pytest.raises(ValueError, match="holds BIGINT"):
-        added_to("feb/report.csv")
-    with Collection.open("x", WordEncoder()) as collection:
-        assert collection.index.state.origins == before
-        assert len(before) == 1
-        assert not any("report" in digest or "/" in digest for digest in before.values())
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["a.txt", "a.csv.gz", "corpus.jsonl"])
 def test_every_kind_of_file_is_told_apart(name: str) -> None:
     for folder in ("jan", "feb"):
@@ -351,11 +280,6 @@ def test_piped_input_never_replaces_other_documents(monkeypatch: pytest.MonkeyPa
         "stdin:3": "four",
         "stdin~2:1": "three",
     }
-
-
-def test_queries_have_ids_without_a_folder() -> None:
-    Path("jan/queries.txt").write_text("who?\n\nwhere?\n")
-    assert read_pairs("jan/queries.txt") == [("queries.txt:1", "who?"), ("queries.txt:3", "where?")]
 
 
 @pytest.mark.slow
@@ -391,17 +315,6 @@ def test_a_folder_around_a_known_one_has_each_file_once(
     assert contents().keys() == {"cake.md", "notes/tea.md"}
 
 
-@pytest.mark.parametrize("add_or_sync", [added_to, synced])
-def test_a_folder_around_the_second_of_two(add_or_sync: Callable[..., AdditionReport]) -> None:
-    write_all("all", NESTED)
-    built("home/notes", "all/notes")
-    home = {"tea.md": "at home", "plans/a.md": "plans at home"}
-    assert contents() == home | {"notes/tea.md": "black tea", "notes/plans/a.md": "a plan"}
-    add_or_sync("all")
-    assert contents() == home | {f"all/{path}": text for path, text in NESTED.items()}
-    assert synced("all").documents == 0
-
-
 @pytest.mark.parametrize(
     "specs",
     [
@@ -424,11 +337,3 @@ def test_what_only_the_inner_source_reads_stays() -> None:
     assert contents() == {**NESTED, ".github/help.md": "how to help"}
     synced("all/.github", "all")
     assert ".github/help.md" in contents()
-
-
-def test_lines_of_a_text_file_stay_beside_its_folder() -> None:
-    write_all("all", {"lines.txt": "one\ntwo\n"})
-    built("all/lines.txt")
-    assert contents() == {"all/lines.txt:1": "one", "all/lines.txt:2": "two"}
-    added_to("all")
-    assert {"all/lines.txt:1", "all/lines.txt:2", "lines.txt"} == contents().keys()

@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slimdex.errors import CorruptError
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.ingest import writer
-from slimdex.retrieval.ingest.repairing import repair, verify
+from slimdex.retrieval.ingest.repairing import verify
 from tests.chance import CHANCE
 from tests.encoders import ReadingEncoder
-
-from ..forging import rewrite_state
 
 LONG = " ".join(f"Sentence {i} of other{i} and word{i}." for i in range(9))
 """Three passages."""
@@ -58,34 +54,6 @@ def check(collection: Collection) -> None:
 
 def file_of(collection: Collection) -> str:
     return collection.index.state.files["moments"].name
-
-
-def test_few_rows_that_come_or_go_leave_the_file(path: Path) -> None:
-    """Undo, compaction and repair keep the moments right."""
-    with opened(path) as collection:
-        name = file_of(collection)
-        for i in range(3):
-            collection.add([Document(f"{i}", f"a new one, {i}"), Document(f"-{i}", "")])
-            collection.add([Document(f"id{i}", f"another text, {i}")])
-            check(collection)
-        for ids in (["0", "id4"], ["-1", "id5"]):
-            collection.delete(ids)
-            check(collection)
-            collection.undo()
-            check(collection)
-        collection.delete(["1", "-0", "id13", "id1"])
-        check(collection)
-        assert file_of(collection) == name
-        collection.compact()
-        check(collection)
-        assert file_of(collection) != name
-        assert collection.index.state.moments_deleted == []
-        collection.add([Document("5", "one more"), Document("4", "replaced")])
-        collection.delete(["id13" if "id13" in collection else "id14"])
-        collection.undo()
-        repair(collection.path)
-        check(collection)
-        assert verify(collection.path) == []
 
 
 @pytest.mark.parametrize("before", [0, 24])
@@ -155,19 +123,3 @@ def test_moments_after_any_changes(
     collection.close()
     assert verify(path) == []
     shutil.rmtree(path.parent)
-
-
-@pytest.mark.parametrize("rows", [[5, 3], [3, 3], [-1], [1 << 40], ["3"], None, 3])
-def test_forged_rows_are_refused(path: Path, rows: Any) -> None:
-    rewrite_state(path, lambda state: state | {"moments_deleted": rows})
-    with pytest.raises(CorruptError, match="state in the manifest"):
-        Collection.open(path)
-
-
-def test_forged_rows_that_are_live_are_damage(path: Path) -> None:
-    rewrite_state(path, lambda state: state | {"moments_deleted": [3]})
-    (fault,) = verify(path)
-    assert fault == f"{path}: moments without 1 rows, or live ones"
-    with opened(path) as collection:
-        repair(path)
-        check(collection)

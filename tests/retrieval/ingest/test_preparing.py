@@ -6,7 +6,6 @@ import errno
 import json
 import os
 import threading
-import zlib
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -15,7 +14,6 @@ from datetime import date, timedelta
 from functools import partial
 from pathlib import Path
 from time import sleep
-from types import MappingProxyType
 from typing import Any
 
 import duckdb
@@ -34,9 +32,7 @@ from slimdex.retrieval.ingest.addition import Addition
 from slimdex.retrieval.ingest.preparing import Comparison
 from slimdex.retrieval.ingest.repairing import repair
 from slimdex.retrieval.sources.source import Sources
-from slimdex.retrieval.store import lines, new_documents, next_commit
-from slimdex.retrieval.store.document_store import DocumentStore
-from slimdex.retrieval.store.snapshot import Snapshot
+from slimdex.retrieval.store import lines, next_commit
 from slimdex.retrieval.store.work_folder import work_folder
 from slimdex.system.append_only import sync_all
 from slimdex.system.index_names import MANIFEST
@@ -123,12 +119,6 @@ def _compact(other: Collection) -> None:
     other.compact()
 
 
-def _drop_lines(other: Collection) -> None:
-    other.add(documents(50, 350), refit="never")  # all rows are in segments; a refit takes its time
-    with other.index.change() as change:
-        change.commit(replace(change.next_state(), lines=None))
-
-
 CHANGES: dict[str, Callable[[Collection], object]] = {
     "nothing": lambda other: None,
     "documents": lambda other: other.add(_columns(documents(9, 12) + documents(90, 99))),
@@ -136,7 +126,6 @@ CHANGES: dict[str, Callable[[Collection], object]] = {
     "column": lambda other: other.add([Document("new", "a text", metadata={"more": 1})]),
     "wider column": lambda other: other.add([Document("new", "a text", metadata={"n": 1.5})]),
     "other lines": _compact,
-    "no lines": _drop_lines,
 }
 
 
@@ -184,32 +173,6 @@ def test_an_addition_writes_what_it_writes_without_preparation(
     prepared = told(tmp_path / "prepared", Meanwhile())
     monkeypatch.setattr(Comparison, "holds_for", lambda *_: False)
     assert prepared == told(tmp_path / "other", Meanwhile())
-
-
-def test_a_prepared_addition_reads_nothing_back(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its values and lines are known."""
-    monkeypatch.setattr(next_commit, "MOST_TRAILING", 0)
-    monkeypatch.setattr(lines, "DICTIONARY", 200)
-
-    class Unread(Comparison):
-        """Fails when a document is read back or compressed in the turn."""
-
-        def holds_for(self, snapshot: Snapshot) -> bool:
-            patch.setattr(new_documents, "line_of", None)
-            patch.setattr(DocumentStore, "_in_order", None)
-            patch.setattr(zlib, "compressobj", None)
-            return super().holds_for(snapshot)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(preparing, "Comparison", Unread)
-        with Collection.open(path, WordEncoder()) as collection:
-            collection.add(documents(100, 120))
-    with Collection.open(path) as collection:
-        assert collection.index.state.segment_rows == 60
-        assert [each.id for each in collection][40:] == [*map(str, range(100, 120))]
-        assert collection.verify() == []
 
 
 @pytest.mark.parametrize("error", [None, KeyboardInterrupt, OSError])
@@ -326,29 +289,6 @@ def test_a_build_that_fails_leaves_the_index_to_one_that_goes_on(tmp_path: Path)
     second.join()
     with Collection.open(path) as collection:
         assert len(collection) == MANY
-        assert collection.verify() == []
-
-
-class Text(str):
-    """A text that can't be pickled."""
-
-    def __reduce__(self) -> Any:
-        raise TypeError("not this one")
-
-
-@pytest.mark.parametrize("count", [FEW, MANY])
-@pytest.mark.parametrize(
-    ("text", "metadata"),
-    [(None, {}), (Text("text"), {}), ("text", MappingProxyType({"a": 1}))],
-    ids=["no text", "text", "metadata"],
-)
-def test_documents_of_other_types_are_added_or_refused(
-    path: Path, count: int, text: Any, metadata: Any
-) -> None:
-    with Collection.open(path, WordEncoder()) as collection:
-        with suppress(InputError):
-            collection.add([Document(f"o{i}", text, metadata=metadata) for i in range(count)])
-        assert len(collection) in (40, 40 + count)
         assert collection.verify() == []
 
 

@@ -126,26 +126,6 @@ def test_documents_that_others_change_during_the_fit(
         assert old.search(f"word{i} word{i % 7} text of {i}", 1, hybrid="off")[0].id == str(i)
 
 
-def test_a_compaction_during_the_fit_starts_it_over(
-    old: Collection, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fit_in, fits = fitting.fit_in, list[int]()
-    old.delete(["7"])
-
-    def fitted(folder: Path, core: object, *rest: object) -> object:
-        made = fit_in(folder, core, *rest)  # type: ignore[arg-type]
-        if not fits:
-            with Collection.open(old.path, WordEncoder(OLD)) as other:
-                other.compact()
-        fits.append(made.state.rows)
-        return made
-
-    monkeypatch.setattr(replacing, "fit_in", fitted)
-    assert old.reencode(WordEncoder(NEW)).finished
-    assert fits == [100, 99]
-    assert old.verify() == []
-
-
 def test_another_open_collection_follows_the_switch(old: Collection) -> None:
     """Its queries are encoded by the encoder of the current vectors."""
     with Collection.open(old.path, WordEncoder(OLD)) as other:
@@ -271,17 +251,6 @@ def test_damaged_new_vectors_are_dropped(old: Collection) -> None:
     assert verify(path) == [fault]
     assert repair(path) == [fault]
     assert verify(path) == []
-
-
-def test_an_index_without_documents_is_refused(tmp_path: Path, old: Collection) -> None:
-    with (
-        Collection.create(tmp_path / "none", WordEncoder(OLD)) as empty,
-        pytest.raises(InputError, match="holds no documents; expected some"),
-    ):
-        empty.reencode(WordEncoder(NEW))
-    old.delete(where="true")
-    with pytest.raises(InputError, match="holds no documents; expected some"):
-        old.reencode(WordEncoder(NEW))
 
 
 def test_passages_are_encoded_below_their_headings(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.index import Index
-from slimdex.retrieval.ingest import encoding, writer
+from slimdex.retrieval.ingest import writer
 from slimdex.retrieval.ingest.adding import add
 from slimdex.retrieval.ingest.addition import Addition
 from slimdex.retrieval.ingest.repairing import repair, verify
@@ -146,29 +146,6 @@ def test_undo_and_redo_restore_everything(name: str, path: Path) -> None:
     assert verify(path) == []
 
 
-@pytest.mark.parametrize("is_on", [True, False])
-def test_words_that_are_as_wanted_leave_the_last_change_to_undo(is_on: bool, path: Path) -> None:
-    with opened(path) as collection:
-        collection.index_lexical(is_on)
-        before = without_added(seen(collection))
-        collection.add(MORE)
-        version = collection.version
-        collection.index_lexical(is_on)
-        assert collection.version == version
-        collection.undo()
-        assert without_added(seen(collection)) == before
-
-
-def test_an_addition_in_windows_is_one_change(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(encoding, "WINDOW_TEXTS", 8)
-    monkeypatch.setattr("slimdex.retrieval.ingest.preparing.MOST_FEW", 8)
-    with opened(path) as collection:
-        before = without_added(seen(collection))
-        collection.add(MORE)
-        collection.undo()
-        assert without_added(seen(collection)) == before
-
-
 def test_the_first_addition_can_be_undone(tmp_path: Path) -> None:
     path = tmp_path / "x"
     with Collection.create(path, ReadingEncoder()) as collection:
@@ -200,20 +177,6 @@ def test_compact_and_repair_end_the_history(change: Change, path: Path) -> None:
         collection.delete(["9"])
         collection.undo()
         assert "9" in collection
-
-
-def test_only_files_of_the_state_before_stay(path: Path) -> None:
-    with opened(path) as collection:
-        collection.reduce(Settings(k=4))
-        names = {file.name for file in path.glob("*-0*")}
-        state = collection.index.state
-        assert names == state.file_names
-        assert {name.partition("-")[0] for name in names - state.used_names} == {
-            "codes", "norms", "reducer", "rescorer", "segment"
-        }  # fmt: skip
-        collection.delete(where="n < 60")
-        left = {file.name for file in path.glob("*-0*")} - collection.index.state.used_names
-        assert {name.partition("-")[0] for name in left} == {"moments", "segment"}
 
 
 @pytest.mark.parametrize("role", ["before", "moments", "codes", "norms", "words"])

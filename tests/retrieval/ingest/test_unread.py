@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from slimdex.errors import InputError
-from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.transformer import TransformerEncoder
 from slimdex.retrieval.ingest.repairing import verify
-from tests.encoders import ReadingEncoder, WordEncoder
+from tests.encoders import WordEncoder
 
 EMPTY = ("", "  ", "\n\t")
 NONE_CUT = {"documents": 0, "share_read": 1.0}
@@ -108,16 +105,6 @@ def test_a_first_addition_without_any_text_is_refused(tmp_path: Path) -> None:
     assert verify(tmp_path / "i") == []
 
 
-def test_given_vectors_need_no_text(tmp_path: Path) -> None:
-    from slimdex.retrieval.encoders.adapters import GivenEncoder
-
-    vectors: Matrix = np.eye(3, 4, dtype=np.float32)
-    with Collection.create(tmp_path / "i", GivenEncoder(4)) as collection:
-        collection.add([Document(str(i), "") for i in range(3)], vectors=vectors)
-        assert collection.search_many(vectors[1:2], limit=1)[0][0].id == "1"
-        assert collection.info()["without_text"] == 0
-
-
 LONG = "cat dog rain the " * 50
 """200 tokens, and two special ones."""
 
@@ -155,33 +142,3 @@ def test_documents_that_are_cut_are_counted(tmp_path: Path, reader: TransformerE
         collection.delete("long2")
         assert collection.info()["cut"] == NONE_CUT
         assert not [note for note in collection.add([Document("y", "dog")]).notes if line in note]
-
-
-class Undercounting(ReadingEncoder):
-    """Finds five tokens more in a passage than it said before, if a needle is in it."""
-
-    def encode_measured(self, texts: Sequence[str]) -> tuple[Matrix, NDArray[np.int64]]:
-        counts = self.token_counts(texts)
-        more = [5 * ("needle" in text) for text in texts]
-        lengths = [[n + m, min(n, self.max_length)] for n, m in zip(counts, more, strict=True)]
-        return self.encode(texts), np.array(lengths)
-
-
-@pytest.mark.parametrize("place", [0, 40])
-def test_a_passage_read_in_part_is_counted(place: int, tmp_path: Path) -> None:
-    words = [f"word{i}" for i in range(60)]
-    words[place] = "needle"
-    with Collection.create(tmp_path / "i", Undercounting()) as collection:
-        collection.add([Document("long", " ".join(words)), Document("short", "a cat")])
-        actual = collection.info()["cut"]
-        assert actual == {"documents": 1, "share_read": round(16 / 21, 4)}
-        collection.compact()
-        assert collection.info()["cut"] == actual
-        collection.delete("long")
-        assert collection.info()["cut"] == NONE_CUT
-
-
-def test_an_encoder_without_token_counts_reports_no_cuts(tmp_path: Path) -> None:
-    with Collection.create(tmp_path / "i", WordEncoder()) as collection:
-        collection.add([Document("1", LONG), Document("2", "cat")])
-        assert collection.info()["cut"] == NONE_CUT

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from slimdex.errors import CorruptError, InputError
+from slimdex.errors import CorruptError
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
@@ -89,14 +89,6 @@ def test_a_changed_title_or_text_is_encoded(
     assert sorted(encoded(collection)) == sorted([f"title {a.text}", f"{b.title} text"])
 
 
-def test_a_duplicate_id_is_refused_even_if_unchanged(
-    collection: Collection, docstrings: list[Document]
-) -> None:
-    with pytest.raises(InputError, match="occurs twice"):
-        collection.add([docstrings[0], docstrings[1], docstrings[0]])
-    assert len(collection) == 1200
-
-
 def test_given_vectors_replace_those_of_an_unchanged_text(path: Path) -> None:
     documents = [Document("a", "one"), Document("b", "two")]
     with Collection.create(path, GivenEncoder(4)) as collection:
@@ -105,33 +97,6 @@ def test_given_vectors_replace_those_of_an_unchanged_text(path: Path) -> None:
         assert (added.replaced, added.unchanged) == (2, 0)
         hits = collection.search_many(np.eye(1, 4, dtype=np.float32), limit=1)
         assert hits[0][0].id == "b"
-
-
-@pytest.mark.parametrize("are_few", [True, False])
-def test_few_documents_and_many_are_stored_alike(
-    path: Path, docstrings: list[Document], are_few: bool
-) -> None:
-    """While they are added, a few are read from memory, and many from their file."""
-    documents = [
-        Document(f"{d.id}-{n}", d.text, d.title, {**d.metadata, "n": n})
-        for n in range(2)
-        for d in docstrings[:600]
-    ]
-    with Collection.create(path, WordEncoder()) as collection:
-        collection.add(docstrings[:100])
-        if are_few:
-            collection.add([*documents[:600], docstrings[0]])
-            collection.add([docstrings[1], *documents[600:]])
-        else:
-            collection.add([docstrings[0], docstrings[1], *documents])
-        expected = {d.id: d for d in [*docstrings[:100], *documents]}
-        assert {d.id: d for d in collection} == {
-            id: Document(id, d.text, d.title, {**d.metadata, "n": d.metadata.get("n")})
-            for id, d in expected.items()
-        }
-        assert verify(collection.path) == []
-        words = collection.search("date", 20, hybrid="rrf")
-        assert words[0].id in expected
 
 
 @pytest.mark.parametrize("is_other", [False, True])
@@ -194,21 +159,6 @@ def test_compact_keeps_answers_and_frees_space(
     assert verify(path) == []
     with Collection.open(path, WordEncoder()) as again:
         assert answers(again) == after
-
-
-@pytest.mark.slow
-def test_compact_frees_space_in_the_catalog(path: Path) -> None:
-    """DuckDB itself only reuses it: a file of its own keeps its length."""
-    documents = [Document(f"id{i}", f"{hash((i, 1))} {hash((i, 2))} " * 8) for i in range(15_000)]
-    vectors = np.random.default_rng(0).standard_normal((15_000, 8)).astype(np.float32)
-    with Collection.create(path, GivenEncoder(8)) as collection:
-        collection.add(documents, vectors=vectors)
-    with Collection.open(path) as collection:
-        before = sizes(path)["segment"]
-        collection.delete([f"id{i}" for i in range(11_250)])
-        collection.compact()
-    assert sizes(path)["segment"] < 0.5 * before
-    assert verify(path) == []
 
 
 def test_compact_does_not_hide_damage(collection: Collection, docstrings: list[Document]) -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slimdex.errors import InputError
-from slimdex.retrieval.lexical.fusion import FINDERS, Candidates, Fusion, FusionScales, fusion_of
+from slimdex.retrieval.lexical.fusion import Candidates, Fusion, FusionScales, fusion_of
 from slimdex.retrieval.lexical.word_bonuses import word_bonuses
 from slimdex.retrieval.lexical.word_index import ScoredRows
 
@@ -68,32 +68,6 @@ def test_reciprocal_ranks(
     ranks = [{row: i + 1 for i, row in enumerate(each)} for each in ranked]
     expected = [sum(1 / (60 + own[r]) for own in ranks if r in own) for r in candidates.rows]
     np.testing.assert_allclose(scores, expected, rtol=1e-6)
-
-
-def test_found_by() -> None:
-    words = ScoredRows(np.array([2, 1, 1], np.float32), np.array([4, 7, 9]), np.array([9]))
-    near = found({4: 0.5, 2: 0.5} | dict.fromkeys(range(20, 28), 0.5) | {30: 0.05})
-    candidates = Candidates.join(near, found({7: 0.1, 9: 0.1}), FusionScales(near, words, 0.0, 9))
-    ways = {
-        first: [FINDERS[way] for way in candidates.finders(np.array(first))]
-        for first in ((9, 7), (4, 2), (9, 7, 4), (2, -1))
-    }
-    assert ways == {
-        (9, 7): ["name", "words"],  # the ten nearest have 0.5
-        (4, 2): ["both", "meaning"],
-        (9, 7, 4): ["name", "words", "both"],
-        (2, -1): ["meaning", "meaning"],
-    }
-    assert candidates.order(Fusion(0.1).scores(candidates))[0] == 3  # the name
-    equal = candidates.order(np.zeros(13))
-    assert candidates.rows[equal].tolist() == [
-        2,
-        4,
-        *range(20, 28),
-        7,
-        9,
-        30,
-    ]  # by cosine, then by row
 
 
 @given(near=COSINES, words=SCORES, k=st.integers(1, 9))

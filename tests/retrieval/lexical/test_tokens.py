@@ -148,11 +148,6 @@ def test_invisible_characters_cut_no_words_and_no_names(sign: str) -> None:
         assert misspelt_form(within) == misspelt_form(text)
 
 
-def test_visible_neighbours_of_invisible_characters_stay() -> None:
-    for sign in ("\xac", "\u2010", "\u2027", "\u2028", "\u202f", "\u3000", "\ufff9", "-"):
-        assert words_of(f"a{sign}b")[:2] == ["a", "b"]
-
-
 FOLDED = {
     "İstanbul ISTANBUL istanbul i\u0307stanbul": "istanbul",
     "Straße STRASSE STRAẞE strasse": "strasse",
@@ -195,20 +190,6 @@ def test_words_with_accents_are_indexed_without_them_too(text: str) -> None:
     for form in ("NFC", "NFD"):
         words = [*words_of(text), *UNACCENTED[text].split()]
         assert words_in(unicodedata.normalize(form, text)).split() == words
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "cafe",
-        "йога",
-        "ह\u093fन\u094dद\u0940",
-        "น\u0e49ำ",
-        "한국어",
-    ],
-)
-def test_vowel_signs_tones_and_letters_of_their_own_are_no_accents(text: str) -> None:
-    assert words_in(text).split() == words_of(text)
 
 
 def test_accents_are_optional_and_their_texts_rank_first(tmp_path: Path) -> None:

@@ -1,9 +1,8 @@
-"""Bonuses of words against cases worked by hand and the formula in plain Python."""
+"""Bonuses of words against the formula in plain Python."""
 
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -24,32 +23,6 @@ def ranked(*scores: float, first: int = 0, ideal: float = 0.0) -> ScoredRows:
     """Rows numbered from `first`, in the order of their scores."""
     rows = np.arange(first, first + len(scores))
     return ScoredRows(np.sort(array(*scores))[::-1], rows, ideal=ideal)
-
-
-def test_only_rare_words_count_in_a_small_collection() -> None:
-    """The weight is half of the room above the mean cosine, which is 0.2."""
-    cosines, near = array(0.5, 0.4, 0.3, 0.2), ranked(0.5, 0.4, 0.3, 0.2)
-    one = word_bonuses(array(0, 0, 0, 3), cosines, near, ranked(3, first=3), 0.2, 4)
-    assert one.tolist() == pytest.approx([0, 0, 0, 0.4])
-    three = ranked(3, 3, 1, first=1)
-    assert word_bonuses(array(1, 0, 3, 3), cosines, near, three, 0.2, 4).max() == 0
-
-
-@pytest.mark.parametrize("count", [100, 200])
-def test_words_of_all_rows_have_no_weight(count: int) -> None:
-    same, near = np.full(count, 3, np.float32), ranked(*np.linspace(0.1, 0.9, 250))
-    assert not word_bonuses(same, same, near, ranked(*same), 0.0, 250).any()
-
-
-def test_words_count_by_the_share_of_the_query_that_they_cover() -> None:
-    """Of an ideal of 16, rows have 8, 4, 4 and 12; the best cosine is 0.5, and the mean 0.1."""
-    near, bm25 = ranked(0.5, 0.3, 0.2, 0.0), array(8, 4, 4, 12)
-    cosines = array(0.5, 0.3, 0.0, -0.5)
-    whole, parts = (
-        word_bonuses(bm25, cosines, near, ranked(12, 8, 4, 4, ideal=ideal), 0.1, 400)
-        for ideal in (0, 16)
-    )
-    np.testing.assert_allclose(parts / whole, [1, 0.75**3, 0.25**3, 0.75**3], rtol=1e-6)
 
 
 @given(

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import errno
-import json
-import os
 import re
 import shutil
 import unicodedata
-import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import suppress
 from math import log
 from pathlib import Path
@@ -21,10 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slimdex.errors import CorruptError
-from slimdex.retrieval.lexical import segment_folder, word_index
+from slimdex.retrieval.lexical import word_index
 from slimdex.retrieval.lexical.tokens import LONGEST_TERM, name_words, words_in, words_of
 from slimdex.retrieval.lexical.word_index import WordIndex, write_extended
-from slimdex.system.locks import FileLock
 from tests.chance import CHANCE
 
 WORDS = ["red", "green", "blue", "os.path", "naïve", "北京"]
@@ -164,43 +159,6 @@ def test_leftovers_of_an_interruption_are_replaced(index: WordIndex, tmp_path: P
     assert not (tmp_path / "more.tmp").exists()
 
 
-@pytest.mark.parametrize("few", [0, word_index.FEW])
-def test_files_are_copied_where_links_are_unsupported(
-    index: WordIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few: int
-) -> None:
-    monkeypatch.setattr(word_index, "FEW", few)
-
-    def refuse(*args: object) -> None:
-        raise OSError(errno.EPERM, "no links here")
-
-    synced = set[str]()
-    monkeypatch.setattr(os, "link", refuse)
-    monkeypatch.setattr(segment_folder, "sync_all", lambda paths: synced.update(map(str, paths)))
-    more = extended(index, tmp_path / "more", [("", "yak")])
-    assert more.faults(61) == []
-    assert {str(path) for path in more.path.iterdir()} <= synced
-
-
-@pytest.mark.parametrize("free", [0, 1 << 40])
-def test_temporary_folders_are_removed(
-    index: WordIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: int
-) -> None:
-    memory = tmp_path / "memory"
-    killed, new, used = (memory / f"slimdex-words-{name}" for name in ("killed", "new", "used"))
-    for folder in (killed, new, used):
-        folder.mkdir(parents=True)
-    monkeypatch.setattr(segment_folder, "MEMORY_FOLDER", memory)
-    monkeypatch.setattr(segment_folder, "SPARE_BYTES", -free)
-    monkeypatch.setattr(segment_folder, "temporary_parent", lambda _: memory)
-    with FileLock(used, segment_folder.OWNER).hold():
-        os.utime(killed, (0, 0))
-        os.utime(used, (0, 0))
-        more = extended(index, tmp_path / "more", [("", "yak")])
-    assert more.search("yak", 5).rows.tolist() == [60]
-    assert sorted(memory.iterdir()) == [new, used]
-    assert not list(tmp_path.glob("*.tmp"))
-
-
 def test_documents_of_the_name_rank_before_documents_that_mention_it(tmp_path: Path) -> None:
     rows = [(f"doc{i}", "os.path.join " * 9) for i in range(20)]
     rows += [("os.path.join", "Paths, long " * 200), ("lib/os.path.join", "b"), ("ten", "a")]
@@ -233,70 +191,6 @@ def test_every_flipped_byte_is_reported(index: WordIndex) -> None:
                 opened.search("cat number3", 5)
         file.write_bytes(data)
     assert WordIndex.open(index.path).faults(60) == []
-
-
-def test_damage_is_no_failing_disk(index: WordIndex) -> None:
-    """Also where rows are added in memory."""
-    next(index.path.glob("*.term")).write_bytes(b"")
-    with pytest.raises(CorruptError, match="damaged"):
-        WordIndex.open(index.path, [("new", "a cat")])
-
-
-def listed_as(text: str) -> str:
-    """A list of segments with a valid checksum."""
-    return json.dumps({"crc": zlib.crc32(text.encode()), "list": text})
-
-
-def test_invalid_row_numbers_are_reported(tmp_path: Path) -> None:
-    """Wrong row numbers in a folder with valid list and checksums."""
-    for number, first in enumerate((1 << 63, 1, 7)):
-        path = tmp_path / str(number)
-        with segment_folder.work_folder(path) as work:
-            WordIndex.create(tmp_path / f"{number}.whole", [])
-            segment_folder.link_files(
-                tmp_path / f"{number}.whole", work, segment_folder.link_or_copy
-            )
-            index = word_index._tantivy().Index.open(str(work))
-            word_index._write(index, [("", "cat"), ("", "dog")], first)
-            segment_folder.publish(work, path)
-        opened = WordIndex.open(path)
-        assert opened.faults(2)
-        with pytest.raises(CorruptError, match="a missing row"):
-            opened.search("cat dog", 3)
-
-
-@pytest.mark.parametrize(
-    "left",
-    [
-        *("", "{}", "[", None, listed_as("{}"), listed_as("[]"), "[" * 100_000),
-        *(listed_as('{"segments": [{"segment_id": 7}]}'), listed_as('{"segments": 7}')),
-    ],
-)
-def test_invalid_segment_lists_are_refused(index: WordIndex, left: str | None) -> None:
-    listed = index.path / segment_folder.LIST
-    listed.unlink() if left is None else listed.write_text(left)
-    with pytest.raises(CorruptError, match=r"segments.json: missing or damaged"):
-        WordIndex.open(index.path)
-
-
-def test_a_failing_disk_is_reported_and_leaves_nothing(
-    index: WordIndex,
-    tmp_path: Path,
-    tmp_path_factory: pytest.TempPathFactory,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(word_index, "FEW", 0)
-    gone = tmp_path_factory.mktemp("gone") / "more.tmp"
-
-    def fail() -> Iterator[tuple[str, str]]:
-        """A removed folder stands for a bad disk: tantivy's writes fail in the same way."""
-        yield "", "dog"
-        (tmp_path / "more.tmp").rename(gone)
-
-    with pytest.raises(OSError, match=r"No such file|Input/output"):
-        extended(index, tmp_path / "more", fail())
-    assert {path.name for path in tmp_path.iterdir()} == {"words"}
-    assert extended(index, tmp_path / "more", [("", "dog")]).faults(61) == []
 
 
 @given(text=st.text(st.sampled_from("ab1ä_.-'é \x1c\x00/:")))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.stats
-from numpy.typing import NDArray
 
 from slimdex.indexes.arrays import Matrix, Rows
 from slimdex.indexes.reducers.moments import Moments
@@ -30,20 +29,20 @@ def told_apart(rng: np.random.Generator, raw: bool) -> tuple[Matrix, Matrix, Row
 
 def test_keywords_prove_raw_encoders_only(rng: np.random.Generator) -> None:
     X, queries, targets = told_apart(rng, raw=True)
-    found = by_keywords(moments(X), X, queries, targets)
-    assert found.cell != DEFAULT
-    assert found.bound(LEAST_TIMES) > 0
+    cell, _, bound = by_keywords(moments(X), X, queries, targets)
+    assert cell != DEFAULT
+    assert bound > 0
     X, queries, targets = told_apart(rng, raw=False)
-    found = by_keywords(moments(X), X, queries, targets)
-    assert found.times < 1.2
-    assert found.bound(LEAST_TIMES) < 0
+    _, times, bound = by_keywords(moments(X), X, queries, targets)
+    assert times < 1.2
+    assert bound < 0
 
 
 def test_the_gain_is_that_of_mean_reciprocal_ranks(rng: np.random.Generator) -> None:
     X, queries, targets = told_apart(rng, raw=True)
-    found = by_keywords(moments(X), X, queries, targets)
+    cell, times, bound = by_keywords(moments(X), X, queries, targets)
     measured = []
-    for b, g in (found.cell, DEFAULT):
+    for b, g in (cell, DEFAULT):
         shift = b * X.mean(axis=0, dtype=np.float64)
         values, axes = np.linalg.eigh((X - shift).T @ (X - shift) / len(X))
         turned = axes * values ** (-g / 2)
@@ -53,15 +52,11 @@ def test_the_gain_is_that_of_mean_reciprocal_ranks(rng: np.random.Generator) -> 
         own = scores[np.arange(200), targets]
         measured.append(1 / (1 + (scores > own[:, None]).sum(axis=1)))
     best, default = measured
-    assert found.gain == pytest.approx(best.mean() - default.mean(), abs=1e-3)
-    assert found.times == pytest.approx(best.mean() / default.mean(), rel=1e-2)
-    for times in (1, 3):
-        low, _ = scipy.stats.norm.interval(1 - 0.05 / 24, *mean_and_error(best - times * default))
-        assert found.bound(times) == pytest.approx(low, abs=2e-3)
-
-
-def mean_and_error(values: NDArray[np.float64]) -> tuple[float, float]:
-    return float(values.mean()), float(scipy.stats.sem(values))
+    assert times == pytest.approx(best.mean() / default.mean(), rel=1e-2)
+    gains = best - LEAST_TIMES * default
+    error = float(scipy.stats.sem(gains))
+    low, _ = scipy.stats.norm.interval(1 - 0.05 / 24, float(gains.mean()), error)
+    assert bound == pytest.approx(low, abs=2e-3)
 
 
 def test_labels_change_the_metric_only_for_a_significant_gain(rng: np.random.Generator) -> None:
@@ -69,10 +64,10 @@ def test_labels_change_the_metric_only_for_a_significant_gain(rng: np.random.Gen
     labels = [{int(target): 1} for target in targets]
     none = np.full(200, -1)
     found = by_labels(moments(X), X, queries, labels, none)
-    assert found.cell != DEFAULT
-    assert 0 < found.bound() < found.gain
+    assert found.is_proved
+    assert 0 < found.bound < found.mean
     wrong = [{int(target): 1} for target in rng.permutation(600)[:200]]
-    assert by_labels(moments(X), X, queries, wrong, none).bound() < 0.02
+    assert by_labels(moments(X), X, queries, wrong, none).bound < 0.02
 
 
 def test_the_best_of_equal_metrics_gains_nothing() -> None:
@@ -85,5 +80,5 @@ def test_the_best_of_equal_metrics_gains_nothing() -> None:
         targets = rng.integers(80, size=100)
         queries = X[targets] + 1.2 * rng.normal(size=(100, 8)).astype(np.float32)
         labels = [{int(target): 1} for target in targets]
-        gains.append(by_labels(moments(X), X, queries, labels, np.full(100, -1)).gain)
+        gains.append(by_labels(moments(X), X, queries, labels, np.full(100, -1)).mean)
     assert np.mean(gains) < 0.005

@@ -15,6 +15,7 @@ from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.adapters import GivenEncoder
+from slimdex.retrieval.quality import near_duplicates
 from slimdex.retrieval.quality.near_duplicates import delete_near_duplicates
 from slimdex.retrieval.store.snapshot import Snapshot
 from tests.encoders import ReadingEncoder, WordEncoder
@@ -68,7 +69,12 @@ def same(some: Groups, others: Groups) -> None:
         assert [*group.values()] == pytest.approx([*others[kept].values()], abs=2e-6)
 
 
-@pytest.mark.parametrize(("dim", "least"), [(200, 0.95), (200, 0.5), (32, 0.9), (200, 1.0)])
+@pytest.fixture(autouse=True)
+def _several_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(near_duplicates, "BLOCK_ROWS", 150)
+
+
+@pytest.mark.parametrize(("dim", "least"), [(32, 0.9), (200, 0.5), (200, 1.0)])
 def test_the_pairs_are_those_of_brute_force(tmp_path: Path, dim: int, least: float) -> None:
     X = clustered(1000, dim, seed=dim)
     settings = Settings(k=16, kind="flat", candidates=0)  # codes and metric do not matter

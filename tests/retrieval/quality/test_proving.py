@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from functools import partial
 from math import sqrt
@@ -12,13 +11,13 @@ import numpy as np
 import pytest
 
 from slimdex import Collection, GivenEncoder
-from slimdex.indexes.search.reduced_index import ReducedIndex
+from slimdex.indexes.search.rescoring import Rescorer
 from slimdex.retrieval.quality import tuning, tuning_targets
-from slimdex.retrieval.quality.metric_choice import DEFAULT, Choice
-from slimdex.retrieval.quality.query_pools import document_pool, document_queries
+from slimdex.retrieval.quality.metric_choice import DEFAULT
+from slimdex.retrieval.quality.query_pools import document_queries
 from slimdex.retrieval.quality.recall_trials import Pool, Trials
-from slimdex.retrieval.quality.settings_search import SettingsGrid, SettingsSearch
-from slimdex.retrieval.quality.tuning_targets import Proving, Target, name_of
+from slimdex.retrieval.quality.settings_search import Proving, SettingsSearch, possible_settings
+from slimdex.retrieval.quality.tuning_targets import Target
 
 DIM, DOCUMENTS = 16, 1000
 
@@ -42,17 +41,7 @@ def collection(made: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Collecti
         yield opened
 
 
-def agreement(collection: Collection, index: ReducedIndex, trials: Trials) -> float:
-    """By a thousand other queries."""
-    rng = np.random.default_rng(99)
-    pool = document_pool(collection.index.snapshot, None, 1000, rng)
-    assert index.metric is not None
-    return float(trials.measure(index, pool, trials.exact(pool, index.metric.rescorer))[0].mean())
-
-
-def test_queries_are_added_where_the_first_ones_prove_too_little(
-    collection: Collection, tmp_path: Path
-) -> None:
+def test_queries_are_added_where_the_first_ones_prove_too_little(collection: Collection) -> None:
     """Fifty queries that find everything prove .92."""
     found = collection.tune(Target(agreement=0.95))
     assert found.lacking is None
@@ -61,66 +50,27 @@ def test_queries_are_added_where_the_first_ones_prove_too_little(
     assert found.certificate.queries in (100, 200)
     assert found.certificate.bound >= 0.95
     assert found.chosen.queries == found.certificate.queries
-    trials = Trials(collection.index.snapshot, collection.index.snapshot.moments(), tmp_path)
-    assert agreement(collection, trials.build(found.chosen.settings), trials) >= 0.95
 
 
-def test_the_best_is_named_if_nothing_is_promising(
+def test_the_best_is_named_if_nothing_is_proved(
     collection: Collection, tmp_path: Path, rng: np.random.Generator
 ) -> None:
     """The only settings reach the target, by too little for fifty queries to prove it."""
     snapshot = collection.index.snapshot
-    trials = Trials(snapshot, snapshot.moments(), tmp_path)
-    grid = SettingsGrid(trials, DEFAULT, grid=[("pq", (1 / 4,))])
+    trials = Trials(snapshot, tmp_path)
+    settings = possible_settings(trials, DEFAULT, [("pq", (1 / 4,))])
     draw = document_queries(snapshot, None, rng)
-    exact = partial(trials.exact, rescorer=grid.rescorer)
+    exact = partial(trials.exact, rescorer=Rescorer.fit(trials.moments, *DEFAULT))
     choosing = draw(100)
-    index = trials.build(grid.options[0])
-    reached = float(trials.measure(index, choosing, exact(choosing))[0].mean())
+    truth = exact(choosing)
+    (only,) = settings
+    reached = float(trials.measure(trials.build(only), choosing, truth)[0].mean())
     target = Target(agreement=reached - 0.01)
-    found = SettingsSearch(
-        trials=trials,
-        target=target,
-        choice=Choice(DEFAULT, "the default"),
-        grid=grid,
-        choosing=choosing,
-        proving=Proving(target.agreement, 50, draw, exact),
-    ).run()
-    assert found.chosen is None
-    (tried,) = found.tried
-    assert (tried.settings, tried.verdict) == (grid.options[0], "not proved")
+    proving = Proving(target.agreement, 50, draw, exact)
+    (tried,) = SettingsSearch(trials, target, [(choosing, truth)], proving).run(settings)
+    assert (tried.settings, tried.verdict) == (only, "not proved")
     assert tried.estimate == reached
-    assert "such queries would prove" in str(found.lacking)
-
-
-@pytest.mark.slow
-def test_what_is_not_proved_is_named_with_the_queries_that_prove_it(
-    collection: Collection, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """Memory for the smallest settings only, which reach a little more than the target."""
-    monkeypatch.setattr(tuning_targets, "PROVING", 30)
-    monkeypatch.setattr(tuning_targets, "DOUBLINGS", 0)
-    trials = Trials(collection.index.snapshot, collection.index.snapshot.moments(), tmp_path)
-    smallest = SettingsGrid(trials, DEFAULT).options[0]
-    index = trials.build(smallest)
-    reached = agreement(collection, index, trials)
-    target = Target(agreement=round(reached - 0.08, 3), ram=index.nbytes)
-    found = collection.tune(target)
-    assert found.chosen is None
-    (best,) = [tried for tried in found.tried if tried.verdict == "not proved"]
-    assert best.settings == smallest
-    assert best.estimate == pytest.approx(reached, abs=0.05)
-    assert best.bound < target.agreement <= best.estimate
-    said = str(found.lacking)
-    named = f"{best.estimate:.4f}, at least {best.bound:.4f} by {best.queries} queries"
-    assert f"{named} ({name_of(smallest)}); about " in said
-    needed = re.search(r"about ([\d,]+) such queries would prove", said)
-    assert needed is not None
-    monkeypatch.setattr(tuning_targets, "PROVING", int(needed[1].replace(",", "")))
-    proved = collection.tune(target)
-    assert proved.lacking is None
-    assert proved.chosen is not None
-    assert proved.chosen.ram <= index.nbytes
+    assert tried.bound < target.agreement
 
 
 def test_all_that_is_proved_of_many_indexes_and_stages_is_true(
@@ -139,7 +89,7 @@ def test_all_that_is_proved_of_many_indexes_and_stages_is_true(
         is_proved = False
         while proving.add_queries():
             is_proved |= any(
-                proving.least_proved(each[: len(proving)], [6], place) is not None
+                proving.proved(each[: len(proving)], [6], place)
                 for place, each in enumerate(ranks, start=1)
             )
         wrong += is_proved

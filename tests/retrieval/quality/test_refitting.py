@@ -12,15 +12,12 @@ from click.testing import CliRunner
 from slimdex.command_line import app
 from slimdex.errors import InputError
 from slimdex.indexes.codes import kinds
-from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.adapters import GivenEncoder
 from slimdex.retrieval.ingest.repairing import verify
-from slimdex.retrieval.quality.info import refit_seconds
 from slimdex.retrieval.quality.refitting import after_addition
 from tests.encoders import WordEncoder
-from tests.slow import slow
 
 
 def topic(name: str, count: int) -> list[Document]:
@@ -98,38 +95,20 @@ def test_auto_says_when_another_kind_would_be_faster(
     assert verify(tmp_path / "i") == []
 
 
-def test_the_time_of_a_refit_is_estimated_for_linear_reducers_only(tmp_path: Path) -> None:
-    rng = np.random.default_rng(0)
-    with Collection.create(tmp_path / "i", GivenEncoder(16)) as collection:
-        vectors = rng.normal(size=(700, 16)).astype(np.float32)
-        collection.add(topic("a", 700), vectors=vectors)
-        assert refit_seconds(collection.index.snapshot.index) is not None
-        collection.reduce(Settings(reducer="autoencoder", k=8))
-        assert refit_seconds(collection.index.snapshot.index) is None
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("way", ["delete", *slow(["delete and compact", "replace"])])
-def test_when_nothing_is_left_of_the_first_fit_there_is_another(tmp_path: Path, way: str) -> None:
+def test_when_nothing_is_left_of_the_first_fit_there_is_another(tmp_path: Path) -> None:
     """As in a fresh build: the codes of the new topic are trained on it."""
     with Collection.create(tmp_path / "i", WordEncoder()) as collection:
         collection.add(topic("a", 800))
-        if way == "replace":
-            other = [Document(f"a{i}", d.text) for i, d in enumerate(topic("b", 800))]
-        else:
-            collection.delete(where="true")
-            other = topic("b", 800)
-        if way == "delete and compact":
-            collection.compact()
+        # Replaces all of them.
+        other = [Document(f"a{i}", d.text) for i, d in enumerate(topic("b", 800))]
         collection.add(other)
         assert collection.index.state.fit_rows == 800
         reducer = collection.index.snapshot.index.reducer
-        live = np.setdiff1d(
-            np.arange(collection.index.state.rows), collection.index.snapshot.hidden
+        vectors = collection.index.snapshot.vectors().take(
+            collection.index.snapshot.searchable_rows()
         )
-        vectors = collection.index.snapshot.vectors().take(live)
     with Collection.create(tmp_path / "fresh", GivenEncoder(48)) as fresh:
         fresh.add(other, vectors=vectors)
         expected = fresh.index.snapshot.index.reducer.transform(vectors)
     np.testing.assert_allclose(np.abs(reducer.transform(vectors)), np.abs(expected), atol=2e-3)
-    assert verify(tmp_path / "i") == []

@@ -42,7 +42,7 @@ def agreement(collection: Collection, folder: Path, seed: int) -> float:
     """Of the settings in force, by queries that nothing was chosen or proved on."""
     snapshot, rng = collection.index.snapshot, np.random.default_rng(seed)
     pool = document_pool(snapshot, WordEncoder(), 500, rng)
-    trials = Trials(snapshot, snapshot.moments(), folder)
+    trials = Trials(snapshot, folder)
     metric = snapshot.index.metric
     assert metric is not None
     shares, _ = trials.measure(snapshot.index, pool, trials.exact(pool, metric.rescorer))
@@ -84,14 +84,14 @@ def test_what_can_not_be_reached_is_named_with_the_nearest_settings(
     assert nearest is not None
     assert low.ram < nearest.ram
     with pytest.raises(
-        InputError, match=r"0\.95 is not proved within [\d.]+ kB; the best"
+        InputError, match=r"0\.95 is not proved; the best that was measured is"
     ) as raised:
         collection.tune(Target(agreement=0.95, ram=nearest.ram - 1), apply=True)
     assert collection.index.state.certificate is None
     assert f"({nearest.settings.kind}, k={nearest.settings.k}," in str(raised.value)
     slow = collection.tune(Target(agreement=0.9, p99_ms=1e-6))
     assert slow.chosen is None
-    assert "the nearest that reaches 0.9 takes" in str(slow.lacking)
+    assert "over 1e-06 ms" in str(slow.lacking)
 
 
 @pytest.mark.slow
@@ -115,7 +115,9 @@ def test_a_target_that_queries_can_not_prove_is_refused_before_encoding(
     encoder = WordEncoder()
     texts = [document.id for document in docstrings[:100]]
     with Collection.open(path, encoder) as collection:
-        with pytest.raises(InputError, match=r"agreement=0\.999: 2,000 queries prove 0\.9"):
+        with pytest.raises(
+            InputError, match=r"agreement=0\.999; expected above 0 and at most 0\.9"
+        ):
             collection.tune(Target(agreement=0.999))
         with pytest.raises(InputError, match=r"75 of 100 queries prove 0\.9.*expected more"):
             collection.tune(Target(agreement=0.99), queries=texts)
@@ -125,22 +127,17 @@ def test_a_target_that_queries_can_not_prove_is_refused_before_encoding(
 
 
 @pytest.mark.parametrize(
-    ("target", "match"),
-    [
-        (Target(agreement=float("nan")), "agreement=nan"),
-        (Target(ram=0), "ram=0; expected above 0"),
-        (Target(p99_ms=0.0), "p99_ms=0.0"),
-    ],
+    "target", [Target(agreement=float("nan")), Target(ram=0), Target(p99_ms=0.0)]
 )
-def test_targets_that_nothing_reaches(collection: Collection, target: Target, match: str) -> None:
-    with pytest.raises(InputError, match=match):
+def test_targets_that_nothing_reaches(collection: Collection, target: Target) -> None:
+    with pytest.raises(InputError, match="expected above 0"):
         collection.tune(target)
 
 
 @pytest.mark.slow
 def test_few_documents_are_not_tuned(tmp_path: Path, docstrings: list[Document]) -> None:
     with Collection.create(tmp_path / "few", WordEncoder()) as collection:
-        with pytest.raises(InputError, match="holds no documents"):
+        with pytest.raises(InputError, match="0 documents of 48 dimensions"):
             collection.tune()
         collection.add(docstrings[:60])
         with pytest.raises(InputError, match="60 documents of 48 dimensions"):

@@ -1,17 +1,13 @@
-"""Answers: the order of their steps, the vectors of texts, and the way down to FAISS."""
+"""Answers: the order of their steps, and the vectors of texts."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from types import FrameType
-from typing import Any
 
 import numpy as np
 import pytest
 
-import slimdex
 from slimdex.errors import InputError
 from slimdex.indexes.arrays import Matrix
 from slimdex.retrieval import commands
@@ -22,9 +18,8 @@ from slimdex.retrieval.lexical.fusion import Fusion
 from slimdex.retrieval.search.answer import find, fusion_for
 from slimdex.retrieval.search.request import SearchRequest, cut
 from slimdex.retrieval.store.state import State
-from tests.encoders import ReadingEncoder, WordEncoder
+from tests.encoders import WordEncoder
 
-PACKAGE = Path(slimdex.__file__).parent
 TEXTS = [f"word{i} of {i % 7} cats and a dog" for i in range(40)]
 AWAY = np.ones((1, 48), np.float32)
 
@@ -101,48 +96,3 @@ def test_hits_below_the_least_score_are_left_out() -> None:
     near, far = Hit("a", 0.5, ""), Hit("b", 0.2, "")
     assert cut([[near, far], [far]], 0.3) == [[near], []]
     assert cut([[near, far]], None) == [[near, far]]
-
-
-@pytest.mark.parametrize("passages", ["off", 16])
-@pytest.mark.parametrize("hybrid", ["off", "auto"])
-def test_the_way_down_to_faiss_is_short(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, passages: str | int, hybrid: str
-) -> None:
-    """At most nine functions in six files, from `Collection.search` to FAISS."""
-    ways = list[Sequence[tuple[str, str]]]()
-    create = slimdex.Collection.create  # with the checks of the public name
-    with create(tmp_path / "y.index", ReadingEncoder(), passages=passages) as collection:
-        collection.add(
-            [Document(str(i), f"{text}. {text}. {text}.") for i, text in enumerate(TEXTS)]
-        )
-        assert collection.index.snapshot.document_rows.is_one_each == (passages == "off")
-        codes = type(collection.index.snapshot.index.index._index)
-        search = codes.search
-
-        def noted(*args: Any, **options: Any) -> Any:
-            ways.append(way(sys._getframe(1)))
-            return search(*args, **options)
-
-        monkeypatch.setattr(codes, "search", noted)
-        assert len(collection.search("word3 cats", hybrid=hybrid)) == 10
-    assert ways
-    for functions in ways:
-        assert ("retrieval/collection.py", "Collection.search") in functions[:2]
-        assert functions[-1] == ("indexes/codes/faiss_index.py", "FaissIndex.search")
-        assert len({*functions}) <= 9, functions
-        assert len({file for file, _ in functions}) <= 6, functions
-
-
-def way(frame: FrameType | None) -> list[tuple[str, str]]:
-    """Files and functions of slimdex that a frame has been called through, in order.
-
-    Those that name the keyword that was meant are left out: they wrap all public functions, once
-    anything has been taken from the package `slimdex` itself.
-    """
-    found = list[tuple[str, str]]()
-    while frame is not None:
-        path = Path(frame.f_code.co_filename)
-        if path.is_relative_to(PACKAGE) and path.name != "suggestions.py":
-            found.insert(0, (path.relative_to(PACKAGE).as_posix(), frame.f_code.co_qualname))
-        frame = frame.f_back
-    return found

@@ -131,29 +131,6 @@ def test_an_outermost_constant_is_a_definition(
         assert (hit.id, hit.line) == (path, line)
 
 
-def test_a_variable_of_one_word_is_no_definition(tmp_path: Path) -> None:
-    documents = [
-        Document("script.py", "timeout = 5\n" + "other words of a long script " * 5),
-        Document("timeout.py", "class A:\n    def timeout(self): a timeout of a call"),
-    ]
-    with collection_of(tmp_path, documents) as made:
-        assert first_ids(made, "timeout", 1) == ["timeout.py"]
-
-
-def test_a_definition_counts_double_in_a_longer_query(tmp_path: Path) -> None:
-    text = "parse = read\nand more of this"
-    documents = [
-        Document("uses.go", "parse = read of more\nand more"),
-        file("defines.go", text, "parse"),
-        Document("answers.go", "what does parse do with a heap in a file of yours"),
-    ]
-    with collection_of(tmp_path, documents) as made:
-        assert first_ids(made, "read more") == ["uses.go", "defines.go"]
-        assert first_ids(made, "`parse` and read more") == ["defines.go", "uses.go"]
-        query = "what does `parse` do with a heap in a file of yours"
-        assert first_ids(made, query)[0] == "answers.go"
-
-
 def test_a_name_of_the_same_letters_and_qualifiers_comes_first(tmp_path: Path) -> None:
     documents = [
         file("a.go", "route = one", "Mux.route"),

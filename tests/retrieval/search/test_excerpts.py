@@ -48,19 +48,6 @@ def test_excerpts_equal_brute_force_over_all_parts() -> None:
         assert actual.strip("…") == own[int(cosines.argmax())]
 
 
-def test_each_query_has_its_own_excerpt() -> None:
-    text = f"Cats sleep all day. {2 * FILLER}Trains leave\x85 at nine.  {2 * FILLER}"
-    (first,), (second,) = passages_near(
-        WordEncoder(), ["cats sleep", "nine trains"], [[hit(text)]] * 2
-    )
-    assert first.startswith("Cats sleep")
-    assert first.endswith("…")
-    assert "Trains leave at nine." in second
-    assert second.startswith("…")
-    assert second.endswith("…")
-    assert max(len(first), len(second)) <= LENGTH + 2
-
-
 def test_short_texts_are_shown_whole_and_not_encoded() -> None:
     encoder = WordEncoder()
     assert passages_near(encoder, ["x"], [[hit("a\nb"), hit("")]]) == [["a b", ""]]
@@ -123,19 +110,6 @@ def test_of_a_query_the_telling_words_are_marked() -> None:
     assert marked == ["cat", "cats", "Cat\u0301"]
     assert [text[slice(*place)] for place in word_places(text, "on the")] == ["The", "on", "the"]
     assert word_places(text, "") == []
-
-
-def test_words_choose_the_excerpt_beyond_the_parts_to_encode() -> None:
-    encoder = WordEncoder()
-    texts = [4 * FILLER + "The white matter of brains. " + 3 * FILLER, 9 * FILLER]
-    hits = [[hit(text) for text in texts]]
-    ((actual, none),) = passages_near(encoder, ["Of WHITE matter"], hits, most_parts=5)
-    assert encoder.encoded == ["Of WHITE matter"]
-    assert "The white matter of brains." in actual
-    assert none == beginning(hits[0][1]).text
-    encoder.encoded.clear()
-    passages_near(encoder, ["white matter"], hits)
-    assert len(encoder.encoded) > 5
 
 
 @given(st.text(alphabet=st.sampled_from("ab .!。\u00e9"), max_size=600), st.integers(2, 40))

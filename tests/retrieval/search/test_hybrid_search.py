@@ -5,26 +5,20 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from threading import Event, get_ident
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 
 from slimdex.errors import CorruptError, InputError
-from slimdex.indexes.arrays import Matrix, Rows, normalize_rows
-from slimdex.indexes.search.reduced_index import ReducedIndex
+from slimdex.indexes.arrays import normalize_rows
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document, Hit, Part
 from slimdex.retrieval.ingest.repairing import repair, verify
-from slimdex.retrieval.lexical.word_index import ScoredRows, WordIndex
-from slimdex.retrieval.search import answer
+from slimdex.retrieval.lexical.word_index import WordIndex
 from slimdex.retrieval.search.request import SearchRequest
-from slimdex.system import spare_threads
 from tests.encoders import ReadingEncoder, WordEncoder
-
-from ..forging import rewrite_state
 
 EXACT = Settings(kind="flat", reducer="identity", gamma=0.0, beta=0.0)
 COLOURS = ["red", "green", "blue", "grey"]
@@ -114,37 +108,6 @@ def test_many_queries_have_the_answers_of_each_alone(collection: Collection) -> 
             np.testing.assert_allclose(
                 [hit.score for hit in hits], [hit.score for hit in one], atol=1e-5
             )
-
-
-def test_words_of_a_large_index_are_searched_by_other_threads(
-    collection: Collection, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    expected = collection.search_many(QUERIES, 7)
-    search, near, threads = WordIndex.search, ReducedIndex.search, set[int]()
-    begun = Event()
-
-    def noted(*args: Any, **options: Any) -> ScoredRows:
-        threads.add(get_ident())
-        begun.set()
-        return search(*args, **options)
-
-    def after_words(*args: Any, **options: Any) -> tuple[Matrix, Rows]:
-        assert begun.wait(20)
-        return near(*args, **options)
-
-    monkeypatch.setattr(WordIndex, "search", noted)
-    assert collection.search_many(QUERIES, 7) == expected
-    assert threads == {get_ident()}
-    monkeypatch.setattr(answer, "LONG", len(DOCUMENTS))
-    monkeypatch.setattr(spare_threads, "cores", lambda: 2)
-    monkeypatch.setattr(ReducedIndex, "search", after_words)
-    for query, hits in zip(QUERIES, expected, strict=True):
-        threads.clear()
-        begun.clear()
-        assert collection.search(query, 7) == hits
-        assert threads != {get_ident()}
-    begun.clear()
-    assert collection.search_many(QUERIES, 7) == expected
 
 
 def test_min_score_is_a_cosine(collection: Collection) -> None:
@@ -288,21 +251,6 @@ def test_late_words_of_passages_are_those_of_each_passage(tmp_path: Path) -> Non
         assert {row for row, _ in remaining} == {row for row, _ in rows} - gone
 
 
-def test_words_of_a_long_text_are_not_late(collection: Collection) -> None:
-    collection.add(Document("short", "zebra"))
-    assert (collection.index.state.lexical_rows, collection.index.state.rows) == (48, 49)
-    collection.add(Document("long", "zebra " * 3000))
-    assert collection.index.state.lexical_rows == collection.index.state.rows == 50
-
-
-def test_a_manifest_can_t_make_readers_index_everything(collection: Collection) -> None:
-    collection.add([Document(f"more-{i}", "gnu") for i in range(20)])
-    collection.close()
-    rewrite_state(collection.path, lambda state: state | {"words_rows": 0})
-    with pytest.raises(CorruptError, match="words_rows=0; expected nearly 68"):
-        Collection.open(collection.path, WordEncoder())
-
-
 def test_undoing_keeps_the_words_of_rows_that_were_late(collection: Collection) -> None:
     collection.add(Document("late", "zebra"))
     assert collection.index.state.lexical_rows == 48
@@ -363,7 +311,7 @@ def test_an_index_without_words_refuses_hybrid_search(tmp_path: Path) -> None:
         collection.add(DOCUMENTS)  # words were turned on before there were any
         assert collection.search("pkg-13", 1)[0].found_by == "name"
         collection.index_lexical(False)
-        with pytest.raises(InputError, match=r"no lexical index; expected one \(`slimdex lexical"):
+        with pytest.raises(InputError, match=r"no lexical index; expected one \(`slimdex reduce"):
             collection.search("cat", hybrid=0.5)
         plain = collection.search("cat", 3)
         assert collection.search("cat", 3, hybrid="auto") == plain
@@ -391,7 +339,7 @@ def test_hybrid_search_of_vectors_requires_texts(collection: Collection) -> None
 def test_repair_rebuilds_words(collection: Collection) -> None:
     expected = collection.search("blue libfoo2", 9, hybrid=0.5)
     collection.close()
-    spoils: tuple[Callable[[Path], object], ...] = (without_a_file, shutil.rmtree, of_others)
+    spoils: tuple[Callable[[Path], object], ...] = (without_a_file, shutil.rmtree)
     for spoil in spoils:
         (words,) = (path for path in collection.path.iterdir() if "words" in path.name)
         spoil(words)
@@ -404,24 +352,6 @@ def test_repair_rebuilds_words(collection: Collection) -> None:
 
 def without_a_file(words: Path) -> None:
     next(words.glob("*.term")).unlink()
-
-
-def of_others(words: Path) -> None:
-    """Replace it by the lexical index of another index."""
-    shutil.rmtree(words)
-    WordIndex.create(words, [("", "of another index")])
-
-
-def test_a_lexical_index_of_other_documents_is_refused(collection: Collection) -> None:
-    collection.close()
-    (words,) = (path for path in collection.path.iterdir() if "words" in path.name)
-    of_others(words)
-    with Collection.open(collection.path, WordEncoder()) as again:
-        with pytest.raises(CorruptError, match=r"words of 1 rows; expected 48; .slimdex repair"):
-            again.search("cat", hybrid=0.5)
-        with pytest.raises(CorruptError, match="expected 48"):
-            again.add([Document("new", "cat")])
-        assert again.search("cat", 1, hybrid="off")
 
 
 def test_links_in_the_words_folder_are_refused(collection: Collection, tmp_path: Path) -> None:

@@ -17,7 +17,6 @@ from slimdex.retrieval.search.excerpts import nearest_by_words, quote
 from slimdex.retrieval.search.request import SearchRequest
 from slimdex.retrieval.server.line_ranges import read_lines
 from tests.encoders import ReadingEncoder
-from tests.retrieval.server.asking import asking
 
 FRONT_MATTER = ["---", "title: House", "tags:", "  - seed", "---", "", "# w0w", ""]
 TEMPLATE = "\n".join(
@@ -74,20 +73,6 @@ def test_passages_and_excerpts_have_lines_of_the_file(house: Collection) -> None
             check(part.text, part.line, part.last_line)
         else:
             assert (hit.line, hit.last_line, part.line) == (None, None, None)
-
-
-async def test_lines_over_http(house: Collection) -> None:
-    async with asking({"x": house.path}, encoder=ENCODER) as (client, _):
-        body = {"query": QUERY, "excerpts": True, "group_by": "passage", "limit": 40}
-        answer = await client.post("/indexes/x/search", json=body)
-        hits = answer.json()["queries"][0]["hits"]
-    for hit in hits:
-        start, end = hit["excerpt"]
-        if hit["id"] == "house.md":
-            check(hit["text"], hit["line"], hit["last_line"])
-            check(hit["text"][start:end], *hit["excerpt_lines"])
-        else:
-            assert (hit["line"], hit["last_line"], hit["excerpt_lines"]) == (None, None, None)
 
 
 def test_lines_are_read_by_the_numbers_of_the_file(house: Collection) -> None:

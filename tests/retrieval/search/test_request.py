@@ -15,29 +15,25 @@ TWO = np.eye(2, 48, dtype=np.float32)
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("given", "name"),
     [
-        ({}, "neither texts nor vectors; expected one of them"),
-        ({"texts": 5}, r"queries 5; expected texts or vectors \(q, dim\)"),
-        ({"texts": ["a", None]}, r"query None; expected texts or vectors \(q, dim\)"),
-        ({"texts": ["a"], "vectors": TWO}, "1 texts of 2 queries; expected one of each"),
-        ({"texts": "a", "limit": 2.5}, "limit=2.5; expected 1 or more"),
-        ({"texts": "a", "candidates": -1}, r"candidates=-1; expected 0 \(rank by codes alone\)"),
-        ({"texts": "a", "group_by": "line"}, "group_by='line'; expected document or passage"),
-        ({"texts": "a", "hybrid": 1.5}, "hybrid=1.5; expected off, auto, rrf, or a weight"),
-        ({"vectors": TWO, "hybrid": "rrf"}, "hybrid='rrf' with vectors; expected texts"),
-        ({"texts": "a", "min_score": float("nan")}, "min_score=nan; expected a cosine, -1 to 1"),
-        ({"texts": "a", "rerank_depth": 0}, "rerank_depth=0; expected 1 or more"),
-        ({"texts": "a", "min_score": "high"}, "min_score='high'; expected a cosine, -1 to 1"),
-        ({"texts": "a", "where": {"year": 1}}, r"where=\{'year': 1\}; expected a condition"),
-        ({"texts": "a", "rerank": 5}, "rerank=5; expected a CrossEncoder or its name"),
-        ({"vectors": TWO, "rerank": object()}, "rerank with vectors; expected texts"),
+        ({}, "texts"),
+        *(({"texts": 5}, "queries 5"), ({"texts": ["a", None]}, "query None")),
+        ({"texts": ["a"], "vectors": TWO}, "1 texts of 2 queries"),
+        ({"vectors": TWO, "hybrid": "rrf"}, "hybrid"),
+        ({"vectors": TWO, "rerank": object()}, "rerank"),
+        *(
+            ({"texts": "a", name: value}, f"{name}=")
+            for name, value in (
+                *(("limit", 2.5), ("candidates", -1), ("group_by", "line"), ("hybrid", 1.5)),
+                *(("min_score", float("nan")), ("min_score", "high"), ("rerank_depth", 0)),
+                *(("where", {"year": 1}), ("rerank", 5)),
+            )
+        ),
     ],
 )
-def test_a_wrong_value_is_refused_with_what_was_expected(
-    given: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(InputError, match=f"^{message}"):
+def test_a_wrong_value_is_refused_by_its_name(given: dict[str, Any], name: str) -> None:
+    with pytest.raises(InputError, match=name):
         SearchRequest(**given)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import cache, partial
 from pathlib import Path
@@ -14,11 +14,11 @@ import httpx
 
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.index import Index
-from slimdex.retrieval.server.access import Hosts, Tokens
+from slimdex.retrieval.server.access import Listening, Tokens
 from slimdex.retrieval.server.app import application
 from slimdex.retrieval.server.limits import Limits
 from slimdex.retrieval.server.middleware import guard
-from slimdex.retrieval.server.service import RootFolder, Service
+from slimdex.retrieval.server.service import Service
 from tests.encoders import WordEncoder
 
 DOCUMENTS = [
@@ -56,19 +56,16 @@ async def asking(
     places: dict[str, Path],
     *,
     limits: Limits | None = None,
-    folders: tuple[Path, ...] = (),
     tokens: Tokens | None = None,
-    hosts: Hosts | None = None,
+    pages: Sequence[str] = (),
     encoder: WordEncoder | None = WORDS,
-    root: Path | None = None,
     reranker: Any = None,
 ) -> AsyncIterator[tuple[httpx.AsyncClient, Service]]:
     """A client of a service over these indexes, and the service; all is closed afterwards."""
     opened = partial(Index.open, encoder=encoder)
-    own = None if root is None else RootFolder(root, WordEncoder, wait=0.1)
-    service = Service.open(places, limits, folders, root=own, reranker=reranker, open_one=opened)
-    app = application(service)
-    public = guard(app, hosts or Hosts(), tokens, service.limits, service.metrics)
+    service = Service.open(places, limits, reranker=reranker, open_one=opened)
+    app = application(service, needs_token=tokens is not None)
+    public = guard(app, Listening(tokens=tokens, pages=pages), service.metrics)
     raised: Exception | None = None
     async with (
         app.router.lifespan_context(app),

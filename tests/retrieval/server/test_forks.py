@@ -19,7 +19,7 @@ WORKERS = """
     import httpx
     from slimdex import Collection
     from slimdex.retrieval.index import Index
-    from slimdex.retrieval.server.access import Hosts
+    from slimdex.retrieval.server.access import Listening
     from slimdex.retrieval.server.app import application
     from slimdex.retrieval.server.middleware import guard
     from slimdex.retrieval.server.service import Service
@@ -31,7 +31,7 @@ WORKERS = """
 
     async def served(service):
         app = application(service)
-        public = guard(app, Hosts(), None, service.limits, service.metrics)
+        public = guard(app, Listening(), service.metrics)
         client = httpx.AsyncClient(
             transport=httpx.ASGITransport(public), base_url="http://localhost"
         )

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from slimdex.retrieval.collection import Collection
-from slimdex.retrieval.server import freshness
 from slimdex.retrieval.server.freshness import BEHIND, Following, Freshness
+from slimdex.retrieval.sources.files import input_files
 from slimdex.retrieval.sources.source_request import SourceRequest
 from tests.encoders import WordEncoder
 
@@ -56,7 +56,7 @@ async def test_concurrent_answers_share_a_sync_that_begins_after_them() -> None:
 @pytest.fixture
 def notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder to follow, whose files can't have changed unnoticed just now."""
-    monkeypatch.setattr(freshness, "SETTLED_NS", 0)
+    monkeypatch.setattr(input_files, "SETTLED_NS", 0)
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "a.md").write_text("the cat sat")
     return tmp_path / "notes"
@@ -82,18 +82,3 @@ def test_sources_are_read_again_only_if_files_have_changed(notes: Path, tmp_path
         (notes / "b.md").write_text("rain fell again")
         following.catch_up(collection.index)
         assert {document.id for document in collection} == {"own", "b.md"}
-
-
-def test_sources_are_read_again_once_a_copy_was_restored(notes: Path, tmp_path: Path) -> None:
-    path, copy = tmp_path / "i", tmp_path / "copy"
-    following = Following(SourceRequest([str(notes)]))
-    with Collection.create(path, WordEncoder()) as collection:
-        following.catch_up(collection.index)
-        collection.copy_to(copy)
-        (notes / "b.md").write_text("rain fell")
-        following.catch_up(collection.index)
-        path.rename(tmp_path / "old")
-        copy.rename(path)
-        assert [document.id for document in collection] == ["a.md"]
-        following.catch_up(collection.index)
-        assert [document.id for document in collection] == ["a.md", "b.md"]

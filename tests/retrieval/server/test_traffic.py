@@ -28,7 +28,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.sweep]
 
 SECONDS, FIRST = (600.0, 2000) if CHANCE.whole else (5.0, 800)
 READERS = 32
-NDJSON = {"Content-Type": "application/x-ndjson"}
 GROWTH = 1.25
 """What the service may hold at the end, by what it held after a fifth of the time."""
 
@@ -140,10 +139,8 @@ class Traffic:
         ids = self.some(100) + [f"b{self.changes}-{i}" for i in range(100)]
         versions: dict[str, int | None] = {id: self.known.get(id, -1) + 1 for id in ids}
         self.unsure |= set(ids)
-        lines = [json.dumps(self.document(id, int(v or 0))) for id, v in versions.items()]
-        answer = self.running.client.post(
-            "/indexes/notes/documents", content="\n".join(lines), headers=NDJSON
-        )
+        rows = [self.document(id, int(v or 0)) for id, v in versions.items()]
+        answer = self.running.client.post("/indexes/notes/documents", json=rows)
         assert answer.status_code == 200, answer.text
         return self.told(set(ids), versions)
 

@@ -156,7 +156,6 @@ def test_npy_files(tmp_path: Path, data: bytes) -> None:
         vectors = open_vectors(str(path), [])
         if len(vectors) * vectors.dim < 1 << 24:  # what is claimed was checked against the file
             check_vectors(vectors)
-            vectors.fingerprint()
 
     quietly(read)
     quietly(lambda: read_query_vectors(str(path)))
@@ -169,23 +168,6 @@ def test_vectors_in_parquet(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "x.parquet"
     path.write_bytes(data)
     quietly(lambda: check_vectors(open_vectors("v", [str(path)])))
-
-
-@fuzzed
-@given(
-    st.one_of(
-        st.text(max_size=40),
-        st.recursive(
-            st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=5),
-            lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=3), inner),
-            max_leaves=8,
-        ).map(json.dumps),
-        damaged(b"[[0.5, 1], [2, 3e2]]").map(lambda data: data.decode(errors="replace")),
-    )
-)
-def test_query_vectors_as_json(text: str) -> None:
-    if not text.endswith(".npy"):
-        quietly(lambda: read_query_vectors(text))
 
 
 LONG = " ".join(f"Line {i} of it." for i in range(12))

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import threading
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
-from datetime import UTC, date, datetime, time, timedelta, timezone
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -22,10 +20,7 @@ from hypothesis import strategies as st
 from slimdex.errors import CorruptError, InputError
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document, Hit, Part
-from slimdex.retrieval.encoders.adapters import GivenEncoder
 from slimdex.retrieval.ingest import writer
-from slimdex.retrieval.ingest.adding import add
-from slimdex.retrieval.ingest.addition import Addition
 from slimdex.retrieval.ingest.repairing import verify
 from slimdex.retrieval.passages import Passage
 from slimdex.retrieval.store import lines
@@ -42,8 +37,6 @@ from slimdex.retrieval.store.lines import (
 )
 from slimdex.retrieval.store.passages import DocumentPassages
 from slimdex.retrieval.store.state import Lines
-from slimdex.system.append_only import BLOCK_BYTES
-from slimdex.system.progress import listening
 from tests.chance import CHANCE
 from tests.conftest import Copies
 from tests.encoders import WordEncoder
@@ -81,14 +74,6 @@ def test_values_are_restored_exactly(values: list[Any]) -> None:
     assert repr(values_of(line)) == repr(values)  # which tells 1 from 1.0 and from True, and NaN
 
 
-def test_a_line_can_be_read_by_eye() -> None:
-    values = ["7", "", "Es regnet \u2014 ja", 1.5, date(2024, 1, 2), b"ab", {"a": (1,)}]
-    assert line_of(values).decode() == (
-        '["7","","Es regnet \u2014 ja",1.5,{"date":"2024-01-02"},{"bytes":"YWI="},'
-        '{"struct":[["a",{"tuple":[1]}]]}]\n'
-    )
-
-
 class Number(int):
     """A number of a library that makes its own."""
 
@@ -109,12 +94,6 @@ def test_values_that_cannot_be_restored_are_refused(value: Any) -> None:
 @pytest.mark.parametrize(
     ("moment", "expected"),
     [
-        (
-            time(10, tzinfo=timezone(timedelta(hours=2))),
-            time(10, tzinfo=timezone(timedelta(0, 7200))),
-        ),
-        (time(2, 30, fold=1), time(2, 30)),
-        (datetime(2024, 1, 2, tzinfo=UTC), datetime(2024, 1, 2, tzinfo=UTC)),
         (datetime(2024, 1, 2, fold=1), datetime(2024, 1, 2)),
         (
             datetime(2024, 10, 27, 2, 30, fold=1, tzinfo=ZoneInfo("Europe/Berlin")),
@@ -133,20 +112,12 @@ def test_moments_in_zones_are_written_by_their_offset(moment: Any, expected: Any
     "line",
     [
         b"",
-        b"[1,",
         b"\xff",
         b"3",
-        b'{"date":"2024-01-02"}',
         b'[{"date":"soon"}]',
-        b'[{"date":3}]',
-        b'[{"uuid":3}]',
-        b'[{"decimal":"x"}]',
         b'[{"timedelta":[1000000000000,0,0]}]',
-        b'[{"bytes":"x"}]',
         b'[{"struct":[[[],1]]}]',
         b'[{"other":1}]',
-        b'[{"date":"2024-01-02","time":"10:00"}]',
-        b"[{}]",
         b"[" * 100_000,
     ],
 )
@@ -297,31 +268,6 @@ def stored(file: DocumentFile) -> list[bytes]:
     return [each.path.read_bytes() for each in file.files]
 
 
-def test_known_lines_are_not_compressed_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    file = appended(empty(tmp_path), values(4000), COLUMNS)
-    known = file.compress(map(line_of, values(9, 4000)))
-    monkeypatch.setattr(zlib, "compressobj", None)
-    assert appended(file, values(9, 4000), COLUMNS, known).rows == 4009
-
-
-def test_a_file_of_an_earlier_version_is_read_and_extended(tmp_path: Path) -> None:
-    """All its lines are plain."""
-    written, file = values(4000), empty(tmp_path)
-    plain, end = [*map(line_of, written)], 0
-    with file.files[0].path.open("wb") as texts, file.files[1].path.open("wb") as offsets:
-        for line in plain:
-            texts.write(line)
-            offsets.write(ENTRY.pack(end, len(line), zlib.crc32(line)))
-            end += len(line)
-    earlier = DocumentFile(tmp_path, replace(file.lines, bytes=end, columns=COLUMNS), 4000)
-    assert earlier.documents(range(4000), COLUMNS) == as_documents(written)
-    longer = appended(earlier, values(9, 4000), COLUMNS)
-    assert longer.lines.bytes - end < sum(len(line_of(each)) for each in values(9, 4000))
-    assert longer.documents(range(4009), COLUMNS) == as_documents(values(4009))
-
-
 def test_a_long_line_stays_plain_and_a_forged_one_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -362,16 +308,9 @@ def test_every_flipped_byte_is_detected(
     [
         ("a",),
         ("a", "", 5),
-        (None, "", "x"),
-        ("a", "", "x", 1, 2),
         ("a", "", "x", "{"),
-        ("a", "", "x", 5),
-        ("a", "", ["x", []], None),
-        ("a", "", [5, [], []], None),
-        ("a", "", ["x", [[0]], []], None),
         ("a", "", ["x", [[0, "1"]], []], None),
         ("a", "", ["x", [[-1, 1]], []], None),
-        ("a", "", ["x", [[0, 1]], [[0, "headings", None]]], None),
         ("a", "", ["x", [[0, 1]], [[0, [5], None, ""]]], None),
     ],
 )
@@ -380,17 +319,6 @@ def test_invalid_files_are_refused(tmp_path: Path, line: tuple[Any, ...]) -> Non
     file = appended(empty(tmp_path), [line], {"n": "JSON"})
     with pytest.raises(CorruptError, match=r"documents-000001\.jsonl: row 0 is damaged, at byte 0"):
         file.documents([0], {"n": "JSON"})
-
-
-def test_blocks_cover_the_committed_bytes(tmp_path: Path) -> None:
-    file = appended(empty(tmp_path), [("a", "", "x" * BLOCK_BYTES)], {})
-    longer = appended(file, [("b", "", "y")], {})
-    first, second = longer.files[0].blocks()
-    assert [block for block, _ in (first, second)] == [0, 1]
-    whole, short = file.files[0].blocks()
-    assert whole == first
-    assert short[0] == 1
-    assert short != second
 
 
 TYPES = {
@@ -470,63 +398,6 @@ def test_values_of_every_type_are_the_catalogs(tmp_path: Path) -> None:
     assert verify(tmp_path / "x") == []
 
 
-def add_with_zones(collection: Collection, ids: list[str]) -> None:
-    """Documents with a column of times with zones, which earlier releases made."""
-    when = time(10, tzinfo=timezone(timedelta(hours=2)))
-    documents = [Document(id, "text", metadata={"v": when}) for id in ids]
-    add(collection.index, Addition(documents, [{"v": "TIME WITH TIME ZONE"}]))
-
-
-def test_times_with_zones_are_in_lines(tmp_path: Path) -> None:
-    with Collection.create(tmp_path / "x", WordEncoder()) as collection:
-        collection.add([Document("a", "some text", metadata={"n": 1})])
-        add_with_zones(collection, ["z"])
-        same(collection)
-        assert collection.get("z").metadata["v"] == time(10, tzinfo=timezone(timedelta(hours=2)))
-        collection.delete("z")
-        collection.compact()
-        same(collection)
-    assert verify(tmp_path / "x") == []
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        (True, 7),
-        (date(2024, 1, 2), np.datetime64("2024-01-02T03:00")),
-        ({"a": 1}, [2]),
-        (None, 5),
-    ],
-    ids=["numbers", "moments", "JSON", "nothing"],
-)
-def test_a_column_that_is_widened_later(tmp_path: Path, old: Any, new: Any) -> None:
-    with Collection.create(tmp_path / "x", WordEncoder()) as collection:
-        collection.add([Document("a", "one", metadata={"v": old, "w": 1})])
-        before = collection.index.state.lines
-        collection.add([Document("b", "two", metadata={"v": new, "more": "x"})])
-        same(collection)
-        lines = collection.index.state.lines
-        assert before is not None
-        assert lines is not None
-        widened = before.columns.get("v") not in (None, lines.columns["v"])
-        assert (lines.documents != before.documents) == widened
-        collection.close()
-    assert verify(tmp_path / "x") == []
-
-
-def test_columns_that_unchanged_documents_widen(tmp_path: Path) -> None:
-    """Then there is no commit of files: the catalog is asked until there is one."""
-    document = Document("a", "one", metadata={"v": 2})
-    with Collection.create(tmp_path / "x", WordEncoder()) as collection:
-        collection.add([document])
-        collection.add(duckdb.sql("SELECT 'a' AS id, 'one' AS text, CAST(2 AS DOUBLE) AS v"))
-        assert repr(collection.get("a").metadata) == "{'v': 2.0}"
-        assert repr([*collection]) == repr([*collection.index.store.read([0]).values()])
-        collection.add([Document("b", "two")])
-        same(collection)
-    assert verify(tmp_path / "x") == []
-
-
 METADATA = st.dictionaries(
     st.sampled_from(["a", "b", "C"]),
     st.one_of(st.integers(-9, 9), st.none(), st.dates(), st.text("xy\n", max_size=3)),
@@ -569,29 +440,6 @@ def test_file_and_catalog_agree_after_any_changes(
     assert verify(path) == []
 
 
-@pytest.mark.slow
-def test_an_index_without_the_files_gets_them_with_the_next_addition(
-    tmp_path: Path, docstrings: list[Document]
-) -> None:
-    """An earlier version dropped them when it got a column of times with zones."""
-    path = tmp_path / "x"
-    with Collection.create(path, WordEncoder()) as collection:
-        collection.add(docstrings[:100])
-        with collection.index.change() as change:
-            change.commit(replace(change.next_state(), lines=None))
-    assert not [*path.glob("documents*"), *path.glob("offsets*")]
-    assert verify(path) == []
-    with Collection.open(path, WordEncoder()) as collection:
-        assert [d.id for d in collection] == [d.id for d in docstrings[:100]]
-        assert len(collection.search_many("parse a date", limit=7)[0]) == 7
-    with Collection.open(path, WordEncoder()) as collection:
-        collection.delete(docstrings[0].id)
-        assert collection.index.state.lines is None
-        collection.add(docstrings[100:110])
-        same(collection)
-    assert verify(path) == []
-
-
 @pytest.fixture
 def collection(tmp_path: Path, copied: Copies) -> Iterator[Collection]:
     with Collection.open(copied(tmp_path / "x.index", 300), WordEncoder()) as collection:
@@ -620,43 +468,6 @@ def test_damage_to_an_unread_document_does_no_harm(
     assert collection.get(docstrings[7].id) == collection.index.store.read([7])[7]
     with pytest.raises(CorruptError, match="row 0 is damaged, at byte 0"):
         collection.get(docstrings[0].id)
-
-
-def test_given_vectors_have_documents_too(tmp_path: Path) -> None:
-    documents = [Document(f"d{i}", f"text {i}", metadata={"n": i}) for i in range(1100)]
-    vectors = np.random.default_rng(0).standard_normal((1100, 8)).astype(np.float32)
-    with Collection.create(tmp_path / "x", GivenEncoder(8)) as collection:
-        told = []
-        with listening(lambda *step: told.append(step)):
-            collection.add(documents, vectors=vectors)
-        assert [step for step in told if step[0] == "taking vectors"] == [
-            ("taking vectors", done, 1100) for done in (1024, 1100)
-        ]
-        same(collection)
-        hits = collection.search_many(vectors[:50], limit=10)
-        assert [actual[0].id for actual in hits] == [f"d{i}" for i in range(50)]
-        assert all(hit.text == f"text {hit.metadata['n']}" for actual in hits for hit in actual)
-
-
-@pytest.mark.parametrize("change", ["add", "compact"])
-def test_a_document_whose_row_the_snapshot_does_not_have(
-    collection: Collection, docstrings: list[Document], change: str
-) -> None:
-    """A reader has a snapshot, and then a change is committed: rows are those of another one."""
-    before = collection.index.snapshot.open()
-    if change == "add":
-        collection.add(docstrings[300:303])
-    else:
-        collection.delete([d.id for d in docstrings[:100]])
-        collection.compact()
-    expected = docstrings[301 if change == "add" else 299]
-    documents = collection.get([expected.id, docstrings[200].id])
-    assert [(d.id, d.text) for d in documents] == [
-        (d.id, d.text) for d in (expected, docstrings[200])
-    ]
-    ids = [docstrings[0].id, docstrings[299].id]
-    assert [d.id for d in before.documents_at(before.rows_of(ids))] == ids
-    assert collection.index.snapshot is not before
 
 
 @pytest.mark.slow

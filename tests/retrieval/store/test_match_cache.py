@@ -64,3 +64,7 @@ def test_a_repeated_condition_is_evaluated_for_new_rows_only(
         one.compact()
         one.add([Document("a", "tea", metadata={"n": 20.5})])  # the column's type changes
         assert ids(one) == ids(other) == {"0", "1", "2", "3", "4", "20", "21", "a"}
+        ranges.clear()
+        for _ in range(2):
+            assert one.count("n < 5 AND now() > DATE '2020-01-01'") == 5
+        assert len(ranges) == 2

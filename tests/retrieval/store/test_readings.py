@@ -51,19 +51,3 @@ def test_readings_against_a_dictionary(
             blank = [row for row in sorted(expected) if expected[row][0] == 0]
             assert readings.textless().tolist() == blank
             assert readings.textless(20).tolist() == [row for row in blank if row >= 20]
-
-
-def test_what_was_read_of_a_file_is_not_read_again(tmp_path: Path) -> None:
-    """Of a large index, that would take longer than the rest of a commit."""
-    path, change = tmp_path / "readings.bin", Readings()
-    change.add({row: (9, row % 9) for row in range(30)})
-    first = Readings(committed(change, path))
-    expected = first.of(np.arange(40))
-    change = first.for_change()
-    change.add({35: (0, 0)})
-    later = committed(change, path)
-    data = bytearray(path.read_bytes())
-    data[:240] = bytes(240)
-    path.write_bytes(data)
-    assert first.for_change().of(np.arange(40)) == expected
-    assert first.at_commit(later).of(np.arange(40)) == {**expected, 35: (0, 0)}

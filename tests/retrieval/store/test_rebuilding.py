@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +14,8 @@ from slimdex.retrieval.documents import Document, Part
 from slimdex.retrieval.ingest.adding import add
 from slimdex.retrieval.ingest.addition import Addition
 from slimdex.retrieval.ingest.repairing import repair, verify
-from slimdex.retrieval.store.lines import DocumentFile, line_of
 from tests.encoders import ReadingEncoder
 
-from ..forging import rewrite, rewrite_state
 from .test_lines import relation
 from .test_trailing import flip
 
@@ -143,63 +140,4 @@ def test_a_document_is_lost_if_its_segment_and_its_line_are_damaged(tmp_path: Pa
     assert len(repair(tmp_path / "x")) == 2
     assert verify(tmp_path / "x") == []
     with Collection.open(tmp_path / "x", ReadingEncoder()) as collection:
-        assert told(collection) == expected
-
-
-def as_earlier(path: Path) -> None:
-    """Write the lines of an index as an earlier version did: without contexts and origins."""
-    with Collection.open(path, ReadingEncoder()) as collection:
-        state = collection.index.state
-        rows = collection.index.snapshot.document_rows
-        assert state.lines is not None
-        records = DocumentFile(path, state.lines, state.rows).records(range(state.rows))
-        new = replace(state.lines, bytes=0)
-        for name in new.names:
-            (path / name).unlink()
-        lines = list[tuple[bytes, int]]()
-        row = 0
-        while row < state.rows:
-            record = records[row]
-            document, cut = record.document, record.cut
-            text: Any = document.text
-            if cut is not None:
-                spans = [[each.start, each.end] for each in cut.passages]
-                parts = [
-                    [part.start, [*part.headings], part.page, part.anchor] for part in cut.parts
-                ]
-                text = [document.text, spans, parts]
-            count = max(len(cut.passages), 1) if cut else 1
-            lines.append((line_of([document.id, document.title, text, *record.values]), count))
-            row += count
-        file = DocumentFile(path, new, 0).append(lines, state.lines.columns)
-        assert len(rows.firsts)
-    tails = {each.path.name: "".join(digest for _, digest in each.blocks()) for each in file.files}
-    rewrite(path, lambda it: it | {"checksums": it["checksums"] | tails})
-    old = {name: value for name, value in vars(file.lines).items() if name != "is_whole"}
-    rewrite_state(path, lambda state: state | {"lines": old})
-
-
-def test_lines_of_an_earlier_version_are_read_and_don_t_rebuild_segments(tmp_path: Path) -> None:
-    path = tmp_path / "x"
-    with made(path) as collection:
-        expected = told(collection)
-    as_earlier(path)
-    assert verify(path) == []
-    with Collection.open(path, ReadingEncoder()) as collection:
-        assert told(collection) == expected
-        add(collection.index, Addition([Document("new", "word3", origin=f"{PLACE}/7")]))
-        assert verify(path) == []
-        segment = path / collection.index.state.segments[0].name
-    data = segment.read_bytes()
-    flip(segment, 9_000)
-    with pytest.raises(CorruptError, match="can't be rebuilt"):
-        repair(path)
-    segment.write_bytes(data)
-    with Collection.open(path, ReadingEncoder()) as collection:
-        collection.compact()
-        expected = told(collection)
-        segment = path / collection.index.state.segments[0].name
-    segment.unlink()
-    assert repair(path) == [f"{segment}: missing; `slimdex repair {path}` rebuilds it"]
-    with Collection.open(path, ReadingEncoder()) as collection:
         assert told(collection) == expected

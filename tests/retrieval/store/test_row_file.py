@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -23,7 +21,6 @@ from slimdex.retrieval.store.row_file import ROWS
 from slimdex.system.index_names import MANIFEST
 from tests.chance import CHANCE
 from tests.encoders import ReadingEncoder
-from tests.retrieval.forging import rewrite
 
 LONG = " ".join(f"Sentence {i} of a longer text." for i in range(12))
 
@@ -118,35 +115,6 @@ def test_every_reader_sees_the_rows_of_each_commit(path: Path, seed: int) -> Non
         assert {each.id for each in collection} == ids | {str(n) for n in range(900, 920)}
 
 
-def test_an_index_of_format_2_is_read_and_the_next_commit_writes_format_3(path: Path) -> None:
-    headers = list[dict[str, Any]]()
-
-    def older(header: dict[str, Any]) -> dict[str, Any]:
-        headers.append(header)
-        return header | {"format": 2}
-
-    with pytest.MonkeyPatch.context() as patch, Collection.create(path, ReadingEncoder()) as one:
-        patch.setattr(row_file, "LEAST_LATER", 1000)
-        patch.setattr(row_file, "MOST_CHANGED", 1000)
-        one.add(documents(0, 20))
-        one.delete(["3", "9"])
-    rewrite(path, older)
-    before = Manifest.read(path)
-    assert ROWS not in before.state.files
-    with Collection.open(path, ReadingEncoder()) as collection:
-        ids = {each.id for each in collection}
-        assert ids == {str(n) for n in range(20)} - {"3", "9"}
-        assert collection.verify() == []
-        collection.delete(["4"])
-        rewrite(Path(shutil.copytree(path, path.with_name("copy"))), older)
-        assert [each["format"] for each in headers] == [3, 3]
-        assert len(row_files(path)) == 1
-        assert {each.id for each in collection} == ids - {"4"}
-        collection.undo()
-        assert {each.id for each in collection} == ids
-    assert verify(path) == []
-
-
 def test_a_missing_or_damaged_file_is_an_error_and_memory_writes_it_again(path: Path) -> None:
     with Collection.create(path, ReadingEncoder()) as collection:
         collection.add(documents(0, 20))
@@ -187,16 +155,3 @@ def test_a_reader_reads_again_if_others_commit_and_remove_the_file(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Path, "read_bytes", read_bytes)
         assert Manifest.read(path).state.rows > Manifest.read(copy).state.rows
-
-
-@pytest.mark.parametrize("changed", [[9, 3], [3, 3], [-1], [500]])
-def test_changed_rows_of_an_untrusted_manifest_are_refused(path: Path, changed: list[int]) -> None:
-    with Collection.create(path, ReadingEncoder()) as collection:
-        collection.add(documents(0, 20))
-    manifest = Manifest.read(path)
-    assert 9 < manifest.row_file.rows < 500
-    wrong = replace(manifest.row_file, changed=np.array(changed))
-    replace(manifest, row_file=wrong).write(path / MANIFEST)
-    for before in (None, manifest):
-        with pytest.raises(CorruptError, match=r"changed rows; expected some before \d+, in order"):
-            Manifest.read(path, before=before)

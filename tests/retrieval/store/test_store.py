@@ -4,7 +4,6 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from datetime import date, datetime
 from pathlib import Path
 from typing import Any
@@ -16,18 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slimdex.errors import CorruptError, InputError
-from slimdex.indexes.settings import Settings
-from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.index import Index
 from slimdex.retrieval.store.columns import column_facts, folder_counts
-from slimdex.retrieval.store.document_store import DocumentStore
 from slimdex.retrieval.store.merging import to_merge
-from slimdex.retrieval.store.state import FORMAT, Lines, Segment, State
-from slimdex.system.atomic_files import FileRecord
-from slimdex.system.index_names import MANIFEST
+from slimdex.retrieval.store.state import FORMAT, Segment
 from tests.chance import CHANCE
-from tests.encoders import WordEncoder
 
 from ..forging import forge, rewrite
 from .stores import add, created, insert
@@ -152,53 +145,15 @@ def test_a_column_widens_and_loses_nothing(
     assert values == (found or [datetime(2020, 1, 2), datetime(2020, 1, 2, 3)])
 
 
-def test_invalid_json_in_a_column_is_reported(index: Index) -> None:
-    add(index, Document("a", "one", metadata={"n": {}}))
-    path = index.path / index.state.segments[0].name
-    with duckdb.connect(str(path)) as stranger:
-        stranger.execute("UPDATE documents SET n = ?", ["[" * 9000 + "]" * 9000])
-        stranger.execute("CHECKPOINT")
-    forge(index.path)
-    other = Index.open(index.path)
-    with pytest.raises(CorruptError, match="column 'n': JSON that can't be read"):
-        other.store.read([0])
-    other.close()
-
-
-@pytest.mark.parametrize("columns", [0, 497, 498])
-def test_two_documents_of_one_row(index: Index, columns: int) -> None:
-    """Three columns of ours, and 500 that are read at once."""
-    metadata = {f"c{i}": i for i in range(columns)}
-    add(index, *(Document(f"id{i}", "one", metadata=metadata) for i in range(3)))
-    assert index.store.read([2, 0])[2] == Document("id2", "one", metadata=metadata)
-    segment = index.path / index.state.segments[0].name
-    index.close()  # DuckDB opens no file twice in a process, unless both only read it
-    with duckdb.connect(str(segment)) as stranger:
-        stranger.execute('UPDATE documents SET "row" = 1 WHERE "row" = 2')
-        stranger.execute("CHECKPOINT")
-    forge(index.path)
-    other = Index.open(index.path)
-    with pytest.raises(CorruptError, match="several documents have the same row"):
-        other.store.read([0, 1])
-    other.close()
-
-
 @pytest.mark.parametrize(
-    ("digits", "shown"), [(400, "a number of 1329 bits"), (5000, "a number of 16610 bits")]
+    ("first", "second"),
+    [(2**53 + 1, 0.5), (0.5, 2**53 + 1), (0.5, 10**5000)],
+    ids=["fraction", "whole", "endless"],
 )
-def test_numbers_beyond_any_column(index: Index, digits: int, shown: str) -> None:
-    """Python writes out no number of 5,000 digits, so no message may try to."""
-    add(index, Document("a", "x", metadata={"n": 0.5}))
-    with pytest.raises(InputError, match=f"'b', column 'n': {shown} would lose digits"):
-        add(index, Document("b", "y", metadata={"n": 10**digits}))
-
-
-@pytest.mark.parametrize("first", [2**53 + 1, 0.5])
-def test_no_number_loses_digits(index: Index, first: float) -> None:
+def test_no_number_loses_digits(index: Index, first: float, second: float) -> None:
     """Whole numbers that DOUBLE can't hold are not mixed with fractions."""
-    second = 0.5 if isinstance(first, int) else 2**53 + 1
     add(index, Document("a", "x", metadata={"n": first}))
-    with pytest.raises(InputError, match="9007199254740993 would lose digits"):
+    with pytest.raises(InputError, match="would lose digits"):
         add(index, Document("b", "y", metadata={"n": second}))
     add(index, Document("b", "y", metadata={"n": 2}))
     assert index.store.read([0])[0].metadata["n"] == first
@@ -248,16 +203,6 @@ def _merged(sizes: Sequence[int]) -> list[int]:
     return [*sizes[:first], sum(sizes[first:])] if first < len(sizes) else [*sizes]
 
 
-def test_eight_segments_of_about_the_same_size_are_merged() -> None:
-    """By hand: sizes of segments, and of those that stay."""
-    assert _merged([1] * 7) == [1] * 7
-    assert _merged([1] * 8) == [8]
-    assert _merged([90_000, *[1] * 8]) == [90_000, 8]
-    assert _merged([70, *[10] * 7]) == [140]
-    assert _merged([80, *[10] * 7]) == [80, *[10] * 7]
-    assert _merged([500, 80, *[10] * 8]) == [500, 80, 80]
-
-
 @given(st.lists(st.integers(1, 10_000), min_size=1, max_size=300))
 def test_at_most_seven_segments_are_left_of_each_size(sizes: list[int]) -> None:
     """Sizes from a power of eight to before the next one count as the same."""
@@ -278,49 +223,15 @@ def test_a_million_rows_added_by_thousands_are_copied_three_times_each() -> None
     assert most == 22
 
 
-def test_a_state_survives_json() -> None:
-    names = {"codes": "codes-000001.faiss"}
-    names |= {role: f"{role}-000001.safetensors" for role in ("moments", "reducer", "rescorer")}
-    state = State(
-        {"type": "t"},
-        3,
-        Settings(k=2),
-        Settings(kind="flat"),
-        files={role: FileRecord(name, 3, "ab") for role, name in names.items()},
-        norms="norms-000001.f32",
-        lines=Lines("documents-000001.jsonl", "offsets-000001.bin", 70, {"n": "BIGINT"}),
-        fit={"documents": 3, "rows": 4, "code_error": 0.5},
-    )
-    assert State.from_json(state.to_json()) == state
-    assert "moments_deleted" not in state.to_json()
-    later = replace(state, rows=2, moments_deleted=[1])
-    assert State.from_json(later.to_json()) == later
-    more = {
-        "norms-000001.f32",
-        "vectors-000001.f16",
-        "documents-000001.jsonl",
-        "offsets-000001.bin",
-    }
-    assert state.file_names == {*names.values(), *more}
-    with pytest.raises(CorruptError, match="state in the manifest"):
-        State.from_json('{"dim": 3}')
-
-
 @pytest.mark.parametrize(
-    ("format_", "error", "reason"),
-    [
-        (FORMAT + 1, InputError, f"format {FORMAT + 1}; expected {FORMAT} (made by a newer"),
-        (0, CorruptError, f"format 0; expected {FORMAT}"),
-        (None, CorruptError, f"format None; expected {FORMAT}"),
-    ],
+    ("format_", "error"), [(FORMAT + 1, InputError), (0, CorruptError), (None, CorruptError)]
 )
 def test_another_format_is_refused(
-    index: Index, format_: int | None, error: type[Exception], reason: str
+    index: Index, format_: int | None, error: type[Exception]
 ) -> None:
     rewrite(index.path, lambda header: header | {"format": format_})
-    with pytest.raises(error) as raised:
+    with pytest.raises(error):
         Index.open(index.path)
-    assert str(raised.value).startswith(f"{index.path / MANIFEST}: {reason}")
 
 
 def test_foreign_files_are_refused(index: Index) -> None:
@@ -352,33 +263,3 @@ def test_a_process_that_closes_nothing_exits_normally(index: Index) -> None:
     add(index, Document("a", "text"))
     command = [sys.executable, "-c", UNCLOSED, str(index.path)]
     assert subprocess.run(command, check=False).returncode == 0
-
-
-def test_changed_origins_are_one_table_for_all_commits(tmp_path: Path) -> None:
-    """There may be as many as documents, and each first query of a commit would copy them."""
-    folder = tmp_path / "files"
-    folder.mkdir()
-    for i in range(30):
-        (folder / f"{i}.txt").write_text(f"word{i}")
-
-    def tables(collection: Collection) -> int:
-        sql = "SELECT count(*) FROM duckdb_tables() WHERE estimated_size = 30 AND column_count = 2"
-        ((count,),) = collection.index.store.fetch(sql)
-        return int(count)
-
-    with Collection.create(tmp_path / "x", WordEncoder()) as collection:
-        collection.sync(str(folder))
-        ((origin,),) = collection.index.store.fetch("SELECT min(slimdex_origin) FROM origins")
-        place = origin[:32]
-        for later in ("e" * 32, "f" * 32):
-            with collection.index.change() as change:
-                rows = change.base.store.rows_of_place(place)
-                change.origins |= dict.fromkeys(rows, f"{later}/")
-                change.commit(change.next_state())
-            del change  # which keeps the documents before it
-            place, kept = later, list[DocumentStore]()
-            for i in range(3):
-                collection.add([Document(f"{place}-{i}", "tea")])
-                kept.append(collection.index.store)
-                assert kept[-1].count_of_place(place) == 30
-            assert tables(collection) == 1

@@ -17,7 +17,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slimdex.errors import CorruptError
-from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document, Part
 from slimdex.retrieval.ingest.adding import add
@@ -28,17 +27,11 @@ from slimdex.retrieval.store.columns import column_facts
 from slimdex.retrieval.store.engine import Engine
 from slimdex.retrieval.store.lines import (
     DICTIONARY,
-    ENTRY,
-    LONGEST_TRAILING,
-    DocumentFile,
-    line_and_rows,
-    line_of,
 )
-from slimdex.retrieval.store.state import MOST_TRAILING, Lines
 from tests.chance import CHANCE
 from tests.encoders import ReadingEncoder, WordEncoder
 
-from ..forging import rewrite, rewrite_state
+from ..forging import rewrite_state
 
 DOCUMENTS = [
     Document(
@@ -123,15 +116,6 @@ def test_trailing_documents_are_those_of_one_addition(tmp_path: Path) -> None:
         assert one.index.state.segment_rows < one.index.state.rows
 
 
-def test_an_undone_addition_trails(tmp_path: Path) -> None:
-    with trailing(tmp_path / "x") as collection:
-        assert collection.undo().removed == 1
-        assert (collection.index.state.segment_rows, collection.index.state.rows) == (40, 60)
-        assert "id59" not in collection
-        assert collection.count("n >= 58") == 1
-        assert verify(collection.path) == []
-
-
 @pytest.mark.parametrize(
     "later",
     [
@@ -212,35 +196,6 @@ def test_values_become_those_of_a_segment(
         assert told(one) == told(other)
 
 
-def test_as_many_trail_as_may(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(next_commit, "MOST_TRAILING", 3)
-    with made(tmp_path / "x", DOCUMENTS[:40]) as collection:
-        for count, covered in ((1, 40), (2, 40), (1, 44), (3, 44), (4, 51)):
-            rows = collection.index.state.rows
-            collection.add(DOCUMENTS[rows : rows + count])
-            assert collection.index.state.segment_rows == covered
-        assert collection.index.store.ids_by_row(51) == [each.id for each in DOCUMENTS[:51]]
-
-
-def test_few_documents_are_compressed_when_segments_are_merged(tmp_path: Path) -> None:
-    texts = [Document(f"d{i}", f"the same words and number {i}") for i in range(3000)]
-    with made(tmp_path / "x", *(texts[i : i + 300] for i in range(0, 2400, 300))) as collection:
-        segments = collection.index.state.segments
-        assert [compressions(tmp_path / "x" / each.name) for each in segments] == [{"DICT_FSST"}]
-        collection.add(texts[2400:])
-        *_, few = collection.index.state.segments
-        assert compressions(tmp_path / "x" / few.name) == {"Uncompressed"}
-        assert [each.text for each in collection] == [each.text for each in texts]
-
-
-def compressions(segment: Path) -> set[str]:
-    """Of the texts."""
-    with duckdb.connect(str(segment), read_only=True) as connection:
-        sql = """SELECT DISTINCT compression FROM pragma_storage_info('documents')
-            WHERE column_name = 'text' AND segment_type = 'VARCHAR'"""
-        return {name for (name,) in connection.execute(sql).fetchall()}
-
-
 def lines_of(collection: Collection) -> Path:
     lines = collection.index.state.lines
     assert lines is not None
@@ -280,47 +235,6 @@ def test_damage_of_trailing_documents_is_found_and_not_repaired(
             repair(collection.path)
 
 
-def test_documents_stay_if_lines_are_dropped(tmp_path: Path) -> None:
-    with trailing(tmp_path / "x") as collection:
-        with collection.index.change() as change:
-            change.commit(replace(change.next_state(), lines=None))
-        state = collection.index.state
-        assert (state.lines, state.segment_rows, state.rows) == (None, 60, 60)
-        assert [each.id for each in collection] == [each.id for each in DOCUMENTS]
-        assert verify(collection.path) == []
-
-
-def test_new_lines_come_with_a_segment(tmp_path: Path) -> None:
-    """A line of another type may be too long for a document that trails."""
-    text = "x" * (LONGEST_TRAILING - len(line_of(["b", "", "", 5])))
-    with made(tmp_path / "x", [Document("a", "x", metadata={"n": 1})]) as collection:
-        collection.add([Document("b", text, metadata={"n": 5})])
-        collection.add(duckdb.sql(f"SELECT 'b' AS id, '{text}' AS text, 5::DOUBLE AS n"))
-        assert (collection.index.state.segment_rows, collection.index.state.rows) == (1, 2)
-        collection.reduce(Settings())
-        assert collection.count("n = 5.0") == 1
-        assert verify(collection.path) == []
-
-
-@pytest.mark.parametrize(
-    ("changed", "reason"),
-    [
-        ({"lines": None}, "segments of 40 rows; expected 60"),
-        (
-            {"rows": MOST_TRAILING + 41, "words_rows": MOST_TRAILING + 41},
-            f"segments of 40 rows; expected {MOST_TRAILING + 41}",
-        ),
-    ],
-)
-def test_documents_that_nothing_holds_are_refused(
-    tmp_path: Path, changed: dict[str, Any], reason: str
-) -> None:
-    trailing(tmp_path / "x").close()
-    rewrite_state(tmp_path / "x", lambda state: state | changed)
-    with pytest.raises(CorruptError, match=reason):
-        Collection.open(tmp_path / "x")
-
-
 @pytest.mark.parametrize(
     "type_", ["BIGINT[]) AS n; COPY (SELECT 1) TO 'evil'; --", "DATE", "\ud800"]
 )
@@ -334,41 +248,6 @@ def test_types_of_lines_are_no_statements(tmp_path: Path, type_: str) -> None:
     rewrite_state(tmp_path / "x", change)
     with pytest.raises(CorruptError), Collection.open(tmp_path / "x") as collection:
         collection.count("n > 3")
-
-
-@pytest.mark.parametrize("name", ["id", "Row", "new"])
-def test_lines_have_no_other_columns(tmp_path: Path, name: str) -> None:
-    trailing(tmp_path / "x").close()
-
-    def change(state: dict[str, Any]) -> dict[str, Any]:
-        state["lines"]["columns"][name] = "BIGINT"
-        return state
-
-    rewrite_state(tmp_path / "x", change)
-    with pytest.raises(CorruptError, match="lines of other columns"):
-        Collection.open(tmp_path / "x")
-
-
-def test_values_that_duckdb_refuses_are_damage(tmp_path: Path) -> None:
-    with trailing(tmp_path / "x") as collection:
-        columns, path = collection.index.snapshot.columns, collection.path
-        file = collection.index.snapshot.store.document_file()
-        assert file is not None
-        lines, offsets = file.files
-    start, *_ = ENTRY.unpack(offsets.path.read_bytes()[-ENTRY.size :])
-    names = Lines(lines.path.name, offsets.path.name, start)
-    longer = DocumentFile(path, names, 59).append(
-        [line_and_rows(["id59", "", "", 10**40])], columns
-    )
-
-    def change(state: dict[str, Any]) -> dict[str, Any]:
-        state["lines"]["bytes"] = longer.lines.bytes
-        return state
-
-    rewrite_state(path, change)
-    (fault,) = verify(path)
-    assert fault.startswith(f"{path}: rows after the segments (Invalid Input Error: ")
-    assert "\n" not in fault
 
 
 def test_a_small_addition_asks_duckdb_nothing(
@@ -390,24 +269,6 @@ def test_a_small_addition_asks_duckdb_nothing(
         assert [each.stop for each in collection.index.state.segments] == [40]
         assert collection.count("n > 41") == 3
         assert collection.get("id7").text == "a third"
-        assert verify(collection.path) == []
-
-
-def test_long_documents_are_not_read_for_their_ids(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with made(tmp_path / "x", DOCUMENTS[:40]) as collection:
-        store, lines = collection.index.store, collection.index.state.lines
-        file = store.document_file()
-        assert file is not None
-        assert lines is not None
-        assert file.size(range(40)) == lines.bytes
-        monkeypatch.setattr(document_store, "MOST_BYTES", file.size([1, 5]))
-        assert [*(store.in_lines([5, 1]) or ())] == [1, 5]
-        assert store.in_lines([1, 5, 7]) is None
-        assert collection.add([DOCUMENTS[1], replace(DOCUMENTS[7], text="another")]).unchanged == 1
-        assert collection.delete(["id1", "id5", "id7"]) == 3
-        assert "id7" not in collection
         assert verify(collection.path) == []
 
 
@@ -543,57 +404,3 @@ def test_repair_restores_the_dictionary_of_trailing_documents(
         assert verify(path.parent) == []
         assert [*map(repr, collection)] == expected  # also where it was open
         assert collection.count("new = 'x4'") == 1
-
-
-def test_repair_restores_no_other_trailing_lines(tmp_path: Path) -> None:
-    """A damaged line after the dictionary is rebuilt too, but nothing else has one that trails."""
-    with _with_dictionary(tmp_path / "x") as collection:
-        path, expected = lines_of(collection), [*map(repr, collection)]
-    flip(path, 5)
-    flip(path, DICTIONARY + 1_000)
-    assert repair(path.parent)
-    assert verify(path.parent) == []
-    with Collection.open(path.parent, ReadingEncoder()) as collection:
-        assert [*map(repr, collection)] == expected
-        collection.add([Document("more", "dog", metadata={"n": 1, "new": "y"})])
-        path = lines_of(collection)
-    flip(path, 5)
-    flip(path, -9)
-    with pytest.raises(CorruptError, match="can't be rebuilt"):
-        repair(path.parent)
-
-
-def test_lines_that_differ_from_segments_are_found(tmp_path: Path) -> None:
-    """Their checksums are right, as if a program had appended other values."""
-    documents = [Document(f"d{i}", f"word{i} " * 40, metadata={"n": i}) for i in range(300)]
-    with Collection.create(tmp_path / "x", WordEncoder()) as collection:
-        collection.add(documents[:200])
-        collection.add(
-            [replace(each, metadata={**each.metadata, "m": 1}) for each in documents[200:]]
-        )
-        assert collection.verify() == []
-        index, path = collection.index, lines_of(collection)
-        state = index.state
-        assert state.lines is not None
-        file = DocumentFile(collection.path, state.lines, state.rows)
-        values = [
-            [each.document.id, "", each.document.text, *each.values]
-            for each in file.records(range(state.rows)).values()
-        ]
-        values[150][3] = -1
-        columns = dict(state.lines.columns)
-        forged = DocumentFile(tmp_path, Lines(path.name, state.lines.offsets), 0)
-        forged = forged.append(map(line_and_rows, values), columns)
-        for each in (path.name, state.lines.offsets):
-            shutil.copy(tmp_path / each, collection.path / each)
-    tails = {
-        each.path.name: "".join(digest for _, digest in each.blocks()) for each in forged.files
-    }
-    rewrite(path.parent, lambda it: it | {"checksums": it["checksums"] | tails})
-    rewrite_state(path.parent, lambda it: it | {"lines": vars(forged.lines)})
-    (fault,) = verify(path.parent)
-    assert fault.startswith(f"{path}: row 150 differs")
-    assert repair(path.parent) == [fault]
-    assert verify(path.parent) == []
-    with Collection.open(path.parent, WordEncoder()) as collection:
-        assert collection.get("d150").metadata == {"n": 150, "m": None}

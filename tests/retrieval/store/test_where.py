@@ -77,50 +77,35 @@ def fill(index: Index) -> None:
         ("N >= 6 -- a comment", [6, 7]),
         ("/* one */ n = 6 /* two", None),
         ("n BETWEEN 2 AND 3 OR n IN (7, 100)", [2, 3, 7]),
-        ("NOT (n NOT IN (1, 2))", [1, 2]),
         ("title LIKE 'T%' AND text NOT LIKE '%3%'", [0, 6]),
         ("id ILIKE 'ID_' ESCAPE '\\' AND n < 1", [0]),
         ('"odd name" IS NULL', [3]),
         ("\"odd name\" IS NOT NULL AND ünï = 'É'", [0, 1, 2, 4, 5, 6, 7]),
         ("CASE WHEN n > 4 THEN f ELSE 0 END > 3", [7]),
-        ("f::INTEGER = 3 AND TRY_CAST(id AS INT) IS NULL", [6]),
-        ("CAST(n AS DECIMAL(10, 2)) = 4.00", [4]),
         ("d + INTERVAL 1 MONTH > DATE '2020-08-01'", [6, 7]),
         ("d > '2020-06-01' AND d < current_date", [5, 6, 7]),
-        ("extract(month FROM d) = 3 OR month(d) = 4", [2, 3]),
         ("date_trunc('quarter', d) = DATE '2020-04-01'", [3, 4, 5]),
-        ("(j->'x'->>'y') = '4'", [4]),
         ("j->>'$.x.y' = '4' OR (j->'$.z[0]')::INT = 5", [4, 5]),
-        ("json_extract_string(j, '$.x.y')::INT % 4 = 1", [1, 5]),
         ("s.a = 2 OR struct_extract(s, 'a') = 3 OR (s).a = 4 OR s['a'] = 5", [2, 3, 4, 5]),
         ("list_contains(l, '6') OR '7' IN l OR l[2] = '5'", [5, 6, 7]),
-        ("l @> ['1'] OR len(l) > 2", [1]),
         ("regexp_matches(text, '[2-3] of') AND text ~ '.*3.*'", [3]),
         ("id SIMILAR TO 'id(1|2)' AND lower(title) = ''", [1, 2]),
-        ("text.lower().starts_with('text 5')", [5]),
         ("text.regexp_matches('t 5') OR regexp_extract(text, '[0-9]') = '6'", [5, 6]),
         (f"text ~ '{'x?' * 497}Text 5'", [5]),
         (" OR ".join(f"(n = {i} AND f = {i} / 2)" for i in range(3, 203)), [3, 4, 5, 6, 7]),
         (" AND ".join(f"n <> {i}" for i in range(3, 503)), [0, 1, 2]),
         ("text ~ '^[A-Z][a-z]{1,9} \\d{1,4} of .{0,100}$' AND n = 2", [2]),
         ("j->>'$..y' = '[\"3\"]' OR (j->'z'->>0) = '4' OR j->>['$.z[0]'] = ['5']", [3, 4, 5]),
-        ("text SIMILAR TO '.{1,200}(caf.){1,90}'", [0, 1, 2, 3, 4, 5, 6, 7]),
-        ("len(struct_pack(a := text).a) > 0 AND n = 1", [1]),
         ("id COLLATE nocase.noaccent = 'ÍD2'", [2]),
-        (" + ".join(["n"] * 200) + " = 200", [1]),
         (" OR ".join(f"id LIKE 'x{i}_'" for i in range(199)) + " OR id LIKE '__7'", [7]),
         (f"(n, -n) IN ({', '.join(f'({i}, -{i})' for i in range(5, 2000))})", [5, 6, 7]),
         (f"{'lower(' * 99}title{')' * 99} = 'title'", [0, 3, 6]),
         ("upper(substring(text FROM 1 FOR 4)) = 'TEXT' AND n = 1", [1]),
-        ("replace(id, 'id', '') = '4'", [4]),
         ("coalesce(\"odd name\", 'none') = 'none' OR nullif(n, 2) IS NULL", [2, 3]),
         ("(n, id) IN ((1, 'id1'), (2, 'id3'))", [1]),
-        ("title || id = 'Titleid0' OR concat(title, id) = 'Titleid3'", [0, 3]),
         ("n IS DISTINCT FROM 3 AND n ** 2 < 9", [0, 1, 2]),
         ("id = '1) OR (1=1; DROP TABLE documents --'", []),
-        ("id COLLATE NOCASE = 'ID5'", [5]),
         ("true", [0, 1, 2, 3, 4, 5, 6, 7]),
-        ("n\n=\n1", [1]),
         ("id IN (" + ", ".join(f"'id{i}'" for i in range(1, 20_000)) + ")", [1, 2, 3, 4, 5, 6, 7]),
     ],
 )
@@ -138,10 +123,7 @@ def test_conditions(store: DocumentStore, where: str, rows: list[int] | None) ->
         "d < current_date",
         "NOW()::DATE > d",
         "n = 1 OR (d + INTERVAL 1 DAY)::TIMESTAMP < Current_Timestamp::TIMESTAMP",
-        "age(d) > INTERVAL 1 YEAR",
         "d.age() > INTERVAL 1 YEAR",
-        "d < today()",
-        "d > ago(INTERVAL 1 DAY)",
         "CASE WHEN n > 1 THEN d < transaction_timestamp() ELSE false END",
         "d::TIME < localtime",
     ],
@@ -162,115 +144,58 @@ def test_every_function_that_reads_the_clock_is_known() -> None:
     assert {"now"} <= named <= CLOCK_FUNCTIONS  # a release of DuckDB may define some otherwise
 
 
-MEANT = {
-    "yeer > 3": "did you mean the column year?",
-    '"Yeer" > 3': "did you mean the column year or the text 'Yeer', in single quotes?",
-    'kind = "pets"': "did you mean the text 'pets', in single quotes?",
-    "kind = pets": "did you mean the text 'pets', in single quotes?",
-    "kind = `pets`": "did you mean the text 'pets', in single quotes?",
-    "kind = “pets”": "did you mean the text 'pets', in single quotes?",
-    "kind <> ‘pets’": "did you mean the text 'pets', in single quotes?",
-    '"pets" = kind': "did you mean the text 'pets', in single quotes?",
-    "kind IN ('money', \"pets\")": "did you mean the text 'pets', in single quotes?",
-    'kind LIKE "pet%"': "did you mean the text 'pet%', in single quotes?",
-    'regexp_matches(kind, "^pet")': "did you mean the text '^pet', in single quotes?",
-    """kind = "it's" """: "did you mean the text 'it''s', in single quotes?",
-    "kidn.lower() = 'pets'": "did you mean the column kind?",
-}
-
-
-@pytest.mark.parametrize(("where", "meant"), MEANT.items())
-def test_a_name_that_is_no_columns_has_a_suggestion(where: str, meant: str) -> None:
-    with pytest.raises(InputError) as refused:
-        check(where, ["year", "kind"])
-    assert f'" not found ({meant}); expected a condition' in str(refused.value)
-
-
-def test_a_name_near_no_column_has_no_suggestion() -> None:
-    for where in ("nothing_such > 3", "x" * 200_000 + " > 3"):
-        with pytest.raises(InputError, match='" not found; expected') as refused:
-            check(where, ["year", "kind"])
-        assert len(str(refused.value)) < 500
-
-
 ATTACKS = {
     "": "empty",
-    " \n\t": "empty",
     "n = 1;": "semicolon",
     "n = 1; DROP TABLE documents": "semicolon",
     "1=1) OR (1=1": "syntax error",
-    "1=1))) UNION ALL SELECT (((1": "syntax error",
-    "(n = 1": "syntax error",
     "n = 'x": "unterminated",
     'n = "x': "unterminated|syntax",
     "n = 1 \0 OR 1=1": "NUL",
     "n = '\ud800'": "not Unicode",
     "n = 1 LIMIT 1": "more than one expression",
-    "n = 1 ORDER BY n": "more than one expression",
     "n = 1, n = 2": "more than one expression",
     "n = 1 AS x": "more than one expression",
-    "n x": "more than one expression",
-    "DISTINCT n": "more than one expression",
     "1 FROM state": "more than one expression",
-    "1 FROM documents WHERE true": "more than one expression",
     "1 UNION SELECT 1": "more than one expression",
     "n IN (SELECT 1)": "SUBQUERY",
-    "(SELECT count(*) FROM blocks) > 0": "SUBQUERY",
     "EXISTS (FROM state)": "SUBQUERY",
     "n = ANY(SELECT 1)": "SUBQUERY",
-    "n = ANY([1])": "SUBQUERY",
     "id IN (SELECT content FROM read_text('/etc/hostname'))": "SUBQUERY",
     "read_text('/etc/hostname') = ''": "'read_text' is not allowed",
     "getenv('HOME') = 'x'": "'getenv' is not allowed",
-    "error('x')": "'error' is not allowed",
     "current_user = 'duckdb'": 'column "current_user" not found',
-    "user = 'duckdb'": 'column "user" not found',
     "sum(n) > 0": "'sum' is not allowed",
     "sum(n) OVER () > 0": "is not allowed",
     "row_number() OVER () = 1": "WINDOW",
     "lower(DISTINCT id) = 'x'": "called with DISTINCT, ORDER BY or FILTER",
-    "lower(id ORDER BY n) = 'x'": "called with DISTINCT, ORDER BY or FILTER",
     "lower(id) FILTER (WHERE true) = 'x'": "called with DISTINCT, ORDER BY or FILTER",
     "grouping(n) = 1": "GROUPING_FUNCTION",
     "*": "STAR",
-    "documents.*": "STAR",
     "COLUMNS(*) = 1": "STAR",
-    "COLUMNS('n') = 1": "STAR",
     "*COLUMNS(*)": "OPERATOR_UNPACK",
     "#1 = 1": "POSITIONAL_REFERENCE",
     "DEFAULT": "VALUE_DEFAULT",
     "n = ?": "VALUE_PARAMETER",
-    "n = $1": "VALUE_PARAMETER",
-    "n = $x": "VALUE_PARAMETER",
     '"row" = 1': 'column "row" not found',
-    "deleted": 'column "deleted" not found',
     "rowid = 1": 'column "rowid" not found',
     "documents.deleted": 'column "documents" not found',
-    "live.n = 1": 'column "live" not found',
-    "documents IS NULL": 'column "documents" not found',
     "current_date.x = 1": 'column "current_date" not found',
-    "nosuch = 1": 'column "nosuch" not found',
     "main.lower(id) = 'x'": 'column "main" not found',
     "n::mood IS NULL": "no type 'mood'",
-    "n::ENUM('a') IS NULL": "no type 'ENUM'",
     "n::INTEGER[100000000] IS NULL": "no type 'array'",
     "list_filter(l, lambda x: x = 'a') = []": "is not allowed",
-    "list_transform(l, x -> x) = []": "'list_transform' is not allowed",
     "[x FOR x IN l IF x = 'a'] = []": "is not allowed",
-    "lambda x: x": "LAMBDA",
     "list_reduce(l, (x, y) -> x || y) = ''": "is not allowed",
     "replace(text, 'a', 'aa') = ''": "no longer than",
     "replace(text, 'a', text) = ''": "no longer than",
-    "replace(text, id, '') = ''": "no longer than",
     "concat(" + "text, " * 200 + "text) = ''": "more than 100 columns",
     "[[[[text]::VARCHAR]::VARCHAR]::VARCHAR]::VARCHAR = ''": "more than 3 casts to text",
     "(" * 100_000: "brackets inside each other",
     "(" * 300 + "true" + ")" * 300: "brackets inside each other",
-    "[" * 300 + "]" * 300 + " IS NULL": "brackets inside each other",
     "NOT " * 900 + "true": "nested too deeply",
     "1" + " + 1" * 900 + " > 0": "nested too deeply",
     "NOT " * 50_000 + "true": "depth limit",
-    "- " * 50_000 + "1 = 1": "depth limit",
     "case when " * 5_000: "syntax error",
     "id = '" + "x" * (1 << 18) + "'": f"at most {LONGEST_CONDITION} are read",
     " OR ".join(["n = 0"] * 600_000): f"at most {LONGEST_CONDITION} are read",
@@ -284,21 +209,14 @@ ATTACKS = {
     f"text ~ '{'x' * 1001}'": "a pattern is a constant",
     "text LIKE '%' || id": "a pattern is a constant",
     "text ILIKE '%_" + "a" * 1000 + "%'": "a pattern is a constant",
-    "text NOT LIKE id ESCAPE '$'": "a pattern is a constant",
-    "text GLOB id": "a pattern is a constant",
     "regexp_matches(regex := text, string := 'h')": "the name of an argument",
     "replace(target := id, string := 'aaa', source := 'a') = ''": "the name of an argument",
     "text ~ '" + "([ab]{0,900}c|)" * 3 + "'": "too many repetitions",
     "text ~ '(a?b? ?){3,900}z'": "too many repetitions",
-    "text ~ '(a?b? ?){600}z'": "too many repetitions",
-    "text ~ '(a?b? ?){700,}z'": "too many repetitions",
     "text COLLATE nfc = ''": "no collation 'nfc'",
-    "text COLLATE nocase.nfc = ''": "no collation 'nocase.nfc'",
     "len(json_extract(j, '$..*..*..z')) > 1": 'more than 1 ".." in a path',
     "(j->'$..*'->>'$..*..z') = ''": 'more than 1 ".." in a path',
-    "j->>('$..*' || '..z') = ''": "a JSON path that is not a constant, column or list",
     "j->('$..*' || '..z') = ''": "a JSON path that is not a constant, column or list",
-    "j->'x' = '1'": "are there brackets around the arrow",
     "'$'.json_extract('$..*..z') = ''": "a path|syntax|more than 1",
     "j.json_exists('$..*..z')": 'more than 1 ".." in a path',
     " OR ".join(f"(n = {i} AND f = {i})" for i in range(251)): "columns more than 500 times",
@@ -306,13 +224,10 @@ ATTACKS = {
     " OR ".join(f"md5(id) = '{i}'" for i in range(201)): "calls functions more than 200 times",
     " OR ".join(["n = 0"] * 26_000): "columns more than 500 times",
     "n / 0 > 'a'": "Could not convert",
-    "text": "Could not convert",
     "id = 'x' \u2028; DROP TABLE state": "semicolon|syntax",
     "id = 'x\u2019; DROP TABLE state": "unterminated",
     "COPY documents TO 'x'": "syntax error|more than one",
     "ATTACH 'x'": "syntax error|more than one|not found|no type",
-    "SET threads = 1": "syntax error|not found|more than one",
-    "PRAGMA database_list": "more than one|syntax|not found",
 }
 
 
@@ -378,23 +293,6 @@ def test_any_number_of_arguments_gives_rows_or_one_line(store: DocumentStore) ->
             assert "\n" not in message, call
 
 
-@pytest.mark.parametrize(
-    ("where", "match"),
-    [
-        ("replace() = 'a'", "replace"),
-        ("replace(text) = 'a'", "No function matches"),
-        ("text.replace() = 'a'", "No function matches"),
-        ("text.replace('a') = 'a'", "No function matches"),
-        ("replace(text, 'a') = 'a'", "replace with anything but a constant"),
-        ("replace(text, 'a', 'b', 'c') = 'a'", "No function matches|replace with anything"),
-    ],
-)
-def test_too_few_or_too_many_arguments(store: DocumentStore, where: str, match: str) -> None:
-    with pytest.raises(InputError, match=match):
-        store.rows_where(where, 8)
-    assert store.rows_where("replace(text, 'Text ', '') = '3 of café'", 8).tolist() == [3]
-
-
 def test_only_listed_functions(store: DocumentStore) -> None:
     """Every function of this DuckDB that is not on the list is refused, by any call."""
     with duckdb.connect() as connection:
@@ -410,10 +308,6 @@ def test_only_listed_functions(store: DocumentStore) -> None:
             check(f'"{name}"(n) IS NULL', COLUMNS)
 
 
-def test_a_column_may_be_named_like_a_function_without_brackets() -> None:
-    assert check("user = 'x'", ["user"]) == "user = 'x'"
-
-
 @pytest.mark.parametrize("schema", ["main", "pg_catalog"])
 def test_a_column_may_be_named_like_a_schema(schema: str) -> None:
     """Before a function DuckDB takes it for the schema; the second argument is the pattern then."""
@@ -421,13 +315,6 @@ def test_a_column_may_be_named_like_a_schema(schema: str) -> None:
     assert check(where, [schema]) == where
     with pytest.raises(InputError, match="a pattern is a constant"):
         check(f"{schema}.regexp_matches('x', text)", [schema, "text"])
-
-
-def test_messages_list_a_limited_number_of_columns() -> None:
-    with pytest.raises(InputError) as raised:
-        check("nosuch", [f"c{i}" for i in range(10_000)])
-    assert len(str(raised.value)) < 1500
-    assert str(raised.value).endswith(", c199, ...")
 
 
 WORDS = """n id text l j s x SELECT FROM state blocks documents WHERE UNION IN AND OR NOT NULL

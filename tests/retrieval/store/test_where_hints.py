@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from datetime import date, datetime, time
+from datetime import date
 
 import pytest
 
@@ -19,24 +19,16 @@ DOCUMENTS = [
         "tags": ["seed", "green"],
         "sizes": [1, 5],
         "day": date(2022, 5, 3),
-        "since": datetime(2022, 5, 3, 10),
         "price": "$58.00",
         "cost": "1.058,50 EUR",
         "sum": "$1,058.50",
-        "zip": "01234",
         "rate": "0.5",
         "n": 12,
-        "share": 0.25,
         "flag": True,
-        "place": {"city": "Bonn"},
-        "hour": time(9, 30),
         "sort of": "3 kg",
         "sold": "9/18/2015 19:39",
         "bought": "28/05/16",
-        "packed": "2015/9/18",
-        "seen": "7-5-2015",
         "rating": "1/2/2015",
-        "made": "5 May 2015",
     },
     {
         "id": "2",
@@ -44,80 +36,43 @@ DOCUMENTS = [
         "tags": ["bean"],
         "sizes": [7],
         "day": date(2024, 6, 1),
-        "since": datetime(2024, 6, 1),
         "price": "$8.50",
         "cost": "7,00 EUR",
         "sum": "$60.00",
-        "zip": "99",
         "rate": "2",
         "n": 120,
-        "share": 3.5,
         "flag": False,
-        "place": {"city": "Rom"},
-        "hour": time(19),
         "sort of": "4 kg",
         "sold": "1/7/2016 8:00",
         "bought": "1/12/16",
-        "packed": "2016/10/7",
-        "seen": " 1-6-2016",
         "rating": "high",
-        "made": "7 June 2016",
     },
 ]
 ONE, TWO, BOTH = ["1"], ["2"], ["1", "2"]
 MEANT = {
     "tags = 'seed'": ONE,
-    "tags != 'seed'": TWO,
-    "'bean' = TAGS": TWO,
     "tags IN ('seed', 'bean')": BOTH,
     "tags NOT IN ('seed', 'x')": TWO,
     "tags LIKE '%gre%'": ONE,
-    "tags = 7": [],
     "sizes > 6": TWO,
-    "sizes < 2": ONE,
-    "sizes = 5": ONE,
-    "sizes = '5 cm'": ONE,
-    "sizes IN ('7', '8')": TWO,
-    "sizes LIKE 7": TWO,
-    "tags > 7": BOTH,
-    "zip LIKE 99": TWO,
     "day NOT LIKE 2022": TWO,
     "day > 2023": TWO,
-    "2023 > day": ONE,
-    "day = '2022'": ONE,
     "day IN (2022, 2024)": BOTH,
-    "day NOT IN (2022, 2023)": TWO,
     "day BETWEEN 2023 AND 2024": TWO,
-    "day NOT BETWEEN 2023 AND 2024": ONE,
     "day LIKE '2022%'": ONE,
-    "day LIKE '%-06-%'": TWO,
-    "day >= '2024-06'": TWO,
     "day >= 20240601": TWO,
-    "since > 2023": TWO,
-    "since < '2023'": ONE,
     "price < 60": BOTH,
-    "PRICE < 20": TWO,
-    "price = 58": ONE,
     "price BETWEEN 50 AND 60": ONE,
     "cost > 1000": ONE,
-    "cost = 7": TWO,
     "sum < 100": TWO,
-    "zip > 100": ONE,
     "rate < 1": ONE,
     '"sort of" > 3': TWO,
-    "text = 7": [],
     "n = '$12'": ONE,
-    "n IN ('12 kg', '120 kg')": BOTH,
     "n LIKE '12_'": TWO,
-    "share > '1 %'": TWO,
     "flag = 'ja'": ONE,
     "sold > '2016-01-01'": TWO,
-    "'2016-01-01' > sold": ONE,
     "SOLD NOT BETWEEN '2016-01-01' AND '2016-12-31'": ONE,
-    "sold < '12/31/2015'": BOTH,
     "n > 1 AND bought >= '2016-06-01'": TWO,
-    "packed < '2016-10-01'": ONE,
-    "seen < '2016-01-01'": ONE,
 }
 UNREFUSED = {
     "sold = '1/7/2016 8:00'": TWO,
@@ -153,27 +108,3 @@ def test_what_a_hint_says_to_write_finds_what_was_meant(drinks: Collection, wher
 @pytest.mark.parametrize("where", UNREFUSED)
 def test_texts_that_are_compared_as_they_are(drinks: Collection, where: str) -> None:
     assert [each.id for each in drinks.get(where=where)] == UNREFUSED[where]
-
-
-def test_dates_with_names_of_months_are_refused(drinks: Collection) -> None:
-    assert "try_strptime(made, FORMAT)" in refused(drinks, "made > '2016-01-01'")
-
-
-@pytest.mark.parametrize(
-    "where", ["day > 'soon'", "since = 'now and then'", "day = 7", "n > 'high'"]
-)
-def test_a_constant_that_means_nothing_gets_an_example(drinks: Collection, where: str) -> None:
-    said = re.search(r"write (.+); expected a condition", refused(drinks, where))
-    assert said is not None
-    drinks.get(where=said[1])
-
-
-@pytest.mark.parametrize("where", ["hour > 10", "place = 'Bonn'", "place > 3"])
-def test_other_kinds_say_what_the_column_holds(drinks: Collection, where: str) -> None:
-    assert re.search(r"is (a time|JSON).*: write", refused(drinks, where))
-
-
-def test_json_says_how_to_reach_a_value(drinks: Collection) -> None:
-    said = re.search(r"in it, (.+); expected", refused(drinks, "place = 'Bonn'"))
-    assert said is not None
-    assert [each.id for each in drinks.get(where=said[1].replace("NAME", "city"))] == ["1"]

@@ -1,5 +1,4 @@
 """Encoders that run in a server, asked over HTTP.
 
-`http_encoder` is the encoder, `apis` has the forms of requests and answers, and `connection` sends
-JSON to a server.
+`http_encoder` is the encoder, and `connection` sends JSON to a server.
 """

@@ -1,46 +1,29 @@
-"""JSON over HTTP to one server, retried where that may help; its address, and its key.
-
-The standard library's client: importing httpx takes as long as a whole search.
-"""
+"""JSON over HTTP to one server, retried where that may help; its address, and its key."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
-import ssl
-from collections import defaultdict
-from collections.abc import Mapping
-from dataclasses import dataclass
-from email.utils import parsedate_to_datetime
-from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection, IncompleteRead
 from ipaddress import ip_address
-from itertools import chain
 from pathlib import Path
-from random import random
-from socket import gaierror
-from threading import Event
-from time import monotonic, time
-from typing import Any
+from typing import Any, Self
 from urllib.parse import SplitResult, urlsplit
-from weakref import finalize
+from urllib.request import getproxies, proxy_bypass
 
-from slimdex.errors import InputError, shorten
+from urllib3 import BaseHTTPResponse, PoolManager, ProxyManager, Retry
+from urllib3.exceptions import HTTPError, MaxRetryError
 
-TRIES = 6
-FIRST_WAIT = 0.5
-"""Seconds before the second try, doubled before each later one."""
-LONGEST_WAIT = 300.0
-"""Longest wait that a server may ask for, in seconds."""
+from slimdex.errors import InputError
+
 TIMEOUT = 120.0
 """Seconds for each answer."""
-MOST_BYTES = 1 << 28
-PIECE = 1 << 16
-NEVER = Event()
-_NOBODY = (ConnectionRefusedError, gaierror, ssl.SSLError)
-"""Faults that say, at the first request, that the URL is wrong."""
+CONNECTIONS = 8
+"""Most idle connections to a server."""
+LONGEST_REASON = 300
+"""Characters of an error."""
 _TOO_LONG = re.compile(
-    r"too (large|long)|maximum context|context (length|size)|physical batch size", re.IGNORECASE
+    rb"too (large|long)|maximum context|context (length|size)|physical batch size", re.IGNORECASE
 )
 """Message of a server's error that a text is too long, which llama.cpp sends with status 500."""
 LOCAL = "localhost"
@@ -62,6 +45,30 @@ class BusyError(InputError):
     """The server's last answer after all tries was 503: it is busy."""
 
 
+class _Retries(Retry):
+    """Retries of what may pass; a text that is too long does not."""
+
+    def increment(self, *request: Any, **outcome: Any) -> Self:
+        """Count a failure; raise `MaxRetryError` if another try would not help."""
+        response: BaseHTTPResponse | None = outcome.get("response")
+        if response is not None and _TOO_LONG.search(response.data):
+            raise MaxRetryError(outcome["_pool"], request[1])
+        return super().increment(*request, **outcome)
+
+
+RETRIES = _Retries(
+    total=5,
+    connect=2,  # fails soon if nobody answers there
+    other=0,
+    allowed_methods=None,
+    status_forcelist=(408, 425, 429, *range(500, 600)),
+    backoff_factor=0.5,
+    backoff_jitter=0.25,
+    raise_on_status=False,
+)
+"""At once, then after 1, 2, 4 and 8 seconds, or when the server says."""
+
+
 class JsonServer:
     """A server that speaks JSON, with open connections to it; for any number of threads.
 
@@ -78,20 +85,9 @@ class JsonServer:
         self.url = url
         self._key = key
         self._timeout = timeout
-        self._parts = urlsplit(url)
-        self._idle = defaultdict[int, list[HTTPConnection]](list)
-        finalize(self, _close, self._idle)
-        self._has_answered = False
-        self._proxy = _proxy(self._parts.scheme, self._parts.hostname or "")
+        self._pools = dict[int, PoolManager]()
 
-        # For http, a proxy needs the whole URL in the request line.
-        needs_whole_url = self._proxy is not None and self._parts.scheme == "http"
-        self._base = url if needs_whole_url else self._parts.path
-        self._headers = {"Accept": "application/json", "Content-Type": "application/json"}
-        if key is not None:
-            self._headers["Authorization"] = f"Bearer {key}"
-
-    def ask(self, path: str, body: object = None, stopped: Event = NEVER) -> Any:
+    def ask(self, path: str, body: object = None) -> Any:
         """Send JSON to the URL with this path added, or get what is there; return the answer.
 
         Lost connections and the statuses 408, 425, 429 and 5xx are retried, after the time that the
@@ -100,199 +96,80 @@ class JsonServer:
         Raises
         ------
         RefusedError
-            For any other status, and an answer that is no JSON; with status 413 if a text is too
-            long.
+            For any other status, and an answer that is no JSON.
         BusyError
             If the last of all tries is answered with 503.
         InputError
-            If all tries fail otherwise, or `stopped` is set meanwhile.
+            If there is no answer.
         """
-        reason = ""
-        status = 0
-        for attempt in range(TRIES):
-            # The random part keeps clients from retrying all at the same moment.
-            wait = FIRST_WAIT * 2**attempt * (1 + random() / 4)
+        place = f"{self.url}{path}"
+        headers = {"Content-Type": "application/json"}
+        if self._key is not None:
+            headers["Authorization"] = f"Bearer {self._key}"
+        try:
+            response = self._pool().request(
+                "GET" if body is None else "POST",
+                place,
+                body=None if body is None else json.dumps(body),
+                headers=headers,
+                timeout=self._timeout,
+                retries=RETRIES,
+                redirect=False,
+            )
+        except HTTPError as error:
+            raise InputError(self._safe(f"{place}: {getattr(error, 'reason', error)}")) from None
 
-            # One try: its answer, or the reason of a failure that may pass.
+        status = response.status
+        if status < 300:
             try:
-                response, content = self._exchange(path, body)
-            except (OSError, HTTPException) as error:
-                reason = self._safe(f"{type(error).__name__} {error}")
-                status = 0
-                if not self._has_answered and isinstance(error, _NOBODY):
-                    raise InputError(f"{self.url}: {reason}; expected a server there") from None
+                return response.json()
+            except ValueError:
+                raise RefusedError(f"{place}: expected an answer in JSON", status) from None
+        reason = self._safe(f"{place}: {status} {_message(response) or response.reason}")
+        if status == 503:
+            raise BusyError(reason)
+        raise RefusedError(reason, 413 if _TOO_LONG.search(response.data) else status)
+
+    def _pool(self) -> PoolManager:
+        """Connections of this process, through the environment's proxy if there is one."""
+        process = os.getpid()
+        if process not in self._pools:
+            parts = urlsplit(self.url)
+            proxy = getproxies().get(parts.scheme)
+            if proxy is None or proxy_bypass(parts.hostname or ""):
+                pool = PoolManager(maxsize=CONNECTIONS)
             else:
-                self._has_answered = True
-                if response.status < 300:
-                    return self._parse(path, response, content)
-                status = response.status
-                reason = self._safe(f"{status} {_message(content) or response.reason}")
-                if status == 500 and _TOO_LONG.search(reason):
-                    raise RefusedError(f"{self.url}{path}: {reason}", 413)
-                if response.status not in (408, 425, 429) and response.status < 500:
-                    raise RefusedError(f"{self.url}{path}: {reason}", response.status)
-                wait = max(wait, _retry_after(response.getheader("Retry-After")))
-
-            # Wait before the next try.
-            if wait > LONGEST_WAIT:
-                raise InputError(f"{self.url}{path}: {reason}; asks to wait for {wait:.0f} seconds")
-            if attempt + 1 < TRIES and stopped.wait(wait):
-                raise InputError(f"{self.url}{path}: stopped")
-        kind = BusyError if status == 503 else InputError
-        raise kind(f"{self.url}{path}: {reason} ({TRIES} tries)")
-
-    def _exchange(self, path: str, body: object) -> tuple[HTTPResponse, bytes]:
-        """Send one request over an idle or new connection; return the response and its content.
-
-        The connection stays open for later requests, unless it fails or the server closes it.
-        """
-        try:
-            connection = self._idle[os.getpid()].pop()
-            is_reused = True
-        except IndexError:
-            connection = self._connect()
-            is_reused = False
-        method = "GET" if body is None else "POST"
-        content = None if body is None else json.dumps(body).encode()
-        try:
-            connection.request(method, self._base + path, content, self._headers)
-            response = connection.getresponse()
-            answer = _read(response, self._timeout)
-        except ConnectionError:
-            connection.close()
-            if is_reused:  # the server had closed it: not counted as a try
-                return self._exchange(path, body)
-            raise
-        except BaseException:
-            connection.close()
-            raise
-        if response.will_close:
-            connection.close()
-        else:
-            self._idle[os.getpid()].append(connection)
-        return response, answer
-
-    def _connect(self) -> HTTPConnection:
-        """Create a connection to the server, or to the proxy if there is one."""
-        host = self._parts.hostname or ""
-        port = self._parts.port
-        address = (host, port) if self._proxy is None else self._proxy
-        if self._parts.scheme == "http":
-            return HTTPConnection(*address, timeout=self._timeout)
-        context = ssl.create_default_context()
-        connection = HTTPSConnection(*address, timeout=self._timeout, context=context)
-        if self._proxy is not None:
-            connection.set_tunnel(host, port)
-        return connection
-
-    def _parse(self, path: str, response: HTTPResponse, content: bytes) -> Any:
-        """Parse an answer; raise `RefusedError` if it is not JSON."""
-        try:
-            return json.loads(content)
-        except (ValueError, RecursionError):
-            kind = response.getheader("Content-Type", "something else")
-            reason = self._safe(f"{kind}; expected JSON")
-            raise RefusedError(f"{self.url}{path}: {reason}", response.status) from None
+                pool = ProxyManager(proxy, maxsize=CONNECTIONS)
+            self._pools[process] = pool
+        return self._pools[process]
 
     def _safe(self, reason: str) -> str:
         """Return a message as one short line, without the key, which some servers repeat."""
         without_key = reason.replace(self._key, "***") if self._key else reason
-        line = " ".join(without_key.split())
-        return line if len(line) <= 300 else f"{line[:300]}..."
+        return " ".join(without_key.split())[:LONGEST_REASON]
 
 
-def _close(idle: Mapping[int, list[HTTPConnection]]) -> None:
-    for connection in chain.from_iterable(idle.values()):
-        connection.close()
-
-
-def _read(response: HTTPResponse, seconds: float) -> bytes:
-    """Read a response in full, within some seconds.
-
-    Raises `HTTPException` if it is truncated, `TimeoutError` if it takes longer, and `InputError`
-    if it is too large.
-    """
-    parts = list[bytes]()
-    total = 0
-    until = monotonic() + seconds
-    expected = response.length  # None if its end is marked otherwise
-    while expected is None or total < expected:
-        part = response.read1(PIECE)
-        if not part:
-            break
-        parts.append(part)
-        total += len(part)
-        if total > MOST_BYTES:
-            raise InputError(f"an answer of over {MOST_BYTES} bytes; expected fewer")
-        if monotonic() > until:
-            raise TimeoutError(f"no whole answer after {seconds:g} seconds")
-    if expected is not None and total < expected:
-        raise IncompleteRead(b"".join(parts), expected - total)
-    response.close()
-    return b"".join(parts)
-
-
-def _message(content: bytes) -> str:
-    """Return the message of an error response: a field of its JSON, or its first words."""
-    text = content[:2000].decode(errors="replace")
+def _message(response: BaseHTTPResponse) -> str:
+    """Return the message of an error: a field of its JSON, or its first words."""
     try:
-        error = json.loads(content)
-    except (ValueError, RecursionError):
-        return shorten(text.strip(), 100) if text.strip() else ""
+        error = response.json()
+    except ValueError:
+        return response.data[:LONGEST_REASON].decode(errors="replace")
     # The message may be nested, as in {"error": {"message": ...}}.
     for name in ("error", "message", "detail"):
-        if isinstance(error, dict) and error.get(name):
-            error = error[name]
-    return error if isinstance(error, str) else json.dumps(error)
+        if isinstance(error, dict):
+            error = error.get(name, error)
+    return str(error)
 
 
-def _retry_after(value: str | None) -> float:
-    """Return the seconds to wait by a Retry-After header, which states seconds or a date.
-
-    Returns 0 for a date in the past, and for a missing or invalid header.
-
-    >>> _retry_after("7"), _retry_after("soon"), _retry_after("Wed, 21 Oct 2015 07:28:00 GMT")
-    (7.0, 0.0, 0.0)
-    """
-    try:
-        return max(0.0, float(value or 0))
-    except ValueError:
-        pass
-    try:
-        return max(0.0, parsedate_to_datetime(value or "").timestamp() - time())
-    except ValueError:
-        return 0.0
-
-
-def _proxy(scheme: str, host: str) -> tuple[str, int | None] | None:
-    """Host and port of the proxy that the environment names for a host, if any."""
-    if not any(name.lower().endswith("_proxy") for name in os.environ):
-        return None
-    from urllib.request import getproxies, proxy_bypass  # slow to load, only for proxies
-
-    proxy = getproxies().get(scheme)
-    if proxy is None or proxy_bypass(host):
-        return None
-    parts = urlsplit(proxy if "//" in proxy else f"//{proxy}")
-    return parts.hostname or "", parts.port
-
-
-@dataclass(frozen=True)
-class Address:
-    """A server, and the name of a model there, if given."""
-
-    url: str
-    model: str | None = None
-
-
-def parse_address(text: str) -> Address:
-    """Parse ``http://HOST/PATH#MODEL``.
+def parse_address(text: str) -> tuple[str, str | None]:
+    """Parse ``http://HOST/PATH#MODEL`` to a URL and a model; ``/v1`` stands for a missing path.
 
     Raises `InputError` for a URL that has no host, or has a part that may hold a secret, since an
     index records it.
 
-    >>> parse_address("http://localhost:11434/v1/#all-minilm")
-    Address(url='http://localhost:11434/v1', model='all-minilm')
+    >>> parse_address("http://localhost:11434#all-minilm")
+    ('http://localhost:11434/v1', 'all-minilm')
     """
     base, _, model = text.partition("#")
     parts = _parts(base)
@@ -301,7 +178,8 @@ def parse_address(text: str) -> Address:
             f"model {parts.scheme}://{parts.hostname}: a URL with a password or a query; expected "
             "http://HOST/PATH#NAME, and the key in a file (api_key_file) or the environment"
         )
-    return Address(base.rstrip("/"), model or None)
+    url = base.rstrip("/")
+    return url if parts.path.strip("/") else f"{url}/v1", model or None
 
 
 def key_for(url: str, file: str | Path | None = None) -> str | None:
@@ -314,19 +192,15 @@ def key_for(url: str, file: str | Path | None = None) -> str | None:
     """
     if file is None:
         key = os.environ.get(KEY_VARIABLE, "").strip()
-        ours = _origin(os.environ.get(URL_VARIABLE) or OPENAI) == _origin(url)
-        return _check_key(key, KEY_VARIABLE) if key and ours else None
-    try:
-        key = Path(file).read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not a text"
-        raise InputError(f"{file}: {reason}; expected a file with a key") from None
-    return _check_key(key, str(file))
-
-
-def _check_key(key: str, place: str) -> str:
-    if not key or not key.isascii() or not key.isprintable() or " " in key:
-        raise InputError(f"{place}: expected one line with a key, in ASCII")
+        if not key or _origin(url) != _origin(os.environ.get(URL_VARIABLE) or OPENAI):
+            return None
+    else:
+        try:
+            key = Path(file).read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(f"{file}: {error}; expected a file with a key") from None
+    if not re.fullmatch(r"[!-~]+", key):
+        raise InputError(f"{file or KEY_VARIABLE}: expected one line with a key, in ASCII")
     return key
 
 
@@ -340,10 +214,10 @@ def _parts(url: str) -> SplitResult:
     """Split a URL; raise `InputError` unless it is http or https, with a host."""
     try:
         parts = urlsplit(url)
-        is_valid = parts.port != 0 and parts.hostname and url.isascii() and url.isprintable()
+        is_valid = parts.port != 0 and parts.hostname and re.fullmatch(r"[!-~]+", url)
     except ValueError:  # a port that is no number, brackets that do not close
         is_valid = False
-    if not is_valid or parts.scheme not in ("http", "https") or " " in url:
+    if not is_valid or parts.scheme not in ("http", "https"):
         raise InputError(f"model {url!r}; expected http://HOST/PATH#NAME")
     return parts
 

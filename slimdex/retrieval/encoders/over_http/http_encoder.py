@@ -1,18 +1,19 @@
-"""HttpEncoder: a model in a server that speaks OpenAI's API, Ollama's or TEI's."""
+"""HttpEncoder: a model in a server that speaks OpenAI's API of embeddings."""
 
 from __future__ import annotations
 
+from base64 import b64decode
 from collections.abc import Iterator, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from pathlib import Path
-from threading import Event
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from slimdex.errors import InputError
-from slimdex.indexes.arrays import Matrix
-from slimdex.system.suggestions import with_suggestions
+from slimdex.indexes.arrays import Matrix, as_matrix
 
 from ..base import (
     FINGERPRINT_TEXTS,
@@ -25,8 +26,7 @@ from ..base import (
 )
 from ..model_folder import Prompts
 from ..models import known_prompts
-from .apis import find_model
-from .connection import NEVER, Address, RefusedError, key_for, parse_address
+from .connection import JsonServer, RefusedError, key_for, parse_address
 
 AT_ONCE = 4
 """Requests that run at the same time."""
@@ -43,9 +43,8 @@ BYTES_PER_TOKEN = 3
 """Bytes of UTF-8 that are counted as a token; English has 4 to 5, Chinese 3 to a character."""
 
 
-@with_suggestions
 class HttpEncoder:
-    """Encoder that runs in a server, asked over HTTP.
+    """Encoder that runs in a server, asked by OpenAI's API of embeddings.
 
     Texts are sent in batches, several at once; failures that pass are retried. Tokens are estimated
     by bytes, as the server's tokenizer is not here. Of a text that the server refuses as too long,
@@ -53,9 +52,8 @@ class HttpEncoder:
 
     Parameters
     ----------
-    url : of the server: ``http://HOST:PORT``, with or without ``/v1``, and perhaps ``#MODEL``.
+    url : of the server, ``http://HOST:PORT/v1``, perhaps with ``#MODEL``; ``/v1`` may be missing.
     model : its name there; by default the only one.
-    api : openai, ollama or tei (text-embeddings-inference); by default found by asking.
     dimensions : to ask the server for; by default all that the model has.
     max_length : tokens of the passages into which texts are cut; by default what the server states,
         or 512.
@@ -73,7 +71,6 @@ class HttpEncoder:
         url: str,
         model: str | None = None,
         *,
-        api: str | None = None,
         dimensions: int | None = None,
         max_length: int | None = None,
         query_prompt: str | None = None,
@@ -83,26 +80,21 @@ class HttpEncoder:
         for name, value in (("dimensions", dimensions), ("max_length", max_length)):
             if value is not None and value < 1:
                 raise InputError(f"{name}={value}; expected 1 or more")
-        place = parse_address(url)
-        self._key = key_for(place.url) if api_key is None else api_key
+        base, named = parse_address(url)
+        self._key = key_for(base) if api_key is None else api_key
+        self._server = JsonServer(base, self._key)
+        self._dimensions = dimensions
 
-        # Find the API, and the model if there is only one.
-        self._model, vectors = find_model(
-            place.url,
-            FINGERPRINT_TEXTS,
-            model=model or place.model,
-            api=api,
-            dimensions=dimensions,
-            key=self._key,
-        )
+        self._model, length = _described(self._server, model or named)
+        self.max_length = max_length or length
+        known = Prompts(*known_prompts(self._model))
+        self.prompts = known.override(query_prompt, document_prompt)
 
-        # The rest comes from its vectors, the server's answer, and the table of known prompts.
+        # The first vectors show how many dimensions they have.
+        self.dim = dimensions or 0
+        vectors = self._vectors(FINGERPRINT_TEXTS)
         self.dim = vectors.shape[1]
         self._fingerprint = fingerprint(vectors)
-        self._most_texts = MOST_TEXTS
-        self.max_length = max_length or self._model.longest() or USUAL_LENGTH
-        known = Prompts(*known_prompts(self._model.name))
-        self.prompts = known.override(query_prompt, document_prompt)
 
     @property
     def tokens_at_once(self) -> int:
@@ -134,15 +126,14 @@ class HttpEncoder:
         """Return server, model, dimensions, prompts, and a fingerprint of its vectors."""
         spec: dict[str, Any] = {
             "type": "http",
-            "url": self._model.server.url,
-            "api": self._model.api,
-            "model": self._model.name,
+            "url": self._server.url,
+            "model": self._model,
             "dim": self.dim,
             "max_length": self.max_length,
             "fingerprint": self._fingerprint,
         }
-        if self._model.dimensions is not None:
-            spec["dimensions"] = self._model.dimensions
+        if self._dimensions is not None:
+            spec["dimensions"] = self._dimensions
         if self.prompts != Prompts():
             spec["prompts"] = [self.prompts.query, self.prompts.document]
         return spec
@@ -153,76 +144,79 @@ class HttpEncoder:
 
     def _encode(self, texts: Sequence[str], prompt: str) -> tuple[Matrix, list[int]]:
         """Vectors (n, dim), and how many characters of each text were read."""
-        vectors, read = self._in_batches([prompt + text for text in texts])
-        return vectors, [max(0, characters - len(prompt)) for characters in read]
-
-    def _in_batches(self, texts: Sequence[str]) -> tuple[Matrix, list[int]]:
-        """Encode texts in concurrent requests; return the same as `_read`."""
-        parts = list(_batches(texts))
-        if not parts:
-            return np.empty((0, self.dim), np.float32), []
-        if len(parts) == 1:
-            return self._read(parts[0])
-        stopped = Event()
+        parts = _batches([prompt + text for text in texts])
         with ThreadPoolExecutor(AT_ONCE) as threads:
-            futures = [threads.submit(self._read, part, stopped) for part in parts]
+            rows = [*chain.from_iterable(threads.map(self._read, parts))]
+        vectors = np.array([vector for vector, _ in rows], np.float32).reshape(-1, self.dim)
+        return vectors, [max(0, characters - len(prompt)) for _, characters in rows]
 
-            # The first failure stops the other batches.
-            try:
-                for future in wait(futures, return_when=FIRST_EXCEPTION).done:
-                    future.result()  # raises the error of a failed batch
-                return _join([future.result() for future in futures])
-            except BaseException:
-                stopped.set()
-                for future in futures:
-                    future.cancel()
-                raise
-
-    def _read(self, texts: Sequence[str], stopped: Event = NEVER) -> tuple[Matrix, list[int]]:
+    def _read(self, texts: Sequence[str]) -> list[tuple[NDArray[np.float32], int]]:
         """Encode a batch, in halves if the server takes fewer texts at once.
 
-        If it refuses a single text, its first half is sent, then a quarter, and so on. Returns the
-        vectors, and how many characters of each text were read.
+        If it refuses a single text, its first half is sent, then a quarter, and so on. Returns each
+        text's vector, and how many of its characters were read.
         """
-        lengths = [len(text) for text in texts]
+        try:
+            return [*zip(self._vectors(texts), map(len, texts), strict=True)]
+        except RefusedError as error:
+            is_short = len(texts) == 1 and len(texts[0]) <= SHORT
+            if error.status not in TOO_LARGE or is_short:
+                raise
+        if len(texts) == 1:
+            return self._read([texts[0][: len(texts[0]) // 2]])
         half = len(texts) // 2
-        if len(texts) <= self._most_texts:
-            try:
-                return self._vectors(texts, stopped), lengths
-            except RefusedError as error:
-                is_short = half == 0 and lengths[0] <= SHORT
-                if error.status not in TOO_LARGE or is_short:
-                    raise
+        return self._read(texts[:half]) + self._read(texts[half:])
 
-        # Send only the first half of a single text, which is too long; halve a larger batch.
-        if half == 0:
-            return self._read([texts[0][: lengths[0] // 2]], stopped)
-        first = self._read(texts[:half], stopped)
-        second = self._read(texts[half:], stopped)
-        vectors, read = _join([first, second])
-        # If both halves were read in full, no text was too long: the batch had too many texts.
-        if read == lengths:
-            self._most_texts = min(self._most_texts, half)
-        return vectors, read
+    def _vectors(self, texts: Sequence[str]) -> Matrix:
+        """Encode texts by one request.
 
-    def _vectors(self, texts: Sequence[str], stopped: Event) -> Matrix:
-        """Encode texts by one request; raise `InputError` if the dimensions have changed."""
-        vectors = self._model.encode(texts, stopped)
-        if vectors.shape[1] != self.dim:
-            raise InputError(
-                f"{self._model.server.url}: vectors of {vectors.shape[1]} dimensions; "
-                f"expected {self.dim}, as before"
-            )
-        return vectors
+        Raises `InputError` if the answer is not a finite vector of `dim` numbers for each text.
+        """
+        body: dict[str, Any] = {
+            "model": self._model,
+            "input": [*texts],
+            "encoding_format": "base64",
+        }
+        if self._dimensions is not None:
+            body["dimensions"] = self._dimensions
+        answer = self._server.ask("/embeddings", body)
+        place = f"{self._server.url}/embeddings"
+        try:
+            items = sorted(answer["data"], key=lambda item: item.get("index", 0))
+            rows = [_numbers(item["embedding"]) for item in items]
+        except (AttributeError, KeyError, TypeError, ValueError):
+            raise InputError(f"{place}: an answer without embeddings") from None
+        if len(rows) != len(texts):
+            raise InputError(f"{place}: {len(rows)} vectors; expected {len(texts)}, one per text")
+        return as_matrix(rows, dim=self.dim or None, name=place)
 
 
-def _join(batches: Sequence[tuple[Matrix, list[int]]]) -> tuple[Matrix, list[int]]:
-    """Join the results of batches: the vectors, and the characters read of each text."""
-    vectors = np.concatenate([rows for rows, _ in batches])
-    characters_read = list[int]()
-    for _, of_batch in batches:
-        characters_read += of_batch
-    return vectors, characters_read
+def _numbers(embedding: Any) -> Any:
+    """Return a list of floats unchanged, and decode little-endian float32 in base64."""
+    if isinstance(embedding, str):
+        return np.frombuffer(b64decode(embedding, validate=True), dtype="<f4")
+    return embedding
+
+
+def _described(server: JsonServer, name: str | None) -> tuple[str, int]:
+    """Return the name of a server's model, by default the only one, and the most tokens of a text.
+
+    vLLM states `max_model_len`, and llama.cpp the length that the model was trained with.
+
+    Raises `InputError` if no model is named, and the server does not have exactly one.
+    """
+    models = dict[str, dict[str, Any]]()
+    try:
+        models = {model["id"]: model for model in server.ask("/models")["data"]}
+    except (RefusedError, KeyError, TypeError) as error:  # some servers do not list their models
+        if name is None:
+            raise InputError(f"{server.url}: no list of models ({error}); expected #NAME") from None
+    if name is None and len(models) != 1:
+        raise InputError(f"{server.url}: models {', '.join(models)}; expected #NAME of one")
+    name = name or next(iter(models))
+    facts = models.get(name, {})
+    tokens = facts.get("max_model_len") or (facts.get("meta") or {}).get("n_ctx_train")
+    return name, tokens or USUAL_LENGTH
 
 
 def http_from_spec(
@@ -233,29 +227,25 @@ def http_from_spec(
     `model` is the URL of the server, and perhaps `#NAME`, if it has moved; `api_key_file` holds the
     key, see `key_for`. Raises `InputError` if the server does not answer, or gives other vectors.
     """
-    place = Address(spec["url"]) if model is None else parse_address(model)
-    moved = spec | {"url": place.url, "model": place.model or spec["model"]}
-    if model is not None:  # another server may have another API
-        del moved["api"]
-    encoder = _open(moved, key_for(place.url, api_key_file))
+    url, named = parse_address(model or spec["url"])
+    moved = spec | {"url": url, "model": named or spec["model"]}
+    encoder = _open(moved, key_for(url, api_key_file))
     if not is_same_encoder(encoder.spec(), spec):
         cosine = fingerprint_cosine(encoder.spec()["fingerprint"], spec["fingerprint"])
         raise InputError(
-            f"model {moved['model']!r} of {place.url} has changed: its vectors have a cosine of "
-            f"{cosine:.3f} with those that this index was built with; expected {SAME_COSINE} or "
-            "more (if the same model is elsewhere, pass model=URL#NAME; otherwise build the index "
-            "again)"
+            f"model {moved['model']!r} of {url} has changed: its vectors have a cosine of "
+            f"{cosine:.3f} with those of this index; expected {SAME_COSINE} or more (if the same "
+            "model is elsewhere, record it with `slimdex repair DIR --model URL#NAME`)"
         )
     return encoder
 
 
 def _open(spec: dict[str, Any], key: str | None) -> HttpEncoder:
-    """Open the encoder of a spec; detect the API if the spec does not name it."""
+    """Open the encoder of a spec."""
     query, document = spec.get("prompts", ("", ""))
     return HttpEncoder(
         spec["url"],
         spec["model"],
-        api=spec.get("api"),
         dimensions=spec.get("dimensions"),
         max_length=spec["max_length"],
         query_prompt=query,

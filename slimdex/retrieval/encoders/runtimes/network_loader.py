@@ -9,8 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,9 +20,9 @@ from slimdex.system.once import cached_property
 from slimdex.system.progress import progress
 from slimdex.system.user_cache import (
     cache_folder,
+    cached_folder,
     known_sha256,
     load_remembered,
-    new_cache_folder,
     remember,
 )
 
@@ -32,7 +31,7 @@ from ..models import ModelFiles, weights_sha256
 from ..pooling import Pooling
 from ..tokens import fast_tokenizer
 from .bert import read_network
-from .openvino_operations import build_network
+from .openvino_operations import openvino_model
 from .openvino_runtime import (
     Conversion,
     Facts,
@@ -91,28 +90,23 @@ class NetworkLoader:
         """
         on_gpu = _on_gpu(precision)
 
-        # Without torch: numpy for the first texts, a network built here, or a cached conversion.
+        # Without torch: a network built here, or a cached conversion.
         if not self._trusted and not on_gpu:
-            quick = self._quick(precision) if starts_quickly() else None
-            if quick is not None:
-                return quick
-            conversion = self._build_without_torch() or load_conversion(self.key)
-            if conversion is not None:
-                runtime = OpenVinoRuntime(conversion.model, precision, conversion.release)
-                return runtime, conversion.facts, conversion.tokenizer
+            parts = self._load_without_torch(precision)
+            if parts is not None:
+                return parts
 
         # With torch: convert the model, or run it in torch if that is impossible.
-        self._require_torch()
         progress("converting the model", 0, 1)
-        from .torch_runtime import TorchRuntime, openvino_model  # takes seconds to load
+        transformer, network = self._load_in_torch()
+        from .torch_runtime import TorchRuntime, converted_model  # takes seconds to load
 
-        network = self._build(self._transformer)
-        facts = self._transformer.facts(network.dim)
-        tokenizer = fast_tokenizer(self._transformer.tokenizer)
+        facts = transformer.facts(network.dim)
+        tokenizer = fast_tokenizer(transformer.tokenizer)
         key = self.key
         # Don't repeat a failed conversion, except for int8, which must report the reason.
         refused = load_remembered(f"{key}.refused") and precision != "int8"
-        model = None if refused else openvino_model(network, precision, self._transformer)
+        model = None if refused else converted_model(network, precision, transformer)
         if model is None:
             if not on_gpu:
                 remember(f"{key}.refused", True)  # these versions can't convert it
@@ -130,43 +124,32 @@ class NetworkLoader:
 
     def network(self) -> SentenceNetwork:
         """Load the network in torch, on the CPU, in float32."""
-        self._require_torch()
-        return self._build(self._load_transformer())
+        return self._load_in_torch()[1]
 
-    def _quick(self, precision: str) -> tuple[Runtime, Facts, Any] | None:
-        """Return a runtime that starts with numpy, facts and tokenizer.
+    def _load_without_torch(self, precision: str) -> tuple[Runtime, Facts, Any] | None:
+        """Return the runtime, facts and tokenizer; None if the model needs torch.
 
-        Returns None if the model needs torch, or OpenVINO has to choose the precision.
+        Raises `InputError` for a malformed folder.
         """
-        with self._explain_errors():
-            parts = read_network(self._folder, self._pooling)
-        if parts is None or precision == "auto":  # only OpenVINO knows what the processor supports
-            return None
-        network, facts, tokenizer = parts
-
-        def start() -> OpenVinoRuntime:
-            built = self._build_without_torch()
-            assert built is not None
-            return OpenVinoRuntime(built.model, precision, built.release)
-
-        return QuickRuntime(network, precision, start), facts, tokenizer
-
-    def _build_without_torch(self) -> Conversion | None:
-        with self._explain_errors():
-            return build_network(self._folder, self._pooling)
-
-    def _require_torch(self) -> None:
-        """Raise `InputError` if this model and its pooling need torch, which is missing."""
-        path = self._folder.transformer / "config.json"
-        kind = read_json(path).get("model_type") if path.is_file() else None
-        what = f"model {self._files.name!r} ({kind}, pooling {self._pooling})"
-        require(what, "torch")
-
-    @contextmanager
-    def _explain_errors(self) -> Iterator[None]:
-        """Raise errors of a malformed folder as `InputError`."""
         try:
-            yield
+            parts = read_network(self._folder, self._pooling)
+            if parts is None:
+                conversion = load_conversion(self.key)
+                if conversion is None:
+                    return None
+                converted = OpenVinoRuntime(conversion.model, precision)
+                return converted, conversion.facts, conversion.tokenizer
+            network, facts, tokenizer = parts
+
+            def start() -> OpenVinoRuntime:
+                release = network.family.weights.release
+                return OpenVinoRuntime(openvino_model(network), precision, release)
+
+            # Only OpenVINO knows which precision the processor supports.
+            is_quick = starts_quickly() and precision != "auto"
+            runtime: Runtime
+            runtime = QuickRuntime(network, precision, start) if is_quick else start()
+            return runtime, facts, tokenizer
         except InputError:
             raise
         except (OSError, ValueError, RuntimeError) as error:  # OpenVINO's are RuntimeErrors
@@ -176,21 +159,21 @@ class NetworkLoader:
                 "model or a hub id"
             ) from error
 
-    def _build(self, transformer: Transformer) -> SentenceNetwork:
-        from .torch_runtime import build_network  # takes seconds to load
+    def _load_in_torch(self) -> tuple[Transformer, SentenceNetwork]:
+        """Load the transformer, and its network with pooling and head, on the CPU, in float32.
 
-        return build_network(transformer, self._pooling, self._folder.head)
+        Raises `InputError` if torch is missing.
+        """
+        path = self._folder.transformer / "config.json"
+        kind = read_json(path).get("model_type") if path.is_file() else None
+        what = f"model {self._files.name!r} ({kind}, pooling {self._pooling})"
+        require(what, "torch", "torch", "transformers")
+        from .torch_runtime import build_network, load_transformer  # takes seconds to load
 
-    @cached_property
-    def _transformer(self) -> Transformer:
-        return self._load_transformer()
-
-    def _load_transformer(self) -> Transformer:
-        from .torch_runtime import load_transformer  # takes seconds to load
-
-        return load_transformer(
+        transformer = load_transformer(
             self._files, self._folder.transformer, trust_remote_code=self._trusted
         )
+        return transformer, build_network(transformer, self._pooling, self._folder.head)
 
     def _combined_sha256(self) -> str:
         """Return the SHA-256 of the transformer, combined with those of any Dense layers."""
@@ -248,7 +231,8 @@ def load_conversion(key: str) -> Conversion | None:
 
 def keep_conversion(key: str, conversion: Conversion) -> None:
     """Cache a conversion for later processes; failures to write are ignored."""
-    with suppress(OSError, RuntimeError), new_cache_folder(cache_folder() / key) as folder:
+
+    def write(folder: Path) -> None:
         library = openvino_library()
         library.save_model(conversion.model, folder / MODEL, compress_to_fp16=False)
         conversion.tokenizer.save(str(folder / TOKENIZER))
@@ -257,6 +241,9 @@ def keep_conversion(key: str, conversion: Conversion) -> None:
         files = {path.name: known_sha256(path) for path in folder.iterdir()}
         manifest = {"facts": asdict(conversion.facts), "files": files}
         (folder / FACTS).write_text(json.dumps(manifest))
+
+    with suppress(OSError, RuntimeError):
+        cached_folder(key, write)
 
 
 def _version(package: str) -> str:

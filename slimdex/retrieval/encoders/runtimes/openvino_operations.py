@@ -11,11 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from ..model_folder import SentenceFolder
-from ..pooling import Pooling
-from .bert import read_network
+from .bert import Network
 from .bert_folder import TINY, Array
-from .openvino_runtime import Conversion, openvino_library
+from .openvino_runtime import openvino_library
 
 Node = Any
 """An `openvino.Node`."""
@@ -24,18 +22,10 @@ CONSTANTS = {"leakyrelu": (0.01,), "selu": (1.6732632423543772, 1.05070098735548
 """Activation -> constants that its operation requires."""
 
 
-def build_network(folder: SentenceFolder, pooling: Pooling) -> Conversion | None:
-    """Build the network of a model; None if torch is needed for its architecture or pooling.
-
-    Raises `InputError` if weights are missing, or the pooling or the head does not fit.
-    """
-    parts = read_network(folder, pooling)
-    if parts is None:
-        return None
-    network, facts, tokenizer = parts
+def openvino_model(network: Network) -> Any:
+    """Build the `openvino.Model` of a network, from ids and mask to vectors."""
     texts = OpenVinoTexts()
-    model = openvino_library().Model([network.vectors(texts)], [texts.ids, texts.mask])
-    return Conversion(facts, tokenizer, model, network.family.weights.release)
+    return openvino_library().Model([network.vectors(texts)], [texts.ids, texts.mask])
 
 
 class OpenVinoTexts:

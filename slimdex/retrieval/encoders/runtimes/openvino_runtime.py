@@ -67,15 +67,11 @@ class Facts:
 
 @dataclass(frozen=True)
 class Conversion:
-    """Network for OpenVINO: facts, a tokenizer of `tokenizers`, and an OpenVINO model.
-
-    `release` drops the memory of mapped weights; pages are read again when needed.
-    """
+    """Network that was converted: facts, a tokenizer of `tokenizers`, and an OpenVINO model."""
 
     facts: Facts
     tokenizer: Any
     model: Any
-    release: Callable[[], None] = lambda: None
 
 
 class Runtime(Protocol):
@@ -102,8 +98,9 @@ class Runtime(Protocol):
 class OpenVinoRuntime:
     """OpenVINO model, given in float32, compiled for this processor in one of `PRECISIONS`.
 
-    `release` is that of its `Conversion`. It is called after the first batch, when the compiled
-    model has copied its weights; later only rows of the embedding tables are read.
+    `release` drops the memory of mapped weights; pages are read again when needed. It is called
+    after the first batch, when the compiled model has copied its weights; later only rows of the
+    embedding tables are read.
     """
 
     name = "OpenVINO on cpu"

@@ -260,7 +260,7 @@ def build_network(
     return SentenceNetwork(transformer.module, pooling, modules, width).eval()
 
 
-def openvino_model(network: nn.Module, precision: str, transformer: Transformer) -> Any | None:
+def converted_model(network: nn.Module, precision: str, transformer: Transformer) -> Any | None:
     """Convert the network for OpenVINO; None if torch should run it: on a GPU, or if that fails.
 
     Raises `InputError` for int8, which requires OpenVINO, if OpenVINO can't convert the network.

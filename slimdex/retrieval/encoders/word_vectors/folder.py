@@ -1,15 +1,14 @@
 """Folders of static vectors: model2vec's, sentence-transformers' StaticEmbedding, and ours.
 
 All have a matrix in safetensors and a ``tokenizer.json``. Ours are in model2vec's format, which its
-`StaticModel` and sentence-transformers read. Reading them here needs neither library, checks them,
-and loads them in less time.
+`StaticModel` and sentence-transformers read. Reading them here needs neither library.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,17 +19,18 @@ from safetensors.numpy import save_file
 
 from slimdex.errors import InputError
 from slimdex.indexes.arrays import Matrix, Rows
-from slimdex.system.atomic_files import check_new, publish_folder
 from slimdex.system.once import cached_property
 
 from ..model_folder import (
     MODULES,
     SETTINGS,
     Prompts,
+    module_kind,
     read_dimensions,
     read_json,
     read_prompts,
 )
+from ..runtimes.bert_folder import DTYPES, Weights
 from ..tokens import read_tokenizer
 from .pieces import unknown_id
 
@@ -54,22 +54,22 @@ class StaticVectors:
     ----------
     vectors : (rows, d) float32.
     tokenizer : of `tokenizers`.
+    definition : the tokenizer as JSON.
     weights : (tokens,), factors of the tokens' vectors.
     mapping : (tokens,), the row of each token; None if rows are token ids.
     dropped : a token that is omitted from texts.
     normalize : whether text vectors are scaled to unit length.
-    definition : the tokenizer as JSON, if it was read from a file.
-    known_sha256 : hash computed while a word vector file was parsed.
+    known_sha256 : hash that was computed before.
     prompts : prefixes of texts, whose tokens count as theirs.
     """
 
     vectors: Matrix
     tokenizer: Any
+    definition: str
     weights: NDArray[np.float32] | None = None
     mapping: Rows | None = None
     dropped: int | None = None
     normalize: bool = False
-    definition: str | None = None
     known_sha256: str | None = None
     prompts: Prompts = field(default_factory=Prompts)
 
@@ -85,33 +85,13 @@ class StaticVectors:
             return self.known_sha256
         facts = [self.normalize, self.dropped, self.vectors.shape]
         digest = hashlib.sha256(json.dumps(facts).encode())
-        digest.update((self.definition or self.tokenizer.to_str()).encode())
+        digest.update(self.definition.encode())
         arrays: list[NDArray[Any] | None] = [self.vectors, self.weights, self.mapping]
         for array in arrays:
             if array is not None:
                 digest.update(np.ascontiguousarray(array).data)
             digest.update(b"|")  # so that a missing array changes the hash
         return digest.hexdigest()
-
-    def as_in_a_folder(self) -> StaticVectors:
-        """Return these vectors ready for a folder: a row for each token, the tokenizer as JSON.
-
-        Tokens that were added to the tokenizer, and have no row yet, get rows of zeros.
-        """
-        count = self.tokenizer.get_vocab_size(with_added_tokens=True)
-        missing = count - self.tokens if self.mapping is None else 0
-        vectors = self.vectors
-        weights = self.weights
-        if missing > 0:  # some models have more rows than tokens
-            vectors = np.pad(vectors, ((0, missing), (0, 0)))
-            weights = None if weights is None else np.pad(weights, (0, missing))
-        return replace(
-            self,
-            vectors=vectors,
-            weights=weights,
-            definition=self.definition or self.tokenizer.to_str(),
-            known_sha256=None,
-        )
 
 
 def static_place(folder: Path) -> Path | None:
@@ -124,7 +104,7 @@ def static_place(folder: Path) -> Path | None:
 
 
 def read_static(folder: Path) -> StaticVectors:
-    """Read the static vectors of a folder.
+    """Read the static vectors of a folder; the matrix is mapped, as it may be larger than memory.
 
     Raises `InputError` if there are none, a file is broken, or sizes do not match.
     """
@@ -134,105 +114,87 @@ def read_static(folder: Path) -> StaticVectors:
             f"model {str(folder)!r}: no {WEIGHTS} with {MODEL2VEC!r} or {SENTENCE_TRANSFORMERS!r}; "
             "expected static vectors of model2vec or sentence-transformers"
         )
-
-    # Read the matrix and the optional arrays.
     path = place / WEIGHTS
     name = _matrix_name(path) or ""
     try:
         with safe_open(path, framework="numpy") as file:
-            arrays = {}
-            for key in (name, "weights", "mapping"):
-                if key in file.keys():  # noqa: SIM118
-                    arrays[key] = file.get_tensor(key)
+            is_float = file.get_slice(name).get_dtype() in DTYPES
+            vectors = Weights([path])[name] if is_float else file.get_tensor(name)
+            others = {
+                key: file.get_tensor(key) for key in set(file.keys()) & {"weights", "mapping"}
+            }
     except (SafetensorError, TypeError, ValueError) as error:  # numpy has no type for some tensors
         raise InputError(f"{path}: {error}; expected tensors of numbers") from error
-    vectors = _float32(path, name, arrays[name], 2)
-    vectors = np.ascontiguousarray(vectors[:, : read_dimensions(folder)])
 
-    # The tokenizer, and the model's settings.
+    # There must be a row for each token; with a mapping, a number of a row.
     tokenizer = read_tokenizer(place / TOKENIZER)
-    definition = (place / TOKENIZER).read_text(encoding="utf-8")
+    count = 1 + max(tokenizer.get_vocab().values(), default=-1)
+    weights = others.get("weights")
+    mapping = others.get("mapping")
+    by_token = [vectors if mapping is None else mapping, *([] if weights is None else [weights])]
+    fits = vectors.ndim == 2 and vectors.size and all(each.ndim for each in by_token)
+    if not fits or not 0 < count <= min(map(len, by_token)):
+        raise InputError(
+            f"{path}: expected numbers for each of {count:,} tokens, as in {TOKENIZER}"
+        )
+    if mapping is not None and not 0 <= mapping.min() <= mapping.max() < len(vectors):
+        raise InputError(f"{path}: 'mapping' of other rows; expected 0 to {len(vectors) - 1}")
+
+    # The model's settings.
     config = read_json(folder / CONFIG) if (folder / CONFIG).is_file() else {}
-    normalizes = _normalizes(folder) or config.get("normalize") is True
     entries = config.get(CONFIG_KEY)
     keeps_unknown = isinstance(entries, dict) and entries.get("keeps_unknown") is True
     counts_unknown = name == SENTENCE_TRANSFORMERS or keeps_unknown
-
-    # Each array must have a row for each token; with a mapping, the matrix need not.
-    count = 1 + max(tokenizer.get_vocab().values(), default=-1)  # 0 for an empty vocabulary
-    mapping = _mapping(path, arrays.get("mapping"), len(vectors))
-    weights = arrays.get("weights")
-    rows = {"mapping": mapping, "weights": weights}
-    sizes = {} if mapping is not None else {name: len(vectors)}
-    for key, array in rows.items():
-        if array is not None and array.ndim:  # `_float32` refuses a single number
-            sizes[key] = len(array)
-    for what, size in sizes.items():
-        if size < count or not count:
-            raise InputError(
-                f"{path}: {size:,} rows of {what!r}; expected {count:,}, one for each token in "
-                f"{place / TOKENIZER}"
-            )
-
+    kept = vectors[:, : read_dimensions(folder)]
     return StaticVectors(
-        vectors=vectors,
+        vectors=np.ascontiguousarray(kept, dtype=np.float32),
         tokenizer=tokenizer,
-        weights=None if weights is None else _float32(path, "weights", weights, 1),
-        mapping=mapping,
+        definition=(place / TOKENIZER).read_text(encoding="utf-8"),
+        weights=None if weights is None else weights.astype(np.float32),
+        mapping=None if mapping is None else mapping.astype(np.int64),
         dropped=None if counts_unknown else unknown_id(tokenizer),
-        normalize=normalizes,
-        definition=definition,
+        normalize=_normalizes(folder) or config.get("normalize") is True,
         prompts=read_prompts(folder),
     )
 
 
-def write_static(folder: Path, vectors: StaticVectors, about: dict[str, Any]) -> None:
-    """Write a new folder atomically; `about` is stored in its `config.json`.
-
-    Raises `InputError` if the path exists.
-    """
-    check_new(folder)
-    complete = vectors.as_in_a_folder()
-    arrays: dict[str, NDArray[Any]] = {MODEL2VEC: np.ascontiguousarray(complete.vectors)}
-    if complete.weights is not None:
-        arrays["weights"] = complete.weights
-    if complete.mapping is not None:
-        arrays["mapping"] = complete.mapping
-    unknown_entry = {"keeps_unknown": True} if complete.dropped is None else {}
+def write_static(folder: Path, vectors: StaticVectors) -> None:
+    """Write static vectors into an empty folder."""
+    arrays: dict[str, NDArray[Any]] = {MODEL2VEC: np.ascontiguousarray(vectors.vectors)}
+    if vectors.weights is not None:
+        arrays["weights"] = vectors.weights
+    if vectors.mapping is not None:
+        arrays["mapping"] = vectors.mapping
 
     # The configuration that model2vec reads.
     config = {
         "model_type": "model2vec",
         "architectures": ["StaticModel"],
-        "hidden_dim": complete.vectors.shape[1],
+        "hidden_dim": vectors.vectors.shape[1],
         "embedding_dtype": "float32",
-        "normalize": complete.normalize,
+        "normalize": vectors.normalize,
         "max_length": None,
-        CONFIG_KEY: about | unknown_entry,
+        CONFIG_KEY: {"keeps_unknown": vectors.dropped is None},
     }
 
     # The modules that sentence-transformers reads.
     package = "sentence_transformers.models"
     modules: list[dict[str, Any]] = []
     modules.append({"idx": 0, "name": "0", "path": ".", "type": f"{package}.StaticEmbedding"})
-    if complete.normalize:
+    if vectors.normalize:
         modules.append(
             {"idx": 1, "name": "1", "path": "1_Normalize", "type": f"{package}.Normalize"}
         )
 
-    def write(new: Path) -> None:
-        save_file(arrays, new / WEIGHTS)
-        (new / TOKENIZER).write_text(complete.definition or "", encoding="utf-8")
-        (new / CONFIG).write_text(json.dumps(config, indent=2), encoding="utf-8")
-        (new / MODULES).write_text(json.dumps(modules, indent=2), encoding="utf-8")
-        if complete.prompts != Prompts():
-            settings = {"prompts": asdict(complete.prompts)}
-            (new / SETTINGS).write_text(json.dumps(settings, indent=2), encoding="utf-8")
-        # safetensors makes its file private to the owner; give it the usual mode.
-        usual_mode = (new / CONFIG).stat().st_mode
-        (new / WEIGHTS).chmod(usual_mode)
-
-    publish_folder(folder, write)
+    save_file(arrays, folder / WEIGHTS)
+    (folder / TOKENIZER).write_text(vectors.definition, encoding="utf-8")
+    (folder / CONFIG).write_text(json.dumps(config, indent=2), encoding="utf-8")
+    (folder / MODULES).write_text(json.dumps(modules, indent=2), encoding="utf-8")
+    if vectors.prompts != Prompts():
+        settings = {"prompts": asdict(vectors.prompts)}
+        (folder / SETTINGS).write_text(json.dumps(settings, indent=2), encoding="utf-8")
+    # safetensors makes its file private to the owner; give it the usual mode.
+    (folder / WEIGHTS).chmod((folder / CONFIG).stat().st_mode)
 
 
 def _matrix_name(path: Path) -> str | None:
@@ -249,42 +211,10 @@ def _normalizes(folder: Path) -> bool:
     """Return whether `modules.json`, if present, has a Normalize; refuse other modules."""
     if not (folder / MODULES).is_file():
         return False
-    modules = read_json(folder / MODULES, list)
-    kinds = []
-    for module in modules:
-        type_ = str(module.get("type")) if isinstance(module, dict) else ""
-        kinds.append(type_.rpartition(".")[2])
+    kinds = [module_kind(module, folder) for module in read_json(folder / MODULES, list)]
     if kinds not in (["StaticEmbedding"], ["StaticEmbedding", "Normalize"]):
         raise InputError(
             f"{folder / MODULES}: {', '.join(kinds)}; expected StaticEmbedding, or that and "
             "Normalize"
         )
     return len(kinds) == 2
-
-
-def _float32(path: Path, name: str, array: NDArray[Any], ndim: int) -> NDArray[np.float32]:
-    """Convert an array of a file; raise `InputError` for a wrong shape or non-finite numbers."""
-    if array.ndim != ndim or 0 in array.shape or array.dtype.kind not in "fi":
-        raise InputError(
-            f"{path}: {name!r} is {array.dtype} {array.shape}; expected numbers, {ndim}-dimensional"
-        )
-    with np.errstate(over="ignore"):
-        numbers = np.ascontiguousarray(array, dtype=np.float32)
-    if not np.isfinite(numbers).all():
-        raise InputError(f"{path}: {name!r} has NaN or infinity; expected finite numbers")
-    return numbers
-
-
-def _mapping(path: Path, array: NDArray[Any] | None, rows: int) -> Rows | None:
-    """Convert a mapping of tokens to rows, if there is one; raise `InputError` if it is invalid."""
-    if array is None:
-        return None
-    if array.ndim != 1 or array.dtype.kind not in "iu":
-        raise InputError(f"{path}: 'mapping' is {array.dtype} {array.shape}; expected row numbers")
-    mapping: Rows = array.astype(np.int64)
-    if len(mapping) and not 0 <= mapping.min() <= mapping.max() < rows:
-        raise InputError(
-            f"{path}: 'mapping' has rows {mapping.min()} to {mapping.max()}; "
-            f"expected 0 to {rows - 1}"
-        )
-    return mapping

@@ -65,7 +65,7 @@ def unknown_id(tokenizer: Any) -> int | None:
 def splits_at_spaces(tokenizer: Any) -> bool:
     """Return whether tokenizing the pieces between spaces gives the tokens of the whole text."""
     # A file may have millions of words, too many to write as JSON.
-    if len(tokenizer.get_vocab()) >= 1 << 17:
+    if tokenizer.get_vocab_size() >= 1 << 17:
         return _is_word_tokenizer(tokenizer)
     definition = json.loads(tokenizer.to_str())
     splitters = _kinds(definition["pre_tokenizer"], "pretokenizers")

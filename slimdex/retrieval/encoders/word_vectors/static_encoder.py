@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from slimdex.errors import InputError, shorten
 from slimdex.indexes.arrays import Matrix, Rows, batches, normalize_rows
-from slimdex.system.suggestions import with_suggestions
+from slimdex.system.atomic_files import check_new, publish_folder
 from slimdex.system.threads import eigh, product
 
 from ..base import check_unchanged, several
@@ -28,7 +28,7 @@ from ..models import find_model
 from ..tokens import GROUP_TEXTS, groups
 from .files import read_word_vectors
 from .folder import StaticVectors, read_static, static_place, write_static
-from .pieces import WordPieces, word_tokenizer
+from .pieces import WordPieces
 
 MEAN = "mean"
 WEIGHTED = "weighted"
@@ -39,8 +39,6 @@ AT_ONCE = 1 << 21
 """Numbers gathered in memory at a time."""
 SIF_A = 1e-3
 """The paper's parameter a, the same for all its data."""
-LONGEST_LINE = 1 << 16
-"""Bytes of a line in a file of frequencies."""
 
 
 def has_word_vectors(model: str) -> bool:
@@ -51,7 +49,6 @@ def has_word_vectors(model: str) -> bool:
     return Path(model).is_file() or static_place(find_model(model).folder) is not None
 
 
-@with_suggestions
 class StaticEncoder:
     """Encoder that averages word vectors, pretrained or distilled; it runs no network.
 
@@ -98,13 +95,7 @@ class StaticEncoder:
         revision = None
         if Path(model).is_file():
             name = str(Path(model).resolve())
-            pretrained = read_word_vectors(Path(name))
-            vectors = StaticVectors(
-                pretrained.vectors,
-                word_tokenizer(pretrained.words),
-                dropped=len(pretrained.words),  # id of unknown words in that tokenizer
-                known_sha256=pretrained.sha256,
-            )
+            vectors = read_word_vectors(Path(name))
         else:
             files = find_model(str(model))
             name = files.name
@@ -135,16 +126,12 @@ class StaticEncoder:
         self.weights = vectors.weights if self.pooling == WEIGHTED else None
         if self.pooling == SIF:
             self.weights = _weights(vectors, None)
-        self._pieces_of = {os.getpid(): WordPieces(vectors.tokenizer, vectors.dropped)}
+        self._pieces_of = dict[int, WordPieces]()
         return self
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out the cache of tokens; another process builds its own."""
-        return {name: value for name, value in vars(self).items() if name != "_pieces_of"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        self._pieces_of = {os.getpid(): WordPieces(self.vectors.tokenizer, self.vectors.dropped)}
+        return vars(self) | {"_pieces_of": {}}
 
     @property
     def _pieces(self) -> WordPieces:
@@ -159,11 +146,6 @@ class StaticEncoder:
     def prompts(self) -> Prompts:
         """Prefixes of queries and documents."""
         return self.vectors.prompts
-
-    def count_tokens(self, texts: str | Sequence[str]) -> int:
-        """Count the tokens that have a vector."""
-        texts = several(texts)
-        return sum(self.token_counts(texts))
 
     def token_counts(self, texts: Sequence[str]) -> list[int]:
         """Count the tokens of each document, with its prompt, that have a vector."""
@@ -248,7 +230,7 @@ class StaticEncoder:
 
         # Weight the tokens, and remove the first component of the texts.
         weights = _weights(self.vectors, counts / counts.sum())
-        vectors = replace(self.vectors, weights=weights, known_sha256=None).as_in_a_folder()
+        vectors = replace(self.vectors, weights=weights, known_sha256=None)
         encoder = StaticEncoder.of(vectors)
         if parts:
             moment = np.zeros((self.dim, self.dim))
@@ -267,7 +249,8 @@ class StaticEncoder:
         `InputError` if the path exists.
         """
         weighted = replace(self.vectors, weights=self.weights)
-        write_static(Path(folder), weighted, {"pooling": self.pooling})
+        check_new(Path(folder))
+        publish_folder(Path(folder), lambda new: write_static(new, weighted))
         return StaticEncoder(Path(folder).absolute())
 
     def _pool(self, ids: Rows, lengths: Rows) -> Matrix:
@@ -307,7 +290,7 @@ def static_from_spec(spec: dict[str, Any], *, model: str | None = None) -> Stati
     if place is None:
         raise InputError(
             "this index was built with a StaticEncoder that was fitted: pass it to open(), or "
-            "`save` it and pass model=PATH (or record it with `move_model`)"
+            "`save` it and pass model=PATH"
         )
     pooling = spec["pooling"]
     query, document = spec.get("prompts", ("", ""))
@@ -389,24 +372,17 @@ def without_component(X: Matrix, u: NDArray[np.float64]) -> Matrix:
 def read_frequencies(path: Path) -> dict[str, float]:
     """Read lines of a word and its count, separated by a space or tab.
 
-    Raises `InputError` if a line has another form, a count is not a non-negative number, or all
-    counts are 0.
+    Raises `InputError` if a line has another form, or all counts are 0.
     """
     counts: dict[str, float] = {}
-    with path.open("rb") as file:
-        number = 0
-        while line := file.readline(LONGEST_LINE):
-            number += 1
-            try:
-                text = line.decode()
-            except UnicodeDecodeError as error:
-                raise InputError(f"{path}: line {number}: not UTF-8; expected UTF-8") from error
-            if not text.strip():
+    with path.open(encoding="utf-8", errors="replace") as file:
+        for number, line in enumerate(file, 1):
+            word, _, count = line.strip("\r\n ").replace("\t", " ").rpartition(" ")
+            if not line.strip():
                 continue
-            word, _, count = text.strip("\r\n ").replace("\t", " ").rpartition(" ")
             # Digits, perhaps with a fraction; few enough that no count is infinite.
             if not word.strip() or not re.fullmatch(r"\d{1,18}(\.\d{1,18})?", count):
-                shown = shorten(text.strip(), 60)
+                shown = shorten(line.strip(), 60)
                 raise InputError(f"{path}: line {number}: {shown}; expected a word and its count")
             counts[word.strip()] = counts.get(word.strip(), 0.0) + float(count)
     if not sum(counts.values()):

@@ -30,7 +30,11 @@ async function ask(path, body, signal) {
   const asked = body
     ? { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) }
     : {};
-  const answer = await fetched(path, { ...asked, signal });
+  return contentOf(await fetched(path, { ...asked, signal }));
+}
+
+/** The JSON of an answer. Throws an Error with one line. */
+async function contentOf(answer) {
   const said = await answer.json().catch((error) => {
     if (error.name === "AbortError") throw error;
     return {}; // what stands between here and the service has answered
@@ -483,36 +487,35 @@ function dayAfter(day) {
   return new Date(Date.parse(day) + 86_400_000).toISOString().slice(0, 10);
 }
 
-/** The filters in OpenAI's format; null without any. */
+const identifier = (name) => `"${name.replaceAll('"', '""')}"`;
+const literal = (text) => `'${text.replaceAll("'", "''")}'`; // DuckDB reads it as the column's type
+
+/** The filters as a condition in SQL; null without any. */
 function condition() {
   const filters = [];
   for (const { column, field } of state.columns) {
     const [first, last] = field.querySelectorAll("select, input");
-    const add = (type, value) => filters.push({ type, key: column.name, value });
-    const value = (input) => (input.type === "number" ? Number(input.value) : input.value);
+    const name = identifier(column.name);
+    const bound = (input) => (input.type === "number" ? input.value : literal(input.value));
     if (first.matches("select")) {
-      if (first.value !== "") filters.push(chosen(column, said(first)));
+      if (first.value !== "") filters.push(chosen(column, literal(said(first))));
       continue;
     }
-    if (first.value !== "") add("gte", value(first));
+    if (first.value !== "") filters.push(`${name} >= ${bound(first)}`);
     if (last.value === "") continue;
-    if (isDate(column)) add("lt", dayAfter(last.value)); // "to" a day includes all of it
-    else add("lte", value(last));
+    if (isDate(column)) filters.push(`${name} < ${literal(dayAfter(last.value))}`); // all of that day
+    else filters.push(`${name} <= ${bound(last)}`);
   }
   $("filtered").textContent = filters.length ? ` (${filters.length} on)` : "";
-  return filters.length ? { type: "and", filters } : null;
+  return filters.length ? filters.join(" AND ") : null;
 }
 
-/** The filter of a choice; that of a folder holds for those below it, too: "/" comes before "0". */
-function chosen({ name: key, values, folders, items, type }, said) {
-  if (items) {
-    const item = items.find(({ value }) => String(value) === said)?.value;
-    return { type: "contains", key, value: item ?? (type === "VARCHAR[]" ? said : Number(said)) };
-  }
-  if (!folders) return { type: "eq", key, value: values.find(({ value }) => String(value) === said).value };
-  const below = [{ type: "gt", key, value: `${said}/` }, { type: "lt", key, value: `${said}0` }];
-  const own = { type: "eq", key, value: said };
-  return said ? { type: "or", filters: [own, { type: "and", filters: below }] } : own;
+/** The condition of a choice; that of a folder holds for those below it, too. */
+function chosen(column, value) {
+  const name = identifier(column.name);
+  if (column.items) return `list_contains(${name}, ${value})`;
+  const below = column.folders && value !== "''" ? ` OR starts_with(${name}, ${value} || '/')` : "";
+  return `(${name} = ${value}${below})`;
 }
 
 function showFilters(columns, documents) {
@@ -574,24 +577,11 @@ function showFacts(facts) {
 
 // ---- adding files -----------------------------------------------------------------------------
 
-const STAGES = { "reading files": "reading", encoding: "encoding", coding: "coding", "indexing words": "indexing words" };
-
-/** Send a file; calls `told` with each line of progress, and returns the last line. */
-async function send(file, told) {
+/** Send a file; returns what was added. */
+async function send(file) {
   const at = `${place("files")}/${encodeURIComponent(file.name)}?modified=${file.lastModified / 1000}`;
-  const headers = { Accept: "application/x-ndjson", "Content-Type": "application/octet-stream" };
-  const answer = await fetched(at, { method: "PUT", headers, body: file });
-  const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
-  let rest = "";
-  let last = {};
-  for (let part = await reader.read(); !part.done; part = await reader.read()) {
-    const lines = (rest + part.value).split("\n");
-    rest = lines.pop();
-    for (const line of lines) told((last = JSON.parse(line)));
-  }
-  if (rest) last = JSON.parse(rest); // an error before anything was read is no line
-  if (last.error || !answer.ok) throw new Error(last.error ?? `The service answers with ${answer.status}.`);
-  return last;
+  const headers = { "Content-Type": "application/octet-stream" };
+  return contentOf(await fetched(at, { method: "PUT", headers, body: file }));
 }
 
 async function sendAll(files) {
@@ -599,10 +589,10 @@ async function sendAll(files) {
   $("uploaded").replaceChildren();
   $("upload-progress").hidden = false;
   for (const [i, file] of files.entries()) {
-    const which = `${i + 1} of ${files.length}, ${file.name}`;
-    $("upload-status").textContent = `${which}: sending`;
-    $("upload-progress").removeAttribute("value");
-    const [line, kind] = await send(file, (told) => showProgress(which, told)).then(
+    $("upload-status").textContent = `${i + 1} of ${files.length}, ${file.name}`;
+    $("upload-progress").value = i;
+    $("upload-progress").max = files.length;
+    const [line, kind] = await send(file).then(
       (added) => [summary(added), ""],
       (error) => [error.message, "problem"],
     );
@@ -614,15 +604,6 @@ async function sendAll(files) {
   $("send").disabled = false;
   $("upload").reset();
   await choose(state.index); // its facts, columns and answers are others now
-}
-
-function showProgress(which, { stage, done, total }) {
-  if (!stage) return;
-  const line = `${which}: ${STAGES[stage] ?? stage}`;
-  // The line changes with the stage alone: a screen reader would read each number.
-  if ($("upload-status").textContent !== line) $("upload-status").textContent = line;
-  $("upload-progress").max = Math.max(total, 1);
-  $("upload-progress").value = done;
 }
 
 function summary({ documents, replaced, unchanged, notes }) {
@@ -725,7 +706,6 @@ async function begin() {
     $("choice").hidden = indexes.length < 2;
     $("reranking").hidden = !can.includes("rerank");
     $("reading").hidden = can.includes("write");
-    if (!indexes.length) throw new Error("This service has no index yet.");
     problem("");
     await choose(named(new URLSearchParams(location.search).get("index")));
   } catch (error) {

@@ -1,57 +1,36 @@
-"""Requests and answers: service and index, and bodies, also for the OpenAPI page.
-
-Requests have strict JSON: no duplicate keys or half characters, and limited nesting.
-"""
+"""Bodies of requests and answers, also for the OpenAPI page, and what most routes need."""
 
 from __future__ import annotations
 
-import json
-from collections import Counter
 from collections.abc import Callable, Coroutine
-from functools import reduce
-from operator import or_
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from fastapi import Depends, Request
 from fastapi.responses import Response
 from fastapi.routing import APIRoute
-from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr
 from starlette.exceptions import HTTPException
 
-from slimdex.errors import InputError
-from slimdex.indexes.options import REDUCERS
-from slimdex.system.json_text import parse_request_json
-
-from ...documents import json_of
-from ...search.options import SEVERAL, Option, SearchOptions, options_of
+from ...documents import Hit, Part, json_of
+from ...search.options import SearchOptions, options_of
 from ..limits import Limits
+from ..middleware import within
 from ..served_index import ServedIndex
 from ..service import Service
-from .failures import UNKNOWN_FIELD, unknown
 
 
-class JsonRequest(Request):
-    """A request that refuses JSON with duplicate keys, deep nesting or half characters."""
-
-    async def json(self) -> Any:
-        """Parse the body; raises `json.JSONDecodeError`, which FastAPI answers."""
-        body = await self.body()
-        try:
-            return parse_request_json(body, "the body")
-        except InputError as error:
-            raise json.JSONDecodeError(str(error), "", 0) from error
-
-
-class JsonRoute(APIRoute):
-    """A route that uses `JsonRequest`."""
+class LimitedRoute(APIRoute):
+    """A route that reads a body within the service's limits."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Create the handler of requests."""
         answer = super().get_route_handler()
 
         async def read(request: Request) -> Response:
-            return await answer(JsonRequest(request.scope, request.receive))
+            limits = service_of(request).limits
+            receive = within(request.receive, limits.body, limits.idle)
+            return await answer(Request(request.scope, receive))
 
         return read
 
@@ -73,6 +52,15 @@ async def index_of(name: str, request: Request) -> ServedIndex:
 Served = Annotated[ServedIndex, Depends(index_of)]
 
 
+async def refuse_unknown_parameters(request: Request) -> None:
+    """Raise a 422 for a parameter of the query that the route would ignore."""
+    known = [each.alias for each in request.scope["route"].dependant.query_params]
+    for name in request.query_params:
+        if name not in known:
+            expected = f"one of {', '.join(known)}" if known else "none"
+            raise HTTPException(422, f"parameter {name[:100]!r}; expected {expected}")
+
+
 class Json(Response):
     """JSON as `json_of` writes it."""
 
@@ -83,124 +71,64 @@ class Json(Response):
         return json_of(content).encode("utf-8", "backslashreplace")
 
 
-async def refuse_unknown_parameters(request: Request) -> None:
-    """Raise a 422 for parameters of the query that the route would ignore."""
-    if not request.query_params:
-        return
-    route = request.scope["route"]
-    described = request.app.openapi()["paths"][route.path_format][request.method.lower()]
-    parameters = described.get("parameters", [])
-    known = [each["name"] for each in parameters if each["in"] == "query"]
+class ErrorBody(BaseModel):
+    """An error: one line, with the value and what was expected; below `/v1` its `message`."""
 
-    # Each parameter must be known and sent only once.
-    sent = [name for name, _ in request.query_params.multi_items()]
-    for name, times in Counter(sent).items():
-        if name not in known:
-            raise HTTPException(422, f"parameter {unknown(name, known)}")
-        if times > 1:
-            raise HTTPException(422, f"parameter {name!r} {times} times; expected it once")
+    error: str | dict[str, str | None]
 
 
-class NamedValues(BaseModel):
-    """Named values; unknown names are refused."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    @model_validator(mode="before")
-    @classmethod
-    def _check_names(cls, content: Any) -> Any:
-        for name in content if isinstance(content, dict) else ():
-            if name not in cls.model_fields:
-                line = f"field {unknown(name, cls.model_fields)}"
-                raise PydanticCustomError(UNKNOWN_FIELD, "{line}", {"line": line})
-        return content
+ERRORS: dict[int | str, dict[str, Any]] = {
+    "default": {"model": ErrorBody, "description": "The request failed."}
+}
+"""Description of all errors."""
 
 
-class Body(NamedValues):
-    """A request's body."""
+class Body(BaseModel):
+    """A body whose values have the described types; others, and unknown fields, are refused."""
 
-    model_config = ConfigDict(strict=True)
-
-
-Vector = Annotated[list[float], Field(min_length=1)]
-Text = Annotated[str, Field(json_schema_extra={"pattern": r"\S"})]
-"""A text with words; the description says so, and a better message the search itself."""
-Where = Annotated[str, Field(json_schema_extra={"minLength": 1})]
-"""A condition."""
+    model_config = ConfigDict(extra="forbid", strict=True)
 
 
-class Queries(Body):
+def _option(name: str) -> Any:
+    """Describe an option of a search, with its default and bounds."""
+    option = options_of(SearchOptions)[name]
+    return Field(
+        option.default, description=option.http or option.help, ge=option.least, le=option.most
+    )
+
+
+class SearchBody(Body):
     """One or several queries, as text or vectors; exactly one of the first four fields."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"query": "a pet on a rug", "limit": 3}]}
     )
-    query: Text | None = Field(None, description="The search query.")
-    queries: list[Text] | None = Field(None, min_length=1, description="Several queries.")
-    vector: Vector | None = Field(None, description="A query encoded elsewhere.")
-    vectors: list[Vector] | None = Field(None, min_length=1, description="Several of them.")
+    query: str | None = None
+    queries: list[str] | None = None
+    vector: list[float] | None = Field(None, description="A query encoded elsewhere.")
+    vectors: list[list[float]] | None = None
+    limit: Annotated[int, Field(le=Limits.hits)] = _option("limit")
+    where: str | None = _option("where")
+    glob: list[str] = _option("glob")
+    regex: str | None = _option("regex")
+    group_by: Literal["document", "passage"] = _option("group_by")
+    candidates: int | None = _option("candidates")
+    hybrid: Literal["auto", "off", "rrf"] | float = Field(
+        "auto", description=options_of(SearchOptions)["hybrid"].http
+    )
+    min_score: float | None = _option("min_score")
+    rerank: bool = Field(False, description=options_of(SearchOptions)["rerank"].http)
+    excerpts: bool = Field(
+        False,
+        description="Add to each hit an `excerpt` with the query's words, its `excerpt_lines`, and "
+        "the places of these words, `marks`, as pairs of offsets in the text, in characters.",
+    )
 
 
-IN_JSON: dict[str, tuple[Any, Any]] = {
-    "limit": (
-        Annotated[int, Field(ge=1, json_schema_extra={"maximum": Limits.hits})],
-        SearchOptions.limit,
-    ),
-    "where": (Where | dict[str, Any] | None, None),
-    "rerank": (bool, False),
-}
-"""Types and defaults of options that differ here: filters may be objects, for instance."""
-EXCERPTS = (
-    "Also return the `excerpt` of each text with the query's words, and the places of these, "
-    "`marks`: pairs of offsets in the text, in characters; and its first and last line, "
-    "`excerpt_lines`."
-)
-
-
-def in_json(option: Option) -> tuple[Any, Any]:
-    """Return the type of an option in JSON, with its bounds, and its default."""
-    if option.kind == SEVERAL:
-        return list[str], []
-    # The type is the union of the option's types; some of them have bounds or choices.
-    kinds: Any = {
-        str: Literal[option.choices] if option.choices else str,
-        int: Annotated[int, Field(ge=option.least, le=option.most)],
-        float: Annotated[float, Field(ge=option.least, le=option.most)],
-    }
-    return reduce(or_, [kinds.get(kind, kind) for kind in option.kinds]), option.default
-
-
-def search_body(options: type[SearchOptions]) -> type[Queries]:
-    """Create the body of a search, with all options that a service offers."""
-    fields = dict[str, Any]()
-    for name, option in options_of(options).items():
-        if option.http is not None:
-            kind, default = IN_JSON.get(name) or in_json(option)
-            fields[name] = (kind, Field(default, description=option.http or option.help))
-    fields["excerpts"] = (bool, Field(False, description=EXCERPTS))
-    return create_model("SearchBody", __base__=Queries, __doc__=Queries.__doc__, **fields)
-
-
-SearchBody: Any = search_body(SearchOptions)
-
-
-class HitBody(BaseModel):
+@dataclass(frozen=True, kw_only=True)
+class HitBody(Hit):
     """A document found, with its best passage."""
 
-    id: str
-    score: float
-    title: str
-    text: str
-    start: int
-    end: int
-    line: int | None
-    last_line: int | None
-    page: int | None
-    headings: list[str]
-    anchor: str
-    found_by: str
-    lines: list[tuple[int, int]]
-    metadata: dict[str, Any]
     excerpt: tuple[int, int] | None = None
     excerpt_lines: tuple[int, int] | None = None
     marks: list[tuple[int, int]] | None = None
@@ -229,10 +157,24 @@ class FoundBody(BaseModel):
     )
 
 
-class RelatedBody(BaseModel):
-    """The documents nearest to a document, best first."""
+class WholeDocumentBody(BaseModel):
+    """A document, with its sections and the offsets of its passages."""
 
-    hits: list[HitBody]
+    id: str
+    title: str
+    text: str
+    metadata: dict[str, Any]
+    parts: list[Part]
+    passages: list[dict[str, int]]
+
+
+class DocumentsBody(BaseModel):
+    """Documents in the order in which they were added."""
+
+    documents: list[WholeDocumentBody]
+    count: int = Field(description="All documents that match, on this page or not.")
+    more: bool = Field(description="True if some follow: ask with the last id as `after`.")
+    version: int = Field(description="Number that grows with each change.")
 
 
 class DocumentBody(BaseModel):
@@ -246,46 +188,38 @@ class DocumentBody(BaseModel):
     title: str = ""
 
 
+class NewDocumentBody(DocumentBody):
+    """A document with its id."""
+
+    id: StrictStr | StrictInt
+
+
+class AddedBody(BaseModel):
+    """Counts of an addition; further fields may follow."""
+
+    model_config = ConfigDict(extra="allow")
+    documents: int
+    replaced: int
+    unchanged: int
+    encoded: int
+    notes: list[str]
+
+
 class DeleteBody(Body):
     """Documents by ids or by a condition, but not both."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"ids": ["2"]}]})
-    ids: list[str | int] | None = Field(None, min_length=1)
-    where: Where | None = None
+    ids: list[str | int] | None = None
+    where: str | None = None
 
 
 class ReduceBody(Body):
     """Settings to change; the others stay."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"gamma": 0.5}]})
-    k: int | None = Field(None, ge=1)
+    k: int | None = None
     beta: float | None = None
     gamma: float | None = None
     kind: str | None = None
     candidates: int | Literal["auto"] | None = None
-    reducer: str | None = Field(None, json_schema_extra={"enum": [*REDUCERS, None]})
-
-
-class CreateBody(ReduceBody):
-    """Settings of a new index, all optional."""
-
-    model_config = ConfigDict(json_schema_extra={"examples": [{"k": 24, "gamma": 0.5}]})
-    passages: int | Literal["auto", "off"] = Field(
-        "auto", description="Maximum tokens of a passage."
-    )
-
-
-class SyncBody(Body):
-    """Sources to synchronise with, as `slimdex sync` takes them."""
-
-    model_config = ConfigDict(json_schema_extra={"examples": [{"sources": ["/srv/notes"]}]})
-    sources: list[str] = Field(min_length=1)
-    text: str | None = None
-    id: str | None = None
-    title: str | None = None
-    types: list[str] | None = None
-    encoding: str | None = None
-    file_format: str | None = None
-    exclude: list[str] | None = None
-    generated: bool | None = None
-    refit: Literal["auto", "never", "always"] = "auto"
+    reducer: str | None = None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import logging
-from collections.abc import Iterable
 from typing import Any
 
 from starlette.exceptions import HTTPException
@@ -16,27 +15,15 @@ from slimdex.errors import (
     InputError,
     InUseError,
     UnreadableError,
+    short_repr,
 )
-from slimdex.system.suggestions import OTHERS, did_you_mean
 
 from ..limits import LimitError
 from ..service import NO_ENCODER, Service
 
 LOG = logging.getLogger("slimdex.server")
 UNKNOWN_ID = "unknown id "
-DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
-KINDS = {
-    "bool_parsing": "true or false",
-    "bool_type": "true or false",
-    "dict_type": "an object",
-    "list_type": "a list",
-    "model_attributes_type": "an object",
-    "model_type": "an object",
-    "string_type": "a text",
-}
-"""Type of pydantic's error -> what was expected, in JSON's words."""
-UNKNOWN_FIELD = "unknown_field"
-"""Type of pydantic's error about a field of `unknown` name."""
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def status_and_message(error: Exception, service: Service) -> tuple[int, str]:
@@ -72,25 +59,7 @@ def _status_and_line(error: Exception) -> tuple[int, str]:
             return 500, "the index is damaged; the server's log says where"
         case OSError() if error.errno in DISK_FULL or "No space left" in str(error):
             return 507, "the server's disk is full; nothing of this was kept"
-        case OSError() if error.errno == errno.EFBIG:
-            return 507, "the index's files may not grow (File too large); nothing of this was kept"
     return 500, "internal error; see the server's log"
-
-
-def unknown(name: str, known: Iterable[str]) -> str:
-    """Return the end of a message: an unknown name, the known ones, and a suggestion.
-
-    >>> unknown("top_k", ["query", "limit"])
-    "'top_k'; expected one of query, limit; did you mean 'limit'?"
-    """
-    known = [*known]
-    name = name[:100]
-    word = name.casefold().replace("-", "_")
-    # Other libraries may use this name for a known one.
-    meant = next((each for each in known if word in OTHERS.get(each, ())), None)
-    suggestion = did_you_mean(name, known) if meant is None else f"; did you mean {meant!r}?"
-    expected = f"one of {', '.join(known)}" if known else "none"
-    return f"{name!r}; expected {expected}{suggestion}"
 
 
 def first_line(errors: list[Any]) -> str:
@@ -98,20 +67,12 @@ def first_line(errors: list[Any]) -> str:
 
     >>> first_line([{"loc": ("body", "limit"), "msg": "Input should be an integer", "input": "x",
     ...     "type": "int_type"}])
-    "limit='x'; expected an integer"
+    "limit='x': Input should be an integer"
     """
     fault = errors[0]
-    _, *parts = fault["loc"]  # without "body" or "query"
     if fault["type"] == "json_invalid":
-        return str(fault["ctx"]["error"])
-    if fault["type"] == UNKNOWN_FIELD:
-        return str(fault["msg"])
+        return f"the body: {fault['ctx']['error']}; expected JSON"
     # Other parts name a branch of a union, as in ("hybrid", "constrained-float").
-    place = ".".join(part for part in map(str, parts) if part.isidentifier() or part.isdigit())
-    sent = repr(fault.get("input"))
-    shown = sent if len(sent) <= 100 else f"{sent[:100]}..."
-    more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
-    message = fault["msg"]
-    expected = KINDS.get(fault["type"]) or message.removeprefix("Input should be ")
-    reason = f": {message}" if expected == message else f"; expected {expected}"
-    return f"{place or 'the body'}={shown}{reason}{more}"
+    parts = map(str, fault["loc"][1:])
+    place = ".".join(part for part in parts if part.isidentifier() or part.isdigit())
+    return f"{place or 'the body'}={short_repr(fault['input'])}: {fault['msg']}"

@@ -1,4 +1,4 @@
-"""OpenAI's API: routes compatible with it, and its filters as conditions on columns.
+"""Routes compatible with OpenAI's API.
 
 `/v1/embeddings` takes an index's name as the model: texts are encoded by its encoder and, if
 `dimensions` is that of the index, reduced like its vectors.
@@ -7,98 +7,49 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Sequence
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
-from pydantic import BaseModel, ConfigDict, Field, field_validator
-from pydantic_core import PydanticCustomError
+from pydantic import BaseModel, ConfigDict, Field
 
 from slimdex.errors import InputError
 from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.reducers.reducer import reduce_rows
 
-from ...documents import BUILT_IN_COLUMNS
 from ...index import Index
-from ...store.where.conditions import And, Compare, Condition, Or, as_sql
 from ..limits import Limits
 from ..served_index import ServedIndex
-from .answers import (
-    READ,
-    EmbeddedBody,
-    ModelBody,
-    ModelsBody,
-    OpenAIErrorBody,
-    answer,
-    errors,
-)
-from .bodies import Json, JsonRoute, Served, Text, service_of
-from .failures import unknown
+from .bodies import ERRORS, Json, LimitedRoute, Served, service_of
 
-routes = APIRouter(
-    prefix="/v1",
-    route_class=JsonRoute,
-    responses=errors(READ, OpenAIErrorBody),
-    tags=["openai"],
-)
-OPERATORS = {
-    "eq": ("=", True),
-    "ne": ("=", False),
-    "gt": (">", True),
-    "gte": (">=", True),
-    "lt": ("<", True),
-    "lte": ("<=", True),
-    "in": ("IN", True),
-    "nin": ("IN", False),
-    "contains": ("HAS", True),
-}
-"""Type -> operator, and the truth of the comparison. OpenAI lacks "contains", which holds for an
-item of a list, or a part of a text."""
-JOINED = ("and", "or")
-DEEPEST = 20
-"""Largest nesting depth of filters."""
-FILTER = f"a filter of type {', '.join([*OPERATORS, *JOINED])}"
+routes = APIRouter(prefix="/v1", route_class=LimitedRoute, responses=ERRORS, tags=["openai"])
 
 
 class EmbeddingsBody(BaseModel):
     """Texts to encode; other fields are ignored."""
 
     model_config = ConfigDict(
-        extra="allow",
-        json_schema_extra={"examples": [{"model": "notes", "input": ["The cat sat."]}]},
+        json_schema_extra={"examples": [{"model": "notes", "input": ["The cat sat."]}]}
     )
-    input: Text | Annotated[list[Text], Field(json_schema_extra={"minItems": 1})] = Field(
+    input: str | list[str] = Field(
         description=f"A text, or up to {Limits.texts:,}; token ids are not accepted."
     )
     model: str = Field(description="The name of an index.")
     dimensions: int | None = Field(
-        None, ge=1, description="Dimensions of the encoder (default) or of the index."
+        None, description="Dimensions of the encoder (default) or of the index."
     )
     encoding_format: Literal["float", "base64"] = "float"
 
-    @field_validator("input", mode="before")
-    @classmethod
-    def _refuse_tokens(cls, content: Any) -> Any:
-        """Refuse token ids, since nothing says which tokenizer they are from."""
-        first = content[0] if isinstance(content, list) and content else ""
-        if isinstance(first, int | list):
-            raise PydanticCustomError(
-                "tokens",
-                "token ids; expected texts (check_embedding_ctx_length=False in LangChain)",
-            )
-        return content
 
-
-@routes.get("/models", responses=answer(ModelsBody))
+@routes.get("/models", response_model=dict[str, Any])
 async def models(request: Request) -> Response:
     """List the indexes as embedding models, with the most tokens that they read of a text."""
     descriptions = [await _model(index) for index in service_of(request).indexes.values()]
     return Json({"object": "list", "data": descriptions})
 
 
-@routes.get("/models/{name}", responses=answer(ModelBody))
+@routes.get("/models/{name}", response_model=dict[str, Any])
 async def model(index: Served) -> Response:
     """An index as an embedding model."""
     return Json(await _model(index))
@@ -106,12 +57,16 @@ async def model(index: Served) -> Response:
 
 async def _model(index: ServedIndex) -> dict[str, Any]:
     """Describe an index as OpenAI's API describes a model."""
-    about = {"id": index.name, "object": "model", "created": 0, "owned_by": "slimdex"}
-    most_tokens = await index.most_tokens()
-    return about if most_tokens is None else about | {"max_model_len": most_tokens}
+    return {
+        "id": index.name,
+        "object": "model",
+        "created": 0,
+        "owned_by": "slimdex",
+        "max_model_len": await index.most_tokens(),
+    }
 
 
-@routes.post("/embeddings", responses=answer(EmbeddedBody))
+@routes.post("/embeddings", response_model=dict[str, Any])
 async def embeddings(body: EmbeddingsBody, request: Request) -> Response:
     """Encode texts with an index's encoder."""
     index = service_of(request).get(body.model)
@@ -125,9 +80,8 @@ async def embeddings(body: EmbeddingsBody, request: Request) -> Response:
     if body.encoding_format == "base64":
         rows = [b64encode(row.astype("<f4").tobytes()).decode() for row in vectors]
 
-    read = await index.tokens(texts)
     data = [{"object": "embedding", "index": i, "embedding": row} for i, row in enumerate(rows)]
-    usage = {"prompt_tokens": read, "total_tokens": read}
+    usage = {"prompt_tokens": 0, "total_tokens": 0}  # tokens are not counted
     return Json({"object": "list", "model": index.name, "data": data, "usage": usage})
 
 
@@ -139,41 +93,3 @@ def _reduce_to(index: Index, vectors: Matrix, dimensions: int) -> Matrix:
         known = f"{state.dim}" if reducer is None else f"{state.dim} or {reducer.n_components}"
         raise InputError(f"dimensions={dimensions}; expected {known}")
     return reduce_rows(reducer, vectors)
-
-
-def where_of(filter: str | dict[str, Any] | None, index: Index) -> str | None:
-    """Render a filter for an index; a condition in SQL stays as it is."""
-    if not isinstance(filter, dict):
-        return filter
-    columns = index.snapshot.columns
-    known = [*BUILT_IN_COLUMNS[1:4], *columns]  # id, title, text and the user's columns
-    return as_sql(condition(filter, known), columns)
-
-
-def condition(filter: Any, columns: Sequence[str], depth: int = 0) -> Condition:
-    """Translate a filter; raises `InputError` if it is invalid, or refers to an unknown column.
-
-    >>> condition({"type": "ne", "key": "author", "value": "Woolf"}, ["author"])
-    Compare(column='author', operator='=', value='Woolf', truth=False, path=())
-    """
-    if not isinstance(filter, dict) or depth > DEEPEST:
-        raise InputError(f"filter {str(filter)[:100]!r}; expected {FILTER}")
-    kind = filter.get("type")
-    if not isinstance(kind, str) or kind not in (*OPERATORS, *JOINED):
-        raise InputError(f"filter of type {kind!r}; expected {FILTER}")
-
-    # Several filters, joined.
-    if kind in JOINED:
-        parts = filter.get("filters")
-        if not isinstance(parts, list) or not parts:
-            raise InputError(f"filter of type {kind!r} without filters; expected some")
-        inner = tuple(condition(part, columns, depth + 1) for part in parts)
-        return And(inner) if kind == "and" else Or(inner)
-
-    # A comparison of a column with a constant.
-    key = filter.get("key")
-    value = filter.get("value")
-    if not isinstance(key, str) or key not in columns:
-        raise InputError(f"filter key {unknown(str(key), columns)}")
-    operator, truth = OPERATORS[kind]
-    return Compare(key, operator, value, truth)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,10 +10,11 @@ from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import Response
 
 from slimdex.errors import InputError
-from slimdex.indexes.arrays import as_matrix, batches
+from slimdex.indexes.arrays import batches
 
 from ...documents import Document, Hit, document_json, hit_json, id_texts
 from ...quality.info import facts as facts_of
+from ...search.answer import related as related_to
 from ...search.excerpts import quote, word_places
 from ...search.options import Reranker, SearchOptions, options_of
 from ...search.request import SearchRequest
@@ -21,52 +23,39 @@ from ...store.snapshot import Snapshot
 from ..access import Right
 from ..limits import Limits
 from ..middleware import RIGHT
-from .answers import (
-    READ,
-    ColumnsBody,
-    DocumentsBody,
-    IndexesBody,
-    InfoBody,
-    WholeDocumentBody,
-    answer,
-    errors,
-)
 from .bodies import (
+    ERRORS,
+    DocumentsBody,
     FoundBody,
+    HitBody,
     Json,
-    JsonRoute,
-    RelatedBody,
+    LimitedRoute,
     SearchBody,
     Served,
+    WholeDocumentBody,
     refuse_unknown_parameters,
     service_of,
 )
-from .openai import where_of
 
 routes = APIRouter(
-    route_class=JsonRoute,
+    route_class=LimitedRoute,
     dependencies=[Depends(refuse_unknown_parameters)],
-    responses=errors(READ),
+    responses=ERRORS,
     tags=["search"],
 )
-WRITTEN_AT_ONCE = 200
-"""Largest number of hits serialised in the event loop; more, and excerpts, are in a thread."""
 EXCERPT = 280
 """Characters of an excerpt."""
 MOST_LISTED = 1000
 LISTED_AT_ONCE = 10
 LISTED_CHARACTERS = 4 << 20
 """A page of a listing ends when its documents have this many characters."""
-Condition = Annotated[str | None, Query(json_schema_extra={"minLength": 1})]
-Limit = Annotated[int, Query(ge=1, json_schema_extra={"maximum": Limits.hits})]
-ONE_OF = "expected one of query, queries, vector and vectors"
+Limit = Annotated[int, Query(ge=1, le=Limits.hits)]
 
 
-@routes.post("/indexes/{name}/search", responses=answer(FoundBody))
+@routes.post("/indexes/{name}/search", response_model=FoundBody)
 async def search(index: Served, body: SearchBody, request: Request) -> Response:
     """Search the documents closest in meaning to a query, or to each of several."""
-    where = where_of(body.where, index.index)
-    search_request = _request(body, where, service_of(request).reranker)
+    search_request = _request(body, service_of(request).reranker)
     reply = await index.search(search_request)
     chance = await index.chance_score(search_request)
 
@@ -83,10 +72,7 @@ async def search(index: Served, body: SearchBody, request: Request) -> Response:
             }
         )
 
-    # Convert many hits in a thread, so that other requests need not wait.
-    if sum(map(len, reply.hits)) <= WRITTEN_AT_ONCE and not body.excerpts:
-        return as_json()
-    return await index.read(lambda _: as_json())
+    return await asyncio.to_thread(as_json)  # other requests need not wait
 
 
 def _hit(hit: Hit, query: str, body: SearchBody) -> dict[str, Any]:
@@ -104,41 +90,34 @@ def _hit(hit: Hit, query: str, body: SearchBody) -> dict[str, Any]:
     }
 
 
-def _request(body: SearchBody, where: str | None, reranker: Reranker | None) -> SearchRequest:
+def _request(body: SearchBody, reranker: Reranker | None) -> SearchRequest:
     """Make the request that a body describes; raises `InputError` if it is invalid."""
     if body.rerank and reranker is None:
         raise InputError("rerank=True: this service has no such model; expected false")
     ways = (body.query, body.queries, body.vector, body.vectors)
     if sum(way is not None for way in ways) != 1:
-        raise InputError(ONE_OF)
+        raise InputError("expected one of query, queries, vector and vectors")
 
-    # Vectors of unequal lengths do not form an array.
-    rows = body.vectors if body.vector is None else [body.vector]
-    lengths = {*map(len, rows or ())}
-    if len(lengths) > 1:
-        raise InputError(f"vectors of {sorted(lengths)} dimensions; expected equal ones")
+    vectors: Any = body.vectors if body.vector is None else [body.vector]
     options = {name: value for name, value in body if name in options_of(SearchOptions)}
     return SearchRequest(
         texts=body.queries if body.query is None else [body.query],
-        vectors=None if rows is None else as_matrix(rows),
-        **options | {"where": where, "rerank": reranker if body.rerank else None},
+        vectors=vectors,
+        **options | {"rerank": reranker if body.rerank else None},
     )
 
 
-@routes.get("/indexes", responses=answer(IndexesBody))
+@routes.get("/indexes", response_model=dict[str, Any])
 async def indexes(request: Request) -> Response:
-    """List the indexes with their numbers of documents, and what the caller can do with them:
-    "write", "create" indexes, and "rerank" hits.
+    """List the indexes with their numbers of documents, and what the caller can do: "write", and
+    "rerank" hits.
     """
     service = service_of(request)
-    writes = request.scope[RIGHT] >= Right.WRITE
 
     # `can` depends on the token, and on how the service was started.
     can = []
-    if writes:
+    if request.scope[RIGHT] >= Right.WRITE:
         can.append("write")
-    if writes and service.root is not None:
-        can.append("create")
     if service.reranker is not None:
         can.append("rerank")
 
@@ -148,7 +127,7 @@ async def indexes(request: Request) -> Response:
     return Json({"indexes": served, "can": can})
 
 
-@routes.get("/indexes/{name}", responses=answer(InfoBody))
+@routes.get("/indexes/{name}", response_model=dict[str, Any])
 async def info(index: Served) -> Response:
     """Contents, settings and size of an index."""
     facts = await index.read(lambda opened: opened.read(facts_of))
@@ -170,17 +149,17 @@ def _without_folders(spec: dict[str, Any]) -> dict[str, Any]:
     return shown
 
 
-@routes.get("/indexes/{name}/columns", responses=answer(ColumnsBody))
+@routes.get("/indexes/{name}/columns", response_model=dict[str, Any])
 async def columns(index: Served) -> Response:
     """Columns of the documents, with their values if few, or their range."""
     facts = await index.read(lambda opened: column_facts(opened.store))
     return Json({"columns": facts})
 
 
-@routes.get("/indexes/{name}/documents", responses=answer(DocumentsBody))
+@routes.get("/indexes/{name}/documents", response_model=DocumentsBody)
 async def documents(
     index: Served,
-    where: Condition = None,
+    where: str | None = None,
     after: str | None = None,
     limit: Annotated[int, Query(ge=0, le=MOST_LISTED)] = 100,
 ) -> Response:
@@ -216,13 +195,14 @@ def _page(snapshot: Snapshot, where: str | None, after: str | None, limit: int) 
     }
 
 
-@routes.get("/indexes/{name}/related/{id:path}", responses=answer(RelatedBody))
-async def related(index: Served, id: str, where: Condition = None, limit: Limit = 10) -> Response:
+@routes.get("/indexes/{name}/related/{id:path}", response_model=dict[str, list[HitBody]])
+async def related(index: Served, id: str, where: str | None = None, limit: Limit = 10) -> Response:
     """Find the documents nearest in meaning to a document, best first, without itself."""
-    return Json({"hits": [hit_json(hit) for hit in await index.related(id, limit, where)]})
+    hits = await index.read(lambda opened: opened.read(related_to, id, limit, where), where)
+    return Json({"hits": [hit_json(hit) for hit in hits]})
 
 
-@routes.get("/indexes/{name}/documents/{id:path}", responses=answer(WholeDocumentBody))
+@routes.get("/indexes/{name}/documents/{id:path}", response_model=WholeDocumentBody)
 async def get(index: Served, id: str) -> Response:
     """A whole document."""
     (document,) = await index.read(lambda opened: opened.read(Snapshot.of_ids, id_texts(id)))

@@ -1,20 +1,15 @@
 """Decoding of text in any encoding.
 
-Charset labels and decoders are those of the WHATWG standard (https://encoding.spec.whatwg.org),
-where a label means the largest encoding in use under its name: `us-ascii` is windows-1252.
-webencodings has the labels, and Python the decoders; characters that these lack are added here.
+A charset label means what browsers read under it (https://encoding.spec.whatwg.org), the largest
+encoding in use under its name: `us-ascii` is windows-1252. webencodings has the labels, and Python
+the decoders; what these lack of Chinese and Japanese is added here.
 """
 
 from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
-from dataclasses import dataclass
 from functools import cache
-from typing import NamedTuple
 
 import webencodings
 
@@ -31,6 +26,8 @@ LOOKED_AT = 1 << 16
 """Bytes used to guess an encoding."""
 UNTYPED = bytes([*range(0x00, 0x07), *range(0x0E, 0x1B), *range(0x1C, 0x20)])
 """Bytes that occur in no text, except in UTF-16 and UTF-32."""
+MOST_UNTYPED = 0.02
+"""Share of `UNTYPED` bytes tolerated in a text."""
 WESTERN = "cp1252"
 """Encoding of most files that are not UTF-8."""
 SIGN_IN_WORD = re.compile(r"[^\W\d_][¹²³¼½¾¿¡°±][^\W\d_]")
@@ -39,39 +36,21 @@ NOT_WESTERN = {"Turkish": "cp1254", "Hungarian": "cp1250"}
 """Languages that look equally plausible in `WESTERN` -> their encoding."""
 CHAOS_TOLERANCE = 0.1
 """Tolerance of charset-normalizer's measure of disorder: Portuguese differed by 0.07."""
-MOST_UNTYPED = 0.02
-"""Share of `UNTYPED` bytes tolerated in a text."""
 DECLARED = re.compile(
     rb"""<\?xml[^>]+?encoding\s*=\s*["']([\w.:-]+)"""
     rb"""|@charset "([^"\n]+)";"""
     rb"""|(?:[^\n]*\n)?[ \t\f]*\#[^\n]*?coding[:=][ \t]*([\w.-]+)"""
 )
 """Charset label at the beginning of XML, CSS, or code as in PEP 263."""
-CERTAIN_UTF_8 = 8
-"""A text with this many characters outside ASCII that is valid UTF-8 is read as UTF-8, whatever
-its label says. A shorter text in another encoding may be valid UTF-8 by chance."""
+CERTAIN = 8
+"""Characters outside ASCII by which a text that is valid UTF-8 is certainly UTF-8, whatever its
+label says. A shorter text in another encoding may be valid UTF-8 by chance."""
 REPLACEMENT = "\ufffd"
 """Stands for bytes that can't be decoded."""
 MOST_UNDECODABLE = 0.2
 """Share of undecodable characters above which a label is wrong."""
-PAIRS = frozenset(["gb18030", "big5hkscs", "euc_jp", "cp932", "cp949"])
-"""Codecs of one to four bytes per character."""
-MULTIBYTE = PAIRS | {"utf-8", "utf-16-be", "utf-16-le", "iso2022_jp"}
-"""Codecs that are no tables of single bytes."""
 SEVEN_BIT = frozenset(["iso2022_jp", "iso2022_kr", "hz", "utf-7"])
 """Codecs of bytes that are ASCII."""
-CORRECTED: Mapping[str, Mapping[int, int | str]] = {
-    "big5hkscs": str.maketrans("•､‾∼♁☉¥¢£", "‧﹑¯～⊕⊙￥￠￡"),
-    "euc_jp": str.maketrans("〜‖−¢£¬", "～∥－￠￡￢"),
-    "gb18030": {
-        **dict(zip(range(0xE78D, 0xE794), "︐︒︑︓︔︕︖", strict=True)),
-        **dict(zip(range(0xE794, 0xE797), "︗︘︙", strict=True)),
-        **{0xE5E5: "\u3000", 0xE7C7: "ḿ", 0xE81E: "龴", 0xE826: "龵", 0xE82B: "龶"},
-        **{0xE82C: "龷", 0xE832: "龸", 0xE843: "龹", 0xE854: "龺", 0xE864: "龻"},
-    },
-    "koi8-u": str.maketrans("╝╬", "ўЎ"),
-}
-"""Codec -> characters that Python reads differently -> the standard's."""
 ESCAPE = re.compile(rb"\x1b(\([BIJ]|\$\(?[@B]|\$\(D)")
 """Change of the character set in ISO-2022-JP."""
 HIGH_BIT = bytes(range(0x21)) + bytes(range(0xA1, 0xFF)) + bytes(range(0x7F, 0x100))
@@ -79,66 +58,69 @@ HIGH_BIT = bytes(range(0x21)) + bytes(range(0xA1, 0xFF)) + bytes(range(0x7F, 0x1
 ROMAN = {0x5C: "¥", 0x7E: "‾"}
 
 
-@dataclass
-class Losses:
-    """Guesses and losses while texts were decoded.
-
-    Attributes
-    ----------
-    is_guessed : whether an encoding was guessed.
-    replaced : number of U+FFFD that stand for bytes which can't be decoded.
-    """
-
-    is_guessed: bool = False
-    replaced: int = 0
-
-
-_losses: ContextVar[Losses] = ContextVar("losses")
-
-
-@contextmanager
-def recording_losses() -> Iterator[Losses]:
-    r"""Record what `decode_text` guesses and replaces within the block.
-
-    >>> with recording_losses() as losses:
-    ...     text = decode_text("März, Größe".encode() + b" \xc3", label="utf-8")
-    >>> text, losses
-    ('März, Größe \ufffd', Losses(is_guessed=False, replaced=1))
-    """
-    losses = Losses()
-    token = _losses.set(losses)
-    try:
-        yield losses
-    finally:
-        _losses.reset(token)
-
-
 def decode_text(data: bytes, encoding: str | None = None, label: str | None = None) -> str:
-    r"""Decode a file's text, with "\n" as line ending.
+    r"""Decode a file's text, with "\n" as line ending; what can't be decoded becomes U+FFFD.
 
     `encoding` is used if the text is not UTF-8 and has no byte order mark. Without it, `label`, the
     charset that the file or its mail declares, is read as by browsers; without both,
-    charset-normalizer guesses. In a text that is UTF-8 except for some bytes, these become U+FFFD.
-    Raises `UnreadableError` if the text is not valid in `encoding`.
+    charset-normalizer guesses. Raises `UnreadableError` if the text is not valid in `encoding`.
 
     >>> decode_text(b"caf\xc3\xa9\r\n"), decode_text("café".encode("utf-16"))
     ('café\n', 'café')
     >>> decode_text(b"\xd2\xbb", label="gb2312"), decode_text(b"caf\xc3\xa9", label="us-ascii")
     ('一', 'café')
     """
-    losses = _losses.get(None) or Losses()
-    by_mark = next((name for mark, name in MARKS.items() if data.startswith(mark)), None)
-
-    # A byte order mark takes precedence over the user's encoding, and that over the file's label.
-    if by_mark:
-        text = data.decode(by_mark, "replace")
-        losses.replaced += text.count(REPLACEMENT)
-    elif encoding is not None:
-        text = _decode_named(data, encoding, losses)
-    else:
-        declared = _decode_by_label(data, label, losses) if label else None
-        text = _decode_by_text(data, label, losses) if declared is None else declared
+    text = decode(data, stated_codec(data, encoding, label) or _guess_codec(data))
     return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def stated_codec(data: bytes, encoding: str | None, label: str | None) -> str | None:
+    """Codec by the text's byte order mark, the user's encoding or a label; None if unknown.
+
+    A text is UTF-8 if only some of its bytes are not, whatever the user or the label says. Raises
+    `UnreadableError` if the text is not valid in the user's encoding.
+    """
+    for mark, codec in MARKS.items():
+        if data.startswith(mark):
+            return codec
+    if encoding is not None:
+        may_be_other = b"\0" in data or b"\x1b" in data  # UTF-16 or ISO-2022
+        if _is_mostly_utf_8(data) and not may_be_other:
+            return "utf-8"
+        codec = codec_of(encoding) or encoding
+        if REPLACEMENT in decode(data, codec):
+            raise UnreadableError(f"not valid {encoding.upper()}")
+        return codec
+    labelled = _labelled_codec(data, label) if label else None
+    return labelled or ("utf-8" if _is_mostly_utf_8(data) else None)
+
+
+def _labelled_codec(data: bytes, label: str) -> str | None:
+    """Codec of a charset label; None if it is unknown or wrong, so that the text decides."""
+    codec = codec_of(label)
+    is_plain = data.isascii() and b"\0" not in data and codec not in SEVEN_BIT
+    if codec is None or codec == "utf-8" or is_plain:
+        return None
+
+    # The label is doubtful if it may mean anything, or if the text is longer than chance explains.
+    text = decode(data, codec)
+    outside = len(data) - len(data.translate(None, bytes(range(0x80, 0x100))))  # non-ASCII bytes
+    is_doubtful = codec == WESTERN or outside >= 2 * CERTAIN or REPLACEMENT in text
+    if is_doubtful and not data.isascii() and _is_mostly_utf_8(data):
+        return None
+    return codec if text.count(REPLACEMENT) <= MOST_UNDECODABLE * len(text) else None
+
+
+def _is_mostly_utf_8(data: bytes) -> bool:
+    """Return whether a text is UTF-8, except for some bytes.
+
+    Text in other encodings has a third as many valid characters as broken places or fewer; only a
+    few words may have more by chance.
+    """
+    text = data.decode("utf-8", "replace")
+    broken = text.count(REPLACEMENT) - data.count(REPLACEMENT.encode())
+    valid = len(text) - len(text.encode("ascii", "ignore")) - broken  # outside ASCII
+    return valid >= broken + min(broken, CERTAIN)
 
 
 def declared_label(data: bytes) -> str | None:
@@ -154,122 +136,6 @@ def declared_label(data: bytes) -> str | None:
     return label.decode("latin-1")
 
 
-def is_utf_8(data: bytes) -> bool:
-    """Return whether these bytes are valid UTF-8."""
-    try:
-        data.decode("utf-8")
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
-class _Utf8(NamedTuple):
-    """Bytes read as UTF-8.
-
-    Attributes
-    ----------
-    outside : number of characters outside ASCII.
-    broken : number of places that are not UTF-8; the text has U+FFFD at each.
-    """
-
-    text: str
-    outside: int
-    broken: int
-
-    @classmethod
-    def of(cls, data: bytes) -> _Utf8:
-        """Decode bytes as UTF-8, replacing what is not UTF-8."""
-        text = data.decode("utf-8", "replace")
-        broken = text.count(REPLACEMENT) - data.count(REPLACEMENT.encode())
-        in_ascii = len(text.encode("ascii", "ignore"))
-        return cls(text, len(text) - in_ascii - broken, broken)
-
-    @property
-    def is_likely(self) -> bool:
-        """Whether this is UTF-8, except for some bytes.
-
-        Text in other encodings has a third as many valid characters as broken places or fewer;
-        only a few words may have more by chance.
-        """
-        return self.outside >= self.broken + min(self.broken, CERTAIN_UTF_8)
-
-    @property
-    def is_certain(self) -> bool:
-        """Whether this is UTF-8 in spite of another label."""
-        return self.outside >= self.broken + CERTAIN_UTF_8
-
-
-def _decode_by_label(data: bytes, label: str, losses: Losses) -> str | None:
-    """Decode by a charset label; None if it is unknown or wrong, so that the text decides."""
-    # ASCII and UTF-8 need no label.
-    codec = codec_of(label)
-    is_plain = data.isascii() and b"\0" not in data and codec not in SEVEN_BIT
-    if codec is None or codec == "utf-8" or is_plain:
-        return None
-
-    # Ignore a doubtful label if the text is certainly UTF-8.
-    text = decode(data, codec)
-    outside = len(data) - len(data.translate(None, bytes(range(0x80, 0x100))))  # non-ASCII bytes
-    is_doubtful = codec == WESTERN or outside >= 2 * CERTAIN_UTF_8 or REPLACEMENT in text
-    if is_doubtful and not data.isascii() and (is_utf_8(data) or _Utf8.of(data).is_certain):
-        return None
-    replaced = text.count(REPLACEMENT)
-    if replaced > MOST_UNDECODABLE * len(text):
-        return None
-    losses.replaced += replaced
-    return text
-
-
-def _decode_by_text(data: bytes, label: str | None, losses: Losses) -> str:
-    """Decode as UTF-8, or as guessed if the text is not UTF-8."""
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        first = error.start
-
-    # Accept UTF-8 with a few broken bytes, or else guess the encoding.
-    utf_8 = _Utf8.of(data)
-    is_labelled = label is not None and codec_of(label) == "utf-8"
-    if utf_8.is_likely or (is_labelled and utf_8.outside >= utf_8.broken):
-        losses.replaced += utf_8.broken
-        return utf_8.text
-    losses.is_guessed = True
-    return data.decode(_guess_encoding(data, first), "replace")
-
-
-def _decode_named(data: bytes, encoding: str, losses: Losses) -> str:
-    """Decode as UTF-8 if the bytes are UTF-8, or else in the encoding that the user names.
-
-    A few bytes of UTF-8 may be broken; they are counted in `losses`.
-    """
-    try:
-        text = data.decode("utf-8")
-    except UnicodeDecodeError:
-        utf_8 = _Utf8.of(data)
-        if not utf_8.is_certain:
-            return _decode_as(data, encoding)
-        losses.replaced += utf_8.broken
-        return utf_8.text
-    if "\0" in text or "\x1b" in text:  # may be UTF-16 or ISO-2022
-        return _decode_as(data, encoding)
-    return text
-
-
-def _decode_as(data: bytes, encoding: str) -> str:
-    """Decode in the encoding that the user names; raise `UnreadableError` if that fails."""
-    try:
-        return data.decode(encoding)
-    except UnicodeDecodeError as error:
-        # Decode as browsers do, which know more characters; but `WESTERN` would accept any bytes.
-        codec = codec_of(encoding)
-        text = decode(data, codec) if codec and codec != WESTERN else REPLACEMENT
-        if REPLACEMENT not in text:  # with characters of vendors, as Shift_JIS has them
-            return text
-        raise UnreadableError(
-            f"byte {error.start + 1:,} is not valid {encoding.upper()}"
-        ) from error
-
-
 def is_text(head: bytes) -> bool:
     r"""Return whether a file with these first bytes is text.
 
@@ -282,11 +148,12 @@ def is_text(head: bytes) -> bool:
     return 0 not in head and untyped <= MOST_UNTYPED * len(head)
 
 
-def _guess_encoding(data: bytes, first: int) -> str:
-    """Guess the encoding of bytes that are not UTF-8 from `first` on."""
+def _guess_codec(data: bytes) -> str:
+    """Guess the codec of a text that is not UTF-8, by the bytes around the first that is not."""
     from charset_normalizer import from_bytes  # few texts need it
 
-    start = max(0, first - LOOKED_AT // 2)
+    before = data.decode("utf-8", "replace").partition(REPLACEMENT)[0]
+    start = max(0, len(before.encode()) - LOOKED_AT // 2)
     matches = from_bytes(data[start : start + LOOKED_AT])
     best = matches.best()
     if best is None or best.encoding in ("ascii", "utf_8"):
@@ -298,8 +165,7 @@ def _guess_encoding(data: bytes, first: int) -> str:
             if SIGN_IN_WORD.search(str(match)):
                 break
             return NOT_WESTERN.get(best.language, WESTERN)
-    encoding: str = best.encoding
-    return encoding
+    return str(best.encoding)
 
 
 def codec_of(label: str) -> str | None:
@@ -325,99 +191,42 @@ def _standard_codec(label: str) -> str | None:
     None if the label is unknown, or one that browsers refuse and Python decodes, as iso-2022-kr.
     """
     encoding = webencodings.lookup(label)
-    if encoding is None or encoding.name == "replacement":
+    if encoding is None or encoding.name in ("replacement", "x-user-defined"):
         return None
     name: str = encoding.codec_info.name
     return "gb18030" if name == "gbk" else name
 
 
-@cache
-def _single_byte_codecs() -> frozenset[str]:
-    """Codecs of the standard that are tables of 256 characters."""
-    codecs_of_labels = filter(None, map(_standard_codec, webencodings.LABELS))
-    return frozenset(codecs_of_labels) - MULTIBYTE
-
-
 def decode(data: bytes, codec: str) -> str:
-    r"""Decode bytes by a codec of `codec_of` as browsers do; undefined ones become U+FFFD.
+    r"""Decode bytes by a codec of `codec_of`; undefined ones become U+FFFD.
 
     >>> decode(b"\x93caf\xe9\x94", "cp1252"), decode(b"\x1b$B-!\x1b(B", "iso2022_jp")
     ('“café”', '①')
     """
     if codec == "iso2022_jp":
         return _iso_2022_jp(data)
-    if codec in PAIRS:
-        text = data.decode(codec, _handler())
-    elif codec in _single_byte_codecs():
-        text, _ = codecs.charmap_decode(data, "replace", _table(codec))
-    else:
-        text = data.decode(codec, "replace")
-    return text.translate(CORRECTED[codec]) if codec in CORRECTED else text
-
-
-@cache
-def _table(codec: str) -> str:
-    """Characters of all bytes; what Windows leaves undefined are the controls of ISO 8859."""
-    if codec == "x-user-defined":
-        return "".join(chr(byte if byte < 0x80 else 0xF700 + byte) for byte in range(0x100))
-    table = []
-    for byte in range(0x100):
-        character = bytes([byte]).decode(codec, "replace")
-        is_control = character == "\ufffd" and byte < 0xA0
-        table.append(chr(byte) if is_control else character)
-    if codec == "cp1255":  # browsers decode this byte, which Python does not
-        table[0xCA] = "\u05ba"
-    return "".join(table)
+    return data.decode(codec, _handler() if codec == "euc_jp" else "replace")
 
 
 @cache
 def _handler() -> str:
-    """Name of the error handler that reads what Python's codecs lack."""
-
-    def handle(error: UnicodeError) -> tuple[str, int]:
-        if not isinstance(error, UnicodeDecodeError):
-            raise error
-        missing = _missing(error.encoding)
-        start = error.start
-        byte = error.object[start : start + 1]
-        two_bytes = error.object[start : start + 2]
-        if byte in missing:
-            return missing[byte], start + 1
-        if two_bytes in missing:
-            return missing[two_bytes], start + 2
-
-        # Replace two bytes that encode no character by one U+FFFD.
-        is_pair = b"\x80" < byte < b"\xff" and two_bytes[1:] >= b"\x80"
-        return "\ufffd", start + (2 if is_pair else 1)
-
-    codecs.register_error("slimdex-charsets", handle)
-    return "slimdex-charsets"
-
-
-@cache
-def _missing(codec: str) -> Mapping[bytes, str]:
-    """Bytes that Python's codec lacks -> their characters."""
-    if codec == "gb18030":
-        return {b"\x80": "€"}
-    if codec == "cp932":
-        return {b"\x80": "\x80"}
-    if codec == "big5hkscs":
-        return {b"\xa3\xe1": "€"}
-    return _vendor_rows() if codec == "euc_jp" else {}
-
-
-def _vendor_rows() -> dict[bytes, str]:
-    """Characters of NEC and IBM in EUC-JP, which Python has in Shift_JIS."""
+    """Name of the error handler for characters of NEC and IBM, which Python has in Shift_JIS."""
     # Both encode the same table: EUC-JP has a first byte per row of 94, Shift_JIS per two rows.
-    rows = {}
+    characters = {}
     for number in range(94 * 94):
         row, cell = divmod(number, 94)
         lead, trail = divmod(number, 188)
         shifted = bytes([lead + (0x81 if lead < 31 else 0xC1), trail + 0x40 + (trail > 62)])
-        text = shifted.decode("cp932", "replace")
-        if "\ufffd" not in text:
-            rows[bytes([row + 0xA1, cell + 0xA1])] = text
-    return rows
+        characters[bytes([row + 0xA1, cell + 0xA1])] = shifted.decode("cp932", "replace")[0]
+
+    def handle(error: UnicodeError) -> tuple[str, int]:
+        if not isinstance(error, UnicodeDecodeError):
+            raise error
+        pair = error.object[error.start : error.start + 2]
+        return characters.get(pair, REPLACEMENT), error.start + (2 if pair in characters else 1)
+
+    codecs.register_error("slimdex-euc-jp", handle)
+    return "slimdex-euc-jp"
 
 
 def _iso_2022_jp(data: bytes) -> str:

@@ -13,32 +13,25 @@ from pathlib import PurePosixPath
 
 from .kinds import HEAD, ending
 
-GENERATED = "generated file"
-MINIFIED = "minified file"
-LOCK = "lock file"
-VENDORED = "vendored file"
-DUMP = "data dump"
-LIBRARIES = "library folder"
-REASONS = (GENERATED, MINIFIED, LOCK, VENDORED, DUMP, LIBRARIES)
-
-LOCK_FILES = re.compile(
+NAMES = re.compile(
+    # lock files
     r"(.*\.lock|go(\.work)?\.sum|(pnpm|conda)-lock\.ya?ml|(package|cartfile)\.resolved|"
-    r"gems\.locked|(buildscript-)?gradle\.lockfile|cabal\.project\.freeze)",
+    r"gems\.locked|(buildscript-)?gradle\.lockfile|cabal\.project\.freeze|"
+    # minified files; browsers append ".download" to scripts of a saved page
+    r".*\.min\.([cm]?js|css)(\.download)?|"
+    # what compilers of protocols and Xcode write
+    r".*(_pb2(_grpc)?\.pyi?|\.pb(\.gw)?\.go|\.pb\.(h|cc)|_pb\.(js|d\.ts|ts)|\.pbxproj))",
     re.I,
 )
-MINIFIED_NAMES = re.compile(r".*\.min\.([cm]?js|css)(\.download)?", re.I)
-"""Names of minified files; browsers append ".download" to scripts of a saved page."""
-GENERATED_NAMES = re.compile(
-    r".*(_pb2(_grpc)?\.pyi?|\.pb(\.gw)?\.go|\.pb\.(h|cc)|_pb\.(js|d\.ts|ts)|\.pbxproj)"
-)
 LIBRARY_FOLDERS = frozenset(
-    ["node_modules", "bower_components", "jspm_packages", "site-packages", "_vendor"]
+    ["node_modules", "bower_components", "jspm_packages", "site-packages", "_vendor", "Pods"]
 )
 """Names of folders that only package managers fill."""
+INSTALLED = frozenset(["pyvenv.cfg", ".cargo-checksum.json"])
+VENDORED = frozenset(["modules.txt", "autoload.php", "github.com"])
+"""Names in a folder of libraries, and in one that is called `vendor`."""
 CODE_OF_OTHERS = frozenset(["third_party", "third-party", "thirdparty", "3rdparty", "3rd-party"])
 """Names of folders in which code is a copy of others' code; texts may be anything."""
-HOST = re.compile(r"([a-z0-9-]+\.)+(com|org|net|io|in|dev|ch|ai|me|sh|tools)")
-"""Folder in Go's `vendor` before modules: the host of an import path."""
 
 
 def holds_libraries(folder: str, names: Collection[str]) -> bool:
@@ -49,64 +42,36 @@ def holds_libraries(folder: str, names: Collection[str]) -> bool:
     >>> holds_libraries("vendor", ["modules.txt"]), holds_libraries("vendor", ["prices.md"])
     (True, False)
     """
-    if folder in LIBRARY_FOLDERS or "pyvenv.cfg" in names or ".cargo-checksum.json" in names:
-        return True
-    if {"gems", "specifications"} <= {*names}:  # Ruby's `vendor/bundle`
-        return True
-    if folder == "Pods":
-        return "Manifest.lock" in names
-    if folder != "vendor":
-        return False
-    return bool({"modules.txt", "autoload.php"} & {*names}) or any(map(HOST.fullmatch, names))
+    is_vendored = folder == "vendor" and not VENDORED.isdisjoint(names)
+    return folder in LIBRARY_FOLDERS or is_vendored or not INSTALLED.isdisjoint(names)
 
 
-def unwritten(path: str, kind: str, head: bytes, data: bytes) -> str | None:
-    """Reason to leave out a file that nobody writes by hand, one of `REASONS`; None to read it.
+def is_generated(path: str, kind: str, data: bytes) -> bool:
+    """Return whether nobody wrote a file by hand; only code and plain text are judged by content.
 
-    Parameters
-    ----------
-    path : below the folder that is read.
-    kind : as `kind_of` returns it; only code and plain text are judged by content.
-    head : first bytes, decompressed.
-    data : all bytes.
+    `path` is relative to the folder that is read.
     """
-    # By name.
     *folders, name = PurePosixPath(path).parts
-    if LOCK_FILES.fullmatch(name):
-        return LOCK
-    if MINIFIED_NAMES.fullmatch(name):
-        return MINIFIED
-    if GENERATED_NAMES.fullmatch(name):
-        return GENERATED
-    if kind == "code" and CODE_OF_OTHERS.intersection(folders):
-        return VENDORED
-
-    # By content.
+    is_code = kind == "code"
+    if NAMES.fullmatch(name) or (is_code and CODE_OF_OTHERS.intersection(folders)):
+        return True
     if kind not in ("code", "text"):
-        return None
-    if ending(name) not in TEMPLATES and says_generated(head):
-        return GENERATED
-    if is_minified(data):
-        return MINIFIED
-    return DUMP if kind == "code" and is_dump(data, ending(name)) else None
+        return False
+    if ending(name) not in TEMPLATES and says_generated(data):
+        return True
+    return is_minified(data) or (is_code and is_dump(data, ending(name)))
 
 
 # -- headers --
 
-MARK = re.compile(
-    r"\s*(//+!?|#+!?|--+|;+|%+|/\*+!?|\*+(?!/)|<!--+|\{-|\(\*|'|REM\b|dnl\b)\s?", re.I
-)
-"""Beginning of a comment in any language."""
-BLOCKS = {"/*": "*/", "<!--": "-->", "{-": "-}", "(*": "*)"}
-"""Beginning -> end of a comment of several lines."""
-NO_CODE = re.compile(
-    r"\s*+(?:<\?(?:php|xml)\b.*+|[\"']use strict[\"'];?|package\s++[\w.]++;?|"
-    r"#\s*+(?:pragma|if|ifdef|ifndef|else|endif|define|undef)\b.*+)?\s*+",
+HEADER = re.compile(
+    r"(?:\s*+(?>(?s:/\*.*?(?:\*/|\Z)|<!--.*?(?:-->|\Z)|\{-.*?(?:-\}|\Z)|\(\*.*?(?:\*\)|\Z))|"
+    r"package\s.*|['\"]use strict['\"];?|(?!#\s*+(?:include|import)\b)(?://|--|<\?|[#;%'*]).*))*+",
     re.I,
 )
-"""Lines before or between the comments of a header."""
-INCLUDES = re.compile(r"\s*#\s*(?:include|import)\b")
-"""Lines of C that only look like comments."""
+"""Comments before the first line of code, in any language, and lines that may be between them."""
+MARKS = re.compile(r"^(?:<!)?[ \t/*#;%'!(){-]+", re.M)
+"""Beginnings of comments and of the lines in them."""
 ITSELF = (
     r"this\s+(?:[\w-]+\s+){0,2}?(?:(?:file|code|class|module|header|source|script|stub|interface)"
     r"\s+)?(?:is|was|has\s+been)\s+(?:an?\s+)?"
@@ -156,7 +121,7 @@ TEMPLATES = frozenset([
 """Endings of templates, whose headers are about what they generate."""
 
 
-def says_generated(head: bytes) -> bool:
+def says_generated(data: bytes) -> bool:
     r"""Return whether the comments before the first line of code say that a file is generated.
 
     >>> says_generated(b"// Code generated by stringer. DO NOT EDIT.\npackage a\n")
@@ -164,39 +129,11 @@ def says_generated(head: bytes) -> bool:
     >>> says_generated(b"// Package gen writes files that say: Code generated. DO NOT EDIT.\n")
     False
     """
-    header = header_of(head[:HEAD].decode("latin-1"))
-    if "generated" not in header.lower() and not SURE.search(header):
-        return False
+    comments = HEADER.match(data[:HEAD].decode("latin-1"))
+    header = MARKS.sub("", comments[0] if comments else "").strip()
     if BAN.search(header):
         return bool(CLAIM.search(header))
     return bool(SURE.search(header)) and not INVITATION.search(header)
-
-
-def header_of(text: str) -> str:
-    r"""Text of the comments before the first line of code, without their marks.
-
-    >>> header_of("/*\n * One.\n */\n// Two.\nint three;\n// Four.")
-    'One.\n\nTwo.'
-    """
-    lines = list[str]()
-    closing = ""  # the mark that ends the open block
-    for line in text.splitlines():
-        mark = None if NO_CODE.fullmatch(line) else MARK.match(line)
-        if closing:  # within a block, whose lines may begin with a star
-            inner, end, _ = line.partition(closing)
-            mark = MARK.match(inner)
-            lines.append(inner[mark.end() :] if mark and mark[1][0] == "*" else inner.strip())
-            closing = "" if end else closing
-        elif mark and not INCLUDES.match(line):  # a comment of one line, or the start of a block
-            opening = next((start for start in BLOCKS if mark[1].startswith(start)), "")
-            inner, end, _ = line[mark.end() :].partition(BLOCKS.get(opening, "\n"))
-            lines.append(inner)
-            closing = "" if end or not opening else BLOCKS[opening]
-        elif NO_CODE.fullmatch(line):
-            lines.append("")
-        else:
-            break
-    return "\n".join(map(str.strip, lines)).strip()
 
 
 # -- contents --
@@ -208,56 +145,40 @@ LEAST_MINIFIED = 1000
 COMMENT_LINE = (b"//", b"/*", b"*", b"#")
 LEAST_DUMPED = 16 << 10
 """Bytes of rows or numbers; a hand-written file may hold fewer."""
-ROW = re.compile(rb"\s*(INSERT\s+INTO|REPLACE\s+INTO|VALUES\b|\()", re.I)
-COPY = re.compile(rb"COPY\s.*\sFROM\s+stdin", re.I)
+ROWS = re.compile(
+    rb"^[ \t]*+(?:INSERT\s+INTO|REPLACE\s+INTO|VALUES\b|\().*"
+    rb"|^COPY\b.*\bFROM\s+stdin\b(?s:.*?)(?:^\\\.|\Z)",
+    re.I | re.M,
+)
+"""Rows of a table in SQL."""
 NUMBER = re.compile(rb"\b0x[0-9a-f]+|\\[ux]\{?[0-9a-f]+|\b\d[\d.]*(e[+-]?\d+)?[a-z]{0,3}\b", re.I)
-
-
 LETTERS = string.ascii_letters.encode()
+PUNCTUATION = string.punctuation.encode()
 
 
 def is_minified(data: bytes) -> bool:
     """Return whether most of a text is in long lines without the spaces that people leave."""
-    # Collect the long lines, and all lines except short comments.
-    lines = []
-    long = []
-    for line in filter(None, map(bytes.strip, data.splitlines())):
-        if len(line) > LONG_LINE:
-            long.append(line)
-        if len(line) > LONG_LINE or not line.startswith(COMMENT_LINE):
-            lines.append(line)
-    dense = b"".join(long)
-    if len(dense) < LEAST_MINIFIED or 5 * len(long) < len(lines):
+    lines = [*filter(None, map(bytes.strip, data.splitlines()))]
+    long_lines = [line for line in lines if len(line) > LONG_LINE]
+    lines = [line for line in lines if len(line) > LONG_LINE or not line.startswith(COMMENT_LINE)]
+    long = b"".join(long_lines)
+    is_mostly_long = len(long) >= 0.8 * sum(map(len, lines)) and 5 * len(long_lines) >= len(lines)
+    if not is_mostly_long or len(long) < LEAST_MINIFIED:
         return False
-    if len(dense) < 0.8 * sum(map(len, lines)):
-        return False
-    signs = len(dense) - len(dense.translate(None, string.punctuation.encode()))
-    spaces = len(dense) - len(dense.translate(None, b" \t"))
     # Prose has one space for five or six letters, and few signs: texts in Chinese have no space.
-    return spaces < 0.11 * len(dense) and signs > 0.08 * len(dense)
+    return _count(long, b" \t") < 0.11 * len(long) and _count(long, PUNCTUATION) > 0.08 * len(long)
 
 
 def is_dump(data: bytes, ending: str) -> bool:
     """Return whether most of a file of code is rows of a database, or a table of numbers."""
     if len(data) < LEAST_DUMPED:
         return False
-
-    # A dump is mostly rows of tables, or mostly numbers.
     if ending == ".sql":
-        rows = _bytes_of_rows(data)
-        return rows >= LEAST_DUMPED and rows >= 0.75 * len(data)
-    without_numbers = NUMBER.sub(b"", data)
-    numbers = len(data) - len(without_numbers)
-    letters = len(without_numbers) - len(without_numbers.translate(None, LETTERS))
-    return numbers >= 0.3 * len(data) and letters < 0.1 * len(data)
+        rows = sum(len(row[0]) for row in ROWS.finditer(data))
+        return rows >= max(LEAST_DUMPED, 0.75 * len(data))
+    words = NUMBER.sub(b"", data)
+    return len(words) <= 0.7 * len(data) and _count(words, LETTERS) < 0.1 * len(data)
 
 
-def _bytes_of_rows(data: bytes) -> int:
-    """Bytes of the lines of SQL that hold rows."""
-    total = 0
-    is_copied = False  # within the rows of a COPY, which end with the line "\."
-    for line in data.splitlines():
-        if is_copied or ROW.match(line):
-            total += len(line) + 1
-        is_copied = line.rstrip() != rb"\." if is_copied else bool(COPY.match(line))
-    return total
+def _count(data: bytes, characters: bytes) -> int:
+    return len(data) - len(data.translate(None, characters))

@@ -1,4 +1,4 @@
-"""Rules for paths: of `.gitignore` and `.gitattributes` around and below a folder, as git has them.
+"""Rules of the `.gitignore` files around and below a folder, as git has them.
 
 The files are untrusted, so they are matched in bounded time: patterns become regular expressions
 without backtracking. The text after a wildcard is matched at its first place (``(?>...)``), as no
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import re
-import string
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import groupby
@@ -18,37 +17,16 @@ from pathlib import Path
 from .limits import LARGEST_RULES, UnreadableError
 
 FILE_NAME = ".gitignore"
-ATTRIBUTES = ".gitattributes"
-ATTRIBUTE = re.compile(rb"(-|!)?linguist-(?:generated|vendored)(?:=(true|false))?")
-"""Attribute of generated and vendored files, by which GitHub leaves them out of its statistics."""
 LONGEST = 4096
 """Longest pattern in bytes, the limit of Linux paths."""
 TOGETHER = 500
 """Patterns per regular expression; larger ones compile slowly."""
-CLASSES = {
-    b"alnum": (string.ascii_letters + string.digits).encode(),
-    b"alpha": string.ascii_letters.encode(),
-    b"blank": b" \t",
-    b"cntrl": bytes([*range(32), 127]),
-    b"digit": string.digits.encode(),
-    b"graph": bytes(range(33, 127)),
-    b"lower": string.ascii_lowercase.encode(),
-    b"print": bytes(range(32, 127)),
-    b"punct": string.punctuation.encode(),
-    b"space": string.whitespace.encode(),
-    b"upper": string.ascii_uppercase.encode(),
-    b"xdigit": string.hexdigits.encode(),
-}
-"""Named classes within sets, such as ``[[:digit:]]``."""
-CLASS_NAME = re.compile(rb"\[:([^\]]*):\]")
 RANGE_END = re.compile(rb"-(?!\])\\?+(.)", re.DOTALL)
 SINGLE_BYTE = re.compile(rb"\\?+(.)", re.DOTALL)
-"""Items of a set: a named class, a range, a byte."""
+"""Items of a set: the end of a range, a byte."""
 STAR = b"*"
 ANY_BYTE = rb"[^/\0]"
 NO_MATCH = b"(?!)"
-MOST_ATTRIBUTES = 100
-"""Words of a line that are read."""
 Component = list[bytes]
 """One component of a pattern's path: `STAR`, and expressions for one byte each."""
 
@@ -142,44 +120,15 @@ def ignore_rules(folder: Path, follows: Callable[[Path], bool]) -> IgnoreRules |
 
     Raises `UnreadableError` if it has more than `LARGEST_RULES` bytes: what it names is unknown.
     """
-    data = _read(folder / FILE_NAME, follows)
-    if data is not None and len(data) > LARGEST_RULES:
-        raise UnreadableError(f"{folder / FILE_NAME} is over {LARGEST_RULES >> 10} KiB")
-    return None if data is None else IgnoreRules(data)
-
-
-def attribute_rules(folder: Path, follows: Callable[[Path], bool]) -> IgnoreRules | None:
-    """Load from a folder's `.gitattributes` which files are generated or of others.
-
-    None if it has none, is too large, or is a link that is not followed.
-    """
-    data = _read(folder / ATTRIBUTES, follows)
-    return None if data is None or len(data) > LARGEST_RULES else IgnoreRules(to_gitignore(data))
-
-
-def to_gitignore(data: bytes) -> bytes:
-    r"""Convert `.gitattributes` to the lines of a `.gitignore`: what is generated or of others.
-
-    >>> to_gitignore(b"*.pb.go linguist-generated\n* text=auto\nlib/** -linguist-vendored")
-    b'*.pb.go\n!lib/**'
-    """
-    lines = []
-    for line in data.splitlines():
-        pattern, *attributes = line.split()[:MOST_ATTRIBUTES] or [b"#"]  # blank lines are skipped
-        matches = [*filter(None, map(ATTRIBUTE.fullmatch, attributes))]
-        if matches and not pattern.startswith((b"#", b"!", b'"')):
-            is_set = any(not match[1] and match[2] != b"false" for match in matches)
-            lines.append(pattern if is_set else b"!" + pattern)
-    return b"\n".join(lines)
-
-
-def _read(path: Path, follows: Callable[[Path], bool]) -> bytes | None:
-    """Read a file of rules, one byte more than its limit at most; None if there is none."""
+    path = folder / FILE_NAME
+    data = b""
     with suppress(OSError):
         if path.is_file() and follows(path):
             with path.open("rb") as file:
-                return file.read(LARGEST_RULES + 1)
-    return None
+                data = file.read(LARGEST_RULES + 1)
+    if len(data) > LARGEST_RULES:
+        raise UnreadableError(f"{path} is over {LARGEST_RULES >> 10} KiB")
+    return IgnoreRules(data) if data else None
 
 
 def _rule(line: bytes) -> bytes | None:
@@ -260,11 +209,6 @@ def _set(pattern: bytes, at: int) -> tuple[bytes, int]:
     while at == start or pattern[at : at + 1] != b"]":  # a first "]" is a member
         if range_start and (match := RANGE_END.match(pattern, at)):
             members.update(range(range_start, match[1][0] + 1))
-            range_start = 0
-        elif match := CLASS_NAME.match(pattern, at):
-            if match[1] not in CLASSES:
-                return NO_MATCH, len(pattern)
-            members.update(CLASSES[match[1]])
             range_start = 0
         elif match := SINGLE_BYTE.match(pattern, at):
             range_start = match[1][0]

@@ -10,7 +10,6 @@ from __future__ import annotations
 import codecs
 import gzip
 import hashlib
-import json
 import os
 import shutil
 import sys
@@ -27,10 +26,10 @@ from typing import IO, Any
 
 from slimdex.errors import InputError
 from slimdex.system.atomic_files import temporary_parent
-from slimdex.system.extras import install_command
 
 from .decoding import MARKS
-from .packed import open_packed
+from .limits import UnreadableError
+from .packed import open_packed, zstd_library
 
 STANDARD_INPUT = "-"
 ZSTANDARD = ".zst"
@@ -108,12 +107,8 @@ class InputFile:
     changed_ns: int = 0
 
     def fingerprint(self, *chosen: Any) -> str:
-        """Digest of the facts and of the user's choices."""
-        return hashlib.sha256(json.dumps([*self.facts, *chosen]).encode()).hexdigest()
-
-    def stamp(self, *chosen: Any) -> str:
-        """Stamp of the file; see `origins.stamp_of`."""
-        return stamp_of(self.changed_ns, self.fingerprint(*chosen))
+        """Stamp of the facts and of the user's choices; empty if the file was modified just now."""
+        return stamp_of(self.changed_ns, *self.facts, *chosen)
 
     def unify_line_endings(self) -> None:
         """Replace the file by a copy without carriage returns.
@@ -123,14 +118,14 @@ class InputFile:
         original = self.path
         self.path = temporary()
         remove_later(self)
-        with open_bytes(original) as file, self.path.open("wb") as copy:
-            waiting = b""
-            while piece := file.read(PIECE):
-                # Hold back a carriage return at the end: its line feed may be in the next piece.
-                piece = waiting + piece
-                waiting = b"\r" if piece.endswith(b"\r") else b""
-                copy.write(piece[: len(piece) - len(waiting)].replace(b"\r\n", b"\n"))
-            copy.write(waiting)
+        try:
+            with (
+                open_text(original) as text,
+                self.path.open("w", encoding="utf-8", newline="\n") as copy,
+            ):
+                shutil.copyfileobj(text, copy, PIECE)
+        except UNREADABLE as error:
+            raise InputError(f"{self.name}{unreadable(error, original)}") from error
         self.notes.append("mixed line endings, read as the same")
 
 
@@ -275,11 +270,9 @@ def _unpack(file: InputFile) -> None:
     try:
         with original.open("rb") as packed, file.path.open("wb") as copy:
             shutil.copyfileobj(open_packed(packed), copy, PIECE)
-    except ModuleNotFoundError as error:
-        raise InputError(
-            f"{file.name}: requires backports.zstd: {install_command('files')}"
-        ) from error
-    except OSError as error:
+    except UnreadableError as error:
+        raise InputError(f"{file.name}: {error}") from error
+    except (OSError, EOFError, zstd_library().ZstdError) as error:
         raise InputError(f"{file.name}: can't be read ({error})") from error
 
 

@@ -7,6 +7,7 @@ from mimetypes import MimeTypes
 from pathlib import PurePath
 
 from ...lexical.code_files import CODE
+from . import notes
 from .decoding import MARKS, is_text
 from .packed import ENDINGS, GZIP, OLE, ZSTD
 
@@ -125,18 +126,17 @@ def _by_content(head: bytes) -> str:
     return "mail" if HEADERS.match(head) else "text"
 
 
-def omission_reason(name: str, head: bytes) -> str:
-    r"""Reason why a file with this name and these first bytes has no kind.
+def omission_note(name: str, head: bytes) -> str:
+    r"""Note on a file with this name and these first bytes, which has no kind.
 
-    >>> omission_reason("a.md", b""), omission_reason("a.doc", b"\xd0")
-    ('empty', 'unsupported')
-    >>> omission_reason("a.png", b"\x89")
-    'binary'
+    >>> omission_note("a.md", b""), omission_note("a.doc", b"\xd0"), omission_note("a.png", b"\x89")
+    ('left out, empty', 'left out, unsupported', 'left out, binary')
     """
     if not head:
-        return "empty"
+        return notes.EMPTY
     if ending(name) in DATA:
-        return "tables and data (named on their own, tables are read)"
+        return notes.TABLES
     media_type, _ = MimeTypes().guess_type(f"a{ending(name)}", strict=False)
     is_media = media_type is not None and media_type.startswith(MEDIA)
-    return "binary" if is_media and not head.startswith((OLE, RTF)) else "unsupported"
+    is_binary = is_media and not head.startswith((OLE, RTF))
+    return notes.BINARY if is_binary else notes.UNSUPPORTED

@@ -31,8 +31,3 @@ def size(number: int) -> str:
     ('64 MiB', '2,003 MiB')
     """
     return f"{number / (1 << 20):,.0f} MiB"
-
-
-def too_large(number: int, most: int) -> UnreadableError:
-    """Create the error for a file of this many bytes."""
-    return UnreadableError(f"{size(number)}; expected at most {size(most)}")

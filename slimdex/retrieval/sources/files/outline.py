@@ -28,7 +28,6 @@ class Extract:
         front_matter.
     scanned : number of pages that are pictures without text.
     is_guessed : whether an encoding was guessed.
-    replaced : number of U+FFFD that stand for bytes which can't be decoded.
     """
 
     title: str
@@ -37,7 +36,6 @@ class Extract:
     facts: Mapping[str, Any] = field(default_factory=dict)
     scanned: int = 0
     is_guessed: bool = False
-    replaced: int = 0
 
 
 DEEPEST = 16

@@ -108,72 +108,27 @@ def why_broken(data: bytes, error: Exception) -> str:
     return "encrypted" if PROTECTED in data else "a format from before 2007"
 
 
-def unpack(data: bytes) -> bytes:
-    """Decompress gzip or Zstandard data, recognised by first bytes; return other data unchanged.
-
-    Raises `UnreadableError` if it is broken, or larger than `LARGEST_UNPACKED`.
-    """
-    try:
-        with open_packed(io.BytesIO(data)) as packed:
-            content: bytes = packed.read(LARGEST_UNPACKED + 1)
-            packed.read(1)  # detects truncation
-    except (OSError, EOFError, zlib.error) as error:
-        raise UnreadableError(f"broken: {error}") from error
-    is_packed = data[:2] in (GZIP, ZSTD[:2])
-    if is_packed and len(content) > LARGEST_UNPACKED:
-        raise UnreadableError(f"over {size(LARGEST_UNPACKED)} when decompressed")
-    return content
-
-
-def unpack_head(file: io.BufferedReader, length: int) -> bytes:
-    """Read the first decompressed bytes of a file, and rewind it.
-
-    Raises `UnreadableError` if decompression fails, or its library is missing.
-    """
-    try:
-        return bytes(open_packed(file).read(length))
-    except ModuleNotFoundError as error:
-        raise UnreadableError(f"requires backports.zstd: {install_command('files')}") from error
-    except (OSError, EOFError, zlib.error) as error:
-        raise UnreadableError(f"broken: {error}") from error
-    finally:
-        file.seek(0)
-
-
 def open_packed(file: Any) -> Any:
-    """Open a compressed file for reading."""
+    """Open a file for reading, decompressed if its first bytes are those of gzip or Zstandard."""
     head = file.read(4)
     file.seek(0)
     if head.startswith(GZIP):
         return gzip.open(file)
-    return _zstandard(file) if head == ZSTD else file
+    if head != ZSTD:
+        return file
+    zstd = zstd_library()
+    most = {zstd.DecompressionParameter.window_log_max: LARGEST_WINDOW}
+    return zstd.ZstdFile(file, options=most)
 
 
 def zstd_library() -> Any:
-    """Python's module for Zstandard, or before 3.14 its backport."""
+    """Python's module for Zstandard, or before 3.14 its backport.
+
+    Raises `UnreadableError` if it is not installed.
+    """
     if sys.version_info >= (3, 14):
         return import_module("compression.zstd")
-    return import_module("backports.zstd")
-
-
-def _zstandard(file: Any) -> Any:
-    """Open consecutive frames of Zstandard; errors are OSError, as gzip's."""
-    zstd = zstd_library()
-
-    class Reader(io.RawIOBase):
-        """The decompressed bytes as a file."""
-
-        def __init__(self) -> None:
-            most = {zstd.DecompressionParameter.window_log_max: LARGEST_WINDOW}
-            self._file = zstd.ZstdFile(file, options=most)
-
-        def readable(self) -> bool:
-            return True
-
-        def readinto(self, buffer: Any) -> int:
-            try:
-                return int(self._file.readinto(buffer))
-            except (zstd.ZstdError, EOFError) as error:
-                raise OSError(str(error)) from error
-
-    return io.BufferedReader(Reader(), 1 << 17)
+    try:
+        return import_module("backports.zstd")
+    except ModuleNotFoundError as error:
+        raise UnreadableError(f"requires backports.zstd: {install_command('files')}") from error

@@ -47,12 +47,17 @@ class Worker:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def read(
-        self, name: str, kind: str, data: bytes, encoding: str | None = None
-    ) -> tuple[str, Extract]:
+    def read(self, name: str, kind: str, data: bytes, encoding: str | None = None) -> Extract:
         """Read a file as `readers.read` does; exceeding a limit raises `UnreadableError`."""
         answer = self.ask({"name": name, "kind": kind, "encoding": encoding}, data)
-        return answer["kind"], _extract(answer)
+        parts = []
+        for part in answer["parts"]:
+            lines = tuple(map(tuple, part["lines"]))
+            parts.append(Part(**{**part, "headings": tuple(part["headings"]), "lines": lines}))
+        facts = answer["facts"]
+        if facts.get("date"):
+            facts["date"] = datetime.fromisoformat(facts["date"])
+        return Extract(**{**answer, "parts": parts})
 
     def ask(self, request: dict[str, Any], data: bytes = b"") -> dict[str, Any]:
         """Return the module's answer; raises `UnreadableError` if it fails or exceeds a limit."""
@@ -118,25 +123,6 @@ def _answer_of(process: subprocess.Popen[bytes], head: bytes, data: bytes) -> di
     if not isinstance(answer, dict):
         raise ValueError("no answer")
     return answer
-
-
-def _extract(answer: dict[str, Any]) -> Extract:
-    """Convert the answer of `readers.answer` to an extract."""
-    parts = []
-    for start, headings, page, anchor, lines in answer["parts"]:
-        parts.append(Part(start, tuple(headings), page, anchor, tuple(map(tuple, lines))))
-    facts = dict(answer["facts"])
-    if facts.get("date"):
-        facts["date"] = datetime.fromisoformat(facts["date"])
-    return Extract(
-        title=answer["title"],
-        text=answer["text"],
-        parts=parts,
-        facts=facts,
-        scanned=answer["scanned"],
-        is_guessed=answer["is_guessed"],
-        replaced=answer["replaced"],
-    )
 
 
 def main(module: str) -> None:

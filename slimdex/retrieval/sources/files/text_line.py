@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 SCRIPTS = {"sup": "^", "sub": "_"}
 """Elements whose digits are not those of the number or word before them -> the sign between."""
-READINGS = ("rt", "rtc")
-"""Elements with the reading of a word, and with several."""
 SIGNS = "+-\N{MINUS SIGN}\N{PLUS-MINUS SIGN}"
 """Characters before the digits of an exponent."""
 
@@ -32,32 +32,20 @@ class Line:
         self._last = " "  # the last character; a line begins as if after a space
         self._script = ""  # "sup" or "sub" until the first text in it
         self._shifted = ""  # the script of the last `shift`
-        self._rubies = 0  # open elements of each kind
-        self._in_reading = 0
-        self._in_bracket = 0
+        self._open = Counter[str]()  # numbers of open elements
         self._readings = list[str]()  # of the previous word
 
     def start(self, tag: str) -> None:
         """Begin an element."""
+        self._open[tag] += 1
         if tag in SCRIPTS:
             self._script = tag
-        elif tag == "ruby":
-            self._rubies += 1
-        elif tag in READINGS:
-            self._in_reading += 1
-        elif tag == "rp":  # brackets for programs that don't know ruby
-            self._in_bracket += 1
 
     def end(self, tag: str) -> None:
         """End an element; ends without a start are ignored."""
+        self._open[tag] = max(0, self._open[tag] - 1)
         if tag in SCRIPTS:
             self._script = ""
-        elif tag == "ruby":
-            self._rubies = max(0, self._rubies - 1)
-        elif tag in READINGS:
-            self._in_reading = max(0, self._in_reading - 1)
-        elif tag == "rp":
-            self._in_bracket = max(0, self._in_bracket - 1)
 
     def shift(self, script: str) -> None:
         """Set the script of what follows, in files that have it as a property: an element or ""."""
@@ -67,14 +55,14 @@ class Line:
 
     def append(self, text: str) -> None:
         """Append the text of the innermost element."""
-        if self._in_bracket or not text:
+        if self._open["rp"] or not text:  # brackets for programs that don't know ruby
             return
-        if self._in_reading:
+        if self._open["rt"] or self._open["rtc"]:  # the reading of a word, or of several
             self._readings.append(text.strip())
             return
 
         # The base of a ruby, or text without a reading.
-        if self._rubies:
+        if self._open["ruby"]:
             text = self._base(text)
         else:
             self._end_word()

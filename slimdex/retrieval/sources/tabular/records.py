@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import datetime, time
+from functools import partial
 from importlib import import_module
 from itertools import chain
 from typing import Any, NamedTuple
@@ -18,36 +18,22 @@ from .columns import (
     ID_NAMES,
     TEXT_NAMES,
     TITLE_NAMES,
-    conversion_sql,
-    has_zone,
-    storable,
     storage_names,
+    stored_type,
     usual_column,
-    zone_note,
 )
 from .databases import unique_names
+from .table_files import describe
 from .tables import BATCH
 
 EXPECTED_RECORDS = "documents, dicts with an id and a text, or a dataframe with such columns"
 
 
 class Records(NamedTuple):
-    """Documents of an object.
-
-    Attributes
-    ----------
-    documents : to be read once.
-    columns : DuckDB types of their columns, if the object states them.
-    zoned : columns with times that had zones; complete once the documents are read.
-    """
+    """Documents of an object, to be read once, and the types of their columns if it states them."""
 
     documents: Iterable[Document]
-    columns: Sequence[Mapping[str, str]]
-    zoned: set[str]
-
-    def notes(self) -> list[str]:
-        """Notes for the user, once the documents are read."""
-        return zone_note(self.zoned)
+    columns: Sequence[Mapping[str, str]] = ()
 
 
 def as_documents(records: Any) -> Records:
@@ -62,36 +48,43 @@ def as_documents(records: Any) -> Records:
     >>> [*as_documents({"id": 7, "text": "It rained.", "year": 2001}).documents]
     [Document(id='7', text='It rained.', title='', metadata={'year': 2001})]
     """
+    library = type(records).__module__.partition(".")[0]
     if isinstance(records, Document | Mapping):
         records = [records]
+    elif library == "pandas" and hasattr(records, "columns"):
+        records = _dicts_of(records)
 
-    # A dataframe of pandas: names become unique texts, and objects are read as dicts.
-    if type(records).__module__.partition(".")[0] == "pandas" and hasattr(records, "columns"):
-        records = records.set_axis(unique_names(records.columns), axis=1)
-    if _has_objects(records):
-        records = records.astype(object).where(records.notna(), None).to_dict("records")
-
-    # What DuckDB reads.
-    if type(records).__module__.partition(".")[0] == "duckdb" and hasattr(records, "project"):
-        selected, columns, zoned = _selection(records)
+    # What DuckDB reads, with its types. Two columns may have the same name.
+    elif library == "duckdb" and hasattr(records, "project"):
+        names = unique_names(records.columns)
+        selected, columns = _selection(names, [*map(str, records.types)])
         with _reading(records):
             rows = records.project(selected).fetchall()
-        return Records(_documents([rows], columns), [columns], zoned)
-    if hasattr(records, "__arrow_c_stream__"):
-        import_module("duckdb")  # the package adds relations to the connections of its extension
+        return Records(_documents(rows, columns), [columns])
+    elif hasattr(records, "__arrow_c_stream__"):
+        import_module("duckdb")  # the package adds Arrow to the connections of its extension
         connection = connect()
         with _reading(records):
-            selected, columns, zoned = _selection(connection.from_arrow(records))
             connection.register("given", records)
+            types = describe(connection, "given")
+            selected, columns = _selection([*types], [*types.values()])
             cursor = connection.execute(f"SELECT {selected} FROM given")
-        return Records(_documents(_parts(cursor, records), columns), [columns], zoned)
+        parts = iter(partial(_next_rows, cursor, records), [])
+        return Records(_documents(chain.from_iterable(parts), columns), [columns])
 
     # Dicts and documents.
     if isinstance(records, str | bytes) or not isinstance(records, Iterable):
         shown = shorten(records, 40) if isinstance(records, str) else type(records).__name__
         raise InputError(f"{shown}; expected {EXPECTED_RECORDS}")
-    zoned = set[str]()
-    return Records((_document(item, zoned) for item in records), [], zoned)
+    return Records(map(_document, records))
+
+
+def _dicts_of(frame: Any) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a pandas dataframe, with None for missing values."""
+    frame = frame.set_axis(unique_names(frame.columns), axis=1)
+    for start in range(0, len(frame), BATCH):
+        rows = frame.iloc[start : start + BATCH].astype(object)
+        yield from rows.where(rows.notna(), None).to_dict("records")
 
 
 @contextmanager
@@ -101,69 +94,27 @@ def _reading(records: Any) -> Iterator[None]:
         yield
     except (duckdb.Error, UnicodeEncodeError) as error:  # the latter is pyarrow's
         reason = " ".join(str(error).splitlines()[:1])
-        raise InputError(
-            f"{type(records).__name__}: {reason}"
-            + _advice(reason)
-            + f"; expected {EXPECTED_RECORDS}"
-        ) from error
+        advice = " (`pip install pyarrow`)" if "pyarrow" in reason else ""
+        name = type(records).__name__
+        raise InputError(f"{name}: {reason}{advice}; expected {EXPECTED_RECORDS}") from error
 
 
-def _parts(cursor: duckdb.DuckDBPyConnection, records: Any) -> Iterator[Sequence[Any]]:
-    """Rows of a query, some at a time."""
-    while True:
-        with _reading(records):
-            rows = cursor.fetchmany(BATCH)
-        if not rows:
-            return
-        yield rows
+def _next_rows(cursor: duckdb.DuckDBPyConnection, records: Any) -> list[Any]:
+    """The next rows of a query; none at its end."""
+    with _reading(records):
+        return cursor.fetchmany(BATCH)
 
 
-def _has_objects(records: Any) -> bool:
-    """Return whether a dataframe of pandas has dicts or lists, whose items DuckDB reads as text."""
-    if type(records).__module__.partition(".")[0] != "pandas" or not hasattr(records, "dtypes"):
-        return False
-    objects = records.loc[:, records.dtypes == "object"]
-    return any(isinstance(value, dict | list | tuple) for value in objects.to_numpy().flat)
-
-
-def _document(item: Any, zoned: set[str]) -> Document:
-    """Return an item as a document; add its columns whose times have zones to `zoned`."""
-    document = item if isinstance(item, Document) else _from_mapping(item)
-    for name, value in document.metadata.items():
-        if _is_zoned(value):
-            zoned.add(name)
-    return document
-
-
-def _is_zoned(value: Any) -> bool:
-    """True for a time with a zone, and for a list that contains one at any depth."""
-    if isinstance(value, datetime | time):
-        return value.tzinfo is not None
-    waiting = [value]
-    seen = set[int]()  # a list may contain itself
-    while waiting:
-        item = waiting.pop()
-        if isinstance(item, datetime | time):
-            if item.tzinfo is not None:
-                return True
-        elif isinstance(item, list | tuple) and id(item) not in seen:
-            seen.add(id(item))
-            waiting += item
-    return False
-
-
-def _from_mapping(item: Any) -> Document:
+def _document(item: Any) -> Document:
     """Make a document of a dict; raise `InputError` for other types, and without an id or text."""
+    if isinstance(item, Document):
+        return item
     if not isinstance(item, Mapping):
         raise InputError(f"{type(item).__name__} {repr(item)[:40]}; expected {EXPECTED_RECORDS}")
     names = [name for name in item if isinstance(name, str)]
-    id = usual_column(names, ID_NAMES)
-    text = usual_column(names, TEXT_NAMES)
-    title = usual_column(names, TITLE_NAMES)
-    if id is None or item[id] is None or text is None:
-        lacks = "id" if id is None or item[id] is None else "text"
-        keys = ", ".join(map(str, item))
-        raise InputError(f"a dict of {keys} has no {lacks}; expected {EXPECTED_RECORDS}")
+    id, text, title = _roles(names, f"a dict of {', '.join(map(str, item))}")
+    if item[id] is None:
+        raise InputError(f"a dict has None as {id!r}; expected an id")
 
     # All other keys are metadata.
     rest = {name: value for name, value in item.items() if name not in (id, text, title)}
@@ -171,53 +122,43 @@ def _from_mapping(item: Any) -> Document:
     return Document(id_text(item[id]), _words(item[text]), _words(heading), rest)
 
 
+def _roles(names: Sequence[str], what: str) -> tuple[str, str, str | None]:
+    """Columns of the id, the text and the title; raises `InputError` without an id or text."""
+    id = usual_column(names, ID_NAMES)
+    text = usual_column(names, TEXT_NAMES)
+    if id is None or text is None:
+        lacks = "id" if id is None else "text"
+        raise InputError(f"{what} has no {lacks}; expected {EXPECTED_RECORDS}")
+    return id, text, usual_column(names, TITLE_NAMES)
+
+
 def _words(value: Any) -> str:
     return "" if value is None else str(value)
 
 
-def _selection(relation: Any) -> tuple[str, Mapping[str, str], set[str]]:
-    """Return SQL that selects the id, text, title and metadata of a relation's rows.
-
-    Also returns the types of the metadata columns, and the columns that have times with zones.
-    """
-    # Select columns by position, since the relation's own names may occur twice.
-    names = unique_names(relation.columns)
-    types = dict(zip(names, map(str, relation.types), strict=True))
-    values = {}
-    for position, (column, type_) in enumerate(types.items(), start=1):
-        values[column] = conversion_sql(f"#{position}", type_)
-
-    id = usual_column(names, ID_NAMES)
-    text = usual_column(names, TEXT_NAMES)
-    title = usual_column(names, TITLE_NAMES)
-    if id is None or text is None:
-        lacks = "id" if id is None else "text"
-        raise InputError(f"columns {', '.join(types)}: no {lacks}; expected {EXPECTED_RECORDS}")
-
-    # The other columns are metadata.
-    metadata = {c: t for c, t in types.items() if c not in (id, text, title)}
+def _selection(names: Sequence[str], types: Sequence[str]) -> tuple[str, dict[str, str]]:
+    """Return SQL that selects the id, text, title and metadata, and the metadata's types."""
+    id, text, title = _roles(names, f"a table of {', '.join(names)}")
+    metadata = [name for name in names if name not in (id, text, title)]
     check_columns(len(metadata), "the table")
-    stored_names = storage_names([*metadata])
-    metadata_types = {}
-    zoned = set()
-    for column, type_ in metadata.items():
-        metadata_types[stored_names[column]] = storable(type_)
-        if has_zone(type_):
-            zoned.add(stored_names[column])
+    stored_names = storage_names(metadata)
+    number = {name: f"#{position}" for position, name in enumerate(names, start=1)}
+    stored_types = dict(zip(names, map(stored_type, types), strict=True))
 
-    expressions = [f"CAST({values[id]} AS VARCHAR)", f"CAST({values[text]} AS VARCHAR)"]
-    expressions.append(f"CAST({values[title]} AS VARCHAR)" if title else "''")
-    expressions += [values[column] for column in metadata]
-    return ", ".join(expressions), metadata_types, zoned
+    # Other types need no cast; that of a moment would depend on the session's time zone.
+    selected = []
+    for name in (id, text, title):
+        selected.append(f"CAST({number[name]} AS VARCHAR)" if name else "NULL")
+    for name in metadata:
+        type_ = stored_types[name]
+        is_cast = type_ in ("JSON", "VARCHAR")
+        selected.append(f"CAST({number[name]} AS {type_})" if is_cast else number[name])
+    return ", ".join(selected), {stored_names[name]: stored_types[name] for name in metadata}
 
 
-def _documents(parts: Iterable[Sequence[Any]], columns: Mapping[str, str]) -> Iterator[Document]:
+def _documents(rows: Iterable[Sequence[Any]], columns: Mapping[str, str]) -> Iterator[Document]:
     """Yield the documents of rows (id, text, title, metadata...) that `_selection` selects."""
-    for number, (id, text, title, *metadata) in enumerate(chain.from_iterable(parts), start=1):
+    for number, (id, text, title, *metadata) in enumerate(rows, start=1):
         if id is None:
             raise InputError(f"row {number} has no id; expected one")
         yield Document(id, text or "", title or "", restore_values(columns, metadata))
-
-
-def _advice(reason: str) -> str:
-    return " (`pip install pyarrow`)" if "pyarrow" in reason else ""

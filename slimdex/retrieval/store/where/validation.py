@@ -19,7 +19,6 @@ from typing import Any
 from slimdex.errors import InputError, short_repr, shorten
 from slimdex.system.duckdb_library import connect, duckdb, identifier, literal
 from slimdex.system.json_text import TooDeepError, parse_json
-from slimdex.system.suggestions import nearest
 from slimdex.system.unicode_text import check_unicode
 
 from ...documents import visible_columns
@@ -101,25 +100,22 @@ def reads_clock(where: str, columns: Sequence[str]) -> bool:
     try:
         return _check(where, frozenset(column.lower() for column in columns))
     except _Refusal as error:
-        meant = _meant(error.name, where, columns) if isinstance(error, _NoColumn) else ""
+        meant = _meant(error.name, where) if isinstance(error, _NoColumn) else ""
         raise refusal(where, f"{error}{meant}", columns) from error
 
 
-def _meant(name: str, where: str, columns: Sequence[str]) -> str:
-    """Suggest what an unknown name may mean: a similar column, or a text in single quotes.
+def _meant(name: str, where: str) -> str:
+    """Suggest that an unknown name is meant as a text in single quotes.
 
     The suggestion is the end of a message; "" without one.
     """
     name = name[:SHOWN_NAME]
-    column = nearest(name, visible_columns(columns))
-    meanings = [f"the column {column}"] if column else []
-
     # A name in other quotes, or after a sign, is probably a text.
     text = name.strip("“”„‘’‚«»`´")
     is_quoted = text != name or identifier(name) in where or f"`{name}`" in where
     if is_quoted or re.search(rf"[=<>]\s*{re.escape(name)}\b", where):
-        meanings.append(f"the text {literal(text)}, in single quotes")
-    return f" (did you mean {' or '.join(meanings)}?)" if meanings else ""
+        return f" (did you mean the text {literal(text)}, in single quotes?)"
+    return ""
 
 
 def refusal(where: str, reason: str, columns: Sequence[str]) -> InputError:

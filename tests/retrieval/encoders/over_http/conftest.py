@@ -54,7 +54,8 @@ def expected(own_index: Path) -> Matrix:
 def proxy(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Proxy]:
     """A proxy before slimdex's own service, or another by its fixture; no try waits for long."""
     service = request.getfixturevalue(getattr(request, "param", "own_service"))
-    monkeypatch.setattr(connection, "FIRST_WAIT", 0.01)
+    retries = connection.RETRIES.new(backoff_factor=0.001, backoff_jitter=0)
+    monkeypatch.setattr(connection, "RETRIES", retries)
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     with proxied(Proxy(service, "notes")) as running:
         yield running

@@ -1,4 +1,4 @@
-"""A proxy before a real server: it translates to other APIs, and injects faults."""
+"""A proxy before a real server, which injects faults."""
 
 from __future__ import annotations
 
@@ -27,7 +27,6 @@ class Proxy:
 
     Attributes
     ----------
-    speaks : openai, ollama or tei.
     faults : of the next requests to encode, one each; None for none.
     always : of all others.
     change : of the vectors, before they are sent.
@@ -38,7 +37,6 @@ class Proxy:
 
     upstream: str
     model: str
-    speaks: str = "openai"
     faults: list[Fault | None] = field(default_factory=list)
     always: Fault | None = None
     change: Callable[[Vectors], Vectors] = list
@@ -64,9 +62,7 @@ class Proxy:
 
     def texts(self) -> list[str]:
         """All texts that it was asked to encode."""
-        bodies = [body for _, _, body in self.asked if body]
-        found = [body.get("input") or body.get("inputs") or [] for body in bodies]
-        return [text for texts in found for text in texts]
+        return [text for _, _, body in self.asked if body for text in body["input"]]
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -82,8 +78,7 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self.proxy.asked.append((self.path, dict(self.headers), None))
         self.proxy.ports.append(self.client_address[1])
-        found = GETS[self.proxy.speaks].get(urlsplit(self.path).path)
-        self.answer(404 if found is None else 200, found or {"error": "Not Found"})
+        self.answer(200, {"data": [{"id": "notes", "max_model_len": 128}]})
 
     def do_POST(self) -> None:
         proxy = self.proxy
@@ -99,20 +94,18 @@ class Handler(BaseHTTPRequestHandler):
                 proxy.running -= 1
 
     def encode(self, body: Any) -> None:
-        proxy, path = self.proxy, urlsplit(self.path).path
-        if path == "/api/show" and proxy.speaks == "ollama":
-            self.answer(200, {"model_info": {"bert.context_length": 256}})
-            return
-        if path != PATHS[proxy.speaks]:
+        proxy, texts = self.proxy, body["input"]
+        if urlsplit(self.path).path != "/v1/embeddings":
             self.answer(404, {"error": {"message": "File Not Found"}})
             return
-        texts = body["inputs" if proxy.speaks == "tei" else "input"]
         with proxy.lock:
             fault = proxy.faults.pop(0) if proxy.faults else proxy.always
         if len(texts) > proxy.limit:
             self.answer(413, {"error": f"batch size {len(texts)} > {proxy.limit}"})
             return
-        content = json.dumps(SHAPES[proxy.speaks](proxy.encoded(texts))).encode()
+        rows = reversed([*enumerate(proxy.encoded(texts))])
+        answer = {"data": [{"index": i, "embedding": row} for i, row in rows]}
+        content = json.dumps(answer).encode()
         if fault is None:
             self.send(200, content)
         else:
@@ -131,21 +124,6 @@ class Handler(BaseHTTPRequestHandler):
             self.send_header(name.replace("_", "-"), value)
         self.end_headers()
         self.wfile.write(content)
-
-
-PATHS = {"openai": "/v1/embeddings", "ollama": "/api/embed", "tei": "/embed"}
-SHAPES: dict[str, Callable[[Vectors], Any]] = {
-    "openai": lambda rows: {
-        "data": [{"index": i, "embedding": row} for i, row in reversed([*enumerate(rows)])]
-    },
-    "ollama": lambda rows: {"model": "x", "embeddings": rows},
-    "tei": lambda rows: rows,
-}
-GETS: dict[str, dict[str, Any]] = {
-    "openai": {"/v1/models": {"data": [{"id": "notes", "max_model_len": 128}]}},
-    "ollama": {"/api/tags": {"models": [{"name": "notes:latest"}]}},
-    "tei": {"/info": {"model_id": "org/notes", "max_input_length": 64}},
-}
 
 
 def status(code: int, **headers: str) -> Fault:

@@ -15,7 +15,6 @@ from slimdex.command_line import app
 from slimdex.errors import InputError
 from slimdex.langchain import SlimdexVectorStore
 from slimdex.retrieval.collection import Collection
-from slimdex.retrieval.encoders.over_http import connection
 from slimdex.retrieval.encoders.over_http.connection import key_for, parse_address
 from slimdex.retrieval.encoders.over_http.http_encoder import HttpEncoder
 from slimdex.retrieval.ingest import batches
@@ -23,7 +22,7 @@ from slimdex.retrieval.remote_collection import RemoteCollection
 from tests.retrieval.server.running import serving
 
 from .conftest import TEXTS
-from .proxy import Proxy, Vectors, changed, proxied, status
+from .proxy import Proxy, Vectors, proxied, status
 
 KEY = "sk-a-secret-of-mine"
 MALFORMED = ["http://", "http://a b/v1", "ftp://h/v1", "http://h:x/v1", "http://[::1", "http://h\n"]
@@ -65,7 +64,7 @@ def test_a_changed_model_is_noticed_before_an_answer(proxy: Proxy, index: Path) 
     proxy.change = turned
     with (
         Collection.open(index) as opened,
-        pytest.raises(InputError, match=r"'notes' of http://\S+ has changed: .* pass model=URL"),
+        pytest.raises(InputError, match=r"'notes' of http://\S+ has changed: .* --model URL"),
     ):
         opened.search("stocks fell")
     with Collection.open(index) as opened, pytest.raises(InputError, match="has changed"):
@@ -84,14 +83,14 @@ def test_opening_alone_asks_nobody(proxy: Proxy, index: Path) -> None:
 def test_an_index_follows_a_moved_server(
     proxy: Proxy, index: Path, own_service: str, tmp_path: Path
 ) -> None:
-    with proxied(Proxy(own_service, "notes", "tei")) as other:
+    with proxied(Proxy(own_service, "notes")) as other:
         moved = f"{other.url}#elsewhere"
         with Collection.open(index, model=moved) as opened:
             assert opened.search("stocks fell")[0].text == TEXTS[1]
         assert proxy.asked == []
         assert slimdex("repair", index, "--model", moved).exit_code == 0
         spec = json.loads(slimdex("info", index, "--json").stdout)["encoder"]
-        assert (spec["url"], spec["api"], spec["model"]) == (other.url, "tei", "elsewhere")
+        assert (spec["url"], spec["model"]) == (f"{other.url}/v1", "elsewhere")
         assert spec["prompts"] == ["", "was "]
         found = slimdex("search", index, "stocks fell", "--json")
         assert json.loads(found.stdout)["queries"][0]["hits"][0]["text"] == TEXTS[1]
@@ -140,7 +139,7 @@ def test_an_interrupted_build_resumes(
     words = ("build", source, "--model", proxy.url, "--out", path)
     proxy.faults = [None] * (1 + 1024 // 32)
     proxy.always = status(500)
-    assert "(6 tries)" in str(slimdex(*words).exception)
+    assert "500 try later" in str(slimdex(*words).exception)
     before = set(proxy.texts())
     proxy.always, proxy.faults = None, []
     proxy.asked.clear()
@@ -185,46 +184,33 @@ def test_a_key_goes_to_its_server_and_nowhere_else(
 
 
 @pytest.mark.usefixtures("environment")
-def test_no_error_shows_a_key(proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
-    echo = changed(lambda found: {"error": f"wrong key {KEY}"})
-    proxy.faults = [lambda handler, content: handler.answer(401, {"error": f"wrong key {KEY}"})]
-    with pytest.raises(InputError, match=r"401 wrong key \*\*\* \(expected a key: a file"):
-        HttpEncoder(f"{proxy.url}/v1")
-    proxy.always = echo
-    with pytest.raises(InputError) as error:
-        HttpEncoder(f"{proxy.url}/v1")
-    assert KEY not in str(error.value)
-    assert KEY not in repr(vars(error.value))
+def test_no_error_shows_a_key(proxy: Proxy) -> None:
+    for answer in (f"wrong key {KEY}", f"no such key: {KEY}"):
+        body: dict[str, object] = {"error": answer}
+        proxy.faults = [lambda handler, _, body=body: handler.answer(401, body)]  # type: ignore[misc]
+        with pytest.raises(InputError, match=r": 401 .*\*\*\*$") as error:
+            HttpEncoder(f"{proxy.url}/v1")
+        assert KEY not in repr(vars(error.value))
 
 
 @pytest.mark.slow
 def test_a_key_is_read_from_a_file(proxy: Proxy, index: Path, lines: Path, tmp_path: Path) -> None:
     file = tmp_path / "key"
     file.write_text(f"{KEY}\n")
-    out = ("--to", "jsonl", "--out", tmp_path / "out.jsonl")
-    assert slimdex("export", index, *out, "--api-key-file", file).exit_code == 0
-    assert proxy.asked == []
     assert slimdex("search", index, "cat", "--api-key-file", file).exit_code == 0
     new = ("--model", proxy.url, "--out", tmp_path / "j", "--api-key-file", file)
     assert slimdex("build", lines, *new).exit_code == 0
-    queries, labels = tmp_path / "queries.jsonl", tmp_path / "labels.tsv"
-    queries.write_text(json.dumps({"id": "q", "text": "a cat"}))
-    labels.write_text(f"query-id\tcorpus-id\tscore\nq\t{TEXTS[0]}\t1\n")
-    judged = ("eval", index, "--queries", queries, "--qrels", labels)
-    for words in (("add", index, lines), ("sync", index, lines), ("health", index), judged):
+    for command in ("add", "sync"):
         proxy.asked.clear()
         with lines.open("a") as more:
-            more.write(f"a text for {words[0]}\n")
-        assert slimdex(*words, "--api-key-file", file).exit_code == 0
+            more.write(f"a text for {command}\n")
+        assert slimdex(command, index, lines, "--api-key-file", file).exit_code == 0
         assert {headers["Authorization"] for _, headers, _ in proxy.asked} == {f"Bearer {KEY}"}
-    refused = slimdex("tune", index, "--api-key-file", file)
-    assert isinstance(refused.exception, InputError)  # too few documents
-    assert {headers["Authorization"] for _, headers, _ in proxy.asked} == {f"Bearer {KEY}"}
     for content in ("", "two words", "two\nlines", "clé"):
         file.write_text(content)
         with pytest.raises(InputError, match=r"key: expected one line with a key, in ASCII$"):
             key_for(proxy.url, file)
-    with pytest.raises(InputError, match="No such file or directory; expected a file with a key"):
+    with pytest.raises(InputError, match="expected a file with a key"):
         key_for(proxy.url, tmp_path / "none")
 
 
@@ -248,10 +234,3 @@ def test_malformed_addresses_are_refused_and_their_secrets_not_shown(url: str, r
     with pytest.raises(InputError, match=reason) as error:
         parse_address(url)
     assert not re.search("pass@|=pass", str(error.value))
-
-
-@pytest.mark.slow
-def test_a_server_that_is_down_is_one_line(index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "TRIES", 2)
-    done = slimdex("search", index, "cat", "--model", "http://127.0.0.1:9/v1")
-    assert re.match(r"http://127.0.0.1:9/v1: ConnectionRefusedError", str(done.exception))

@@ -1,4 +1,4 @@
-"""Encoders over HTTP against real servers, in each API."""
+"""Encoders over HTTP against real servers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import pytest
 
 from slimdex.errors import InputError
 from slimdex.indexes.arrays import Matrix
-from slimdex.retrieval.encoders.over_http import connection
 from slimdex.retrieval.encoders.over_http.http_encoder import HttpEncoder
 from slimdex.retrieval.encoders.transformer import TransformerEncoder
 from tests.retrieval.server.running import DIM
@@ -22,8 +21,9 @@ from .proxy import Proxy
 def test_slimdex_serves_its_own_encoder(own_service: str, expected: Matrix, end: str) -> None:
     encoder = HttpEncoder(own_service + end)
     spec = encoder.spec()
-    assert (spec["url"], spec["api"], spec["model"]) == (f"{own_service}/v1", "openai", "notes")
+    assert (spec["url"], spec["model"]) == (f"{own_service}/v1", "notes")
     assert (encoder.dim, encoder.max_length) == (DIM, 512)
+    assert pickle.loads(pickle.dumps(encoder)).spec() == spec
     assert np.array_equal(encoder.encode(TEXTS), expected)  # base64 loses nothing
     assert np.array_equal(encoder.encode_queries(TEXTS[0]), expected[:1])
     assert encoder.encode([]).shape == (0, DIM)
@@ -42,53 +42,30 @@ def test_a_model_that_the_server_lacks_is_refused(own_service: str) -> None:
         HttpEncoder(own_service, "x")
 
 
-@pytest.mark.parametrize(
-    ("speaks", "model", "length"),
-    [("openai", "notes", 128), ("ollama", "notes:latest", 256), ("tei", "org/notes", 64)],
-)
-@pytest.mark.parametrize("end", ["", "/v1"])
-def test_an_api_is_found_by_asking(
-    proxy: Proxy, expected: Matrix, speaks: str, model: str, length: int, end: str
+def test_a_list_of_floats_is_read_and_the_length_that_the_server_states(
+    proxy: Proxy, expected: Matrix
 ) -> None:
-    proxy.speaks = speaks
-    encoder = HttpEncoder(proxy.url + end)
-    spec = encoder.spec()
-    assert (spec["api"], spec["model"], spec["max_length"]) == (speaks, model, length)
+    encoder = HttpEncoder(proxy.url)
+    assert encoder.max_length == 128
     assert np.allclose(encoder.encode(TEXTS), expected, atol=1e-6)
+    sent = {"model": "notes", "encoding_format": "base64", "input": TEXTS}
     path, _, body = proxy.asked[-1]
-    assert path == {"openai": "/v1/embeddings", "ollama": "/api/embed", "tei": "/embed"}[speaks]
-    sent = {"model": model, "truncate": True}
-    assert (
-        body
-        == {
-            "openai": {"model": model, "encoding_format": "base64", "input": TEXTS},
-            "ollama": sent | {"input": TEXTS},
-            "tei": sent | {"inputs": TEXTS},
-        }[speaks]
-    )
-    proxy.asked.clear()
-    again = pickle.loads(pickle.dumps(encoder))
-    assert again.spec() == spec
-    assert len(proxy.asked) == 1, "a known API is asked at once"
+    assert (path, body) == ("/v1/embeddings", sent)
 
 
 def test_an_address_without_vectors_is_refused(proxy: Proxy) -> None:
-    with pytest.raises(InputError, match=r"^http://127.0.0.1:9: ConnectionRefusedError .*server"):
-        HttpEncoder("http://127.0.0.1:9")
-    proxy.speaks = "tei"
-    with pytest.raises(InputError, match=r"^no vectors: .*/v2/api/embed: 404 File Not Found"):
+    with pytest.raises(InputError, match=r"^http://127.0.0.1:9/v1/models: .*refused"):
+        HttpEncoder("http://127.0.0.1:9", "x")
+    with pytest.raises(InputError, match=r"/v2/embeddings: 404 File Not Found"):
         HttpEncoder(f"{proxy.url}/v2", "x")
 
 
 @pytest.mark.slow
-def test_llama_cpp_encodes_as_slimdex_does(
-    llama_service: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(connection, "FIRST_WAIT", 0.01)
+def test_llama_cpp_encodes_as_slimdex_does(llama_service: str) -> None:
     texts = [*TEXTS, "naïve café, Zürich", "日本語", "for i in range(3): pass", "word " * 30]
     encoder = HttpEncoder(llama_service)
     found = encoder.encode(texts)
-    assert (encoder.spec()["api"], encoder.max_length) == ("openai", 512)
+    assert encoder.max_length == 512
     own = TransformerEncoder(precision="fp32").encode(texts)
     unit = found / np.linalg.norm(found, axis=1, keepdims=True)
     assert np.vecdot(own, unit).min() > 1 - 1e-5

@@ -33,10 +33,10 @@ from slimdex.retrieval.encoders.runtimes.numpy_operations import ACTIVATIONS as 
 from slimdex.retrieval.encoders.runtimes.numpy_operations import encode
 from slimdex.retrieval.encoders.runtimes.openvino_operations import (
     OpenVinoTexts,
-    build_network,
+    openvino_model,
     ops,
 )
-from slimdex.retrieval.encoders.runtimes.openvino_runtime import OpenVinoRuntime
+from slimdex.retrieval.encoders.runtimes.openvino_runtime import Facts, OpenVinoRuntime
 from slimdex.retrieval.encoders.runtimes.quick_runtime import QuickRuntime, quick_start
 from slimdex.retrieval.encoders.runtimes.torch_runtime import SentenceNetwork
 from slimdex.retrieval.encoders.transformer import TransformerEncoder
@@ -80,9 +80,15 @@ def tokenizer(folder: Path) -> Any:
 
 def vectors_differ(folder: Path, pooling: str = "mean") -> float:
     chosen = parse_pooling(pooling)
-    built = build_network(SentenceFolder(folder), chosen)
-    assert built is not None
-    return differs(built.model, SentenceNetwork(loaded(folder), chosen, [], built.facts.dim))
+    model, facts = built(folder, chosen)
+    return differs(model, SentenceNetwork(loaded(folder), chosen, [], facts.dim))
+
+
+def built(folder: Path, pooling: Pooling) -> tuple[Any, Facts]:
+    """The network in OpenVINO, and its facts."""
+    parts = read_network(SentenceFolder(folder), pooling)
+    assert parts is not None
+    return openvino_model(parts[0]), parts[1]
 
 
 @pytest.fixture(
@@ -108,7 +114,7 @@ def test_layers_and_vectors_are_torchs(model: Path) -> None:
     assert vectors_differ(model, "max@1,2,-1") < 1e-5
     if loaded(model).config.model_type in ("electra", "distilbert"):
         with pytest.raises(InputError, match="'pooler': the model has no pooler; expected cls"):
-            build_network(SentenceFolder(model), Pooling("pooler"))
+            read_network(SentenceFolder(model), Pooling("pooler"))
     else:
         assert vectors_differ(model, "pooler") < 1e-5
 
@@ -143,13 +149,10 @@ def test_numpys_vectors_of_every_architecture(model: Path) -> None:
 
 
 def numpy_differs_not(model: Path, pooling: str) -> None:
-    folder, chosen = SentenceFolder(model), parse_pooling(pooling)
-    built, found = build_network(folder, chosen), read_network(folder, chosen)
-    assert built is not None
-    assert found is not None
-    network, facts, _ = found
-    assert facts == built.facts
-    runtime = OpenVinoRuntime(built.model, "fp32")
+    parts = read_network(SentenceFolder(model), parse_pooling(pooling))
+    assert parts is not None
+    network = parts[0]
+    runtime = OpenVinoRuntime(openvino_model(network), "fp32")
     texts = [batch((1, length)) for length in (9, 1, 40, 2)]
     vectors = encode(network, [ids[0] for ids, _ in texts])
     assert vectors.dtype == np.float32
@@ -159,14 +162,14 @@ def numpy_differs_not(model: Path, pooling: str) -> None:
 
 
 def test_weights_are_released_once_a_compiled_network_has_copied_them(tiny_bert: Path) -> None:
-    built = build_network(SentenceFolder(tiny_bert), parse_pooling("mean"))
-    assert built is not None
+    parts = read_network(SentenceFolder(tiny_bert), parse_pooling("mean"))
+    assert parts is not None
     calls = list[str]()
-    runtime = OpenVinoRuntime(built.model, "fp32", lambda: calls.append("released"))
+    runtime = OpenVinoRuntime(openvino_model(parts[0]), "fp32", lambda: calls.append("released"))
     assert calls == []
     (expected,) = runtime.run([batch((2, 9))])
     assert calls == ["released"]
-    built.release()
+    parts[0].family.weights.release()
     (again,) = runtime.run([batch((2, 9))])
     np.testing.assert_array_equal(again, expected)
     assert calls == ["released"]
@@ -273,7 +276,7 @@ def test_other_structures_and_folders_are_left_to_torch(
     set_config(copied_bert, **values)
     if not values:
         (copied_bert / "tokenizer.json").unlink()
-    assert build_network(SentenceFolder(copied_bert), Pooling("mean")) is None
+    assert read_network(SentenceFolder(copied_bert), Pooling("mean")) is None
 
 
 def test_weights_of_another_shape_are_refused(copied_bert: Path) -> None:

@@ -69,7 +69,7 @@ def test_the_mean_by_hand(tmp_path: Path) -> None:
     ]
     assert encoder.encode("dog").tolist() == [[0, 1]]
     assert encoder.encode([]).shape == (0, 2)
-    assert encoder.count_tokens(["cat,dog", "no"]) == 3
+    assert encoder.token_counts(["cat,dog", "no"]) == [3, 0]
 
 
 def test_capitals_count_where_there_are_any(tmp_path: Path) -> None:
@@ -131,7 +131,7 @@ def test_sif_by_zipfs_law(words: Path) -> None:
     assert encoder.spec()["pooling"] == "sif"
 
 
-@pytest.mark.parametrize("line", ["the", "the x", "the -1", "the 1e5", "the nan", " 5", "\xff 1"])
+@pytest.mark.parametrize("line", ["the", "the x", "the -1", "the 1e5", "the nan", " 5"])
 def test_bad_frequencies(words: Path, tmp_path: Path, line: str) -> None:
     (tmp_path / "counts").write_bytes(b"cat 1\n" + line.encode("latin-1") + b"\n")
     with pytest.raises(InputError, match=r"counts: line 2: .*expected"):
@@ -249,7 +249,6 @@ def test_long_texts_are_read_to_their_end(words: Path, monkeypatch: pytest.Monke
 
 
 BAD_ARRAYS: dict[str, dict[str, Any]] = {
-    "nan": {"embeddings": np.full((12, 2), np.nan, np.float32)},
     "few rows": {"embeddings": np.ones((5, 2), np.float32)},
     "flat": {"embeddings": np.ones(12, np.float32)},
     "few weights": {
@@ -303,7 +302,7 @@ def test_an_index_opens_again_by_itself(words: Path, tmp_path: Path) -> None:
         assert len(opened.search("qqq", limit=3)) == 3
         assert opened.verify() == []
     words.rename(tmp_path / "moved.txt")
-    with pytest.raises(InputError, match=r"if it has moved, pass model=PATH"):
+    with pytest.raises(InputError, match=r"if it has moved, record its place"):
         Collection.open(tmp_path / "i").search("rain")
     with Collection.open(tmp_path / "i") as opened:
         opened.move_model(str(tmp_path / "moved.txt"))

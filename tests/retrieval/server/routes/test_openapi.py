@@ -14,7 +14,6 @@ from schemathesis import GenerationMode
 from schemathesis.checks import CHECKS as CHECKS_OF_ALL
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
-from slimdex.retrieval.server.access import Right, Tokens
 from tests.chance import CHANCE, sweep
 
 from ..asking import asking, made
@@ -23,9 +22,7 @@ from ..running import built, serving
 
 async def test_the_examples_of_the_description_run(tmp_path: Path) -> None:
     places = {"notes": made(tmp_path / "notes.index")}
-    (tmp_path / "root").mkdir()
-
-    async with asking(places, root=tmp_path / "root") as (client, _):
+    async with asking(places) as (client, _):
         described = (await client.get("/openapi.json")).json()
         tried = []
         for path, methods in described["paths"].items():
@@ -34,40 +31,15 @@ async def test_the_examples_of_the_description_run(tmp_path: Path) -> None:
                 content = route.get("requestBody", {}).get("content", {})
                 for type_, media in content.items():
                     body = _example(described, media)
-                    name = "new" if (method, path) == ("put", "/indexes/{name}") else "notes"
-                    place = path.replace("{name}", name).replace("{id}", "7")
+                    place = path.replace("{name}", "notes").replace("{id}", "7")
                     place = place.replace("{file}", "seven.md")
                     text = body if isinstance(body, str) else json.dumps(body)
                     answer = await client.request(
                         method, place, content=text, headers={"Content-Type": type_}
                     )
-                    expected = 403 if path.endswith("/sync") else 200  # no folder is shared
-                    expected = 201 if name == "new" else expected
-                    assert answer.status_code == expected, (path, answer.text)
+                    assert answer.status_code == 200, (path, answer.text)
                     tried.append(path)
-        assert len(tried) >= 8
-
-
-async def test_every_error_has_the_described_form(tmp_path: Path) -> None:
-    """Also those that are answered before a route is chosen."""
-    tokens = Tokens({b"r" * 16: Right.READ})
-    reading = {"Authorization": f"Bearer {'r' * 16}"}
-    async with asking({"notes": made(tmp_path / "notes")}, tokens=tokens) as (client, _):
-        described = (await client.get("/openapi.json")).json()
-        assert described["components"]["securitySchemes"]["token"]["scheme"] == "bearer"
-        for path, methods in described["paths"].items():
-            for method, route in methods.items():
-                url = path.replace("{name}", "none").replace("{id}", "1").replace("{file}", "a.md")
-                for headers in ({}, reading, reading | {"Host": "evil.org"}):
-                    answer = await client.request(method, url, headers=headers)
-                    status = str(answer.status_code)
-                    assert status in route["responses"], (method, path, status)
-                    if answer.status_code >= 400 and path != "/ready":
-                        content = route["responses"][status]["content"]["application/json"]
-                        name = content["schema"]["$ref"].rpartition("/")[2]
-                        error = answer.json()["error"]
-                        line = error["message"] if name == "OpenAIErrorBody" else error
-                        assert isinstance(line, str), (method, path)
+        assert len(tried) >= 7
 
 
 def _example(described: dict[str, Any], media: dict[str, Any]) -> Any:
@@ -87,8 +59,7 @@ CHECKS = [check for check in CHECKS_OF_ALL.get_all() if check is not positive_da
 def test_answers_are_as_described(tmp_path: Path) -> None:
     """schemathesis makes requests of the description, good ones and bad ones."""
     rows = [{"id": str(i), "text": f"the cat sat {i}", "year": i} for i in range(20)]
-    (tmp_path / "root").mkdir()
-    with serving([built(tmp_path, rows)], "--root", tmp_path / "root") as running:
+    with serving([built(tmp_path, rows)]) as running:
         described = running.client.get("/openapi.json").json()
         schema = schemathesis.openapi.from_dict(described)
         seen = set[int]()

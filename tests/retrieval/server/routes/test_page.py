@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -261,51 +260,20 @@ def test_by_keyboard_alone(page: Page) -> None:
     page.wait_for_selector("#status:text-is('4 answers')")
 
 
-def late_answer(page: Page) -> Callable[[], None]:
-    """Show answers to a question, ask another, and return a function that delivers its answer."""
+def test_a_late_answer_behind_a_document_leaves_the_focus_to_its_hit(page: Page) -> None:
     page.keyboard.type("a dog on a rug")
     page.wait_for_selector(".hit:first-child .name:text-is('Title 2')")
     held: list[Route] = []
     page.route("**/search", lambda route: held.append(route))
     with page.expect_request("**/search"):
         page.keyboard.type("!")
-
-    def come() -> None:
-        with answered(page):
-            held[-1].continue_()
-
-    return come
-
-
-def test_a_late_answer_leaves_the_focus_on_the_chosen_hit(page: Page) -> None:
-    come = late_answer(page)
-    page.keyboard.press("ArrowDown")
-    come()
-    assert page.evaluate("document.activeElement.textContent") == "Title 2"
-
-
-def test_answers_behind_a_document_leave_the_focus_to_its_hit(page: Page) -> None:
-    come = late_answer(page)
     page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
     page.wait_for_selector("#document[open]")
-    come()
+    with answered(page):
+        held[-1].continue_()
     page.keyboard.press("Escape")
     page.wait_for_selector(".hit .name:text-is('Title 2'):focus")
-
-
-def test_an_index_that_comes_late_leaves_what_is_typed_meanwhile(page: Page) -> None:
-    page.clock.install()
-    held: list[Route] = []
-    page.route("**/columns", lambda route: held.append(route))
-    with page.expect_request("**/columns"):
-        page.get_by_label("Index", exact=True).select_option("more")
-    page.clock.pause_at(time.time() + 60)  # the pause after a letter does not end
-    field = page.get_by_label("Search", exact=True)
-    field.press_sequentially("rain fell")
-    with page.expect_response(lambda answer: asks(answer.request, "rain fell")):
-        held[-1].continue_()
-    assert field.input_value() == "rain fell"
 
 
 def test_a_document_is_opened_at_the_passage(page: Page) -> None:
@@ -363,31 +331,6 @@ def test_back_and_forward_close_and_open_a_document(page: Page) -> None:
     with answered(page):
         page.go_back()
     assert (page.url, names(page), question.input_value()) == (asked, found, "a dog on a rug")
-
-
-def test_a_quick_forward_after_back_opens_the_document_again(page: Page) -> None:
-    """The event of the dialog that was closed comes when its address has come back already."""
-    typed(page, "a dog on a rug")
-    page.locator(".hit .name").first.click()
-    assert opened(page) == "Title 2"
-    page.evaluate("""() => {
-        const dialog = document.getElementById("document");
-        const hold = (event) => {
-            event.stopImmediatePropagation();
-            window.release = () => dialog.dispatchEvent(new Event("close"));
-        };
-        dialog.addEventListener("close", hold, { capture: true, once: true });
-    }""")
-    page.go_back()
-    page.wait_for_function("window.release")
-    held: list[Route] = []
-    page.route("**/documents/**", lambda route: held.append(route))
-    with page.expect_request("**/documents/**"):
-        page.go_forward()
-    page.evaluate("window.release()")
-    held[0].continue_()
-    assert opened(page) == "Title 2"
-    assert "doc" in parse_qs(urlsplit(page.url).query)
 
 
 def test_a_document_has_an_address(page: Page, running: Running) -> None:
@@ -467,14 +410,6 @@ def test_items_of_lists_are_filters(page: Page, running: Running) -> None:
     page.goto(f"{running.url}/?index=mixed&q=cat&where.tags=rare&where.sizes=7")
     page.wait_for_selector("#status:not(:empty)")
     assert page.locator("#status").inner_text() == "Nothing found with these filters."
-
-
-def test_the_memory_of_a_small_index_is_no_share(page: Page, running: Running) -> None:
-    page.goto(f"{running.url}/?index=mixed")
-    page.wait_for_selector("#facts:not([hidden])")
-    said = page.locator("#memory").inner_text()
-    assert "%" not in said
-    assert "this index" in said
 
 
 def test_errors_are_shown(browser: Browser, running: Running) -> None:
@@ -603,4 +538,3 @@ def test_the_api_can_be_tried_out(browser: Browser, running: Running) -> None:
             "files",
             "mixed",
         ]
-        assert page.get_by_role("button", name="Authorize").is_visible()

@@ -11,9 +11,8 @@ import httpx
 import pytest
 
 from slimdex.retrieval.collection import Collection
-from slimdex.retrieval.documents import MOST_COLUMNS, Document, hit_json
-from slimdex.retrieval.server.access import Hosts, Right, Tokens
-from slimdex.retrieval.server.limits import Limits
+from slimdex.retrieval.documents import hit_json
+from slimdex.retrieval.server.access import Right, Tokens
 from slimdex.retrieval.server.routes import search
 from slimdex.retrieval.server.service import Service
 from tests.conftest import Copies
@@ -22,7 +21,6 @@ from tests.encoders import WordEncoder
 from ..asking import DOCUMENTS, asking, made
 
 JSON = {"Content-Type": "application/json"}
-NDJSON = {"Content-Type": "application/x-ndjson"}
 AT = "/indexes/notes/documents"
 SEARCH = "/indexes/notes/search"
 
@@ -116,34 +114,6 @@ async def test_documents_are_put_read_and_deleted(notes: dict[str, Path]) -> Non
         assert collection.get("new").text == "snow fell"
 
 
-async def test_items_of_lists_are_listed_and_filtered(tmp_path: Path) -> None:
-    rows: list[dict[str, Any]] = [
-        {"id": "1", "text": "the cat", "metadata": {"tags": ["pet", "soft"], "sizes": [1, 2]}},
-        {"id": "2", "text": "the dog", "metadata": {"tags": ["pet"], "sizes": [3]}},
-        {"id": "3", "text": "the mat"},
-    ]
-    index = tmp_path / "notes.index"
-    with Collection.create(index, WordEncoder()) as collection:
-        collection.add([Document(**row) for row in rows])
-    async with asking({"notes": index}) as (client, _):
-        columns = (await client.get("/indexes/notes/columns")).json()["columns"]
-        (tags,) = [each for each in columns if each["name"] == "tags"]
-        assert tags["items"] == [
-            {"value": "pet", "documents": 2},
-            {"value": "soft", "documents": 1},
-        ]
-        for key, value, expected in (
-            ("tags", "pet", {"1", "2"}),
-            ("tags", "soft", {"1"}),
-            ("sizes", 3, {"2"}),
-            ("tags", 3, set()),
-            ("text", "cat", {"1"}),
-        ):
-            where = {"type": "contains", "key": key, "value": value}
-            found = await client.post(SEARCH, json={"query": "the", "where": where})
-            assert {*ids(found)} == expected
-
-
 async def test_metrics_count_changes_errors_and_bytes(notes: dict[str, Path]) -> None:
     async with asking(notes) as (client, _):
         await client.put(f"{AT}/new", json={"text": "rain fell"})
@@ -153,58 +123,11 @@ async def test_metrics_count_changes_errors_and_bytes(notes: dict[str, Path]) ->
         metrics = (await client.get("/metrics")).text
     values = dict(line.rsplit(" ", 1) for line in metrics.splitlines() if line[0] != "#")
     assert values['slimdex_changes_total{index="notes"}'] == "2.0"
-    assert values['slimdex_errors_total{status="404"}'] == "3.0"
+    of_documents = 'route="/indexes/{name}/documents/{id:path}"'
+    assert values[f'slimdex_requests_total{{method="GET",{of_documents},status="404"}}'] == "3.0"
     files = [file for file in notes["notes"].rglob("*") if file.is_file()]
     stored = sum(file.stat().st_size for file in files)
     assert float(values['slimdex_index_bytes{index="notes"}']) == stored
-    if Path("/proc/self/statm").exists():
-        assert float(values["process_resident_memory_bytes"]) > 1e7
-
-
-async def test_hits_and_documents_have_their_own_columns(tmp_path: Path) -> None:
-    wide = {"id": "2", "text": "a dog", **{f"c{i}": i for i in range(50)}}
-    path = made(tmp_path / "i", [{"id": "1", "text": "a cat", "c0": 7}, wide])
-    async with asking({"i": path}) as (client, _):
-        found = (await client.post("/indexes/i/search", json={"query": "a cat"})).json()
-        hits = {hit["id"]: hit["metadata"] for hit in found["queries"][0]["hits"]}
-        assert hits == {"1": {"c0": 7}, "2": {f"c{i}": i for i in range(50)}}
-        listed = (await client.get("/indexes/i/documents")).json()["documents"]
-        assert [len(document["metadata"]) for document in listed] == [1, 50]
-        (near,) = (await client.get("/indexes/i/related/2")).json()["hits"]
-        assert near["metadata"] == {"c0": 7}
-
-
-async def test_lines_are_committed_in_batches_which_are_reported(notes: dict[str, Path]) -> None:
-    rows = [{"id": i, "text": f"text number {i}", "year": i} for i in range(5)]
-    body = "".join(json.dumps(row) + "\n" for row in rows)
-
-    async with asking(notes, limits=Limits(commit=2)) as (client, service):
-
-        async def post(body: str, **headers: str) -> httpx.Response:
-            return await client.post(AT, content=body, headers=NDJSON | headers)
-
-        counts = {"lines": 5, "documents": 5, "replaced": 2, "unchanged": 0, "encoded": 5}
-        assert (await post(body)).json() == counts
-        reported = await post(body, Accept=NDJSON["Content-Type"])
-        reports = [json.loads(line) for line in reported.text.splitlines()]
-        assert [(each["lines"], each["unchanged"]) for each in reports] == [(2, 2), (4, 4), (5, 5)]
-        wrong = await post(body + "{}\n")
-        assert wrong.status_code == 400
-        assert wrong.json()["error"].startswith("line 6:")
-        assert wrong.json()["durable"]["lines"] == 4
-        service.indexes["notes"].senders = 8
-        refused = await post(body)
-        assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
-        service.indexes["notes"].senders = 0
-
-
-async def test_a_put_of_too_many_columns_fails_alone(notes: dict[str, Path]) -> None:
-    """Not those that would share its commit."""
-    async with asking(notes) as (client, _):
-        wide = {f"c{i}": i for i in range(MOST_COLUMNS + 1)}
-        put = client.put(f"{AT}/7", json={"text": "x"} | wide)
-        other = client.put(f"{AT}/8", json={"text": "x"})
-        assert [each.status_code for each in await asyncio.gather(put, other)] == [400, 200]
 
 
 async def test_an_index_is_described(notes: dict[str, Path], tmp_path: Path) -> None:
@@ -273,30 +196,24 @@ SEARCHES_REFUSED: list[tuple[dict[str, Any], int]] = [
 REFUSED: list[tuple[str, str, int]] = [
     *[("POST search", json.dumps(body), status) for body, status in SEARCHES_REFUSED],
     ("POST search", "{", 422),
-    ("POST search", f'{{"query": "{HALF}"}}', 422),
-    ("POST search", '{"query": "cat", "limit": 1, "limit": 9}', 422),
-    ("POST search", "[" * 100_000, 422),
+    ("POST search", f'{{"query": "{HALF}"}}', 400),
+    ("POST search", "[" * 100_000, 400),
     ("PUT documents/7", "{}", 422),
-    ("PUT documents/7", '{"text": "x", "n": 1, "n": 2}', 422),
     ("PUT documents/7", '{"id": "8", "text": "x"}', 400),
     ("PUT documents/7", '{"text": "x", "year": [1, -1e999]}', 400),
     ("PUT documents/%20", '{"text": "x"}', 400),
-    ("PUT documents/%ff%fe", '{"text": "x"}', 400),
-    ("GET documents/%ff%fe", "", 400),
-    ("POST documents", '{"id": "7", "text": "x", "year": {"a": 1, "a": 2}}', 400),
+    ("POST documents", '{"id": "7", "text": "x"}', 422),
+    ("POST documents", '[{"id": "7", "text": "x"}, {"id": "8"}]', 422),
+    ("POST documents", '[{"id": "7", "text": "x"}, {"id": 7, "text": "y"}]', 400),
     ("POST delete", '{"ids": ["1"], "where": "true"}', 400),
     ("POST reduce", '{"k": 99}', 400),
-    ("POST sync", '{"sources": ["/a\\u0000"]}', 403),
     ("GET related/none", "", 404),
     ("GET related/2?limit=2000", "", 422),
     ("PUT documents/7", f'{{"text": "x", "{HALF}": 1}}', 422),
     ("POST documents", f'[{{"id": "7", "text": "x", "tags": ["{HALF}"]}}]', 400),
-    ("POST documents", f'{{"id": "7", "text": "x", "n": {"9" * 5000}}}', 400),
-    ("GET documents?where=%ff", "", 400),
-    ("GET documents?%ed%a0%bd=1", "", 400),
-    ("GET documents?limit=1&limit=2", "", 422),
+    ("POST documents", f'[{{"id": "7", "text": "x", "n": {"9" * 5000}}}]', 400),
+    ("GET documents?%ed%a0%bd=1", "", 422),
     ("GET documents?limt=1", "", 422),
-    ("GET /page/%ff", "", 400),
     ("GET /nowhere", "", 404),
     ("GET search", "", 405),
     ("GET /mcp", "", 405),  # a stream of agents that never ends would hold up the service's end
@@ -313,95 +230,26 @@ async def test_wrong_requests_are_refused_in_one_line_without_paths(notes: dict[
             assert "\n" not in str(answer.json()["error"])
             assert "secret-place" not in answer.text
         assert (await client.post(SEARCH, content=b"{}")).status_code == 415
-        twice = '{"id": "7", "text": "x", "text": "y"}'
-        assert (await client.post(AT, content=twice, headers=NDJSON)).status_code == 400
-        csv = {"Content-Type": "text/csv"}
-        assert (await client.post(AT, content=twice, headers=csv)).status_code == 415
         assert (await client.get(f"{AT}/7")).status_code == 404
     Collection.open(notes["notes"], WordEncoder()).close()
 
 
-SUGGESTED: list[tuple[str, str, Any, str, str]] = [
-    ("POST", SEARCH, {"query": "a", "k": 3}, "field 'k'", "'limit'"),
-    ("POST", SEARCH, {"query": "a", "filter": {}}, "field 'filter'", "'where'"),
-    ("POST", "/indexes/notes/delete", {"id": ["1"]}, "field 'id'", "'ids'"),
-    ("GET", f"{AT}?limt=3", None, "parameter 'limt'", "'limit'"),
-    ("GET", f"{AT}?where=yeer=3", None, 'column "yeer" not found', "the column year"),
-    ("GET", "/indexes/note", None, "index 'note'", "'notes'"),
-    ("POST", "/indexes/notes/serch", {}, "no such route", "'/indexes/notes/search'"),
+WRONG_NAMES: list[tuple[str, str, Any, str]] = [
+    ("POST", SEARCH, {"query": "a", "k": 3}, "k=3"),
+    ("POST", "/indexes/notes/delete", {"id": ["1"]}, "id="),
+    ("GET", f"{AT}?limt=3", None, "parameter 'limt'"),
+    ("GET", f"{AT}?where=yeer=3", None, 'column "yeer" not found'),
+    ("GET", "/indexes/note", None, "index 'note'"),
 ]
-"""Requests with a wrong name, what the error states, and what it suggests."""
+"""Requests with a wrong name, and what the error states."""
 
 
-async def test_a_wrong_name_has_a_suggestion(notes: dict[str, Path]) -> None:
+async def test_a_wrong_name_is_stated(notes: dict[str, Path]) -> None:
     async with asking(notes) as (client, _):
-        for method, url, body, wrong, right in SUGGESTED:
+        for method, url, body, wrong in WRONG_NAMES:
             answer = await client.request(method, url, json=body)
             assert 400 <= answer.status_code < 500
-            error = answer.json()["error"]
-            line = error if isinstance(error, str) else error["message"]
-            assert wrong in line
-            assert f"did you mean {right}" in line
-
-
-async def test_every_get_is_answered_to_head_without_a_body(notes: dict[str, Path]) -> None:
-    async with asking(notes) as (client, _):
-        described = (await client.get("/openapi.json")).json()
-        paths = [path for path, methods in described["paths"].items() if "get" in methods]
-        assert {"/health", "/ready", "/metrics", "/indexes/{name}/documents"} <= {*paths}
-        for path in [*paths, "/", "/page/page.js", "/docs", "/openapi.json", "/nowhere"]:
-            url = path.replace("{name}", "notes").replace("{id}", "1")
-            got, head = await client.get(url), await client.head(url)
-            assert head.status_code == got.status_code, url
-            assert head.content == b""
-            assert head.headers["content-type"] == got.headers["content-type"]
-        assert (await client.head(SEARCH)).status_code == 405
-
-
-async def test_sync_reads_only_files_in_allowed_folders(
-    notes: dict[str, Path], tmp_path: Path
-) -> None:
-    shared = tmp_path / "shared"
-    shared.mkdir()
-    (shared / "one.txt").write_text("A file of the server's.")
-    (tmp_path / "other.txt").write_text("Not for everybody.")
-    (shared / "link.txt").symlink_to(tmp_path / "other.txt")
-    (shared / "within.txt").symlink_to(shared / "one.txt")
-    elsewhere = tmp_path / "elsewhere"
-    elsewhere.mkdir()
-    (elsewhere / "two.txt").write_text("Not for everybody, either.")
-    (shared / "folder").symlink_to(elsewhere)
-    (elsewhere / "one.sqlite").touch()
-    (shared / "link.sqlite").symlink_to(elsewhere / "one.sqlite")
-    (shared / ".set").mkdir()
-    (shared / ".set" / "corpus.jsonl").symlink_to(elsewhere / "two.txt")
-
-    async with asking(notes, folders=(shared,)) as (client, _):
-        for source in (
-            "/etc/hostname",
-            str(tmp_path / "other.txt"),
-            str(shared / ".." / "other.txt"),
-            str(shared / "link.txt"),
-            f"{shared / 'link.sqlite'}#notes",
-            str(shared / ".set"),
-            "/\0",
-            "shared",
-            "sql:SELECT 1",
-            "python:json",
-            "-",
-        ):
-            answer = await client.post("/indexes/notes/sync", json={"sources": [source]})
-            assert answer.status_code == 403, (source, answer.text)
-        answer = await client.post(
-            "/indexes/notes/sync", json={"sources": [str(shared / "one.txt")]}
-        )
-        assert answer.json()["added"] == 1, answer.text
-        answer = await client.post("/indexes/notes/sync", json={"sources": [str(shared)]})
-        assert answer.json()["added"] == 1, answer.text
-        assert "link.txt" in "".join(answer.json()["notes"]), answer.text
-        for unknown in ("link.txt", "folder/two.txt"):
-            answer = await client.get(f"/indexes/notes/documents/{unknown}")
-            assert answer.status_code == 404, answer.text
+            assert wrong in str(answer.json()["error"])
 
 
 async def test_an_index_without_its_encoder_is_searched_by_vectors(notes: dict[str, Path]) -> None:
@@ -444,10 +292,10 @@ async def test_a_token_gives_its_rights(notes: dict[str, Path]) -> None:
             ("PUT", "/indexes/notes/documents/9"),
             ("DELETE", "/indexes/notes/documents/1"),
             ("POST", "/indexes/notes/documents"),
+            ("PUT", "/indexes/notes/files/a.md"),
             ("POST", "/indexes/notes/delete"),
             ("POST", "/indexes/notes/compact"),
             ("POST", "/indexes/notes/reduce"),
-            ("POST", "/indexes/notes/sync"),
         ):
             refused = await client.request(method, place, json={"text": "x"}, headers=reader)
             assert (refused.status_code, place) == (403, place), refused.text
@@ -457,15 +305,13 @@ async def test_a_token_gives_its_rights(notes: dict[str, Path]) -> None:
 
 
 async def test_unknown_hosts_and_origins_are_refused(notes: dict[str, Path]) -> None:
-    hosts = Hosts(["search.example.org"], ["https://page.example.org"])
-    async with asking(notes, hosts=hosts) as (client, _):
+    async with asking(notes, pages=["https://page.example.org"]) as (client, _):
         for host, status in (
             ("127.0.0.1:8000", 200),
             ("[::1]", 200),
-            ("search.example.org", 200),
-            ("evil.example.org", 403),
-            ("localhost.evil.org", 403),
-            ("", 403),
+            ("evil.example.org", 400),
+            ("localhost.evil.org", 400),
+            ("", 400),
         ):
             answer = await client.get("/indexes", headers={"Host": host})
             assert (answer.status_code, host) == (status, host)
@@ -500,32 +346,6 @@ async def test_an_internal_error_goes_to_the_log_alone(
         answer = await client.get("/indexes/notes")
     assert (answer.status_code, "RuntimeError" in answer.text) == (500, False)
     assert "RuntimeError: at " in caplog.text
-
-
-async def test_a_caller_who_disconnects_within_a_body_is_not_logged(
-    notes: dict[str, Path], caplog: pytest.LogCaptureFixture
-) -> None:
-    async with asking(notes) as (client, service):
-        messages = [
-            {"type": "http.request", "body": b'{"id": "x", "te', "more_body": True},
-            {"type": "http.disconnect"},
-        ]
-
-        async def receive() -> Any:
-            return messages.pop(0)
-
-        async def send(message: Any) -> None:
-            pass
-
-        headers = [(b"host", b"localhost"), (b"content-type", NDJSON["Content-Type"].encode())]
-        scope: dict[str, Any] = {"type": "http", "method": "POST"}
-        scope |= {"path": "/indexes/notes/documents", "query_string": b"", "root_path": ""}
-        scope["headers"] = headers
-        transport: Any = client._transport
-        await transport.app(scope, receive, send)
-        answer = service.indexes["notes"].senders
-    assert answer == 0
-    assert not caplog.text
 
 
 async def test_an_index_that_cant_be_loaded_is_logged_and_tried_again(

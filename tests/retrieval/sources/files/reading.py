@@ -14,7 +14,7 @@ def read(folder: Path) -> tuple[dict[str, Document], list[str]]:
     """A folder's documents by id, and what is said at the end."""
     source = FileSource.of_folder(str(folder))
     found = {document.id: document for batch in source.batches() for document in batch}
-    return found, [*source.notes, *source.omissions()]
+    return found, source.omissions()
 
 
 def pieces(of: Extract | Document) -> list[tuple[Sequence[str], str, str]]:

@@ -1,8 +1,7 @@
-"""Values of all of DuckDB's types: what an index stores of them, in any time zone."""
+"""Types of tables' columns: what an index stores of them, in any time zone."""
 
 from __future__ import annotations
 
-import gzip
 import json
 import os
 import subprocess
@@ -18,122 +17,57 @@ from uuid import UUID
 import duckdb
 import pyarrow
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from pyarrow import parquet
-from pyarrow.csv import write_csv
 
-from slimdex import Collection, Document
-from slimdex.retrieval.sources.source import ColumnNames, open_source
-from slimdex.retrieval.sources.tabular.columns import conversion_sql, has_zone, storable
-from slimdex.retrieval.sources.tabular.records import as_documents
-from tests.chance import CHANCE
+from slimdex import Collection
+from slimdex.errors import InputError
+from slimdex.indexes.settings import Settings
+from slimdex.retrieval.sources.source import ColumnNames, Sources, open_source
+from slimdex.retrieval.sources.tabular.columns import parse_types
+from tests.building import add, build
 from tests.encoders import WordEncoder
 
 MOMENT = "TIMESTAMPTZ '2024-05-01 22:00:00+09'"
 NAIVE = datetime(2024, 5, 1, 13)
+WITH_ZONE = "2024-05-01 13:00:00+00"
 ONE_ID = "00000000-0000-0000-0000-000000000001"
+LARGE = 1234567890123456789012345678901234567890
 
 
-@pytest.mark.parametrize(
-    "values",
-    [
-        ["9/18/2015 19:39", "12/5/2016 8:00", ""],
-        ["28.05.2016 7:30", "1.6.2016"],
-        ["5/28/16", "12/31/16 11:59 pm"],
-        ["28 May 2016", "1 Jun. 2016"],
-        ["May 28, 2016", "June 1, 2016"],
-    ],
-)
-@pytest.mark.parametrize("name", ["a.csv", "a.jsonl", "a.parquet"])
-def test_dates_that_stay_text_are_noted(tmp_path: Path, name: str, values: list[str]) -> None:
-    others = {"version": "1.2.3", "code": "12/5", "said": "on 9/18/2015"}
-    rows = [{"text": "x", "at": value, **others} for value in values]
-    table = pyarrow.Table.from_pylist(rows)
-    if name == "a.parquet":
-        parquet.write_table(table, tmp_path / name)
-    elif name == "a.jsonl":
-        (tmp_path / name).write_text("\n".join(map(json.dumps, rows)))
-    else:
-        write_csv(table, tmp_path / name)
-    source = open_source(str(tmp_path / name))
-    assert source.columns["at"] == "VARCHAR"
-    dates = [note for note in source.notes if "date" in note]
-    assert [note.partition(":")[0] for note in dates] == [
-        "column 'at' is stored as text, not as a date"
-    ]
-    typed = open_source(str(tmp_path / name), ColumnNames(types={"at": "VARCHAR"}))
-    assert not [note for note in typed.notes if "date" in note]
-
-
-ALIKE: list[list[Any]] = [
-    [{"Host": "a", "host": "b"}],
-    [{"Host": "a"}, {"host": "b"}, None],
-    [[{"K": 1}, {"k": 2}]],
-    [{"a": {"b": [{"It's": 1.5, "IT'S": "é"}]}}, {"a": {}}],
-    [{"Ä": 1, "a": {"x": 1, "X": None}}],
-]
-"""Values of objects whose keys differ in case only."""
-
-
-@pytest.mark.parametrize("values", ALIKE)
-@pytest.mark.parametrize("name", ["a.jsonl", "a.json", "a.jsonl.gz"])
-def test_nested_keys_may_differ_in_case_only(tmp_path: Path, name: str, values: list[Any]) -> None:
-    rows = [
-        {"id": str(i), "day": "2024-05-01", "m": value, "tags": ["a"], "text": "x", "n": {"i": i}}
-        for i, value in enumerate(values)
-    ]
-    text = json.dumps(rows) if name == "a.json" else "\n".join(map(json.dumps, rows))
-    data = gzip.compress(text.encode()) if name.endswith(".gz") else text.encode()
-    (tmp_path / name).write_bytes(data)
-    source = open_source(str(tmp_path / name))
-    types = {"day": "DATE", "m": "JSON", "tags": "VARCHAR[]", "n": "STRUCT(i BIGINT)"}
-    assert source.columns == types
-    (documents,) = source.batches()
-    own = {"day": date(2024, 5, 1), "tags": ["a"]}
-    assert [document.metadata for document in documents] == [
-        {**own, "m": value, "n": {"i": i}} for i, value in enumerate(values)
-    ]
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
 
 
 VALUES: dict[str, tuple[str, Any]] = {
     MOMENT: ("TIMESTAMP", NAIVE),
-    "'22:00:00+09'::TIMETZ": ("TIME", time(13)),
+    "'22:00:00+09'::TIMETZ": ("VARCHAR", "22:00:00+09"),
     f"[{MOMENT}, NULL]": ("TIMESTAMP[]", [NAIVE, None]),
     f"[{MOMENT}]::TIMESTAMPTZ[1]": ("TIMESTAMP[1]", (NAIVE,)),
-    f"{{'seen': {MOMENT}, 'n': 1}}": ("STRUCT(seen TIMESTAMP, n INTEGER)", {"seen": NAIVE, "n": 1}),
-    f"MAP {{'a': {MOMENT}}}": ("JSON", {"a": "2024-05-01 13:00:00"}),
-    f"union_value(seen := {MOMENT})": ("TIMESTAMP", NAIVE),
-    f"{MOMENT}::UNION(seen TIMESTAMPTZ, n INTEGER)": ("JSON", "2024-05-01 13:00:00"),
+    f"{{'seen': {MOMENT}, 'n': 1}}": ("JSON", {"seen": WITH_ZONE, "n": 1}),
+    f"MAP {{'a': {MOMENT}}}": ("JSON", {"a": WITH_ZONE}),
     "{'a': [1, 2]}::VARIANT": ("JSON", {"a": [1, 2]}),
-    "union_value(n := 5)": ("INTEGER", 5),
-    "5::UNION(n INTEGER, s VARCHAR)": ("JSON", 5),
+    "union_value(n := 5)": ("JSON", {"n": 5}),
     "(1, 'a', NULL)": ("JSON", [1, "a", None]),
-    "1234567890123456789012345678901234567890::BIGNUM": (
-        "JSON",
-        1234567890123456789012345678901234567890,
-    ),
+    f"{LARGE}::BIGNUM": ("JSON", LARGE),
     "340282366920938463463374607431768211455::UHUGEINT": ("UHUGEINT", 2**128 - 1),
     "1.25::DECIMAL(30, 5)": ("DECIMAL(30,5)", Decimal("1.25000")),
     "'POINT (1 2)'::GEOMETRY": ("VARCHAR", "POINT (1 2)"),
     "'12:00:00.5'::TIME_NS": ("TIME", time(12, 0, 0, 500_000)),
     "'a'::ENUM('a', 'b')": ("VARCHAR", "a"),
+    "['a'::ENUM('a', 'b')]": ("JSON", ["a"]),
     r"'\xAA'::BLOB": ("BLOB", b"\xaa"),
     f"'{ONE_ID}'::UUID": ("UUID", UUID(ONE_ID)),
     "INTERVAL '3 days 2 seconds'": ("INTERVAL", timedelta(3, 2)),
     "DATE '2024-05-01'": ("DATE", date(2024, 5, 1)),
-    "NULL": ("VARCHAR", None),
+    "[]": ("VARCHAR[]", []),
 }
 """Value -> the type that is stored, and the value of a document."""
-COLUMNS = {f"v{number}": stored for number, stored in enumerate(VALUES.values())}
+COLUMNS = {f"v{number}": type_ for number, (type_, _) in enumerate(VALUES.values())}
+METADATA = {f"v{number}": value for number, (_, value) in enumerate(VALUES.values())}
 QUERY = "SELECT 1 AS id, 'text' AS text, " + ", ".join(
     f"{value} AS v{number}" for number, value in enumerate(VALUES)
 )
-
-
-def check(columns: dict[str, str], document: Document) -> None:
-    assert columns == {name: type_ for name, (type_, _) in COLUMNS.items()}
-    assert dict(document.metadata) == {name: value for name, (_, value) in COLUMNS.items()}
 
 
 @contextmanager
@@ -146,28 +80,23 @@ def relation(query: str) -> Iterator[Any]:
 
 def test_every_type_of_a_query() -> None:
     source = open_source(f"sql:{QUERY}")
-    check(dict(source.columns), next(source.batches())[0])
+    assert source.columns == COLUMNS
+    assert next(source.batches())[0].metadata == METADATA
 
 
-def test_every_type_in_an_index(tmp_path: Path) -> None:
-    with Collection.create(tmp_path / "x", WordEncoder()) as collection:
+def test_every_type_in_an_index() -> None:
+    in_tokyo = {f"v{i}": {"seen": "2024-05-01 22:00:00+09", "n": 1} for i in (4,)}
+    in_tokyo["v5"] = {"a": "2024-05-01 22:00:00+09"}
+    with Collection.create("x", WordEncoder()) as collection:
         with relation(QUERY) as given:
             collection.add(given)
-        check(collection.info()["columns"], collection.get("1"))
+        assert collection.info()["columns"] == COLUMNS
+        assert collection.get("1").metadata == METADATA | in_tokyo
         (hit,) = collection.search("text", 1)
         assert hit.metadata == collection.get("1").metadata
 
 
-def test_months_stay_text() -> None:
-    """Python has no months: one would become 30 days."""
-    source = open_source("sql:SELECT 1 AS id, 'x' AS text, INTERVAL 1 MONTH AS v, INTERVAL 1 DAY d")
-    assert dict(source.columns) == {"v": "VARCHAR", "d": "INTERVAL"}
-    assert next(source.batches())[0].metadata == {"v": "1 month", "d": timedelta(1)}
-    (note,) = source.notes
-    assert "column 'v' is stored as text: '1 month' would change as INTERVAL" in note
-
-
-def test_parquet_with_zones(tmp_path: Path) -> None:
+def test_parquet_with_zones() -> None:
     moment = datetime(2024, 5, 1, 22, tzinfo=UTC)
     columns = {
         "id": ["1"],
@@ -176,93 +105,153 @@ def test_parquet_with_zones(tmp_path: Path) -> None:
         "us": pyarrow.array([moment], pyarrow.timestamp("us", "Asia/Tokyo")),
         "list": pyarrow.array([[moment]], pyarrow.list_(pyarrow.timestamp("ns", "UTC"))),
     }
-    parquet.write_table(pyarrow.table(columns), tmp_path / "a.parquet")
-    source = open_source(str(tmp_path / "a.parquet"))
-    assert dict(source.columns) == {"ns": "TIMESTAMP", "us": "TIMESTAMP", "list": "TIMESTAMP[]"}
+    parquet.write_table(pyarrow.table(columns), "a.parquet")
+    source = open_source("a.parquet")
+    assert source.columns == {"ns": "TIMESTAMP", "us": "TIMESTAMP", "list": "TIMESTAMP[]"}
     naive = moment.replace(tzinfo=None)
     assert next(source.batches())[0].metadata == {"ns": naive, "us": naive, "list": [naive]}
-    assert source.notes == [
-        "times of column 'list', 'ns', 'us' have zones: they are stored in UTC, without a zone"
-    ]
 
 
-REQUESTED: list[tuple[dict[str, str], dict[str, Any]]] = [
-    ({"t": "TIME", "seen": "DATE"}, {"seen": date(2024, 5, 1), "t": time(13)}),
-    ({"all": "VARCHAR"}, {"seen": "2024-05-01 13:00:00", "t": "13:00:00"}),
-    ({"seen": "TIMESTAMP WITH TIME ZONE"}, {"seen": NAIVE, "t": time(13)}),
-]
+def csv(name: str, *values: str) -> str:
+    rows = "".join(f"{name[0]}{i},the text,{v}\n" for i, v in enumerate(values))
+    Path(name).write_text(f"id,text,v\n{rows}")
+    return name
 
 
-@pytest.mark.parametrize(("types", "expected"), REQUESTED)
-def test_requested_types_of_times_with_zones(
-    types: dict[str, str], expected: dict[str, Any], tmp_path: Path
+def jsonl(name: str, *values: Any) -> str:
+    rows = ({"id": f"{name[0]}{i}", "text": "x", "v": v} for i, v in enumerate(values))
+    Path(name).write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return name
+
+
+def opened(*specs: str, types: str = "") -> Sources:
+    return Sources.open(specs, ColumnNames(types=parse_types([types] if types else [])))
+
+
+def indexed(*specs: str, types: str = "") -> Collection:
+    path = Path("-".join(specs) + ".index")
+    return build(path, opened(*specs, types=types), WordEncoder, Settings())[0]
+
+
+def stored(collection: Collection) -> dict[str, Any]:
+    return {document.id: document.metadata.get("v") for document in collection}
+
+
+def values(sources: Sources) -> list[Any]:
+    return [document.metadata["v"] for document in sources.documents()]
+
+
+MOMENTS = (datetime(2024, 1, 2), datetime(2024, 1, 3, 10))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        ((csv, "1", "2"), (csv, "many", "1.50"), ["1", "2", "many", "1.50"]),
+        ((csv, "1"), (csv, "2.5"), [1, 2.5]),
+        ((csv, ""), (csv, "5"), [None, 5]),
+        ((csv, "2024-01-02"), (csv, "2024-01-03 10:00"), [*MOMENTS]),
+        ((csv, "007", "8"), (jsonl, 5), ["007", "8", "5"]),
+        ((jsonl, {"a": 1}), (jsonl, {"b": "x"}, [1, "2"]), [{"a": 1}, {"b": "x"}, [1, "2"]]),
+        ((jsonl, None), (jsonl, 5), [None, 5]),
+    ],
+)
+def test_files_with_a_column_of_several_types(
+    first: tuple[Any, ...], second: tuple[Any, ...], expected: list[Any]
 ) -> None:
-    query = f"SELECT 1 AS id, 'x' AS text, {MOMENT} AS seen, '22:00:00+09'::TIMETZ AS t"
-    with relation(query) as given:
-        given.write_parquet(str(tmp_path / "a.parquet"))
-    source = open_source(str(tmp_path / "a.parquet"), ColumnNames(types=types))
-    assert next(source.batches())[0].metadata == expected
-    (tmp_path / "a.csv").write_text("id,text,seen,t\n1,x,2024-05-01T22:00:00+09:00,22:00:00+09\n")
-    if types != {"all": "VARCHAR"}:
-        source = open_source(str(tmp_path / "a.csv"), ColumnNames(types={"t": "TIME", **types}))
-        assert next(source.batches())[0].metadata == expected
+    """The column takes the values of all files, whichever comes first."""
+    specs = []
+    for name, (write, *column) in zip("ab", (first, second), strict=True):
+        specs.append(write(f"{name}.{write.__name__}", *column))
+    with indexed(*specs) as collection, indexed(*reversed(specs)) as turned:
+        assert [*stored(collection).values()] == expected
+        assert stored(turned) == stored(collection)
 
 
-Example = tuple[str, Any, Any, bool]
-"""SQL of a value, the value, its value within JSON, and whether it is stored as JSON."""
-LEAVES: list[Example] = [
-    (MOMENT, NAIVE, "2024-05-01 13:00:00", False),
-    ("'22:00:00+09'::TIMETZ", time(13), "13:00:00", False),
-    ("7", 7, 7, False),
-    ("'it''s'", "it's", "it's", False),
-    ("34::VARIANT", 34, 34, True),
-    ("NULL::TIMESTAMPTZ", None, None, False),
-]
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [("1.5", "2", 2.0), ("1", "2.5", 2.5), ("x", "1.50", "1.50"), ("2024-01-02", "", None)],
+)
+def test_values_become_those_of_the_index_column(old: str, new: str, expected: Any) -> None:
+    with indexed(csv("a.csv", old)) as collection:
+        add(collection, opened(csv("b.csv", new)))
+        assert stored(collection)["b0"] == expected
 
 
-def nested(inner: st.SearchStrategy[Example]) -> st.SearchStrategy[Example]:
-    def listed(example: Example) -> Example:
-        sql, value, json, is_json = example
-        return f"[{sql}]", [json if is_json else value], [json], is_json
-
-    def packed(first: Example, second: Example) -> Example:
-        is_json = first[3] or second[3]
-        json = {"a b": first[2], "c": second[2]}
-        plain = {"a b": first[1], "c": second[1]}
-        return f"{{'a b': {first[0]}, 'c': {second[0]}}}", json if is_json else plain, json, is_json
-
-    def mapped(example: Example) -> Example:
-        return f"MAP {{'k': {example[0]}}}", {"k": example[2]}, {"k": example[2]}, True
-
-    def tupled(first: Example, second: Example) -> Example:
-        return f"({first[0]}, {second[0]})", [first[2], second[2]], [first[2], second[2]], True
-
-    def joined(example: Example) -> Example:
-        return f"union_value(m := {example[0]})", *example[1:]
-
-    return st.one_of(
-        inner.map(listed),
-        st.builds(packed, inner, inner),
-        inner.map(mapped),
-        st.builds(tupled, inner, inner),
-        inner.map(joined),
-    )
+@pytest.mark.parametrize(
+    ("old", "new", "type_"),
+    [
+        ("2024-01-03", "soon", "DATE"),
+        ("10:00", "late", "TIME"),
+        ("2", "many", "BIGINT"),
+        ("12345", "01234", "BIGINT"),
+    ],
+)
+def test_an_index_column_refuses_other_values_and_stays(old: str, new: str, type_: str) -> None:
+    """Also numbers with zeros before them, which would be lost."""
+    with indexed(csv("a.csv", old)) as collection:
+        source = csv("b.csv", old, new)
+        with pytest.raises(InputError, match=f"document 'b1': '{new}' in column 'v'; .*{type_}"):
+            add(collection, opened(source))
+        assert collection.info()["columns"] == {"v": type_}
+        assert len(collection) == 1
+        add(collection, opened(source, types="v=VARCHAR"))
+        assert [*stored(collection).values()][1:] == [old, new]
 
 
-@pytest.mark.slow
-@settings(max_examples=CHANCE.examples(20))
-@given(st.recursive(st.sampled_from(LEAVES), nested, max_leaves=5))
-def test_values_within_others_are_converted(example: Example) -> None:
-    sql, value, json, is_json = example
-    with relation(f"SELECT 1 AS id, 'x' AS text, {sql} AS v") as given:
-        read = as_documents(given)
-        (document,) = read.documents
-        ((type_,),) = given.query("r", "SELECT typeof(v) FROM r").fetchall()
-    assert document.metadata == {"v": json if is_json else value}
-    assert read.columns == [{"v": storable(type_)}]
-    assert not has_zone(storable(type_))
-    assert storable(storable(type_)) == storable(type_)
-    assert conversion_sql("v", storable(type_)) == "v"
+def test_requested_types_are_read() -> None:
+    a = csv("a.csv", "1.10", "2")
+    assert values(opened(a, types="v=DOUBLE")) == [1.1, 2.0]
+    assert values(opened(csv("b.csv", "2", ""), types="all=text")) == ["2", None]
+    c = jsonl("c.jsonl", "2024-01-02", None)
+    assert values(opened(c)) == [date(2024, 1, 2), None]
+    assert values(opened(c, types="all=VARCHAR")) == ["2024-01-02", None]
+    assert values(opened(jsonl("d.jsonl", "5", 6), types="v=BIGINT")) == [5, 6]
+    assert values(opened(csv("f.csv", '"[1, 2]"'), types="v=INT[]")) == [[1, 2]]
+    g = csv("g.csv", "2024-05-01T22:00:00+09:00")
+    for type_ in ("TIMESTAMP", "TIMESTAMPTZ"):
+        assert values(opened(g, types=f"v={type_}")) == [NAIVE]
+    with relation(f"SELECT 1 AS id, 'x' AS text, {MOMENT} AS v") as given:
+        given.write_parquet("e.parquet")
+    assert values(opened("e.parquet", types="v=DATE")) == [date(2024, 5, 1)]
+    assert values(opened("e.parquet", types="v=VARCHAR")) == [WITH_ZONE]
+
+
+@pytest.mark.parametrize(
+    ("types", "message"),
+    [
+        ("w=VARCHAR", "types: no column 'w'; expected one of id, text, v"),
+        ("v=NOPE", "types='v=NOPE': Catalog Error: Type with name NOPE does not exist!"),
+        ("v", "types='v'; expected COLUMN=TYPE"),
+        ("v=INT; DROP TABLE x", "expected COLUMN=TYPE"),
+    ],
+)
+def test_invalid_types_are_refused(types: str, message: str) -> None:
+    with pytest.raises(InputError) as raised:
+        opened(csv("a.csv", "1"), types=types)
+    assert message in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "expected"),
+    [([0, -1], "BIGINT"), ([-(2**63), 2**63 - 1], "BIGINT"), ([0, 2**63], "HUGEINT")],
+)
+def test_whole_numbers_of_json_are_wide_only_if_they_must_be(
+    numbers: list[Any], expected: str
+) -> None:
+    sources = opened(jsonl("a.jsonl", *numbers))
+    assert sources.opened[0].columns == {"v": expected}
+    assert values(sources) == numbers
+
+
+@pytest.mark.parametrize(
+    "column", [[{"Host": "a", "host": "b"}], [[{"K": 1}, {"k": 2}]], [{"Ä": {"x": 1, "X": None}}]]
+)
+def test_nested_keys_may_differ_in_case_only(column: list[Any]) -> None:
+    sources = opened(jsonl("a.jsonl", *column))
+    assert sources.opened[0].columns == {"v": "JSON"}
+    assert values(sources) == column
 
 
 IN_A_ZONE = """
@@ -281,8 +270,7 @@ with duckdb.connect() as connection:
 noon = datetime(2024, 5, 1, 21, tzinfo=timezone(timedelta(hours=9)))
 with Collection.create(sys.argv[1], WordEncoder()) as collection:
     collection.add(duckdb.sql(
-        "SELECT 'a' AS id, 'x' AS text, TIMESTAMPTZ '2024-05-01 12:00:00+00' AS seen, "
-        "'12:00:00+00'::TIMETZ AS clock"
+        "SELECT 'a' AS id, 'x' AS text, TIMESTAMPTZ '2024-05-01 12:00:00+00' AS seen"
     ))
     collection.add({"id": "b", "text": "x", "seen": noon, "clock": noon.timetz()})
     collection.add({"id": "c", "text": "x", "seen": "2024-5-1 21:00+09", "clock": "21:00:00+09"})
@@ -297,7 +285,7 @@ CONDITIONS = {
     "seen < TIMESTAMPTZ '2024-05-01 12:00:00'": 0,
     "hour(seen::TIMESTAMPTZ) = 12": 4,
     "strftime(seen::TIMESTAMPTZ, '%H') = '12'": 4,
-    "clock = '12:00'": 3,
+    "clock = '12:00'": 2,
     "old < '2024-05-01 12:01'": 1,
     "old::VARCHAR = '2024-05-01 12:00:00+00'": 1,
     "old::DATE = '2024-05-01'": 1,
@@ -309,6 +297,7 @@ def test_conditions_hold_in_every_time_zone(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", IN_A_ZONE, str(tmp_path / "x"), *CONDITIONS],
         env={**os.environ, "TZ": "Asia/Tokyo"},
+        cwd=Path(__file__).parents[4],  # for the tests' encoders
         capture_output=True,
         text=True,
     )

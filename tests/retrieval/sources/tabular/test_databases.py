@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import csv
 import gc
 import sqlite3
-import struct
 import sys
 import tempfile
-import zipfile
 import zlib
 from base64 import b64decode
-from collections.abc import Callable
-from contextlib import closing, suppress
+from collections.abc import Sequence
+from contextlib import closing
 from datetime import date, datetime, time, timedelta
-from functools import reduce
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slimdex.errors import InputError
@@ -28,7 +24,6 @@ from slimdex.retrieval.sources.files.limits import UnreadableError
 from slimdex.retrieval.sources.files.packed import zstd_library
 from slimdex.retrieval.sources.source import open_source
 from slimdex.retrieval.sources.tabular import databases
-from slimdex.retrieval.sources.tabular.databases import csv_of_workbook
 from tests.chance import CHANCE
 
 ENDLESS = "CREATE VIEW v AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT "
@@ -69,10 +64,10 @@ def test_a_query(tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_text("id,text\n1,one\n2,two\n")
     query = f"sql:SELECT id, upper(text) AS text FROM '{tmp_path}/*.csv' WHERE id > 1 -- not one"
     assert [(d.id, d.text) for d in read(query)] == [("2", "TWO")]
-    before = open_source(query).fingerprint()
-    assert open_source(query).fingerprint() == open_source(query).fingerprint()
+    before = open_source(query).fingerprint
+    assert open_source(query).fingerprint == before
     (tmp_path / "x.csv").write_text("id,text\n1,one\n2,too\n")
-    assert open_source(query).fingerprint() != before
+    assert open_source(query).fingerprint != before
     sums = open_source(f"sql:SELECT '' AS text, sum(id) AS n FROM '{tmp_path}/x.csv'")
     assert dict(sums.columns) == {"n": "BIGINT"}
     with pytest.raises(InputError, match="sql 'DROP TABLE x': Parser Error"):
@@ -93,114 +88,80 @@ def test_a_view_without_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert [each.name for each in tmp_path.iterdir()] == ["notes.db"]
 
 
-Table = list[list[Any]]
-Test = Callable[..., None]
-SAME: list[Table] = [
-    [["Stock", None, None], ["id", "text", "n"], [1, "boiler", 5]],  # a title above the names
-    [["id", "text", 2023, 0.5, date(2024, 5, 1), "  ", "id"], [1, "tea", 2, 3, 4, "kept", "b"]],
-    [["id", "text", "n"], [20_000_000_000_000_000, "tea", 2**53], ["007", "x", "01"]],
-    [
-        ["id", "text", "day", "when", "at", "is"],
-        [1, "tea", date(2024, 5, 1), datetime(2024, 5, 1, 12, 30), time(1, 2, 3), True],
-        [2, "x", None, datetime(2024, 5, 2), time(23), False],
-    ],
-    [["id", "text", "a;b;c"], [1, 'say "tea", \n and go', "x;y"]],
-    [
-        [None, None, None, None, None],
-        [None, "text", None, "n", None],
-        [None, "tea", None, 1, "kept"],
-        [None, None, None, None, None],
-        [None, "x", None, 2.5, None],
-    ],
-    [["id", "text"], [1, "tea"], [None, "x"]],  # a row without an id
-    [["id", "note", "other"], [1, "tea", "x"]],  # no column that is the text
-    [],
-]
-
-
-def outcome(path: Path) -> Any:
-    """The documents, types and notes of a file, or its error, without its name."""
-    try:
-        source = open_source(str(path))
-        documents = [document for batch in source.batches() for document in batch]
-    except InputError as error:
-        return str(error).replace(str(path), "FILE")
-    found = [(d.id.replace(str(path), "FILE"), d.text, dict(d.metadata)) for d in documents]
-    return found, dict(source.columns), source.notes
-
-
-def write_twice(folder: Path, rows: Table) -> tuple[Path, Path]:
-    """The same table as CSV and as a workbook."""
+def write(path: Path, rows: Sequence[Sequence[Any]]) -> str:
+    """A workbook with these cells."""
     openpyxl = pytest.importorskip("openpyxl")
     pytest.importorskip("python_calamine")
-    with (folder / "a.csv").open("w", newline="", encoding="utf-8") as file:
-        csv.writer(file, lineterminator="\n").writerows(rows)
     book = openpyxl.Workbook()
-    for number, row in enumerate(rows, start=1):
-        for column, value in enumerate(row, start=1):
-            if value is not None:
-                book.active.cell(number, column, value)
-    book.save(folder / "a.xlsx")
-    return folder / "a.csv", folder / "a.xlsx"
+    for row in rows:
+        book.active.append(row)
+    book.save(path)
+    return str(path)
 
 
-LETTERS = st.text(st.sampled_from("aB7é .,;|'\"-\n"), max_size=5)
-NAMES = st.text(st.sampled_from("aB7é .,'\"-\n"), max_size=5)  # CSV's separator is guessed by them
-COLUMNS = st.sampled_from(
+def test_types_of_a_sheet(tmp_path: Path) -> None:
+    rows: list[list[Any]] = [
+        [None, None],
+        ["id", "text", 2023, "day", "when", "at", "is", "lasts", "code", None, "id"],
+        [
+            *(1, "tea", 2**53, date(2024, 5, 1), datetime(2024, 5, 1, 12, 30), time(1, 2, 3)),
+            *(True, timedelta(hours=26), "007", None, "b"),
+        ],
+        [None, None],
+        [2.0, 'say "tea", \n', 0.5, None, datetime(2024, 5, 2), None, False, None, 5, None, "c"],
+    ]
+    source = open_source(write(tmp_path / "a.xlsx", rows))
+    assert source.columns == {
+        "2023": "DOUBLE",
+        "day": "DATE",
+        "when": "TIMESTAMP",
+        "at": "TIME",
+        "is": "BOOLEAN",
+        "lasts": "VARCHAR",
+        "code": "JSON",
+        "id_1": "VARCHAR",
+    }
+    first, second = next(source.batches())
+    assert [(d.id, d.text) for d in (first, second)] == [("1", "tea"), ("2", 'say "tea", \n')]
+    assert first.metadata == {
+        "2023": 2.0**53,
+        "day": date(2024, 5, 1),
+        "when": datetime(2024, 5, 1, 12, 30),
+        "at": time(1, 2, 3),
+        "is": True,
+        "lasts": "1 day, 2:00:00",
+        "code": "007",
+        "column9": None,
+        "id_1": "b",
+    }
+    assert (second.metadata["when"], second.metadata["code"]) == (datetime(2024, 5, 2), 5)
+
+
+LETTERS = st.text(st.sampled_from("aB7é .,;|'\"-\n"), min_size=1, max_size=5)
+CELLS = st.sampled_from(
     [
-        LETTERS,
         st.integers(-(10**15), 10**15),
         st.floats(-1e6, 1e6).map(lambda value: round(value, 3) + 0.0005),
         st.dates(date(1950, 1, 1), date(2050, 1, 1)),
         st.datetimes(datetime(1950, 1, 1), datetime(2050, 1, 1)).map(
             lambda value: value.replace(hour=9, microsecond=0)
         ),
+        st.booleans(),
     ]
 )
 
 
-def each_of(tables: list[Table]) -> Callable[[Test], Test]:
-    """Also try these tables."""
-
-    def tried(test: Test) -> Test:
-        return reduce(lambda own, table: example(table)(own), tables, test)
-
-    return tried
-
-
-@st.composite
-def tables(draw: st.DrawFn) -> Table:
-    """Tables with any names, some columns of one kind, and gaps."""
-    kinds = draw(st.lists(COLUMNS, max_size=4))
-    names = [draw(st.none() | NAMES | st.integers(0, 3000)) for _ in kinds]
-    rows = [[draw(st.none() | kind) for kind in kinds] for _ in range(draw(st.integers(0, 4)))]
-    texts = draw(st.lists(LETTERS, min_size=len(rows), max_size=len(rows)))
-    return [["text", *names], *([t, *row] for t, row in zip(texts, rows, strict=True))]
-
-
 @pytest.mark.slow
 @settings(max_examples=CHANCE.examples(6))
-@given(tables())
-@each_of(SAME)
-def test_a_table_is_the_same_as_csv_and_as_a_workbook(
-    tmp_path_factory: pytest.TempPathFactory, rows: Table
+@given(st.data())
+def test_values_of_a_sheet_are_what_they_were(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
-    text, book = write_twice(tmp_path_factory.mktemp("tables"), rows)
-    assert outcome(book) == outcome(text)
-
-
-def test_durations_of_a_sheet(tmp_path: Path) -> None:
-    lasting = [["a", "tea", timedelta(hours=26)], ["b", "cake", timedelta(minutes=5)]]
-    _, book = write_twice(tmp_path, [["id", "text", "lasts"], *lasting])
-    assert [d.metadata for d in read(str(book))] == [{"lasts": "26:00:00"}, {"lasts": "00:05:00"}]
-
-
-@pytest.mark.parametrize("cell", ["=1+1", "#N/A"])
-def test_cells_without_results_are_noted(cell: str, tmp_path: Path) -> None:
-    _, book = write_twice(tmp_path, [["id", "text", "n"], [1, "tea", cell]])
-    source = open_source(str(book))
-    assert source.notes == ["cells with an error, or a formula without a stored result, are empty"]
-    assert next(source.batches())[0].metadata == {"n": None}
+    kind = data.draw(CELLS)
+    rows = data.draw(st.lists(st.tuples(LETTERS, st.none() | kind), min_size=1, max_size=5))
+    path = write(tmp_path_factory.mktemp("sheet") / "a.xlsx", [["text", "v"], *rows])
+    found = [(d.text, d.metadata.get("v")) for d in read(path)]
+    assert found == [(text, value) for text, value in rows]
 
 
 XLS = (
@@ -225,7 +186,7 @@ def test_workbooks_of_other_formats(tmp_path: Path) -> None:
     assert dict(source.columns) == {"column2": "VARCHAR", "2023": "BIGINT", "id_1": "VARCHAR"}
     for broken in (path, path.with_suffix(".xlsx"), path.with_suffix(".ods")):
         broken.write_bytes(b"no book")
-        with pytest.raises(InputError, match=r"a\.\w+: .*; expected an (Excel|OpenDocument) "):
+        with pytest.raises(InputError, match=r"a\.\w+: broken: "):
             read(str(broken))
 
 
@@ -246,103 +207,21 @@ def test_sheets_of_a_workbook(tmp_path: Path) -> None:
     book.save(path)
     with pytest.raises(InputError, match=r"which sheet\? Name one as .*#NAME: Sheet, Empty, More"):
         read(str(path))
-    with pytest.raises(InputError, match=r"a\.xlsm#Empty: no rows; expected the names of columns"):
-        read(f"{path}#Empty")
+    assert read(f"{path}#Empty") == []
     (found,) = read(f"{path}#More")
     assert (found.text, found.metadata) == ("Aside", {"year": 1998})
 
 
-PARTS = {
-    "[Content_Types].xml": "<Types/>",
-    "_rels/.rels": (
-        '<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships">'
-        '<Relationship Id="rId1" Type="http://schemas.openxmlformats.org/officeDocument/2006/'
-        'relationships/officeDocument" Target="xl/workbook.xml"/></Relationships>'
-    ),
-    "xl/workbook.xml": (
-        '<workbook xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main" '
-        'xmlns:r="http://schemas.openxmlformats.org/officeDocument/2006/relationships">'
-        '<sheets><sheet name="One" sheetId="1" r:id="rId1"/></sheets></workbook>'
-    ),
-    "xl/_rels/workbook.xml.rels": (
-        '<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships">'
-        '<Relationship Id="rId1" Type="http://schemas.openxmlformats.org/officeDocument/2006/'
-        'relationships/worksheet" Target="worksheets/sheet1.xml"/></Relationships>'
-    ),
-}
-SHEET = (
-    '<worksheet xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"><sheetData>'
-    '<row r="1"><c r="A1" t="inlineStr"><is><t>text</t></is></c></row>{}</sheetData></worksheet>'
-)
-
-
-def workbook(path: Path, rows: str, spaces: int = 0) -> str:
-    """A workbook of one sheet, with so many spaces before its end."""
-    before, after = SHEET.format(rows).split("</sheetData>")
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as packed:
-        for name, text in PARTS.items():
-            packed.writestr(name, text)
-        with packed.open("xl/worksheets/sheet1.xml", "w") as sheet:
-            sheet.write(before.encode())
-            for start in range(0, spaces, 1 << 20):
-                sheet.write(b" " * min(1 << 20, spaces - start))
-            sheet.write(f"</sheetData>{after}".encode())
-    return str(path)
-
-
-def say(path: Path, length: int, checksum: int) -> None:
-    """Let the sheet's entry say that it is another one."""
-    with zipfile.ZipFile(path) as packed:
-        entry = packed.getinfo("xl/worksheets/sheet1.xml")
-    told = struct.pack("<LLL", entry.CRC, entry.compress_size, entry.file_size)
-    data = path.read_bytes()
-    assert data.count(told) == 2  # before the entry, and in the table of all
-    path.write_bytes(data.replace(told, struct.pack("<LLL", checksum, entry.compress_size, length)))
-
-
-ROW = '<row r="2"><c r="A2" t="inlineStr"><is><t>Tea</t></is></c></row>'
-
-
-def test_a_workbook_is_unpacked_no_further_than_it_says(tmp_path: Path) -> None:
-    """Else a file that says it has a kilobyte might be unpacked for hours."""
-    pytest.importorskip("python_calamine")
-    path = tmp_path / "a.xlsx"
-    workbook(path, ROW, 9_000_000)
-    with zipfile.ZipFile(path) as packed:
-        beginning = packed.read("xl/worksheets/sheet1.xml")[:1000]
-    say(path, 1000, 0)
-    with pytest.raises(
-        InputError, match=r"a\.xlsx: broken: Bad CRC-32 .*; expected an Excel workbook"
-    ):
-        read(str(path))
-    workbook(path, ROW, 9_000_000)
-    say(path, 1000, zlib.crc32(beginning))
-    unpacked = tmp_path / "unpacked.xlsx"
-    with suppress(UnreadableError):  # what is read is a sheet that breaks off
-        list(csv_of_workbook(path, "", unpacked, []))
-    assert 1000 < unpacked.stat().st_size < 5000
-    with zipfile.ZipFile(unpacked) as copy:
-        assert copy.read("xl/worksheets/sheet1.xml") == beginning
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux holds a process to its memory")
 def test_a_workbook_of_17_billion_cells_is_refused(tmp_path: Path) -> None:
+    openpyxl = pytest.importorskip("openpyxl")
     pytest.importorskip("python_calamine")
-    last = '<row r="1048576"><c r="XFD1048576"><v>1</v></c></row>'
-    spec = workbook(tmp_path / "a.xlsx", ROW + last)
+    book = openpyxl.Workbook()
+    book.active.cell(1, 1, "text")
+    book.active.cell(1_048_576, 16_384, 1)
+    book.save(tmp_path / "a.xlsx")
     with pytest.raises(InputError, match=r"a\.xlsx: .*(too much|over 2,048 MiB of) memory"):
-        read(spec)
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux holds a process to its memory")
-def test_a_database_that_makes_texts_larger_than_memory_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "a.db"
-    with closing(sqlite3.connect(path)) as connection:
-        connection.execute("CREATE VIEW a AS SELECT hex(zeroblob(450000000)) AS text")
-        connection.commit()
-    with pytest.raises(InputError, match=r"a\.db: needs over 2,048 MiB of memory"):
-        read(str(path))
+        read(str(tmp_path / "a.xlsx"))
 
 
 @pytest.mark.parametrize(
@@ -362,22 +241,19 @@ def compound(streams: str) -> bytes:
     return bytes.fromhex("d0cf11e0a1b11ae1") + bytes(504) + streams.encode("utf-16-le") + bytes(512)
 
 
-@pytest.mark.parametrize("ending", ["xlsx", "xlsm", "xlsb", "ods"])
+@pytest.mark.parametrize("ending", ["xlsx", "ods"])
 def test_an_encrypted_workbook_is_named(tmp_path: Path, ending: str) -> None:
     pytest.importorskip("python_calamine")
     path = tmp_path / f"a.{ending}"
     path.write_bytes(compound("EncryptedPackage"))
-    with pytest.raises(InputError, match=rf"a\.{ending}: encrypted; expected"):
-        read(str(path))
-    path.write_bytes(compound("Workbook"))
-    with pytest.raises(InputError, match=rf"a\.{ending}: a format from before 2007; expected"):
+    with pytest.raises(InputError, match=rf"a\.{ending}: encrypted"):
         read(str(path))
 
 
-def test_an_encrypted_sheet_of_opendocument_is_named(tmp_path: Path) -> None:
-    pytest.importorskip("python_calamine")
-    with zipfile.ZipFile(tmp_path / "a.ods", "w") as packed:
-        packed.writestr("META-INF/manifest.xml", "<m:encryption-data/>")
-        packed.writestr("content.xml", b"\x00\x01")
-    with pytest.raises(InputError, match=r"a\.ods: encrypted; expected"):
-        read(str(tmp_path / "a.ods"))
+def test_a_workbook_that_unpacks_to_too_much_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = write(tmp_path / "a.xlsx", [["text"], ["tea"]])
+    monkeypatch.setattr(databases, "LARGEST_WORKBOOK", 1000)
+    with pytest.raises(UnreadableError, match="expected at most"):
+        databases.answer({"path": spec, "table": "", "to": str(tmp_path / "to")}, b"")

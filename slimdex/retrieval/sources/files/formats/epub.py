@@ -9,9 +9,9 @@ from ..limits import LARGEST_PACKED_TEXT, UnreadableError
 from ..outline import Extract, Outline
 from ..packed import Archive
 from . import html_pages
-from .html_events import Event, Start
+from .html_events import Event, Start, page_events
 from .html_frame import ContentChoice
-from .xml_files import elements, facts, xhtml_events
+from .xml_files import elements, facts
 
 CONTAINER = "META-INF/container.xml"
 PACKAGE = "application/oebps-package+xml"
@@ -53,7 +53,7 @@ def read(data: bytes) -> Extract:
         page = archive.read(posixpath.join(folder, pages[id].partition("#")[0]))
         if page:
             outline.part("")
-            events = xhtml_events(page)
+            events = page_events(html_pages.page_text(page))
             html_pages.feed(outline, events, _without_contents(events))
             outline.leave(0)
     title = titles[0] if titles else outline.first_heading

@@ -7,9 +7,9 @@ wrap whole pages in such elements, or have a headline alone in `main`.
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
-from collections.abc import Iterable, Sequence
-from itertools import accumulate, islice
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from .html_events import Event, Start
@@ -41,44 +41,31 @@ class ContentChoice(NamedTuple):
 
 
 class _Region(NamedTuple):
-    """An element of a page.
-
-    Attributes
-    ----------
-    first, last : numbers of its first and last event.
-    start, end : weights of the page's text before these events.
-    """
+    """An element of a page: numbers of its first and last event, and the weight of its text."""
 
     first: int
     last: int
-    start: int
-    end: int
-
-    @property
-    def weight(self) -> int:
-        """Weight of its text."""
-        return self.end - self.start
+    weight: int
 
 
 def without_frame(events: Sequence[Event]) -> ContentChoice:
     """Choose what of a page is read, which is always the larger part of its text."""
-    page = _Scales()
-    page.weigh(events)
-    frame = _lighter_half(page.regions["frame"], page.weight)
-    left_out = frozenset(region.first for region in [*page.regions["unseen"], *frame])
+    weights, regions = _weigh(events)
+    total = sum(weights)
+    frame = _lighter_half(regions["frame"], total)
+    left_out = frozenset(region.first for region in [*regions["unseen"], *frame])
+    for region in frame:
+        weights[region.first : region.last] = [0] * (region.last - region.first)
 
     # Read only the elements of content if they have at least half of the text.
-    mains = _outermost(page.regions["main"])
-    articles = _outermost(page.regions["article"])
+    mains = _outermost(regions["main"])
+    articles = _outermost(regions["article"])
     single = articles if len(articles) == 1 else []  # of several, each may be a teaser
-    for regions in (mains, single):
-        if regions and 2 * _weight_beside(frame, regions) >= page.weight:
-            return ContentChoice(left_out, frozenset(region.first for region in regions))
+    for chosen in (mains, single):
+        content = sum(sum(weights[region.first : region.last]) for region in chosen)
+        if chosen and 2 * content >= total:
+            return ContentChoice(left_out, frozenset(region.first for region in chosen))
     return ContentChoice(left_out)
-
-
-def _weight(regions: Iterable[_Region]) -> int:
-    return sum(region.weight for region in regions)
 
 
 def _outermost(regions: Iterable[_Region]) -> list[_Region]:
@@ -92,78 +79,49 @@ def _outermost(regions: Iterable[_Region]) -> list[_Region]:
     return outermost
 
 
-def _lighter_half(regions: Iterable[_Region], weight: int) -> list[_Region]:
-    """Outermost regions that have at most half of a page's weight, alone and together."""
-    frame = _outermost(region for region in regions if 2 * region.weight <= weight)
-
-    # Take the heaviest for content until the others together have at most half of the weight.
-    excess = 2 * _weight(frame) - weight
-    content = set[_Region]()
-    for region in sorted(frame, key=lambda region: region.weight, reverse=True):
-        if excess <= 0:
-            break
-        content.add(region)
-        excess -= 2 * region.weight
-    return [region for region in frame if region not in content]
+def _lighter_half(regions: Iterable[_Region], total: int) -> list[_Region]:
+    """Lightest of the outermost regions, which have at most half of the weight together."""
+    light = _outermost(region for region in regions if 2 * region.weight <= total)
+    half = list[_Region]()
+    weight = 0
+    for region in sorted(light, key=lambda region: region.weight):
+        weight += region.weight
+        if 2 * weight <= total:
+            half.append(region)
+    return half
 
 
-def _weight_beside(frame: Sequence[_Region], regions: Iterable[_Region]) -> int:
-    """Weight of the regions' text that is outside the frame."""
-    ends = [region.end for region in frame]
-    weights = [*accumulate((region.weight for region in frame), initial=0)]
-
-    def frame_weight(weight: int) -> int:
-        """Weight of the frame within the first `weight` of the page's text."""
-        before = bisect_left(ends, weight)  # number of frame regions that end before
-        is_last = before == len(frame)
-        of_next = 0 if is_last else max(0, weight - frame[before].start)
-        return weights[before] + of_next
-
-    beside = 0
-    for region in regions:
-        beside += region.weight - frame_weight(region.end) + frame_weight(region.start)
-    return beside
-
-
-class _Scales:
-    """Weighs the text of a page, and the elements that may be its frame or its main text."""
-
-    def __init__(self) -> None:
-        self.weight = 0
-        self.regions: dict[str, list[_Region]] = {
-            "unseen": [],
-            "frame": [],
-            "main": [],
-            "article": [],
-        }
-        """Kind of an element -> all of them."""
-
-    def weigh(self, events: Sequence[Event]) -> None:
-        """Weigh all text that browsers show."""
-        # Open elements, each with the number of its event, its kind, and the weight before it.
-        above = list[Start]()
-        begun = list[tuple[int, str, int]]()
-        links = 0  # open links and buttons
-        unseen = 0  # open elements that browsers do not show
-        for number, event in enumerate(events):
-            if isinstance(event, str):
-                if not (unseen or event.isspace()):
-                    self.weight += _length(event) * (LINK_WEIGHT if links else TEXT_WEIGHT)
-            elif event is None:
-                first, kind, before = begun.pop()
-                links -= _is_link(above.pop())
-                unseen -= kind == "unseen"
-                if kind == "noscript":  # its text counts unless it is a notice
-                    kind = "unseen" if _is_notice(events[first:number]) else ""
-                    self.weight = before if kind else self.weight
-                if kind:
-                    self.regions[kind].append(_Region(first, number, before, self.weight))
-            else:
-                kind = _kind(event, above)
-                links += _is_link(event)
-                unseen += kind == "unseen"
-                above.append(event)
-                begun.append((number, kind, self.weight))
+def _weigh(events: Sequence[Event]) -> tuple[list[int], Mapping[str, list[_Region]]]:
+    """Weigh the texts that browsers show, and find the elements of each kind (see `_kind`)."""
+    weights = [0] * len(events)
+    regions = defaultdict[str, list[_Region]](list)
+    above = list[Start]()
+    begun = list[tuple[int, str, int]]()  # number, kind and weight before each open element
+    weight = 0
+    links = 0  # open links and buttons
+    unseen = 0  # open elements that browsers do not show
+    for number, event in enumerate(events):
+        if isinstance(event, str):
+            if not unseen:
+                weights[number] = _length(event) * (LINK_WEIGHT if links else TEXT_WEIGHT)
+                weight += weights[number]
+        elif event is None:
+            first, kind, before = begun.pop()
+            links -= _is_link(above.pop())
+            unseen -= kind == "unseen"
+            if kind == "noscript" and _is_notice(events[first:number]):
+                kind = "unseen"
+                weight = before
+                weights[first:number] = [0] * (number - first)
+            if kind:
+                regions[kind].append(_Region(first, number, weight - before))
+        else:
+            kind = _kind(event, above)
+            links += _is_link(event)
+            unseen += kind == "unseen"
+            above.append(event)
+            begun.append((number, kind, weight))
+    return weights, regions
 
 
 def _is_link(element: Start) -> bool:

@@ -6,11 +6,11 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ..decoding import codec_of, declared_label, decode_text
+from ..decoding import declared_label, decode_text
 from ..front_matter import moment
 from ..outline import Extract, Outline, words
 from ..text_line import Line
-from .html_events import Event, fragment_events, page_events
+from .html_events import Event, page_events
 from .html_frame import ContentChoice, without_frame
 
 HEADINGS = {f"h{level}": level for level in range(1, 7)}
@@ -42,17 +42,13 @@ Attributes = Mapping[str, str]
 
 
 def read(data: bytes, encoding: str | None = None) -> Extract:
-    """Read a page without its frame.
+    """Read a page without its frame; a title that extends the first heading is cut to it.
 
     >>> page = read(b"<title>Tea - My site</title><nav>Home</nav><h1 id=t>Tea</h1><p>Boil <b>it")
     >>> page.title, page.text, page.parts[0].anchor
     ('Tea', 'Tea\\n\\nBoil it', 't')
     """
-    return extract(page_events(page_text(data, encoding)))
-
-
-def extract(events: Sequence[Event]) -> Extract:
-    """Read a page without its frame; a title that extends the first heading is cut to it."""
+    events = page_events(page_text(data, encoding))
     outline = Outline()
     page = feed(outline, events, without_frame(events))
     heading = outline.first_heading
@@ -70,17 +66,8 @@ def text_of(text: str) -> str:
     ('one\\ttwo', 'Aside')
     """
     outline = Outline()
-    feed(outline, fragment_events(text))
+    feed(outline, page_events(text, is_fragment=True))
     return outline.text
-
-
-def page_text(data: bytes, encoding: str | None = None, label: str | None = None) -> str:
-    r"""Decode a page by a label of its mail, or by its own.
-
-    >>> page_text(b"<meta charset=latin1>\x93Tea\x94")
-    '<meta charset=latin1>“Tea”'
-    """
-    return decode_text(data, encoding, label or _label(data))
 
 
 def feed(outline: Outline, events: Sequence[Event], shown: ContentChoice = ALL) -> _Page:
@@ -97,14 +84,21 @@ def feed(outline: Outline, events: Sequence[Event], shown: ContentChoice = ALL) 
     return page
 
 
-def _label(data: bytes) -> str | None:
-    """Charset label of a page, which is ASCII up to the label."""
+def page_text(data: bytes, encoding: str | None = None, label: str | None = None) -> str:
+    r"""Decode a page by a label of its mail, or by its own.
+
+    >>> page_text(b"<meta charset=latin1>\x93Tea\x94")
+    '<meta charset=latin1>“Tea”'
+    """
+    return decode_text(data, encoding, label or label_of(data))
+
+
+def label_of(data: bytes) -> str | None:
+    """Charset label of a page; None if it has none."""
     declaration = CHARSET.search(data[:4096])
     label = declaration[1].decode() if declaration else declared_label(data)
-    codec = codec_of(label) if label else None
-    if codec in ("utf-16-le", "utf-16-be"):  # impossible, since the label was read as ASCII
-        return "utf-8"
-    return "windows-1252" if codec == "x-user-defined" else label
+    is_utf_16 = label is not None and label.lower().startswith("utf-16")
+    return "utf-8" if is_utf_16 else label  # the label was read as ASCII
 
 
 class _Open(NamedTuple):
@@ -139,6 +133,7 @@ class _Page:
         self._cells = 0
 
         self._line = Line()
+        self._bullet = ""  # before the next text, if it begins an item
         self._separator = "\n\n"  # before the next block
         self._marks: list[str] = []  # anchors since the last block
         self._marked = 0  # number of anchors before the open heading
@@ -222,17 +217,14 @@ class _Page:
 
     def _start_block(self, tag: str) -> None:
         """Begin a paragraph, a line, or a part of a line, depending on the element."""
-        # Begin a line, except in a cell or after a bullet.
+        # Begin a line, except in a cell.
         in_cell = self._cells > 0 and tag in ("p", "div")
-        # A bullet is the first piece of its line; a cell's line may have thousands.
-        pieces = self._line.pieces
-        before = "".join(pieces).strip() if len(pieces) < MOST_MARKS else ""
-        is_bullet = bool(before) and before in self._bullet()
-        after_bullet = is_bullet and tag not in ("ul", "ol", "li", "dl", "table")
-        if in_cell or after_bullet:
-            self._line.append("" if after_bullet else " ")
+        if in_cell:
+            self._line.append(" ")
         else:
             self._flush()
+        if tag in ("ul", "ol", "li", "dl", "table"):
+            self._bullet = ""
         if tag in LINES:
             self._separator = "\n\n" if tag == "tr" and self._is_first_row else "\n"
             self._is_first_row = False
@@ -247,17 +239,13 @@ class _Page:
         elif tag == "dl":
             self._lists += 1
         elif tag == "li" and self._is_wanted():
-            if self._numbers and self._numbers[-1] is not None:
-                self._numbers[-1] += 1
-            self._line.append(f"{self._bullet()[-1]} ")
+            number = self._numbers[-1] if self._numbers else None
+            if number is not None:
+                self._numbers[-1] = number + 1
+            self._bullet = "- " if number is None else f"{number + 1}. "
         elif tag in HEADINGS or tag == "dt":
             self._permalink = ""
             self._marked = len(self._marks)
-
-    def _bullet(self) -> tuple[str, ...]:
-        """Lines without text of their own: an empty one, or an item's bullet or number alone."""
-        number = self._numbers[-1] if self._numbers else None
-        return ("", "-") if number is None else ("", f"{number}.")
 
     def _end(self, last: _Open) -> None:
         """Handle the end of an element that is read."""
@@ -290,6 +278,8 @@ class _Page:
             self._flush()
         if tag == "pre":
             self._pre -= 1
+        elif tag == "li":
+            self._bullet = ""
         elif tag in ("ul", "ol") and self._numbers:
             self._numbers.pop()
         elif tag == "dl":
@@ -300,21 +290,23 @@ class _Page:
         """Begin a part; its anchor is the heading's, one inside it, or one just before."""
         before = self._marks[0] if self._marks else ""
         text = _strip_lines(self._line.take())
+        text = self._bullet + text if text else ""
         separator = self._separator
         self._clear()
         self.outline.heading(level, text, id or self._permalink or before, separator)
 
     def _flush(self) -> None:
-        """Add the line as a block; drop it if it is blank or only a bullet."""
+        """Add the line as a block, unless it is blank."""
         text = self._line.take()
         if not self._pre:
             text = _strip_lines(text)
-        if text.strip() and text.strip() not in self._bullet():
-            self.outline.add(text, self._separator)
+        if text.strip():
+            self.outline.add(self._bullet + text, self._separator)
             self._clear()
 
     def _clear(self) -> None:
         """Reset what applies to a single block."""
+        self._bullet = ""
         self._marks.clear()
         self._separator = "\n\n"
 

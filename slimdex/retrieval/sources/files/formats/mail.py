@@ -17,7 +17,7 @@ from typing import IO, Any, NamedTuple
 
 from ..decoding import WESTERN, decode_text
 from ..front_matter import moment
-from ..limits import LARGEST_FILE, UnreadableError, too_large
+from ..limits import LARGEST_FILE, UnreadableError, size
 from ..outline import Extract, Outline, visible_text, words
 from . import html_pages
 
@@ -298,7 +298,7 @@ def _has_date(line: bytes) -> bool:
 def _message(lines: list[bytes], length: int) -> bytes | UnreadableError:
     """Join the lines of a message of this length; return an error if it is too large."""
     if length > LARGEST_FILE:
-        return too_large(length, LARGEST_FILE)
+        return UnreadableError(f"over {size(LARGEST_FILE)}")
     if lines and not lines[-1].strip(b"\r\n"):
         lines.pop()  # it belongs to the next message's first line
     return QUOTED.sub(rb"\1", b"".join(lines))

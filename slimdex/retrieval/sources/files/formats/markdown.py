@@ -9,9 +9,8 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
-from functools import partial
-from itertools import pairwise
+from collections.abc import Sequence
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any
 
 from slimdex.system.json_text import parse_json
@@ -44,13 +43,13 @@ ATTRIBUTE_LIST = (
 ATTRIBUTES = re.compile(ATTRIBUTE_LIST)
 AT_END = re.compile(rf"{ATTRIBUTE_LIST}\Z")
 ID = re.compile(r"""[\s:{](?:\#|id=["']?)([^\s{}"']+)""")
-TARGET = re.compile(r"\(([\w|@<>*./+:-]{1,100})\)=")
+HIDDEN_LINE = re.compile(rf"{ATTRIBUTE_LIST}|\([\w|@<>*./+:-]{{1,100}}\)=")
+"""A line that is an attribute list or a target."""
 CLOSING = re.compile(r"(?:^|\s)#+\Z")
 """Closing hashes of a heading."""
 NAMELESS = re.compile(r"(?:\]|:[\w+-]{1,64}:)\Z")
 """End of a span in brackets or of an emoji, which are no tokens."""
 TOKENS = ("link_close", "image", "code_inline", "html_inline")
-PARAGRAPH = ("paragraph_open", "paragraph_close", "inline", "heading_close")
 ELEMENT = re.compile(r"<(/?)([a-z]+)", re.I)
 TITLE = re.compile(
     r"^(?:(?P<over>([-=`:'\"~^_*+#<>.])\2{2,})[ ]*\n)?"
@@ -59,17 +58,12 @@ TITLE = re.compile(
 )
 """A title with a line of punctuation below it, and perhaps one above."""
 BREAKS = ("<br>", "<br/>", "<br />")
-TAG = re.compile("<[^<>]*>")
 WORD = re.compile(r"\w+")
 FARTHEST = 1 << 12
-"""Characters of HTML in which the next word of its text is looked for."""
+"""Characters of a source in which the next word of its text is looked for."""
 OBJECT = r"<(?>Figure size [^<>]*|[\w.]+(?: object)?(?: at 0x[0-9a-f]+|: ?[^<>]*)?)>"
 OBJECTS = re.compile(rf"[\[(]?{OBJECT}(?>,\s+{OBJECT})*,?[\])]?")
 """Default representations of objects, which say nothing."""
-DESCRIPTION = re.compile(
-    rf"^[^\w\n]*+(?:{'|'.join(front_matter.NAMES['description'])})\b", re.M | re.I
-)
-"""Key of the description in front matter."""
 LONGEST_OUTPUT = 2000
 """Characters kept of a cell's output."""
 
@@ -92,17 +86,8 @@ def read(text: str) -> Extract:
     lowered = {key.lower(): value for key, value in values.items()}
     title = front_matter.as_text(lowered.get("title", "")) or outline.top_heading
     if not outline.text and "description" in about:  # as in a note on a picture or a link
-        _add_description(outline, about["description"], text)
+        outline.add(about["description"])
     return Extract(title, outline.text, outline.parts, about)
-
-
-def _add_description(outline: Outline, description: str, text: str) -> None:
-    """Add a description, which is in the front matter of a text."""
-    key = DESCRIPTION.search(text)
-    start = key.end() if key else 0
-    line = 1 + text.count("\n", 0, start)
-    lines = lines_within(description, text[start:])
-    outline.add(description, lines=[(offset, line + number) for offset, number in lines])
 
 
 def feed(
@@ -116,8 +101,8 @@ def feed(
     from markdown_it import MarkdownIt  # an optional library
 
     parser = MarkdownIt("commonmark").enable(["table", "strikethrough"])
-    parser.use(attribute_lists).use(with_spans).use(footnotes)
-    _Reader(outline, Counter() if taken is None else taken, line).read(parser.parse(text))
+    tokens = parser.use(attribute_lists).use(footnotes).parse(text)
+    _Reader(outline, text.split("\n"), Counter() if taken is None else taken, line).read(tokens)
 
 
 def slug(heading: str) -> str:
@@ -132,8 +117,11 @@ def slug(heading: str) -> str:
 class _Reader:
     """Adds blocks of a Markdown text to an outline; for `taken` and `line`, see `feed`."""
 
-    def __init__(self, outline: Outline, taken: Counter[str], line: int | None) -> None:
+    def __init__(
+        self, outline: Outline, source: Sequence[str], taken: Counter[str], line: int | None
+    ) -> None:
         self._outline = outline
+        self._source = source  # lines
         self._taken = taken
         self._first_line = line
         self._numbers: list[int | None] = []  # next number in each open list; None with bullets
@@ -154,14 +142,14 @@ class _Reader:
             elif kind == "heading_close":
                 self._heading = 0
             elif kind == "inline":
-                inline = _Inline(token)
-                self._say(inline.text, inline.lines, token)
+                line = Line()
+                _add_visible(line, token.children)
+                self._say(line.take(), token)
             elif kind in ("fence", "code_block"):
                 first_line = 1 if kind == "fence" else 0  # after the line of the fence
-                self._say(token.content, [(0, first_line)], token)
+                self._say(token.content, token, [(0, first_line)])
             elif kind == "html_block":
-                text = _without_tags(token.content)
-                self._say(text, lines_within(text, token.content), token)
+                self._say(_without_tags(token.content), token)
             # Lists and tables, whose texts come between these tokens.
             elif kind in LINES:
                 self._numbers.append(
@@ -175,7 +163,7 @@ class _Reader:
                 self._rows = 0
             elif kind == "tr_open":
                 self._cells = []
-                self._row = self._lines([(0, 0)], token)
+                self._row = self._lines("", token, [(0, 0)])
             elif kind == "tr_close":
                 cells = self._cells or []
                 self._cells = None
@@ -183,16 +171,17 @@ class _Reader:
                 self._outline.add("\t".join(cells), separator, self._row)
                 self._rows += 1
 
-    def _lines(self, lines: Lines, token: Token, before: int = 0) -> Lines:
-        """Convert lines within a token, counted from 0, to lines of the file; [] if unknown.
+    def _lines(self, text: str, token: Token, lines: Lines = (), before: int = 0) -> Lines:
+        """Lines of the file that have a token's text, or `lines` within it; [] if unknown.
 
-        Offsets are moved by `before`, the characters of the block that precede the token's text.
+        Offsets are moved by `before`, the characters of the block that precede the text.
         """
-        if self._first_line is None or token.map is None or not lines:
+        if self._first_line is None or token.map is None:
             return []
-        first = self._first_line + token.map[0]
-        (_, line), *others = lines
-        return [(0, first + line), *((before + offset, first + n) for offset, n in others)]
+        start, end = token.map
+        lines = lines or lines_within(text, "\n".join(self._source[start:end]))
+        first = self._first_line + start
+        return [(offset and before + offset, first + number) for offset, number in lines]
 
     def _begin_item(self) -> None:
         """Set the bullet or number of an item, indented by the depth of its list."""
@@ -202,15 +191,15 @@ class _Reader:
         if number is not None:
             self._numbers[-1] = number + 1
 
-    def _say(self, text: str, lines: Lines, token: Token) -> None:
-        """Add the text of a token; `lines` are those within the token, from 0."""
+    def _say(self, text: str, token: Token, lines: Lines = ()) -> None:
+        """Add the text of a token; `lines` are those within the token, from 0, if known."""
         if self._cells is not None:
             self._cells.append(" ".join(text.split()))
         elif self._heading:
-            self._say_heading(text, self._lines(lines, token))
+            self._say_heading(text, self._lines(text, token))
         else:
             separator = "\n" if self._bullet else "\n\n"
-            placed = self._lines(lines, token, len(self._bullet))
+            placed = self._lines(text, token, lines, len(self._bullet))
             self._outline.add(self._bullet + text, separator, placed)
             self._bullet = ""
 
@@ -225,62 +214,19 @@ class _Reader:
         self._outline.heading(self._heading, text, anchor, lines=lines)
 
 
-class _Inline:
-    """Visible text of a block's inline tokens, and the lines of the block, from 0, within it."""
-
-    def __init__(self, block: Token) -> None:
-        # Only rules that remove lines say which are left.
-        self._line_numbers: Sequence[int] = block.meta.get("line_numbers") or range(
-            block.content.count("\n") + 1
-        )
-        self._line = Line()
-        self._breaks = 0
-        self.lines = [(0, self._line_numbers[0])]
-        self._add(block.children or [], block.content)
-        self.text = self._line.take()
-
-    def _add(self, tokens: Sequence[Token], source: str) -> None:
-        """Add tokens that were made of a source: a block, or the description of a picture."""
-        before = self._breaks  # line breaks of the block up to `done`, an offset in the source
-        done = 0
-        for token in tokens:
-            start, end = token.meta.get("span", (done, done))
-            if token.type == "image":
-                self._add(token.children or [], token.content)
-            elif token.type == "code_inline":
-                marker = len(token.markup)
-                self._add_code(token.content, source[start + marker : end - marker])
-            elif token.type == "softbreak":
-                self._append(" ")
-            elif token.type == "hardbreak" or token.content.lower() in BREAKS:
-                self._append("\n")
-            elif token.type == "html_inline":
-                _add_tag(self._line, token.content)
-            else:
-                self._append(token.content)
-            if end > done:
-                before += source.count("\n", done, end)
-                done = end
-                self._begin_line(before)
-
-    def _add_code(self, code: str, source: str) -> None:
-        """Add code, without its line breaks and a space at both ends."""
-        stripped = (len(source) - len(code)) // 2  # 0, or 1 if there is a space at both ends
-        self._breaks += source.count("\n", 0, stripped)
-        first, *others = source[stripped : stripped + len(code)].split("\n")
-        self._append(first)
-        for line in others:
-            self._append(" ")
-            self._begin_line(self._breaks + 1)
-            self._append(line)
-
-    def _append(self, piece: str) -> None:
-        self._line.append(piece)
-
-    def _begin_line(self, breaks: int) -> None:
-        """Note how many line breaks of the block come before the next character."""
-        self._breaks = breaks
-        self.lines.append((self._line.length, self._line_numbers[breaks]))
+def _add_visible(line: Line, tokens: Sequence[Token] | None) -> None:
+    """Add the visible text of inline tokens."""
+    for token in tokens or []:
+        if token.type == "image":
+            _add_visible(line, token.children)
+        elif token.type == "softbreak":
+            line.append(" ")
+        elif token.type == "hardbreak" or token.content.lower() in BREAKS:
+            line.append("\n")
+        elif token.type == "html_inline":
+            _add_tag(line, token.content)
+        else:
+            line.append(token.content)
 
 
 def _add_tag(line: Line, text: str) -> None:
@@ -293,22 +239,22 @@ def _add_tag(line: Line, text: str) -> None:
 
 
 def lines_within(text: str, source: str) -> Lines:
-    """Lines of a piece of HTML, from 0, in which words of a text that is extracted from it are.
+    """Lines of a source, from 0, in which words of a text that is extracted from it are.
 
     >>> lines_within("Tea\\nBoil it", "<p>\\nTea</p>\\n\\n<p>Boil\\nit</p>")
     [(0, 1), (4, 3), (9, 4)]
     """
-    visible = TAG.sub(lambda tag: re.sub("[^\n]", " ", tag[0]), source)  # of the same length
     lines = list[tuple[int, int]]()
     done = 0
     number = 0
     for word in WORD.finditer(text):
-        offset = visible.find(word[0], done, done + FARTHEST)
+        offset = source.find(word[0], done, done + FARTHEST)
         if offset >= 0:
-            number += visible.count("\n", done, offset)
-            done = offset
-            lines.append((word.start(), number))
-    return [(0, lines[0][1]), *lines[1:]] if lines else []
+            end = offset + len(word[0])
+            number += source.count("\n", done, end)
+            done = end
+            lines.append((word.start() if lines else 0, number))
+    return lines
 
 
 def _without_tags(text: str) -> str:
@@ -345,101 +291,32 @@ def footnotes(parser: MarkdownIt) -> None:
     parser.block.ruler.at("reference", rule)
 
 
-def with_spans(parser: MarkdownIt) -> None:
-    """Give tokens that may contain line breaks their place in the block: (start, end)."""
-    # Of the extra `files`.
-    from markdown_it.rules_inline import backtick, escape, html_inline, image, link, newline
-
-    rules = {
-        "newline": newline,
-        "escape": escape,
-        "backticks": backtick,
-        "link": link,
-        "image": image,
-        "html_inline": html_inline,
-    }
-    for name, rule in rules.items():
-        parser.inline.ruler.at(name, partial(_with_span, rule))
-
-
-def _with_span(rule: Callable[..., bool], state: StateInline, silent: bool) -> bool:
-    """Apply a rule of the parser, and note the span of the token that it makes."""
-    start = state.pos
-    before = len(state.tokens)
-    is_match = rule(state, silent)
-    if is_match and len(state.tokens) > before:
-        state.tokens[-1].meta["span"] = (start, state.pos)
-    return is_match
-
-
 def _of_blocks(state: StateCore) -> None:
     """Remove lists at the end of headings and cells, and on lines of their own."""
-    heading: Token | None = None  # the last one
-    label = ""  # an id on a line of its own, for a heading directly below
     for before, token in pairwise(state.tokens):
-        if before.type == "heading_open":
-            token.content, id = _without_lists(token.content)
-            heading = before
-            if id or label:
-                heading.attrSet("id", id or label)
-            label = ""
-        elif token.type == "inline" and before.type in ("td_open", "th_open"):
-            token.content, _ = _without_lists(token.content)
-        elif token.type == "inline":
-            # Leave out lines of a paragraph that are lists.
-            above = heading if heading and _is_below(token, heading) else None
-            token.content, id, line_numbers = _without_lines(token.content)
-            token.meta["line_numbers"] = line_numbers
-            if above and id and not token.content:
-                above.attrSet("id", id)
-            else:
-                label = "" if token.content else id or label
-        elif token.type not in PARAGRAPH and token.type != "heading_open":
-            label = ""
+        if token.type != "inline":
+            continue
+        if before.type in ("heading_open", "td_open", "th_open"):
+            token.content, id = _without_list(token.content)
+            if id:
+                before.attrSet("id", id)
+        else:
+            lines = token.content.split("\n")
+            shown = (line for line in lines if not HIDDEN_LINE.fullmatch(line))
+            token.content = "\n".join(shown)
 
 
-def _is_below(token: Token, heading: Token) -> bool:
-    """Return whether a list belongs to the heading directly above it, as in kramdown."""
-    _, heading_end = heading.map or (0, -1)  # an unknown position equals no other
-    token_start, _ = token.map or (-2, 0)
-    return token.content.startswith("{:") and bool(heading_end == token_start)
+def _without_list(text: str) -> tuple[str, str]:
+    """Remove a list from the end of a text; return it with the list's last id.
 
-
-def _without_lists(text: str) -> tuple[str, str]:
-    """Remove lists from the end of a text; return it with the last id.
-
-    >>> _without_lists("Tea ## { #tea .hot }"), _without_lists("A code, `{ #x }`")
+    >>> _without_list("Tea ## { #tea .hot }"), _without_list("A code, `{ #x }`")
     (('Tea', 'tea'), ('A code, `{ #x }`', ''))
     """
-    id = ""
-    while attributes := AT_END.search(text):
-        id = id or _id(attributes[0])
-        text = CLOSING.sub("", text[: attributes.start()].rstrip()).rstrip()
-    return text, id
-
-
-def _without_lines(text: str) -> tuple[str, str, list[int]]:
-    """Remove lines that are lists or targets.
-
-    Returns the text of the other lines, the last id, and the numbers of those lines, from 0.
-    """
-    lines = list[str]()
-    id = ""
-    numbers = list[int]()
-    for number, line in enumerate(text.split("\n")):
-        if ATTRIBUTES.fullmatch(line):
-            id = _id(line) or id
-        elif target := TARGET.fullmatch(line):
-            id = target[1]
-        else:
-            lines.append(line)
-            numbers.append(number)
-    return "\n".join(lines), id, numbers
-
-
-def _id(attributes: str) -> str:
-    """The last id in a list of attributes; "" if there is none."""
-    return next(reversed(ID.findall(attributes)), "")
+    attributes = AT_END.search(text)
+    if attributes is None:
+        return text, ""
+    ids = ["", *ID.findall(attributes[0])]
+    return CLOSING.sub("", text[: attributes.start()].rstrip()).rstrip(), ids[-1]
 
 
 def _of_spans(state: StateInline, silent: bool) -> bool:
@@ -497,13 +374,13 @@ def read_rst(text: str) -> Extract:
 
 
 def read_notebook(text: str) -> Extract:
-    """Read a notebook of any format, from 1 of 2011 on; every cell is a part.
+    """Read a notebook of format 3 or 4; every cell is a part.
 
     Raises `UnreadableError` if it is not one.
     """
     try:
         return _notebook(parse_json(text))
-    except (AttributeError, TypeError, ValueError) as error:
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
         raise UnreadableError(f"not a notebook: {str(error)[:100]}") from error
 
 
@@ -511,17 +388,16 @@ def _notebook(book: dict[str, Any]) -> Extract:
     """Read the cells of a notebook, and its title."""
     outline = Outline()
     taken = Counter[str]()
-    for cell in _cells(book):
+    sheets = [book] if "cells" in book else book["worksheets"]  # of format 3
+    for cell in chain.from_iterable(sheet["cells"] for sheet in sheets):
         outline.part(f"cell-id={cell['id']}" if cell.get("id") else "")
         kind = cell.get("cell_type")
-        source = _source(cell)
+        source = _text(cell.get("source", cell.get("input")))  # the latter of code in format 3
         if kind == "heading":  # of format 3
             level = min(max(int(cell.get("level", 1)), 1), 6)
             feed(outline, f"{'#' * level} {' '.join(source.split())}", taken)
-        elif kind in ("markdown", "text"):
+        elif kind == "markdown":
             feed(outline, source, taken)
-        elif kind == "html":  # of formats 2 and 3
-            outline.add(html_pages.text_of(source))
         else:
             outline.add(source)
             for output in cell.get("outputs", []):
@@ -549,24 +425,6 @@ def _output(output: dict[str, Any]) -> str:
     if latex := _text(forms.get("latex")):
         return latex
     return json.dumps(forms["json"], ensure_ascii=False) if forms.get("json") else ""
-
-
-def _cells(book: dict[str, Any]) -> list[dict[str, Any]]:
-    """Cells, which formats 2 and 3 divide among worksheets."""
-    if "cells" not in book and "worksheets" not in book:
-        raise ValueError("neither cells nor worksheets")
-    cells = list[dict[str, Any]]()
-    for sheet in [book, *book.get("worksheets", [])]:
-        cells += sheet.get("cells", [])
-    return cells
-
-
-def _source(cell: dict[str, Any]) -> str:
-    """Source of a cell; formats up to 3 name it otherwise."""
-    for name in ("source", "input", "code", "text"):
-        if name in cell:
-            return _text(cell[name])
-    return _text("")
 
 
 def _text(lines: Any) -> str:

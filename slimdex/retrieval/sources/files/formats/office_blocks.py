@@ -141,39 +141,15 @@ SYMBOL = {
     **_by_number(0xF1, "⟩∫"),
 }
 """Adobe's Symbol: number -> character."""
-WINGDINGS = {
-    0x20: " ",
-    **_by_number(0x28, "☎✆✉"),
-    **_by_number(0x41, "✌👌👍👎☜☞☝☟"),
-    **_by_number(0x4A, "☺😐☹"),
-    **_by_number(0x6C, "●❍■□□❑❒⬧⧫◆❖⬥"),
-    **_by_number(0x80, "⓪①②③④⑤⑥⑦⑧⑨⑩⓿❶❷❸❹❺❻❼❽❾❿"),
-    **_by_number(0x9E, "·•"),
-    **_by_number(0xA7, "▪□"),
-    0xAB: "★",
-    0xD8: "➢",
-    **_by_number(0xDF, "←→↑↓↖↗↙↘"),
-    0xE8: "➔",
-    **_by_number(0xEF, "⇦⇨⇧⇩"),
-    **_by_number(0xFB, "✗✓☒☑"),
-}
-WINGDINGS_2 = {0x20: " ", **_by_number(0x4F, "✗✓☒☑"), 0x97: "●", 0xA3: "□"}
-WINGDINGS_3 = {0x20: " ", **_by_number(0x66, "←→↑↓"), 0x7D: "▶"}
-FONTS = {
-    "symbol": SYMBOL,
-    "wingdings": WINGDINGS,
-    "wingdings 2": WINGDINGS_2,
-    "wingdings 3": WINGDINGS_3,
-    "webdings": {0x20: " ", 0x61: "✓", 0x63: "□", 0x67: "■", 0x72: "✗"},
-}
-"""Name of a font in lower case -> its characters by number."""
+FONTS = {"symbol": SYMBOL, "wingdings": {}, "wingdings 2": {}, "wingdings 3": {}, "webdings": {}}
+"""Name of a symbol font in lower case -> its letters by number; others are pictures."""
 
 
 def symbol(font: str, number: str) -> str:
     """Character of a hexadecimal number in a font; "" if the number is invalid.
 
     >>> symbol("Symbol", "F0B0"), symbol("Wingdings", "F0E0"), symbol("Arial", "00E9")
-    ('°', '→', 'é')
+    ('°', '•', 'é')
     """
     try:
         code = int(number, 16)
@@ -181,7 +157,8 @@ def symbol(font: str, number: str) -> str:
     except (ValueError, OverflowError):
         return ""
     # Characters of such fonts have one byte; files add 0xF000 to make them code points.
-    if characters := FONTS.get(font.strip().lower()):
+    characters = FONTS.get(font.strip().lower())
+    if characters is not None:
         return characters.get(code & 0xFF, UNKNOWN)
     return chr(code & 0xFF) if PRIVATE.match(character) else character
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from slimdex.errors import InputError
 from slimdex.system.extras import install_command
 from slimdex.system.unicode_text import check_unicode
 
-from ..decoding import declared_label, decode_text, recording_losses
-from ..kinds import BY_ENDING, HEAD, ending, kind_of
+from ..decoding import declared_label, decode_text, stated_codec
+from ..kinds import BY_ENDING, ending
 from ..limits import UnreadableError
 from ..outline import Extract, Outline
-from ..packed import unpack
 from . import (
     epub,
     html_pages,
@@ -50,20 +49,15 @@ OF_TEXT = {"markdown": markdown.read, "rst": markdown.read_rst, "notebook": mark
 """Kind -> reader of its bytes, or of its text; others are plain text."""
 
 
-def read(name: str, kind: str, data: bytes, encoding: str | None = None) -> tuple[str, Extract]:
-    """Read a file's content; return it with the kind, which for compressed files is detected here.
+def read(name: str, kind: str, data: bytes, encoding: str | None = None) -> Extract:
+    """Read the content of a file of a kind.
 
     Raises `UnreadableError` if the file is broken or too large, or a required library is missing.
     """
     try:
-        if kind == "packed":
-            data = unpack(data)
-            kind = kind_of(name, data[:HEAD]) or "text"
-        with recording_losses() as losses:
-            extract = _read(name, kind, data, encoding)
-        extract = replace(extract, is_guessed=losses.is_guessed, replaced=losses.replaced)
+        extract = _read(name, kind, data, encoding)
         check_unicode([extract.title, extract.facts], "its metadata")  # the text is already cleaned
-        return kind, extract
+        return extract
     except InputError as error:
         raise UnreadableError(str(error)) from error
     except ModuleNotFoundError as error:
@@ -78,7 +72,7 @@ def read(name: str, kind: str, data: bytes, encoding: str | None = None) -> tupl
 
 
 def _read(name: str, kind: str, data: bytes, encoding: str | None) -> Extract:
-    """Read an uncompressed file of a kind."""
+    """Read a file of a kind."""
     if kind == "xml":
         try:
             return _read_xml(data)
@@ -87,25 +81,29 @@ def _read(name: str, kind: str, data: bytes, encoding: str | None) -> Extract:
                 raise
     elif read_bytes := OF_BYTES.get(kind):
         return read_bytes(data)
-    if kind == "html":
-        return html_pages.read(data, encoding)
-    text = decode_text(data, encoding, declared_label(data))
-    if kind == "code":
-        return source_code.read(text, ending(name))
-    if read_text := OF_TEXT.get(kind):
-        return read_text(text)
 
-    # Plain text begins at line 1 of its file.
-    outline = Outline()
-    outline.add(text, lines=[(0, 1)])
-    return Extract("", outline.text, outline.parts)
+    # Texts, whose encoding the user or the file states.
+    label = html_pages.label_of(data) if kind == "html" else declared_label(data)
+    is_guessed = stated_codec(data, encoding, label) is None
+    text = decode_text(data, encoding, label)
+    if kind == "html":
+        extract = html_pages.read(data, encoding)
+    elif kind == "code":
+        extract = source_code.read(text, ending(name))
+    elif read_text := OF_TEXT.get(kind):
+        extract = read_text(text)
+    else:  # plain text, which begins at line 1 of its file
+        outline = Outline()
+        outline.add(text, lines=[(0, 1)])
+        extract = Extract("", outline.text, outline.parts)
+    return replace(extract, is_guessed=is_guessed)
 
 
 def _read_xml(data: bytes) -> Extract:
     """Read a page, an office file or another file of XML, by its first element."""
     root = xml_files.root(data)
     if xml_files.local(root) == "html":
-        return html_pages.extract(xml_files.xhtml_events(data))
+        return html_pages.read(data)
     if ":opendocument:" in root:
         return office_opendocument.read_odf(data)
     if "/wordml}" in root or "xmlPackage}" in root:
@@ -115,17 +113,4 @@ def _read_xml(data: bytes) -> Extract:
 
 def answer(request: dict[str, Any], data: bytes) -> dict[str, Any]:
     """Read a file for `Worker.read`, as JSON."""
-    kind, extract = read(request["name"], request["kind"], data, request["encoding"])
-    parts = []
-    for part in extract.parts:
-        parts.append([part.start, [*part.headings], part.page, part.anchor, [*part.lines]])
-    return {
-        "kind": kind,
-        "title": extract.title,
-        "text": extract.text,
-        "parts": parts,
-        "facts": dict(extract.facts),
-        "scanned": extract.scanned,
-        "is_guessed": extract.is_guessed,
-        "replaced": extract.replaced,
-    }
+    return asdict(read(request["name"], request["kind"], data, request["encoding"]))

@@ -2,8 +2,8 @@
 
 Python is parsed by `ast`; other languages, and what `ast` can't parse, by their tree-sitter grammar
 if that is installed: comments, attributes and decorators directly above a definition belong to it.
-Otherwise, a line is a definition if it begins with a common keyword such as `class` or `fn`, or, as
-in C, with an unindented name and parentheses; deeper indented lines belong to it.
+Otherwise, a line is a definition if it begins with a common keyword such as `class` or `fn`; deeper
+indented lines belong to it.
 """
 
 from __future__ import annotations
@@ -127,14 +127,6 @@ DEFINED = re.compile(
     r"namespace|package|fn|func|fun|def|defp|defmodule|function\*?|sub|procedure|type)"
     r"\s++(?P<name>(?:\([^)]*\)\s*+)?[\w$.:<>!?~*&' -]*[\w$!?>])"
 )
-BRACKETED = re.compile(
-    r"(?P<indent>)(?!(?:if|for|while|switch|return|else|do|case|typedef|using|include)\b)"
-    r"[A-Za-z_](?>[\w:~]*[\s*&<>,]+)*?(?>[\w:~]*?\b)(?P<name>[\w:~]++)\s*\([^;]*$"
-)
-SHELL = re.compile(r"(?P<indent>[ \t]*)(?P<name>[\w:.-]+)\s*\(\)\s*\{?")
-BRACED = frozenset([".c", ".h", ".cc", ".cpp", ".cxx", ".hpp", ".hh", ".hxx", ".m", ".mm", ".d"])
-"""Endings of languages without a keyword for functions."""
-SHELLS = frozenset([".sh", ".bash", ".zsh", ".ksh"])
 CLOSING = re.compile(r"[\])};,\s]*+(?:end|fi|done|esac)?+[\])};,\s]*+")
 """Lines after an inner definition that only close the outer one."""
 LONGEST_LINE = 2000
@@ -202,7 +194,7 @@ def definitions(text: str, ending: str) -> Iterable[Definition]:
         if by_python is not None:
             return by_python
     by_nodes = by_grammar(text, ending)
-    return by_keywords(text.split("\n"), ending) if by_nodes is None else by_nodes
+    return by_keywords(text.split("\n")) if by_nodes is None else by_nodes
 
 
 def _by_python(text: str) -> list[Definition] | None:
@@ -368,18 +360,12 @@ def _last_row(node: Node) -> int:
     return node.end_point.row - (node.end_point.column == 0)
 
 
-def by_keywords(lines: Sequence[str], ending: str) -> Iterator[Definition]:
+def by_keywords(lines: Sequence[str]) -> Iterator[Definition]:
     """Yield the definitions in lines of code; their ends are unknown."""
-    patterns = [DEFINED]
-    patterns += [BRACKETED] if ending in BRACED else []
-    patterns += [SHELL] if ending in SHELLS else []
-
     # A definition is inside the previous one if it is indented further.
     indents: list[int] = []
     for number, line in enumerate(lines, start=1):
-        if len(line) > LONGEST_LINE:
-            continue
-        match = next(filter(None, (pattern.match(line) for pattern in patterns)), None)
+        match = DEFINED.match(line) if len(line) <= LONGEST_LINE else None
         if match is None or line.rstrip().endswith(";"):
             continue
         indent = len(match["indent"].expandtabs(4))

@@ -12,12 +12,11 @@ from collections.abc import Mapping, Sequence
 from html.entities import html5
 from typing import Any, NamedTuple
 
-from ..decoding import codec_of, declared_label, decode_text, is_utf_8
+from ..decoding import declared_label, decode_text
 from ..front_matter import moment
 from ..limits import UnreadableError
 from ..outline import Extract, Outline, words
 from . import html_pages
-from .html_events import Event, XhtmlEvents, page_events
 
 TITLES = ("title", "head")
 PARAGRAPHS = ("p", "para", "simpara")
@@ -47,9 +46,9 @@ def read(data: bytes) -> Extract:
     # Read the file twice: only at its end is it known whether an element has text of its own.
     outline = Outline()
     mixed = _MixedContentParser()
-    file = _Xml.of(_with_known_entities(data))
-    file.parse(mixed)
-    file.parse(_XmlText(outline, mixed.has_text))
+    data = _with_known_entities(data)
+    events(data, mixed)
+    events(data, _XmlText(outline, mixed.has_text))
     return Extract(outline.first_heading, outline.text, outline.parts)
 
 
@@ -178,45 +177,18 @@ class _XmlText:
 
 def events(data: bytes, target: Any) -> None:
     """Parse XML to events of a target, without expanding entities."""
-    _Xml.of(data).parse(target)
+    from lxml import etree  # an optional library
 
-
-class _Xml(NamedTuple):
-    """An XML file to parse; `encoding` replaces the one that it declares."""
-
-    data: bytes
-    encoding: str | None = None
-
-    @classmethod
-    def of(cls, data: bytes) -> _Xml:
-        """Decode a file in a legacy encoding, or with bytes that are not UTF-8."""
-        label = declared_label(data) or "utf-8"
-        if codec_of(label) in (None, "utf-8") and is_utf_8(data):
-            return cls(data)
-        return cls(decode_text(data, label=label).encode("utf-8", "replace"), "utf-8")
-
-    def parse(self, target: Any) -> None:
-        """Parse it to events of a target, without expanding entities."""
-        from lxml import etree  # an optional library
-
-        if not self.data.strip():
-            return
-        parser = etree.XMLParser(target=target, encoding=self.encoding, **PARSING)
-        try:
-            parser.feed(self.data)
-            parser.close()
-        except etree.XMLSyntaxError as error:
-            raise UnreadableError(f"broken: {error.msg}") from error
-
-
-def xhtml_events(data: bytes) -> list[Event]:
-    """Events of a page or chapter in XHTML, or in HTML if it is not well-formed."""
-    target = XhtmlEvents()
+    # Decode it here: the parser lacks some encodings, and refuses a broken byte.
+    text = decode_text(data, label=declared_label(data) or "utf-8").encode("utf-8", "replace")
+    if not text.strip():
+        return
+    parser = etree.XMLParser(target=target, encoding="utf-8", **PARSING)
     try:
-        events(_with_known_entities(data), target)
-    except UnreadableError:
-        return page_events(html_pages.page_text(data))
-    return target.events
+        parser.feed(text)
+        parser.close()
+    except etree.XMLSyntaxError as error:
+        raise UnreadableError(f"broken: {error.msg}") from error
 
 
 def local(tag: str) -> str:
