@@ -134,25 +134,31 @@ class MilvusCollection(Searchable):
         self, request: SearchRequest, fusion: Fusion | None, text: str, probe: Matrix
     ) -> list[Hit]:
         """Hits of one query, by its text and by its vector (d,) in the metric, best first."""
+        limit = request.limit
         field = KEY if request.group_by == PASSAGE else ID
-        count = request.limit if field == KEY else FIRST * request.limit
+        count = limit if field == KEY else FIRST * limit
         words = word_forms(dict.fromkeys(stems_of(text))) if fusion is not None else ""
         while True:
             # The first row of each document is its best; ask for more rows if there are too few.
-            count = min(count, MOST_ROWS)
+            count = max(limit, min(count, MOST_ROWS))
             rows = self._rows(request, fusion, probe, words, count)
-            best = dict[str, Any]()
+            best = dict[str, str]()
             for row in rows:
-                best.setdefault(row["entity"][field], row["entity"])
-            if len(best) >= request.limit or len(rows) < count or count == MOST_ROWS:
+                best.setdefault(row["entity"][field], row["entity"][KEY])
+            if len(best) >= limit or len(rows) < count or count >= MOST_ROWS:
                 break
             count *= MORE
 
+        # Read the hits alone: rows are many, and their texts long.
+        keys = [*best.values()][:limit]
+        stored = self._server.ask("get", self._target, ids=keys, output_fields=[KEY, HIT, VECTOR])
+        entities = {entity[KEY]: entity for entity in stored}
         hits = []
-        for entity in [*best.values()][: request.limit]:
-            hit = hit_from_json(entity[HIT])
-            score = min(float(probe @ entity[VECTOR]), 1.0)
-            hits.append(replace(hit, score=score, found_by="both" if words else "meaning"))
+        for key in keys:
+            if key in entities:  # others were deleted meanwhile
+                hit = hit_from_json(entities[key][HIT])
+                score = min(float(probe @ entities[key][VECTOR]), 1.0)
+                hits.append(replace(hit, score=score, found_by="both" if words else "meaning"))
         return hits
 
     def _rows(
@@ -163,7 +169,7 @@ class MilvusCollection(Searchable):
 
         options = {
             "limit": count,
-            "output_fields": [KEY, ID, HIT, VECTOR],
+            "output_fields": [KEY, ID],
             "consistency_level": "Bounded",  # rows of the last five seconds may be missing
         }
         where = request.where or ""
