@@ -147,16 +147,6 @@ def test_files_that_git_ignores_are_skipped(tmp_path: Path) -> None:
     assert list(read(root / "build")[0]) == ["e.md"]
 
 
-def test_rules_around_a_folder_count_from_their_own(tmp_path: Path) -> None:
-    """A folder may be called as the one that it is in."""
-    (tmp_path / ".git").mkdir()
-    write(tmp_path, **{".gitignore": "/a/a/x.md\n/y.md\n", "a/a/x.md": "x", "a/a/y.md": "y"})
-    assert list(read(tmp_path / "a")[0]) == ["a/y.md"]
-    (tmp_path / "a" / ".gitignore").symlink_to("../a/rules")  # a link within it
-    write(tmp_path, **{"a/rules": "y.md\n"})
-    assert list(read(tmp_path / "a")[0]) == ["rules"]
-
-
 def test_rules_that_are_too_large(tmp_path: Path) -> None:
     """What they name must not be read, so nothing beside them is."""
     write(tmp_path, **{"a.md": "a", "sub/b.md": "b"})

@@ -99,9 +99,7 @@ def test_markdown() -> None:
         ("Hot.\n\n## Steps\n\nBoil.\n\n# Tea\n\n# Cups", "Tea"),
         ("Hot.\n\n## Steps\n\nBoil.\n\n## Cups", ""),
         ("## Tea\n\nHot.\n\n### Steps\n\nBoil.", "Tea"),
-        ("Hot.\n\n## Steps\n\nBoil.", ""),
         ("## Steps\n\nBoil.\n\n## Cups\n\nWash.", ""),
-        ("<h1>Tea</h1>\n\n## Steps", ""),
         ("---\ntitle: Hot\n---\n# Tea", "Hot"),
     ],
 )
@@ -128,19 +126,6 @@ def test_attribute_lists_of_headings(text: str, heading: str, anchor: str) -> No
     part = found.parts[-1]
     assert (found.title, part.headings, part.anchor) == (heading, (heading,), anchor)
     assert found.text.removeprefix("Text\n\n") == heading
-
-
-def test_attribute_lists_of_other_blocks_and_spans() -> None:
-    text = (
-        '{.lead}\nSome ![alt](a.png){ width=300 } [link](u){: .b target="_blank" } `c`{.py} '
-        "*e*{.x}\n**s**{: .y} :icon:{ .lg } [span]{.k} f{x} `{ #y }` g {.z} h.\n{: #p .q }\n\n"
-        "- item\n{: .x}\n\n(label)=\n| a {.x} | b |\n|---|---|\n| c | {1} |\n\n"
-        '```{ .py title="x" }\ncode {#a}\n```\n\n* TOC\n{:toc}\n'
-    )
-    assert markdown.read(text).text == (
-        "Some alt link c e s :icon: [span] f{x} { #y } g {.z} h.\n- item\n\n"
-        "a\tb\nc\t{1}\n\ncode {#a}\n- TOC"
-    )
 
 
 ITEMS = ["#a", "#b-c_d.e", ".f", ".g-h", "key=val", 'title="x y"', "data-i='j'"]
@@ -193,10 +178,6 @@ def test_invalid_and_endless_front_matter_stays_in_the_text(fence: str, block: s
             "---\non: a\nno: b\n010: c\n1.10: d\n~: e\ntrue: f\n---\n",
             {"on": "a", "no": "b", "010": "c", "1.10": "d", "~": "e", "true": "f"},
         ),
-        (
-            '+++\nversion = 1.10\nsize = 1.5\nmost = inf\ntitle = "A"\ndate = 2024-05-01\n+++\n',
-            {"version": "1.10", "size": 1.5, "most": "inf", "title": "A", "date": "2024-05-01"},
-        ),
         (f"---\na: {'[' * 2}1.5{']' * 2}\n---\n", {"a": [[1.5]]}),
         ("---\nno end\n", None),
     ],
@@ -232,19 +213,6 @@ def test_front_matter_keeps_the_types_of_json(value: object) -> None:
     values, _ = front_matter.split_front_matter(f"---\nvalue: {text}\n---\n")
     assert values == {"value": value}
     assert front_matter.as_text(values["value"]) == text
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("2024-05-01 12:00:00 +0200", datetime(2024, 5, 1, 10)),
-        ("2001-12-14t21:59:43.10-05:00", datetime(2001, 12, 15, 2, 59, 43, 100_000)),
-        ("2001-12-15 2:59:43.10", datetime(2001, 12, 15, 2, 59, 43, 100_000)),
-        ("2023-06-31", None),
-    ],
-)
-def test_dates_of_yaml(text: str, expected: datetime | None) -> None:
-    assert markdown.read(f"---\ndate: {text}\n---\nText").facts["date"] == expected
 
 
 PAGE = b"""<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">
@@ -409,26 +377,11 @@ def test_code_without_its_grammar(
             "It leaks",
         ),
         ({"data": {"text/html": ["<table><tr><td>a", "<td>b</table>"]}}, "a\tb"),
-        (
-            {
-                "data": {
-                    "text/plain": "<pandas.io.formats.style.Styler at 0x7f0a>",
-                    "text/html": "<p>styled",
-                }
-            },
-            "styled",
-        ),
-        ({"data": {"text/latex": "$x$"}}, "$x$"),
-        ({"data": {"application/json": {"a": ["é"]}}}, '{"a": ["é"]}'),
         ({"data": {"text/plain": "<Figure size 640x480 with 1 Axes>", "image/png": "AA"}}, ""),
-        ({"data": {"text/plain": "<Axes: xlabel='x'>", "image/png": "AA"}}, ""),
         ({"data": {"text/plain": ["[<a.Line2D at 0x7f0a>,\n", " <a.Line2D at 0x7f0b>]"]}}, ""),
-        ({"data": {"text/plain": "(<Figure size 6x4 with 1 Axes>, <Axes: >)"}}, ""),
         ({"data": {"text/plain": "[<b>: 1 < 2]"}}, "[<b>: 1 < 2]"),
         ({"output_type": "error", "ename": "E", "evalue": "stuck", "traceback": ["x"]}, "E: stuck"),
         ({"output_type": "stream", "text": ["\x1b[31mred\x1b[0m\n", "x"]}, "red\nx"),
-        ({"output_type": "pyout", "html": "<p>old", "png": "AA"}, "old"),
-        ({"output_type": "stream", "text": None}, ""),
     ],
 )
 def test_outputs_of_every_form_are_text(output: dict[str, Any], text: str) -> None:
@@ -502,44 +455,7 @@ def test_notebooks(number: int) -> None:
     assert found.title == "Tea"
 
 
-CELLS = st.lists(
-    st.tuples(
-        st.sampled_from(["markdown", "code", "raw"]),
-        st.lists(st.sampled_from(["# Tea\n", "Boil.\n", "x = 1\n", "\n"]), max_size=3),
-        st.sampled_from(["", "2", "tea\n"]),
-    ),
-    max_size=5,
-)
-
-
-@given(CELLS, st.integers(1, 3))
-def test_a_notebook_has_the_same_text_in_formats_3_and_4(
-    cells: list[tuple[str, list[str], str]], sheets: int
-) -> None:
-    new, old = list[dict[str, Any]](), list[dict[str, Any]]()
-    for kind, source, output in cells:
-        is_code = kind == "code"
-        shown = {"output_type": "stream", "text": output}
-        outputs = [shown] if is_code else []
-        new.append({"cell_type": kind, "source": source, "outputs": outputs})
-        name = "input" if is_code else "source"
-        old.append({"cell_type": kind, name: source, "outputs": outputs})
-    size = len(old) // sheets + 1
-    worksheets = [{"cells": old[i : i + size]} for i in range(0, len(old), size)]
-    of_four = markdown.read_notebook(json.dumps({"nbformat": 4, "cells": new}))
-    of_three = markdown.read_notebook(json.dumps({"nbformat": 3, "worksheets": worksheets}))
-    assert (of_three.text, of_three.parts) == (of_four.text, of_four.parts)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "[",
-        "[" * 100_000,
-        '{"cells": {"a": 1}}',
-        '{"nbformat": 4, "metadata": {}}',
-    ],
-)
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"cells": {"a": 1}}', '{"nbformat": 4}'])
 def test_what_is_no_notebook_is_refused(text: str) -> None:
     with pytest.raises(UnreadableError, match="not a notebook: "):
         markdown.read_notebook(text)
@@ -672,7 +588,7 @@ HTML = b"Content-Type: text/html; charset=utf-8\n\n<p>340 \xe2\x82\xac"
 
 @pytest.mark.parametrize(
     "blank",
-    ["", " ", "\n\n \t\n", "\xa0", "\u200b\ufeff", "\xad\u2060\u034f", "\u3164\u2800", "\0"],
+    ["", "\n\n \t\n", "\xa0", "\xad\u2060\u034f\u200b", "\u3164\u2800"],
 )
 def test_mail_of_which_the_plain_text_is_blank(blank: str) -> None:
     plain = b"Content-Type: text/plain; charset=utf-8\n\n" + blank.encode()
@@ -738,12 +654,6 @@ def test_headers_of_mail(header: str, text: str) -> None:
     assert found.facts["author"].replace('"', "") == f"{text} <a@b.c>"
     named = b'Content-Disposition: attachment; filename="%b"\n\nx' % header.encode("latin-1")
     assert mail.read(named).text == f"Attached: {text}"
-
-
-def test_bytes_of_headers_are_of_the_charset_of_the_text() -> None:
-    head = b'Subject: \xd6\xec\xe9F\nContent-Type: image/png; name="\xe9F.png"; charset='
-    found = mail.read(head + b'"gb2312"\n\nx')
-    assert (found.title, found.text) == ("朱镕", "Attached: 镕.png")
 
 
 INNER = (
@@ -819,24 +729,18 @@ def test_what_separates_messages(first: str) -> None:
     ("name", "head", "kind"),
     [
         ("LICENSE", b"Copyright", "text"),
-        ("a", b"<!doctype HTML>\n<p>", "html"),
         ("a", b'<?xml version="1.0"?>\n<!-- x --><html>', "html"),
         ("a", b"From ann@b.c Wed May  1 12:00:00 2024\nFrom: a\n", "mailbox"),
         ("a", b"Received: x\n y\nFrom: a@b.c\n", "mail"),
         ("a", b"Note: this\n\nis text", "text"),
         ("run", b"#!/bin/sh\n", "code"),
-        ("a.txt.gz", b"\x1f\x8b\x08", "packed"),
         ("a.md", b"PK\x03\x04....mimetypeapplication/epub+zip", "epub"),
-        ("a", b"PK\x03\x04....ppt/presentation.xml", "pptx"),
         ("a.zip", b"PK\x03\x04....", None),
-        ("a.docm", b"PK\x03\x04....", "docx"),
         ("a", b"PK\x03\x04....mimetypeapplication/vnd.oasis.opendocument.presentation", "odp"),
         ("a.fodt", b"<?xml version='1.0'?>", "odt"),
-        ("a.svg", b"<svg>", "xml"),
         ("a", b"<?xml version='1.0'?>\n<rss>", "xml"),
         ("a", b"\x89PNG\r\n\x1a\n\x00", None),
         ("a.json", b"{}", None),
-        ("a", b"\x01\x02\x03\x04text", None),
     ],
 )
 def test_kinds(name: str, head: bytes, kind: str | None) -> None:

@@ -75,33 +75,6 @@ def test_a_comment_belongs_to_what_follows_it_unless_it_ends_a_line_of_code() ->
     ]
 
 
-JAVA = """\
-class Box {
-    int size;
-
-    void open() {
-    }
-}
-
-interface Lid {
-    void shut() {
-    }
-
-    int weight = 2;
-}
-"""
-
-
-def test_what_closes_a_class_belongs_to_its_last_method() -> None:
-    assert pieces(source_code.read(JAVA, ".java")) == [
-        (("Box",), "L1-L6", "class Box {\n    int size;"),
-        (("Box.open",), "L4-L5", "void open() {\n    }\n}"),
-        (("Lid",), "L8-L13", "interface Lid {"),
-        (("Lid.shut",), "L9-L10", "void shut() {\n    }"),
-        (("Lid",), "L12", "int weight = 2;\n}"),
-    ]
-
-
 def test_generated_code() -> None:
     one_line = "function a(){return function b(){}}" * 20_000
     assert by_grammar(one_line, ".js") == [Definition(1, 1, 1, "a")]

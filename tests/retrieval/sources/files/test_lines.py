@@ -8,11 +8,10 @@ from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slimdex.retrieval.documents import Document, Part, line_at
+from slimdex.retrieval.documents import Document, line_at
 from slimdex.retrieval.sources.files.formats import readers
 from slimdex.retrieval.sources.files.outline import Extract
 
@@ -91,16 +90,6 @@ def test_lines_of_markdown_are_those_of_the_file(
     check("a.md", "markdown", front_matter + before + body)
 
 
-@pytest.mark.parametrize("block", BLOCKS)
-def test_each_block_of_markdown(block: str) -> None:
-    numbers = count(1)
-    text = FRONT_MATTER + numbered(f"# W\n{block}\n\nW\n\n\n{block}\n\nW", numbers)
-    extract = readers.read("a.md", "markdown", text.encode())
-    found, expected = lines_in_text(extract), lines_in_file(text)
-    assert found == {mark: expected[mark] for mark in found}
-    assert len(found) >= 3  # the heading and both paragraphs
-
-
 RST = """
 
 .. a comment
@@ -151,9 +140,3 @@ def test_lines_do_not_depend_on_how_a_file_is_stored(tmp_path: Path) -> None:
     assert set(documents) == set(stored)
     for document in documents.values():
         assert lines_in_text(document) == lines_in_file(text)
-
-
-def test_lines_of_the_cells_of_a_notebook_are_not_kept() -> None:
-    cells = '{"cells": [{"cell_type": "markdown", "source": "a\\nb\\n\\n\\n\\nc"}]}'
-    extract = readers.read("a.ipynb", "notebook", cells.encode())
-    assert not any(isinstance(part, Part) and part.lines for part in extract.parts)

@@ -104,19 +104,6 @@ def test_frames_and_what_is_in_them(page: str, text: str) -> None:
     assert (found.title, found.text) == ("", text)
 
 
-HEADS = [
-    "<noscript>Please enable JavaScript</noscript><title>Tea</title>",
-    "<title>Tea</title><noscript><h1>JavaScript is off</h1></noscript></head><body>",
-    "<noscript><style>p {color: red}</style><meta content=a></noscript><title>Tea</title></head>",
-]
-
-
-@pytest.mark.parametrize("head", HEADS)
-def test_a_request_for_scripts_may_be_in_the_head(head: str) -> None:
-    page = html_pages.read(f"<!doctype html><html lang=en>{head}{STORY}".encode())
-    assert (page.title, page.text, page.facts) == ("Tea", STORY_TEXT, {"language": "en"})
-
-
 TAGS = st.sampled_from(
     ["div", "p", "main", "article", "section", "header", "footer", "aside", "nav", "noscript"]
 )
