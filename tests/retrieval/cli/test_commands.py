@@ -296,5 +296,5 @@ def test_json_lists_every_file_that_is_left_out(beside: Runner) -> None:
     for number in range(11):
         Path(f"papers/{number:02}.rtf").write_text(r"{\rtf1 rain}")
     done = beside("add pets papers --json")
-    assert "and 7 more\n" in done.err
+    assert "and 2 more\n" in done.err
     assert len(done.json["file_notes"]) == 15

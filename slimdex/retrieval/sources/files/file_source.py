@@ -240,8 +240,7 @@ class FileSource:
 
     def _stamp(self, file: FileEntry, reading: Reading) -> str:
         """Stamp of everything that a file's documents depend on, except the folder's name."""
-        path = reading.inside + ("" if self.is_alone and reading.inside else file.relative)
-        facts = (self._encoding, self._reads_generated, path, file.size)
+        facts = (self._encoding, self._reads_generated, self._path_inside(file, reading), file.size)
         return stamp_of(max(file.mtime_ns, file.ctime_ns), *facts, file.mtime_ns)
 
     def _of_file(
@@ -322,11 +321,7 @@ class FileSource:
     ) -> Document:
         """Make a document of an extract; without a title, a file has its name, a message none."""
         title = extract.title or (_stem(file.relative) if id == file.relative else "")
-        # The folder is relative to the folder that the index knows.
-        path = file.relative
-        if reading.inside:
-            path = reading.inside + ("" if self.is_alone else file.relative)
-        folder = PurePosixPath(path).parent.as_posix()
+        folder = PurePosixPath(self._path_inside(file, reading)).parent.as_posix()
         metadata: dict[str, Any] = {
             "path": self._path(file.relative),
             "folder": "" if folder == "." else folder,
@@ -342,6 +337,10 @@ class FileSource:
             id = reading.prefix + (id[len(file.relative) :] if self.is_alone else id)
         origin = reading.origin(stamp)
         return Document(id, extract.text, title, metadata, extract.parts, origin=origin)
+
+    def _path_inside(self, file: FileEntry, reading: Reading) -> str:
+        """Path of a file in the folder that the index knows."""
+        return reading.inside + ("" if self.is_alone and reading.inside else file.relative)
 
     def _path(self, relative: str) -> str:
         """Path of a file, including the folder as given."""

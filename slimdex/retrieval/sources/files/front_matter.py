@@ -98,16 +98,10 @@ def facts(values: Mapping[str, Any]) -> dict[str, Any]:
     lowered = {str(key).lower(): value for key, value in reversed(list(values.items()))}
     columns: dict[str, Any] = {}
     for column, keys in NAMES.items():
-        if column == "tags":
-            continue
-        text = next(filter(None, (as_text(lowered.get(key, "")) for key in keys)), None)
-        if text is not None:
-            columns[column] = moment(text) if column == "date" else text
-    for key in NAMES["tags"]:
-        list_of_tags = tags(lowered.get(key, ""))
-        if list_of_tags:
-            columns["tags"] = list_of_tags
-            break
+        read = tags if column == "tags" else as_text
+        value: Any = next(filter(None, (read(lowered.get(key, "")) for key in keys)), None)
+        if value is not None:
+            columns[column] = moment(value) if column == "date" else value
     if values:
         columns["front_matter"] = dict(values)
     return columns

@@ -29,7 +29,7 @@ from slimdex.system.atomic_files import temporary_parent
 
 from .decoding import MARKS
 from .limits import UnreadableError
-from .packed import open_packed, zstd_library
+from .packed import GZIP, open_packed, zstd_library
 
 STANDARD_INPUT = "-"
 ZSTANDARD = ".zst"
@@ -212,25 +212,23 @@ def _standard_input(file_format: FileFormat) -> InputFile:
     remove_later(file)
 
     # The copy, decompressed when it is read.
-    digest = hashlib.sha256()
-    with file.path.open("wb") as copy:
-        while piece := sys.stdin.buffer.read(PIECE):
-            digest.update(piece)
-            copy.write(piece)
-    with file.path.open("rb") as copy:
-        is_gzip = copy.read(2) == b"\x1f\x8b"
+    with file.path.open("w+b") as copy:
+        shutil.copyfileobj(sys.stdin.buffer, copy, PIECE)
+        copy.seek(0)
+        digest = hashlib.file_digest(copy, "sha256").hexdigest()
+        copy.seek(0)
+        is_gzip = copy.read(2) == GZIP
     if is_gzip:
         file.path = file.path.rename(file.path.with_name(file.path.name + ".gz"))
         remove_later(file)
 
     # What it is.
-    file.facts = [digest.hexdigest()]
-    file.place = f"stdin {digest.hexdigest()}"
+    file.facts = [digest]
+    file.place = f"stdin {digest}"
     if file_format.format:
         file.ending = ending_of(file.path, file_format)
     else:
         file.ending = _guess_ending(_beginning(file.path))
-    if file_format.format is None:
         kind = file.ending.removeprefix(".")
         file.notes.append(f"read as {kind}, by its first bytes; format=NAME overrides this")
     return file

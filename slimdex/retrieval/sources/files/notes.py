@@ -23,7 +23,7 @@ BROKEN = "characters that can't be decoded, read as U+FFFD"
 GUESSED = "not UTF-8, encoding guessed (set it with encoding=latin-1 or another)"
 SCANNED = "scanned pages without text, which `ocrmypdf --skip-text` adds"
 WITHOUT_GRAMMAR = "cut by keywords, which misses some functions (the extra `code` brings grammars)"
-MOST_NAMED = 5
+MOST_NAMED = 10
 """Files listed by name in a line."""
 
 

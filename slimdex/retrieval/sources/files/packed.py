@@ -8,7 +8,6 @@ import posixpath
 import sys
 import zipfile
 import zlib
-from collections.abc import Callable, Sequence
 from contextlib import suppress
 from importlib import import_module
 from typing import Any
@@ -49,35 +48,26 @@ class Archive:
             raise UnreadableError(why_broken(data, error)) from error
         if len(self._file.filelist) > MOST_ENTRIES:
             raise UnreadableError(f"over {MOST_ENTRIES:,} entries")
-        # A strict spelling of one name takes precedence over a lenient spelling of another.
-        self._entries = dict[str, zipfile.ZipInfo]()
-        for respell in SPELLINGS:
-            for entry in reversed(self._file.filelist):  # the last of a name counts
-                self._entries.setdefault(respell(entry.filename), entry)
+        # Its own name finds an entry before the lenient spelling of another's.
+        exact = {entry.filename: entry for entry in self._file.filelist}
+        self._entries = {_spelling(name): entry for name, entry in exact.items()} | exact
 
     def __contains__(self, name: str) -> bool:
         return self._entry(name) is not None
 
     def _entry(self, name: str) -> zipfile.ZipInfo | None:
-        """Find an entry by the strictest spelling of its name that exists; None without any."""
-        entries = (self._entries.get(respell(name)) for respell in SPELLINGS)
-        return next((entry for entry in entries if entry is not None), None)
+        return self._entries.get(name) or self._entries.get(_spelling(name))
 
     def read(self, name: str) -> bytes:
         """Read an entry; b"" if missing.
 
-        Raises `UnreadableError` if it is encrypted, broken, or exceeds the rest of the limit,
-        whatever size it declares.
+        Raises `UnreadableError` if it is encrypted, broken, or exceeds the rest of the limit.
         """
         entry = self._entry(name)
         if entry is None:
             return b""
         if entry.flag_bits & ENCRYPTED:
             raise UnreadableError("encrypted")
-        if entry.file_size > self._left:
-            raise UnreadableError(f"over {size(LARGEST_UNPACKED)} when decompressed")
-
-        # An entry may have more bytes than it declares.
         try:
             with self._file.open(entry) as file:
                 content = file.read(self._left + 1)
@@ -89,16 +79,13 @@ class Archive:
         return content
 
 
-def _path(name: str) -> str:
-    """Normalize a name: its case, slashes and accents, and without "." and ".."."""
+def _spelling(name: str) -> str:
+    """Normalize a name: its case, escapes, slashes and accents, and without "." and ".."."""
+    name = unquote(name)
     with suppress(UnicodeError):  # UTF-8 that the archive doesn't declare
         name = name.encode("cp437").decode()
     path = posixpath.join("/", normalize("NFC", name).replace("\\", "/"))
     return posixpath.normpath(path).lstrip("/").lower()
-
-
-SPELLINGS: Sequence[Callable[[str], str]] = (str, _path, lambda name: _path(unquote(name)))
-"""Functions that make spellings of one name equal, the strictest first."""
 
 
 def why_broken(data: bytes, error: Exception) -> str:

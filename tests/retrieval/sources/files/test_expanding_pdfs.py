@@ -48,12 +48,6 @@ def calling(number: int) -> bytes:
     return b"/XObject << /X %d 0 R >>" % number
 
 
-def looping() -> bytes:
-    """A form that draws itself, ten times."""
-    form = stream(FORM % calling(5), b"/X Do " * 10)
-    return document(stream(b"", b"/X Do"), calling(5), form)
-
-
 def nested() -> bytes:
     """Ten forms, each of which draws the next one ten times."""
     forms = [stream(FORM % calling(number), b"/X Do " * 10) for number in range(6, 15)]
@@ -72,7 +66,7 @@ def packed() -> bytes:
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems limit no address space")
 def test_expanding_pdfs_are_refused_within_bounds(tmp_path: Path) -> None:
-    for made in (looping, nested, packed):
+    for made in (nested, packed):
         bomb = made()
         assert len(bomb) < 3000
         (tmp_path / f"{made.__name__}.pdf").write_bytes(bomb)
@@ -85,7 +79,7 @@ def test_expanding_pdfs_are_refused_within_bounds(tmp_path: Path) -> None:
     assert list(found.values()) == ["tea", "tea", "tea"]
     (line,) = said
     assert line.startswith("could not be read: ")
-    for name in ("looping", "nested", "packed"):
+    for name in ("nested", "packed"):
         assert f"{name}.pdf (its reader died; it may need too much memory)" in line
     assert peak < 600 * MIB
     assert monotonic() - start < 60

@@ -7,9 +7,9 @@ import pytest
 from slimdex.retrieval.lexical.tokens import words_in
 from slimdex.retrieval.sources.files.formats import html_pages, markdown
 from slimdex.retrieval.sources.files.formats.office_opendocument import read_odf
-from slimdex.retrieval.sources.files.formats.office_openxml import read_docx, read_pptx
+from slimdex.retrieval.sources.files.formats.office_openxml import read_docx
 
-from .office_files import archive, docx, opc, slide_part
+from .office_files import archive, docx
 
 HTML = [
     ("1.5×10<sup>6</sup> kettles", "1.5×10^6 kettles"),
@@ -66,16 +66,6 @@ def test_docx() -> None:
         docx(f"<p>{number}{water}</p><p>{'<r><t>10</t></r>'}{changed}</p><p>{name}</p>")
     )
     assert found.text == "10^-6, H2O\n\n107\n\n東京(とうきょう)へ"
-
-
-def test_pptx() -> None:
-    run = '<a:r><a:rPr baseline="{}"/><a:t>{}</a:t></a:r>'
-    pieces = [("0", "10"), ("30000", "6"), ("0", " H"), ("-25000", "2"), ("0", "O")]
-    line = "".join(run.format(*piece) for piece in pieces)
-    slide = f"<p:sp><p:txBody><a:p>{line}</a:p></p:txBody></p:sp>"
-    parts = {"a": slide_part('<p:sldId r:id="s"/>', "presentation"), "b": slide_part(slide)}
-    relations = {"": [("r", "officeDocument", "a")], "a": [("s", "slide", "b")]}
-    assert read_pptx(opc(parts, relations)).text == "10^6 H2O"
 
 
 def test_odt() -> None:

@@ -12,28 +12,6 @@ from slimdex.retrieval.sources.files.formats import html_pages, markdown, reader
 
 STORY = "<p>The kettle was serviced in May, and its valve replaced.</p>"
 STORY_TEXT = "The kettle was serviced in May, and its valve replaced."
-FIRST = [
-    *("main", "section", "article", "header", "details", "figure", "aside", "dialog", "hgroup"),
-    *("nav", "search", "footer", "time", "mark", "picture", "my-card", "button", "label", "ruby"),
-]
-
-
-@pytest.mark.parametrize("tag", FIRST)
-def test_a_page_may_begin_with_any_element(tag: str) -> None:
-    head = "<!doctype html><html lang=en><meta charset=utf-8><title>Kettles</title>"
-    page = html_pages.read(f"{head}<{tag}>{STORY}</{tag}>".encode())
-    assert (page.title, page.text, page.facts) == ("Kettles", STORY_TEXT, {"language": "en"})
-    assert STORY_TEXT in html_pages.read(f"{head}<{tag}>x</{tag}>{STORY}".encode()).text
-
-
-@pytest.mark.parametrize("frame", ["header", "nav", "aside", "footer"])
-@pytest.mark.parametrize("inner", ["<div>Shop", "<div><div>Shop</div>", "<ul><li>Shop", "<b>Shop"])
-@pytest.mark.parametrize("rest", ["<main>{}</main>", "<div>{}</div>", "{}"])
-def test_the_end_of_a_frame_ends_what_is_open_in_it(frame: str, inner: str, rest: str) -> None:
-    page = f"<body><{frame}>{inner}</{frame}>{rest.format(STORY)}"
-    assert html_pages.read(page.encode()).text == STORY_TEXT
-
-
 UNREAD = [
     "<script>document.write('<script src=a></scr' + 'ipt><div></div></header>')</script>",
     "<script><!-- '<div>' </script><!-- <select> -->",

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from ..outline import Outline
+from ..outline import Extract, Outline
 from ..text_line import Line
-from .xml_files import attribute
+from .xml_files import attribute, elements, facts, join_texts
 
 UNKNOWN = "\N{BULLET}"
 """Stands for a picture of a symbol font that has no character here."""
@@ -22,6 +22,14 @@ SIGNS = ("chr", "begChr", "sepChr", "endChr")
 USUAL = {"d": {"begChr": "(", "sepChr": "|", "endChr": ")"}, "nary": {"chr": "∫"}}
 SCRIPTS = {"sub": "_", "sup": "^"}
 """Elements whose text follows a sign, unless it is empty."""
+
+
+def extract(outline: Outline, about: bytes, pages: int = 0) -> Extract:
+    """Content of a document with metadata in XML, and perhaps a number of slides."""
+    listed = elements(about)
+    columns = facts(listed) | ({"pages": pages} if pages else {})
+    title = join_texts(listed, "title") or outline.first_heading
+    return Extract(title, outline.text, outline.parts, columns)
 
 
 class Slide:
@@ -172,6 +180,18 @@ def plain(text: str, font: str) -> str:
     if not PRIVATE.search(text) or font.strip().lower() not in FONTS:
         return text
     return PRIVATE.sub(lambda character: symbol(font, f"{ord(character[0]):X}"), text)
+
+
+def script(position: str) -> str:
+    """Element of text by its position, a word or a number, and perhaps a size.
+
+    >>> script("super 58%"), script("-33% 58%"), script("0% 100%"), script("30000"), script("")
+    ('sup', 'sub', '', 'sup', '')
+    """
+    shift = next(iter(position.split()), "")
+    if not shift.strip("-0.%"):
+        return ""
+    return "sub" if shift == "sub" or shift.startswith("-") else "sup"
 
 
 class Formula:

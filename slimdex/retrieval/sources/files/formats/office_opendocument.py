@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from ..limits import LARGEST_PACKED_TEXT, UnreadableError
 from ..outline import Extract, Outline
 from ..packed import Archive
-from .office_blocks import Blocks, Slide
-from .xml_files import attribute, elements, events, facts, join_texts, local
+from .office_blocks import Blocks, Slide, extract, script
+from .xml_files import attribute, elements, events, local
 
 UNSEEN = frozenset([
     "tracked-changes", "note-citation", "binary-data", "forms", "styles", "automatic-styles",
@@ -32,10 +32,8 @@ def read_odf(data: bytes) -> Extract:
     outline = Outline(LARGEST_PACKED_TEXT)
     handler = _Content(outline, _objects(archive))
     events(content, handler)
-    about = elements(data if archive is None else archive.read("meta.xml"))
-    pages = {"pages": handler.pages} if handler.pages else {}
-    title = join_texts(about, "title") or outline.first_heading
-    return Extract(title, outline.text, outline.parts, facts(about) | pages)
+    about = data if archive is None else archive.read("meta.xml")
+    return extract(outline, about, handler.pages)
 
 
 def _content(archive: Archive) -> bytes:
@@ -95,7 +93,7 @@ class _Content(Blocks):
         elif name == "style":
             self._style = attribute(attributes, "name")
         elif name == "text-properties":
-            self._scripts[self._style] = _script(attribute(attributes, "text-position"))
+            self._scripts[self._style] = script(attribute(attributes, "text-position"))
         elif name == "span":
             around = self._spans[-1] if self._spans else ""
             self._spans.append(self._scripts.get(attribute(attributes, "style-name")) or around)
@@ -172,15 +170,3 @@ def _has_text(tag: str) -> bool:
 def _is_unseen(tag: str) -> bool:
     """Return whether an element is not read, such as the author of a comment."""
     return local(tag) in UNSEEN or "purl.org/dc" in tag or ":meta:" in tag
-
-
-def _script(position: str) -> str:
-    """Element of text of a style, by its position: a word or a percentage, and a size.
-
-    >>> _script("super 58%"), _script("-33% 58%"), _script("0% 100%"), _script("")
-    ('sup', 'sub', '', '')
-    """
-    shift = next(iter(position.split()), "")
-    if not shift.strip("-0.%"):
-        return ""
-    return "sub" if shift == "sub" or shift.startswith("-") else "sup"

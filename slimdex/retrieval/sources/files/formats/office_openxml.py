@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from ..decoding import decode_text
@@ -12,8 +12,8 @@ from ..limits import LARGEST_PACKED_TEXT, UnreadableError
 from ..outline import Extract, Outline
 from ..packed import Archive
 from . import html_pages, mail
-from .office_blocks import SCRIPTS, Blocks, Formula, Slide, plain, symbol
-from .xml_files import attribute, elements, events, facts, join_texts, local
+from .office_blocks import SCRIPTS, Blocks, Formula, Slide, extract, plain, script, symbol
+from .xml_files import attribute, elements, events, local
 
 FIGURES = ("chart", "chartex", "diagramdata")
 """Kinds of parts that contain the labels of charts and diagrams."""
@@ -67,16 +67,15 @@ def _relations(archive: Archive, part: str = "") -> list[_Relation]:
     return relations
 
 
-def _of_kinds(related: Iterable[_Relation], *kinds: str) -> list[str]:
+def _of_kinds(related: Sequence[_Relation], *kinds: str) -> list[str]:
     """Parts of these kinds, kind by kind, each once."""
-    related = list(related)
     parts = list[str]()
     for kind in kinds:
         parts += [each.part for each in related if each.kind == kind]
     return [*dict.fromkeys(parts)]
 
 
-def _part_of_kind(related: Iterable[_Relation], kind: str) -> str:
+def _part_of_kind(related: Sequence[_Relation], kind: str) -> str:
     """First part of a kind; "" if there is none."""
     return next(iter(_of_kinds(related, kind)), "")
 
@@ -84,6 +83,11 @@ def _part_of_kind(related: Iterable[_Relation], kind: str) -> str:
 def _main_part(archive: Archive, usual: str) -> str:
     """Part with the document itself; the usual one if the file does not say which it is."""
     return _part_of_kind(_relations(archive), "officedocument") or usual
+
+
+def _about(archive: Archive) -> bytes:
+    """Part with the metadata of the document."""
+    return archive.read(_part_of_kind(_relations(archive), "core-properties"))
 
 
 def _references(attributes: Mapping[str, str]) -> list[str]:
@@ -174,9 +178,7 @@ def read_docx(data: bytes) -> Extract:
         if part == main and handler.root != "document":
             raise UnreadableError("not a DOCX file")
         outline.leave(0)
-    about = elements(archive.read(_part_of_kind(_relations(archive), "core-properties")))
-    title = join_texts(about, "title") or outline.first_heading
-    return Extract(title, outline.text, outline.parts, facts(about))
+    return extract(outline, _about(archive))
 
 
 class _Styles:
@@ -254,7 +256,7 @@ class _DrawingText(Blocks):
         elif name == "vertAlign" and not self._unseen:
             self._script = RAISED.get(attribute(attributes, "val"), "")
         elif name == "rPr":
-            self._script = _script(attribute(attributes, "baseline"))
+            self._script = script(attribute(attributes, "baseline"))
         elif name in ("rFonts", "sym") and not attribute(attributes, "char"):
             fonts = (attribute(attributes, each) for each in ("ascii", "hAnsi", "typeface"))
             self._font = next(filter(None, fonts), "")
@@ -296,9 +298,9 @@ class _DrawingText(Blocks):
         elif name in ("ruby", "rt"):
             self._lines[-1].end(name)
         elif "/math}" in tag:
-            script = self._end() if name in SCRIPTS else ""
-            if script:
-                self._say(SCRIPTS[name] + script)
+            text = self._end() if name in SCRIPTS else ""
+            if text:
+                self._say(SCRIPTS[name] + text)
             self._say(self._formula.end(name))
         self._end_alternative(name)
         self._unseen -= name in UNSEEN
@@ -319,17 +321,6 @@ class _DrawingText(Blocks):
             self._unseen -= self._skipped.pop()
 
 
-def _script(baseline: str) -> str:
-    """Element of text that a slide's text is if its baseline is shifted, in thousandths of %.
-
-    >>> _script("30000"), _script("-25000"), _script("0"), _script("")
-    ('sup', 'sub', '', '')
-    """
-    if not baseline.strip("-0%"):
-        return ""
-    return "sub" if baseline.startswith("-") else "sup"
-
-
 class _WordText(_DrawingText):
     """Handler of the events of a part of a Word document."""
 
@@ -340,10 +331,10 @@ class _WordText(_DrawingText):
         embedded: _EmbeddedParts | None = None,
     ) -> None:
         super().__init__(outline, embedded)
-        self._levels = levels
-        self._paragraphs = list[tuple[int, str]]()  # (level, bullet) of open ones
-        # Of a drop-down list.
-        self._entries = list[str]()
+        self._style_levels = levels
+        self._levels = list[int]()  # of open paragraphs
+        self._bullets = list[str]()  # of open paragraphs
+        self._entries = list[str]()  # of a drop-down list
         self._chosen = 0
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
@@ -351,13 +342,14 @@ class _WordText(_DrawingText):
         name = local(tag)
         if name == "p":
             self._begin()
-            self._paragraphs.append((0, ""))
-        elif self._unseen or not self._paragraphs:
+            self._levels.append(0)
+            self._bullets.append("")
+        elif self._unseen or not self._levels:
             return
         elif name == "pStyle":
-            self._format(level=self._levels.get(attribute(attributes, "val"), 0))
+            self._levels[-1] = self._style_levels.get(attribute(attributes, "val"), 0)
         elif name == "numPr":
-            self._format(bullet="- ")
+            self._bullets[-1] = "- "
         elif name in DESCRIPTIONS:
             description = attribute(attributes, DESCRIPTIONS[name])
             self._say(f" {description} " if description else "")
@@ -372,18 +364,10 @@ class _WordText(_DrawingText):
     def end(self, tag: str) -> None:
         name = local(tag)
         if name == "p":
-            self._end_paragraph(*self._paragraphs.pop())
+            self._end_paragraph(self._levels.pop(), self._bullets.pop())
         elif name == "ddList" and self._chosen < len(self._entries):
             self._say(self._entries[self._chosen])
         super().end(tag)
-
-    def _format(self, level: int | None = None, bullet: str | None = None) -> None:
-        """Set the level or bullet of the innermost paragraph; None leaves it unchanged."""
-        old_level, old_bullet = self._paragraphs[-1]
-        self._paragraphs[-1] = (
-            old_level if level is None else level,
-            old_bullet if bullet is None else bullet,
-        )
 
 
 def read_pptx(data: bytes) -> Extract:
@@ -409,10 +393,7 @@ def read_pptx(data: bytes) -> Extract:
             events(archive.read(other), _SlideText(slide, is_notes=True))
         slide.append_to(outline, number)
 
-    # Read the metadata.
-    about = elements(archive.read(_part_of_kind(_relations(archive), "core-properties")))
-    title = join_texts(about, "title") or outline.first_heading
-    return Extract(title, outline.text, outline.parts, facts(about) | {"pages": len(slides)})
+    return extract(outline, _about(archive), len(slides))
 
 
 class _SlideText(_DrawingText):
