@@ -68,7 +68,7 @@ MUTATIONS = [
     ),
     Mutation("owners[owner] < 0 and owners[other] < 0", "owners[other] < 0", "retrieval/quality"),
     Mutation("states.float() * weights", "states.float()", "retrieval/encoders"),
-    Mutation("if vectors.shape[1] != self.dim:", "if False:", "retrieval/encoders/over_http"),
+    Mutation("dim=self.dim or None", "dim=None", "retrieval/encoders/over_http"),
     Mutation("data = runs.pop()[1] + data", "data = runs.pop()[1]", "retrieval/sources"),
     Mutation("return match.lastindex is None", "return True", "retrieval/sources"),
     Mutation("if casts > TEXT_CASTS:", "if casts > 99:", "retrieval/store"),

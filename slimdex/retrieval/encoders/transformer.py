@@ -214,17 +214,8 @@ class TransformerEncoder:
         return self._encode(several(texts), self.prompts.query)
 
     def _encode(self, texts: Sequence[str], prompt: str) -> Matrix:
-        if len(texts) == 1:
-            return self._encode_one(texts[0], prompt)
         out = np.empty((len(texts), self.dim), dtype=np.float32)
         return self._run(texts, prompt, out)
-
-    def _encode_one(self, text: str, prompt: str = "") -> Matrix:
-        """Encode one text to (1, dim), without batching or sorting."""
-        ids = self._tokenizer.ids([text], prompt)
-        batch = self._tokenizer.pad(ids, self._prompt_tokens_to_skip(prompt))
-        (vector,) = self._runtime.run([batch])
-        return vector
 
     def _run(
         self, texts: Sequence[str], prompt: str, out: Matrix, lengths: Lengths | None = None
