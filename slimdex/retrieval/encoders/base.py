@@ -267,7 +267,8 @@ def _is_plain(value: Any, type_: type) -> bool:
 
     Texts are valid Unicode without NUL, and numbers are positive and small enough.
     """
-    if type(value) is not type_:
+    actual: type = type(value)
+    if actual is not type_:
         return False
     if isinstance(value, list):
         return all(_is_plain(text, str) for text in value)
