@@ -121,8 +121,6 @@ def check_encoder(encoder: Any) -> Encoder:
 
     Raises `InputError` if a part of the interface is missing.
     """
-    if isinstance(encoder, str):
-        raise InputError(f"encoder {encoder!r}, a str; expected TransformerEncoder({encoder!r})")
     name = type(encoder).__name__
     missing = [part for part in ENCODER_PARTS if not hasattr(encoder, part)]
     if missing:

@@ -224,7 +224,8 @@ class TransformerEncoder:
 
         `lengths` (n, 2), if given, is filled with each text's numbers of tokens and encoded tokens.
         """
-        not_pooled = self._prompt_tokens_to_skip(prompt)
+        # All tokens of a prompt are pooled, or none.
+        not_pooled = 0 if self.pooling.with_prompt else self._tokenizer.prompt_length(prompt)
         for group in groups(texts):
             ids_and_lengths = list(self._tokenizer.ids_and_lengths(texts[group], prompt))
             ids = [text_ids for text_ids, _ in ids_and_lengths]
@@ -244,10 +245,6 @@ class TransformerEncoder:
         """Yield the padded ids and mask of each batch; `rows` has the indices of its texts."""
         for batch in rows:
             yield self._tokenizer.pad([ids[i] for i in batch], not_pooled)
-
-    def _prompt_tokens_to_skip(self, prompt: str) -> int:
-        """Count the tokens of a prompt that are not pooled: all of them or none."""
-        return 0 if self.pooling.with_prompt else self._tokenizer.prompt_length(prompt)
 
 
 def encoder_from_spec(

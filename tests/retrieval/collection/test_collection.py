@@ -356,7 +356,7 @@ class WrongDim(WithoutDim):
 @pytest.mark.parametrize(
     ("encoder", "message"),
     [
-        ("all-MiniLM-L6-v2", "encoder 'all-MiniLM-L6-v2', a str; expected TransformerEncoder("),
+        ("all-MiniLM-L6-v2", "encoder str has no dim and no spec; expected"),
         (WithoutDim(), "encoder WithoutDim has no dim and no spec; expected dim, encode(texts),"),
         (WrongDim(), "encoder WrongDim: dim='many'; expected a positive integer"),
     ],
