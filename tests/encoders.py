@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import zlib
 from collections.abc import Sequence
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from safetensors.numpy import save_file
 
 from slimdex.indexes.arrays import Matrix, as_matrix
 
@@ -97,9 +99,55 @@ VOCABULARY = [*SPECIAL, *LETTERS, *(f"##{c}" for c in LETTERS), "the", "cat", "d
 WIDTH, LAYERS, HEADS, POSITIONS = 32, 3, 4, 64
 
 
-def make_tiny_bert(folder: Path) -> Path:
-    """Save a BERT of three layers and 32 dimensions with random weights and its tokenizer."""
-    return make_tiny_model("bert", folder)
+def make_tiny_bert(folder: Path, labels: int = 0) -> Path:
+    """Save a BERT of three layers and 32 dimensions with random weights and its tokenizer.
+
+    With labels, it has a head that scores pairs. Written without torch, whose import takes seconds.
+    """
+    make_tokenizer(folder)
+    inner = _BERT["intermediate_size"]
+    shapes = {
+        "embeddings.word_embeddings": (len(VOCABULARY), WIDTH),
+        "embeddings.position_embeddings": (POSITIONS, WIDTH),
+        "embeddings.token_type_embeddings": (2, WIDTH),
+        "pooler.dense": (WIDTH, WIDTH),
+    }
+    norms = ["embeddings.LayerNorm"]
+    for layer in (f"encoder.layer.{i}." for i in range(LAYERS)):
+        for name in ("self.query", "self.key", "self.value", "output.dense"):
+            shapes[f"{layer}attention.{name}"] = (WIDTH, WIDTH)
+        shapes |= {f"{layer}intermediate.dense": (inner, WIDTH)}
+        shapes |= {f"{layer}output.dense": (WIDTH, inner)}
+        norms += [f"{layer}attention.output.LayerNorm", f"{layer}output.LayerNorm"]
+    if labels:
+        shapes = {f"bert.{name}": shape for name, shape in shapes.items()}
+        norms = [f"bert.{name}" for name in norms]
+        shapes["classifier"] = (labels, WIDTH)
+
+    # Larger than usual: small random weights make all texts alike.
+    rng = np.random.default_rng(3)
+    weights = dict[str, Matrix]()
+    for name, shape in shapes.items():
+        weights[f"{name}.weight"] = rng.normal(0, 0.08, shape).astype(np.float32)
+        if "embeddings" not in name:
+            weights[f"{name}.bias"] = np.zeros(shape[0], np.float32)
+    for name in norms:
+        weights[f"{name}.weight"] = np.ones(WIDTH, np.float32)
+        weights[f"{name}.bias"] = np.zeros(WIDTH, np.float32)
+    save_file(weights, folder / "model.safetensors", {"format": "pt"})
+    config = _BERT | {
+        "model_type": "bert",
+        "architectures": ["BertForSequenceClassification" if labels else "BertModel"],
+        "vocab_size": len(VOCABULARY),
+        "hidden_act": "gelu",
+        "type_vocab_size": 2,
+        "layer_norm_eps": 1e-12,
+        "pad_token_id": 0,
+        "id2label": {i: str(i) for i in range(labels)},
+        "dtype": "float32",
+    }
+    (folder / "config.json").write_text(json.dumps(config))
+    return folder
 
 
 def make_tiny_model(architecture: str, folder: Path, padding_side: str = "right") -> Path:
@@ -124,7 +172,6 @@ def make_tokenizer(folder: Path, architecture: str = "bert", padding_side: str =
     """Save a tokenizer of words and letters; decoders and T5 get no special tokens at the start."""
     from tokenizers import BertWordPieceTokenizer
     from tokenizers.processors import TemplateProcessing
-    from transformers import PreTrainedTokenizerFast
 
     vocab = {token: i for i, token in enumerate(VOCABULARY)}
     tokenizer = BertWordPieceTokenizer(vocab=vocab)._tokenizer
@@ -133,17 +180,21 @@ def make_tokenizer(folder: Path, architecture: str = "bert", padding_side: str =
     if architecture == "t5":
         ending = [("[SEP]", vocab["[SEP]"])]
         tokenizer.post_processor = TemplateProcessing(single="$A [SEP]", special_tokens=ending)
-    PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer,
-        pad_token=None if architecture == "gpt2" else "[PAD]",
-        unk_token="[UNK]",
-        cls_token="[CLS]",
-        sep_token="[SEP]",
-        eos_token="[SEP]",
-        mask_token="[MASK]",
-        padding_side=padding_side,
-        model_max_length=POSITIONS,
-    ).save_pretrained(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    tokenizer.save(str(folder / "tokenizer.json"))
+    settings = {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "unk_token": "[UNK]",
+        "cls_token": "[CLS]",
+        "sep_token": "[SEP]",
+        "eos_token": "[SEP]",
+        "mask_token": "[MASK]",
+        "padding_side": padding_side,
+        "model_max_length": POSITIONS,
+    }
+    if architecture != "gpt2":
+        settings["pad_token"] = "[PAD]"
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
 
 
 _BERT = {
@@ -220,15 +271,3 @@ ARCHITECTURES: dict[str, tuple[str, str, dict[str, Any]]] = {
     ),
 }
 """Architecture -> names of its configuration and model in transformers, and small sizes."""
-
-
-def make_cross_encoder(folder: Path, labels: int = 1) -> Path:
-    """A tiny BERT with a head of random weights that scores pairs."""
-    import torch
-    from transformers import AutoModelForSequenceClassification
-
-    make_tiny_bert(folder)
-    torch.manual_seed(0)
-    model = AutoModelForSequenceClassification.from_pretrained(folder, num_labels=labels)
-    model.save_pretrained(folder)
-    return folder

@@ -68,11 +68,7 @@ MUTATIONS = [
     ),
     Mutation(" & (owners[owner] < 0)", "", "retrieval/quality"),
     Mutation("states.float() * weights", "states.float()", "retrieval/encoders"),
-    Mutation(
-        "as_matrix(rows, dim=self.dim or None, name=place)",
-        "as_matrix(rows, name=place)",
-        "retrieval/encoders/over_http",
-    ),
+    Mutation("dim=self.dim or None", "dim=None", "retrieval/encoders/over_http"),
     Mutation("data = runs.pop()[1] + data", "data = runs.pop()[1]", "retrieval/sources"),
     Mutation("return match.lastindex is None", "return True", "retrieval/sources"),
     Mutation("if casts > TEXT_CASTS:", "if casts > 99:", "retrieval/store"),

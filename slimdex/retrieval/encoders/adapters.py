@@ -104,18 +104,14 @@ class SentenceTransformersEncoder:
             raise InputError(
                 f"tokenizer {type(self._model.tokenizer).__name__}; expected one that counts tokens"
             )
-        prompt = self._document_prompt
+        # The prompt that `encode_document` prepends.
+        prompts = self._model.prompts
+        names = ("document", "passage", "corpus")
+        prompt = next((prompts[name] for name in names if prompts.get(name)), "")
         encodings = self._model.tokenizer(
             [prompt + text for text in texts], truncation=False, verbose=False
         )
         return [len(ids) for ids in encodings["input_ids"]]
-
-    @property
-    def _document_prompt(self) -> str:
-        """Prompt that `encode_document` prepends."""
-        prompts = self._model.prompts
-        names = ("document", "passage", "corpus")
-        return next((prompts[name] for name in names if prompts.get(name)), "")
 
     def spec(self) -> dict[str, Any]:
         """Return the SHA-256 of all weights and their names, the maximum length and the prompts."""

@@ -121,8 +121,6 @@ def check_encoder(encoder: Any) -> Encoder:
 
     Raises `InputError` if a part of the interface is missing.
     """
-    if isinstance(encoder, str):
-        raise InputError(f"encoder {encoder!r}, a str; expected TransformerEncoder({encoder!r})")
     name = type(encoder).__name__
     missing = [part for part in ENCODER_PARTS if not hasattr(encoder, part)]
     if missing:
@@ -267,7 +265,8 @@ def _is_plain(value: Any, type_: type) -> bool:
 
     Texts are valid Unicode without NUL, and numbers are positive and small enough.
     """
-    if type(value) is not type_:
+    actual: type = type(value)
+    if actual is not type_:
         return False
     if isinstance(value, list):
         return all(_is_plain(text, str) for text in value)

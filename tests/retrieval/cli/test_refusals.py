@@ -36,7 +36,6 @@ def test_invalid_text_is_refused(pets: Runner) -> None:
 REFUSED = {
     "build pets.jsonl --out new --model ''": "model ''",
     "build pets.jsonl --out new --model weights.gguf": "expected word vectors",
-    "build pets.jsonl --out new --model gguf": "no model.safetensors",
     "build names.csv --out new": "names.csv: no rows",
     "build names.csv names.tsv --out new": "names.tsv: no rows",
     "build none.json --out new": "none.json: no rows",
@@ -110,10 +109,9 @@ def contents() -> dict[Path, bytes]:
 
 @pytest.mark.parametrize("line", REFUSED)
 def test_bad_input_changes_nothing(pets: Runner, line: str) -> None:
-    for folder in ("folder", "foreign", "broken-model", "gguf"):
+    for folder in ("folder", "foreign", "broken-model"):
         Path(folder).mkdir()
-    for path in ("weights.gguf", "gguf/weights.gguf"):
-        Path(path).write_bytes(b"GGUF\x03\x00")
+    Path("weights.gguf").write_bytes(b"GGUF\x03\x00")
     for path in ("names.csv", "names.tsv"):
         Path(path).write_text("a,b\n")
     Path("none.json").write_text("[]")

@@ -13,7 +13,7 @@ from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.adapters import GivenEncoder
 from slimdex.retrieval.search.reranking import CrossEncoder
-from tests.encoders import make_cross_encoder
+from tests.encoders import make_tiny_bert
 
 from .running import PETS, Runner
 
@@ -103,7 +103,7 @@ def test_a_best_hit_no_nearer_than_chance_is_noted(bare: Runner) -> None:
 
 @pytest.mark.slow
 def test_a_cross_encoder_reorders_hits(pets: Runner, tmp_path: Path) -> None:
-    model = str(make_cross_encoder(tmp_path / "cross"))
+    model = str(make_tiny_bert(tmp_path / "cross", labels=1))
     hits = pets.found(f"pets cat --rerank {model} -n 2")
     texts = [str(pet["text"]) for pet in PETS]
     scores = CrossEncoder(model).scores("cat", texts)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-import torch
 
 from slimdex import Collection, InputError, TransformerEncoder
 from slimdex.retrieval.encoders.adapters import as_encoder
@@ -72,8 +71,7 @@ def test_a_sentence_transformer_is_an_encoder(tiny_bert: Path, tmp_path: Path) -
     again = theirs(tiny_bert)
     with Collection.open(tmp_path / "i", again) as collection:
         assert collection.search("rain fell", 1)[0].id == "b"
-    with torch.no_grad():
-        next(again.parameters()).mul_(1.5)
+    next(again.parameters()).data.mul_(1.5)
     with pytest.raises(InputError, match="this index was built with"):
         Collection.open(tmp_path / "i", again)
     reader = TransformerEncoder(str(tiny_bert), pooling="mean", precision="fp32")  # as theirs

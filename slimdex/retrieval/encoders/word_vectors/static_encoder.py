@@ -147,6 +147,10 @@ class StaticEncoder:
         """Prefixes of queries and documents."""
         return self.vectors.prompts
 
+    def count_tokens(self, texts: str | Sequence[str]) -> int:
+        """Count the tokens that have a vector."""
+        return sum(self.token_counts(several(texts)))
+
     def token_counts(self, texts: Sequence[str]) -> list[int]:
         """Count the tokens of each document, with its prompt, that have a vector."""
         counts = list[int]()

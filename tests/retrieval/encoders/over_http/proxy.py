@@ -175,9 +175,9 @@ def page(handler: Handler, content: bytes) -> None:
     handler.send(200, b"<html><body>Welcome</body></html>", "text/html")
 
 
-def changed(change: Callable[[Any], Any]) -> Fault:
+def changed(change: Callable[[Any], Any], status: int = 200) -> Fault:
     """Send another answer."""
-    return lambda handler, content: handler.answer(200, change(json.loads(content)))
+    return lambda handler, content: handler.answer(status, change(json.loads(content)))
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from slimdex.retrieval.remote_collection import RemoteCollection
 from tests.retrieval.server.running import serving
 
 from .conftest import TEXTS
-from .proxy import Proxy, Vectors, proxied, status
+from .proxy import Proxy, Vectors, changed, proxied, status
 
 KEY = "sk-a-secret-of-mine"
 MALFORMED = ["http://", "http://a b/v1", "ftp://h/v1", "http://h:x/v1", "http://[::1", "http://h\n"]
@@ -185,9 +185,8 @@ def test_a_key_goes_to_its_server_and_nowhere_else(
 
 @pytest.mark.usefixtures("environment")
 def test_no_error_shows_a_key(proxy: Proxy) -> None:
-    for answer in (f"wrong key {KEY}", f"no such key: {KEY}"):
-        body: dict[str, object] = {"error": answer}
-        proxy.faults = [lambda handler, _, body=body: handler.answer(401, body)]  # type: ignore[misc]
+    for answer in (f"wrong key {KEY}", {"message": KEY}):
+        proxy.always = changed(lambda _: {"error": answer}, status=401)  # noqa: B023
         with pytest.raises(InputError, match=r": 401 .*\*\*\*$") as error:
             HttpEncoder(f"{proxy.url}/v1")
         assert KEY not in repr(vars(error.value))

@@ -13,7 +13,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from tests.browsing import DESKTOP, PHONE, check_accessible, launched, watched
-from tests.encoders import make_cross_encoder
+from tests.encoders import make_tiny_bert
 
 from ..running import Running, built, serving
 
@@ -77,7 +77,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         "mixed": mixed,
     }
     indexes = [built(folder, own, name, passages=100) for name, own in rows.items()]
-    with serving(indexes, "--rerank", make_cross_encoder(folder / "cross")) as found:
+    with serving(indexes, "--rerank", make_tiny_bert(folder / "cross", labels=1)) as found:
         yield found
 
 
