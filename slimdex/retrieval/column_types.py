@@ -34,13 +34,6 @@ DEEPEST_LISTS = 8
 WITHIN_JSON = {"JSON", "BOOLEAN", "BIGINT", "DOUBLE", "VARCHAR"}
 """Types whose values JSON restores exactly."""
 
-WRITTEN_DATE = (
-    r"(\d{1,2}[/.-]\d{1,2}[/.-]\d{4}|\d{1,2}/\d{1,2}/\d{2}|\d{4}/\d{1,2}/\d{1,2}"
-    r"|\d{1,2}\.? [A-Za-z]{3,9}\.? \d{4}|[A-Za-z]{3,9}\.? \d{1,2},? \d{4})"
-    r"([ T,]+\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?( ?[AaPp][Mm])?)?"
-)
-"""Dates whose order as text is not that in time."""
-
 
 def by_lower_name(document: Document) -> dict[str, tuple[str, Any]]:
     """Map lower-case names to a document's metadata (name, value): DuckDB ignores case.

@@ -31,8 +31,6 @@ ANCHORED = {"match", "fullmatch"}
 MATCHED = {"FENCES"}
 """Patterns in dictionaries, which are matched at the beginning of a text."""
 SOUGHT = {
-    ("where/validation.py", "_is_keyword"),  # a column's name, in 10,000 characters
-    ("where/validation.py", "_meant"),  # a name of 100 characters
     ("lexical/tokens.py", "_accents"),  # a set of letters
     ("search/excerpts.py", "_verbatim"),  # a query of limited length
     ("files/ignore_rules.py", "__init__"),  # a reader below

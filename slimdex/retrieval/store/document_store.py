@@ -6,6 +6,7 @@ that changes with the file, or none if unknown. `sources.origins` writes them.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 
 from slimdex.errors import CorruptError, InputError, UnreadableError, shorten
 from slimdex.indexes.arrays import Rows, batches, union, without
-from slimdex.system.duckdb_library import duckdb, identifier
+from slimdex.system.duckdb_library import duckdb, identifier, literal
 from slimdex.system.once import Once, cached_property
 
 from ..column_types import restore_values
@@ -46,15 +47,7 @@ from .segments import (
 )
 from .state import CANT_REBUILD
 from .where.conditions import TEXT_COLUMNS
-from .where.hints import hint, may_order_dates
-from .where.validation import (
-    SlowConditionError,
-    check,
-    limiting,
-    parse_condition,
-    reads_clock,
-    refusal,
-)
+from .where.validation import SlowConditionError, check, limiting, reads_clock, refusal
 
 COLUMNS_AT_ONCE = 500
 """Columns per query: DuckDB holds 2,048 values of each in memory, several times."""
@@ -66,9 +59,9 @@ MOST_FROM_LINES = 4096
 MOST_BYTES = 1 << 26
 """Most documents that a change reads from the lines, and their bytes there: a query of more takes
 less time, and need not read their texts."""
-SAMPLES = 100
-SAMPLE_CHARACTERS = 100
-"""Values of a column that a hint is chosen by, and the characters of each."""
+SAMPLES = 3
+SAMPLE_CHARACTERS = 40
+"""Values of a column that the error for a condition shows, and the characters of each."""
 BEGINNING = 300
 """Characters of the beginning of a text."""
 COMPARED = 100_000
@@ -615,14 +608,8 @@ class DocumentStore:
 
         Only an expression over the columns is allowed: see `where.validation.check`.
         """
-        # Refuse to order dates that are stored as text: DuckDB would compare them letter by letter.
         names = self._names
         where = check(where, names)
-        if may_order_dates(where, self._types):
-            advice = self._hint(where)
-            if advice:
-                raise refusal(where, advice, names)
-
         with self.reading() as cursor:
             try:
                 inside = f'"row" >= {int(start)} AND "row" < {int(stop)}'
@@ -637,26 +624,22 @@ class DocumentStore:
             except duckdb.Error as error:
                 if isinstance(error, disk_errors()) or is_damage(error):
                     raise
-                # The condition may compare values of different kinds.
-                may_help = isinstance(error, duckdb.BinderException | duckdb.ConversionException)
-                advice = self._hint(where) if may_help else ""
-                raise refusal(where, advice or one_line(error), names) from error
+                held = "".join(map(self._contents_of, self._columns_in(where)))
+                raise refusal(where, one_line(error) + held, names) from error
 
-    def _hint(self, where: str) -> str:
-        """Advise how to compare values of different kinds; "" if the condition does not."""
-        return hint(parse_condition(where), self._types, self._samples)
+    def _columns_in(self, where: str) -> list[str]:
+        """Columns that a condition names, at most `SAMPLES`."""
+        words = re.findall(r"\w+", where.lower())
+        return [name for name in self._names if name.lower() in words][:SAMPLES]
 
-    @property
-    def _types(self) -> dict[str, str]:
-        """Types of the columns that a condition may name."""
-        return TEXT_COLUMNS | dict(self.columns)
-
-    def _samples(self, column: str) -> list[str]:
-        """Some values of a column, as text."""
+    def _contents_of(self, column: str) -> str:
+        """Type and some values of a column, for a condition that does not suit them."""
         name = identifier(column)
         text = f"left({name}::VARCHAR, {SAMPLE_CHARACTERS})"
         sql = f"SELECT {text} FROM documents WHERE {name} IS NOT NULL LIMIT {SAMPLES}"
-        return [value for (value,) in self.fetch(sql)]
+        values = ", ".join(literal(value) for (value,) in self.fetch(sql))
+        type_ = (TEXT_COLUMNS | dict(self.columns))[column]
+        return f"; {column} is {type_}" + (f", such as {values}" if values else "")
 
     def document_rows(self, stop: int, start: int = 0) -> DocumentRows:
         """Documents with several rows that begin at the rows from `start` to before `stop`."""

@@ -17,7 +17,7 @@ from threading import TIMEOUT_MAX, Event, Thread
 from typing import Any
 
 from slimdex.errors import InputError, short_repr, shorten
-from slimdex.system.duckdb_library import connect, duckdb, identifier, literal
+from slimdex.system.duckdb_library import connect, duckdb
 from slimdex.system.json_text import TooDeepError, parse_json
 from slimdex.system.unicode_text import check_unicode
 
@@ -59,8 +59,6 @@ SHOWN = 200
 """Columns listed in a message."""
 SHOWN_NAME = 100
 """Characters of an unknown column's name in a message."""
-SHOWN_WHERE = 10_000
-"""Characters of a condition that are searched for keywords."""
 CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "enable_external_access": False,
     "autoinstall_known_extensions": False,
@@ -100,22 +98,7 @@ def reads_clock(where: str, columns: Sequence[str]) -> bool:
     try:
         return _check(where, frozenset(column.lower() for column in columns))
     except _Refusal as error:
-        meant = _meant(error.name, where) if isinstance(error, _NoColumn) else ""
-        raise refusal(where, f"{error}{meant}", columns) from error
-
-
-def _meant(name: str, where: str) -> str:
-    """Suggest that an unknown name is meant as a text in single quotes.
-
-    The suggestion is the end of a message; "" without one.
-    """
-    name = name[:SHOWN_NAME]
-    # A name in other quotes, or after a sign, is probably a text.
-    text = name.strip("“”„‘’‚«»`´")
-    is_quoted = text != name or identifier(name) in where or f"`{name}`" in where
-    if is_quoted or re.search(rf"[=<>]\s*{re.escape(name)}\b", where):
-        return f" (did you mean the text {literal(text)}, in single quotes?)"
-    return ""
+        raise refusal(where, str(error), columns) from error
 
 
 def refusal(where: str, reason: str, columns: Sequence[str]) -> InputError:
@@ -123,21 +106,7 @@ def refusal(where: str, reason: str, columns: Sequence[str]) -> InputError:
     columns = visible_columns(columns)
     named = ", ".join(columns[:SHOWN]) + (", ..." if len(columns) > SHOWN else "")
     shown = shorten(where)
-    for name in columns:
-        if _is_keyword(where, name):
-            reason += f' ({name} is a keyword of SQL: quote the column, "{name}")'
     return InputError(f"where {shown}: {reason}; expected a condition on the columns {named}")
-
-
-def _is_keyword(where: str, column: str) -> bool:
-    """True if a condition contains a column's name without quotes that is an SQL keyword."""
-    word = re.compile(rf"(?<![\w\"']){re.escape(column)}(?![\w\"'])", re.IGNORECASE)
-    if not re.fullmatch(r"[A-Za-z_]+", column) or not word.search(where[:SHOWN_WHERE]):
-        return False
-    try:
-        return bool(parse_condition(f"{column} IS NULL")["children"][0]["class"] != "COLUMN_REF")
-    except _Refusal:
-        return True
 
 
 @contextmanager
@@ -199,12 +168,8 @@ class _Refusal(Exception):
     """Reason for the refusal."""
 
 
-class _NoColumn(_Refusal):
-    """An unknown name in place of a column's."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(f'column "{name[:SHOWN_NAME]}" not found')
-        self.name = name
+def _no_column(name: str) -> _Refusal:
+    return _Refusal(f'column "{name[:SHOWN_NAME]}" not found')
 
 
 @lru_cache(1)
@@ -365,7 +330,7 @@ def _check_node(node: dict[str, Any], names: frozenset[str]) -> None:
         first, *fields = node["column_names"]
         is_clock = first.lower() in allowed.CLOCKS and not fields
         if first.lower() not in names and not is_clock:
-            raise _NoColumn(first)
+            raise _no_column(first)
     elif kind == "TYPE":
         name = node["type_name"]
         if node["catalog"] or node["schema"] or name.lower() not in allowed.TYPES:
@@ -383,7 +348,7 @@ def _check_function(node: dict[str, Any], names: frozenset[str]) -> None:
     # The parser takes the column of a call like column.lower() for a schema.
     first = node["catalog"] or node["schema"]
     if first and first.lower() not in names:
-        raise _NoColumn(first)
+        raise _no_column(first)
     if node["filter"] or node["distinct"] or node["order_bys"]["orders"] or node["export_state"]:
         raise _Refusal(f"function {name!r} is called with DISTINCT, ORDER BY or FILTER")
     if name != allowed.TAKES_NAMES and any(argument["name"] for argument in node["arguments"]):
