@@ -19,23 +19,21 @@ PAGES = [
 ]
 CONSTANTS = {
     "README.md": "4-bit",
-    "docs/cluster.md": "0.3, 0.99",
+    "docs/cluster.md": "0.3",
     "docs/encoders.md": "0.001, 0.99",
     "docs/export.md": "1.25",
     "docs/file-format.md": "4 MiB, 16 KiB, 16 MiB, 32 KiB, 4 bits",
     "docs/files-and-crashes.md": "60 s",
     "docs/files.md": "64 MiB, 256 MiB, 10,485,760, 2 GiB, 60 s, 1 GiB",
-    "docs/how-it-works.md": "4-bit, 2k, 4k, 2.3 bytes, 3,600 times",
+    "docs/how-it-works.md": "4-bit, 2k, 4k, 2.3 bytes",
     "docs/limits.md": "1 GB, 4GB, 32 MiB",
     "docs/research/benchmarks.md": ".25, 1/64, 1/128, 0.99",
-    "docs/research/codes.md": "1/2, 24 bytes, 48 bytes, 0.25, 0.99",
-    "docs/research/fusion.md": ".05, .1, .5, .7, .9, 1.25",
+    "docs/research/codes.md": "48 bytes, 0.25, 0.99",
+    "docs/research/fusion.md": ".05, .5, 1.25",
     "docs/research/method.md": "0.99",
-    "docs/research/settled.md": "78%, 94.1%",
     "docs/research/similarity.md": ".25",
     "docs/serve.md": "4 MiB, 30 seconds, 8 MiB, 64 MiB",
-    "docs/tuning.md": ".993, .998, 5%, .8",
-    "docs/usage.md": "1.10",
+    "docs/tuning.md": ".8",
 }
 """Limits, defaults and formats of the software, settings of experiments, and published figures."""
 BLOCK = re.compile(r"<!-- (\S+): begin -->.*?<!-- \1: end -->", re.DOTALL)
