@@ -55,10 +55,10 @@ def queries() -> Iterator[tuple[str, str, str]]:
         yield f"name:{name}", name, f"notes/{known.get(name, 'marathon')}"
     for module, function in (
         ("heapq", "heappushpop"),
-        ("textwrap", "fill"),
-        ("difflib", "get_close_matches"),
-        ("shutil", "copytree"),
-        ("statistics", "harmonic_mean"),
+        ("textwrap", "shorten"),
+        ("csv", "sniff"),
+        ("bisect", "insort_left"),
+        ("string", "capwords"),
     ):
         found = [f"def {function}(" in text for text in passages(module)].index(True)
         yield f"name:{function}", f"{module} {function}", f"code/{module}/{found}"

@@ -7,14 +7,15 @@ from pathlib import Path
 import pytest
 
 from slimdex.retrieval.collection import Collection
+from slimdex.retrieval.encoders.models import DEFAULT_MODEL
 from slimdex.retrieval.encoders.opening import open_encoder
 from tests.mixed_folder import documents, queries
 
 
 @pytest.mark.slow
-def test_names_come_first_and_half_of_the_paraphrases_in_ten(tmp_path: Path) -> None:
+def test_names_come_first_and_paraphrases_in_ten(tmp_path: Path) -> None:
     """Paraphrases share few words with their notes, misspelt names share none."""
-    encoder = open_encoder("all-MiniLM-L6-v2-fast")
+    encoder = open_encoder(DEFAULT_MODEL)
     with Collection.create(tmp_path / "x.index", encoder, passages="off") as made:
         made.add([*documents()])
         places, answers = dict[str, int](), dict[str, str]()
@@ -28,4 +29,4 @@ def test_names_come_first_and_half_of_the_paraphrases_in_ten(tmp_path: Path) -> 
     functions = {name for name in names if answers[name].startswith("code/")}
     assert {name for name, place in names.items() if place} <= functions
     assert max(names.values()) < 3
-    assert 2 * sum(place < 10 for place in meanings) >= len(meanings)
+    assert sum(place < 10 for place in meanings) >= 0.9 * len(meanings)
