@@ -29,34 +29,31 @@ def slimdex(*words: object) -> Any:
     return json.loads(done.stdout)
 
 
-def part(name: str, folder: Path, count: int, *, short: bool = False) -> Path:
-    """Of a set some texts, its labelled ones first or its shortest and five longest ones, and the
-    queries that ask for them."""
+def part(name: str, folder: Path, count: int, asked: int) -> Path:
+    """Some labels of a set, and some texts, those of the labels first."""
     (folder / "qrels").mkdir(parents=True)
     lines = (DATA / name / "corpus.jsonl").read_text("utf-8").splitlines(keepends=True)
-    head, *labels = (DATA / name / "qrels" / "test.tsv").read_text().splitlines(keepends=True)
+    labels = (DATA / name / "qrels" / "test.tsv").read_text().splitlines(keepends=True)[: asked + 1]
     labelled = {line.split("\t")[1] for line in labels}
-    lines.sort(key=len if short else lambda line: json.loads(line)["_id"] not in labelled)
-    chosen = lines[:count] + (lines[-5:] if short else [])
-    (folder / "corpus.jsonl").write_text("".join(chosen), "utf-8")
-    kept = {json.loads(line)["_id"] for line in chosen}
-    labels = [line for line in labels if line.split("\t")[1] in kept]
-    (folder / "qrels" / "test.tsv").write_text("".join([head, *labels]))
+    lines.sort(key=lambda line: json.loads(line)["_id"] not in labelled)
+    (folder / "corpus.jsonl").write_text("".join(lines[:count]), "utf-8")
+    (folder / "qrels" / "test.tsv").write_text("".join(labels))
     shutil.copy(DATA / name / "queries.jsonl", folder)
     return folder
 
 
 @sweep
 def test_scifact_is_as_published_and_compression_costs_nothing(tmp_path: Path) -> None:
-    count, lost = (5183, 0.2) if CHANCE.whole else (640, 1.0)
-    data, index = part("scifact", tmp_path / "data", count), tmp_path / "scifact.index"
-    built = slimdex("build", data, "--out", index, "--passages", "off")  # as published: cut off
+    count, asked, lost, tokens = (5183, 339, 0.2, 256) if CHANCE.whole else (640, 60, 1.0, 64)
+    data, index = part("scifact", tmp_path / "data", count, asked), tmp_path / "scifact.index"
+    cut = ("--passages", "off", "--max-length", tokens)  # as published
+    built = slimdex("build", data, "--out", index, *cut)
     assert built["documents"] == count
     labels = ("--queries", data / "queries.jsonl", "--qrels", data / "qrels" / "test.tsv")
     report = slimdex("eval", index, *labels)
-    assert report["queries"] == 300
     exact, ours = report["exact"], report["index"]
     if CHANCE.whole:
+        assert report["queries"] == 300
         assert 100 * exact["ndcg@10"] == pytest.approx(64.51, abs=0.3)  # MTEB's figure
     assert 100 * ours["ndcg@10"] > 100 * exact["ndcg@10"] - lost
     assert ours["ram_bytes_per_vector"] <= 24
