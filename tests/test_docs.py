@@ -28,6 +28,7 @@ from mcp.server import MCPServer
 
 from slimdex.bench import commands, datasets
 from slimdex.command_line import app
+from slimdex.retrieval.cli import facts
 from slimdex.retrieval.cluster.ray_workers import RayWorkers
 from tests.given import give
 from tests.retrieval.cli.running import Runner
@@ -99,11 +100,12 @@ def blocks(page: str, languages: str) -> list[tuple[str, str]]:
 def said_by_commands(block: str, run: Runner, monkeypatch: pytest.MonkeyPatch) -> str:
     """Output of a block's commands, of which the page may show a beginning.
 
-    Servers for agents end at once, and `slimdex bench` measures a part of its set. Commands of
-    other programs, and pipes, are a shell's.
+    Servers for agents end at once, and `slimdex bench` and `info --health` measure less. Commands
+    of other programs, and pipes, are a shell's.
     """
     monkeypatch.setattr(MCPServer, "run", lambda *_, **__: None)
-    monkeypatch.setattr(datasets, "QUICK_DOCUMENTS", 700)
+    monkeypatch.setattr(datasets, "QUICK_DOCUMENTS", 150)
+    monkeypatch.setattr(facts, "HEALTH_QUERIES", 100)
     monkeypatch.setattr(commands, "every_docstring", lambda _: datasets.every_docstring(20).quick())
     said = ""
     for command in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
