@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import pickle
 import shutil
-from collections.abc import Callable
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Iterator
 from itertools import chain, islice
 from pathlib import Path
 from typing import Protocol
@@ -25,6 +27,8 @@ from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.runtimes.openvino_runtime import openvino_library
+from slimdex.retrieval.sources.files import file_source
+from slimdex.retrieval.sources.files.reading_process import Worker
 from slimdex.retrieval.sources.source import open_source
 
 from .chance import CHANCE
@@ -70,6 +74,24 @@ def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def _own_cache(run_folder: Path) -> None:
     """Conversions of tests' models are not kept among the user's."""
     os.environ["SLIMDEX_CACHE"] = str(run_folder / "models")
+
+
+class KeptReader(Worker):
+    """A process that reads files and is left running for the next source."""
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _kept_readers() -> Iterator[None]:
+    """Files are read by one process of each thread: its start takes half of a small build."""
+    readers = defaultdict[tuple[int, int], KeptReader](KeptReader)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(file_source, "Worker", lambda: readers[os.getpid(), threading.get_ident()])
+        yield
+    for reader in readers.values():
+        reader.close()
 
 
 @pytest.fixture
