@@ -106,6 +106,7 @@ def _join_all(snapshot: Snapshot, min_score: float) -> tuple[Rows, Rows, NDArray
     """
     if not 0 < min_score <= 1:
         raise InputError(f"min_score={min_score:g}; expected more than 0, and 1 at most")
+    least = min_score - EQUAL
     blocks, firsts = _blocks(snapshot)
     owners: Rows = np.full(len(firsts), -1, dtype=np.int64)
     scores = np.zeros(len(firsts), dtype=np.float32)
@@ -113,8 +114,11 @@ def _join_all(snapshot: Snapshot, min_score: float) -> tuple[Rows, Rows, NDArray
         unit_rows = block.unit_rows(snapshot)
         for later in blocks[done:]:
             others_rows = unit_rows if later is block else later.unit_rows(snapshot)
-            compared = _scores(product(unit_rows, others_rows.T), block.starts, later.starts)
-            near = compared >= min_score - EQUAL
+            cosines = product(unit_rows, others_rows.T)
+            if cosines.max() < least:  # as in most blocks
+                continue
+            compared = _scores(cosines, block.starts, later.starts)
+            near = compared >= least
 
             # In order of addition, so that a document joins the first one possible.
             for i in np.flatnonzero(near.any(axis=1)).tolist():
