@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from tests.chance import CHANCE, sweep
+
 from .running import Runner, write
 
 FILES = {
@@ -255,17 +257,11 @@ SOURCES: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "build {} --out new",
-        pytest.param("add pets {}", marks=pytest.mark.slow),
-        pytest.param("sync pets {}", marks=pytest.mark.slow),
-    ],
-)
+@sweep
+@pytest.mark.parametrize("command", ["build {} --out new", "add pets {}", "sync pets {}"])
 def test_sources_and_their_options(beside: Runner, command: str) -> None:
     index = "new" if "new" in command else "pets"
-    for source, (id, expected) in SOURCES.items():
+    for source, (id, expected) in CHANCE.sample([*SOURCES.items()], 3):
         done = beside(command.format(source))
         assert done.code == 0, done.err
         assert picked(beside("open", index, id, "--json").json, expected) == expected
