@@ -49,11 +49,17 @@ COPIES, TEXTS = CHANCE.count(2, 1), CHANCE.count(1200, 250)
 WORKERS_KILLED, BUILDERS_KILLED = (4, 5) if CHANCE.whole else (1, 1)
 """Workers killed of each builder, and builders."""
 SETTINGS = Settings(24)
+SPARE = ("start_monitor", "start_log_monitor", "start_api_server")
+"""Processes that scale a cluster, copy its logs and show it; each takes seconds to start."""
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[RayWorkers]:
-    with RayWorkers("local", 2) as workers:
+    with pytest.MonkeyPatch.context() as patch:
+        for name in SPARE:
+            patch.setattr(f"ray._private.node.Node.{name}", lambda *_, **__: None)
+        workers = RayWorkers("local", 2)
+    with workers:
         yield workers
 
 
