@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from random import Random
@@ -143,29 +143,21 @@ def test_a_cluster_that_is_not_there_is_one_line() -> None:
     assert "\n" not in str(refused.value)
 
 
-@pytest.fixture
-def computed(cluster: RayWorkers, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What the workers were asked to compute."""
-    asked, mapped = list[str](), RayWorkers.map
-
-    def told(self: RayWorkers, function: Callable[[Any], Any], parts: Iterable[Any]) -> Any:
-        name = getattr(function, "__name__", type(function).__name__)
-        for part in mapped(self, function, parts):
-            asked.append(name)
-            yield part
-
-    monkeypatch.setattr(RayWorkers, "map", told)
-    return asked
-
-
 def test_workers_encode_fit_and_code(
-    computed: list[str],
+    cluster: RayWorkers,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """`--ray` of add, sync and reduce: workers compute the parts, and the index is the same."""
     slimdex, on_ray = Runner(capsys), ("--ray", "local", "--workers", "2")
+    computed, mapped = list[str](), RayWorkers.map
+
+    def told(self: RayWorkers, function: Any, parts: Any) -> Any:
+        computed.append(getattr(function, "__name__", type(function).__name__))
+        return mapped(self, function, parts)
+
+    monkeypatch.setattr(RayWorkers, "map", told)
     monkeypatch.chdir(tmp_path)
     more = [{"id": f"r{i}", "text": f"rain fell on mat {i}"} for i in range(40)]
     for name in ("here", "pets"):

@@ -6,7 +6,6 @@ import os
 import signal
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from queue import Queue
 from tempfile import TemporaryFile
@@ -14,7 +13,6 @@ from threading import Thread
 from typing import Any
 
 import httpx
-import numpy as np
 import pytest
 import uvicorn
 
@@ -48,20 +46,12 @@ def built(folder: Path, rows: Any, name: str = "notes", **settings: Any) -> Path
     return index
 
 
-class Served:
+class Running:
     """A service that runs; `client` calls it."""
 
-    def __init__(self, url: str, **client: Any) -> None:
-        self.url = url
+    def __init__(self, process: Any, url: str, **client: Any) -> None:
+        self.process, self.url = process, url
         self.client = httpx.Client(base_url=url, timeout=120, **client)
-
-
-class Running(Served):
-    """One in a process of its own."""
-
-    def __init__(self, process: ForkServerProcess, url: str, **client: Any) -> None:
-        super().__init__(url, **client)
-        self.process = process
 
     def stop(self) -> int | None:
         """Tell it to stop, and wait until it has."""
@@ -90,7 +80,7 @@ def serving(indexes: Sequence[object], *words: object, **client: Any) -> Iterato
 
 
 @contextmanager
-def serving_here(*words: object) -> Iterator[Served]:
+def serving_here(*words: object) -> Iterator[Running]:
     """A service in this process: torch, which its model needs, is imported once for all tests."""
     urls, servers = Queue[str](), list[uvicorn.Server]()
 
@@ -105,13 +95,8 @@ def serving_here(*words: object) -> Iterator[Served]:
         patch.setattr(signal, "signal", lambda *_: None)  # only the main thread may set a handler
         patch.setattr(uvicorn, "Server", kept)
         thread.start()
-        served = Served(urls.get(timeout=300))
+        served = Running(None, urls.get(timeout=300))
     with served.client:
         yield served
     servers[0].should_exit = True
     thread.join(60)
-
-
-def unit(rows: Any) -> Any:
-    """Rows of length 1."""
-    return rows / np.linalg.norm(rows, axis=1, keepdims=True)

@@ -15,7 +15,7 @@ import pytest
 from tests.browsing import DESKTOP, PHONE, check_accessible, launched, watched
 from tests.encoders import make_tiny_bert
 
-from ..running import Served, built, serving, serving_here
+from ..running import Running, built, serving, serving_here
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page, Request, Route
@@ -35,7 +35,7 @@ LINKS = (
 
 
 @pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     folder = tmp_path_factory.mktemp("page")
     notes: list[dict[str, Any]] = [
         {
@@ -88,7 +88,7 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture
-def page(browser: Browser, running: Served) -> Iterator[Page]:
+def page(browser: Browser, running: Running) -> Iterator[Page]:
     with watched(browser, running.url, **DESKTOP) as opened:
         opened.goto(running.url)
         opened.wait_for_selector("#facts:not([hidden])")
@@ -215,7 +215,7 @@ def test_the_address_holds_the_whole_question(page: Page) -> None:
     assert page.locator("#notice").inner_text().endswith(": where.gone=1, limit=x")
 
 
-def test_folders_are_filtered_with_those_below(page: Page, running: Served) -> None:
+def test_folders_are_filtered_with_those_below(page: Page, running: Running) -> None:
     page.goto(f"{running.url}/?index=files&q=rain")
     page.wait_for_selector(".hit")
     page.locator("summary").click()
@@ -334,7 +334,7 @@ def test_back_and_forward_close_and_open_a_document(page: Page) -> None:
     assert (page.url, names(page), question.input_value()) == (asked, found, "a dog on a rug")
 
 
-def test_a_document_has_an_address(page: Page, running: Served) -> None:
+def test_a_document_has_an_address(page: Page, running: Running) -> None:
     typed(page, "a dog on a rug")
     link = page.locator(".hit .name").first.get_attribute("href")
     alone = "?index=notes&doc=d%2F2+%C3%A4"
@@ -353,7 +353,7 @@ def test_a_document_has_an_address(page: Page, running: Served) -> None:
     assert opened(page) == "2"
 
 
-def test_a_link_to_a_document_that_has_gone_says_so(browser: Browser, running: Served) -> None:
+def test_a_link_to_a_document_that_has_gone_says_so(browser: Browser, running: Running) -> None:
     page = browser.new_page()
     page.goto(f"{running.url}/?index=notes&q=dog&doc=gone")
     page.wait_for_selector("#problem:not([hidden])")
@@ -363,7 +363,7 @@ def test_a_link_to_a_document_that_has_gone_says_so(browser: Browser, running: S
     page.close()
 
 
-def test_links_are_links_and_code_is_code(page: Page, running: Served) -> None:
+def test_links_are_links_and_code_is_code(page: Page, running: Running) -> None:
     page.goto(f"{running.url}/?index=mixed&q=the+cat")
     page.wait_for_selector(".hit")
     targets = [f"https://example.org/{end}" for end in ("cat_(pet)", "a?b=cat&c=1", "md")]
@@ -392,7 +392,7 @@ def font(page: Page, selector: str) -> str:
     return found
 
 
-def test_items_of_lists_are_filters(page: Page, running: Served) -> None:
+def test_items_of_lists_are_filters(page: Page, running: Running) -> None:
     page.goto(f"{running.url}/?index=mixed&q=the+cat+on+a+rug")
     page.wait_for_selector(".hit")
     page.locator("summary").click()
@@ -413,7 +413,7 @@ def test_items_of_lists_are_filters(page: Page, running: Served) -> None:
     assert page.locator("#status").inner_text() == "Nothing found with these filters."
 
 
-def test_errors_are_shown(browser: Browser, running: Served) -> None:
+def test_errors_are_shown(browser: Browser, running: Running) -> None:
     page = browser.new_page()
     page.goto(running.url)
     page.wait_for_selector("#facts:not([hidden])")
@@ -438,7 +438,7 @@ def test_errors_are_shown(browser: Browser, running: Served) -> None:
     ("size", "scheme"), [(PHONE, "dark"), (DESKTOP, "light")], ids=["phone", "desktop"]
 )
 def test_the_page_is_accessible(
-    browser: Browser, running: Served, size: dict[str, Any], scheme: Any
+    browser: Browser, running: Running, size: dict[str, Any], scheme: Any
 ) -> None:
     context = browser.new_context(**size, color_scheme=scheme, bypass_csp=True)
     page = context.new_page()
@@ -518,7 +518,7 @@ def test_a_token_is_asked_for_and_files_are_added(browser: Browser, tmp_path: Pa
         page.context.close()
 
 
-def test_the_page_runs_only_its_own_scripts(running: Served) -> None:
+def test_the_page_runs_only_its_own_scripts(running: Running) -> None:
     for path in ("/", "/page/page.js", "/page/page.css"):
         policy = running.client.get(path).headers["content-security-policy"]
         assert policy.startswith("default-src 'none'; script-src 'self';")
@@ -526,7 +526,7 @@ def test_the_page_runs_only_its_own_scripts(running: Served) -> None:
         assert running.client.get(path).status_code == 404
 
 
-def test_the_api_can_be_tried_out(browser: Browser, running: Served) -> None:
+def test_the_api_can_be_tried_out(browser: Browser, running: Running) -> None:
     with watched(browser, running.url, **DESKTOP) as page:
         page.goto(f"{running.url}/docs")
         page.locator("#operations-search-indexes").click()
