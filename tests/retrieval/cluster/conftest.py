@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import shutil
-import time
 from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -54,18 +52,7 @@ def index(built: Path, tmp_path: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def impatient() -> Iterator[None]:
-    """Milvus's client waits half a second before it first asks whether an index is made."""
-    from pymilvus.client import grpc_handler
-
-    clock = SimpleNamespace(time=time.time, sleep=lambda seconds: time.sleep(seconds / 50))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(grpc_handler, "time", clock)
-        yield
-
-
-@pytest.fixture(scope="module")
-def server(impatient: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     with Server(str(tmp_path_factory.mktemp("milvus") / "lite.db")) as server:
         yield server
 

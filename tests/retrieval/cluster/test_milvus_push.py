@@ -146,7 +146,7 @@ def test_what_a_push_left_is_mended(
 
 
 @pytest.fixture(scope="module")
-def process(impatient: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
+def process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
     with server_process(tmp_path_factory.mktemp("own") / "own.db") as process:
         yield process
 
