@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Self
 
 import numpy as np
@@ -42,6 +43,13 @@ def dataset() -> Dataset:
     documents = [Document(f"d{i}", text) for i, text in enumerate(texts)]
     queries = [(f"q{i}", " ".join(rng.choice(texts[i].split(), 8))) for i in range(60)]
     return Dataset.of("words", documents, queries, {f"q{i}": {f"d{i}": 1} for i in range(60)})
+
+
+@pytest.fixture
+def library(docstrings: list[Document], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The standard library has 1,200 docstrings; to read all of them takes seconds."""
+    source = SimpleNamespace(batches=lambda: [docstrings])
+    monkeypatch.setattr("slimdex.bench.datasets.open_source", lambda _: source)
 
 
 @pytest.fixture(scope="session")
