@@ -37,12 +37,14 @@ print([name for name in modules if find_spec(name) is None])
 print(slimdex.__file__)
 """
 MANUAL = "docs/slimdex.1"
-BUILD = "from setuptools.build_meta import *; build_sdist('..'); build_wheel('..')"
+BUILD = "from setuptools.build_meta import *; build_wheel('..')"
 OWN = ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false"]
 
 
 def call(*words: object, folder: Path) -> str:
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+    # Archives do not depend on when they are made: `make dist` sets the time of the commit.
+    environment["SOURCE_DATE_EPOCH"] = "1750000000"
     done = subprocess.run(
         [str(word) for word in words], cwd=folder, env=environment, capture_output=True, text=True
     )
@@ -66,7 +68,7 @@ def archives(tmp_path_factory: pytest.TempPathFactory) -> Path:
     call(*clone, source, "checkout", folder=folder)
     assert all((folder / "checkout" / name).is_file() for name in FOLDERS)
     shutil.copytree(folder / "checkout", folder / "again")  # it is built in place
-    call(sys.executable, "-c", BUILD, folder=folder / "again")
+    call(sys.executable, "-c", f"{BUILD}; build_sdist('..')", folder=folder / "again")
     return folder
 
 
@@ -96,12 +98,10 @@ def test_the_main_job_works_however_it_was_installed(
     slimdex = (python, "-m", "slimdex")
     built = call(*slimdex, "build", "notes.jsonl", "--out", "notes.index", "--json", folder=project)
     assert json.loads(built)["documents"] == 2
-    found = call(*slimdex, "search", "notes.index", "a wet house", "--json", folder=project)
-    assert json.loads(found)["queries"][0]["hits"][0]["id"] == "b"
     hits, missing, place = call(python, "-c", PROGRAM, folder=project).splitlines()
     assert (hits, missing) == ("['b']", "[]")
     assert Path(place).is_relative_to(what if what.is_dir() else tmp_path / "environment")
-    help = call(python, "-m", "slimdex", "bench", "search", "--help", folder=project)
+    help = call(*slimdex, "bench", "search", "--help", folder=project)
     assert "bench search" in help
     if kind == "*.whl":
         page = tmp_path / "environment" / "share" / "man" / "man1" / "slimdex.1"
@@ -123,18 +123,13 @@ def test_a_wheel_is_one_small_package(archives: Path) -> None:
 
 
 @pytest.mark.slow
-def test_every_source_makes_the_same_wheel(
-    archives: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Byte for byte, if files have the time of the commit, as `make dist` gives them."""
-    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1750000000")
-    checkout = tmp_path / "checkout" / "tree"
-    shutil.copytree(archives / "checkout", checkout, copy_function=shutil.copyfile)
+def test_every_source_makes_the_same_wheel(archives: Path, tmp_path: Path) -> None:
+    """Byte for byte."""
+    wheels = [path.read_bytes() for path in archives.glob("*.whl")]  # of a checkout
     kinds: dict[str, Any] = {"zip": {}, "tar.gz": {"filter": "data"}}
     for kind, options in kinds.items():
         (archive,) = archives.glob(f"*.{kind}")
         shutil.unpack_archive(archive, tmp_path / kind, **options)
-    wheels = []
     for tree in [*tmp_path.glob("*/*")]:
         call(sys.executable, "-c", BUILD, folder=tree)
         (wheel,) = tree.parent.glob("*.whl")
