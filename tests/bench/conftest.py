@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Self
@@ -43,6 +43,15 @@ def dataset() -> Dataset:
     documents = [Document(f"d{i}", text) for i, text in enumerate(texts)]
     queries = [(f"q{i}", " ".join(rng.choice(texts[i].split(), 8))) for i in range(60)]
     return Dataset.of("words", documents, queries, {f"q{i}": {f"d{i}": 1} for i in range(60)})
+
+
+@pytest.fixture(scope="module", autouse=True)
+def rough_intervals(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Estimate intervals from fewer samples, where they are not what is tested."""
+    with pytest.MonkeyPatch.context() as patch:
+        if "paired" not in request.module.__name__:
+            patch.setattr("slimdex.bench.paired_measures.RESAMPLES", 100)
+        yield
 
 
 @pytest.fixture

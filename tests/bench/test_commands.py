@@ -67,7 +67,6 @@ def test_a_quick_run_from_encoding_to_the_page(
     monkeypatch.setattr(search_study, "QUICK_ROUNDS", 1)
     store = lambda *arguments: Here(MeasuredStore, *arguments[:4])  # noqa: E731
     monkeypatch.setattr(search_study, "store_process", store)
-    monkeypatch.setattr("slimdex.bench.paired_measures.RESAMPLES", 100)
     for name, count in (("DOCUMENTS", 300), ("QUERIES", 60)):
         monkeypatch.setattr(f"slimdex.bench.datasets.QUICK_{name}", count)
     words = ("--models", tiny_bert, "--max-length", 64, "--quick")

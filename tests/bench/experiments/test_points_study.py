@@ -70,11 +70,10 @@ SMALL = [
 
 @pytest.fixture(scope="module", autouse=True)
 def short() -> Iterator[None]:
-    """Time few searches, and estimate intervals roughly."""
+    """Time few searches."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(points_study, "TIMED_S", 0.0)
         patch.setattr(points_study, "FEWEST", 3)
-        patch.setattr("slimdex.bench.paired_measures.RESAMPLES", 100)
         yield
 
 

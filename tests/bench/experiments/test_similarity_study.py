@@ -133,9 +133,9 @@ def encoded(encoder: TransformerEncoder, pairs: Pairs) -> dict[str, NDArray[np.f
 @pytest.mark.shared
 @needs_data
 def test_figures_are_those_published() -> None:
-    """STS16 also whitened, as in docs/research/similarity.md; the default precision costs nothing.
+    """STS16 also whitened, as in docs/research/similarity.md.
 
-    It costs 0.1 at most, in the mean of the sets.
+    If the default precision is another, it costs 0.1 at most, in the mean of the sets.
     """
     encoder = TransformerEncoder(precision="fp32", max_length=128, pooling="mean@-1")
     usual = TransformerEncoder(pooling="mean")
@@ -144,7 +144,8 @@ def test_figures_are_those_published() -> None:
         vectors = encoded(encoder, pairs)
         found = spearman(pairs, vectors)
         assert found == pytest.approx(IN_FP32[pairs.name], abs=0.02), pairs.name
-        lost.append(found - spearman(pairs, encoded(usual, pairs)))
+        if usual.precision != encoder.precision:
+            lost.append(found - spearman(pairs, encoded(usual, pairs)))
         if pairs.name == "STS16":
             (ways,) = [ways for ways in ways_of("mean", 384) if ways[0].layers == LAST]
             rows = measure_ways(
@@ -152,4 +153,4 @@ def test_figures_are_those_published() -> None:
             )
             whitened = [row["STS16"] for row in rows.values()]
             assert whitened == pytest.approx([found, 76.38, 79.38, 78.65], abs=0.02)
-    assert np.mean(lost) == pytest.approx(0, abs=0.1)
+    assert abs(sum(lost)) <= 0.1 * len(lost)
