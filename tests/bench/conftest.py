@@ -12,6 +12,7 @@ import pytest
 
 from slimdex.bench.datasets import Dataset, Task, encode_texts
 from slimdex.bench.engines.measuring import MeasuredEngine
+from slimdex.bench.machine import limit_threads
 from slimdex.retrieval.documents import Document
 from tests.encoders import WordEncoder
 
@@ -29,6 +30,7 @@ class Here:
         return self
 
     def __exit__(self, *_: object) -> None:
+        limit_threads(None)
         if isinstance(self.remote, MeasuredEngine):
             self.remote._folder.cleanup()  # as its process would
 
