@@ -17,6 +17,14 @@ from slimdex.retrieval.documents import Document
 from tests.encoders import WordEncoder
 
 VERSIONS = {"python": "3", "faiss-cpu": "1", "torch": "2", "numpy": "2"}
+SHORT = {
+    "paired_measures.RESAMPLES": 300,
+    "experiments.peers_study.BUILDS": 1,
+    "experiments.fusion_study.NAMES": 60,
+    "experiments.fusion_study.TIMED": 5,
+    "experiments.points_study.FEWEST": 3,
+    "experiments.points_study.TIMED_S": 0.0,
+}
 ABOUT = {"versions": VERSIONS, "processor": "P", "threads": 2, "seed": 0}
 
 
@@ -48,11 +56,11 @@ def dataset() -> Dataset:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def rough_intervals(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Estimate intervals from fewer samples, where they are not what is tested."""
+def short() -> Iterator[None]:
+    """Build once, time few searches, ask for few names, and take fewer samples."""
     with pytest.MonkeyPatch.context() as patch:
-        if "paired" not in request.module.__name__:
-            patch.setattr("slimdex.bench.paired_measures.RESAMPLES", 100)
+        for name, value in SHORT.items():
+            patch.setattr(f"slimdex.bench.{name}", value)
         yield
 
 

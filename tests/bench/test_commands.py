@@ -61,8 +61,7 @@ def test_a_quick_run_from_encoding_to_the_page(
     monkeypatch.setattr(points_study, "grid", few)
     peers = [exact_method(32), Method.of_peer("FAISS HNSW")]
     monkeypatch.setattr(peers_study, "contenders", lambda *_: peers)
-    for name in ("ROUNDS", "BUILDS"):
-        monkeypatch.setattr(peers_study, name, 1)
+    monkeypatch.setattr(peers_study, "ROUNDS", 1)
     monkeypatch.setattr(peers_study, "engine_process", partial(Here, MeasuredEngine))
     monkeypatch.setattr(search_study, "QUICK_ROUNDS", 1)
     store = lambda *arguments: Here(MeasuredStore, *arguments[:4])  # noqa: E731

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from slimdex.bench.datasets import Dataset
-from slimdex.bench.experiments import fusion_study
 from slimdex.errors import InputError
 from tests.encoders import direction
 
@@ -65,11 +64,7 @@ def test_encoders_are_opened_as_asked(
 
 
 @pytest.mark.slow
-def test_documents_are_asked_for_by_their_names(
-    words: tuple[object, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(fusion_study, "NAMES", 60)
-    monkeypatch.setattr(fusion_study, "TIMED", 5)
+def test_documents_are_asked_for_by_their_names(words: tuple[object, ...], tmp_path: Path) -> None:
     bench("hybrid", *words, "--names", folder=tmp_path)
     assert {row["what"] for row in rows_of(tmp_path, "hybrid")} == {"queries", "names"}
     assert [*(tmp_path / "bench-cache").iterdir()]

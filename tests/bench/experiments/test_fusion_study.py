@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from slimdex.bench.datasets import Task
-from slimdex.bench.experiments import fusion_study
 from slimdex.bench.experiments.fusion_study import (
     SHOWN,
     WEIGHTS,
@@ -28,13 +27,6 @@ from slimdex.retrieval.lexical.word_bonuses import WEIGHT
 from slimdex.retrieval.search.request import SearchRequest
 from tests.bench.conftest import ABOUT
 from tests.encoders import WordEncoder
-
-
-@pytest.fixture(autouse=True)
-def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ask for few names, and time few searches."""
-    monkeypatch.setattr(fusion_study, "NAMES", 60)
-    monkeypatch.setattr(fusion_study, "TIMED", 5)
 
 
 @pytest.mark.slow

@@ -8,7 +8,6 @@ import pytest
 
 from slimdex.bench.datasets import Task
 from slimdex.bench.engines.registry import Method, exact_method
-from slimdex.bench.experiments import peers_study
 from slimdex.bench.experiments.peers_study import measure_peers
 from slimdex.bench.machine import MemoryGroup
 from slimdex.bench.reporting.tables import peers
@@ -70,14 +69,8 @@ def test_each_effort_has_a_row_with_both_kinds_of_memory(
 @pytest.mark.skipif(not has_groups(), reason="this process may not make control groups")
 @pytest.mark.parametrize(("cap", "fits"), [(AMPLE, True), (TOO_SMALL, False)])
 def test_below_a_cap_there_are_times_if_it_fits(
-    task: Task,
-    methods: list[Method],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    cap: int,
-    fits: bool,
+    task: Task, methods: list[Method], tmp_path: Path, cap: int, fits: bool
 ) -> None:
-    monkeypatch.setattr(peers_study, "BUILDS", 1)
     results = ResultsFile(tmp_path / "peers-words.jsonl")
     assert measure_peers(task, methods, results, ABOUT, cap) == []
     for row in results.rows.values():

@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,8 +16,6 @@ import pytest
 from numpy.typing import NDArray
 
 from slimdex.bench.datasets import Dataset, Task, every_docstring
-from slimdex.bench.engines.measuring import MeasuredEngine, engine_process
-from slimdex.bench.engines.processes import Subprocess
 from slimdex.bench.engines.registry import Method, exact_method
 from slimdex.bench.experiments import peers_study, points_study
 from slimdex.bench.experiments.points_study import (
@@ -54,7 +51,7 @@ from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.word_vectors.static_encoder import StaticEncoder
 from slimdex.retrieval.index import Index
 from slimdex.system.progress import listening
-from tests.bench.conftest import ABOUT, Here
+from tests.bench.conftest import ABOUT
 from tests.bench.test_commands import bench
 from tests.browsing import DESKTOP, PHONE, check_accessible, launched, watched
 from tests.chance import CHANCE
@@ -66,15 +63,6 @@ SMALL = [
     Method("slimdex", Settings(k=24), (0, 200)),
     Method("too much", Settings(k=96)),
 ]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def short() -> Iterator[None]:
-    """Time few searches."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(points_study, "TIMED_S", 0.0)
-        patch.setattr(points_study, "FEWEST", 3)
-        yield
 
 
 @pytest.fixture
@@ -453,7 +441,6 @@ def test_what_can_not_be_measured(words: list[str], said: str, tmp_path: Path) -
     assert [*tmp_path.iterdir()] == []
 
 
-@pytest.mark.usefixtures("few_settings")
 def test_too_few_documents_say_so(tmp_path: Path) -> None:
     with Collection.create(tmp_path / "x", WordEncoder(), lexical=False) as collection:
         with pytest.raises(InputError, match="holds no documents; expected some to measure"):
@@ -478,19 +465,12 @@ def test_every_method_of_the_grid_suits_the_vectors(dim: int) -> None:
     assert set(grid(dim, 60_000, quick=True)) < set(methods)
 
 
-def mostly_here(method: Method, *data: Any) -> Subprocess[MeasuredEngine] | Here:
-    make = engine_process if method.name == "too much" else partial(Here, MeasuredEngine)
-    return make(method, *data)
-
-
 @pytest.mark.slow
 def test_rows_are_measured_once_and_a_killed_run_goes_on(
     task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The method that fails has a process of its own."""
     monkeypatch.setattr(points_study, "grid", lambda *_, **__: SMALL)
-    monkeypatch.setattr(peers_study, "BUILDS", 1)
-    monkeypatch.setattr(peers_study, "engine_process", mostly_here)
+    monkeypatch.setattr(peers_study, "BUILDS", 2)
     path = tmp_path / "rows.jsonl"
     measure_grid(task, ResultsFile(path), ABOUT)
     lines = path.read_text().splitlines(keepends=True)
