@@ -11,6 +11,7 @@ from slimdex.bench.datasets import (
     Dataset,
     content_key,
     encode_texts,
+    every_docstring,
     load_dataset,
     names_of,
 )
@@ -46,6 +47,10 @@ def test_docstrings_are_known_items() -> None:
     assert "return list of the best" in loaded.query_texts[place]
     assert loaded.texts[place].startswith("word is a sequence for which close matches")
     assert loaded.qrels["q:difflib.get_close_matches"] == {"difflib.get_close_matches": 1}
+    every = every_docstring(20)
+    assert (len(every.ids), len(every.query_ids)) == (1200, 20)
+    for id, text in zip(every.query_ids, every.query_texts, strict=True):
+        assert text not in every.texts[every.ids.index(id.removeprefix("q:"))]
 
 
 def test_a_quick_part_keeps_the_answers() -> None:
