@@ -30,7 +30,7 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
 LARGEST = 12_000_000
 """Bytes of the site: most are the theme's and those of pictures."""
-PAGES = ("reference/python", "usage", "research/benchmarks")
+PAGES = ("reference/settings", "usage", "research/benchmarks")
 SIZES = {"desktop": {"width": 1280, "height": 900}, "phone": {"width": 390, "height": 844}}
 LOOKED_AT = CHANCE.sample([*product(SIZES, ("light", "dark"), PAGES)], 4)
 """A part has each page, and each size in each scheme."""
