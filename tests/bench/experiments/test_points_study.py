@@ -413,22 +413,6 @@ def test_an_index_is_measured_without_a_command(
     assert " settings [OPTIONS] [DIR]\n" in bench("settings", "--help", folder=static)
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["nothing"], "no slimdex index there (`slimdex build SOURCE` makes one)"),
-        (["--out", "none/x.html"], "--out none/x.html; expected a file in an existing folder"),
-        (["--queries", "x"], "expected both --queries and --qrels, or neither"),
-        (["--queries", "x", "--qrels", "y"], "labels without an index; expected the folder of one"),
-    ],
-)
-def test_what_can_not_be_measured(words: list[str], said: str, tmp_path: Path) -> None:
-    with pytest.raises(InputError) as refused:
-        bench(*words, folder=tmp_path)
-    assert str(refused.value).endswith(said)
-    assert [*tmp_path.iterdir()] == []
-
-
 def test_too_few_documents_say_so(tmp_path: Path) -> None:
     with Collection.create(tmp_path / "x", WordEncoder(), lexical=False) as collection:
         with pytest.raises(InputError, match="holds no documents; expected some to measure"):
