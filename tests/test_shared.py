@@ -44,7 +44,7 @@ def part(name: str, folder: Path, count: int, asked: int) -> Path:
 
 @sweep
 def test_scifact_is_as_published_and_compression_costs_nothing(tmp_path: Path) -> None:
-    count, asked, lost, tokens = (5183, 339, 0.2, 256) if CHANCE.whole else (640, 60, 1.0, 64)
+    count, asked, lost, tokens = (5183, 339, 0.2, 256) if CHANCE.whole else (640, 60, 1.0, 32)
     data, index = part("scifact", tmp_path / "data", count, asked), tmp_path / "scifact.index"
     cut = ("--passages", "off", "--max-length", tokens)  # as published
     built = slimdex("build", data, "--out", index, *cut)

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.chance import CHANCE, sweep
+
 nbformat = pytest.importorskip("nbformat")
 nbclient = pytest.importorskip("nbclient")
 pytest.importorskip("ipykernel")
@@ -29,8 +31,8 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+@sweep
+@pytest.mark.parametrize("path", CHANCE.sample(NOTEBOOKS, 3), ids=lambda path: path.stem)
 def test_it_runs(path: Path, tmp_path: Path) -> None:
     notebook = nbformat.read(path, 4)
     resources = {"metadata": {"path": str(tmp_path)}}
