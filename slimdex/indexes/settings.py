@@ -31,7 +31,7 @@ class Settings(Choices):
     beta, gamma : whitening parameters, 0 to 1, also used for rescoring at full dimension.
     kind : a name in `kinds.KINDS`; "auto" depends on the rows.
     candidates : rows to rescore for ten results, and in proportion for more: see
-        `options.candidates_for`; 0 turns rescoring off, None scales with the index: see
+        `ReducedIndex.candidates_for`; 0 turns rescoring off, None scales with the index: see
         `options.default_candidates`.
     reducer : one of `options.REDUCERS`.
 

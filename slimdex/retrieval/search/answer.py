@@ -371,7 +371,8 @@ class IndexRows:
         metric = self.index.metric if self.rescored else None
         with stage("rescore"):
             if metric is not None:
-                return ScoredRows(metric.scores(metric.probes(query), rows)[0], rows)
+                (scores,) = metric.scores(metric.rescorer.probes(query), rows)
+                return ScoredRows(scores, rows)
 
             # Score by the codes, if the index does not rescore.
             (scores,), (nearest_rows,) = self.index.search(query, len(rows), rows, candidates=0)
