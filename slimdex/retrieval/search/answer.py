@@ -467,8 +467,13 @@ def hit_of(
         )
     start, end = passages[number]
     begin = start if definition is None else definition  # offset of line, part and anchor
-    part = part_at(document.parts, begin) if document.parts else None
-    headings = headings_of(document.parts, start, end)
+    part = None
+    headings: Sequence[str] = ()
+    if document.parts:
+        part = part_at(document.parts, begin)
+        headings = headings_of(document.parts, start, end)
+    if part is not None and definition is not None:
+        headings = tuple(part.headings)
 
     # Numbers of lines, for documents that have them.
     lines = document.lines
@@ -489,7 +494,7 @@ def hit_of(
         line=line,
         last_line=last_line,
         page=part.page if part else None,
-        headings=headings if definition is None or part is None else tuple(part.headings),
+        headings=headings,
         anchor=part.anchor if part else "",
         found_by=finder,
         lines=[(offset - start, in_file) for offset, in_file in lines if start < offset < end],

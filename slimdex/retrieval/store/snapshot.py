@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any
@@ -34,7 +33,7 @@ from .lines import line_files
 from .manifest import Manifest
 from .passages import DocumentRows
 from .state import State
-from .where.match_cache import Matches
+from .where.match_cache import NOTHING, Matches
 from .work_folder import is_held, work_folders
 
 if TYPE_CHECKING:
@@ -247,7 +246,7 @@ class Snapshot:
 
     def open(self) -> Snapshot:
         """Open the documents' files, so that they stay readable when deleted; return self."""
-        if self.store.document_file() is None:
+        if self.store.document_file is None:
             self.store.open()
         return self
 
@@ -298,7 +297,7 @@ class Snapshot:
     def _late_texts(self) -> list[tuple[str, str]]:
         """Id and text of each row that the lexical index lacks, empty for deleted ones."""
         start = self.state.lexical_rows
-        file = self.store.document_file()
+        file = self.store.document_file
         if file is None:
             texts = [*self.store.ids_and_contents(start, self.state.rows)]
         else:
@@ -330,7 +329,7 @@ class Snapshot:
     def documents(self, rows: Sequence[int]) -> dict[int, Document]:
         """Documents by their first row, from the file if current, otherwise from the segments."""
         self.store.engine.ensure_open()
-        file = self.store.document_file()
+        file = self.store.document_file
         if file is None:
             return self.store.read(rows)
         return file.documents(rows, self.columns)
@@ -465,13 +464,12 @@ class Snapshot:
         The matches of recent conditions are remembered, except for conditions that read the clock,
         since other documents may match a moment later.
         """
-        store = self.store
         total = self.state.rows
-        if store.reads_clock(where):
-            return store.rows_where(where, total)
-        find = partial(_rows_where, store, where)
-        return self._matches.rows(where, total, find)
-
-
-def _rows_where(store: DocumentStore, where: str, start: int, stop: int) -> Rows:
-    return store.rows_where(where, stop, start)
+        known = self._matches.of(where)
+        if known is NOTHING or known.stop < total:
+            rows = self.store.rows_where(where, total, known.stop)
+            if self.store.reads_clock(where):
+                return rows
+            known = known.extend(rows, total)
+        self._matches.keep(where, known)
+        return known.rows(total)  # an older state may have fewer rows than are known
