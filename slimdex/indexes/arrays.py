@@ -14,6 +14,7 @@ Matrix = NDArray[np.float32]
 """(n, d) float32, C-contiguous."""
 Rows = NDArray[np.int64]
 """Row numbers; -1 stands for "no row"."""
+NO_ROWS: Rows = np.empty(0, dtype=np.int64)
 
 LARGEST = float(np.finfo(np.float16).max)
 SMALLEST = float(np.finfo(np.float16).smallest_normal)

@@ -20,10 +20,10 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import NDArray
 
-from slimdex.indexes.arrays import Matrix, Rows, normalize_rows, without
+from slimdex.indexes.arrays import NO_ROWS, Matrix, Rows, normalize_rows, without
 from slimdex.indexes.ranking import best_of
 from slimdex.indexes.reducers.moments import Moments
-from slimdex.indexes.search.reduced_index import NO_ROWS, ReducedIndex
+from slimdex.indexes.search.reduced_index import ReducedIndex
 from slimdex.indexes.search.rescoring import Rescorer
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.encoders.adapters import GivenEncoder

@@ -14,6 +14,7 @@ from slimdex.system.workers import IN_THIS_PROCESS, Workers
 
 from ..arrays import (
     LARGEST,
+    NO_ROWS,
     Matrix,
     Rows,
     as_matrix,
@@ -31,7 +32,6 @@ from ..vectors.vector_file import VectorFile
 from .filtered_search import FilteredSearch
 from .rescoring import Metric, Rescorer
 
-NO_ROWS: Rows = np.empty(0, dtype=np.int64)
 SHARED_ROWS = 8192
 """Largest number of rows added to codes in use; more are added to a copy."""
 

@@ -65,13 +65,11 @@ def find(
     Raises `InputError` for an unfinished build, if `where` is invalid, or if there is no lexical
     index to fuse with.
     """
-    texts = request.texts or ()
     rows = rows_for(snapshot, request)
     state = snapshot.state
     vectors = vectors_of(request, partial(encoder_of, state), state.epoch)
-    scales = rows.fusion_scales(texts, vectors) if rows.fusion else []
-    scores, best, finders = nearest(rows, request, vectors, scales)
-    definitions = rows.definitions(texts, best) if rows.code else []
+    scores, best, finders = nearest(rows, request, vectors)
+    definitions = rows.definitions(request.texts or (), best) if rows.code else []
     return hits(snapshot, scores, best, finders, definitions)
 
 
@@ -143,9 +141,7 @@ def nearest_documents(snapshot: Snapshot, request: SearchRequest) -> tuple[Matri
     A document is identified by its first row, which is valid until `compact` renumbers the rows.
     """
     rows = rows_for(snapshot, request)
-    vectors = request.query_vectors
-    scales = rows.fusion_scales(request.texts or (), vectors) if rows.fusion else []
-    scores, passage_rows, _ = nearest(rows, request, vectors, scales)
+    scores, passage_rows, _ = nearest(rows, request, request.query_vectors)
     return scores, snapshot.document_rows.documents(passage_rows)
 
 
@@ -189,12 +185,15 @@ def nearest(
     """Cosines, rows, and places in `FINDERS` (q, k or fewer) for queries (q, dim), best first.
 
     Each row is the best of its document; grouped by passage, a document may have several. The
-    cosines are padded with -inf, and the rows with -1. A fusion requires the `scales` of queries.
+    cosines are padded with -inf, and the rows with -1. `scales` are those of the queries for the
+    fusion, if known.
     """
     count = len(vectors)
     k = request.limit
     best = BestRows(count, k) if request.group_by == PASSAGE else rows.best(count, k)
     texts = request.texts or ()
+    if rows.fusion is not None and not scales:
+        scales = rows.fusion_scales(texts, vectors)
     candidates = dict[int, Candidates]()
 
     # Queries whose best rows belong to too few documents are searched again, for more rows.
