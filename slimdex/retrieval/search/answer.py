@@ -90,16 +90,17 @@ def rows_for(snapshot: Snapshot, request: SearchRequest) -> IndexRows:
     fusion = fusion_for(request, state.hybrid or AUTO, lacking)
     has_code = fusion is not None and snapshot.is_mostly_code  # raises an error if damaged
 
-    # Rows that the filter allows.
+    # Rows that the filter allows. All files are open before, since others may remove them while the
+    # filter waits.
+    index = snapshot.index
     where = request.condition
     allowed = None
     if where is not None:
-        snapshot.open()  # a filter may wait, while others remove files
+        snapshot.open()
         with stage("filter"):
             documents = snapshot.documents_where(where)
             allowed = snapshot.document_rows.all_rows(documents)
 
-    index = snapshot.index
     rescored = request.candidates
     return IndexRows(
         snapshot=snapshot,
@@ -319,8 +320,9 @@ class IndexRows:
     def search(self, queries: Matrix, k: int) -> tuple[Matrix, Rows]:
         """Cosines and rows (q, k or fewer) nearest to queries (q, d), padded."""
         hidden = self.snapshot.hidden
-        search = partial(self.index.search, rows=self.allowed, exclude=hidden)
-        return search(queries, k, candidates=self.rescored)
+        return self.index.search(
+            queries, k, rows=self.allowed, exclude=hidden, candidates=self.rescored
+        )
 
     def fusion_scales(self, texts: Sequence[str], queries: Matrix) -> list[FusionScales]:
         """Best rows of the whole collection for queries as texts and as vectors (q, d)."""
