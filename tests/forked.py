@@ -32,6 +32,7 @@ PRELOADED = [
     "rich.table",
     "slimdex.retrieval.cli.console",
     "rich.text",
+    "slimdex.retrieval.server.app",
 ]
 """Not the command line itself: it looks at its terminal when it is imported."""
 

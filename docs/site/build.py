@@ -13,11 +13,10 @@ import sys
 import tomllib
 from pathlib import Path
 
-from command_pages import bench_page, commands_page
+from command_pages import bench_page, commands_page, plain
 from http_page import http_page
-from python_pages import python_page, settings_page
 
-import slimdex
+from slimdex.retrieval.search.options import SearchOptions, options_of
 
 ROOT = Path(__file__).parents[2]
 DOCS, SETTINGS = ROOT / "docs", Path(__file__).with_name("zensical.toml")
@@ -34,8 +33,6 @@ NO_PROSE = re.compile(
 )
 BOLD = re.compile(r"^\*\*[^*]+\*\*\s*")
 """A word in front of a paragraph, such as **Question.**"""
-CODE = re.compile(r'<a [^>]*>.*?</a>|(<code>[^<]*</code>|<span class="n">[^<]*</span>)', re.DOTALL)
-CLASS = re.compile(rf"\b({'|'.join(name for name in slimdex.__all__ if name[0].isupper())})\b")
 
 
 def build(folder: Path) -> None:
@@ -51,7 +48,8 @@ def build(folder: Path) -> None:
     words = ["zensical", "build", "--strict", "--clean"]
     subprocess.run([sys.executable, "-m", *words], cwd=folder, check=True)
     for page in site.rglob("*.html"):
-        page.write_text(mended(page.read_text(), page.relative_to(site).as_posix()))
+        # The empty corners of tables are plain cells, not headings.
+        page.write_text(re.sub(r"<th( [^>]*)?></th>", "<td></td>", page.read_text()))
     # Programs can read each page as Markdown, too.
     for page in source.rglob("*.md"):
         shutil.copy(page, site / page.relative_to(source))
@@ -62,14 +60,13 @@ def write_pages(source: Path) -> None:
     pages = {
         "reference/command-line.md": commands_page(),
         "reference/bench.md": bench_page(),
-        "reference/python.md": python_page(),
-        "reference/settings.md": settings_page(),
         "reference/http.md": http_page(),
         "examples.md": examples_page(),
     }
     for path in source.rglob("*.md"):
         place = path.relative_to(source).as_posix()
         pages[place] = moved(path.read_text(), f"docs/{place}", place)
+    pages["reference/python.md"] += search_options()
     for name, place in OUTSIDE.items():
         pages[place] = moved((ROOT / name).read_text(), name, place)
     for place, text in pages.items():
@@ -91,24 +88,6 @@ def moved(text: str, origin: str, place: str) -> str:
         return posixpath.relpath(target_place, posixpath.dirname(place))
 
     return LINK.sub(link, text).replace("<details>", '<details markdown="1">')
-
-
-def mended(html: str, place: str) -> str:
-    """Return a page's HTML with the empty corners of tables as plain cells, not headings.
-
-    In the Python reference, class names in code become links, unless they are already in a link.
-    """
-    html = re.sub(r"<th( [^>]*)?></th>", "<td></td>", html)
-    if place not in ("reference/python.html", "reference/settings.html"):
-        return html
-    # Group 1 of `CODE` is code; a match without it is an existing link.
-    return CODE.sub(lambda found: CLASS.sub(_link, found[1]) if found[1] else found[0], html)
-
-
-def _link(name: re.Match[str]) -> str:
-    """Link the name of a public class to its description."""
-    page = "settings" if name[0] == "Settings" else "python"
-    return f'<a href="{page}.html#slimdex.{name[0]}">{name[0]}</a>'
 
 
 def llms(source: Path) -> str:
@@ -136,6 +115,14 @@ def summary(text: str) -> str:
     # Its first sentence, with links replaced by their text.
     first = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", first)
     return re.split(r"(?<=[.:]) ", first)[0].rstrip(".:")
+
+
+def search_options() -> str:
+    """List the options of a search, which docstrings leave out."""
+    lines = ["\n## Options of a search", "Every search takes them by name."]
+    for name, each in options_of(SearchOptions).items():
+        lines.append(f"`{name}`, by default `{each.default!r}`\n:   {plain(each.help)}")
+    return "\n\n".join(lines)
 
 
 def examples_page() -> str:

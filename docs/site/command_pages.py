@@ -41,17 +41,6 @@ def group_of(name: str) -> click.Group:
     return group
 
 
-def options_of(name: str) -> dict[str, str]:
-    """Help of each option of a command, by its name."""
-    command = app.get_command(click.Context(app), name)
-    assert command is not None
-    return {
-        each.name: each.help or ""
-        for each in command.params
-        if each.name and isinstance(each, click.Option)
-    }
-
-
 def plain(text: str) -> str:
     """Escape text for Markdown, except code between backticks.
 

@@ -24,19 +24,28 @@ MOST_CANDIDATES = 1 << 40
 class Settings(Choices):
     """Settings for reducing, encoding and rescoring vectors.
 
-    Parameters
-    ----------
-    k : dimensions to keep, at most the encoder's; None means half of them, rounded down to a
-        multiple that the kind requires.
-    beta, gamma : whitening parameters, 0 to 1, also used for rescoring at full dimension.
-    kind : a name in `kinds.KINDS`; "auto" depends on the rows.
-    candidates : rows to rescore for ten results, and in proportion for more: see
-        `ReducedIndex.candidates_for`; 0 turns rescoring off, None scales with the index: see
-        `options.default_candidates`.
-    reducer : one of `options.REDUCERS`.
-
     Raises `InputError` for a value that suits no vectors; `checked` checks k and kind for some.
 
+    Parameters
+    ----------
+    k
+        dimensions to keep, at most the encoder's; None means half of them, rounded down to a
+        multiple that the kind requires.
+    beta
+        share of the mean to subtract, 0 to 1, also used for rescoring at full dimension.
+    gamma
+        degree of whitening, 0 to 1, also used for rescoring at full dimension.
+    kind
+        a name in `kinds.KINDS`; "auto" depends on the rows.
+    candidates
+        rows to rescore for ten results, and in proportion for more: see
+        `ReducedIndex.candidates_for`; 0 turns rescoring off, None scales with the index: see
+        `options.default_candidates`.
+    reducer
+        one of `options.REDUCERS`.
+
+    Examples
+    --------
     >>> Settings(gamma=9)
     Traceback (most recent call last):
     ...

@@ -72,6 +72,13 @@ class Collection:
     one committed state from beginning to end, with every commit that ended before it; changes
     take turns.
 
+    Attributes
+    ----------
+    index
+        the open folder; no stable interface.
+
+    Examples
+    --------
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp()) / "notes.index"
     >>> notes = Collection.create(folder)
@@ -81,10 +88,6 @@ class Collection:
     >>> notes.get("2").text, notes.count("id = '1'"), "3" in notes
     ('Stocks fell.', 1, False)
     >>> notes.close()
-
-    Attributes
-    ----------
-    index : the open folder; no stable interface.
     """
 
     def __init__(self, index: Index) -> None:
@@ -109,23 +112,28 @@ class Collection:
     ) -> Self:
         """Create an empty collection in a new folder.
 
-        Parameters
-        ----------
-        encoder : by default all-MiniLM-L6-v2. A `TransformerEncoder` for another model (in its
-            `fastest` precision, unless it was made with another one), a `StaticEncoder`, an
-            `HttpEncoder`, a `SentenceTransformer`, or a function from a list of texts to their
-            vectors (n, dim); `GivenEncoder(dim)` for vectors from elsewhere.
-        settings : how vectors are reduced and compared; by default `Settings()`.
-        vector_dtype : type of the vectors on disk: "fp16", "int8" in 53% of the bytes, or "int4" in
-            28%.
-        passages : maximum tokens of a passage. A longer text is cut, each passage has a vector, and
-            a hit is a document with its best passage. By default the number that the encoder reads,
-            if it counts tokens; with "off", the rest of a text stays unread.
-        lexical : index the documents' words too, so that searches also find exact words and names.
-        shared_filesystem : allow changes on a network file system: see `open`.
-
         Raises `InputError` if the folder exists, or the encoder does not allow the settings or the
         passages.
+
+        Parameters
+        ----------
+        encoder
+            by default all-MiniLM-L6-v2. A `TransformerEncoder` for another model (in its `fastest`
+            precision, unless it was made with another one), a `StaticEncoder`, an `HttpEncoder`, a
+            `SentenceTransformer`, or a function from a list of texts to their vectors (n, dim);
+            `GivenEncoder(dim)` for vectors from elsewhere.
+        settings
+            how vectors are reduced and compared; by default `Settings()`.
+        vector_dtype
+            type of the vectors on disk: "fp16", "int8" in 53% of the bytes, or "int4" in 28%.
+        passages
+            maximum tokens of a passage. A longer text is cut, each passage has a vector, and a hit
+            is a document with its best passage. By default the number that the encoder reads, if it
+            counts tokens; with "off", the rest of a text stays unread.
+        lexical
+            index the documents' words too, so that searches also find exact words and names.
+        shared_filesystem
+            allow changes on a network file system: see `open`.
         """
         index = create_index(
             path,
@@ -152,19 +160,25 @@ class Collection:
     ) -> Self:
         """Open an existing collection; its encoder is loaded on first use.
 
-        Parameters
-        ----------
-        encoder : the one that the collection was built with, in any precision; by default it is
-            loaded from where it was.
-        model : folder, hub id or URL of the encoder's model, if it has moved.
-        wait : seconds that a change waits for its turn while others write, in this process too.
-        trust_remote_code : run Python code that comes with the encoder's model, if it has any.
-        api_key_file : holds the key of the encoder's server; by default that of `HttpEncoder`.
-        shared_filesystem : allow changes on a network file system (NFS, SMB, 9p), where locks must
-            work between all machines that change the collection. It can be read there in any case.
-
         Raises `InputError` if there is no collection, or the encoder is another one, and
         `CorruptError` if the manifest is damaged.
+
+        Parameters
+        ----------
+        encoder
+            the one that the collection was built with, in any precision; by default it is loaded
+            from where it was.
+        model
+            folder, hub id or URL of the encoder's model, if it has moved.
+        wait
+            seconds that a change waits for its turn while others write, in this process too.
+        trust_remote_code
+            run Python code that comes with the encoder's model, if it has any.
+        api_key_file
+            holds the key of the encoder's server; by default that of `HttpEncoder`.
+        shared_filesystem
+            allow changes on a network file system (NFS, SMB, 9p), where locks must work between all
+            machines that change the collection. It can be read there in any case.
         """
         index = Index.open(
             path,
@@ -242,8 +256,14 @@ class Collection:
 
         Parameters
         ----------
-        query : a text, or a vector (dim,) encoded elsewhere: a list, an array or a tensor of torch.
-        limit, where, options : see `SearchOptions`.
+        query
+            a text, or a vector (dim,) encoded elsewhere: a list, an array or a tensor of torch.
+        limit
+            see the options of a search.
+        where
+            see the options of a search.
+        options
+            see the options of a search.
 
         Raises
         ------
@@ -264,8 +284,14 @@ class Collection:
 
         Parameters
         ----------
-        queries : texts, or vectors (q, dim) encoded elsewhere; a str is one text.
-        limit, where, options : see `search`.
+        queries
+            texts, or vectors (q, dim) encoded elsewhere; a str is one text.
+        limit
+            see `search`.
+        where
+            see `search`.
+        options
+            see `search`.
         """
         return answer(many_queries(queries, limit, where, options), self.index.find)
 
@@ -305,16 +331,22 @@ class Collection:
     ) -> Document | list[Document]:
         """Get the document of an id, documents of several ids in their order, or of a condition.
 
-        Parameters
-        ----------
-        ids : one or several.
-        where : a DuckDB expression on the documents' columns; its documents come in the order in
-            which they were added.
-        limit, offset : the number of documents, and of those to skip before them.
-        vectors : give each document its `Document.vectors`.
-
         Raises `InputError` if an id is unknown, the condition is invalid, or neither is given, or
         both.
+
+        Parameters
+        ----------
+        ids
+            one or several.
+        where
+            a DuckDB expression on the documents' columns; its documents come in the order in which
+            they were added.
+        limit
+            the number of documents.
+        offset
+            the number of documents to skip before them.
+        vectors
+            give each document its `Document.vectors`.
         """
         if ids is None:
             part = page(where, limit, offset)
@@ -409,20 +441,23 @@ class Collection:
         texts are not encoded again. `Added.notes` are logged as warnings of the logger "slimdex",
         too.
 
-        Parameters
-        ----------
-        documents : `Document`s or dicts with "id", "text" and perhaps "title" (other keys are
-            metadata), or one of them; or, with such columns, a dataframe of pandas or polars, an
-            Arrow table or stream, or a DuckDB relation.
-        vectors : (documents, dim), encoded elsewhere: lists, an array or a tensor of torch; by
-            default the encoder's. A document is unchanged if its stored vector is.
-        refit : what to do when the fit is outdated, see `health`: "auto" refits if that takes less
-            than ten times as long as the addition, and otherwise advises it; "never" advises it;
-            "always" refits. The documents are committed before a refit, and can be searched during
-            it.
-
         Raises `InputError` if there are no documents, one lacks an id or text, an id occurs twice,
         a value can't be stored, or the vectors don't fit the documents or are not finite.
+
+        Parameters
+        ----------
+        documents
+            `Document`s or dicts with "id", "text" and perhaps "title" (other keys are metadata), or
+            one of them; or, with such columns, a dataframe of pandas or polars, an Arrow table or
+            stream, or a DuckDB relation.
+        vectors
+            (documents, dim), encoded elsewhere: lists, an array or a tensor of torch; by default
+            the encoder's. A document is unchanged if its stored vector is.
+        refit
+            what to do when the fit is outdated, see `health`: "auto" refits if that takes less than
+            ten times as long as the addition, and otherwise advises it; "never" advises it;
+            "always" refits. The documents are committed before a refit, and can be searched during
+            it.
         """
         # Loads the readers of files and the code that cuts, encodes and fits.
         from .quality.refitting import add_documents_then_refit
@@ -457,20 +492,30 @@ class Collection:
 
         What is described in `ingest.adding.sync` holds. Notes are logged as those of `add`.
 
-        Parameters
-        ----------
-        sources : files, folders and packages, one or several, as `slimdex sync` takes; by default
-            those of this user's last sync of the collection, or of its `slimdex build`.
-        text, id, title : columns of tables; by default found by their names.
-        follow_links : whether links that lead out of a folder are followed.
-        exclude : patterns of files to leave out, as in a `.gitignore` of each folder.
-        generated : read generated and minified files, lock files, dumps and libraries, too.
-        refit : see `add`.
-
         Returns numbers of documents "added", "changed", "moved", "deleted", "unchanged" and of all
         "documents"; of texts "encoded"; and whether the collection was "refitted".
 
         Raises `InputError` if a source can't be read, or is missing. Then nothing is changed.
+
+        Parameters
+        ----------
+        sources
+            files, folders and packages, one or several, as `slimdex sync` takes; by default those
+            of this user's last sync of the collection, or of its `slimdex build`.
+        text
+            column of tables; by default found by its name.
+        id
+            as `text`.
+        title
+            as `text`.
+        follow_links
+            whether links that lead out of a folder are followed.
+        exclude
+            patterns of files to leave out, as in a `.gitignore` of each folder.
+        generated
+            read generated and minified files, lock files, dumps and libraries, too.
+        refit
+            see `add`.
         """
         # Loads the readers of files and the code that cuts, encodes and fits.
         from .ingest.adding import counts
@@ -535,16 +580,20 @@ class Collection:
     ) -> Tuning:
         """Find the cheapest settings that agree with exact search, and prove it; see `tuning`.
 
-        Parameters
-        ----------
-        target : by default an agreement of .99, at the lowest cost.
-        queries : real queries, as texts or (id, text); by default some are made of the documents.
-        labels : query id -> document id -> relevance, to choose (beta, gamma) and, with a words'
-            index, the fusion of `hybrid="auto"`.
-        apply : give the settings to the index, as `reduce` does, and keep the certificate.
-
         Raises `InputError` if there are no documents, if the queries have no labels and are too few
         to prove the target or, with `apply`, if nothing reaches it.
+
+        Parameters
+        ----------
+        target
+            by default an agreement of .99, at the lowest cost.
+        queries
+            real queries, as texts or (id, text); by default some are made of the documents.
+        labels
+            query id -> document id -> relevance, to choose (beta, gamma) and, with a words' index,
+            the fusion of `hybrid="auto"`.
+        apply
+            give the settings to the index, as `reduce` does, and keep the certificate.
         """
         # Loads what measures an index, tries settings and changes it.
         from .quality.labels import UserQueries
@@ -582,13 +631,18 @@ class Collection:
     ) -> Migration:
         """Measure what it would gain to encode all documents again, by another encoder.
 
+        Raises `InputError` if there are too few documents.
+
         Parameters
         ----------
-        encoder : the new one.
-        queries, labels : see `tune`; by default, queries are made of the documents.
-        sample : documents to encode besides those that queries ask for; by default 5,000.
-
-        Raises `InputError` if there are too few documents.
+        encoder
+            the new one.
+        queries
+            see `tune`; by default, queries are made of the documents.
+        labels
+            see `tune`.
+        sample
+            documents to encode besides those that queries ask for; by default 5,000.
         """
         # Loads what measures encoders and encodes.
         from .quality.labels import UserQueries
@@ -608,13 +662,15 @@ class Collection:
         replaces vectors, encoder, and fit. A kill loses the last 256 passages at most. Documents
         can be added meanwhile.
 
+        Raises `InputError` if there is no such encoder, or it is the index's own.
+
         Parameters
         ----------
-        encoder : the new one; by default that of the last run.
-        minutes : time after which a run ends, to be continued by another; by default it goes on to
-            the end.
-
-        Raises `InputError` if there is no such encoder, or it is the index's own.
+        encoder
+            the new one; by default that of the last run.
+        minutes
+            time after which a run ends, to be continued by another; by default it goes on to the
+            end.
         """
         new_encoder = next_encoder(self.index) if encoder is None else as_encoder(encoder)
         seconds = None if minutes is None else 60 * minutes

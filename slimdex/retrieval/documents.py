@@ -127,12 +127,17 @@ class Part:
 
     Attributes
     ----------
-    start : offset in the text, in characters.
-    headings : headings above it, outermost first.
-    page : page number from 1, if the text has pages.
-    anchor : fragment of a link to it, after ``#``.
-    lines : (offset in the text, line of the file) where lines of the file begin that do not follow
-        from the lines before, as in Markdown, whose text has no front matter.
+    start
+        offset in the text, in characters.
+    headings
+        headings above it, outermost first.
+    page
+        page number from 1, if the text has pages.
+    anchor
+        fragment of a link to it, after ``#``.
+    lines
+        (offset in the text, line of the file) where lines of the file begin that do not follow from
+        the lines before, as in Markdown, whose text has no front matter.
     """
 
     start: int
@@ -148,14 +153,20 @@ class Document:
 
     Attributes
     ----------
-    parts : of the text, in order, if known: long texts are cut there first.
-    passages : (start, end) of each, in characters, if an index has cut the text; ignored when the
-        document is added.
-    vectors : (passages, dim), the encoder's as stored, one without passages; None unless asked for.
+    parts
+        of the text, in order, if known: long texts are cut there first.
+    passages
+        (start, end) of each, in characters, if an index has cut the text; ignored when the document
+        is added.
+    vectors
+        (passages, dim), the encoder's as stored, one without passages; None unless asked for.
         Ignored when the document is added.
-    origin : where it comes from, as `files.input_files` writes it; stored in the index to recognise
-        the document, but not returned.
+    origin
+        where it comes from, as `files.input_files` writes it; stored in the index to recognise the
+        document, but not returned.
 
+    Examples
+    --------
     >>> Document("7", "It rained.", title="Weather").content
     'Weather It rained.'
     """
@@ -204,18 +215,31 @@ class Hit:
 
     Attributes
     ----------
-    score : a cosine, higher is nearer; hits of hybrid search are not in its order.
-    text : the passage.
-    start, end : its offsets in the document's text, in characters.
-    line, last_line : lines of the file in which it begins and ends, from 1; of the text, if that is
-        from no file; None if the lines of the file are not known, as of a PDF or a web page. In
-        code, line, headings and anchor are those of a definition whose name the query has.
-    page : page on which it begins, if known.
-    headings : headings above all of it, outermost first.
-    anchor : fragment of a link to it, after ``#``, if known.
-    found_by : "meaning", "words", "both", or "name", if that equals the query.
-    lines : (offset in `text`, line of the file) where lines of the file begin that do not follow
-        from the lines before, one for each line break.
+    score
+        a cosine, higher is nearer; hits of hybrid search are not in its order.
+    text
+        the passage.
+    start
+        its first character in the document's text.
+    end
+        the character after its last.
+    line
+        line of the file in which it begins, from 1; of the text, if that is from no file; None if
+        the lines of the file are not known, as of a PDF or a web page. In code, line, headings and
+        anchor are those of a definition whose name the query has.
+    last_line
+        line in which it ends.
+    page
+        page on which it begins, if known.
+    headings
+        headings above all of it, outermost first.
+    anchor
+        fragment of a link to it, after ``#``, if known.
+    found_by
+        "meaning", "words", "both", or "name", if that equals the query.
+    lines
+        (offset in `text`, line of the file) where lines of the file begin that do not follow from
+        the lines before, one for each line break.
     """
 
     id: str
@@ -242,6 +266,8 @@ class Hit:
     def __repr__(self) -> str:
         """Id, score, and the beginning of the text, for notebooks.
 
+        Examples
+        --------
         >>> Hit("7", 0.93141, "It rained. " * 9)
         Hit('7', 0.931, 'It rained. It rained. It rained. It rained. It rained. It ra'...)
         """

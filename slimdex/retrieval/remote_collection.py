@@ -55,14 +55,17 @@ class RemoteCollection(Searchable):
     token does not allow the request. Metadata have the types of JSON: dates are texts. Lost
     connections are opened again, and a busy service is asked again for some seconds.
 
+    Attributes
+    ----------
+    url
+        address of the index.
+
+    Examples
+    --------
     >>> RemoteCollection.open("http://127.0.0.1:8000")
     Traceback (most recent call last):
     ...
     slimdex.errors.InputError: url 'http://127.0.0.1:8000'; expected http://HOST/indexes/NAME
-
-    Attributes
-    ----------
-    url : address of the index.
     """
 
     def __init__(self, server: JsonServer) -> None:
@@ -75,13 +78,16 @@ class RemoteCollection(Searchable):
     ) -> RemoteCollection:
         """Open an index of a running service.
 
+        Raises `InputError` if there is no such index, or the token is not known.
+
         Parameters
         ----------
-        url : address of the index.
-        token : one of the service's, if it requires them; to change documents, one to write.
-        timeout : seconds for each answer.
-
-        Raises `InputError` if there is no such index, or the token is not known.
+        url
+            address of the index.
+        token
+            one of the service's, if it requires them; to change documents, one to write.
+        timeout
+            seconds for each answer.
         """
         if not _URL.fullmatch(url):
             shown = url.rpartition("@")[2][:200]  # without a password

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Self
 
 import numpy as np
@@ -11,10 +12,19 @@ import pytest
 
 from slimdex.bench.datasets import Dataset, Task, encode_texts
 from slimdex.bench.engines.measuring import MeasuredEngine
+from slimdex.bench.machine import limit_threads
 from slimdex.retrieval.documents import Document
 from tests.encoders import WordEncoder
 
 VERSIONS = {"python": "3", "faiss-cpu": "1", "torch": "2", "numpy": "2"}
+SHORT = {
+    "paired_measures.RESAMPLES": 300,
+    "experiments.peers_study.BUILDS": 1,
+    "experiments.fusion_study.NAMES": 60,
+    "experiments.fusion_study.TIMED": 5,
+    "experiments.points_study.FEWEST": 3,
+    "experiments.points_study.TIMED_S": 0.0,
+}
 ABOUT = {"versions": VERSIONS, "processor": "P", "threads": 2, "seed": 0}
 
 
@@ -28,6 +38,7 @@ class Here:
         return self
 
     def __exit__(self, *_: object) -> None:
+        limit_threads(None)
         if isinstance(self.remote, MeasuredEngine):
             self.remote._folder.cleanup()  # as its process would
 
@@ -42,6 +53,22 @@ def dataset() -> Dataset:
     documents = [Document(f"d{i}", text) for i, text in enumerate(texts)]
     queries = [(f"q{i}", " ".join(rng.choice(texts[i].split(), 8))) for i in range(60)]
     return Dataset.of("words", documents, queries, {f"q{i}": {f"d{i}": 1} for i in range(60)})
+
+
+@pytest.fixture(scope="module", autouse=True)
+def short() -> Iterator[None]:
+    """Build once, time few searches, ask for few names, and take fewer samples."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in SHORT.items():
+            patch.setattr(f"slimdex.bench.{name}", value)
+        yield
+
+
+@pytest.fixture
+def library(docstrings: list[Document], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The standard library has 1,200 docstrings; to read all of them takes seconds."""
+    source = SimpleNamespace(batches=lambda: [docstrings])
+    monkeypatch.setattr("slimdex.bench.datasets.open_source", lambda _: source)
 
 
 @pytest.fixture(scope="session")

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from slimdex.bench import runner
 from slimdex.bench.command_line import app
-from slimdex.bench.datasets import load_dataset
-from slimdex.bench.engines.measuring import MeasuredEngine
+from slimdex.bench.engines.measuring import MeasuredEngine, MeasuredStore
 from slimdex.bench.engines.registry import Method, exact_method, part
 from slimdex.bench.experiments import peers_study, points_study, search_study, similarity_study
 from slimdex.bench.experiments.points_study import DEFAULTS
@@ -55,6 +53,7 @@ def few(dim: int, rows: int, **_: object) -> list[Method]:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("library")
 def test_a_quick_run_from_encoding_to_the_page(
     tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -62,13 +61,13 @@ def test_a_quick_run_from_encoding_to_the_page(
     monkeypatch.setattr(points_study, "grid", few)
     peers = [exact_method(32), Method.of_peer("FAISS HNSW")]
     monkeypatch.setattr(peers_study, "contenders", lambda *_: peers)
-    for name in ("ROUNDS", "BUILDS"):
-        monkeypatch.setattr(peers_study, name, 1)
+    monkeypatch.setattr(peers_study, "ROUNDS", 1)
     monkeypatch.setattr(peers_study, "engine_process", partial(Here, MeasuredEngine))
     monkeypatch.setattr(search_study, "QUICK_ROUNDS", 1)
+    store = lambda *arguments: Here(MeasuredStore, *arguments[:4])  # noqa: E731
+    monkeypatch.setattr(search_study, "store_process", store)
     for name, count in (("DOCUMENTS", 300), ("QUERIES", 60)):
         monkeypatch.setattr(f"slimdex.bench.datasets.QUICK_{name}", count)
-    monkeypatch.setattr(runner, "load_dataset", cache(load_dataset))  # takes seconds
     words = ("--models", tiny_bert, "--max-length", 64, "--quick")
     said = bench("retrieval", *words, folder=tmp_path)
     (file,) = (tmp_path / "bench-results").glob("retrieval-*.jsonl")

@@ -11,6 +11,7 @@ from slimdex.bench.datasets import (
     Dataset,
     content_key,
     encode_texts,
+    every_docstring,
     load_dataset,
     names_of,
 )
@@ -38,14 +39,18 @@ def test_a_query_that_is_a_document_is_no_answer_to_itself() -> None:
     assert loaded.self_rows.tolist() == [0, -1, -1]
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("library")
 def test_docstrings_are_known_items() -> None:
     loaded = load_dataset("docstrings", None)
-    assert len(loaded.texts) == len(loaded.query_texts) > 1000
-    place = loaded.ids.index("textwrap.wrap")
-    assert "Wrap a single paragraph of text, returning a list" in loaded.query_texts[place]
-    assert loaded.texts[place].startswith("Reformat the single paragraph")
-    assert loaded.qrels["q:textwrap.wrap"] == {"textwrap.wrap": 1}
+    assert len(loaded.texts) == len(loaded.query_texts) > 300
+    place = loaded.ids.index("difflib.get_close_matches")
+    assert "return list of the best" in loaded.query_texts[place]
+    assert loaded.texts[place].startswith("word is a sequence for which close matches")
+    assert loaded.qrels["q:difflib.get_close_matches"] == {"difflib.get_close_matches": 1}
+    every = every_docstring(20)
+    assert (len(every.ids), len(every.query_ids)) == (1200, 20)
+    for id, text in zip(every.query_ids, every.query_texts, strict=True):
+        assert text not in every.texts[every.ids.index(id.removeprefix("q:"))]
 
 
 def test_a_quick_part_keeps_the_answers() -> None:

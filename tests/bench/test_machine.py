@@ -18,7 +18,7 @@ from slimdex.errors import InputError
 from tests.bench.test_commands import bench
 
 SIZE = 1 << 22
-HELD, CAP = 96 << 20, 32 << 20
+HELD, CAP = 32 << 20, 16 << 20
 """Bytes that a process holds, and a limit."""
 PAGES = HELD // mmap.PAGESIZE
 

@@ -33,6 +33,10 @@ def rows_of(folder: Path, experiment: str) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
+        (["nothing"], "nothing: no slimdex index there"),
+        (["--out", "none/x.html"], "--out none/x.html; expected a file in an existing folder"),
+        (["--queries", "x"], "expected both --queries and --qrels, or neither"),
+        (["--queries", "x", "--qrels", "y"], "labels without an index"),
         (["index", "x", "--candidates", "0"], "candidates=0; expected 1 or more"),
         (["index", "x", "--candidates", "many"], "candidates='many'; expected auto or a whole"),
         (["index", "x", "--queries", "y"], "y: no such file"),
@@ -47,20 +51,8 @@ def test_what_is_refused(words: list[str], said: str, tmp_path: Path) -> None:
     (tmp_path / "q.txt").write_text("the cat\n")
     with pytest.raises(InputError) as refused:
         bench(*words, folder=tmp_path)
-    assert str(refused.value).startswith(said)
+    assert said in str(refused.value)
     assert [path.name for path in tmp_path.iterdir()] == ["q.txt"]
-
-
-def test_encoders_are_opened_as_asked(
-    words: tuple[object, ...], tiny_bert: Path, tmp_path: Path
-) -> None:
-    for asked, said in (
-        (("--pooling", "median"), "pooling 'median'; expected cls, mean, max"),
-        (("--precision", "int4"), "precision='int4'; expected auto, fp32, bf16, fp16, int8"),
-    ):
-        with pytest.raises(InputError) as refused:
-            bench("retrieval", *words[:-1], tiny_bert, *asked, folder=tmp_path)
-        assert str(refused.value).startswith(said)
 
 
 @pytest.mark.slow

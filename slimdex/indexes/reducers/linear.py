@@ -135,6 +135,8 @@ class Whitening(Linear):
     gamma : float
         Degree of whitening: 0 keeps the variances of the axes, 1 equalises them.
 
+    Examples
+    --------
     >>> X = np.random.default_rng(0).normal(size=(50, 4)).astype(np.float32)
     >>> white = Whitening(2, beta=1.0, gamma=1.0).fit(X).transform(X)
     >>> np.cov(white.T, bias=True).round(3).tolist()

@@ -38,16 +38,24 @@ class MilvusCollection(Searchable):
     `where` is in Milvus' own language (https://milvus.io/docs/boolean.md), and `candidates` are the
     rows, at least, that are compared by more than their codes, and that are fused.
 
+    Raises `InputError` if the server does not answer or lacks the index.
+
     Parameters
     ----------
-    uri : http://HOST:19530 of a server, or a file NAME.db of the embedded one.
-    name : the name it was pushed under.
-    encoder : the one that the index was built with; by default it is loaded from its origin.
-    token : for servers that require authentication.
-    insecure : allow sending the token to another machine without TLS.
-    model, trust_remote_code : see `Collection.open`.
-
-    Raises `InputError` if the server does not answer or lacks the index.
+    uri
+        http://HOST:19530 of a server, or a file NAME.db of the embedded one.
+    name
+        the name it was pushed under.
+    encoder
+        the one that the index was built with; by default it is loaded from its origin.
+    token
+        for servers that require authentication.
+    insecure
+        allow sending the token to another machine without TLS.
+    model
+        see `Collection.open`.
+    trust_remote_code
+        see `Collection.open`.
     """
 
     def __init__(

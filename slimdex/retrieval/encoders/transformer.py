@@ -31,27 +31,44 @@ class TransformerEncoder:
 
     Parameters
     ----------
-    model : a folder, the name of a packaged model, or a hub id.
-    pooling : see `parse_pooling`. By default that of a sentence-transformers folder, with its head
+    model
+        a folder, the name of a packaged model, or a hub id.
+    pooling
+        see `parse_pooling`. By default that of a sentence-transformers folder, with its head
         (Dense, Normalize), or ``mean@-1`` for other models.
-    max_length : tokens after which texts are truncated; by default the folder's setting or 256,
-        at most the model's positions.
-    precision : ``fp32``; ``bf16`` or ``fp16``, 16-bit matrix products if the processor has them,
-        else fp32; ``int8``; or ``auto``, bf16 if the processor multiplies it faster, else fp32.
-    query_prompt, document_prompt : prefixes of texts; by default the folder's, or those of a
-        well-known model.
-    batch_tokens : tokens in a batch, including padding; the default suits the processor.
-    trust_remote_code : run Python code that comes with the model; only for authors you trust.
+    max_length
+        tokens after which texts are truncated; by default the folder's setting or 256, at most the
+        model's positions.
+    precision
+        ``fp32``; ``bf16`` or ``fp16``, 16-bit matrix products if the processor has them, else fp32;
+        ``int8``; or ``auto``, bf16 if the processor multiplies it faster, else fp32.
+    query_prompt
+        prefix of queries; by default the folder's, or those of a well-known model.
+    document_prompt
+        prefix of documents; by default the folder's, or those of a well-known model.
+    batch_tokens
+        tokens in a batch, including padding; the default suits the processor.
+    trust_remote_code
+        run Python code that comes with the model; only for authors you trust.
 
     Attributes
     ----------
-    dim : dimensions of the vectors.
-    width, layers : width of the model's hidden states; number of layers without the embeddings.
-    max_length : of a text in tokens.
-    pad_id : padding token.
-    folder : contents of the model's folder; without the head if the user chose a pooling.
-    pooling : of hidden states.
-    prompts : prefixes of queries and documents.
+    dim
+        dimensions of the vectors.
+    width
+        width of the model's hidden states.
+    layers
+        number of layers without the embeddings.
+    max_length
+        of a text in tokens.
+    pad_id
+        padding token.
+    folder
+        contents of the model's folder; without the head if the user chose a pooling.
+    pooling
+        of hidden states.
+    prompts
+        prefixes of queries and documents.
 
     Raises
     ------

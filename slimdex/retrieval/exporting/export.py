@@ -54,18 +54,21 @@ def export(
     The export is written under a temporary name and renamed when complete and synced. Documents
     without text have no vector and are omitted, as in searches.
 
-    Parameters
-    ----------
-    path : must not exist.
-    to : "parquet", "jsonl", "csv" or "faiss", with documents; "sentence-transformers" for a
-        model.
-    vectors : "full", the encoder's vectors as stored on disk, from which an index can be rebuilt;
-        or "reduced", k dimensions of unit length, the input of the codes. None means "full" for
-        files and "reduced" for folders: FAISS, whose index reduces queries itself, and models.
-    where : a DuckDB expression on the documents' columns that selects documents.
-
     Raises `InputError` if the path exists, the format is unknown, no document is selected, a
     library is missing, or the format can't represent the index's reducer or encoder.
+
+    Parameters
+    ----------
+    path
+        must not exist.
+    to
+        "parquet", "jsonl", "csv" or "faiss", with documents; "sentence-transformers" for a model.
+    vectors
+        "full", the encoder's vectors as stored on disk, from which an index can be rebuilt; or
+        "reduced", k dimensions of unit length, the input of the codes. None means "full" for files
+        and "reduced" for folders: FAISS, whose index reduces queries itself, and models.
+    where
+        a DuckDB expression on the documents' columns that selects documents.
     """
     return export_index(collection.index, Path(path), to, vectors=vectors, where=where)
 

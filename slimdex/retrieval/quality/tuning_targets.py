@@ -30,9 +30,12 @@ class Target:
 
     Parameters
     ----------
-    agreement : share of the ten nearest by exact search that is found; above 0, below 1.
-    ram : largest number of resident bytes, None for any.
-    p99_ms : largest 99th percentile of a search's milliseconds, from a vector to rows.
+    agreement
+        share of the ten nearest by exact search that is found; above 0, below 1.
+    ram
+        largest number of resident bytes, None for any.
+    p99_ms
+        largest 99th percentile of a search's milliseconds, from a vector to rows.
     """
 
     agreement: float = 0.99

@@ -33,14 +33,19 @@ ANYWHERE = "**/"
 class SearchRequest(SearchOptions):
     """A search for one or several queries: these, and the options of `Collection.search`.
 
-    Parameters
-    ----------
-    texts : the queries.
-    vectors : (q, dim), in place of texts or beside them, so that they need no encoding.
-    epoch : `State.epoch` of the index whose encoder the vectors of the texts are from.
-
     Raises `InputError` if a value is not one of these.
 
+    Parameters
+    ----------
+    texts
+        the queries.
+    vectors
+        (q, dim), in place of texts or beside them, so that they need no encoding.
+    epoch
+        `State.epoch` of the index whose encoder the vectors of the texts are from.
+
+    Examples
+    --------
     >>> SearchRequest(texts="a pet", limit=0)
     Traceback (most recent call last):
     ...

@@ -38,12 +38,15 @@ class CrossEncoder:
 
     Parameters
     ----------
-    model : a folder, or a hub id.
-    trust_remote_code : run Python code that comes with it.
+    model
+        a folder, or a hub id.
+    trust_remote_code
+        run Python code that comes with it.
 
     Attributes
     ----------
-    name : the model.
+    name
+        the model.
 
     Raises
     ------

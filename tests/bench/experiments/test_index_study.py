@@ -87,11 +87,11 @@ def test_on_the_command_line(
     tmp_path: Path, tiny_bert: Path, docstrings: list[Document], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(index_study, "QUERIES", 30)
+    monkeypatch.setattr(index_study, "QUERIES", 10)
     with Collection.create(tmp_path / "own", TransformerEncoder(str(tiny_bert))) as made:
-        made.add(docstrings[:700])
+        made.add(docstrings[:250])
         rows = made.index.state.rows
-    assert rows > 700  # some are cut into passages
+    assert rows > 624  # some are cut into passages
     words = ["index", "own", "--candidates", "50,auto", "--where", "id <> '1'"]
     said = CliRunner().invoke(app, words, catch_exceptions=False).stdout
     assert f"{rows:,} rows of kind pq with k=16, " in said

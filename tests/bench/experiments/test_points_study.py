@@ -14,8 +14,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from slimdex.bench.datasets import Dataset, Task, every_docstring
+from slimdex.bench.datasets import Dataset, Task
 from slimdex.bench.engines.registry import Method, exact_method
+from slimdex.bench.experiments import peers_study, points_study
 from slimdex.bench.experiments.points_study import (
     ENOUGH,
     GRID,
@@ -60,6 +61,13 @@ SMALL = [
     Method("slimdex", Settings(k=24), (0, 200)),
     Method("too much", Settings(k=96)),
 ]
+
+
+@pytest.fixture
+def few_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Measure a part of the grid, where all of it would show nothing else."""
+    monkeypatch.setattr(points_study, "GRID", (("pq", (0.5,)), ("flat", (1.0,))))
+    monkeypatch.setattr(points_study, "CELLS", ((0.0, 0.0), (1.0, 1.0)))
 
 
 @pytest.fixture(scope="module")
@@ -236,6 +244,7 @@ def test_the_fewest_bytes_that_suffice_are_chosen(measured: IndexPoints) -> None
     assert smallest([p | {"recall@10": 0.9} for p in measured.kinds], measured.exact) is None
 
 
+@pytest.mark.usefixtures("few_settings")
 def test_queries_made_of_documents_ask_for_them(words: Index) -> None:
     """Exact search finds most of them, and recall leaves them out."""
     made = measure_settings(Subject(words, "words", BUILD), 40)
@@ -257,16 +266,6 @@ def test_own_rows_do_not_add_candidates(words: Index, tmp_path: Path) -> None:
     truth = study.trials.exact(pool, Rescorer.fit(study.trials.moments, 0.0, 0.0))
     agreed, _ = study.trials.measure(index, pool, truth)
     assert (point["candidates"], point["recall@10"]) == (10, pytest.approx(agreed.mean()))
-
-
-@pytest.mark.slow
-def test_the_packaged_set_asks_for_docstrings_by_their_summaries() -> None:
-    data = every_docstring(20)
-    place = {id: row for row, id in enumerate(data.ids)}
-    assert len(data.ids) > 5000
-    assert len(data.query_ids) == 20
-    for id, text in zip(data.query_ids, data.query_texts, strict=True):
-        assert text not in data.texts[place[id.removeprefix("q:")]]
 
 
 def test_a_data_set_is_indexed_for_the_time_of_a_run(
@@ -361,15 +360,17 @@ def test_what_is_no_earlier_run_is_refused(text: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_page_needs_no_network_and_is_accessible(page: Path) -> None:
+def test_the_page_needs_no_network_and_is_accessible(measured: IndexPoints, tmp_path: Path) -> None:
+    """A page of fewer points, as axe-core looks at each of them."""
+    few = {name: getattr(measured, name)[::5] for name in ("kinds", "metrics", "dimensions")}
+    write_settings_page(tmp_path / "page.html", replace(measured, **few), ABOUT | {"flags": ""})
     for browser in launched():
-        for size in (DESKTOP, PHONE):
-            for scheme in ("light", "dark"):
-                options = {**size, "color_scheme": scheme, "offline": True, "bypass_csp": True}
-                with watched(browser, ("file:", "data:"), **options) as tab:
-                    tab.goto(page.as_uri())
-                    tab.locator("summary").click()
-                    check_accessible(tab)
+        for size, scheme in ((DESKTOP, "light"), (PHONE, "dark")):
+            options = {**size, "color_scheme": scheme, "offline": True, "bypass_csp": True}
+            with watched(browser, ("file:", "data:"), **options) as tab:
+                tab.goto((tmp_path / "page.html").as_uri())
+                tab.locator("summary").click()
+                check_accessible(tab)
 
 
 @pytest.fixture
@@ -384,6 +385,7 @@ def static(tmp_path: Path, dataset: Dataset) -> Path:
     return tmp_path
 
 
+@pytest.mark.usefixtures("few_settings")
 def test_an_index_is_measured_without_a_command(
     static: Path, beir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -409,22 +411,6 @@ def test_an_index_is_measured_without_a_command(
     after = {path: path.stat().st_mtime_ns for path in (static / "words.index").rglob("*")}
     assert after == before
     assert " settings [OPTIONS] [DIR]\n" in bench("settings", "--help", folder=static)
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["nothing"], "no slimdex index there (`slimdex build SOURCE` makes one)"),
-        (["--out", "none/x.html"], "--out none/x.html; expected a file in an existing folder"),
-        (["--queries", "x"], "expected both --queries and --qrels, or neither"),
-        (["--queries", "x", "--qrels", "y"], "labels without an index; expected the folder of one"),
-    ],
-)
-def test_what_can_not_be_measured(words: list[str], said: str, tmp_path: Path) -> None:
-    with pytest.raises(InputError) as refused:
-        bench(*words, folder=tmp_path)
-    assert str(refused.value).endswith(said)
-    assert [*tmp_path.iterdir()] == []
 
 
 def test_too_few_documents_say_so(tmp_path: Path) -> None:
@@ -455,7 +441,8 @@ def test_every_method_of_the_grid_suits_the_vectors(dim: int) -> None:
 def test_rows_are_measured_once_and_a_killed_run_goes_on(
     task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("slimdex.bench.experiments.points_study.grid", lambda *_, **__: SMALL)
+    monkeypatch.setattr(points_study, "grid", lambda *_, **__: SMALL)
+    monkeypatch.setattr(peers_study, "BUILDS", 2)
     path = tmp_path / "rows.jsonl"
     measure_grid(task, ResultsFile(path), ABOUT)
     lines = path.read_text().splitlines(keepends=True)

@@ -18,6 +18,7 @@ from slimdex.bench.experiments.running_study import Extent
 from slimdex.bench.reporting.tables import beside_busy_processes, commands
 from slimdex.bench.rows import read_rows
 from slimdex.errors import InputError
+from slimdex.indexes.arrays import normalize_rows
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.opening import open_encoder
@@ -96,7 +97,7 @@ def test_sentence_transformers_finds_the_nearest(
     for action, argument in (("build", str(documents)), ("search", "rain")):
         peer_programs.main("sentence-transformers", action, folder, str(tiny_bert), argument)
     encoder = TransformerEncoder(str(tiny_bert), precision="fp32")
-    scores = encoder.encode([*TEXTS.values()]) @ encoder.encode(["rain"])[0]
+    scores = normalize_rows(encoder.encode([*TEXTS.values()])) @ encoder.encode(["rain"])[0]
     expected = sorted(TEXTS, key=lambda id: -scores[[*TEXTS].index(id)])
     assert json.loads(capsys.readouterr().out) == expected
 

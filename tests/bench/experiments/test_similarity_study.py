@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -93,21 +95,6 @@ def test_a_row_has_every_protocol_of_a_set_with_subtasks(X: Matrix, pairs: Pairs
         assert row[f"average{protocol}"] == pytest.approx(mean)
 
 
-@pytest.mark.slow
-@pytest.mark.shared
-@needs_data
-def test_whitened_figures_of_one_set() -> None:
-    """STS16 with all-MiniLM-L6-v2, as in docs/research/similarity.md, on any processor."""
-    (sts16,) = (pairs for pairs in read_seven(DATA) if pairs.name == "STS16")
-    encoder = TransformerEncoder(precision="fp32", max_length=128, pooling="mean@-1")
-    places = {text: row for row, text in enumerate(sts16.sentences)}
-    vectors = encoder.encode(sts16.sentences)
-    (ways,) = [ways for ways in ways_of("mean", 384) if ways[0].layers == LAST]
-    rows = measure_ways(ways, [sts16], lambda texts: vectors[[places[text] for text in texts]])
-    found = [row["STS16"] for row in rows.values()]
-    assert found == pytest.approx([IN_FP32["STS16"], 76.38, 79.38, 78.65], abs=0.02)
-
-
 def test_pairs_are_read_with_quotes_as_they_stand(tmp_path: Path) -> None:
     path = tmp_path / "p.tsv"
     path.write_text('sentence1\tsentence2\tscore\tsubtask\n"a b\tc\t4.5\tx\nc\td\t0\ty\n')
@@ -144,23 +131,30 @@ def encoded(encoder: TransformerEncoder, pairs: Pairs) -> dict[str, NDArray[np.f
     return dict(zip(pairs.sentences, encoder.encode(pairs.sentences), strict=True))
 
 
-@pytest.mark.slow
-@pytest.mark.shared
-@needs_data
-def test_the_default_precision_costs_nothing() -> None:
-    """0.1 at most, on three of the sets."""
-    encoder = TransformerEncoder(pooling="mean")
-    sets = [pairs for pairs in read_seven(DATA) if pairs.name in ("STS-B", "STS13", "STS16")]
-    found = [spearman(pairs, encoded(encoder, pairs)) for pairs in sets]
-    expected = [IN_FP32[pairs.name] for pairs in sets]
-    assert np.mean(found) == pytest.approx(np.mean(expected), abs=0.1)
+def rows_of(vectors: dict[str, NDArray[np.float32]], texts: Sequence[str]) -> Matrix:
+    return np.stack([vectors[text] for text in texts])
 
 
 @sweep
 @pytest.mark.shared
 @needs_data
 def test_figures_are_those_published() -> None:
-    encoder = TransformerEncoder(precision="fp32", max_length=128, pooling="mean")
-    for pairs in CHANCE.sample(read_seven(DATA), 1):
-        found = spearman(pairs, encoded(encoder, pairs))
+    """STS16 also whitened, as in docs/research/similarity.md.
+
+    If the default precision is another, it costs 0.1 at most, in the mean of the sets.
+    """
+    encoder = TransformerEncoder(precision="fp32", max_length=128, pooling="mean@-1")
+    usual = TransformerEncoder(pooling="mean")
+    lost = []
+    for pairs in CHANCE.sample(read_seven(DATA)[::-1], 1):  # STS16 first
+        vectors = encoded(encoder, pairs)
+        found = spearman(pairs, vectors)
         assert found == pytest.approx(IN_FP32[pairs.name], abs=0.02), pairs.name
+        if usual.precision != encoder.precision:
+            lost.append(found - spearman(pairs, encoded(usual, pairs)))
+        if pairs.name == "STS16":
+            (ways,) = [ways for ways in ways_of("mean", 384) if ways[0].layers == LAST]
+            rows = measure_ways(ways, [pairs], partial(rows_of, vectors))
+            whitened = [row["STS16"] for row in rows.values()]
+            assert whitened == pytest.approx([found, 76.38, 79.38, 78.65], abs=0.02)
+    assert abs(sum(lost)) <= 0.1 * len(lost)

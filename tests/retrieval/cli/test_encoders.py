@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.chance import CHANCE, sweep
+
 from .running import Runner, write
 
 WORDS = ["".join(letters) for letters in np.random.default_rng(5).choice(list("abcdef"), (60, 4))]
@@ -63,19 +65,14 @@ def test_where_a_model_has_moved_to(slimdex: Runner, words: Path) -> None:
     assert (code, out) == (0, "a model of reduced vectors of 3 dimensions in exported\n")
 
 
-@pytest.mark.slow
+@sweep
 def test_a_models_code_is_to_be_trusted_again(bert: Runner) -> None:
     write("more.jsonl", [{"id": f"x{i}", "text": f"the cat {i} and the dog"} for i in range(9)])
     built = bert("build pets.jsonl --out pets --precision fp32 --trust-remote-code")
     assert built.code == 0
     write("others.jsonl", [{"id": f"y{i}", "text": f"a dog {i}"} for i in range(9)])
-    for line in (
-        "search pets rain",
-        "add pets more.jsonl",
-        "sync pets others.jsonl",
-        "info pets --health",
-        "eval pets",
-    ):
+    lines = "search pets rain", "add pets more.jsonl", "sync pets others.jsonl"
+    for line in CHANCE.sample([*lines, "info pets --health", "eval pets"], 3):
         said = bert(line)
         assert said.code == 2, line
         assert "has custom code; expected --trust-remote-code" in said.err

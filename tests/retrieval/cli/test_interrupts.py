@@ -111,7 +111,7 @@ def test_a_build_stopped_while_it_prints_says_that_all_is_in(tmp_path: Path) -> 
 
 
 @sweep
-@pytest.mark.parametrize("number", CHANCE.sample(range(60), 3))
+@pytest.mark.parametrize("number", CHANCE.sample(range(60), 2))
 def test_a_build_stopped_at_any_moment_can_be_run_again(tmp_path: Path, number: int) -> None:
     count, moment = 600, CHANCE.random("interrupts", number).uniform(0.1, 2.5)
     documents, vectors = tmp_path / "d.jsonl", tmp_path / "v.npy"

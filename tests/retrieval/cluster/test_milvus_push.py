@@ -19,6 +19,7 @@ from slimdex.retrieval.cluster.milvus_search import MilvusCollection
 from slimdex.retrieval.cluster.milvus_server import BM25, HIT, VECTOR, Server, model_of
 from slimdex.retrieval.collection import Collection
 from slimdex.system.progress import listening
+from tests.chance import CHANCE, sweep
 from tests.encoders import ReadingEncoder
 
 from .conftest import COUNT, document
@@ -44,10 +45,10 @@ def rows_there(server: Server, name: str = NAME) -> dict[str, dict[str, Any]]:
     return {key: {n: v for n, v in row.items() if n != BM25} for key, row in rows.items()}
 
 
-def check_fresh(index: Path, server: Server) -> None:
+def check_fresh(index: Path, server: Server, name: str = NAME) -> None:
     """Assert that what is there is the same as after one push of the whole index."""
     pushed(index, server, "fresh")
-    ours, fresh = rows_there(server), rows_there(server, "fresh")
+    ours, fresh = rows_there(server, name), rows_there(server, "fresh")
     assert ours.keys() == fresh.keys()
     for key, row in fresh.items():
         assert ours[key] == row | {VECTOR: pytest.approx(row[VECTOR], abs=1e-6)}
@@ -144,45 +145,10 @@ def test_what_a_push_left_is_mended(
     check_fresh(index, empty)
 
 
-@pytest.fixture
-def process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Process]:
-    monkeypatch.setattr(milvus_server, "SECONDS", 3.0)
-    with server_process(tmp_path / "own.db") as process:
+@pytest.fixture(scope="module")
+def process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
+    with server_process(tmp_path_factory.mktemp("own") / "own.db") as process:
         yield process
-
-
-def test_a_server_that_is_killed_while_pushed_to(
-    process: Process, index: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(milvus_push, "AT_ONCE", 48)
-    with Collection.open(index, ReadingEncoder()) as collection:
-        for left in (1, 3):
-            with Server(process.uri) as server:
-
-                def fail(stage: str, done: int, total: int, last: int = left) -> None:
-                    if done >= 48 * last:
-                        process.kill()
-
-                with (
-                    pytest.raises(InputError, match=f"^milvus {process.uri}: [^\n]+$"),
-                    listening(fail),
-                ):
-                    push(collection.index, server, NAME)
-            process.start()
-    with Server(process.uri) as server:
-        try:
-            pushed(index, server)
-        except InputError as error:
-            if "faiss::read" in str(error):
-                pytest.skip("the server has torn a file of its own")
-            raise
-        check_fresh(index, server)
-    with MilvusCollection(process.uri, NAME, ReadingEncoder()) as found:
-        process.kill()
-        begun = time.monotonic()
-        with pytest.raises(InputError, match=f"^milvus {process.uri}: [^\n]+$"):
-            found.search("word8", 3)
-        assert time.monotonic() - begun < 20
 
 
 def test_the_next_push_mends_what_a_killed_one_left(process: Process, index: Path) -> None:
@@ -193,6 +159,42 @@ def test_the_next_push_mends_what_a_killed_one_left(process: Process, index: Pat
     with Server(process.uri) as server:
         pushed(index, server)
         check_fresh(index, server)
+
+
+@sweep
+def test_a_server_that_is_killed_while_pushed_to(
+    process: Process, index: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(milvus_server, "SECONDS", 3.0)
+    monkeypatch.setattr(milvus_push, "AT_ONCE", 48)
+    with Collection.open(index, ReadingEncoder()) as collection:
+        for left in CHANCE.sample((3, 1), 1):
+            with Server(process.uri) as server:
+
+                def fail(stage: str, done: int, total: int, last: int = left) -> None:
+                    if done >= 48 * last:
+                        process.kill()
+
+                with (
+                    pytest.raises(InputError, match=f"^milvus {process.uri}: [^\n]+$"),
+                    listening(fail),
+                ):
+                    push(collection.index, server, "killed")
+            process.start()
+    with Server(process.uri) as server:
+        try:
+            pushed(index, server, "killed")
+        except InputError as error:
+            if "faiss::read" in str(error):
+                pytest.skip("the server has torn a file of its own")
+            raise
+        check_fresh(index, server, "killed")
+    with MilvusCollection(process.uri, "killed", ReadingEncoder()) as found:
+        process.kill()
+        begun = time.monotonic()
+        with pytest.raises(InputError, match=f"^milvus {process.uri}: [^\n]+$"):
+            found.search("word8", 3)
+        assert time.monotonic() - begun < 20
 
 
 def test_columns_are_left_out_or_refused_by_name(empty: Server, index: Path) -> None:

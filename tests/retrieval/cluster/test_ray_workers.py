@@ -9,22 +9,21 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
 from slimdex.errors import InputError
-from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.cluster import ray_workers
 from slimdex.retrieval.cluster.ray_workers import RayWorkers
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
-from slimdex.retrieval.ingest import batches, encoding
+from slimdex.retrieval.ingest import encoding
 from slimdex.retrieval.ingest.repairing import verify
 from slimdex.retrieval.sources.source import Sources
 from slimdex.retrieval.store.manifest import Manifest
@@ -34,6 +33,10 @@ from slimdex.system.workers import IN_THIS_PROCESS, PartError
 from tests.building import build
 from tests.chance import CHANCE, sweep
 from tests.encoders import ReadingEncoder
+from tests.retrieval.cli.running import PETS, Runner, write
+from tests.retrieval.server.running import built
+
+from .in_workers import BUILD, Deadly
 
 psutil = pytest.importorskip("psutil", reason="the extra bench is not installed")
 ray = pytest.importorskip("ray", reason="the extra cluster is not installed")
@@ -42,15 +45,21 @@ pytestmark = pytest.mark.slow
 
 WORKER = "ray::_comp"
 """The name of a process of `RayWorkers` begins so, cut to the 15 letters that Linux keeps."""
-COPIES, TEXTS = CHANCE.count(2, 1), CHANCE.count(1200, 500)
-WORKERS_KILLED, BUILDERS_KILLED = (4, 5) if CHANCE.whole else (2, 1)
+COPIES, TEXTS = CHANCE.count(2, 1), CHANCE.count(1200, 250)
+WORKERS_KILLED, BUILDERS_KILLED = (4, 5) if CHANCE.whole else (1, 1)
 """Workers killed of each builder, and builders."""
 SETTINGS = Settings(24)
+SPARE = ("start_monitor", "start_log_monitor", "start_api_server")
+"""Processes that scale a cluster, copy its logs and show it; each takes seconds to start."""
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[RayWorkers]:
-    with RayWorkers("local", 2) as workers:
+    with pytest.MonkeyPatch.context() as patch:
+        for name in SPARE:
+            patch.setattr(f"ray._private.node.Node.{name}", lambda *_, **__: None)
+        workers = RayWorkers("local", 2)
+    with workers:
         yield workers
 
 
@@ -97,23 +106,6 @@ def test_what_fails_is_told_with_its_part(cluster: RayWorkers) -> None:
         list(cluster.map(failing, [6]))
 
 
-@dataclass(frozen=True)
-class Deadly:
-    """Kills its process over a part so many times, as files in a folder count."""
-
-    folder: Path
-    part: int
-    times: int
-
-    def __call__(self, part: int) -> int:
-        if part == self.part:
-            died = len(list(self.folder.iterdir()))
-            if died < self.times:
-                (self.folder / str(died)).touch()
-                os.kill(os.getpid(), signal.SIGKILL)
-        return part + 1
-
-
 def test_a_worker_that_dies_costs_its_part_only(cluster: RayWorkers, tmp_path: Path) -> None:
     found = list(cluster.map(Deadly(tmp_path, 4, 1), range(10)))
     assert found == [(i, i + 1) for i in range(10)]
@@ -124,14 +116,14 @@ def test_a_worker_that_dies_costs_its_part_only(cluster: RayWorkers, tmp_path: P
 def test_a_part_over_which_all_die_is_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ray_workers, "RETRIES", 1)
+    monkeypatch.setattr(ray_workers, "RETRIES", 0)
     with (
         RayWorkers("local", 2) as workers,
         pytest.raises(PartError) as caught,
     ):
         list(workers.map(Deadly(tmp_path, 1, 10**6), range(3)))
     assert caught.value.part == 1
-    assert len(list(tmp_path.iterdir())) == 2
+    assert len(list(tmp_path.iterdir())) == 1
 
 
 @pytest.mark.parametrize("count", [0, 3])
@@ -151,20 +143,42 @@ def test_a_cluster_that_is_not_there_is_one_line() -> None:
     assert "\n" not in str(refused.value)
 
 
-class Slow(ReadingEncoder):
-    """Takes as long for each text as a small transformer, to leave time for a kill."""
+def test_workers_encode_fit_and_code(
+    cluster: RayWorkers,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """`--ray` of add, sync and reduce: workers compute the parts, and the index is the same."""
+    slimdex, on_ray = Runner(capsys), ("--ray", "local", "--workers", "2")
+    computed, mapped = list[str](), RayWorkers.map
 
-    def encode(self, texts: Sequence[str]) -> Matrix:
-        time.sleep(0.01 * len(texts))
-        return super().encode(texts)
+    def told(self: RayWorkers, function: Any, parts: Any) -> Any:
+        computed.append(getattr(function, "__name__", type(function).__name__))
+        return mapped(self, function, parts)
 
-
-def build_on_ray(path: str, source: str, address: str) -> None:
-    """In a process of its own: begin to build the index."""
-    encoding.WINDOW_TEXTS = 16
-    batches.FIRST_IN_PROCESSES = batches.SECONDS_IN_PROCESSES = 1
-    with RayWorkers(address, 2) as workers:
-        build(Path(path), Sources.open([source]), Slow, SETTINGS, workers=workers)
+    monkeypatch.setattr(RayWorkers, "map", told)
+    monkeypatch.chdir(tmp_path)
+    more = [{"id": f"r{i}", "text": f"rain fell on mat {i}"} for i in range(40)]
+    for name in ("here", "pets"):
+        built(tmp_path, PETS, name)
+    reduced = "--kind sq8 --k 2 --gamma 0.5"
+    for line in ("add {} more.jsonl", "sync {} more.jsonl", f"reduce {{}} {reduced}"):
+        rows = more if line.startswith("add") else [*more[1:], {"id": "r0", "text": "the dog sat"}]
+        write("more.jsonl", rows)
+        computed.clear()
+        assert slimdex(line.format("here.index")).code == 0
+        assert computed == []
+        assert slimdex(line.format("pets.index"), *on_ray).code == 0
+        assert ("Encoding" in computed) is ("more" in line)
+        assert computed
+    theirs, ours = (
+        slimdex.found(f"{name}.index", "the cat on the mat", "-n", "50")
+        for name in ("here", "pets")
+    )
+    assert [hit["id"] for hit in ours] == [hit["id"] for hit in theirs]
+    scores = [[hit["score"] for hit in hits] for hits in (ours, theirs)]
+    assert scores[0] == pytest.approx(scores[1], abs=1e-3)
 
 
 def kill_workers(builder: subprocess.Popen[bytes], random: Random) -> None:
@@ -193,14 +207,13 @@ def test_a_build_ends_as_if_nobody_had_been_killed(
     ]
     source.write_text("".join(json.dumps(line) + "\n" for line in lines))
     words = (str(path), str(source), ray.get_runtime_context().gcs_address)
-    child = f"from {__name__} import build_on_ray; build_on_ray{words}"
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     random, notes = Random(CHANCE.seed), list[str]()
     for _ in range(BUILDERS_KILLED):
         with (
             log.open("a") as out,
             subprocess.Popen(
-                [sys.executable, "-c", child], stdout=out, stderr=out, env=environment
+                [sys.executable, "-c", BUILD, *words], stdout=out, stderr=out, env=environment
             ) as process,
         ):
             kill_workers(process, random)

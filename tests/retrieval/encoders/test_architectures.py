@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -29,7 +31,12 @@ QUICK = ("bert", "gpt2")
 """Architectures that plain `pytest` tries, one for each runtime."""
 SAMPLE = (*QUICK, "deberta-v2", "t5")
 """Architectures that `make check` tries, `make sweep` all of them."""
-SWEEP = (pytest.mark.slow, pytest.mark.sweep)
+POOLINGS = {
+    "mean@1,-1": ("mean", [1, LAYERS]),
+    **{mode: (mode, [LAYERS]) for mode in ("cls", "max", "last")},
+}
+"""Poolings: their modes and layers."""
+FIRST = next(iter(POOLINGS))
 PICKED: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "cls": lambda state: state[0],
     "mean": lambda state: state.mean(dim=0),
@@ -38,13 +45,20 @@ PICKED: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 }
 
 
-@pytest.fixture(
-    scope="module",
-    params=[
-        pytest.param(name, marks=() if name in QUICK else SWEEP)
-        for name in (ARCHITECTURES if CHANCE.count(1, 0) else SAMPLE)
-    ],
-)
+def cases() -> list[Any]:
+    """Architectures and poolings: sampled, those beyond the quick ones by one pooling."""
+    if CHANCE.count(1, 0):
+        tried = [*product(ARCHITECTURES, POOLINGS)]
+    else:
+        tried = [*product(QUICK, POOLINGS), *((name, FIRST) for name in SAMPLE[2:])]
+    marks = (pytest.mark.slow, pytest.mark.sweep)
+    return [
+        pytest.param(*case, marks=() if case[0] in QUICK and case[1] == FIRST else marks)
+        for case in tried
+    ]
+
+
+@pytest.fixture(scope="module")
 def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a tiny model, every other one with a tokenizer that pads on the left."""
     name: str = request.param
@@ -78,16 +92,9 @@ def reference(model: Path) -> Reference:
     return Reference(model)
 
 
-@pytest.mark.parametrize(
-    ("pooling", "mode", "layers"),
-    [
-        *(pytest.param(mode, mode, [LAYERS], marks=SWEEP) for mode in ("cls", "max", "last")),
-        ("mean@1,-1", "mean", [1, LAYERS]),
-    ],
-)
-def test_batched_equals_one_by_one(
-    model: Path, reference: Reference, pooling: str, mode: str, layers: list[int]
-) -> None:
+@pytest.mark.parametrize(("model", "pooling"), cases(), indirect=["model"])
+def test_batched_equals_one_by_one(model: Path, reference: Reference, pooling: str) -> None:
+    mode, layers = POOLINGS[pooling]
     before = logging.getLogger().level  # OpenVINO's converter sets that of all loggers
     encoder = TransformerEncoder(
         str(model), pooling=pooling, max_length=LENGTH, precision="fp32", batch_tokens=90

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import os
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from queue import Queue
+from tempfile import TemporaryFile
+from threading import Thread
 from typing import Any
 
 import httpx
-import numpy as np
+import pytest
+import uvicorn
 
+from slimdex.command_line import app
 from slimdex.indexes.settings import Settings
+from slimdex.retrieval.cli import console
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.encoders.word_vectors.static_encoder import StaticEncoder
+from tests import forked
 from tests.encoders import direction
 
 TEXT = "the a cat dog sat slept on mat rug stocks fell sharply monday rain snow of it was"
@@ -40,50 +46,57 @@ def built(folder: Path, rows: Any, name: str = "notes", **settings: Any) -> Path
     return index
 
 
-def slimdex(*words: object, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
-    """A command line, run to its end."""
-    return subprocess.run(
-        [sys.executable, "-m", "slimdex", *map(str, words)],
-        input=stdin,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-
-
 class Running:
     """A service that runs; `client` calls it."""
 
-    def __init__(self, process: subprocess.Popen[str], url: str, **client: Any) -> None:
+    def __init__(self, process: Any, url: str, **client: Any) -> None:
         self.process, self.url = process, url
         self.client = httpx.Client(base_url=url, timeout=120, **client)
 
-    def stop(self) -> int:
+    def stop(self) -> int | None:
         """Tell it to stop, and wait until it has."""
-        self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(60)
+        self.process.terminate()
+        return forked.exit_code(self.process, 60)
 
 
 @contextmanager
 def serving(indexes: Sequence[object], *words: object, **client: Any) -> Iterator[Running]:
     """A service over indexes, on a free port of this machine's own."""
-    command = [sys.executable, "-m", "slimdex", "serve", *map(str, indexes), "--port", "0"]
-    with subprocess.Popen(
-        [*command, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
+    command = ["serve", *map(str, indexes), "--port", "0", *map(str, words)]
+    there, here = os.pipe()
+    with open(os.devnull) as nothing, TemporaryFile() as said, open(there) as printed:
+        process = forked.command(command, os.environ, nothing.fileno(), here, said.fileno())
+        os.close(here)
         try:
-            assert process.stdout is not None
-            assert process.stderr is not None
-            url = process.stdout.readline().strip()
-            assert url.startswith("http"), process.stderr.read()
+            url = printed.readline().strip()
+            said.seek(0)
+            assert url.startswith("http"), said.read()
             running = Running(process, url, **client)
             with running.client:
                 yield running
         finally:
             process.kill()
+            forked.exit_code(process, 60)
 
 
-def unit(rows: Any) -> Any:
-    """Rows of length 1."""
-    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+@contextmanager
+def serving_here(*words: object) -> Iterator[Running]:
+    """A service in this process: torch, which its model needs, is imported once for all tests."""
+    urls, servers = Queue[str](), list[uvicorn.Server]()
+
+    def kept(config: uvicorn.Config, serve: type[uvicorn.Server] = uvicorn.Server) -> Any:
+        servers.append(serve(config))
+        return servers[0]
+
+    command = ["serve", *map(str, words), "--port", "0"]
+    thread = Thread(target=app.main, args=[command], kwargs={"standalone_mode": False}, daemon=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(console, "line", urls.put)
+        patch.setattr(signal, "signal", lambda *_: None)  # only the main thread may set a handler
+        patch.setattr(uvicorn, "Server", kept)
+        thread.start()
+        served = Running(None, urls.get(timeout=300))
+    with served.client:
+        yield served
+    servers[0].should_exit = True
+    thread.join(60)

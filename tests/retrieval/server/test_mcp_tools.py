@@ -25,7 +25,7 @@ from mcp.server import MCPServer
 from slimdex.command_line import app
 from slimdex.retrieval.collection import Collection
 from slimdex.system.locks import FileLock
-from tests import ctrl_c
+from tests import ctrl_c, forked
 
 from .running import built, serving, word_vectors
 
@@ -149,18 +149,19 @@ async def test_a_service_has_the_same_tools(notes: Path) -> None:
 async def test_tools_over_http(notes: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    command = [sys.executable, "-m", "slimdex", "mcp", str(notes), "--http", "--port", str(port)]
-    with subprocess.Popen(command, stderr=subprocess.PIPE) as process:
-        try:
-            end = time.monotonic() + 60
-            while not _listens(port):
-                assert time.monotonic() < end
-                assert process.poll() is None
-                time.sleep(0.1)
-            async with Client(f"http://127.0.0.1:{port}/mcp") as client:
-                await tools_work(client)
-        finally:
-            process.terminate()
+    with open(os.devnull, "r+") as nothing:
+        command = ["mcp", str(notes), "--http", "--port", str(port)]
+        process = forked.command(command, os.environ, *[nothing.fileno()] * 3)
+    try:
+        end = time.monotonic() + 60
+        while not _listens(port):
+            assert time.monotonic() < end
+            assert process.is_alive()
+            time.sleep(0.02)
+        async with Client(f"http://127.0.0.1:{port}/mcp") as client:
+            await tools_work(client)
+    finally:
+        process.kill()
 
 
 def _listens(port: int) -> bool:

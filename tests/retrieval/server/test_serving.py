@@ -25,7 +25,7 @@ def notes(tmp_path: Path) -> Path:
 def test_it_allows_what_its_options_name_and_ends_when_running_requests_are_done(
     notes: Path, tmp_path: Path
 ) -> None:
-    rows = [{"id": i, "text": f"rain {i}"} for i in range(8000)]
+    rows = [{"id": i, "text": f"rain {i}"} for i in range(4000)]
     answers = []
     with serving([notes], "--cors", "https://pages.example.org") as running:
         ask = running.client.get
@@ -41,13 +41,13 @@ def test_it_allows_what_its_options_name_and_ends_when_running_requests_are_done
 
         thread = threading.Thread(target=send)
         thread.start()
-        while ask("/indexes").json()["indexes"][0]["documents"] < 1000:
+        while ask("/indexes").json()["indexes"][0]["documents"] < 500:
             time.sleep(0.01)
         assert running.stop() == 0
         thread.join()
-    assert answers[0].json()["documents"] == 8000
+    assert answers[0].json()["documents"] == 4000
     with Collection.open(notes) as collection:
-        assert len(collection) == 8000  # the ids 0, 1 and 2 were replaced
+        assert len(collection) == 4000  # the ids 0, 1 and 2 were replaced
 
 
 def test_all_indexes_of_a_folder_are_served(tmp_path: Path) -> None:

@@ -26,8 +26,7 @@ from .running import WORDS, Running, built, serving
 
 pytestmark = [pytest.mark.slow, pytest.mark.sweep]
 
-SECONDS, FIRST = (600.0, 2000) if CHANCE.whole else (5.0, 800)
-READERS = 32
+SECONDS, FIRST, READERS = (600.0, 2000, 32) if CHANCE.whole else (4.0, 800, 12)
 GROWTH = 1.25
 """What the service may hold at the end, by what it held after a fifth of the time."""
 

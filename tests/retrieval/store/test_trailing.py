@@ -296,7 +296,7 @@ any_changes = st.lists(
 
 
 @given(changes=any_changes)
-@settings(max_examples=CHANCE.examples(CHANCE.count(150, 6)), deadline=None)
+@settings(max_examples=CHANCE.examples(CHANCE.count(150, 3)), deadline=None)
 def test_lines_and_queries_make_the_same_changes(
     changes: list[tuple[str, set[int], int]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -52,13 +52,20 @@ class HttpEncoder:
 
     Parameters
     ----------
-    url : of the server, ``http://HOST:PORT/v1``, perhaps with ``#MODEL``; ``/v1`` may be missing.
-    model : its name there; by default the only one.
-    dimensions : to ask the server for; by default all that the model has.
-    max_length : tokens of the passages into which texts are cut; by default what the server states,
-        or 512.
-    query_prompt, document_prompt : prefixes of texts; by default those of a well-known model.
-    api_key : by default ``OPENAI_API_KEY``, if the URL is at the host of ``OPENAI_BASE_URL``.
+    url
+        of the server, ``http://HOST:PORT/v1``, perhaps with ``#MODEL``; ``/v1`` may be missing.
+    model
+        its name there; by default the only one.
+    dimensions
+        to ask the server for; by default all that the model has.
+    max_length
+        tokens of the passages into which texts are cut; by default what the server states, or 512.
+    query_prompt
+        prefix of queries; by default those of a well-known model.
+    document_prompt
+        prefix of documents; by default those of a well-known model.
+    api_key
+        by default ``OPENAI_API_KEY``, if the URL is at the host of ``OPENAI_BASE_URL``.
 
     Raises
     ------

@@ -57,19 +57,27 @@ class StaticEncoder:
 
     Parameters
     ----------
-    model : a word vector file (GloVe or word2vec text, fastText ``.vec``, word2vec binary, plain or
-        gzip), a folder of model2vec, of sentence-transformers with a StaticEmbedding, or written
-        by `save`, or a hub id.
-    pooling : ``mean``; or ``sif``, weighted by ``a / (a + p(word))`` with p by Zipf's law, since
-        such files list words by frequency (`fitted` takes p from texts). By default the folder's
+    model
+        a word vector file (GloVe or word2vec text, fastText ``.vec``, word2vec binary, plain or
+        gzip), a folder of model2vec, of sentence-transformers with a StaticEmbedding, or written by
+        `save`, or a hub id.
+    pooling
+        ``mean``; or ``sif``, weighted by ``a / (a + p(word))`` with p by Zipf's law, since such
+        files list words by frequency (`fitted` takes p from texts). By default the folder's
         pooling, and ``mean`` for files.
-    query_prompt, document_prompt : prefixes of texts; by default the folder's.
+    query_prompt
+        prefix of queries; by default the folder's.
+    document_prompt
+        prefix of documents; by default the folder's.
 
     Attributes
     ----------
-    dim : dimensions of the vectors; `width` is the same, since there are no hidden states.
-    vectors : token vectors and the tokenizer.
-    weights : factors of the tokens' vectors (tokens,); None for equal weights.
+    dim
+        dimensions of the vectors; `width` is the same, since there are no hidden states.
+    vectors
+        token vectors and the tokenizer.
+    weights
+        factors of the tokens' vectors (tokens,); None for equal weights.
 
     Raises
     ------
@@ -202,9 +210,11 @@ class StaticEncoder:
 
         Parameters
         ----------
-        texts : similar to those to be searched, read once; without texts, no component is removed.
-        frequencies : counts of words in a large corpus, or a file with lines of ``word count``; by
-            default counted in the texts.
+        texts
+            similar to those to be searched, read once; without texts, no component is removed.
+        frequencies
+            counts of words in a large corpus, or a file with lines of ``word count``; by default
+            counted in the texts.
 
         Raises
         ------

@@ -64,7 +64,7 @@ def test_answers_are_as_described(tmp_path: Path) -> None:
         schema = schemathesis.openapi.from_dict(described)
         seen = set[int]()
 
-        for operation in CHANCE.sample([*schema.get_all_operations()], 10):
+        for operation in CHANCE.sample([*schema.get_all_operations()], 6):
             found = operation.ok()
             assert found is not None
             _try(found.as_strategy(), running.url, seen)

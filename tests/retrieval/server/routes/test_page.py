@@ -15,7 +15,7 @@ import pytest
 from tests.browsing import DESKTOP, PHONE, check_accessible, launched, watched
 from tests.encoders import make_tiny_bert
 
-from ..running import Running, built, serving
+from ..running import Running, built, serving, serving_here
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page, Request, Route
@@ -77,7 +77,8 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         "mixed": mixed,
     }
     indexes = [built(folder, own, name, passages=100) for name, own in rows.items()]
-    with serving(indexes, "--rerank", make_tiny_bert(folder / "cross", labels=1)) as found:
+    model = make_tiny_bert(folder / "cross", labels=1)
+    with serving_here(*indexes, "--rerank", model) as found:
         yield found
 
 
