@@ -14,6 +14,7 @@ Matrix = NDArray[np.float32]
 """(n, d) float32, C-contiguous."""
 Rows = NDArray[np.int64]
 """Row numbers; -1 stands for "no row"."""
+NO_ROWS: Rows = np.empty(0, dtype=np.int64)
 
 LARGEST = float(np.finfo(np.float16).max)
 SMALLEST = float(np.finfo(np.float16).smallest_normal)
@@ -55,32 +56,21 @@ def as_matrix(
     ...
     slimdex.errors.InputError: vectors: row 0, column 1 is nan; expected finite numbers
     """
-    out = X if _is_ready(X) else _to_float32(X, name)
+    is_ready = isinstance(X, np.ndarray) and X.dtype == np.float32 and X.flags.c_contiguous
+    out: Matrix = X if is_ready else _to_float32(X, name)
     if out.ndim != 2:
         raise InputError(f"{name}: shape {out.shape}; expected two dimensions (rows, columns)")
     if dim is not None and out.shape[1] != dim:
         raise InputError(f"{name}: {out.shape[1]} dimensions; expected {dim}")
+
     # One pass: no number exceeds the root of the sum of squares. The numbers themselves are checked
-    # only if this sum is too large or NaN.
-    squares = _sum_of_squares(out)
+    # only if this sum is too large or NaN. Summed row by row: BLAS would wake threads for all rows.
+    with np.errstate(over="ignore", invalid="ignore"):
+        squares = float(np.vecdot(out, out).sum(dtype=np.float64))
     bound = FLOAT32_SQUARED if largest is None else largest**2
     if not squares <= bound:
         _check_numbers(out, name, largest)
     return out
-
-
-def _sum_of_squares(X: Matrix) -> float:
-    """Sum of the squares of all numbers; not finite if a number is not, or if squares overflow."""
-    if len(X) == 1:
-        return float(np.vdot(X, X))
-    # Row by row: BLAS would wake threads for all rows at once.
-    with np.errstate(over="ignore", invalid="ignore"):
-        return float(np.vecdot(X, X).sum(dtype=np.float64))
-
-
-def _is_ready(X: Any) -> bool:
-    """Return whether an object is already a C-contiguous float32 array."""
-    return isinstance(X, np.ndarray) and X.dtype == np.float32 and X.flags.c_contiguous
 
 
 def _to_float32(X: Any, name: str) -> Matrix:

@@ -42,18 +42,6 @@ def default_candidates(rows: int) -> int:
     return max(CANDIDATES, 10 * round(candidates / 10))
 
 
-def candidates_for(limit: int, candidates: int) -> int:
-    """Number of rows to rescore in a search for `limit` rows.
-
-    `candidates` suffice for `DEFAULT_LIMIT` rows or fewer. Beyond that, agreement stays constant if
-    they grow in proportion to the limit.
-
-    >>> [candidates_for(limit, candidates=200) for limit in (1, 10, 11, 100)]
-    [200, 200, 220, 2000]
-    """
-    return math.ceil(candidates * max(limit, DEFAULT_LIMIT) / DEFAULT_LIMIT)
-
-
 @dataclass(frozen=True)
 class Choices:
     """Settings for reducing, encoding and rescoring vectors; `Settings` validates them."""

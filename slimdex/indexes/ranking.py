@@ -22,19 +22,16 @@ def top_k(scores: Matrix, rows: Rows, k: int) -> tuple[Matrix, Rows]:
     [[5, 6]]
     """
     k = min(k, scores.shape[1])
-    best = np.array([_best_positions(query_scores, k) for query_scores in scores], dtype=np.int64)
-    best = best.reshape(len(scores), k)
+    best = np.empty((len(scores), k), dtype=np.int64)
+    for positions, query_scores in zip(best, scores, strict=True):
+        falling = -query_scores  # ascending order puts the best first
+        if len(falling) > SORTED_AT_ONCE and 0 < k < len(falling):
+            # Sort only scores no worse than the k-th best; with ties, they may be more than k.
+            few = np.flatnonzero(falling <= np.partition(falling, k - 1)[k - 1])
+            positions[:] = few[np.argsort(falling[few], kind="stable")[:k]]
+        else:
+            positions[:] = np.argsort(falling, kind="stable")[:k]
     return np.take_along_axis(scores, best, axis=1), rows[best]
-
-
-def _best_positions(scores: NDArray[np.float32], k: int) -> Rows:
-    """Positions of the k best scores (n,), best first; equal scores in order of position."""
-    falling = -scores  # ascending order puts the best first
-    if len(falling) > SORTED_AT_ONCE and 0 < k < len(falling):
-        # Sort only scores no worse than the k-th best; with ties, they may be more than k.
-        best = np.flatnonzero(falling <= np.partition(falling, k - 1)[k - 1])
-        return best[np.argsort(falling[best], kind="stable")[:k]]
-    return np.argsort(falling, kind="stable")[:k]
 
 
 def best_of(chunks: Iterable[tuple[Matrix, Rows]], queries: int, k: int) -> tuple[Matrix, Rows]:

@@ -38,8 +38,9 @@ class Settings(Choices):
     kind
         a name in `kinds.KINDS`; "auto" depends on the rows.
     candidates
-        rows to rescore for ten results, and in proportion for more: see `options.candidates_for`; 0
-        turns rescoring off, None scales with the index: see `options.default_candidates`.
+        rows to rescore for ten results, and in proportion for more: see
+        `ReducedIndex.candidates_for`; 0 turns rescoring off, None scales with the index: see
+        `options.default_candidates`.
     reducer
         one of `options.REDUCERS`.
 

@@ -216,7 +216,6 @@ class Index:
         index has replaced this one meanwhile, such as a restored copy.
         """
         while True:
-            self._engine.ensure_open()
             snapshot = self.snapshot
             try:
                 result = read(snapshot, *args)

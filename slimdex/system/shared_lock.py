@@ -25,21 +25,20 @@ class SharedLock:
         self._waiting_writers = 0
         self._writing = False
 
-    def shared(self) -> SharedLock:
-        """Return the lock itself, which a `with` statement holds as a reader."""
-        return self
-
-    def __enter__(self) -> None:
+    @contextmanager
+    def shared(self) -> Iterator[None]:
+        """Hold the lock as a reader."""
         with self._changed:
             while self._writing or self._waiting_writers:
                 self._changed.wait()
             self._readers += 1
-
-    def __exit__(self, *error: object) -> None:
-        with self._changed:
-            self._readers -= 1
-            if not self._readers:
-                self._changed.notify_all()
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._readers -= 1
+                if not self._readers:
+                    self._changed.notify_all()
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:

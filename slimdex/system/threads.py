@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from threading import Condition
@@ -45,51 +45,42 @@ class Products:
 
     @contextmanager
     def of(self, multiplications: int) -> Iterator[None]:
-        """Context for products of this many multiplications, small ones on one thread.
+        """Context in which numpy multiplies matrices: on one thread, if the products are small.
 
         Not reentrant.
+
+        >>> with threads_for(10):
+        ...     {library.num_threads for library in _libraries()[0]}
+        {1}
         """
         is_small = multiplications < LARGE
-        numbers = list[int]()
-
-        # No product begins while a process forks.
         with self._changed:
-            self._changed.wait_for(lambda: not self._forks)
+            # No product begins while a process forks.
+            while self._forks:
+                self._changed.wait()
             self._running += 1
-            if is_small:
-                numbers = self._begin_small()
+
+            # OpenMP has a number of threads for each caller. BLAS has one for the process, which
+            # another small product may have set already.
+            blas, openmp = _libraries() if is_small else ([], [])
+            numbers = [library.num_threads for library in openmp]
+            if is_small and not self._small:
+                self._numbers = [library.num_threads for library in blas]
+            self._small += is_small
+            for library in (*blas, *openmp):
+                library.set_num_threads(1)
         try:
             yield
         finally:
             with self._changed:
                 self._running -= 1
-                if is_small:
-                    self._end_small(numbers)
+                self._small -= is_small
+                for library, number in zip(openmp, numbers, strict=True):
+                    library.set_num_threads(number)
+                if is_small and not self._small:
+                    for library, number in zip(blas, self._numbers, strict=True):
+                        library.set_num_threads(number)
                 self._changed.notify_all()
-
-    def _begin_small(self) -> list[int]:
-        """Set one thread; return the numbers of threads that OpenMP's libraries had.
-
-        OpenMP has a number for each calling thread, so the caller restores these.
-        """
-        blas, openmp = _libraries()
-        if not self._small:  # else another small product has set one thread already
-            self._numbers = [library.num_threads for library in blas]
-        self._small += 1
-        numbers = [library.num_threads for library in openmp]
-        for library in (*blas, *openmp):
-            library.set_num_threads(1)
-        return numbers
-
-    def _end_small(self, numbers: list[int]) -> None:
-        """Restore the numbers of threads: of OpenMP now, of BLAS after the last small product."""
-        blas, openmp = _libraries()
-        self._small -= 1
-        for library, number in zip(openmp, numbers, strict=True):
-            library.set_num_threads(number)
-        if not self._small:
-            for library, number in zip(blas, self._numbers, strict=True):
-                library.set_num_threads(number)
 
     def before_fork(self) -> None:
         """Wait for imports of other threads and for products; let no product begin.
@@ -131,16 +122,7 @@ if hasattr(os, "register_at_fork"):
         after_in_parent=_PRODUCTS.after_fork,
         after_in_child=_PRODUCTS.in_fork,
     )
-
-
-def threads_for(multiplications: int) -> AbstractContextManager[None]:
-    """Context in which numpy multiplies matrices: on one thread, if the products are small.
-
-    >>> with threads_for(10):
-    ...     {library.num_threads for library in _libraries()[0]}
-    {1}
-    """
-    return _PRODUCTS.of(multiplications)
+threads_for = _PRODUCTS.of
 
 
 def product(a: NDArray[Any], b: NDArray[Any]) -> Any:

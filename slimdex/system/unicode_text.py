@@ -30,26 +30,16 @@ def check_unicode(value: Any, what: str) -> None:
     while waiting:
         name, item = waiting.pop()
         if isinstance(item, str):
-            start = _half_at(item)
-            if start is not None:
+            try:
+                item.encode()
+            except UnicodeEncodeError as error:
                 raise InputError(
                     f"{name}: {shorten(item, 100)} is not Unicode: half a character at "
-                    f"{start + 1:,}; {EXPECTED}"
-                )
+                    f"{error.start + 1:,}; {EXPECTED}"
+                ) from None
         elif isinstance(item, dict):
             waiting += [(f"{name}, {key}", part) for key, part in item.items()]
             # Keys are appended last and so checked first, since names of values contain them.
             waiting += [(name, key) for key in item]
         elif isinstance(item, list | tuple):
             waiting += [(name, part) for part in item]
-
-
-def _half_at(text: str) -> int | None:
-    """Offset of the first lone surrogate; None if there is none."""
-    if text.isascii():
-        return None
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        return error.start
-    return None

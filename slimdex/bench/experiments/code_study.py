@@ -23,7 +23,7 @@ from slimdex.retrieval.building import build
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.encoders.base import Encoder
 from slimdex.retrieval.quality.labels import ndcg
-from slimdex.retrieval.search.answer import IndexRows, nearest, vectors_of
+from slimdex.retrieval.search.answer import nearest, rows_for, vectors_of
 from slimdex.retrieval.search.code_ranking import RULES, CodeRanking
 from slimdex.retrieval.search.request import SearchRequest
 from slimdex.retrieval.sources.source import Sources
@@ -153,7 +153,7 @@ def _by_way(
     # Compute only once what is the same for every way.
     request = SearchRequest(texts=texts, limit=LIMIT)
     vectors = vectors_of(request, lambda: collection.index.encoder)
-    searched = IndexRows.of(snapshot, request)
+    searched = rows_for(snapshot, request)
     scales = searched.fusion_scales(texts, vectors)
     for number, (way, rules) in enumerate(WAYS.items()):
         ranked = replace(searched, code=CodeRanking(snapshot, rules))

@@ -20,20 +20,27 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import NDArray
 
-from slimdex.indexes.arrays import Matrix, Rows, normalize_rows, without
+from slimdex.indexes.arrays import NO_ROWS, Matrix, Rows, normalize_rows, without
 from slimdex.indexes.ranking import best_of
 from slimdex.indexes.reducers.moments import Moments
-from slimdex.indexes.search.reduced_index import NO_ROWS, ReducedIndex
+from slimdex.indexes.search.reduced_index import ReducedIndex
 from slimdex.indexes.search.rescoring import Rescorer
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.encoders.adapters import GivenEncoder
 from slimdex.retrieval.encoders.base import Encoder
-from slimdex.retrieval.lexical.fusion import AUTO, OFF, Candidates, Fusion, fusion_of
-from slimdex.retrieval.lexical.word_bonuses import WEIGHT, word_bonuses
+from slimdex.retrieval.lexical.fusion import (
+    AUTO,
+    OFF,
+    WEIGHT,
+    Candidates,
+    Fusion,
+    fusion_of,
+    word_bonuses,
+)
 from slimdex.retrieval.quality.evaluation import latency, seconds_of
 from slimdex.retrieval.quality.hybrid_choice import DEPTH, FUSIONS, by_labels, fusion_orders
 from slimdex.retrieval.quality.labels import LabelledQuery, ndcg
-from slimdex.retrieval.search.answer import IndexRows, candidates
+from slimdex.retrieval.search.answer import IndexRows
 from slimdex.retrieval.search.request import SearchRequest
 from slimdex.retrieval.store.snapshot import Snapshot
 from slimdex.system.atomic_files import size
@@ -101,7 +108,7 @@ def exact_search(snapshot: Snapshot, rows: Matrix) -> Callable[[str, Matrix], Ca
 
     def of_query(text: str, query: Matrix) -> Candidates:
         scales = searched.fusion_scales([text], query)
-        (candidate_rows,) = candidates(searched, scales, query, DEPTH)
+        (candidate_rows,) = searched.candidates(scales, query, DEPTH)
         return candidate_rows
 
     return of_query

@@ -136,7 +136,7 @@ class FilteredSearch:
         best first.
         """
         full_scores = np.empty(0, dtype=np.float32)
-        probe = self.metric.probes(query)
+        probe = self.metric.rescorer.probes(query)
         count = min(self._sample(k), len(hits))  # rows to rescore
         while 2 * count <= len(rows):
             rest = hits[len(full_scores) : count]

@@ -14,6 +14,7 @@ from slimdex.system.workers import IN_THIS_PROCESS, Workers
 
 from ..arrays import (
     LARGEST,
+    NO_ROWS,
     Matrix,
     Rows,
     as_matrix,
@@ -24,14 +25,13 @@ from ..arrays import (
 )
 from ..codes.faiss_index import FaissIndex
 from ..codes.kinds import TRAINING_ROWS_OF_LIST, Kind
-from ..options import candidates_for, default_candidates
+from ..options import DEFAULT_LIMIT, default_candidates
 from ..ranking import best_of, first_allowed
 from ..reducers.reducer import Reducer, reduce_rows
 from ..vectors.vector_file import VectorFile
 from .filtered_search import FilteredSearch
 from .rescoring import Metric, Rescorer
 
-NO_ROWS: Rows = np.empty(0, dtype=np.int64)
 SHARED_ROWS = 8192
 """Largest number of rows added to codes in use; more are added to a copy."""
 
@@ -169,8 +169,12 @@ class ReducedIndex:
             return metric.rescore(queries, k, nearest)
 
     def candidates_for(self, limit: int) -> int:
-        """Number of rows to rescore for `limit` results: see `options.candidates_for`."""
-        return candidates_for(limit, self.candidates)
+        """Number of rows to rescore for `limit` results.
+
+        `candidates` suffice for `DEFAULT_LIMIT` results or fewer. Beyond that, agreement stays
+        constant if they grow in proportion to the limit.
+        """
+        return ceil(self.candidates * max(limit, DEFAULT_LIMIT) / DEFAULT_LIMIT)
 
     @property
     def candidates(self) -> int:

@@ -13,8 +13,8 @@ their order.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from math import sqrt
 from pathlib import Path
 from typing import NamedTuple
@@ -50,12 +50,6 @@ class Probes(NamedTuple):
 
     vectors: Matrix
     shifts: NDArray[np.float32] | None
-
-    def each(self) -> Iterator[Probes]:
-        """Yield one query at a time."""
-        for i in range(len(self.vectors)):
-            shifts = None if self.shifts is None else self.shifts[i : i + 1]
-            yield Probes(self.vectors[i : i + 1], shifts)
 
     def scores(self, X: Matrix, norms: Matrix) -> Matrix:
         """Cosines (q, n) with rows X (n, d) whose lengths in the metric are norms (n, 1)."""
@@ -165,10 +159,6 @@ class Metric:
         """Return the metric over an extended vector file, with norms of its own."""
         return replace(self, vectors=vectors, norms=self.norms.reopen())
 
-    def probes(self, queries: Matrix) -> Probes:
-        """Map queries (q, d) for `scores`."""
-        return self.rescorer.probes(queries)
-
     def scores(self, probes: Probes, rows: Rows) -> Matrix:
         """Cosines (q, n) of queries with the given rows (n,)."""
         self.vectors.prefetch(rows)
@@ -177,7 +167,7 @@ class Metric:
             return self._scores(probes, rows)
         # A spare thread scores the last half in parallel.
         half = len(rows) // 2
-        with in_parallel(lambda last: self._scores(probes, last), [rows[half:]]) as results:
+        with in_parallel(partial(self._scores, probes), [rows[half:]]) as results:
             return np.hstack([self._scores(probes, rows[:half]), *results()])
 
     def _scores(self, probes: Probes, rows: Rows) -> Matrix:
@@ -195,22 +185,16 @@ class Metric:
 
         Scores and rows are padded with -inf and -1; candidates may be padded with -1.
         """
-        probes = self.probes(queries).each()
         results = []
-        for probe, rows in zip(probes, candidates, strict=True):
-            in_file_order = np.sort(rows)
-            results.append(self._best(probe, k, in_file_order))
+        for i, rows in enumerate(candidates):
+            probe = self.rescorer.probes(queries[i : i + 1])
+            in_file_order = np.sort(rows[rows >= 0])
+            results.append(top_k(self.scores(probe, in_file_order), in_file_order, k))
         return stack_results(results, k)
-
-    def _best(self, probe: Probes, k: int, rows: Rows) -> tuple[Matrix, Rows]:
-        """Return one query's scores and rows (1, k or fewer) among sorted rows; -1 is no row."""
-        if rows[0] < 0:
-            rows = rows[rows >= 0]
-        return top_k(self.scores(probe, rows), rows, k)
 
     def nearest(self, queries: Matrix, k: int, rows: Rows) -> tuple[Matrix, Rows]:
         """Return scores and rows (q, k) nearest among rows (n,), padded with -inf and -1."""
-        probes = self.probes(queries)
-        chunks = (rows[part] for part in batches(len(rows)))
-        scored_chunks = ((self.scores(probes, chunk), chunk) for chunk in chunks)
-        return best_of(scored_chunks, len(queries), k)
+        probes = self.rescorer.probes(queries)
+        parts = batches(len(rows))
+        chunks = ((self.scores(probes, rows[part]), rows[part]) for part in parts)
+        return best_of(chunks, len(queries), k)

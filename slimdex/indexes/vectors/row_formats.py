@@ -40,18 +40,13 @@ Packed = NDArray[np.generic]
 
 @dataclass(frozen=True)
 class Floats:
-    """Rows of floating-point numbers of one type.
+    """Rows of floating-point numbers of one type, `dtype`.
 
     >>> FLOAT16.width(384), FLOAT16.row_bytes(384)
     (384, 768)
     """
 
-    kind: type[np.floating[Any]]
-
-    @property
-    def dtype(self) -> np.dtype[np.floating[Any]]:
-        """Type of the numbers in the file."""
-        return np.dtype(self.kind)
+    dtype: np.dtype[np.floating[Any]]
 
     @property
     def largest(self) -> float:
@@ -71,8 +66,24 @@ class Floats:
         return np.ascontiguousarray(X, dtype=self.dtype)
 
     def unpack(self, rows: Packed, dim: int, out: Matrix | None = None) -> Matrix:
-        """Convert C-contiguous rows (n, dim) to float32, into `out` if given."""
-        return to_float32(rows, out)
+        """Convert finite C-contiguous rows (n, dim) to float32 exactly, into `out` if given.
+
+        >>> FLOAT16.unpack(np.array([[1.5, -0.1]], dtype=np.float16), dim=2).tolist()
+        [[1.5, -0.0999755859375]]
+        """
+        wide = np.empty(rows.shape, dtype=np.float32) if out is None else out
+        if self.dtype != np.float16:
+            wide[:] = rows
+            return wide
+
+        # Shift the bits of float16 to their positions in float32.
+        for part in batches(len(rows), max(CONVERTED_AT_ONCE // max(dim, 1), 1)):
+            bits = wide[part].view(np.int32)
+            bits[:] = rows[part].view(np.int16)  # copies the sign bit into all higher bits
+            bits <<= 13  # the fraction's 10 bits are followed by 13 more in float32
+            bits &= np.int32(-0x70002000)  # clears copies of the sign bit, except the highest
+            wide[part] *= np.float32(2.0**112)  # the exponent's bias, for subnormal numbers too
+        return wide
 
 
 @dataclass(frozen=True)
@@ -205,7 +216,8 @@ class Blocks:
         upper *= np.float32(1 / 16)
 
 
-FLOAT16, FLOAT32 = Floats(np.float16), Floats(np.float32)
+FLOAT16 = Floats(np.dtype(np.float16))
+FLOAT32 = Floats(np.dtype(np.float32))
 INT8 = Blocks(bits=8, highest=127, most=127, largest_scale=512.0)
 INT4 = Blocks(bits=4, highest=7, most=8, largest_scale=8128.0)
 RowFormat = Floats | Blocks
@@ -235,27 +247,3 @@ def _round_scales(scales: Matrix) -> Matrix:
     near = bits.view(np.float32)
     near[scales < np.finfo(np.float32).tiny] = 0.0
     return near
-
-
-def to_float32(X: NDArray[np.generic], out: Matrix | None = None) -> Matrix:
-    """Convert finite C-contiguous rows (n, d) to float32 exactly, into `out` if given.
-
-    >>> to_float32(np.array([[1.5, -0.1]], dtype=np.float16)).tolist()
-    [[1.5, -0.0999755859375]]
-    """
-    out = np.empty(X.shape, dtype=np.float32) if out is None else out
-    if X.dtype != np.float16:
-        out[:] = X
-        return out
-    for part in batches(len(X), max(CONVERTED_AT_ONCE // max(X.shape[1], 1), 1)):
-        _shift(X[part], out[part])
-    return out
-
-
-def _shift(X: NDArray[np.generic], out: Matrix) -> None:
-    """Convert float16 `X` to float32 in `out`: shift its bits to their float32 positions."""
-    bits = out.view(np.int32)
-    bits[:] = X.view(np.int16)  # copies the sign bit into all higher bits
-    bits <<= 13  # the fraction's 10 bits are followed by 13 more in float32
-    bits &= np.int32(-0x70002000)  # clears copies of the sign bit, except the highest
-    out *= np.float32(2.0**112)  # corrects the exponent's bias, for subnormal numbers too

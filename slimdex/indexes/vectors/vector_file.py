@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from threading import local
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +17,7 @@ from slimdex.errors import CorruptError, InputError
 from slimdex.system.append_only import BLOCK_BYTES, appending, block_digests, sync_open
 
 from ..arrays import SCAN_ROWS, Matrix, Rows, as_matrix, batches
-from .row_formats import FLOAT16, Packed, RowFormat
+from .row_formats import FLOAT16, FLOAT32, Packed, RowFormat
 
 COLD_ROW_S = 3e-6
 """Seconds per row above which rows count as read from disk; a cached row takes a tenth of that."""
@@ -154,8 +155,8 @@ class VectorFile:
         Allocating and freeing memory would take as long as reading the rows. Row numbers are not
         checked.
         """
-        raw = _scratch.raw(len(rows) * self._width, self.format.dtype).reshape(-1, self._width)
-        wide = _scratch.wide(len(rows) * self.dim).reshape(-1, self.dim)
+        raw = _scratch.buffer(len(rows), self._width, self.format.dtype)
+        wide = _scratch.buffer(len(rows), self.dim, FLOAT32.dtype)
         start = perf_counter()
         self.map().take(rows, axis=0, out=raw, mode="clip")  # other modes copy first
         self._note_latency(rows, start)
@@ -254,25 +255,19 @@ def check_length(mapped: mmap.mmap | bytes | None, path: Path) -> None:
 
 
 class _Scratch(local):
-    """Read buffers of each thread, as large as its largest read."""
+    """Read buffers of each thread, one of each type, as large as its largest read."""
 
     def __init__(self) -> None:
-        self._raw: dict[np.dtype[np.generic], NDArray[np.generic]] = {}
-        self._wide = np.empty(0, dtype=np.float32)
+        self._buffers: dict[np.dtype[Any], NDArray[Any]] = {}
 
-    def raw(self, size: int, dtype: np.dtype[np.generic]) -> NDArray[np.generic]:
-        """Return a buffer of `size` numbers of a type, for rows in their format."""
-        buffer = self._raw.get(dtype)
+    def buffer(self, rows: int, width: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+        """Return a buffer (rows, width) of numbers of a type."""
+        size = rows * width
+        buffer = self._buffers.get(dtype)
         if buffer is None or len(buffer) < size:
             buffer = np.empty(size, dtype=dtype)
-            self._raw[dtype] = buffer
-        return buffer[:size]
-
-    def wide(self, size: int) -> NDArray[np.float32]:
-        """Return a buffer of `size` numbers of float32, for the same rows unpacked."""
-        if len(self._wide) < size:
-            self._wide = np.empty(size, dtype=np.float32)
-        return self._wide[:size]
+            self._buffers[dtype] = buffer
+        return buffer[:size].reshape(rows, width)
 
 
 _scratch = _Scratch()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slimdex.errors import shorten
-from slimdex.indexes.search.reduced_index import NO_ROWS
+from slimdex.indexes.arrays import NO_ROWS
 
 from ..store.passages import DocumentRows
 

@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 
 from slimdex.errors import InputError
-from slimdex.indexes.arrays import Matrix, Rows, batches
-from slimdex.indexes.search.reduced_index import NO_ROWS
+from slimdex.indexes.arrays import NO_ROWS, Matrix, Rows, batches
 
 from ..documents import Document
 from ..index import Index

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slimdex.errors import CorruptError
-from slimdex.indexes.arrays import Rows, contains
+from slimdex.indexes.arrays import NO_ROWS, Rows, contains
 from slimdex.system.atomic_files import size
 
 from .code_files import is_code_path
@@ -83,7 +83,7 @@ class ScoredRows(NamedTuple):
 
     scores: NDArray[np.float32]
     rows: Rows
-    named: Rows = np.empty(0, np.int64)
+    named: Rows = NO_ROWS
     ideal: float = 0.0
     rare: NDArray[np.float64] = np.empty(0)
 
@@ -182,7 +182,7 @@ class WordIndex:
                     f"{path}: cut to {size:,} bytes while it was open; expected {expected:,}"
                 )
 
-    def search(self, text: str, k: int, hidden: Rows | None = None) -> ScoredRows:
+    def search(self, text: str, k: int, hidden: Rows = NO_ROWS) -> ScoredRows:
         """Return the k best rows for a query by BM25; `hidden` rows, sorted, are never returned.
 
         Words that more than `COMMON` of the rows have are left out of a large index, if others can
@@ -190,41 +190,38 @@ class WordIndex:
         """
         words = list(dict.fromkeys(stems_of(text)))[:MOST_WORDS]
         if not words or not k or not len(self):
-            return ScoredRows(np.empty(0, np.float32), np.empty(0, np.int64))
+            return ScoredRows(np.empty(0, np.float32), NO_ROWS)
         self.check_files()
-        k = min(k, len(self))  # tantivy allocates memory for as many as it is asked for
 
         # Weights of the words, and rows whose name is the query.
         counts = {word: self._count(STEMS, word) for word in words}
         idfs = idfs_of(counts, len(self))
         names = self._names(text)
-        named: Rows = np.empty(0, np.int64)
+        named = NO_ROWS
         for name in names:
             named = np.concatenate([named, self._best_rows(name, MOST_NAMED).rows])
 
-        # Ask for more rows until k of them are not hidden.
+        # Rows that have any of the words, and the bonuses of rare ones.
         query = self._query(idfs, names if len(named) else [])
+        best = self._best_visible_rows(query, k, hidden)
+        rare = RareWords.of(text, counts, idfs, len(self))
+        return best._replace(
+            named=best.rows[contains(np.sort(named), best.rows)],
+            ideal=sum(idfs.values()),
+            rare=self._rare(rare, best.rows, best.scores),
+        )
+
+    def _best_visible_rows(self, query: Any, k: int, hidden: Rows) -> ScoredRows:
+        """Find the k best rows of a tantivy query that are not among sorted `hidden` rows."""
+        k = min(k, len(self))  # tantivy allocates memory for as many as it is asked for
         ask = k
         while True:
             hits = self._best_rows(query, ask)
-            is_visible = np.ones(len(hits.rows), dtype=bool)
-            if hidden is not None:
-                is_visible &= ~contains(hidden, hits.rows)
+            is_visible = ~contains(hidden, hits.rows)
             has_all = len(hits.rows) < ask
             if has_all or is_visible.sum() >= k:
-                break
+                return ScoredRows(hits.scores[is_visible][:k], hits.rows[is_visible][:k])
             ask = min(8 * ask, len(self) + 1)  # one more than all, so that `has_all` becomes true
-
-        best = hits.rows[is_visible][:k]
-        scores = hits.scores[is_visible][:k]
-        rare = self._rare(RareWords.of(text, counts, idfs, len(self)), best, scores)
-        return ScoredRows(
-            scores=scores,
-            rows=best,
-            named=best[contains(np.sort(named), best)],
-            ideal=sum(idfs.values()),
-            rare=rare,
-        )
 
     def _rare(
         self, words: RareWords, rows: Rows, scores: NDArray[np.float32]

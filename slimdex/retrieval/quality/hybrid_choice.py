@@ -16,7 +16,7 @@ from slimdex.system.progress import progress
 
 from ..index import Index
 from ..lexical.fusion import AUTO, OFF, Fusion
-from ..search.answer import IndexRows, candidates
+from ..search.answer import IndexRows
 from ..store.snapshot import Snapshot
 from .cross_fitting import gain_of_best
 from .labels import LabelledQuery, UserQueries, labelled_queries, ndcg
@@ -107,7 +107,7 @@ def fusion_orders(snapshot: Snapshot, query: Matrix, text: str) -> tuple[Rows, R
     """
     index = snapshot.index
     rows = IndexRows(snapshot, index, index.candidates_for(DEPTH))
-    (scored,) = candidates(rows, rows.fusion_scales([text], query), query, DEPTH)
+    (scored,) = rows.candidates(rows.fusion_scales([text], query), query, DEPTH)
 
     # Each search alone ranks only the candidates that it found itself.
     near = scored.order(scored.cosines)

@@ -207,8 +207,8 @@ def _measure_ndcg(
     firsts = snapshot.document_rows.documents(rows)
     encoded = encode_with_progress(encoder, [query.text for query in queries])
     out = np.empty(len(queries))
-    for i, probe in enumerate(rescorer.probes(encoded).each()):
-        query = queries[i]
+    for i, query in enumerate(queries):
+        probe = rescorer.probes(encoded[i : i + 1])
         found = top_k(probe.scores(vectors, norms), firsts, RANKED_ROWS)[1][0].tolist()
         ranked = [first for first in dict.fromkeys(found) if first != query.self_row]
         out[i] = ndcg(ranked, query.labels)

@@ -17,12 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slimdex.errors import InputError
-from slimdex.indexes.arrays import Matrix, Rows, batches
+from slimdex.indexes.arrays import NO_ROWS, Matrix, Rows, batches
 from slimdex.indexes.codes.faiss_index import FaissIndex
 from slimdex.indexes.codes.kinds import FLAT, kind_named
 from slimdex.indexes.ranking import agreement
 from slimdex.indexes.reducers.reducer import reduce_rows
-from slimdex.indexes.search.reduced_index import NO_ROWS, ReducedIndex, train_index
+from slimdex.indexes.search.reduced_index import ReducedIndex, train_index
 from slimdex.indexes.search.rescoring import Metric, Rescorer
 from slimdex.indexes.settings import Settings
 from slimdex.indexes.vectors.row_formats import FLOAT32

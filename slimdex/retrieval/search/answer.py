@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,13 +28,20 @@ from slimdex.system.spare_threads import in_parallel
 
 from ..documents import Document, Hit, line_at
 from ..encoders.base import Encoder, encode_queries
-from ..lexical.fusion import AUTO, FINDERS, MEANING, Candidates, Fusion, FusionScales, fusion_of
-from ..lexical.word_bonuses import WORDED
+from ..lexical.fusion import (
+    AUTO,
+    FINDERS,
+    MEANING,
+    WORDED,
+    Candidates,
+    Fusion,
+    FusionScales,
+    fusion_of,
+)
 from ..lexical.word_index import ScoredRows
 from ..passages import headings_of, part_at
 from ..store.snapshot import Snapshot
 from ..store.state import State
-from ..store.unfinished import was_stopped
 from .code_ranking import CodeRanking
 from .options import PASSAGE
 from .request import Hits, SearchRequest
@@ -59,24 +65,51 @@ def find(
     Raises `InputError` for an unfinished build, if `where` is invalid, or if there is no lexical
     index to fuse with.
     """
-    state = snapshot.state
-    texts = request.texts or ()
     rows = rows_for(snapshot, request)
-    vectors = vectors_of(request, lambda: encoder_of(state), state.epoch)
-    scales = rows.fusion_scales(texts, vectors) if rows.fusion else []
-    scores, best, finders = nearest(rows, request, vectors, scales)
-    return hits(snapshot, scores, best, finders, rows.definitions(texts, best))
+    state = snapshot.state
+    vectors = vectors_of(request, partial(encoder_of, state), state.epoch)
+    scores, best, finders = nearest(rows, request, vectors)
+    definitions = rows.definitions(request.texts or (), best) if rows.code else []
+    return hits(snapshot, scores, best, finders, definitions)
 
 
 def rows_for(snapshot: Snapshot, request: SearchRequest) -> IndexRows:
-    """Return the rows that a request may find.
+    """Return the rows of a snapshot that a request may find, with its fusion.
 
     Raises the errors of `find` that need no vectors, so a caller can report them before it loads a
     model. The matches of a filter are remembered, so `find` does not evaluate it again.
     """
-    if was_stopped(snapshot.path, snapshot.state):
-        raise InputError(f"{snapshot.path} holds no documents yet; {snapshot.unfinished}")
-    return IndexRows.of(snapshot, request)
+    path = snapshot.path
+    if snapshot.was_stopped:
+        raise InputError(f"{path} holds no documents yet; {snapshot.unfinished}")
+
+    # Fusion with lexical search, if the index has one.
+    state = snapshot.state
+    builds = f"expected one (`slimdex reduce {path} --lexical on` builds it)"
+    lacking = "" if state.words else f"{path} has no lexical index; {builds}"
+    fusion = fusion_for(request, state.hybrid or AUTO, lacking)
+    has_code = fusion is not None and snapshot.is_mostly_code  # raises an error if damaged
+
+    # Rows that the filter allows. All files are open before, since others may remove them while the
+    # filter waits.
+    index = snapshot.index
+    where = request.condition
+    allowed = None
+    if where is not None:
+        snapshot.open()
+        with stage("filter"):
+            documents = snapshot.documents_where(where)
+            allowed = snapshot.document_rows.all_rows(documents)
+
+    rescored = request.candidates
+    return IndexRows(
+        snapshot=snapshot,
+        index=index,
+        rescored=index.candidates_for(request.limit) if rescored is None else rescored,
+        allowed=allowed,
+        fusion=fusion,
+        code=CodeRanking(snapshot) if has_code else None,
+    )
 
 
 def related(snapshot: Snapshot, id: str, limit: int = 10, where: str | None = None) -> list[Hit]:
@@ -97,7 +130,7 @@ def related(snapshot: Snapshot, id: str, limit: int = 10, where: str | None = No
 
     # Request one more hit, since the document itself is among them.
     request = SearchRequest(vectors=mean, limit=limit + 1, where=where)
-    rows = IndexRows.of(snapshot, request)
+    rows = rows_for(snapshot, request)
     (nearest_hits,) = hits(snapshot, *nearest(rows, request, mean))
     others = [hit for hit in nearest_hits if hit.id != id]
     return others[:limit]
@@ -108,10 +141,8 @@ def nearest_documents(snapshot: Snapshot, request: SearchRequest) -> tuple[Matri
 
     A document is identified by its first row, which is valid until `compact` renumbers the rows.
     """
-    rows = IndexRows.of(snapshot, request)
-    vectors = request.query_vectors
-    scales = rows.fusion_scales(request.texts or (), vectors) if rows.fusion else []
-    scores, passage_rows, _ = nearest(rows, request, vectors, scales)
+    rows = rows_for(snapshot, request)
+    scores, passage_rows, _ = nearest(rows, request, request.query_vectors)
     return scores, snapshot.document_rows.documents(passage_rows)
 
 
@@ -149,99 +180,39 @@ def fusion_for(request: SearchRequest, auto: str, lacking: str = "") -> Fusion |
     return fusion
 
 
-class SearchedRows(Protocol):
-    """Rows that a request may find, of an index or of Milvus."""
-
-    @property
-    def fusion(self) -> Fusion | None:
-        """Fusion of both searches; None searches by meaning alone."""
-
-    def best(self, queries: int, k: int) -> BestRows:
-        """Empty results for this number of queries, k documents each."""
-
-    @property
-    def search(self) -> Callable[[Matrix, int], tuple[Matrix, Rows]]:
-        """Function from queries (q, d) and k to scores and rows (q, k or fewer), padded."""
-
-    def fusion_scales(self, texts: Sequence[str], queries: Matrix) -> list[FusionScales]:
-        """Best rows of the whole collection for queries as texts and as vectors (q, d)."""
-
-    def near(self, scales: Sequence[FusionScales], queries: Matrix, k: int) -> Sequence[ScoredRows]:
-        """At least the k nearest rows of each query; those of its `scales` if they suffice."""
-
-    def score(self, queries: Matrix, rows: Sequence[Rows]) -> list[ScoredRows]:
-        """For each query, those of its sorted rows (n,) that it may find, and their cosines."""
-
-    def fuse(self, text: str, candidates: Candidates) -> NDArray[np.float64]:
-        """Scores (n,) that order the rows found for a query by either search."""
-
-
 def nearest(
-    rows: SearchedRows, request: SearchRequest, vectors: Matrix, scales: Sequence[FusionScales] = ()
+    rows: IndexRows, request: SearchRequest, vectors: Matrix, scales: Sequence[FusionScales] = ()
 ) -> tuple[Matrix, Rows, Rows]:
     """Cosines, rows, and places in `FINDERS` (q, k or fewer) for queries (q, dim), best first.
 
     Each row is the best of its document; grouped by passage, a document may have several. The
-    cosines are padded with -inf, and the rows with -1. A fusion requires the `scales` of queries.
+    cosines are padded with -inf, and the rows with -1. `scales` are those of the queries for the
+    fusion, if known.
     """
     count = len(vectors)
     k = request.limit
     best = BestRows(count, k) if request.group_by == PASSAGE else rows.best(count, k)
-    fusion = rows.fusion
-    candidates_of_query = dict[int, Candidates]()
+    texts = request.texts or ()
+    if rows.fusion is not None and not scales:
+        scales = rows.fusion_scales(texts, vectors)
+    candidates = dict[int, Candidates]()
 
     # Queries whose best rows belong to too few documents are searched again, for more rows.
     while not best.is_complete:
         queries = vectors[best.left]
-        if fusion is None:
+        if rows.fusion is None:
             best.add(*rows.search(queries, best.ask))
             continue
-        numbers = best.left.tolist()
-        per_query = candidates(rows, [scales[i] for i in numbers], queries, best.ask)
-        texts = request.texts or ()
-        fused = []
-        for i, of_query in zip(numbers, per_query, strict=True):
-            candidates_of_query[i] = of_query
-            fused.append(rows.fuse(texts[i], of_query))
-        best.add(*in_order(per_query, fused, best.ask))
+        left = best.left.tolist()
+        per_query = rows.candidates([scales[i] for i in left], queries, best.ask)
+        candidates.update(zip(left, per_query, strict=True))
+        best.add(*rows.fuse([texts[i] for i in left], per_query, best.ask))
 
     # Record which search found each row.
     finders = np.full(best.rows.shape, MEANING)
-    for i, of_query in candidates_of_query.items():
+    for i, of_query in candidates.items():
         finders[i] = of_query.finders(best.rows[i])
     return best.scores, best.rows, finders
-
-
-def candidates(
-    rows: SearchedRows, scales: Sequence[FusionScales], queries: Matrix, k: int
-) -> list[Candidates]:
-    """Return the rows that either search finds for each query (q, d), if k rows are requested."""
-    near = rows.near(scales, queries, k)
-
-    # The best rows of the whole collection are candidates too, if a filter allows them.
-    missing = [_others(*pair) for pair in zip(scales, near, strict=True)]
-    others = rows.score(queries, missing)
-    per_query = zip(near, others, scales, strict=True)
-    return [Candidates.join(*parts) for parts in per_query]
-
-
-def _others(scales: FusionScales, near: ScoredRows) -> Rows:
-    """The best rows of the whole collection by either search that are not in `near`, sorted."""
-    best = [scales.words.rows]
-    if near is not scales.near:  # otherwise `near` has all of these
-        best.append(scales.near.rows)
-    return without(union(*best), np.sort(near.rows))
-
-
-def in_order(
-    per_query: Sequence[Candidates], fused: Sequence[NDArray[np.float64]], k: int
-) -> tuple[Matrix, Rows]:
-    """Cosines and rows (q, k or fewer) of each query's candidates, by their fused scores (n,)."""
-    ranked = list[tuple[Matrix, Rows]]()
-    for each, scores in zip(per_query, fused, strict=True):
-        best = each.order(scores, k)
-        ranked.append((each.cosines[None, best], each.rows[None, best]))
-    return stack_results(ranked, max((rows.shape[1] for _, rows in ranked), default=0))
 
 
 class BestRows:
@@ -320,13 +291,14 @@ def best_of_documents(documents: Rows) -> NDArray[np.bool_]:
 
 @dataclass(frozen=True)
 class IndexRows:
-    """The rows of an index that a request may find: see `SearchedRows`.
+    """The rows of an index that a request may find.
 
     Attributes
     ----------
     index : of the snapshot, or one that searches the same rows exactly.
     rescored : rows to rescore for each query.
     allowed : sorted rows that the request's condition allows; None without one.
+    fusion : of both searches; None searches by meaning alone.
     code : ranks an index of source code; None for any other.
     """
 
@@ -337,80 +309,33 @@ class IndexRows:
     fusion: Fusion | None = None
     code: CodeRanking | None = None
 
-    @classmethod
-    def of(cls, snapshot: Snapshot, request: SearchRequest) -> IndexRows:
-        """The rows of a snapshot that a request may find, with its fusion.
-
-        Raises `InputError` if `where` is invalid, or there is no lexical index to fuse with.
-        """
-        index = snapshot.index
-        state = snapshot.state
-
-        # Fusion with lexical search, if the index has one.
-        path = snapshot.path
-        builds = f"expected one (`slimdex reduce {path} --lexical on` builds it)"
-        lacking = "" if state.words else f"{path} has no lexical index; {builds}"
-        fusion = fusion_for(request, state.fusion, lacking)
-        if fusion is not None:
-            _ = snapshot.words  # raises an error if damaged
-
-        # Rows that the filter allows.
-        where = request.condition
-        allowed = None
-        if where is not None:
-            snapshot.open()  # a filter may wait, while others remove files
-            with stage("filter"):
-                documents = snapshot.documents_where(where)
-                allowed = snapshot.document_rows.all_rows(documents)
-
-        rescored = request.candidates
-        if rescored is None:
-            rescored = index.candidates_for(request.limit)
-        return cls(
-            snapshot=snapshot,
-            index=index,
-            rescored=rescored,
-            allowed=allowed,
-            fusion=fusion,
-            code=CodeRanking.of(snapshot) if fusion is not None else None,
-        )
-
     def best(self, queries: int, k: int) -> BestRows:
         """Empty results for this number of queries, k documents each."""
         rows = self.snapshot.document_rows
         if rows.is_one_each:
             return BestRows(queries, k)
-        return BestRows(queries, k, rows.documents, self.snapshot.state.rows, self._least)
+        least = self.rescored if self.allowed is None else 0  # a filter's search decides
+        return BestRows(queries, k, rows.documents, self.snapshot.state.rows, least)
 
-    @property
-    def _least(self) -> int:
-        """Fewest rows to request: all that are rescored; 0 with a filter, whose search decides."""
-        return self.rescored if self.allowed is None else 0
-
-    @property
-    def _usual(self) -> int:
-        """Rows to rescore in the whole collection: as many as the index's settings say."""
-        return self.index.candidates if self.rescored else 0
-
-    @property
-    def search(self) -> Callable[[Matrix, int], tuple[Matrix, Rows]]:
-        """Function from queries (q, d) and k to scores and rows (q, k or fewer), padded."""
-        search = self.index.search
+    def search(self, queries: Matrix, k: int) -> tuple[Matrix, Rows]:
+        """Cosines and rows (q, k or fewer) nearest to queries (q, d), padded."""
         hidden = self.snapshot.hidden
-        return partial(search, rows=self.allowed, exclude=hidden, candidates=self.rescored)
+        return self.index.search(
+            queries, k, rows=self.allowed, exclude=hidden, candidates=self.rescored
+        )
 
     def fusion_scales(self, texts: Sequence[str], queries: Matrix) -> list[FusionScales]:
         """Best rows of the whole collection for queries as texts and as vectors (q, d)."""
         words = self.snapshot.words
         hidden = self.snapshot.hidden
-        usual = self._usual
         assert words is not None
         search = partial(words.search, k=WORDED, hidden=hidden)
 
         # Run both searches at the same time if the lexical one takes long.
         takes_long = len(texts) * len(words) >= LONG
         with in_parallel(search, texts if takes_long else ()) as results_of_threads:
-            # `usual` is 0 without rescoring: then request as many rows as lexical search.
+            # Rescore as many rows as usual. Without rescoring, find as many as lexical search.
+            usual = self.index.candidates if self.rescored else 0
             near = self.index.search(queries, usual or WORDED, exclude=hidden, candidates=usual)
             with stage("words"):
                 by_words = results_of_threads() or list(map(search, texts))
@@ -421,58 +346,70 @@ class IndexRows:
         per_query = zip(_rankings(*near), by_words, means, strict=True)
         return [FusionScales(*parts, total) for parts in per_query]
 
-    def near(self, scales: Sequence[FusionScales], queries: Matrix, k: int) -> list[ScoredRows]:
-        """At least the k nearest rows of each query; those of its `scales` if they suffice."""
-        # The request would repeat the search of the whole collection.
-        if self.allowed is None and self.rescored == self._usual and k <= self.rescored:
-            return [each.near for each in scales]
-        # With a filter, rows without words keep the order of meaning: k of them are enough.
-        return _rankings(*self.search(queries, max(k, self._least)))
+    def candidates(
+        self, scales: Sequence[FusionScales], queries: Matrix, k: int
+    ) -> list[Candidates]:
+        """Rows that either search finds for each query (q, d), if k rows are requested."""
+        if self.allowed is None and k <= self.rescored == self.index.candidates:
+            near = [each.near for each in scales]  # the search would be the same
+        else:
+            # With a filter, rows without words keep the order of meaning: k of them are enough.
+            least = self.rescored if self.allowed is None else 0
+            near = _rankings(*self.search(queries, max(k, least)))
 
-    def score(self, queries: Matrix, rows: Sequence[Rows]) -> list[ScoredRows]:
-        """For each query, those of its sorted rows (n,) that are allowed, and their cosines."""
+        # The best rows of the whole collection are candidates too, if a filter allows them.
+        joined = []
+        for i, (each, its_near) in enumerate(zip(scales, near, strict=True)):
+            best = union(each.words.rows, each.near.rows)
+            others = self._score(queries[i : i + 1], without(best, np.sort(its_near.rows)))
+            joined.append(Candidates.join(its_near, others, each))
+        return joined
+
+    def _score(self, query: Matrix, rows: Rows) -> ScoredRows:
+        """Those of sorted rows (n,) that are allowed, and their cosines with a query (1, d)."""
         if self.allowed is not None:
-            rows = [each[contains(self.allowed, each)] for each in rows]
-
-        # Score by full vectors, or by the codes if the index does not rescore.
+            rows = rows[contains(self.allowed, rows)]
         metric = self.index.metric if self.rescored else None
-        scored = list[ScoredRows]()
         with stage("rescore"):
-            if metric is None:
-                for i, of_query in enumerate(rows):
-                    scores = self._of_codes(queries[i : i + 1], of_query)
-                    scored.append(ScoredRows(scores, of_query))
-                return scored
-            for probe, of_query in zip(metric.probes(queries).each(), rows, strict=True):
-                scored.append(ScoredRows(metric.scores(probe, of_query)[0], of_query))
-        return scored
+            if metric is not None:
+                (scores,) = metric.scores(metric.rescorer.probes(query), rows)
+                return ScoredRows(scores, rows)
 
-    def fuse(self, text: str, candidates: Candidates) -> NDArray[np.float64]:
-        """Scores (n,) that order the rows found for a query, ranked as code if they are that."""
+            # Score by the codes, if the index does not rescore.
+            (scores,), (nearest_rows,) = self.index.search(query, len(rows), rows, candidates=0)
+            cosines = np.full(len(rows), LEAST, dtype=np.float32)
+            is_row = nearest_rows >= 0  # others are padding
+            cosines[np.searchsorted(rows, nearest_rows[is_row])] = scores[is_row]
+            return ScoredRows(cosines, rows)
+
+    def fuse(
+        self, texts: Sequence[str], candidates: Sequence[Candidates], k: int
+    ) -> tuple[Matrix, Rows]:
+        """Cosines and rows (q, k or fewer) of each query's candidates, best first, padded.
+
+        Fused scores order them, those of source code with its ranking.
+        """
         assert self.fusion is not None
-        scores = self.fusion.scores(candidates)
-        if self.code is None:
-            return scores
-        # A row unrelated to the query scores the mean cosine by the rule, and about 0 otherwise.
-        unrelated = candidates.scales.mean if self.fusion.weight == AUTO else 0.0
-        return self.code.scores(text, candidates, scores, unrelated)
+        ranked = list[tuple[Matrix, Rows]]()
+        width = 0
+        for text, each in zip(texts, candidates, strict=True):
+            scores = self.fusion.scores(each)
+            if self.code is not None:
+                # An unrelated row scores the mean cosine by the rule, and about 0 otherwise.
+                unrelated = each.scales.mean if self.fusion.weight == AUTO else 0.0
+                scores = self.code.scores(text, each, scores, unrelated)
+            best = each.order(scores, k)
+            ranked.append((each.cosines[None, best], each.rows[None, best]))
+            width = max(width, len(best))
+        return stack_results(ranked, width)
 
     def definitions(self, texts: Sequence[str], rows: Rows) -> list[dict[int, int]]:
         """For each query, row -> where a definition that it asks for begins in the text."""
-        if self.code is None:
-            return []
-        per_query = zip(texts, rows, strict=True)
-        return [
-            self.code.definitions(text, of_query[of_query >= 0]) for text, of_query in per_query
-        ]
-
-    def _of_codes(self, query: Matrix, rows: Rows) -> NDArray[np.float32]:
-        """Return the cosines (n,) of sorted rows (n,) with a query (1, d), from the codes alone."""
-        (scores,), (nearest_rows,) = self.index.search(query, len(rows), rows, candidates=0)
-        cosines = np.full(len(rows), LEAST, dtype=np.float32)
-        is_row = nearest_rows >= 0  # others are padding
-        cosines[np.searchsorted(rows, nearest_rows[is_row])] = scores[is_row]
-        return cosines
+        assert self.code is not None
+        definitions = []
+        for text, of_query in zip(texts, rows, strict=True):
+            definitions.append(self.code.definitions(text, of_query[of_query >= 0]))
+        return definitions
 
 
 def _rankings(scores: Matrix, rows: Rows) -> list[ScoredRows]:
@@ -531,8 +468,13 @@ def hit_of(
         )
     start, end = passages[number]
     begin = start if definition is None else definition  # offset of line, part and anchor
-    part = part_at(document.parts, begin) if document.parts else None
-    headings = headings_of(document.parts, start, end)
+    part = None
+    headings: Sequence[str] = ()
+    if document.parts:
+        part = part_at(document.parts, begin)
+        headings = headings_of(document.parts, start, end)
+    if part is not None and definition is not None:
+        headings = tuple(part.headings)
 
     # Numbers of lines, for documents that have them.
     lines = document.lines
@@ -553,7 +495,7 @@ def hit_of(
         line=line,
         last_line=last_line,
         page=part.page if part else None,
-        headings=headings if definition is None or part is None else tuple(part.headings),
+        headings=headings,
         anchor=part.anchor if part else "",
         found_by=finder,
         lines=[(offset - start, in_file) for offset, in_file in lines if start < offset < end],

@@ -101,11 +101,6 @@ class CodeRanking:
     snapshot: Snapshot
     rules: Sequence[str] = RULES
 
-    @classmethod
-    def of(cls, snapshot: Snapshot) -> CodeRanking | None:
-        """The ranking of an index; None unless most of it is source code."""
-        return cls(snapshot) if snapshot.is_mostly_code else None
-
     def scores(
         self, query: str, candidates: Candidates, fused: NDArray[np.float64], unrelated: float
     ) -> NDArray[np.float64]:

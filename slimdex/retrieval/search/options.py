@@ -6,7 +6,7 @@ bodies over HTTP and their client. Imports quickly, for help texts.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cache
 from inspect import Parameter, getdoc, signature
@@ -68,11 +68,6 @@ class Option(NamedTuple):
     kind: Any = None
 
     @property
-    def kinds(self) -> tuple[Any, ...]:
-        """The type, or all types of a union."""
-        return get_args(self.kind) if isinstance(self.kind, UnionType) else (self.kind,)
-
-    @property
     def bounds(self) -> str:
         """The expected values, in words."""
         most = "or more" if self.most is None else f"to {self.most}"
@@ -83,10 +78,11 @@ class Option(NamedTuple):
 
         Unions of several types are left to the code that uses the value.
         """
-        kinds = [kind for kind in self.kinds if kind is not type(None)]
-        is_union = len(kinds) > 1
-        is_none = value is None and type(None) in self.kinds
-        if not (is_union or is_none or self._allows(kinds[0], value)):
+        kinds = {*get_args(self.kind)} if isinstance(self.kind, UnionType) else {self.kind}
+        if value is None and type(None) in kinds:
+            return
+        kinds.discard(type(None))
+        if len(kinds) == 1 and not self._allows(kinds.pop(), value):
             raise InputError(f"{name}={short_repr(value)}; expected {self.bounds}")
 
     def _allows(self, kind: Any, value: Any) -> bool:
@@ -187,18 +183,12 @@ class SearchKeywords(TypedDict, total=False):
     rerank_depth: int
 
 
-def options_of(options: Any) -> dict[str, Option]:
+def _options_of(options: Any) -> dict[str, Option]:
     """Name -> option, of a dataclass.
 
     >>> options_of(SearchOptions)["limit"].kind
     <class 'int'>
     """
-    return _options_of(options)  # of any type: mypy takes classes for unhashable
-
-
-@cache
-def _options_of(options: Any) -> dict[str, Option]:
-    """Options of a dataclass, each with the type of its field."""
     hints = get_type_hints(options)
     declared = {}
     for each in fields(options):
@@ -206,6 +196,10 @@ def _options_of(options: Any) -> dict[str, Option]:
         if option is not None:
             declared[each.name] = option._replace(kind=hints[each.name])
     return declared
+
+
+options_of: Callable[[Any], dict[str, Option]] = cache(_options_of)
+"""The same, remembered; a decorator would make mypy refuse classes, as unhashable."""
 
 
 def takes_options(function: Function, options: type = SearchOptions) -> Function:

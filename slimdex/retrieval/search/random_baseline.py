@@ -48,7 +48,8 @@ def chance_score(snapshot: Snapshot, where: str | None = None) -> float | None:
 
     # Measure how much the cosines of random pairs of documents vary.
     rows = _sample_rows(snapshot.state.rows, hidden)
-    scores = index.metric.scores(index.metric.probes(index.vectors.take(rows)), rows)
+    probes = index.metric.rescorer.probes(index.vectors.take(rows))
+    scores = index.metric.scores(probes, rows)
     pairs = scores[np.triu_indices(len(scores), 1)]
     deviation = float(pairs.std(dtype=np.float64))
     return one_in(count, deviation) if deviation <= WIDEST else None

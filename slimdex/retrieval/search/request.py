@@ -119,8 +119,42 @@ class SearchRequest(SearchOptions):
 
     @property
     def condition(self) -> str | None:
-        """The condition that `where`, `glob` and `regex` are together."""
-        return narrow(self.where, self.glob, self.regex)
+        r"""The condition that `where`, `glob` and `regex` are together.
+
+        Of the patterns with ``*``, ``?`` and ``[a-z]`` in `glob`, one has to match the column
+        `path`, or its end after a slash, or a folder in it; ``*`` matches slashes too. `regex` has
+        to match in the text; ``^`` and ``$`` match at lines.
+
+        Raises `InputError` if a pattern is empty, or no expression of RE2.
+
+        >>> print(SearchRequest(texts="a pet", where="year > 2000", regex=r"^def \w+").condition)
+        (year > 2000
+        ) AND regexp_matches("text", '(?m)^def \w+')
+        >>> print(SearchRequest(texts="a pet", glob=["a/"]).condition)
+        ("path" GLOB 'a' OR "path" GLOB '*/a' OR "path" GLOB 'a/*' OR "path" GLOB '*/a/*')
+        """
+        if "" in self.glob:
+            raise InputError("glob ''; expected a pattern")
+        if self.regex == "":
+            raise InputError("regex ''; expected a pattern")
+
+        # A pattern matches a whole path or its end, and everything in such a folder.
+        paths = []
+        for pattern in self.glob:
+            glob = pattern.removeprefix(ANYWHERE).rstrip("/")
+            for path in (glob, f"*/{glob}", f"{glob}/*", f"*/{glob}/*"):
+                paths.append(f'"path" GLOB {literal(path)}')
+
+        # All parts of the condition must hold.
+        parts = []
+        if paths:
+            parts.append(f"({' OR '.join(paths)})")
+        if self.regex is not None:
+            _check_regex(self.regex)
+            parts.append(f'regexp_matches("text", {literal(f"(?m){self.regex}")})')
+        if self.where is not None and parts:
+            parts.insert(0, f"({self.where}\n)")
+        return " AND ".join(parts) or self.where
 
     @property
     def manner(self) -> tuple[object, ...]:
@@ -194,47 +228,6 @@ def join_requests(requests: Sequence[SearchRequest]) -> SearchRequest:
     texts = [*chain.from_iterable(each.texts or () for each in requests)]
     vectors = np.concatenate([each.query_vectors for each in requests])
     return replace(requests[0], texts=texts or None, vectors=vectors)
-
-
-def narrow(where: str | None, globs: Sequence[str] = (), regex: str | None = None) -> str | None:
-    r"""Join a condition, patterns of paths and a regular expression to one condition for `where`.
-
-    Parameters
-    ----------
-    globs : patterns with ``*``, ``?`` and ``[a-z]``; one of them has to match the column `path`, or
-        its end after a slash, or a folder in it. ``*`` matches slashes too.
-    regex : an expression of RE2 that has to match in the text; ``^`` and ``$`` match at lines.
-
-    Raises `InputError` if a pattern is empty, or no expression of RE2.
-
-    >>> print(narrow("year > 2000", regex=r"^def \w+"))
-    (year > 2000
-    ) AND regexp_matches("text", '(?m)^def \w+')
-    >>> print(narrow(None, ["docs/"]))
-    ("path" GLOB 'docs' OR "path" GLOB '*/docs' OR "path" GLOB 'docs/*' OR "path" GLOB '*/docs/*')
-    """
-    if "" in globs:
-        raise InputError("glob ''; expected a pattern")
-    if regex == "":
-        raise InputError("regex ''; expected a pattern")
-
-    # A pattern matches a whole path or its end, and everything in such a folder.
-    paths = []
-    for pattern in globs:
-        glob = pattern.removeprefix(ANYWHERE).rstrip("/")
-        for path in (glob, f"*/{glob}", f"{glob}/*", f"*/{glob}/*"):
-            paths.append(f'"path" GLOB {literal(path)}')
-
-    # All parts of the condition must hold.
-    parts = []
-    if paths:
-        parts.append(f"({' OR '.join(paths)})")
-    if regex is not None:
-        _check_regex(regex)
-        parts.append(f'regexp_matches("text", {literal(f"(?m){regex}")})')
-    if where is not None and parts:
-        parts.insert(0, f"({where}\n)")
-    return " AND ".join(parts) or where
 
 
 @lru_cache

@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 
 from slimdex.errors import CorruptError
-from slimdex.indexes.arrays import Rows, batches, from_row
-from slimdex.indexes.search.reduced_index import NO_ROWS
+from slimdex.indexes.arrays import NO_ROWS, Rows, batches, from_row
 from slimdex.system.progress import progress
 
 from ..lexical.tokens import TERMS, Terms

@@ -437,12 +437,9 @@ class DocumentStore:
         committed = sorted_rows[sorted_rows < self.rows]
         return set(without(committed, self.manifest.deleted).tolist())
 
+    @cached_property
     def document_file(self) -> DocumentFile | None:
         """The documents by row; None if only the segments have them in their current form."""
-        return self._document_file
-
-    @cached_property
-    def _document_file(self) -> DocumentFile | None:
         lines = self.manifest.state.lines
         if lines is None or not lines.fit(self.columns):
             return None
@@ -458,7 +455,7 @@ class DocumentStore:
             return {}
         if len(rows) <= MOST_FROM_LINES:
             with suppress(CorruptError, OSError):  # others may have removed the files
-                file = self.document_file()
+                file = self.document_file
                 if file is not None and file.size(rows) <= MOST_BYTES:
                     untyped = dict.fromkeys(self.columns, "")  # without JSON, no value is parsed
                     return file.documents(sorted(rows), untyped)

@@ -22,6 +22,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from struct import Struct
@@ -317,7 +318,7 @@ class DocumentFile:
         `CorruptError` if a line is damaged.
         """
         has_json = "JSON" in columns.values()
-        return self._read(rows, lambda line: _document(line, columns, has_json))
+        return self._read(rows, partial(_document, columns=columns, has_json=has_json))
 
     def size(self, rows: Iterable[int]) -> int:
         """Bytes that the lines of documents take, given one row of each."""
@@ -331,7 +332,7 @@ class DocumentFile:
         Raises `CorruptError` if a line is damaged, or longer than `longest` bytes.
         """
         count = len(self.lines.columns)
-        return self._read(rows, lambda line: _record(line, count, longest))
+        return self._read(rows, partial(_record, count=count, longest=longest))
 
     def damaged_in_dictionary(self, documents: Rows) -> list[int]:
         """Return those of these documents whose lines begin in the dictionary and are damaged.

@@ -75,7 +75,7 @@ class NewDocuments:
         lines = _lines(documents, cuts, metadata)
 
         # Compress them now, without the writer lock.
-        file = store.document_file()
+        file = store.document_file
         compressed = NONE_COMPRESSED
         if file is not None:
             compressed = file.compress(lines)

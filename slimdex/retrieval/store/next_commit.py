@@ -16,9 +16,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from slimdex.errors import CorruptError, SlimdexError
-from slimdex.indexes.arrays import Matrix, Rows, batches, without
+from slimdex.indexes.arrays import NO_ROWS, Matrix, Rows, batches, without
 from slimdex.indexes.reducers.moments import Moments
-from slimdex.indexes.search.reduced_index import NO_ROWS
 from slimdex.indexes.vectors.vector_file import VectorFile
 from slimdex.system.append_only import BLOCK_BYTES, digests_after_growth
 from slimdex.system.workers import IN_THIS_PROCESS, Workers

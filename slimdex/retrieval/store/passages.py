@@ -116,12 +116,12 @@ class DocumentRows:
 
     def all_rows(self, documents: Rows) -> Rows:
         """All rows, in order, of documents that are given by their first rows (n,), in order."""
-        counts = self.counts_of(documents)
         if self.is_one_each or not len(documents):
             return documents
 
         # The rows of a document are its first row plus 0, 1, 2 and so on: their position in the
         # result, less the number of rows of the documents before.
+        counts = self.counts_of(documents)
         before = np.cumsum(counts) - counts
         rows: Rows = np.repeat(documents - before, counts) + np.arange(counts.sum())
         return rows

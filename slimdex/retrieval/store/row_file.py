@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 
 from slimdex.errors import CorruptError
-from slimdex.indexes.arrays import Rows, from_row, merge_rows, without
-from slimdex.indexes.search.reduced_index import NO_ROWS
+from slimdex.indexes.arrays import NO_ROWS, Rows, from_row, merge_rows, without
 from slimdex.system.atomic_files import FileRecord, publish
 from slimdex.system.json_text import READABLE, parse_json
 

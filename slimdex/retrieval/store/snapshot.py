@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any
@@ -34,8 +33,8 @@ from .lines import line_files
 from .manifest import Manifest
 from .passages import DocumentRows
 from .state import State
-from .unfinished import progress_of
-from .where.match_cache import Matches
+from .where.match_cache import NOTHING, Matches
+from .work_folder import is_held, work_folders
 
 if TYPE_CHECKING:
     import pyarrow
@@ -182,7 +181,26 @@ class Snapshot:
     @property
     def unfinished(self) -> str:
         """A sentence on the progress of an unfinished addition; empty if there is none."""
-        return progress_of(self.path, self.state)
+        # A build that has committed nothing yet is known only by its work folder.
+        mark = self.state.unfinished
+        if mark is None:
+            if self.state.settings is not None or not work_folders(self.path):
+                return ""
+            if self.was_stopped:
+                return "its build is unfinished: run it again"
+            return "no documents are in yet; the build goes on"
+
+        # An addition of several batches, some of them committed.
+        what = "build" if mark.builds else "last addition"
+        is_going_on = is_held(self.path / mark.work)
+        how = "goes on" if is_going_on else "was stopped: run it again"
+        return f"{mark.said}; the {what} {how}"
+
+    @property
+    def was_stopped(self) -> bool:
+        """Whether a build was stopped before its first commit."""
+        folders = work_folders(self.path) if self.state.settings is None else []
+        return bool(folders) and not any(map(is_held, folders))
 
     @property
     def noun(self) -> str:
@@ -228,7 +246,7 @@ class Snapshot:
 
     def open(self) -> Snapshot:
         """Open the documents' files, so that they stay readable when deleted; return self."""
-        if self.store.document_file() is None:
+        if self.store.document_file is None:
             self.store.open()
         return self
 
@@ -279,7 +297,7 @@ class Snapshot:
     def _late_texts(self) -> list[tuple[str, str]]:
         """Id and text of each row that the lexical index lacks, empty for deleted ones."""
         start = self.state.lexical_rows
-        file = self.store.document_file()
+        file = self.store.document_file
         if file is None:
             texts = [*self.store.ids_and_contents(start, self.state.rows)]
         else:
@@ -311,7 +329,7 @@ class Snapshot:
     def documents(self, rows: Sequence[int]) -> dict[int, Document]:
         """Documents by their first row, from the file if current, otherwise from the segments."""
         self.store.engine.ensure_open()
-        file = self.store.document_file()
+        file = self.store.document_file
         if file is None:
             return self.store.read(rows)
         return file.documents(rows, self.columns)
@@ -419,23 +437,16 @@ class Snapshot:
     def mean_cosines(self, queries: Matrix) -> NDArray[np.float32]:
         """Approximate mean cosines (q,) of queries (q, d) with the rows of the file of moments.
 
-        See `Rescorer.mean_row`.
+        Cosines are those of the metric, or plain ones without it. See `Rescorer.mean_row`.
         """
-        probes = self._rescorer.probes(queries).vectors
-        means: NDArray[np.float32] = np.vecdot(probes, self._mean_row)
-        return means
-
-    @property
-    def _mean_row(self) -> NDArray[np.float32]:
-        return self._mean_rows.get(lambda: self._rescorer.mean_row(self._load_moments()))
-
-    @property
-    def _rescorer(self) -> Rescorer:
-        """The metric's; without one, that of plain cosines."""
         metric = self.index.metric
-        if metric is None:
-            return Rescorer(None, np.zeros(self.state.dim, np.float32))
-        return metric.rescorer
+        if metric is not None:
+            rescorer = metric.rescorer
+        else:
+            rescorer = Rescorer(None, np.zeros(self.state.dim, np.float32))
+        mean_row = self._mean_rows.get(lambda: rescorer.mean_row(self._load_moments()))
+        means: NDArray[np.float32] = np.vecdot(rescorer.probes(queries).vectors, mean_row)
+        return means
 
     def arrow(self, rows: Rows) -> pyarrow.Table:
         """Id, title, text and the user's columns of documents by their first rows, in order."""
@@ -453,13 +464,12 @@ class Snapshot:
         The matches of recent conditions are remembered, except for conditions that read the clock,
         since other documents may match a moment later.
         """
-        store = self.store
         total = self.state.rows
-        if store.reads_clock(where):
-            return store.rows_where(where, total)
-        find = partial(_rows_where, store, where)
-        return self._matches.rows(where, total, find)
-
-
-def _rows_where(store: DocumentStore, where: str, start: int, stop: int) -> Rows:
-    return store.rows_where(where, stop, start)
+        known = self._matches.of(where)
+        if known is NOTHING or known.stop < total:
+            rows = self.store.rows_where(where, total, known.stop)
+            if self.store.reads_clock(where):
+                return rows
+            known = known.extend(rows, total)
+        self._matches.keep(where, known)
+        return known.rows(total)  # an older state may have fewer rows than are known

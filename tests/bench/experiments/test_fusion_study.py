@@ -23,7 +23,7 @@ from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.adapters import GivenEncoder
-from slimdex.retrieval.lexical.word_bonuses import WEIGHT
+from slimdex.retrieval.lexical.fusion import WEIGHT
 from slimdex.retrieval.search.request import SearchRequest
 from tests.bench.conftest import ABOUT
 from tests.encoders import WordEncoder

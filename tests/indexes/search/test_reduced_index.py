@@ -79,7 +79,7 @@ def test_two_threads_give_the_scores_of_one(
 ) -> None:
     metric = rescored.metric
     assert metric is not None
-    probes, rows = metric.probes(X[:2]), np.arange(0, N, 2)
+    probes, rows = metric.rescorer.probes(X[:2]), np.arange(0, N, 2)
     one_by_one = np.hstack([metric.scores(probes, rows[i : i + 1]) for i in range(len(rows))])
     for cores in (1, 2):
         monkeypatch.setattr(spare_threads, "cores", lambda cores=cores: cores)

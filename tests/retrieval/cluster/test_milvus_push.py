@@ -65,7 +65,7 @@ def test_every_passage_is_there_as_it_is_ranked(empty: Server, index: Path) -> N
         rows = np.array([snapshot.row_of("d30"), snapshot.row_of("d8")])
         metric, vectors = snapshot.index.metric, snapshot.vectors().take(rows)
         assert metric is not None
-        probe = metric.probes(vectors[:1])
+        probe = metric.rescorer.probes(vectors[:1])
         cosines = metric.scores(probe, rows)[0]
     first, second = found["0:d30"], found["0:d8"]
     products = [np.dot(probe.vectors[0], row[VECTOR]) for row in (first, second)]

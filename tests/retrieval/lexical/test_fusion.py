@@ -8,8 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slimdex.errors import InputError
-from slimdex.retrieval.lexical.fusion import Candidates, Fusion, FusionScales, fusion_of
-from slimdex.retrieval.lexical.word_bonuses import word_bonuses
+from slimdex.retrieval.lexical.fusion import (
+    Candidates,
+    Fusion,
+    FusionScales,
+    fusion_of,
+    word_bonuses,
+)
 from slimdex.retrieval.lexical.word_index import ScoredRows
 
 SCORES = st.dictionaries(st.integers(0, 30), st.floats(0.125, 8, width=16), max_size=12)

@@ -7,7 +7,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from slimdex.retrieval.lexical.word_bonuses import word_bonuses
+from slimdex.retrieval.lexical.fusion import word_bonuses
 from slimdex.retrieval.lexical.word_index import ScoredRows
 
 NEAR = st.lists(st.floats(-1, 1, width=16), max_size=20)

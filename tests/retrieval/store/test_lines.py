@@ -375,7 +375,7 @@ def same(collection: Collection) -> None:
     """The file says what the catalog says, to the type, and iteration and hits say it, too."""
     state, store = collection.index.state, collection.index.store
     snapshot = collection.index.snapshot
-    file = snapshot.store.document_file()
+    file = snapshot.store.document_file
     assert file is not None
     assert file.rows == state.rows
     rows = range(state.rows)

@@ -7,7 +7,6 @@ change, so after a commit only its new rows are evaluated.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Lock
 
@@ -21,13 +20,13 @@ MOST_CONDITIONS = 8
 
 
 @dataclass(frozen=True)
-class _MatchBits:
+class MatchBits:
     """Rows before `stop` that match a condition, a bit for each row."""
 
     bits: NDArray[np.uint8]
     stop: int = 0
 
-    def extend(self, rows: Rows, stop: int) -> _MatchBits:
+    def extend(self, rows: Rows, stop: int) -> MatchBits:
         """Return these matches and the later ones in `rows`, which are all before row `stop`."""
         # Whole bytes stay as they are; the last one may have room for some of the later rows.
         whole_bytes = self.stop // 8
@@ -36,45 +35,40 @@ class _MatchBits:
         bits = np.concatenate([self.bits[:whole_bytes], np.packbits(flags)])
         if self.stop % 8:
             bits[whole_bytes] |= self.bits[whole_bytes]
-        return _MatchBits(bits, stop)
+        return MatchBits(bits, stop)
 
     def rows(self, stop: int) -> Rows:
         """Return the matching rows before `stop`, in order."""
         return np.flatnonzero(np.unpackbits(self.bits, count=stop).view(np.bool_))
 
 
-NOTHING = _MatchBits(np.zeros(0, dtype=np.uint8))
+NOTHING = MatchBits(np.zeros(0, dtype=np.uint8))
 
 
 class Matches:
     """Rows that match the last `MOST_CONDITIONS` conditions, for any thread.
 
-    >>> matches, evens = Matches(), lambda start, stop: np.arange(start + start % 2, stop, 2)
-    >>> matches.rows("even", 4, evens).tolist(), matches.rows("even", 7, evens).tolist()
-    ([0, 2], [0, 2, 4, 6])
+    >>> matches = Matches()
+    >>> matches.keep("even", matches.of("even").extend(np.array([0, 2]), 4))
+    >>> matches.of("even").stop, matches.of("even").rows(2).tolist()
+    (4, [0])
     """
 
     def __init__(self) -> None:
-        self._known = OrderedDict[str, _MatchBits]()
+        self._known = OrderedDict[str, MatchBits]()
         self._lock = Lock()
 
-    def rows(self, where: str, stop: int, find: Callable[[int, int], Rows]) -> Rows:
-        """Return the rows before `stop` that match a condition, in order.
-
-        `find(start, stop)` evaluates it for the rows from `start` to before `stop` that are not
-        known yet. A search in an older state may ask for fewer rows than are known.
-        """
+    def of(self, where: str) -> MatchBits:
+        """Return what is known of a condition; `NOTHING` if that was not kept, or is no text."""
+        if not isinstance(where, str):
+            return NOTHING
         with self._lock:
-            known = self._known.get(where, NOTHING)
+            return self._known.get(where, NOTHING)
 
-        # Without the lock, since this may take long.
-        if known is NOTHING or known.stop < stop:
-            known = known.extend(find(known.stop, stop), stop)
-
-        # Remember the conditions that were used last.
+    def keep(self, where: str, matches: MatchBits) -> None:
+        """Remember the matches of a condition, and the other conditions that were kept last."""
         with self._lock:
-            self._known[where] = known
+            self._known[where] = matches
             self._known.move_to_end(where)
             if len(self._known) > MOST_CONDITIONS:
                 self._known.popitem(last=False)
-        return known.rows(stop)
