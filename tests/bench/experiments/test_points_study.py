@@ -350,15 +350,6 @@ def test_a_run_is_shown_beside_an_earlier_one(measured: IndexPoints, tmp_path: P
     assert "Then: words &amp; more, 780 documents" in (tmp_path / "page.html").read_text()
 
 
-@pytest.mark.parametrize("text", ["", "[1]", "{}", '{"exact": {"k": 1}, "kinds": []}'])
-def test_what_is_no_earlier_run_is_refused(text: str, tmp_path: Path) -> None:
-    (tmp_path / "old.json").write_text(text)
-    with pytest.raises(InputError):
-        read_run(tmp_path / "old.json")
-    with pytest.raises(InputError):
-        read_run(tmp_path / "none.json")
-
-
 @pytest.mark.slow
 def test_the_page_needs_no_network_and_is_accessible(measured: IndexPoints, tmp_path: Path) -> None:
     """A page of fewer points, as axe-core looks at each of them."""
