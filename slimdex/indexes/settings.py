@@ -152,8 +152,7 @@ class Settings(Choices):
             changes.insert(0, f"{exactly} ({needs_multiple if can_train else needs_rows})")
 
         if changes:
-            small = "a small index, which adapts by itself as it grows: "
-            notes.append(small + ", ".join(changes))
+            notes.append(f"small index, fitted again as it grows: {', '.join(changes)}")
         return replace(out, k=k), notes
 
     def resolved(self, dim: int, rows: int) -> Self:

@@ -97,7 +97,7 @@ def test_a_small_collection_grows_into_the_requested_settings(
 ) -> None:
     collection = Collection.create(path, WordEncoder(), Settings(gamma=0.25))
     (note,) = collection.add(docstrings[:10]).notes
-    assert note.startswith("a small index, which adapts by itself as it grows")
+    assert note.startswith("small index, fitted again as it grows")
     assert collection.index.state.settings == Settings(10, 0.0, 0.0, "flat", None, "whitening")
     assert collection.add(docstrings[10:300]).notes == []  # said once
     assert collection.index.state.settings == Settings(24, 0.0, 0.25, "flat", None, "whitening")

@@ -327,7 +327,7 @@ function showCosts(milliseconds, whole) {
   const parts = names
     .filter((name) => name in milliseconds)
     .map((name) => `${name} ${milliseconds[name].toFixed(1)}`);
-  $("costs").textContent = `Milliseconds: ${parts.join(" · ")}; ${whole.toFixed(0)} in all, as seen from here`;
+  $("costs").textContent = `Milliseconds: ${parts.join(" · ")}; ${whole.toFixed(0)} in all, measured by this browser`;
   $("costs").hidden = false;
 }
 
