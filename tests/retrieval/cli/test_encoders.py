@@ -8,7 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from slimdex.retrieval.encoders import fast_encoder
 from tests.chance import CHANCE, sweep
+from tests.encoders import WIDTH
 
 from .running import Runner, write
 
@@ -169,8 +171,13 @@ def test_a_transformer_with_all_its_options(old: Runner, tiny_bert: Path) -> Non
     assert old("add", "i", "more.jsonl", "--trust-remote-code").code == 0
 
 
-@pytest.mark.slow
-def test_a_repository_is_built_fast_and_migrated_later(bare: Runner) -> None:
+@sweep
+def test_a_repository_is_built_fast_and_migrated_later(
+    bare: Runner, tiny_bert: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not CHANCE.whole:  # the default model's vectors take half a minute
+        monkeypatch.setattr(fast_encoder, "DEFAULT_MODEL", str(tiny_bert))
+        monkeypatch.setattr(fast_encoder, "DIMENSIONS", WIDTH)
     Path("code").mkdir()
     for i in range(100):
         Path(f"code/f{i}.py").write_text(f"def f{i}(x):\n    return x + {i}\n")
