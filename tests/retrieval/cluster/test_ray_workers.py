@@ -57,7 +57,7 @@ SPARE = ("start_monitor", "start_log_monitor", "start_api_server")
 def cluster() -> Iterator[RayWorkers]:
     with pytest.MonkeyPatch.context() as patch:
         for name in SPARE:
-            patch.setattr(f"ray._private.node.Node.{name}", lambda *_, **__: None)
+            patch.setattr(f"ray._private.node.Node.{name}", lambda *_, **__: None, raising=False)
         workers = RayWorkers("local", 2)
     with workers:
         yield workers
