@@ -77,7 +77,7 @@ def _own_cache(run_folder: Path) -> None:
 
 
 class KeptReader(Worker):
-    """A process that reads files and is left running for the next source."""
+    """Reader whose process keeps running for the next source."""
 
     def __exit__(self, *_: object) -> None:
         pass
@@ -85,7 +85,7 @@ class KeptReader(Worker):
 
 @pytest.fixture(scope="session", autouse=True)
 def _kept_readers() -> Iterator[None]:
-    """Files are read by one process of each thread: its start takes half of a small build."""
+    """One reader for each thread: to start its process takes half of the time of a small build."""
     readers = defaultdict[tuple[int, int], KeptReader](KeptReader)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(file_source, "Worker", lambda: readers[os.getpid(), threading.get_ident()])

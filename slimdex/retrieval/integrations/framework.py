@@ -1,4 +1,4 @@
-"""What the stores of LangChain, LlamaIndex and Haystack do alike: write and search a collection."""
+"""Write and search a collection: shared by the stores of LangChain, LlamaIndex and Haystack."""
 
 from __future__ import annotations
 

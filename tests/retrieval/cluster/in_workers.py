@@ -1,4 +1,4 @@
-"""What runs in Ray's workers, which import this module and none of the tests."""
+"""Code for Ray's workers, which import this module instead of the tests."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ batches.FIRST_IN_PROCESSES = batches.SECONDS_IN_PROCESSES = 1
 with RayWorkers(address, 2) as workers:
     build(Path(path), Sources.open([source]), Slow, Settings(24), workers=workers)
 """
-"""Begin to build an index, in a process of its own."""
+"""Program that builds an index with Ray."""
 
 
 @dataclass(frozen=True)
 class Deadly:
-    """Kills its process over a part so many times, as files in a folder count."""
+    """Kill the process that computes a part, `times` times; each kill leaves a file in `folder`."""
 
     folder: Path
     part: int
@@ -49,7 +49,7 @@ class Deadly:
 
 
 class Slow(ReadingEncoder):
-    """Takes as long for each text as a small transformer, to leave time for a kill."""
+    """Encoder as slow as a small transformer, to leave time for a kill."""
 
     def encode(self, texts: Sequence[str]) -> Matrix:
         time.sleep(0.01 * len(texts))
