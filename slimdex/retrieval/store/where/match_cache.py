@@ -66,7 +66,7 @@ class Matches:
             return self._known.get(where, NOTHING)
 
     def keep(self, where: str, matches: MatchBits) -> None:
-        """Remember the matches of a condition; forget the condition that was used least recently."""
+        """Remember the matches of a condition; forget the least recently used one."""
         with self._lock:
             self._known[where] = matches
             self._known.move_to_end(where)
