@@ -7,6 +7,8 @@ TESTS ?=
 LOCK ?= constraints.txt
 UPGRADE ?= --upgrade
 BIN := $(VENV)/bin
+# The hundreds of processes of the tests compile a library once.
+unexport PYTHONDONTWRITEBYTECODE
 PYTEST := $(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist worksteal
 # Take long and rarely fail alone: `make check` runs them, and `make test` those that TESTS names.
 LONG := bench/engines retrieval/cluster retrieval/exporting retrieval/integrations retrieval/server
