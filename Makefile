@@ -14,7 +14,7 @@ PYTEST := $(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist worksteal
 LONG := bench/engines retrieval/cluster retrieval/exporting retrieval/integrations retrieval/server
 SMALL := $(addprefix indexes/,codes search vectors) $(addprefix retrieval/,lexical sources store) system
 
-.PHONY: demo test check small sweep explore newest lock manual pictures docs api dist sbom clean
+.PHONY: demo test check style compiled small sweep explore newest lock manual pictures docs api dist sbom clean
 
 demo: $(VENV)/demo  ## Index the standard library's docstrings and search them.
 	$(BIN)/slimdex demo
@@ -23,13 +23,20 @@ test: $(VENV)/ready  ## The core; with TESTS, those.
 	$(PYTEST) $(or $(TESTS),$(LONG:%=--ignore=tests/%))
 
 check: $(VENV)/ready  ## What CI runs: style, imports, dead code, types, every test, sampled sweeps.
+	$(MAKE) --jobs 2 style compiled
+	$(PYTEST) -m "" --durations 20 $(TESTS)
+
+style:
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
 	$(BIN)/vulture
 	$(BIN)/mypy
 	$(BIN)/mypy docs/site/*.py
-	$(PYTEST) -m "" --durations 20 $(TESTS)
+
+# What tests import is compiled once, on the core that `style` leaves idle, and not by each process.
+compiled:
+	-$(BIN)/python -m pytest -q --collect-only -m "" >/dev/null
 
 small: $(VENV)/small  ## What reads and stores, without encoders: for another Python.
 	$(PYTEST) $(SMALL:%=tests/%)

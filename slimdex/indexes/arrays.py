@@ -13,6 +13,7 @@ from slimdex.errors import InputError
 Matrix = NDArray[np.float32]
 """(n, d) float32, C-contiguous."""
 Rows = NDArray[np.int64]
+Scores = NDArray[np.floating]
 """Row numbers; -1 stands for "no row"."""
 NO_ROWS: Rows = np.empty(0, dtype=np.int64)
 

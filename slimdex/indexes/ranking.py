@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .arrays import Matrix, Rows
 
+Number = TypeVar("Number", bound=np.floating)
 SORTED_AT_ONCE = 500
 """Largest number of scores that sorting handles faster than partitioning."""
 
@@ -57,15 +59,15 @@ def best_of(chunks: Iterable[tuple[Matrix, Rows]], queries: int, k: int) -> tupl
 
 
 def first_allowed(
-    scores: Matrix, rows: Rows, is_allowed: NDArray[np.bool_], k: int
-) -> tuple[Matrix, Rows]:
+    scores: NDArray[Number], rows: Rows, is_allowed: NDArray[np.bool_], k: int
+) -> tuple[NDArray[Number], Rows]:
     """Return each query's first k allowed results of (q, n), padded with -inf and -1.
 
     >>> is_allowed = np.array([[False, True, True]])
     >>> first_allowed(np.array([[.3, .2, .1]]), np.array([[7, 8, 9]]), is_allowed, 4)[1].tolist()
     [[8, 9, -1, -1]]
     """
-    out_scores = np.full((len(scores), k), -np.inf, dtype=np.float32)
+    out_scores = np.full((len(scores), k), -np.inf, dtype=scores.dtype)
     out_rows = np.full((len(scores), k), -1, dtype=np.int64)
     for i, mask in enumerate(is_allowed):
         first = np.flatnonzero(mask)[:k]
@@ -92,11 +94,14 @@ def agreement(approximate: Rows, exact: Rows, k: int) -> NDArray[np.float64]:
     return np.where(counts > 0, is_hit.sum(axis=1) / np.maximum(counts, 1), 1.0)
 
 
-def stack_results(results: Sequence[tuple[Matrix, Rows]], k: int) -> tuple[Matrix, Rows]:
+def stack_results(
+    results: Sequence[tuple[NDArray[Number], Rows]], k: int
+) -> tuple[NDArray[Number], Rows]:
     """Stack single queries' scores and rows (1, k or fewer) to (q, k), padded with -inf and -1."""
     if len(results) == 1 and results[0][1].shape[1] == k:
         return results[0]
-    scores = np.full((len(results), k), -np.inf, dtype=np.float32)
+    dtype = np.result_type(np.float32, *(scores for scores, _ in results))
+    scores = np.full((len(results), k), -np.inf, dtype=dtype)
     rows: Rows = np.full((len(results), k), -1, dtype=np.int64)
     for i, (query_scores, query_rows) in enumerate(results):
         width = query_rows.shape[1]

@@ -414,18 +414,6 @@ class Collection:
         """
         return self.index.state.fusion
 
-    def chance_score(self, where: str | None = None) -> float | None:
-        """Estimate the best score of the same number of random documents; lower hits mean nothing.
-
-        It takes some milliseconds, and is the same for every query; see `random_baseline`. With
-        `where`, only documents that it holds for count. It is a cosine; None for fewer than 100
-        documents or passages, for an index that does not rescore, and for vectors that differ in
-        few directions. Raises `InputError` if `where` is no expression.
-        """
-        from .search.random_baseline import chance_score  # loads statistics and fractions
-
-        return self.index.read(chance_score, where)
-
     def add(
         self,
         documents: Any,

@@ -10,7 +10,6 @@ from .encoders.base import encode_queries
 from .index import Index
 from .search.answer import rows_for
 from .search.excerpts import Excerpt, beginning, nearest_passages
-from .search.random_baseline import chance_score
 from .search.request import Hits, SearchRequest, answer
 from .store.snapshot import Snapshot
 from .store.where.conditions import Compare, as_sql
@@ -23,13 +22,11 @@ class SearchResult:
     Attributes
     ----------
     hits : of each query.
-    chance_score : that of random documents; None if unknown.
     unfinished : a sentence while not all documents are in, else "".
     excerpts : the best passage of each hit's text, if they were asked for.
     """
 
     hits: Hits
-    chance_score: float | None
     unfinished: str
     excerpts: Sequence[Sequence[Excerpt]] | None = None
 
@@ -49,10 +46,7 @@ def search(index: Index, request: SearchRequest, *, excerpts: bool = False) -> S
         hits = answer(request, index.find)
         if excerpts:
             passages = [[*map(beginning, of_query)] for of_query in hits]
-    chance = None
-    if request.has_chance_score:
-        chance = index.read(chance_score, request.condition)
-    return SearchResult(hits, chance, index.snapshot.unfinished, passages)
+    return SearchResult(hits, index.snapshot.unfinished, passages)
 
 
 def fetch(index: Index, id: str) -> Document:

@@ -216,7 +216,7 @@ class Hit:
     Attributes
     ----------
     score
-        a cosine, higher is nearer; hits of hybrid search are not in its order.
+        what hits are ordered by, best first: the similarity, and what words add to it.
     text
         the passage.
     start
@@ -237,6 +237,8 @@ class Hit:
         fragment of a link to it, after ``#``, if known.
     found_by
         "meaning", "words", "both", or "name", if that equals the query.
+    similarity
+        cosine of the query and the passage.
     lines
         (offset in `text`, line of the file) where lines of the file begin that do not follow from
         the lines before, one for each line break.
@@ -255,6 +257,7 @@ class Hit:
     headings: Sequence[str] = ()
     anchor: str = ""
     found_by: str = "meaning"
+    similarity: float = 0.0
     lines: Lines = ()
 
     def line_at(self, offset: int) -> int | None:
@@ -331,7 +334,8 @@ def hit_json(hit: Hit) -> dict[str, Any]:
         "lines": [[*pair] for pair in hit.lines],
         "metadata": visible_values(hit.metadata),
     }
-    return {**vars(hit), **values, "score": round(hit.score, 6)}
+    scores = {"score": round(hit.score, 9), "similarity": round(hit.similarity, 9)}
+    return {**vars(hit), **values, **scores}
 
 
 def hit_from_json(values: Mapping[str, Any]) -> Hit:

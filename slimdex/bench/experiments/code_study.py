@@ -157,8 +157,8 @@ def _by_way(
     scales = searched.fusion_scales(texts, vectors)
     for number, (way, rules) in enumerate(WAYS.items()):
         ranked = replace(searched, code=CodeRanking(snapshot, rules))
-        _, rows, _ = nearest(ranked, request, vectors, scales)
-        orders = snapshot.document_rows.documents(rows).tolist()
+        best = nearest(ranked, request, vectors, scales)
+        orders = snapshot.document_rows.documents(best.rows).tolist()
         yield way, 100 * np.array([*map(ndcg, orders, labels)])
         progress("judging", number + 1, len(WAYS))
 

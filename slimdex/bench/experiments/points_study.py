@@ -354,9 +354,9 @@ class Study:
         """Return nDCG@10, MRR@10 and other measures of each query, by the documents found."""
         request = SearchRequest(vectors=self.pool.vectors, limit=NEAREST)
         searched = IndexRows(self.snapshot, index, index.candidates)
-        scores, rows, _ = nearest(searched, request, self.pool.vectors)
-        documents = self.snapshot.document_rows.documents(rows)
-        return self.data.measures(scores, documents)
+        best = nearest(searched, request, self.pool.vectors)
+        documents = self.snapshot.document_rows.documents(best.rows)
+        return self.data.measures(best.scores, documents)
 
 
 def measure_settings(subject: Subject, sample: int) -> IndexPoints:

@@ -11,7 +11,6 @@ from rich.text import Text
 from ..documents import Hit, hit_json, shown_hit
 from ..search.excerpts import (
     Excerpt,
-    are_by_chance,
     nearest_by_words,
     on_one_line,
     shorten,
@@ -65,27 +64,6 @@ def as_json(
         id = {"id": ids[i]} if ids else {}
         values.append({**id, "query": name, "hits": [*map(hit_json, hits)]})
     return values
-
-
-def by_chance(
-    names: Sequence[str], hits_of_queries: Sequence[Sequence[Hit]], score: float | None
-) -> list[str]:
-    """Return a line for each query whose hits are no nearer than random documents.
-
-    Parameters
-    ----------
-    names : the queries.
-    score : the best score of random documents, as many as there are; None if unknown.
-
-    >>> by_chance(["tea", "rain"], [[Hit("7", 0.2, "")], [Hit("8", 0.5, "")]], 0.31)
-    ["'tea': the best hit is no nearer than a random document would be"]
-    """
-    lines = []
-    for name, hits in zip(names, hits_of_queries, strict=True):
-        if score is not None and hits and are_by_chance(hits, score, name):
-            query = shorten(on_one_line(name))
-            lines.append(f"{query!r}: the best hit is no nearer than a random document would be")
-    return lines
 
 
 def _heading(hit: Hit, excerpt: Excerpt) -> Text:

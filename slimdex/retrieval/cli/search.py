@@ -135,7 +135,7 @@ def search(
     hits = result.hits
     if as_json:
         by_query = answers.as_json(request.names, content.ids, hits)
-        console.print_json({"queries": by_query, "chance_score": result.chance_score})
+        console.print_json({"queries": by_query})
         return
 
     # Print text. `show_hits` makes the excerpts itself if there are none.
@@ -143,8 +143,6 @@ def search(
     is_text = request.texts is not None
     for name, query_hits, query_excerpts in zip(request.names, hits, excerpts_of, strict=True):
         answers.show_hits(name, query_hits, query_excerpts, columns, is_text=is_text)
-    for line in answers.by_chance(request.names, hits, result.chance_score):
-        console.note(line)
 
 
 def chosen_columns(words: Sequence[str], known: Sequence[str]) -> list[str]:

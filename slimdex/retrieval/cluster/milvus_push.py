@@ -203,7 +203,7 @@ def _entities(
 
 def _entity(document: Document, number: int, has_words: bool) -> Entity:
     """Return a passage: its hit as JSON, and its columns beside it, for filters."""
-    hit = hit_of(document, number, 0.0)
+    hit = hit_of(document, number)
     values = json.loads(json_of(hit_json(replace(hit, text=hit.text[:MOST_CHARACTERS]))))
     columns = {name: value for name, value in values["metadata"].items() if value is not None}
     for name, value in document.metadata.items():

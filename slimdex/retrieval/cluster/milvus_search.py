@@ -150,24 +150,27 @@ class MilvusCollection(Searchable):
             # The first row of each document is its best; ask for more rows if there are too few.
             count = max(limit, min(count, MOST_ROWS))
             rows = self._rows(request, fusion, probe, words, count)
-            best = dict[str, str]()
+            best = dict[str, Any]()
             for row in rows:
-                best.setdefault(row["entity"][field], row["entity"][KEY])
+                best.setdefault(row["entity"][field], row)
             if len(best) >= limit or len(rows) < count or count >= MOST_ROWS:
                 break
             count *= MORE
 
         # Read the hits alone: rows are many, and their texts long.
-        keys = [*best.values()][:limit]
+        scores = {row["entity"][KEY]: row["distance"] for row in [*best.values()][:limit]}
+        keys = [*scores]
         stored = self._server.ask("get", self._target, ids=keys, output_fields=[KEY, HIT, VECTOR])
         entities = {entity[KEY]: entity for entity in stored}
         hits = []
         for key in keys:
             if key in entities:  # others were deleted meanwhile
                 hit = hit_from_json(entities[key][HIT])
-                score = min(float(probe @ entities[key][VECTOR]), 1.0)
-                hits.append(replace(hit, score=score, found_by="both" if words else "meaning"))
-        return hits
+                cosine = min(float(probe @ entities[key][VECTOR]), 1.0)
+                score = float(scores[key]) if words else cosine
+                found_by = "both" if words else "meaning"
+                hits.append(replace(hit, score=score, similarity=cosine, found_by=found_by))
+        return sorted(hits, key=lambda hit: -hit.score)
 
     def _rows(
         self, request: SearchRequest, fusion: Fusion | None, probe: Matrix, words: str, count: int

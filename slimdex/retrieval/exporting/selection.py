@@ -82,5 +82,5 @@ class Selection:
         documents = self.snapshot.documents(np.unique(firsts).tolist())
         hits = []
         for row, first in zip(rows.tolist(), firsts.tolist(), strict=True):
-            hits.append(hit_of(documents[first], row - first, 0.0))
+            hits.append(hit_of(documents[first], row - first))
         return hits

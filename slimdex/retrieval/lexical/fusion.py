@@ -46,6 +46,10 @@ WORDED = 200
 """Rows of the whole collection, with the best BM25 scores, for which words count."""
 LEAST_COSINE = 1e-9
 """Smallest relative cosine of the nearest row: where none is similar, only words count."""
+NAMED = 100.0
+"""Added to a row whose name equals the query; exceeds any other score."""
+UNCHANGED = 0.9
+"""Scores above are mapped to less than 1."""
 WEIGHT = 0.5
 """Weight of the best BM25 score in a bonus; docs/research/fusion.md compares others."""
 
@@ -122,24 +126,21 @@ class Candidates(NamedTuple):
             scales=scales,
         )
 
-    def finders(self, rows: Rows) -> NDArray[np.int64]:
-        """Return which search found each of the first k rows, as positions (k,) in `FINDERS`.
+    def finders(self, positions: Rows) -> NDArray[np.int64]:
+        """Return which search found each of the rows at k positions, as those (k,) in `FINDERS`.
 
-        `rows` are padded with -1. Semantic search is named if a row's cosine is above 0 and among
-        the best `NEAREST` of the whole collection, so that a limit or filter changes nothing.
+        Semantic search is named if a row's cosine is above 0 and among the best `NEAREST` of the
+        whole collection, so that a limit or filter changes nothing.
         """
-        out = np.full(rows.shape, MEANING)
         best = np.sort(self.scales.near.scores)[-NEAREST:]
         least = best[0] if len(best) else -np.inf
-        positions = np.searchsorted(self.rows, rows[rows >= 0])
         cosines = self.cosines[positions]
         is_near = (cosines >= least) & (cosines > 0)
 
         # In `FINDERS`, "both" follows "words"; a row without matching words was found by meaning.
         by_words = np.where(is_near, WORDS + 1, WORDS)
         finders = np.where(self.bm25[positions] > 0, by_words, MEANING)
-        out[rows >= 0] = np.where(self.is_named[positions], NAME, finders)
-        return out
+        return np.where(self.is_named[positions], NAME, finders)
 
     def order(self, fused: NDArray[np.floating], k: int | None = None) -> Rows:
         """Positions by fused scores (n,), best first, all or k; ties by cosine, then by row."""
@@ -192,8 +193,19 @@ class Fusion:
             scores += self.weight * _spread(candidates.bm25, 0.0, words.scores)
 
         # Rows whose name is the query come first in any case.
-        scores[candidates.is_named] = np.inf
+        scores[candidates.is_named] += NAMED
         return scores
+
+
+def bounded(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Map scores to less than 1, in the same order; those up to `UNCHANGED` stay.
+
+    >>> bounded(np.array([-0.2, 0.5, 0.9, 1.0, 100.0])).round(4).tolist()
+    [-0.2, 0.5, 0.9, 0.95, 0.9999]
+    """
+    rest = 1 - UNCHANGED
+    above = np.maximum(scores - UNCHANGED, 0)
+    return np.minimum(scores, UNCHANGED) + rest * above / (above + rest)
 
 
 def word_bonuses(

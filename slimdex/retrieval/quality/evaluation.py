@@ -223,14 +223,8 @@ def nearest_of(index: Index, queries: Matrix, k: int) -> tuple[Matrix, Rows]:
 
 
 def rank_documents(index: Index, text: str, vector: Matrix, k: int) -> tuple[Matrix, Rows]:
-    """Return the documents (1, k) of a default search for an encoded text (1, d), best first.
-
-    Their scores are 0, -1, -2 and so on: a fusion with words does not rank by cosine.
-    """
-    request = SearchRequest(texts=[text], vectors=vector, limit=k)
-    _, rows = index.read(nearest_documents, request)
-    ranks = np.arange(rows.shape[1], dtype=np.float32)[None]
-    return np.where(rows >= 0, -ranks, -np.inf).astype(np.float32), rows
+    """Scores and documents (1, k) of a default search for an encoded text (1, d), best first."""
+    return index.read(nearest_documents, SearchRequest(texts=[text], vectors=vector, limit=k))
 
 
 def times_to_documents(

@@ -15,12 +15,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from slimdex.errors import CorruptError, InputError
-from slimdex.indexes.arrays import Matrix, Rows, contains, normalize_rows, union, without
+from slimdex.indexes.arrays import Matrix, Rows, Scores, contains, normalize_rows, union, without
 from slimdex.indexes.ranking import first_allowed, stack_results
 from slimdex.indexes.search.reduced_index import ReducedIndex
 from slimdex.system.progress import stage
@@ -36,6 +37,7 @@ from ..lexical.fusion import (
     Candidates,
     Fusion,
     FusionScales,
+    bounded,
     fusion_of,
 )
 from ..lexical.word_index import ScoredRows
@@ -68,9 +70,9 @@ def find(
     rows = rows_for(snapshot, request)
     state = snapshot.state
     vectors = vectors_of(request, partial(encoder_of, state), state.epoch)
-    scores, best, finders = nearest(rows, request, vectors)
-    definitions = rows.definitions(request.texts or (), best) if rows.code else []
-    return hits(snapshot, scores, best, finders, definitions)
+    best = nearest(rows, request, vectors)
+    definitions = rows.definitions(request.texts or (), best.rows) if rows.code else []
+    return hits(snapshot, best, definitions)
 
 
 def rows_for(snapshot: Snapshot, request: SearchRequest) -> IndexRows:
@@ -131,19 +133,19 @@ def related(snapshot: Snapshot, id: str, limit: int = 10, where: str | None = No
     # Request one more hit, since the document itself is among them.
     request = SearchRequest(vectors=mean, limit=limit + 1, where=where)
     rows = rows_for(snapshot, request)
-    (nearest_hits,) = hits(snapshot, *nearest(rows, request, mean))
+    (nearest_hits,) = hits(snapshot, nearest(rows, request, mean))
     others = [hit for hit in nearest_hits if hit.id != id]
     return others[:limit]
 
 
-def nearest_documents(snapshot: Snapshot, request: SearchRequest) -> tuple[Matrix, Rows]:
+def nearest_documents(snapshot: Snapshot, request: SearchRequest) -> tuple[Scores, Rows]:
     """Return scores and documents (q, k) for an encoded request.
 
     A document is identified by its first row, which is valid until `compact` renumbers the rows.
     """
     rows = rows_for(snapshot, request)
-    scores, passage_rows, _ = nearest(rows, request, request.query_vectors)
-    return scores, snapshot.document_rows.documents(passage_rows)
+    best = nearest(rows, request, request.query_vectors)
+    return best.scores, snapshot.document_rows.documents(best.rows)
 
 
 def vectors_of(
@@ -180,14 +182,30 @@ def fusion_for(request: SearchRequest, auto: str, lacking: str = "") -> Fusion |
     return fusion
 
 
+class Nearest(NamedTuple):
+    """The best rows of each query, (q, k or fewer) each, best first.
+
+    Attributes
+    ----------
+    scores : what the rows are ordered by; padded with -inf.
+    rows : padded with -1.
+    similarities : cosines; the scores, if lexical search does not count.
+    finders : positions in `FINDERS`.
+    """
+
+    scores: Scores
+    rows: Rows
+    similarities: Scores
+    finders: Rows
+
+
 def nearest(
     rows: IndexRows, request: SearchRequest, vectors: Matrix, scales: Sequence[FusionScales] = ()
-) -> tuple[Matrix, Rows, Rows]:
-    """Cosines, rows, and places in `FINDERS` (q, k or fewer) for queries (q, dim), best first.
+) -> Nearest:
+    """Return the best rows for queries (q, dim).
 
-    Each row is the best of its document; grouped by passage, a document may have several. The
-    cosines are padded with -inf, and the rows with -1. `scales` are those of the queries for the
-    fusion, if known.
+    Each row is the best of its document; grouped by passage, a document may have several. `scales`
+    are those of the queries for the fusion, if known.
     """
     count = len(vectors)
     k = request.limit
@@ -208,11 +226,15 @@ def nearest(
         candidates.update(zip(left, per_query, strict=True))
         best.add(*rows.fuse([texts[i] for i in left], per_query, best.ask))
 
-    # Record which search found each row.
+    # Look up the cosine of each row, and which search found it.
+    similarities = best.scores.copy()
     finders = np.full(best.rows.shape, MEANING)
     for i, of_query in candidates.items():
-        finders[i] = of_query.finders(best.rows[i])
-    return best.scores, best.rows, finders
+        is_row = best.rows[i] >= 0  # others are padding
+        positions = np.searchsorted(of_query.rows, best.rows[i, is_row])
+        similarities[i, is_row] = of_query.cosines[positions]
+        finders[i, is_row] = of_query.finders(positions)
+    return Nearest(best.scores, best.rows, similarities, finders)
 
 
 class BestRows:
@@ -248,10 +270,10 @@ class BestRows:
         self.is_complete = False
         if documents is not None:
             self.ask = max(FIRST * self._k, least)
-            self.scores: Matrix = np.full((queries, self._k), -np.inf, dtype=np.float32)
+            self.scores: Scores = np.full((queries, self._k), -np.inf)
             self.rows: Rows = np.full((queries, self._k), -1, dtype=np.int64)
 
-    def add(self, scores: Matrix, rows: Rows) -> None:
+    def add(self, scores: Scores, rows: Rows) -> None:
         """Add the results of a search for `ask` rows of each query in `left`.
 
         Scores and rows are (q, n), best first, padded. Afterwards, `left` holds the queries that
@@ -384,13 +406,13 @@ class IndexRows:
 
     def fuse(
         self, texts: Sequence[str], candidates: Sequence[Candidates], k: int
-    ) -> tuple[Matrix, Rows]:
-        """Cosines and rows (q, k or fewer) of each query's candidates, best first, padded.
+    ) -> tuple[Scores, Rows]:
+        """Scores and rows (q, k or fewer) of each query's candidates, best first, padded.
 
-        Fused scores order them, those of source code with its ranking.
+        Source code has a ranking of its own after the fusion.
         """
         assert self.fusion is not None
-        ranked = list[tuple[Matrix, Rows]]()
+        ranked = list[tuple[Scores, Rows]]()
         width = 0
         for text, each in zip(texts, candidates, strict=True):
             scores = self.fusion.scores(each)
@@ -399,7 +421,7 @@ class IndexRows:
                 unrelated = each.scales.mean if self.fusion.weight == AUTO else 0.0
                 scores = self.code.scores(text, each, scores, unrelated)
             best = each.order(scores, k)
-            ranked.append((each.cosines[None, best], each.rows[None, best]))
+            ranked.append((bounded(scores[None, best]), each.rows[None, best]))
             width = max(width, len(best))
         return stack_results(ranked, width)
 
@@ -417,44 +439,40 @@ def _rankings(scores: Matrix, rows: Rows) -> list[ScoredRows]:
     return [ScoredRows(s[r >= 0], r[r >= 0]) for s, r in zip(scores, rows, strict=True)]
 
 
-def hits(
-    snapshot: Snapshot,
-    scores: Matrix,
-    rows: Rows,
-    finders: Rows,
-    definitions: Sequence[Mapping[int, int]] = (),
-) -> Hits:
-    """Read the documents of the rows that `nearest` returns, and make their hits.
+def hits(snapshot: Snapshot, best: Nearest, definitions: Sequence[Mapping[int, int]] = ()) -> Hits:
+    """Read the documents of the best rows, and make their hits.
 
     `definitions` are those of `IndexRows.definitions`, if there are any.
     """
+    rows = best.rows
     firsts = snapshot.document_rows.documents(rows)  # a document is identified by its first row
     with stage("fetch"):
         documents = snapshot.documents(np.unique(firsts[firsts >= 0]).tolist())
-    scores = np.minimum(scores, 1)  # no cosine is greater, however it was rounded
+    # No cosine is greater than 1, however it was rounded.
+    scores = np.minimum(best.scores, 1)
+    similarities = np.minimum(best.similarities, 1)
 
     hits_of_queries = []
     for i, starts in enumerate(definitions or [{}] * len(rows)):
         hits_of_query = []
-        lists = (scores[i].tolist(), rows[i].tolist(), firsts[i].tolist(), finders[i].tolist())
-        for score, row, first, finder in zip(*lists, strict=True):
-            if row >= 0:  # others are padding
-                document = documents[first]
-                start = starts.get(row)
-                hit = hit_of(document, row - first, score, FINDERS[finder], start)
-                hits_of_query.append(hit)
+        for position in np.flatnonzero(rows[i] >= 0).tolist():  # others are padding
+            row = int(rows[i, position])
+            first = int(firsts[i, position])
+            hit = hit_of(documents[first], row - first, starts.get(row))
+            hits_of_query.append(
+                replace(
+                    hit,
+                    score=float(scores[i, position]),
+                    similarity=float(similarities[i, position]),
+                    found_by=FINDERS[best.finders[i, position]],
+                )
+            )
         hits_of_queries.append(hits_of_query)
     return hits_of_queries
 
 
-def hit_of(
-    document: Document,
-    number: int,
-    score: float,
-    finder: str = "meaning",
-    definition: int | None = None,
-) -> Hit:
-    """The hit of one passage of a document; passages are numbered from 0.
+def hit_of(document: Document, number: int, definition: int | None = None) -> Hit:
+    """The hit of one passage of a document, without its scores; passages are numbered from 0.
 
     `definition` is where a definition that the query asks for begins: then the hit's line, headings
     and anchor are those of the definition.
@@ -486,7 +504,7 @@ def hit_of(
 
     return Hit(
         id=document.id,
-        score=score,
+        score=0.0,
         text=document.text[start:end],
         title=document.title,
         metadata=document.metadata,
@@ -497,6 +515,5 @@ def hit_of(
         page=part.page if part else None,
         headings=headings,
         anchor=part.anchor if part else "",
-        found_by=finder,
         lines=[(offset - start, in_file) for offset, in_file in lines if start < offset < end],
     )

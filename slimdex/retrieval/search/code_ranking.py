@@ -116,14 +116,15 @@ class CodeRanking:
         above = fused - unrelated
         question = _Query.of(query, self.rules)
 
-        # Rows that only a filtered search finds are no evidence, nor are names, of infinite score.
+        # Rows that only a filtered search finds are no evidence, nor are names.
         scales = candidates.scales
         in_scales = contains(union(scales.near.rows, scales.words.rows), candidates.rows)
-        counted = np.where(in_scales & np.isfinite(above), above, 0)
+        is_text = (above > 0) & ~candidates.is_named
+        counted = np.where(in_scales & is_text, above, 0)
         factors = np.array([question.factor(file) for file in files])
         if PASSAGES in self.rules:
             factors *= _evidence(counted, positions, len(documents))
-        ranked = np.where(above > 0, unrelated + above * factors[positions], fused)
+        ranked = np.where(is_text, unrelated + above * factors[positions], fused)
 
         # Raise rows that define a name in the query; of several definitions, the best counts.
         out = ranked.copy()

@@ -337,23 +337,3 @@ def _with_omissions(text: str, part: slice) -> str:
     before = part.start > 0
     after = part.stop < len(text)
     return f"{CUT if before else ''}{text[part]}{CUT if after else ''}"
-
-
-def are_by_chance(hits: Sequence[Hit], chance: float | None, query: str) -> bool:
-    """True if no hit is closer than the best of the same number of random documents.
-
-    Hits that contain the query verbatim, in their id, title or text, were not found by chance.
-    `chance` is the result of `chance_score`.
-
-    >>> are_by_chance([Hit("d7", 0.2, "Shows E4032.")], 0.3, "E4031")
-    True
-    >>> are_by_chance([Hit("d7", 0.2, "Shows E4031.")], 0.3, "e4031")
-    False
-    """
-    if chance is None:
-        return False
-    for hit in hits:
-        if hit.score >= chance:
-            return False
-    texts = chain.from_iterable((hit.id, hit.title, hit.text) for hit in hits)
-    return not any(_verbatim(query, text) for text in texts)

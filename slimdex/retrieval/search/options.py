@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cache
 from inspect import Parameter, getdoc, signature
+from math import isfinite
 from numbers import Integral, Real
 from types import UnionType
 from typing import (
@@ -94,7 +95,7 @@ class Option(NamedTuple):
         if not isinstance(value, Integral if kind is int else Real):
             return False
         number: Any = value
-        is_enough = self.least is None or number >= self.least
+        is_enough = isfinite(number) and (self.least is None or number >= self.least)
         return bool(is_enough and (self.most is None or number <= self.most))
 
 
@@ -151,11 +152,9 @@ class SearchOptions:
     )
     min_score: float | None = option(
         None,
-        "Leave out hits that score less: a cosine, -1 to 1.",
+        "Leave out hits that score less.",
         http="Smallest score of a hit.",
-        expected="a cosine, -1 to 1",
-        least=-1,
-        most=1,
+        expected="a number",
         value="SCORE",
     )
     rerank: Reranker | str | None = option(  # noqa: RUF009, a field

@@ -163,11 +163,6 @@ class SearchRequest(SearchOptions):
         options = [getattr(self, each.name) for each in fields(self) if each.name not in queries]
         return (self.texts is None, *options)
 
-    @property
-    def has_chance_score(self) -> bool:
-        """True if scores are cosines at full dimension, comparable with random documents'."""
-        return self.candidates != 0 and self.rerank is None
-
 
 def one_query(query: Any, limit: int, where: str | None, options: SearchKeywords) -> SearchRequest:
     """Make the request of `Collection.search`."""
@@ -187,17 +182,18 @@ def many_queries(
 def answer(request: SearchRequest, find: Callable[[SearchRequest], Hits]) -> Hits:
     """The hits of each query of a request.
 
-    `find` returns the nearest hits of a request, which are then cut by their score and reranked.
+    `find` returns the nearest hits of a request, which are then reranked and cut by their score.
     """
-    hits = cut(find(first_stage(request)), request.min_score)
-    return rerank(request, hits)
+    first = first_stage(request)
+    return rerank(request, cut(find(first), first.min_score))
 
 
 def first_stage(request: SearchRequest) -> SearchRequest:
     """The search whose hits are reranked; without reranking, the same request."""
     if request.rerank is None:
         return request
-    return replace(request, limit=max(request.limit, request.rerank_depth), rerank=None)
+    limit = max(request.limit, request.rerank_depth)
+    return replace(request, limit=limit, min_score=None, rerank=None)
 
 
 def cut(hits: Hits, min_score: float | None) -> Hits:
@@ -211,7 +207,7 @@ def cut(hits: Hits, min_score: float | None) -> Hits:
 
 
 def rerank(request: SearchRequest, hits: Hits) -> Hits:
-    """Rerank the hits of the first stage; without reranking, the same hits."""
+    """Rerank the hits of the first stage and cut them; without reranking, the same hits."""
     reranker = request.rerank
     if reranker is None:
         return hits
@@ -220,7 +216,7 @@ def rerank(request: SearchRequest, hits: Hits) -> Hits:
     for text, of_query in zip(request.texts or (), hits, strict=True):
         ordered.append(reranker.reranked(text, of_query, request.limit))
         progress("reranking", len(ordered), len(hits))
-    return ordered
+    return cut(ordered, request.min_score)
 
 
 def join_requests(requests: Sequence[SearchRequest]) -> SearchRequest:

@@ -26,7 +26,7 @@ from ..ingest.adding import counts
 from ..ingest.writer import delete as delete_documents
 from ..quality.refitting import add_documents_then_refit, sync_then_refit
 from ..search.answer import related as related_to
-from ..search.excerpts import are_by_chance, quote
+from ..search.excerpts import quote
 from ..search.places import file_of
 from ..search.request import SearchRequest
 from ..sources.source_request import SourceRequest, last_sources
@@ -42,7 +42,6 @@ READ = 8000
 READ_TOGETHER = 24_000
 """Characters of a document, and of several together, returned per call."""
 MOST_HITS = 50
-BY_CHANCE = "The best passage is no closer than a random document."
 FILE_FACTS = ("path", "folder", "modified", "kind", "language", "pages", "front_matter")
 """Columns about a document's file, which `get` and `fetch` return but hits omit."""
 SYNCED = ("added", "changed", "moved", "deleted", "unchanged", "documents")
@@ -136,8 +135,7 @@ class Tools:
         command = partial(commands.search, request=request)
         result, remark = await self._ask(index, command, request.condition)
         (hits,) = result.hits
-        is_chance = bool(hits) and are_by_chance(hits, result.chance_score, query)
-        notes = [remark, result.unfinished, BY_CHANCE if is_chance else ""]
+        notes = [remark, result.unfinished]
         return self._passages(index, hits, query, " ".join(filter(None, notes)))
 
     async def related(

@@ -25,9 +25,7 @@ from ..encoders.base import encode_queries
 from ..index import Index
 from ..ingest.addition_report import AdditionReport
 from ..quality.refitting import add_documents_then_refit
-from ..search.random_baseline import chance_score
 from ..search.request import Hits, SearchRequest, answer, first_stage, join_requests, rerank
-from ..store.manifest import Manifest
 from ..store.snapshot import Snapshot
 from ..store.where.validation import within
 from .batching import Batcher
@@ -79,9 +77,6 @@ class ServedIndex:
         metrics.bytes.labels(name).set_function(lambda: size(index.path))
         self._writer = ThreadPoolExecutor(1, thread_name_prefix=f"{name}-writer")
         self._reader = ThreadPoolExecutor(READERS, thread_name_prefix=f"{name}-reader")
-        # The newest chance score, and the state that it is of, or is being computed for.
-        self._chance: float | None = None
-        self._chance_state: Manifest | None = None
 
         def batcher(run: Callable[[Sequence[Any]], Sequence[Any]], step: str) -> Batcher[Any, Any]:
             return Batcher(run, limits, metrics.batches.labels(name, step).observe)
@@ -172,20 +167,6 @@ class ServedIndex:
             part = texts[batch]
             vectors.append(await self._texts.ask(part, len(part)))
         return np.concatenate(vectors)
-
-    async def chance_score(self, request: SearchRequest) -> float | None:
-        """Return `Collection.chance_score`, of an earlier state while the newest is being computed.
-
-        None for other kinds of scores, and with a condition, since it would take as long as the
-        search.
-        """
-        if request.condition is not None or not request.has_chance_score:
-            return None
-        state = self.index.snapshot.manifest
-        if state is not self._chance_state:
-            self._chance_state = state
-            self._chance = await self.read(lambda index: index.read(chance_score, None))
-        return self._chance
 
     async def most_tokens(self) -> int | None:
         """Most tokens that the encoder reads of a text; None without a limit, or an encoder."""

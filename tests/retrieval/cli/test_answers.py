@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slimdex.retrieval.cli.answers import by_chance, show_hits
+from slimdex.retrieval.cli.answers import show_hits
 from slimdex.retrieval.documents import Hit
 
 
@@ -37,15 +37,6 @@ def test_a_line_of_code_follows_its_path(capsys: pytest.CaptureFixture[str]) -> 
     assert shown(capsys, renamed)[:2] == [" 0.500  other:7", "        /x/a/b.py > f"]
     text = Hit("a/b.py", 0.5, "x", metadata=columns | {"kind": "text"}, start=9, line=7)
     assert shown(capsys, text)[:2] == [" 0.500  a/b.py", "        line 7"]
-
-
-def test_queries_whose_best_hit_is_by_chance_are_named() -> None:
-    found = [[Hit("a", 0.1 * i, "")] for i in range(5)] + [[]]
-    names = [f"query {i}" for i in range(6)]
-    assert len(by_chance(names, found, 0.35)) == 4
-    assert by_chance(names, found, 0.0) == by_chance(names, found, None) == []
-    by_name = [Hit("E4031", 0.1, "text"), Hit("7", 0.1, "shows E4031.", "title")]
-    assert by_chance(["E4031", "e4031"], [[hit] for hit in by_name], 0.35) == []
 
 
 def test_a_very_long_id_is_cut(capsys: pytest.CaptureFixture[str]) -> None:

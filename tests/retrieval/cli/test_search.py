@@ -8,10 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slimdex.indexes.settings import Settings
-from slimdex.retrieval.collection import Collection
-from slimdex.retrieval.documents import Document
-from slimdex.retrieval.encoders.adapters import GivenEncoder
 from slimdex.retrieval.search.reranking import CrossEncoder
 from tests.encoders import make_tiny_bert
 
@@ -86,19 +82,6 @@ def test_the_line_shown_is_that_of_the_file(slimdex: Runner) -> None:
     (hit,) = slimdex.found("x the boiler has its valve here")
     lines = file[hit["line"] - 1 : hit["last_line"]]
     assert " ".join(lines).removeprefix("# ").split() == hit["text"].split()
-
-
-def test_a_best_hit_no_nearer_than_chance_is_noted(bare: Runner) -> None:
-    """A query beside all that the documents span, and one that is a document's own vector."""
-    X = np.random.default_rng(0).standard_normal((120, 256))
-    with Collection.create("x", GivenEncoder(256), Settings(kind="flat", gamma=0)) as collection:
-        collection.add([Document(f"d{i}", "text") for i in range(120)], vectors=X)
-        score = collection.chance_score()
-    np.save("asked.npy", np.stack([X[3], np.linalg.svd(X)[2][-1]]))
-    both = bare("search x --query-vector asked.npy")
-    assert both.err.startswith("note: 'vector 2': the best hit is no nearer")
-    answer = bare("search x --query-vector asked.npy --json")
-    assert (answer.json["chance_score"], answer.err) == (pytest.approx(score), "")
 
 
 @pytest.mark.slow

@@ -155,7 +155,6 @@ NOTHING: dict[str, tuple[Callable[[Collection], object], object]] = {
     "count with an unknown column": (lambda c: c.count("nope = 1"), 'column "nope" not found'),
     "iterate": (lambda c: ([*c], "a" in c), ([], False)),
     "to_arrow": (lambda c: (c.to_arrow().num_rows, c.to_arrow("false").num_columns), (0, 3)),
-    "chance_score": (lambda c: c.chance_score(), None),
     "ranked": (lambda c: rank_documents(c.index, "x", np.ones((1, 48), np.float32), 3)[1].size, 0),
     "near_duplicates": (lambda c: c.near_duplicates(), []),
     "verify": (lambda c: c.verify(), []),

@@ -75,9 +75,11 @@ def test_the_order_does_not_depend_on_filter_limit_batch_or_candidates(
     request = SearchRequest(
         texts=batch, limit=limit, where=where, candidates=candidates, hybrid=hybrid
     )
-    actual = [(places[hit.id], hit.score) for hit in collection.answer(request)[0]]
+    hits = collection.answer(request)[0]
+    actual = [places[hit.id] for hit in hits]
     assert actual == sorted(actual)
-    assert all(score == expected for (_, expected), score in actual)
+    assert [score for _, score in actual] == [hit.score for hit in hits]
+    assert hits == sorted(hits, key=lambda hit: -hit.score)
 
 
 @fusions

@@ -57,8 +57,3 @@ def test_requests_that_differ_only_in_queries_are_joined() -> None:
         "n > 1",
         TWO.tolist(),
     )
-
-
-def test_scores_of_codes_alone_have_no_chance_score() -> None:
-    assert SearchRequest(texts="a").has_chance_score
-    assert not SearchRequest(texts="a", candidates=0).has_chance_score

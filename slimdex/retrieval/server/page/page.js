@@ -103,7 +103,7 @@ async function search() {
   remember(query);
   state.question = questionOf(location.search);
   if (!query || !state.index) {
-    show([], "", null);
+    show([]);
     problem("");
     return;
   }
@@ -115,7 +115,7 @@ async function search() {
     const asked = { query, limit: state.limit, where, rerank, excerpts: true };
     const found = await ask(place("search"), asked, own.signal);
     const { hits } = found.queries[0];
-    show(hits, query, found.chance_score, rerank);
+    show(hits, rerank);
     problem("");
     const unfinished = found.unfinished ? ` (${found.unfinished})` : "";
     $("status").textContent = counted(hits.length, where) + unfinished;
@@ -123,7 +123,7 @@ async function search() {
     showCosts(found.milliseconds, performance.now() - start);
   } catch (error) {
     if (error.name === "AbortError") return;
-    show([], "", null);
+    show([]);
     problem(error.message);
   }
 }
@@ -255,11 +255,11 @@ function named(name) {
 
 // ---- answers ----------------------------------------------------------------------------------
 
-function show(hits, query, chance, reranked) {
+function show(hits, reranked) {
   const before = names().indexOf(document.activeElement);
   const id = state.hits[before]?.id;
   state.hits = hits;
-  $("hits").replaceChildren(...hits.map((hit) => hitItem(hit, query, chance, reranked)));
+  $("hits").replaceChildren(...hits.map((hit) => hitItem(hit, reranked)));
   // A late answer must not take the focus from who has chosen a hit already.
   const same = hits.findIndex((hit) => hit.id === id);
   if (before >= 0) names()[same < 0 ? Math.min(before, hits.length - 1) : same]?.focus();
@@ -269,10 +269,8 @@ function show(hits, query, chance, reranked) {
   $("more").hidden = true;
 }
 
-function hitItem(hit, query, chance, reranked) {
-  const byChance = chance !== null && hit.score < chance && !isNamed(hit, query);
-  const number = `${reranked ? "second model's score" : "similarity"} ${hit.score.toFixed(3)}`;
-  const score = `${number}${byChance ? ", no nearer than chance" : ""}`;
+function hitItem(hit, reranked) {
+  const score = `${reranked ? "second model's score" : "score"} ${hit.score.toFixed(3)}`;
   const id = hit.title && hit.title !== hit.id ? hit.id : "";
   const how = `found by its ${{ both: "meaning and words" }[hit.found_by] ?? hit.found_by}`;
   const headings = hit.headings.filter((heading) => !isSame(heading, hit.title)).join(" › ");
@@ -286,7 +284,7 @@ function hitItem(hit, query, chance, reranked) {
   });
   return element(
     "li",
-    { class: byChance ? "hit chance" : "hit" },
+    { class: "hit" },
     element("h2", {}, name),
     element("p", { class: "place" }, where.join(" · ")),
     linked(element("p", { class: `text ${lookOf(hit)}` }, ...marked(hit, Math.max(start, first), end, first))),
@@ -299,13 +297,6 @@ const isSame = (one, other) => one.trim().toLowerCase() === other.trim().toLower
 function afterTitle({ text, title }) {
   const [whole, line] = /^\s*([^\n]*)\s*/.exec(text);
   return isSame(line, title) ? [...whole].length : 0;
-}
-
-/** Whether a hit has the query word for word, as a name or in its text. */
-function isNamed(hit, query) {
-  const words = query.trim().replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
-  const named = new RegExp(`(?<![\\p{L}\\p{N}_])${words}(?![\\p{L}\\p{N}_])`, "iu");
-  return [hit.id, hit.title, hit.text].some((text) => named.test(text));
 }
 
 /** A part of a hit's text as pieces, the query's words in marks; "…" stands for what is left out after `first`. */

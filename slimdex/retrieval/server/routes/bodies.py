@@ -145,10 +145,6 @@ class FoundBody(BaseModel):
     """Answers to all queries, and their times."""
 
     queries: list[AnswerBody]
-    chance_score: float | None = Field(
-        description="Best score of as many random documents: a lower score is meaningless, "
-        "unless it contains the query verbatim."
-    )
     unfinished: str | None = Field(
         description="How many documents are in, while an addition goes on or was stopped."
     )

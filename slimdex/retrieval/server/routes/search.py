@@ -57,7 +57,6 @@ async def search(index: Served, body: SearchBody, request: Request) -> Response:
     """Search the documents closest in meaning to a query, or to each of several."""
     search_request = _request(body, service_of(request).reranker)
     reply = await index.search(search_request)
-    chance = await index.chance_score(search_request)
 
     def as_json() -> Json:
         queries = []
@@ -66,7 +65,6 @@ async def search(index: Served, body: SearchBody, request: Request) -> Response:
         return Json(
             {
                 "queries": queries,
-                "chance_score": chance,
                 "unfinished": index.index.snapshot.unfinished or None,
                 "milliseconds": {name: round(1000 * s, 3) for name, s in reply.seconds.items()},
             }
