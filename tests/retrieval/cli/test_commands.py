@@ -95,7 +95,7 @@ JSON: dict[str, dict[str, Any]] = {
             {"query": "rain", "hits": [{"id": "rain"}]},
             {
                 "query": "the cat sat on the mat",
-                "hits": [CAT | {"score": pytest.approx(1, abs=1e-3)}],
+                "hits": [CAT | {"similarity": pytest.approx(1, abs=1e-3)}],
             },
         ]
     },
@@ -175,11 +175,11 @@ SAID = {
         "2 near-duplicates, 4 documents\n",
         "",
     ),
-    "search pets the 'cat sat' 'on the mat' -n 1": (
+    "search pets the 'cat sat' 'on the mat' -n 1 --hybrid off": (
         "the cat sat on the mat\n 1.000  cat\n        the cat sat on the mat\n",
         "",
     ),
-    "search pets rain fell on the roof -n 1 --show YEAR,kind": (
+    "search pets rain fell on the roof -n 1 --show YEAR,kind --hybrid off": (
         "rain fell on the roof\n"
         " 1.000  rain\n"
         "        year: 2003  kind: -\n"
