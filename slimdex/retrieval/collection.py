@@ -625,20 +625,20 @@ class Collection:
         self,
         encoder: Encoder | Callable[[list[str]], Any],
         *,
-        queries: Sequence[tuple[str, str]] | None = None,
-        labels: Mapping[str, Mapping[str, int]] | None = None,
+        queries: Sequence[tuple[str, str]],
+        labels: Mapping[str, Mapping[str, int]],
         sample: int | None = None,
     ) -> Migration:
         """Measure what it would gain to encode all documents again, by another encoder.
 
-        Raises `InputError` if there are too few documents.
+        Raises `InputError` if there are too few documents, or no queries with labels.
 
         Parameters
         ----------
         encoder
             the new one.
         queries
-            see `tune`; by default, queries are made of the documents.
+            see `tune`.
         labels
             see `tune`.
         sample
