@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from .quality.near_duplicates import DuplicateGroup
     from .quality.tuning_targets import Target, Tuning
     from .sources.given_vectors import DocumentVectors
+    from .sources.source_request import AnySources
 
 LOG = logging.getLogger("slimdex")
 
@@ -489,7 +490,7 @@ class Collection:
         ----------
         sources
             files, folders and packages, one or several, as `slimdex sync` takes; by default those
-            of this user's last sync of the collection, or of its `slimdex build`.
+            that this user has built, added or synced, by commands or `sync`.
         text
             column of tables; by default found by its name.
         id
@@ -508,12 +509,11 @@ class Collection:
         # Loads the readers of files and the code that cuts, encodes and fits.
         from .ingest.adding import counts
         from .quality.refitting import sync_and_remember
-        from .sources.source_request import as_source_request, last_sources
+        from .sources.source_request import added_sources, as_source_request
 
-        if sources is None:
-            source_request = last_sources(self.path, self.index.state.origins)
-        else:
-            source_request = as_source_request(
+        requested: AnySources = added_sources(self.path, self.index.state.origins)
+        if sources is not None:
+            requested = as_source_request(
                 sources,
                 text,
                 id,
@@ -522,7 +522,7 @@ class Collection:
                 exclude=exclude,
                 generated=generated,
             )
-        report = sync_and_remember(self.index, source_request, refit)
+        report = sync_and_remember(self.index, requested, refit)
         self._log(report.notes)
         return counts(report, len(self))
 
@@ -613,20 +613,20 @@ class Collection:
         self,
         encoder: Encoder | Callable[[list[str]], Any],
         *,
-        queries: Sequence[tuple[str, str]] | None = None,
-        labels: Mapping[str, Mapping[str, int]] | None = None,
+        queries: Sequence[tuple[str, str]],
+        labels: Mapping[str, Mapping[str, int]],
         sample: int | None = None,
     ) -> Migration:
         """Measure what it would gain to encode all documents again, by another encoder.
 
-        Raises `InputError` if there are too few documents.
+        Raises `InputError` if there are too few documents, or no queries with labels.
 
         Parameters
         ----------
         encoder
             the new one.
         queries
-            see `tune`; by default, queries are made of the documents.
+            see `tune`.
         labels
             see `tune`.
         sample

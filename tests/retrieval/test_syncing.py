@@ -417,7 +417,7 @@ def test_a_sync_remembers_its_sources(tmp_path: Path, monkeypatch: pytest.Monkey
     write(**{"notes/a.md": "a cat", "t.csv": "nr,words\n1,a hen\n", "other/z.md": "rain"})
     built("notes")
     with Collection.open("x", encoder()) as collection:
-        with pytest.raises(InputError, match="no sources of its build or of an earlier sync"):
+        with pytest.raises(InputError, match="its sources are not known here"):
             collection.sync()
         collection.sync(["notes", "t.csv"], text="words", id="nr")
         write(**{"notes/b.md": "a dog", "t.csv": "nr,words\n2,a hen\n"})
@@ -430,7 +430,7 @@ def test_a_sync_remembers_its_sources(tmp_path: Path, monkeypatch: pytest.Monkey
     built("other")
     with (
         Collection.open("x", encoder()) as collection,
-        pytest.raises(InputError, match="no sources of its build or of an earlier sync"),
+        pytest.raises(InputError, match="its sources are not known here"),
     ):
         collection.sync()
 

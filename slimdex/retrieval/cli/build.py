@@ -94,7 +94,7 @@ def build(
             workers=workers,
             shared_filesystem=writing.shared_filesystem,
         )
-    remember_sources(index.path, source_request, index.state.origins)
+    remember_sources(index.path, [source_request], index.state.origins)
     with closing(index), console.progress():
         notes = choose_settings(index, keep_metric=settings.has_metric)
         facts = facts_after(index, replace(added, notes=[*added.notes, *notes]))

@@ -31,7 +31,7 @@ from .options import (
 
 if TYPE_CHECKING:
     from ..index import Index
-    from ..sources.source_request import SourceRequest
+    from ..sources.source_request import AnySources
     from ..store.manifest import Manifest
 
 SHOWN = 100
@@ -54,12 +54,16 @@ def add(
     # Loads numpy, FAISS and readers of files, a third of a second.
     from ..building import add as add_to_index
     from ..quality.refitting import check_refit
+    from ..sources.source_request import added_sources, remember_sources
 
     with cluster.start() as workers, console.progress():
         source_request = sources.collect(vectors)
         opened = open_index(index, opening, writing, workers)
         check_refit(refit)
+        known = added_sources(opened.path, opened.state.origins)
         added = add_to_index(opened, source_request.open(), refit=refit)
+        requests = [*known.requests, source_request]
+        remember_sources(opened.path, requests, opened.state.origins)
         facts = facts_after(opened, added)
     return Answer(facts, console.index_line(facts))
 
@@ -177,17 +181,16 @@ def sync(
     as_json: Json = False,
 ) -> None:
     """Bring an index up to date with its sources: add what is new, replace what has changed,
-    delete what is gone. Documents of other sources stay. Without sources: with those of the last
-    sync, or else of the build."""
-    from ..sources.source_request import last_sources  # loads tempfile and hashlib
+    delete what is gone. Documents of other sources stay. Without sources: with all that were
+    built, added or synced."""
+    from ..sources.source_request import added_sources  # loads tempfile and hashlib
 
     with cluster.start() as workers:
         opened = open_index(index, opening, writing, workers)
-        if sources == SourceOptions():
-            source_request = last_sources(opened.path, opened.state.origins)
-        else:
-            source_request = sources.collect()
-        synced = _SyncedIndex(source_request, index, opened, refit, as_json)
+        is_given = sources != SourceOptions()
+        known = added_sources(opened.path, opened.state.origins)
+        requested = sources.collect() if is_given else known
+        synced = _SyncedIndex(requested, index, opened, refit, as_json)
         if watch:
             synced.watch()
         else:
@@ -198,7 +201,7 @@ def sync(
 class _SyncedIndex:
     """An index that is kept in sync with its sources."""
 
-    sources: SourceRequest
+    sources: AnySources
     path: Path
     index: Index
     refit: str

@@ -181,8 +181,8 @@ def migrate(
         raise InputError(
             "migrate: expected --minutes with --continue; --queries and --sample with --model alone"
         )
-    if (queries is None) != (qrels is None):
-        raise InputError("migrate: expected both --queries and --qrels, or neither")
+    if is_comparison and (queries is None or qrels is None):
+        raise InputError("migrate: expected --queries and --qrels to compare by, or --continue")
     labelled = user_queries(queries, qrels)
     opened = open_index(index, writing=writing)
     if undo:
@@ -233,8 +233,8 @@ def _show_migration(migration: Migration) -> None:
     console.show_table(["option", "nDCG@10", "at least", "gain", "gain at least", "hours"], rows)
     console.line("")
     console.line(
-        f"by {migration.queries:,} queries ({migration.pool}) among {migration.searched:,} "
-        "documents that both encoded; 95% confidence"
+        f"by {migration.queries:,} queries with labels among {migration.searched:,} documents that "
+        "both encoded; to encode again is advised if a gain is certain (95%)"
     )
     console.line(f"advice: {migration.advice}")
     console.line("--continue encodes all documents again")

@@ -1,8 +1,9 @@
 """Migration: measure what another encoder would give an index.
 
-Queries, with labels or made of documents, search a sample of the documents by the old encoder and
-by the new one. Both search the same documents, so the differences count, while the values
-themselves are higher than those of the whole index.
+Queries with labels search a sample of the documents by the old encoder and by the new one. Both
+search the same documents, so the differences count, while the values themselves are higher than
+those of the whole index. Queries made of the documents' own words would decide nothing: every
+encoder finds these, and a better one is needed for other words.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from ..ingest.encoding import encode_all as encoded_documents
 from ..ingest.encoding import reporting
 from ..store.snapshot import Snapshot
 from .labels import LabelledQuery, UserQueries, labelled_queries, ndcg
-from .query_pools import drop_words, encode_with_progress
+from .query_pools import encode_with_progress
 from .recall_trials import ERROR
 
 STAY = "stay"
@@ -41,8 +42,6 @@ SAMPLED = 5_000
 """Default sample."""
 RANKED_ROWS = 100
 """Rows that are read to find ten documents of several passages."""
-MADE_OF_SENTENCES = "half of the words of a sentence, its document to find"
-LABELLED = "queries with labels"
 
 Values = NDArray[np.float64]
 """nDCG@10 of each query (q,)."""
@@ -67,8 +66,7 @@ class Migration:
     options: Sequence[Option]  # measured, first to stay, if the old encoder can be loaded
     advice: str  # name of the recommended option
     searched: int  # documents or passages that the queries searched, encoded by both
-    pool: str  # description of the queries
-    queries: int  # their number
+    queries: int  # number of labelled queries
 
     def as_dict(self) -> dict[str, Any]:
         """Return JSON values."""
@@ -90,6 +88,8 @@ def _compare(
     count: int | None,
 ) -> Migration:
     """Measure both encoders on a sample; advise encoding again if the gain is proved."""
+    if user_queries is None or not user_queries.labels:
+        raise InputError("migrate: no labelled queries; expected queries and their labels")
     live = snapshot.searchable_rows()
     most = min(SAMPLED if count is None else count, len(live))
     if most < FEWEST_SAMPLED:
@@ -98,7 +98,9 @@ def _compare(
             f"{FEWEST_SAMPLED} or more"
         )
     rng = np.random.default_rng(0)
-    queries, pool = _draw_queries(snapshot.open(), user_queries, rng)
+    labelled = labelled_queries(snapshot.open(), user_queries)
+    order = rng.permutation(len(labelled))[:MOST_QUERIES]
+    queries = [labelled[i] for i in order.tolist()]
     searched = _draw_rows(snapshot, queries, most, rng)
 
     # The new encoder.
@@ -138,7 +140,6 @@ def _compare(
         options=options,
         advice=advice,
         searched=len(searched),
-        pool=pool,
         queries=len(queries),
     )
 
@@ -153,25 +154,6 @@ def gain_of(values: Values, others: Values) -> float:
     (True, True)
     """
     return 2 * betting_bound((1 + values - others) / 2, ERROR) - 1
-
-
-def _draw_queries(
-    snapshot: Snapshot, user_queries: UserQueries | None, rng: np.random.Generator
-) -> tuple[list[LabelledQuery], str]:
-    """Draw labelled queries, or make them of the documents; also returns their description."""
-    if user_queries is not None and user_queries.labels:
-        queries = labelled_queries(snapshot, user_queries)
-        order = rng.permutation(len(queries))[:MOST_QUERIES]
-        return [queries[i] for i in order.tolist()], LABELLED
-
-    # Rows are drawn with replacement, so that the queries are independent.
-    rows = rng.choice(snapshot.searchable_rows(), MOST_QUERIES)
-    firsts = snapshot.document_rows.documents(rows).tolist()
-    queries = []
-    for text, row in zip(snapshot.texts(rows), firsts, strict=True):
-        if text.strip():
-            queries.append(LabelledQuery(drop_words(text, rng), {row: 1}))
-    return queries, MADE_OF_SENTENCES
 
 
 def _draw_rows(

@@ -19,7 +19,7 @@ from ..index import Index
 from ..ingest.adding import add_documents, sync
 from ..ingest.addition_report import AdditionReport
 from ..ingest.fitting import refit as fit_again
-from ..sources.source_request import SourceRequest, remember_sources
+from ..sources.source_request import AnySources, added_sources, remember_sources
 from .health import drift, has_drifted
 from .info import fit_advice, is_outgrown, kind_advice
 
@@ -70,8 +70,14 @@ def add_documents_then_refit(
     return add_then_refit(index, refit, lambda: add_documents(index, documents, vectors))
 
 
-def sync_then_refit(index: Index, sources: SourceRequest, refit: str = "auto") -> AdditionReport:
+def sync_then_refit(index: Index, sources: AnySources, refit: str = "auto") -> AdditionReport:
     """Sync with sources, as `Collection.sync` does; with the sources' notes."""
+    if not sources.specs:
+        hint = f", such as {index.path.parent}" if index.path.name == ".slimdex" else ""
+        raise InputError(
+            f"{index.path}: its sources are not known here (they are remembered in the user's "
+            f"cache); expected files or folders{hint}"
+        )
     notes = list[str]()
     with listening(note=notes.append):
         opened = sources.open()
@@ -79,10 +85,11 @@ def sync_then_refit(index: Index, sources: SourceRequest, refit: str = "auto") -
     return replace(report, notes=[*notes, *report.notes])
 
 
-def sync_and_remember(index: Index, sources: SourceRequest, refit: str = "auto") -> AdditionReport:
-    """Sync with sources, and remember them for the next sync."""
+def sync_and_remember(index: Index, sources: AnySources, refit: str = "auto") -> AdditionReport:
+    """Sync with sources, and remember them for the next sync, beside those added before."""
+    known = added_sources(index.path, index.state.origins)
     report = sync_then_refit(index, sources, refit)
-    remember_sources(index.path, sources, index.state.origins)
+    remember_sources(index.path, [*known.requests, *sources.requests], index.state.origins)
     return report
 
 

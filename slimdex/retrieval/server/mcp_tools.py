@@ -29,7 +29,7 @@ from ..search.answer import related as related_to
 from ..search.excerpts import quote
 from ..search.places import file_of
 from ..search.request import SearchRequest
-from ..sources.source_request import SourceRequest, last_sources
+from ..sources.source_request import AnySources, added_sources
 from ..store.columns import column_facts
 from .limits import Limits
 from .line_ranges import read_lines
@@ -110,14 +110,14 @@ class Tools:
     Attributes
     ----------
     remark : says what an answer of an index lacks, or "".
-    sources : what `sync` reads in place of the sources of the last sync, by name of an index.
+    sources : what `sync` reads in place of the sources that were added, by name of an index.
     folders : the indexes' folders, for paths of files, if the agents are on this machine.
     """
 
     names: Collection[str]
     run: Run
     remark: Callable[[str], Awaitable[str]] | None = None
-    sources: Mapping[str, SourceRequest] = field(default_factory=dict)
+    sources: Mapping[str, AnySources] = field(default_factory=dict)
     folders: Mapping[str, Path] = field(default_factory=dict)
 
     async def search(
@@ -229,8 +229,8 @@ class Tools:
 
         def read_again(opened: Index) -> dict[str, Any]:
             sources = self.sources.get(self._named(index))
-            last = sources or last_sources(opened.path, opened.state.origins)
-            report = sync_then_refit(opened, last)
+            known = sources or added_sources(opened.path, opened.state.origins)
+            report = sync_then_refit(opened, known)
             numbers = counts(report, len(opened.snapshot))
             return {name: numbers[name] for name in SYNCED} | {"notes": report.notes}
 

@@ -241,9 +241,12 @@ class Sources:
         opened = [open_source(spec, names, files) for spec in specs]
         _check_columns_named(opened, names)
         _check_folders_named(opened, files)
-        if document_vectors is None:
-            opened = _each_file_once(opened)
-        return cls(opened, document_vectors)
+        return cls(opened, document_vectors) if document_vectors else cls.of(opened)
+
+    @classmethod
+    def of(cls, opened: Iterable[Source]) -> Sources:
+        """Return sources that read each file once."""
+        return cls(_each_file_once([*opened]))
 
     def columns(self, store: DocumentStore) -> list[Mapping[str, str]]:
         """Types of new metadata columns, and of those that the user has named, for each source."""

@@ -1,4 +1,4 @@
-"""Sources as a caller names them, and those of an index's build or last sync.
+"""Sources as a caller names them, and those that were added to an index.
 
 They are remembered in the user's cache, not in the index: an index keeps no paths of this machine,
 and one from elsewhere must not choose what is read here.
@@ -19,7 +19,9 @@ from slimdex.system.progress import note
 from slimdex.system.user_cache import load_remembered, remember
 
 if TYPE_CHECKING:
+    from .files.input_files import FileFormat
     from .source import Sources
+    from .tabular.columns import ColumnNames
 
 
 @dataclass(frozen=True)
@@ -47,22 +49,39 @@ class SourceRequest:
     exclude: Sequence[str] = ()
     generated: bool = False
 
-    def open(self) -> Sources:
-        """Open the sources and report their notes; raises `InputError` as `Sources.open` does."""
+    @property
+    def names(self) -> ColumnNames:
+        """The names and types of columns."""
         # What remembers and compares sources needs none of their readers.
-        from .files.input_files import FileFormat
-        from .source import Sources
         from .tabular.columns import ColumnNames, parse_types
 
-        names = ColumnNames(self.text, self.id, self.title, types=parse_types([*self.types]))
-        files = FileFormat(
+        return ColumnNames(
+            self.text, self.id, self.title, self.vectors, types=parse_types([*self.types])
+        )
+
+    @property
+    def files(self) -> FileFormat:
+        """The form of files, and which of them are read."""
+        from .files.input_files import FileFormat  # see `names`
+
+        return FileFormat(
             encoding=self.encoding,
             format=self.file_format,
             follow_links=self.follow_links,
             exclude=self.exclude,
             generated=self.generated,
         )
-        opened = Sources.open([*self.specs], names, self.vectors, files)
+
+    @property
+    def requests(self) -> Sequence[SourceRequest]:
+        """Itself, as `AddedSources` has several."""
+        return [self]
+
+    def open(self) -> Sources:
+        """Open the sources and report their notes; raises `InputError` as `Sources.open` does."""
+        from .source import Sources  # see `names`
+
+        opened = Sources.open([*self.specs], self.names, self.vectors, self.files)
         for line in opened.notes:
             note(line)
         return opened
@@ -100,52 +119,92 @@ def as_source_request(
     )
 
 
-def remember_sources(index: Path, sources: SourceRequest, origins: Mapping[str, str]) -> None:
-    """Remember the sources of a build or sync, except standard input, which can't be read again.
+@dataclass(frozen=True)
+class AddedSources:
+    """All sources that were added to an index, each with its own options."""
 
-    `origins` are those of the index's state after it.
+    requests: Sequence[SourceRequest]
+
+    @property
+    def specs(self) -> list[str]:
+        """Files, folders, packages and queries."""
+        return [spec for request in self.requests for spec in request.specs]
+
+    def open(self) -> Sources:
+        """Open the sources together, each file once, and report their notes."""
+        from .source import Sources, open_source  # see `SourceRequest.names`
+
+        opened = Sources.of(
+            open_source(spec, request.names, request.files)
+            for request in self.requests
+            for spec in request.specs
+        )
+        for line in opened.notes:
+            note(line)
+        return opened
+
+
+AnySources = SourceRequest | AddedSources
+
+
+def remember_sources(
+    index: Path, requests: Sequence[SourceRequest], origins: Mapping[str, str]
+) -> None:
+    """Remember the sources of an index, of which the last request for a source counts.
+
+    Standard input can't be read again, and a path that no longer exists may have moved: neither is
+    remembered. `origins` are those of the index's state after the last addition.
     """
-    from .files.input_files import STANDARD_INPUT  # loads readers of files
-
-    if STANDARD_INPUT in sources.specs:
-        return
+    sources = {}
     with suppress(OSError):  # no working directory
+        for request in requests:
+            for spec in request.specs:
+                place = os.path.abspath(spec) if _is_path(spec) else spec
+                if _can_be_read_again(place):
+                    sources[place] = asdict(request) | {"specs": [spec]}
         record = {
             "origins": sorted({*origins.values()}),
             "folder": str(Path.cwd()),
-            "sources": asdict(sources),
+            "sources": [*sources.values()],
         }
-        remember(_name(index), record)
+        for name in _names(index):
+            remember(name, record)
 
 
-def last_sources(index: Path, origins: Mapping[str, str]) -> SourceRequest:
-    """The sources of an index's build or last sync on this machine.
+def added_sources(index: Path, origins: Mapping[str, str]) -> AddedSources:
+    """The sources that this user added to an index, as remembered; empty if they are not known.
 
-    Paths that were relative to another working directory become absolute. Raises `InputError` if
-    there was none, or the index has since been rebuilt from other sources.
+    They are not known to other users, after the cache was emptied, or once the index was built
+    again from other sources. Paths that were relative to another working directory become absolute.
     """
-    try:
-        record = load_remembered(_name(index))
-        names = {field.name for field in fields(SourceRequest)}
-        # Another release may have other fields.
-        values = {name: record["sources"][name] for name in names & record["sources"].keys()}
-        sources = SourceRequest(**values)
-        folder = Path(record["folder"])
-        is_known = {*record["origins"]} <= {*origins.values()}
-    except (AttributeError, KeyError, TypeError):
-        is_known = False
-    if not is_known:
-        hint = f", such as {index.parent}" if index.name == ".slimdex" else ""
-        raise InputError(
-            f"{index}: no sources of its build or of an earlier sync; expected files or folders"
-            f"{hint}"
-        )
-    if Path.cwd() == folder:
-        return sources
+    names = {field.name for field in fields(SourceRequest)}
+    for name in _names(index):
+        try:
+            record = load_remembered(name)
+            # Another release may have other fields.
+            values = [{key: each[key] for key in names & each.keys()} for each in record["sources"]]
+            requests = [SourceRequest(**each) for each in values]
+            folder = Path(record["folder"])
+            is_known = {*record["origins"]} <= {*origins.values()}
+        except (AttributeError, KeyError, TypeError):
+            continue
+        if is_known:
+            is_here = Path.cwd() == folder
+            return AddedSources(requests if is_here else [_in(folder, each) for each in requests])
+    return AddedSources(())
 
-    # Absolute paths stay the same when they are joined to the other folder.
-    specs = [str(folder / spec) if _is_path(spec) else spec for spec in sources.specs]
-    return replace(sources, specs=specs)
+
+def _in(folder: Path, request: SourceRequest) -> SourceRequest:
+    """A request whose relative paths, of a folder, are absolute."""
+    # Absolute paths stay the same when they are joined to the folder.
+    specs = [str(folder / spec) if _is_path(spec) else spec for spec in request.specs]
+    return replace(request, specs=specs)
+
+
+def _can_be_read_again(place: str) -> bool:
+    """Return whether a source is not standard input, and no missing file or folder."""
+    file = place.rpartition("#")[0]  # of a table in a file of several
+    return place != "-" and (not _is_path(place) or os.path.exists(place) or os.path.exists(file))
 
 
 def _is_path(spec: str) -> bool:
@@ -153,6 +212,7 @@ def _is_path(spec: str) -> bool:
     return spec != "-" and not spec.startswith(("python:", "sql:"))
 
 
-def _name(index: Path) -> str:
-    """Name under which the sources of an index are remembered."""
-    return f"sources-{sha256(os.fsencode(index.absolute())).hexdigest()[:32]}"
+def _names(index: Path) -> list[str]:
+    """Names under which the sources of an index are remembered: a moved one keeps its inode."""
+    path = sha256(os.fsencode(index.absolute())).hexdigest()[:32]
+    return [f"sources-{index.stat().st_ino}", f"sources-{path}"]

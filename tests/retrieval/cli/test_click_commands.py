@@ -114,6 +114,45 @@ def test_a_build_remembers_its_sources_for_sync(
     assert slimdex("sync notes/.slimdex --json").json["deleted"] == 1
 
 
+def test_a_sync_sees_all_that_was_added(
+    slimdex: Runner, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("SLIMDEX_CACHE", str(tmp_path / "cache"))
+
+    def texts(**texts: str) -> None:
+        for name, text in texts.items():
+            Path(name).parent.mkdir(exist_ok=True)
+            Path(name).write_text(text)
+
+    def synced(*words: str) -> list[int]:
+        report = slimdex("sync", *words, "--json").json
+        return [report[name] for name in ("added", "changed", "deleted", "documents")]
+
+    texts(**{"a/cake.md": "the cat", "a/bread.md": "a dog", "b/x.md": "fog", "t.csv": "w\nrain\n"})
+    assert slimdex("build", "a", "--out", "i").code == 0
+    assert slimdex("add", "i", "t.csv", "--text", "w").code == 0
+    assert synced("i", "b", "--exclude", "y.md") == [1, 0, 0, 4]
+    Path("a/bread.md").unlink()
+    texts(**{"a/cake.md": "the dog", "b/y.md": "a mat", "b/z.md": "rain", "t.csv": "w\nfog\n"})
+    assert synced("i") == [1, 2, 1, 4]
+
+    # A renamed index knows its sources; a copy of it, or one whose cache was emptied, says so.
+    Path("i").rename("j")
+    shutil.copytree("j", "k")
+    texts(**{"a/new.md": "a roof"})
+    assert synced("j") == [1, 0, 0, 5]
+    assert "k: its sources are not known here" in slimdex.refuses("sync", "k")
+    shutil.rmtree("cache")
+    assert "j: its sources are not known here" in slimdex.refuses("sync", "j")
+
+    # One that is gone is an error until the sources are named again.
+    assert synced("j", "a", "b") == [1, 0, 0, 6]
+    shutil.rmtree("b")
+    assert "b: no such file or folder" in slimdex.refuses("sync", "j")
+    assert synced("j", "a") == [0, 0, 0, 6]
+    assert synced("j") == [0, 0, 0, 6]
+
+
 def test_standard_input_is_no_source_to_sync_with(
     slimdex: Runner, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

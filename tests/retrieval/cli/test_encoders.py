@@ -107,7 +107,8 @@ def old(bare: Runner, monkeypatch: pytest.MonkeyPatch) -> Runner:
 
 
 def test_a_table_or_a_report(old: Runner) -> None:
-    code, out, err = old("migrate", "i", "--model", "new.txt", "--sample", "30")
+    labels = ("--queries", "q.jsonl", "--qrels", "qrels.tsv")
+    code, out, err = old("migrate", "i", "--model", "new.txt", "--sample", "30", *labels)
     assert code == 0, err
     lines = out.splitlines()
     heads = "option nDCG@10 at least gain gain at least hours"
@@ -116,7 +117,6 @@ def test_a_table_or_a_report(old: Runner) -> None:
     assert len(lines[1].split()) == 4, "staying has no gain"
     assert "advice: stay" in out
 
-    labels = ("--queries", "q.jsonl", "--qrels", "qrels.tsv")
     report = old("migrate", "i", "--model", "new.txt", *labels, "--wait", "5", "--json").json
     assert (report["queries"], report["error"]) == (20, 0.05)
 
@@ -128,6 +128,7 @@ def test_a_table_or_a_report(old: Runner) -> None:
         ("--model", "new.txt", "--undo"),
         ("--model", "new.txt", "--minutes", "1"),
         ("--model", "new.txt", "--continue", "--sample", "30"),
+        ("--model", "new.txt", "--sample", "30"),
         ("--model", "new.txt", "--queries", "q.jsonl"),
         ("--model", "new.txt", "--dimensions", "8"),
         ("--model", "new.txt", "--api-key-file", "key"),

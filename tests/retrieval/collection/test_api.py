@@ -165,7 +165,10 @@ NOTHING: dict[str, tuple[Callable[[Collection], object], object]] = {
     "tune": (lambda c: c.tune(), "0 documents of 48 dimensions"),
     "reduce": (lambda c: c.reduce(Settings()), "holds no documents; expected some"),
     "reencode": (lambda c: c.reencode(WordEncoder(16)), "holds no documents; expected some"),
-    "migrate": (lambda c: c.migrate(WordEncoder(16)), "a sample of 0 of 0 documents"),
+    "migrate": (
+        lambda c: c.migrate(WordEncoder(16), queries=[("q", "x")], labels={"q": {"a": 1}}),
+        "a sample of 0 of 0 documents",
+    ),
     "evaluate": (lambda c: evaluate_self(c.index), "0 documents; at least 3 are needed"),
     "export": (lambda c: export(c, c.path / "x", "jsonl"), "no documents with text"),
 }

@@ -13,11 +13,11 @@ from slimdex.errors import InputError
 from slimdex.indexes.arrays import Matrix
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.encoders.adapters import GivenEncoder
-from slimdex.retrieval.quality import migration
-from slimdex.retrieval.quality.migration import ENCODE, LABELLED, STAY, Migration, Option
+from slimdex.retrieval.quality.migration import ENCODE, STAY, Migration, Option
 from tests.encoders import Rotated, WordEncoder
 
 DOCUMENTS = 500
+ASKED = 150
 
 
 class Coarse(WordEncoder):
@@ -28,11 +28,6 @@ class Coarse(WordEncoder):
 
     def spec(self) -> dict[str, Any]:
         return {"type": "coarse", "dim": self.dim}
-
-
-@pytest.fixture(autouse=True)
-def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(migration, "MOST_QUERIES", 150)
 
 
 def texts() -> list[str]:
@@ -47,13 +42,20 @@ def made(folder: Path, encoder: WordEncoder | None = None, **options: str) -> Co
     return collection
 
 
+def compared(collection: Collection, encoder: WordEncoder, sample: int | None = None) -> Migration:
+    """By half of the words of some documents, each labelled with its own."""
+    queries = [(f"q{i}", " ".join(text.split()[:6])) for i, text in enumerate(texts()[:ASKED])]
+    labels = {f"q{i}": {str(i): 1} for i in range(ASKED)}
+    return collection.migrate(encoder, queries=queries, labels=labels, sample=sample)
+
+
 def option(found: Migration, name: str) -> Option | None:
     return next((option for option in found.options if option.name == name), None)
 
 
 def test_an_equal_encoder_gains_nothing(tmp_path: Path) -> None:
     with made(tmp_path) as collection:
-        found = collection.migrate(Rotated())
+        found = compared(collection, Rotated())
         stay, again = (option(found, name) for name in (STAY, ENCODE))
         assert stay is not None
         assert again is not None
@@ -63,12 +65,13 @@ def test_an_equal_encoder_gains_nothing(tmp_path: Path) -> None:
         assert again.estimate == pytest.approx(stay.estimate, abs=0.02)
         assert found.advice == STAY
         assert again.hours > 0 == stay.hours
+        assert (found.queries, found.searched) == (ASKED, DOCUMENTS)
         assert found.as_dict()["options"][0]["name"] == STAY
 
 
 def test_a_better_encoder_is_advised(tmp_path: Path) -> None:
     with made(tmp_path, Coarse()) as collection:
-        found = collection.migrate(WordEncoder())
+        found = compared(collection, WordEncoder())
         again = option(found, ENCODE)
         assert found.advice == ENCODE
         assert again is not None
@@ -76,22 +79,12 @@ def test_a_better_encoder_is_advised(tmp_path: Path) -> None:
         assert 0 < again.gain_bound < (again.gain or 0)
 
 
-def test_labels_decide(tmp_path: Path) -> None:
-    with made(tmp_path, Coarse()) as collection:
-        queries = [(str(i), " ".join(text.split()[:6])) for i, text in enumerate(texts())]
-        labels = {f"q{i}": {str(i): 1} for i in range(150)}
-        asked = [(f"q{id}", text) for id, text in queries[:150]]
-        found = collection.migrate(WordEncoder(), queries=asked, labels=labels)
-        assert (found.pool, found.queries, found.advice) == (LABELLED, 150, ENCODE)
-        assert found.searched == DOCUMENTS
-
-
 def test_given_vectors_have_no_encoder_to_stay_with(tmp_path: Path) -> None:
     folder, vectors = tmp_path / "x.index", WordEncoder().encode(texts())
     with Collection.create(folder, GivenEncoder(vectors.shape[1])) as collection:
         documents = [{"id": str(i), "text": text} for i, text in enumerate(texts())]
         collection.add(documents, vectors=vectors)
-        found = collection.migrate(Rotated())
+        found = compared(collection, Rotated())
         assert [each.name for each in found.options] == [ENCODE]
         assert found.advice == ENCODE
 
@@ -101,4 +94,9 @@ def test_a_sample_too_small_is_refused(tmp_path: Path) -> None:
         made(tmp_path) as collection,
         pytest.raises(InputError, match="a sample of 5 of 500 documents; expected 10 or more"),
     ):
-        collection.migrate(Rotated(), sample=5)
+        compared(collection, Rotated(), 5)
+
+
+def test_nothing_is_compared_without_labels(tmp_path: Path) -> None:
+    with made(tmp_path) as collection, pytest.raises(InputError, match="no labelled queries"):
+        collection.migrate(Rotated(), queries=[], labels={})
