@@ -62,7 +62,10 @@ def test_shared_methods_have_the_same_signatures() -> None:
 
 
 def assert_same(mine: list[Hit], theirs: list[Hit]) -> None:
-    plain = [[replace(hit, score=0, similarity=0, headings=()) for hit in hits] for hits in (mine, theirs)]
+    plain = [
+        [replace(hit, score=0, similarity=0, headings=()) for hit in hits]
+        for hits in (mine, theirs)
+    ]
     assert plain[0] == plain[1]
     np.testing.assert_allclose([h.score for h in mine], [h.score for h in theirs], atol=1e-5)
 

@@ -47,7 +47,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def by_haystack(folder: Path) -> list[Ranking]:
-    store = SlimdexDocumentStore(folder / "haystack")
+    store = SlimdexDocumentStore(str(folder / "haystack"))
     store.write_documents([HaystackDocument(id=id, content=text) for id, text in TEXTS.items()])
     rankings = []
     for query in QUERIES:
