@@ -63,7 +63,20 @@ class IndexArgument(click.Argument):
     """The index, or several, of an `IndexCommand`."""
 
 
-class IndexCommand(click.Command):
+class OnceCommand(click.Command):
+    """Command that refuses a second value of an option, which would silently replace the first."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments; raises `InputError` if an option has a second value."""
+        _, _, given = self.make_parser(ctx).parse_args([*args])
+        for param in given:
+            takes_one = isinstance(param, click.Option) and not (param.multiple or param.is_flag)
+            if takes_one and given.count(param) > 1:
+                raise InputError(f"{param.opts[-1]} was given twice; expected it once")
+        return super().parse_args(ctx, args)
+
+
+class IndexCommand(OnceCommand):
     """Command on an index: the first word if that is an index's folder, else the default index.
 
     A command without another argument takes any word as its index.
@@ -181,7 +194,7 @@ def command_of(function: Callable[..., Answer | None], name: str) -> click.Comma
     help = inspect.getdoc(function) or ""
     first = " ".join(help.partition("\n\n")[0].split())
     is_of_index = any(isinstance(param, IndexArgument) for param in params)
-    command = IndexCommand if is_of_index else click.Command
+    command = IndexCommand if is_of_index else OnceCommand
     return command(
         name,
         params=params,
