@@ -111,8 +111,8 @@ class Settings(Choices):
 
         A small corpus has too few rows to train a kind, or spans fewer than k dimensions. The
         replacement keeps float32 rows, k is the rank of the data if that is less, and there is no
-        whitening with fewer vectors than dimensions. An explicit k stays if there are as many vectors as
-        dimensions; the dimensions that the data do not span do no harm.
+        whitening with fewer vectors than dimensions. An explicit k stays if there are as many
+        vectors as dimensions; the dimensions that the data do not span do no harm.
 
         Raises `InputError` if there are no data.
         """
