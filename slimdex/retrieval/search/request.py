@@ -29,9 +29,17 @@ Hits = list[list[Hit]]
 """Hits of each query, best first."""
 NO_GLOB = re.compile(r"(\./)*\.?$|[!/]|[A-Za-z]:|.*(\\|\.\./|\{[^}]*\{)", re.DOTALL)
 """Patterns that match no path, or would need rules of their own."""
-GLOB_PART = re.compile(r"\*\*/|\[[^]/]+\]|\{[^{}]*,[^{}]*\}|.", re.DOTALL)
-GLOB_SIGNS = {"*": ".*", "?": ".", "**/": "(.*/)?"}
-"""Sign of a pattern -> regular expression."""
+GLOB_SIGNS = {
+    r"\\\*\\\*/": "(.*/)?",
+    r"\\\*": ".*",
+    r"\\\?": ".",
+    r"\\-": "-",  # of a range
+    r"\\\[!": r"\\[^",
+    r"\\\[([^]/]+)\\\]": r"(\\[\1\\]|[\1])",  # a set, or a name such as [id].ts
+    r",(?=[^{}]*\})": "|",
+    r"\\\{([^{}]*\|[^{}]*)\\\}": r"(\1)",
+}
+"""Sign of an escaped pattern -> its meaning, in the order of translation."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -236,20 +244,10 @@ def _glob_regex(glob: str) -> str:
             f"glob {short_repr(glob)}; expected a pattern of paths such as 'src/*.{{c,h}}', "
             "without a leading / or !, backslashes, .. or nested braces"
         )
-    return GLOB_PART.sub(_part_regex, glob.removeprefix("./").rstrip("/"))
-
-
-def _part_regex(match: re.Match[str]) -> str:
-    """Translate a sign, a set in brackets, choices in braces, or a character."""
-    part = match[0]
-    if part in GLOB_SIGNS:
-        return GLOB_SIGNS[part]
-    if part.startswith("{") and len(part) > 1:
-        choices = [GLOB_PART.sub(_part_regex, choice) for choice in part[1:-1].split(",")]
-        return f"({'|'.join(choices)})"
-    if part.startswith("[") and len(part) > 1:  # a set, or the name of a file
-        return f"({re.escape(part)}|{part.replace('[!', '[^')})"
-    return re.escape(part)
+    regex = re.escape(glob.removeprefix("./").rstrip("/"))
+    for sign, meaning in GLOB_SIGNS.items():
+        regex = re.sub(sign, meaning, regex)
+    return regex
 
 
 @lru_cache
