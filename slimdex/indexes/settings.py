@@ -110,9 +110,9 @@ class Settings(Choices):
         """Return settings that suit these vectors, and notes of what was changed.
 
         A small corpus has too few rows to train a kind, or spans fewer than k dimensions. The
-        replacement loses nothing: float32 rows, k = the rank of the data, and no whitening with
-        fewer vectors than dimensions. An explicit k stays if there are as many vectors as
-        dimensions; the dimensions that the data do not span do no harm.
+        replacement keeps float32 rows, k is the rank of the data if that is less, and there is no
+        whitening with fewer vectors than dimensions. An explicit k stays if there are as many
+        vectors as dimensions; the dimensions that the data do not span do no harm.
 
         Raises `InputError` if there are no data.
         """
@@ -140,16 +140,16 @@ class Settings(Choices):
         # The kind, limited by its training rows and by the dimensions.
         needs_multiple = f"kind {kind.name} needs a multiple of {kind.multiple} dimensions"
         needs_rows = f"kind {kind.name} needs {kind.min_rows} vectors"
-        exactly = "searched exactly, without compression"
+        unquantised = "vectors are not quantised"
         notes = list[str]()
         can_train = moments.n >= kind.min_rows
         if self._kind(dim, moments.n).name != kind.name:
             # k is not a multiple, regardless of the number of vectors.
             out = replace(out, kind=FLAT.name)
-            notes.append(f"{exactly}: {needs_multiple}")
+            notes.append(f"{unquantised}: {needs_multiple}")
         elif not can_train or k % kind.multiple:
             out = replace(out, kind=FLAT.name)
-            changes.insert(0, f"{exactly} ({needs_multiple if can_train else needs_rows})")
+            changes.insert(0, f"{unquantised} ({needs_multiple if can_train else needs_rows})")
 
         if changes:
             notes.append(f"small index, fitted again as it grows: {', '.join(changes)}")

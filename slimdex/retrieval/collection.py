@@ -26,11 +26,11 @@ from .documents import (
     Id,
     Several,
     check_ids_alone,
+    check_page,
     id_text,
     id_texts,
     ids_to_delete,
     is_several,
-    page,
 )
 from .encoders.adapters import as_encoder
 from .encoders.base import AUTO, Encoder
@@ -317,7 +317,7 @@ class Collection:
         *,
         where: str | None = None,
         limit: int | None = None,
-        offset: int = 0,
+        after: Id | None = None,
         vectors: bool = False,
     ) -> list[Document]: ...
 
@@ -327,7 +327,7 @@ class Collection:
         *,
         where: str | None = None,
         limit: int | None = None,
-        offset: int = 0,
+        after: Id | None = None,
         vectors: bool = False,
     ) -> Document | list[Document]:
         """Get the document of an id, documents of several ids in their order, or of a condition.
@@ -341,20 +341,22 @@ class Collection:
             one or several.
         where
             a DuckDB expression on the documents' columns; its documents come in the order in which
-            they were added.
+            they were added, or with `limit` or `after` in the order of their ids.
         limit
             the number of documents.
-        offset
-            the number of documents to skip before them.
+        after
+            the last id of the page before, which may have been deleted since: each document that
+            stays unchanged is on one page.
         vectors
             give each document its `Document.vectors`.
         """
         if ids is None:
-            part = page(where, limit, offset)
+            check_page(where, limit, after)
+            last = None if after is None else id_text(after)
             return self.index.read(
-                lambda snapshot: snapshot.of_condition(where, part, vectors=vectors)
+                lambda snapshot: snapshot.of_condition(where, limit, last, vectors=vectors)
             )
-        check_ids_alone(where, limit, offset)
+        check_ids_alone(where, limit, after)
         texts = id_texts(ids)
         documents = self.index.read(lambda snapshot: snapshot.of_ids(texts, vectors=vectors))
         return documents if is_several(ids) else documents[0]

@@ -60,7 +60,7 @@ def id_of(index: Index, id: str) -> str:
     if index.has(id_text(id)) or "path" not in columns:
         return id
     condition = as_sql(Compare("path", "=", id), columns)
-    first_two = index.read(Snapshot.of_condition, condition, slice(2))  # one or several?
+    first_two = index.read(Snapshot.of_condition, condition, 2)  # one or several?
     return first_two[0].id if len(first_two) == 1 else id
 
 

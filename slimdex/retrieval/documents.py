@@ -98,27 +98,21 @@ def ids_to_delete(ids: Any, where: str | None) -> list[str] | None:
     return None if ids is None else id_texts(ids)
 
 
-def check_ids_alone(where: str | None, limit: int | None, offset: int) -> None:
+def check_ids_alone(where: str | None, limit: int | None, after: Id | None) -> None:
     """Raise `InputError` if there are arguments of a condition beside ids."""
-    if where is not None or limit is not None or offset:
-        raise InputError("get: ids with where, limit or offset; expected one or the other")
+    if (where, limit, after) != (None, None, None):
+        raise InputError("get: ids with where, limit or after; expected one or the other")
 
 
-def page(where: str | None, limit: int | None, offset: int) -> slice:
-    """The part to get of the documents that match a condition.
+def check_page(where: str | None, limit: int | None, after: Id | None) -> None:
+    """Raise `InputError` for an invalid limit, or if nothing is given, as with an id that is None.
 
-    Raises `InputError` if a number is negative, or nothing is given, as with an id that is None.
-
-    >>> page(None, 10, 20)
-    slice(20, 30, None)
+    >>> check_page(None, 10, None)
     """
-    if where is None and limit is None and not offset:
-        raise InputError("get: no ids, where, limit or offset; expected one of them")
-    numbers: dict[str, Any] = {"limit": limit, "offset": offset}
-    for name, value in numbers.items():
-        if value is not None and (not isinstance(value, Integral) or value < 0):
-            raise InputError(f"{name}={value!r}; expected 0 or more")
-    return slice(offset, None if limit is None else offset + limit)
+    if (where, limit, after) == (None, None, None):
+        raise InputError("get: no ids, where, limit or after; expected one of them")
+    if limit is not None and (not isinstance(limit, Integral) or limit < 0):
+        raise InputError(f"limit={limit!r}; expected 0 or more")
 
 
 @dataclass(frozen=True)

@@ -21,13 +21,13 @@ from .documents import (
     Part,
     Several,
     check_ids_alone,
+    check_page,
     hit_from_json,
     id_text,
     id_texts,
     ids_to_delete,
     is_several,
     json_of,
-    page,
 )
 from .encoders.over_http.connection import TIMEOUT, BusyError, JsonServer
 from .ingest.addition_report import AdditionReport
@@ -140,7 +140,7 @@ class RemoteCollection(Searchable):
         *,
         where: str | None = None,
         limit: int | None = None,
-        offset: int = 0,
+        after: Id | None = None,
         vectors: bool = False,
     ) -> list[Document]: ...
 
@@ -150,22 +150,22 @@ class RemoteCollection(Searchable):
         *,
         where: str | None = None,
         limit: int | None = None,
-        offset: int = 0,
+        after: Id | None = None,
         vectors: bool = False,
     ) -> Document | list[Document]:
-        """Get documents by their ids, or by a condition: see `Collection.get`.
+        """Get documents by ids, or by a condition in the order of ids: see `Collection.get`.
 
         Also raises `InputError` for `vectors`, which a service does not send.
         """
         if vectors:
             raise InputError("vectors=True of a service; expected False, since it sends none")
         if ids is None:
-            part = page(where, limit, offset)
-            pages = self._pages(where, min(PAGE, part.stop or PAGE))
-            return [*islice(pages, part.start, part.stop)]
+            check_page(where, limit, after)
+            last = "" if after is None else id_text(after)
+            return [*islice(self._pages(where, min(PAGE, limit or PAGE), last), limit)]
 
         # Ask for each id.
-        check_ids_alone(where, limit, offset)
+        check_ids_alone(where, limit, after)
         documents = []
         for id in id_texts(ids):
             documents.append(_document(self._ask(f"/documents/{quote(id, safe='')}")))
@@ -184,21 +184,17 @@ class RemoteCollection(Searchable):
         return self.count(f"id = {literal(text)}") > 0
 
     def __iter__(self) -> Iterator[Document]:
-        """Iterate over all documents, a page at a time.
-
-        Raises `InputError` if the last document of a page is deleted before the next one is read.
-        """
+        """Iterate over all documents in the order of their ids, a page at a time."""
         return self._pages(None, PAGE)
 
-    def _pages(self, where: str | None, size: int) -> Iterator[Document]:
-        """Yield all documents, or those that meet a condition, requesting `size` at a time."""
-        after = None
+    def _pages(self, where: str | None, size: int, after: str = "") -> Iterator[Document]:
+        """Yield the documents after an id that meet a condition, requesting `size` at a time."""
         more = True
         while more:
             listing = self._listing(where=where, after=after, limit=size)
             yield from map(_document, listing["documents"])
             more = listing["more"]
-            after = listing["documents"][-1]["id"] if more else None
+            after = listing["documents"][-1]["id"] if more else ""
 
     def _listing(self, **parameters: object) -> Mapping[str, Any]:
         """Request documents."""

@@ -51,7 +51,7 @@ class Answer(NamedTuple):
 class Argument:
     """Positional argument: its name in help, and its help.
 
-    With `is_index` it is the index, or several, and may be left out: see `IndexCommand`.
+    With `is_index` it is the index, or several, and may be left out: see `Command`.
     """
 
     metavar: str
@@ -60,24 +60,33 @@ class Argument:
 
 
 class IndexArgument(click.Argument):
-    """The index, or several, of an `IndexCommand`."""
+    """The index, or several, of a `Command`."""
 
 
-class IndexCommand(click.Command):
-    """Command on an index: the first word if that is an index's folder, else the default index.
+class Command(click.Command):
+    """Command whose options are given once, unless they can be repeated.
 
+    The index of a command is the first word if that is an index's folder, else the default index.
     A command without another argument takes any word as its index.
     """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Put the default index before words that name none; raises `InputError` without any."""
+        """Put the default index before words that name none; raises `InputError` without any.
+
+        Also raises it for an option that is given twice: the second value would win.
+        """
         is_help = not {*ctx.help_option_names}.isdisjoint(args)
         if ctx.resilient_parsing or is_help:
+            return super().parse_args(ctx, args)
+        values, _, given = self.make_parser(ctx).parse_args([*args])
+        for param in given:
+            if given.count(param) > 1 and not param.multiple:
+                raise InputError(f"{param.opts[-1]} was given twice; expected it once")
+        if not any(isinstance(each, IndexArgument) for each in self.params):
             return super().parse_args(ctx, args)
 
         # The first argument's value is a word, or a tuple if it takes several.
         index, *others = [each for each in self.params if isinstance(each, click.Argument)]
-        values, _, _ = self.make_parser(ctx).parse_args([*args])
         first = values.get(index.name or "")
         if isinstance(first, str):
             is_named = not others or is_index(first)
@@ -180,9 +189,7 @@ def command_of(function: Callable[..., Answer | None], name: str) -> click.Comma
     # Make the command; its short help is the first paragraph of the docstring.
     help = inspect.getdoc(function) or ""
     first = " ".join(help.partition("\n\n")[0].split())
-    is_of_index = any(isinstance(param, IndexArgument) for param in params)
-    command = IndexCommand if is_of_index else click.Command
-    return command(
+    return Command(
         name,
         params=params,
         callback=call,

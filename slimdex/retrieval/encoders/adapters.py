@@ -12,7 +12,7 @@ from slimdex.errors import InputError
 from slimdex.indexes.arrays import Matrix, as_matrix
 from slimdex.system.json_text import dump_json, parse_json
 
-from .base import Encoder, check_encoder
+from .base import FINGERPRINT_TEXTS, Encoder, check_encoder, fingerprint
 
 VECTORS_ONLY = "given"
 """Encoder type of an index without an encoder."""
@@ -40,8 +40,8 @@ def as_encoder(encoder: Any) -> Encoder:
 class CallableEncoder:
     """Encoder from any function of a list of texts that returns vectors (n, dim).
 
-    An index records its module and name only: the caller passes the same function again when
-    opening the index.
+    An index records its module and name, and a fingerprint of its vectors: the caller passes the
+    same function again when opening the index.
 
     Raises `InputError` if the function does not return a numeric matrix with one row per text.
     """
@@ -51,7 +51,9 @@ class CallableEncoder:
         kind = type(function).__name__  # for a callable object without a name
         module = getattr(function, "__module__", kind)
         self._name = f"{module}.{getattr(function, '__qualname__', kind)}"
-        self.dim = self.encode(["a text"]).shape[1]
+        vectors = self.encode(FINGERPRINT_TEXTS)
+        self.dim = vectors.shape[1]
+        self._fingerprint = fingerprint(vectors)
 
     def encode(self, texts: Sequence[str]) -> Matrix:
         """Vectors (n, dim), in the order of the texts."""
@@ -64,8 +66,13 @@ class CallableEncoder:
         return vectors
 
     def spec(self) -> dict[str, Any]:
-        """Return the function's module and name."""
-        return {"type": "callable", "name": self._name, "dim": self.dim}
+        """Return the function's module and name, and a fingerprint of its vectors."""
+        return {
+            "type": "callable",
+            "name": self._name,
+            "dim": self.dim,
+            "fingerprint": self._fingerprint,
+        }
 
 
 class SentenceTransformersEncoder:

@@ -22,6 +22,7 @@ from .base import (
     is_address,
     is_loadable,
     is_same_encoder,
+    readable,
 )
 
 
@@ -149,8 +150,8 @@ def encoder_from_spec(
     check_whole(spec)
     if not is_loadable(spec):
         raise InputError(
-            f"this index was built with {spec!r}: pass that encoder to open(), or vectors in "
-            "place of texts"
+            f"this index was built with {readable(spec)}: pass that encoder to open(), or vectors "
+            "in place of texts"
         )
     if spec["type"] == VECTORS_ONLY:
         return GivenEncoder(spec["dim"])
@@ -233,7 +234,10 @@ class Encoders:
             adapted = as_encoder(encoder)
             requested = plain_spec(adapted.spec())
             if not is_same_encoder(requested, spec):
-                raise InputError(f"encoder {requested}; this index was built with {spec}")
+                raise InputError(
+                    f"encoder {readable(requested)}: other properties, or other vectors; "
+                    f"this index was built with {readable(spec)}"
+                )
             adapted = as_recorded(adapted, spec)
         return cls(
             adapted,

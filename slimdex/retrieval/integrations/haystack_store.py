@@ -64,17 +64,32 @@ class SlimdexDocumentStore:
         """Return the documents that match filters; all documents without filters."""
         if not len(self.collection):
             return []
-        return [*map(_document, self.collection.get(where=self._where(filters) or "true"))]
+        # Without a model, embeddings are the caller's and are returned.
+        has_encoder = self.collection.index.has_encoder
+        where = self._where(filters) or "true"
+        documents = []
+        for match in self.collection.get(where=where, vectors=not has_encoder):
+            vectors = match.vectors
+            embedding = None if vectors is None else vectors[0].tolist()
+            documents.append(_document(match, embedding=embedding))
+        return documents
 
     def write_documents(
         self, documents: list[Document], policy: DuplicatePolicy = DuplicatePolicy.NONE
     ) -> int:
         """Write documents; return their number.
 
-        Raises `DuplicateDocumentError` if one exists and the policy is to fail, as by default.
+        Raises `DuplicateDocumentError` if one exists and the policy is to fail, as by default; and
+        `DocumentStoreError` if one has a blob or a sparse embedding, which an index can't store.
         """
         if not isinstance(documents, list) or not all(isinstance(d, Document) for d in documents):
             raise ValueError(f"{documents!r:.100}; expected a list of Haystack's documents")
+
+        for document in documents:
+            if document.blob is not None or document.sparse_embedding is not None:
+                raise DocumentStoreError(
+                    f"document {document.id!r} has a blob or a sparse embedding; expected neither"
+                )
 
         # Apply the policy to documents that exist, and to those given twice.
         new = dict[str, Document]()
@@ -257,9 +272,12 @@ def _distinct(metadata: Iterable[Mapping[str, Any]], name: str) -> dict[str, Any
     return distinct
 
 
-def _document(hit: Hit | SlimdexDocument, score: float | None = None) -> Document:
+def _document(
+    hit: Hit | SlimdexDocument, score: float | None = None, embedding: list[float] | None = None
+) -> Document:
     meta = as_metadata(hit.metadata)
-    return Document(id=hit.id, content=hit.text or None, meta=meta, score=score)
+    content = hit.text or None
+    return Document(id=hit.id, content=content, meta=meta, score=score, embedding=embedding)
 
 
 @component

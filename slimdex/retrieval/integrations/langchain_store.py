@@ -23,7 +23,7 @@ from slimdex.indexes.settings import Settings
 from ..collection import Collection
 from ..documents import Document as SlimdexDocument
 from ..documents import Hit, id_text
-from ..encoders.base import encode_queries
+from ..encoders.base import FINGERPRINT_TEXTS, encode_queries, fingerprint
 from ..store.where.conditions import And, Compare, Condition, Not, Or, as_sql
 from .framework import columns_of, search, vectors_of, write
 from .metadata import Types, as_metadata, compare
@@ -44,11 +44,13 @@ JOINING = ("$and", "$or", "$not")
 
 
 class EmbeddingsEncoder:
-    """LangChain's embeddings as an encoder, identified by the name of their class."""
+    """LangChain's embeddings as an encoder, identified by their class and a fingerprint."""
 
     def __init__(self, embeddings: Embeddings) -> None:
         self.embeddings = embeddings
-        self.dim = len(embeddings.embed_query("a text"))
+        vectors = self.encode(FINGERPRINT_TEXTS)
+        self.dim = vectors.shape[1]
+        self._fingerprint = fingerprint(vectors)
 
     def encode(self, texts: Sequence[str]) -> Matrix:
         """Encode documents to vectors (n, dim)."""
@@ -60,11 +62,11 @@ class EmbeddingsEncoder:
         return np.array(vectors, dtype=np.float32)
 
     def spec(self) -> dict[str, Any]:
-        """Class of the embeddings, and the model they report."""
+        """Class of the embeddings, and a fingerprint of their vectors."""
         kind = type(self.embeddings)
         name = f"{kind.__module__}.{kind.__qualname__}"
-        model = getattr(self.embeddings, "model", getattr(self.embeddings, "model_name", None))
-        return {"type": "langchain", "name": name, "model": str(model), "dim": self.dim}
+        fingerprint = self._fingerprint
+        return {"type": "langchain", "name": name, "dim": self.dim, "fingerprint": fingerprint}
 
 
 class SlimdexVectorStore(VectorStore):
@@ -108,8 +110,12 @@ class SlimdexVectorStore(VectorStore):
         metadatas: list[dict[str, Any]] | None = None,
         *,
         ids: Sequence[str | None] | None = None,
+        batch_size: int | None = None,
     ) -> list[str]:
-        """Add texts, replacing those of the same ids; return the ids, random ones by default."""
+        """Add texts, replacing those of the same ids; return the ids, random ones by default.
+
+        All are added together, whatever `batch_size` is; LangChain's `index` passes it.
+        """
         texts = list(texts)
         names = []
         for id in [None] * len(texts) if ids is None else ids:
@@ -197,7 +203,7 @@ def filter_condition(filter: Any, columns: Types) -> Condition:
     Raises `InputError` for another filter or an unknown operator.
 
     >>> filter_condition({"year": {"$gte": 1990}}, {"year": "BIGINT"})
-    And(parts=(And(parts=(Or(parts=(Compare(column='year', operator='>=', value=1990, truth=True, \
+    And(parts=(And(parts=(Or(parts=(Compare(column='year', operator='>=', value=1990, \
 path=()),)),)),))
     """
     if not isinstance(filter, Mapping) or not filter:

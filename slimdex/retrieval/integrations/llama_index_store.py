@@ -157,7 +157,8 @@ class SlimdexVectorStore(BasePydanticVectorStore):
             hybrid = OFF
             limit = max(MMR_CANDIDATES, 4 * limit)
 
-        # A search by words alone requires a vector too, but ignores its scores.
+        # A search by words alone requires a vector too, but ignores its scores. LlamaIndex's own
+        # `as_retriever` passes empty `node_ids` for no restriction; empty `doc_ids` match none.
         vector = query.query_embedding or np.ones(self._collection.index.state.dim, np.float32)
         condition = self._condition(query.node_ids or None, query.filters, query.doc_ids)
         where = as_sql(condition, columns_of(self._collection)) if condition.parts else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
@@ -26,7 +27,19 @@ if TYPE_CHECKING:
 
 Hits = list[list[Hit]]
 """Hits of each query, best first."""
-ANYWHERE = "**/"
+NO_GLOB = re.compile(r"(\./)*\.?$|[!/]|[A-Za-z]:|.*(\\|\.\./|\{[^}]*\{)", re.DOTALL)
+"""Patterns that match no path, or would need rules of their own."""
+GLOB_SIGNS = {
+    r"\\\*\\\*/": "(.*/)?",
+    r"\\\*": ".*",
+    r"\\\?": ".",
+    r"\\-": "-",  # of a range
+    r"\\\[!": r"\\[^",
+    r"\\\[([^]/]+)\\\]": r"(\\[\1\\]|[\1])",  # a set, or a name such as [id].ts
+    r",(?=[^{}]*\})": "|",
+    r"\\\{([^{}]*\|[^{}]*)\\\}": r"(\1)",
+}
+"""Sign of an escaped pattern -> its meaning, in the order of translation."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -121,34 +134,28 @@ class SearchRequest(SearchOptions):
     def condition(self) -> str | None:
         r"""The condition that `where`, `glob` and `regex` are together.
 
-        Of the patterns with ``*``, ``?`` and ``[a-z]`` in `glob`, one has to match the column
-        `path`, or its end after a slash, or a folder in it; ``*`` matches slashes too. `regex` has
-        to match in the text; ``^`` and ``$`` match at lines.
+        Of the patterns with ``*``, ``?``, ``[a-z]`` and ``{a,b}`` in `glob`, one has to match the
+        column `path`, or its end after a slash, or a folder in it, in any case; ``*`` matches
+        slashes too, and brackets also themselves. `regex` has to match in the text; ``^`` and ``$``
+        match at lines.
 
-        Raises `InputError` if a pattern is empty, or no expression of RE2.
+        Raises `InputError` if a pattern is empty or not supported, or no expression of RE2.
 
         >>> print(SearchRequest(texts="a pet", where="year > 2000", regex=r"^def \w+").condition)
         (year > 2000
         ) AND regexp_matches("text", '(?m)^def \w+')
         >>> print(SearchRequest(texts="a pet", glob=["a/"]).condition)
-        ("path" GLOB 'a' OR "path" GLOB '*/a' OR "path" GLOB 'a/*' OR "path" GLOB '*/a/*')
+        regexp_full_match("path", '(?is)(.*/)?(a)(/.*)?')
         """
-        if "" in self.glob:
-            raise InputError("glob ''; expected a pattern")
         if self.regex == "":
             raise InputError("regex ''; expected a pattern")
 
-        # A pattern matches a whole path or its end, and everything in such a folder.
-        paths = []
-        for pattern in self.glob:
-            glob = pattern.removeprefix(ANYWHERE).rstrip("/")
-            for path in (glob, f"*/{glob}", f"{glob}/*", f"*/{glob}/*"):
-                paths.append(f'"path" GLOB {literal(path)}')
-
         # All parts of the condition must hold.
         parts = []
-        if paths:
-            parts.append(f"({' OR '.join(paths)})")
+        if self.glob:
+            # A pattern matches a whole path or its end, and everything in such a folder.
+            paths = f"(?is)(.*/)?({'|'.join(map(_glob_regex, self.glob))})(/.*)?"
+            parts.append(f'regexp_full_match("path", {literal(paths)})')
         if self.regex is not None:
             _check_regex(self.regex)
             parts.append(f'regexp_matches("text", {literal(f"(?m){self.regex}")})')
@@ -224,6 +231,23 @@ def join_requests(requests: Sequence[SearchRequest]) -> SearchRequest:
     texts = [*chain.from_iterable(each.texts or () for each in requests)]
     vectors = np.concatenate([each.query_vectors for each in requests])
     return replace(requests[0], texts=texts or None, vectors=vectors)
+
+
+def _glob_regex(glob: str) -> str:
+    """Translate a pattern of paths to a regular expression; raise `InputError` if not supported.
+
+    >>> print(_glob_regex("./src/*.{c,h}"), _glob_regex("[id].ts"))
+    src/.*\\.(c|h) (\\[id\\]|[id])\\.ts
+    """
+    if NO_GLOB.match(glob):
+        raise InputError(
+            f"glob {short_repr(glob)}; expected a pattern of paths such as 'src/*.{{c,h}}', "
+            "without a leading / or !, backslashes, .. or nested braces"
+        )
+    regex = re.escape(glob.removeprefix("./").rstrip("/"))
+    for sign, meaning in GLOB_SIGNS.items():
+        regex = re.sub(sign, meaning, regex)
+    return regex
 
 
 @lru_cache

@@ -624,6 +624,12 @@ class DocumentStore:
                 held = "".join(map(self._contents_of, self._columns_in(where)))
                 raise refusal(where, one_line(error) + held, names) from error
 
+    def rows_after(self, id: str) -> Rows:
+        """First rows of the documents with later ids, in the order of ids, with deleted ones."""
+        sql = f'SELECT "row" FROM {BARE_DOCUMENTS} WHERE id > ? ORDER BY id'
+        with self.reading() as cursor:
+            return cursor.execute(sql, [id]).fetchnumpy()["row"].astype(np.int64)
+
     def _columns_in(self, where: str) -> list[str]:
         """Columns that a condition names, at most `SAMPLES`."""
         words = re.findall(r"\w+", where.lower())

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slimdex.errors import CorruptError
-from slimdex.indexes.arrays import Matrix, Rows, batches, from_row, merge_rows, without
+from slimdex.indexes.arrays import Matrix, Rows, batches, contains, from_row, merge_rows, without
 from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.search.reduced_index import ReducedIndex
 from slimdex.indexes.search.rescoring import Rescorer
@@ -355,10 +355,25 @@ class Snapshot:
         return self.documents_at(self.rows_of(ids), vectors=vectors)
 
     def of_condition(
-        self, where: str | None, part: slice, *, vectors: bool = False
+        self,
+        where: str | None,
+        limit: int | None = None,
+        after: str | None = None,
+        *,
+        vectors: bool = False,
     ) -> list[Document]:
-        """A slice of the documents that match a condition, in the order of their rows."""
-        return self.documents_at(self.rows_where(where)[part].tolist(), vectors=vectors)
+        """Documents that match a condition, in the order of their rows; or a page, by their ids."""
+        is_page = limit is not None or after is not None
+        rows = self.page(where, limit, after or "") if is_page else self.rows_where(where)
+        return self.documents_at(rows.tolist(), vectors=vectors)
+
+    def page(self, where: str | None, limit: int | None, after: str) -> Rows:
+        """First rows of the first documents after an id that match a condition, ordered by id.
+
+        Unlike a row, an id stays when documents before it are changed.
+        """
+        rows = self.store.rows_after(after)
+        return rows[contains(self.rows_where(where), rows)][:limit]
 
     def documents_at(self, rows: Sequence[int], *, vectors: bool = False) -> list[Document]:
         """Documents given by their first rows, in this order, with their vectors if `vectors`."""

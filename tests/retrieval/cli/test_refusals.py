@@ -53,6 +53,8 @@ REFUSED = {
     "build pets.jsonl --out pets": "pets exists",
     "build pets.jsonl --out pets.jsonl": "is no slimdex index",
     "build --sql 'SELECT 7 AS' --out new": "sql",
+    "build names.csv --text a --text b --out new": "--text was given twice",
+    "search pets cat --where 'year > 1' --where true": "--where was given twice",
     "search folder cat": "folder: no slimdex index there",
     "search foreign cat": "slimdex.manifest: damaged; expected",
     "search pets cat -n 0": "limit=0",

@@ -29,6 +29,7 @@ def test_meaning_ranks_what_patterns_leave(slimdex: Runner) -> None:
         "code/deep/valve.py": "import os\n\ndef shut():\n    return 'shut the valve'\n",
         "code/deep/test_valve.py": "def test_shut():\n    pass\n\nclass Rain: pass\n",
         "code/it's.md": "Shut the rain.\n\nThen import the def.",
+        "code/[it].txt": "Shut.",
     }
     for name, text in files.items():
         Path(name).parent.mkdir(parents=True, exist_ok=True)
@@ -49,6 +50,12 @@ def test_meaning_ranks_what_patterns_leave(slimdex: Runner) -> None:
         "deep/": {"deep/valve.py", "deep/test_valve.py"},
         "code/deep": {"deep/valve.py", "deep/test_valve.py"},
         "eep": set(),
+        "*.{c,md}": {"valve.c", "it's.md"},
+        "./deep/*.PY": {"deep/valve.py", "deep/test_valve.py"},
+        "code/**/valve.{c,py}": {"valve.c", "deep/valve.py"},
+        "**/deep/valve.*": {"deep/valve.py"},
+        "deep/[!t]*.py": {"deep/valve.py"},
+        "code/[it].*": {"[it].txt"},
         "valve": set(),
     }.items():
         assert found("--glob", glob) == names, glob

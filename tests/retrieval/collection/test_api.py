@@ -91,11 +91,11 @@ def test_documents_by_condition_in_parts(pets: Collection) -> None:
     assert pets.get(where="true") == PETS
     assert pets.get(where="year > 2001") == PETS[1:]
     assert pets.get(limit=2) == PETS[:2]
-    assert pets.get(where="year > 2001", limit=5, offset=1) == PETS[2:]
-    assert (pets.get(limit=0), pets.get(offset=9), pets.get(where="false")) == ([], [], [])
+    assert pets.get(where="year > 2001", limit=5, after="dog") == PETS[2:]
+    assert (pets.get(limit=0), pets.get(after="z"), pets.get(where="false")) == ([], [], [])
     pets.delete("cat")
     assert pets.get(limit=1) == PETS[1:2]
-    for given in ({"limit": -1}, {"offset": 1.5}, {"ids": "dog", "limit": 1}, {"where": {"id": 1}}):
+    for given in ({"limit": -1}, {"after": 1.5}, {"ids": "dog", "limit": 1}, {"where": {"id": 1}}):
         with pytest.raises(InputError, match="expected"):
             pets.get(**given)
 

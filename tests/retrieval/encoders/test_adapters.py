@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,12 +44,37 @@ def test_a_function_is_an_encoder(tmp_path: Path) -> None:
         Collection.open(tmp_path / "i", lambda texts: words(texts))
 
 
+def make_function(shift: int) -> Any:
+    """A function whose model is a setting; its name is always the same."""
+    return lambda texts: np.roll(words(texts), shift, axis=1)
+
+
+class Model:
+    """A callable object whose model is a setting."""
+
+    def __init__(self, shift: int) -> None:
+        self.shift = shift
+
+    def __call__(self, texts: list[str]) -> Any:
+        return np.roll(words(texts), self.shift, axis=1)
+
+
+@pytest.mark.parametrize("make", [make_function, Model, lambda shift: partial(Model(shift))])
+def test_a_function_whose_model_has_changed_is_refused(make: Any, tmp_path: Path) -> None:
+    with Collection.create(tmp_path / "i", make(0)) as collection:
+        collection.add([{"id": id, "text": text} for id, text in TEXTS.items()])
+    with pytest.raises(InputError):
+        Collection.open(tmp_path / "i", make(1))
+    with Collection.open(tmp_path / "i", make(0)) as collection:
+        assert collection.search("rain", 1)[0].id == "b"
+
+
 @pytest.mark.parametrize(
     ("function", "message"),
     [
         (lambda texts: 5, "expected two dimensions"),
         (lambda texts: [[1.0, float("nan")]], "is nan"),
-        (lambda texts: [[1.0], [2.0]], "2 vectors for 1 texts"),
+        (lambda texts: [[1.0], [2.0]], "2 vectors for 3 texts"),
         (lambda texts: "no", "expected rows of numbers"),
     ],
 )

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from haystack import Document, Pipeline
+from haystack.dataclasses import ByteStream, SparseEmbedding
 from haystack.document_stores.errors import DocumentStoreError, DuplicateDocumentError
 from haystack.document_stores.in_memory import InMemoryDocumentStore
 from haystack.errors import FilterError
@@ -122,8 +123,21 @@ def test_embeddings_come_from_haystack(tmp_path: Path) -> None:
     )
     found = SlimdexRetriever(store, 1).run(query_embedding=[0.0, 0.9, 0.1, *[0.0] * 5])
     assert found["documents"][0].content == TEXTS[1]
+    assert [document.embedding for document in store.filter_documents()] == rows
     with pytest.raises(DocumentStoreError, match="has no embedding; expected one"):
         store.write_documents([Document(content="x")])
+    store.collection.close()
+
+
+@pytest.mark.parametrize(
+    "part", [{"blob": ByteStream(b"\x89PNG")}, {"sparse_embedding": SparseEmbedding([1], [0.5])}]
+)
+def test_what_an_index_cannot_store_is_refused(tmp_path: Path, part: dict[str, Any]) -> None:
+    store = SlimdexDocumentStore(str(tmp_path / "i"), dim=2)
+    plain = Document(content="a cat", embedding=[1.0, 0.0])
+    with pytest.raises(DocumentStoreError):
+        store.write_documents([plain, Document(content="a dog", embedding=[0.0, 1.0], **part)])
+    assert store.count_documents() == 0
     store.collection.close()
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding
+from langchain_core.indexing import InMemoryRecordManager, index
 from langchain_core.vectorstores import VectorStore
 from langchain_core.vectorstores.utils import maximal_marginal_relevance
 from langchain_tests.integration_tests import (
@@ -72,6 +73,30 @@ def test_conditions_scores_and_what_is_kept(tmp_path: Path) -> None:
     again.delete(filter="true")
     assert again.similarity_search("a dog") == []
     again.collection.close()
+
+
+def test_langchains_index_adds_changes_and_deletes(tmp_path: Path) -> None:
+    store = SlimdexVectorStore(tmp_path / "i", DeterministicFakeEmbedding(size=16))
+    records = InMemoryRecordManager("notes")
+    records.create_schema()
+
+    def indexed(*texts: str) -> list[str]:
+        documents = [Document(page_content=t, metadata={"source": "a.md"}) for t in texts]
+        for _ in range(2):  # the second call changes nothing
+            index(
+                documents,
+                records,
+                store,
+                batch_size=1,
+                cleanup="full",
+                source_id_key="source",
+                key_encoder="sha256",
+            )
+        return sorted(document.text for document in store.collection)
+
+    assert indexed(*TEXTS) == sorted(TEXTS)
+    assert indexed("a dog ran", TEXTS[0]) == ["a dog ran", TEXTS[0]]
+    store.collection.close()
 
 
 ROWS: list[dict[str, Any]] = [

@@ -84,6 +84,8 @@ def test_nodes_are_as_they_were(store: SlimdexVectorStore) -> None:
     assert (one.metadata, two.metadata) == ({"year": 1991, "id": "m1"}, {"year": 1992, "id": "m2"})
     assert one.get_content() == TEXTS[1]
     assert store.get_nodes([]) == []
+    none_allowed = VectorStoreQuery(query_embedding=Words()._get_text_embedding("cat"), doc_ids=[])
+    assert store.query(none_allowed).ids == []
     store.delete_nodes([])
     assert len(store.get_nodes()) == 3
     store.delete_nodes(["1"])

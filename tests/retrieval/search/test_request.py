@@ -23,6 +23,10 @@ TWO = np.eye(2, 48, dtype=np.float32)
         ({"vectors": TWO, "hybrid": "rrf"}, "hybrid"),
         ({"vectors": TWO, "rerank": object()}, "rerank"),
         *(
+            ({"texts": "a", "glob": ["*.md", glob]}, "glob")
+            for glob in ("", "./", "!*.md", "/a/*", "C:/a", "a\\*", "../a", "{a,{b,c}}")
+        ),
+        *(
             ({"texts": "a", name: value}, f"{name}=")
             for name, value in (
                 *(("limit", 2.5), ("candidates", -1), ("group_by", "line"), ("hybrid", 1.5)),

@@ -70,18 +70,17 @@ def trees(*text_operators: str) -> st.SearchStrategy[Condition]:
     """Conditions as trees; operators on texts alone are named."""
 
     def comparisons(column: str) -> st.SearchStrategy[Condition]:
-        value, truth = st.sampled_from(OPERANDS[column]), st.booleans()
+        value = st.sampled_from(OPERANDS[column])
         signs = ["="] if column == "flag" else [*SIGNS]
         signs += text_operators if column == "name" else ()
         return st.one_of(
-            st.builds(Compare, st.just(column), st.sampled_from(signs), value, truth),
-            st.builds(Compare, st.just(column), st.just("IS NULL"), st.none(), truth),
+            st.builds(Compare, st.just(column), st.sampled_from(signs), value),
+            st.builds(Compare, st.just(column), st.just("IS NULL")),
             st.builds(
                 Compare,
                 st.just(column),
                 st.just("IN"),
                 st.lists(value, min_size=1, max_size=3).map(tuple),
-                truth,
             ),
         )
 
@@ -147,18 +146,16 @@ def holds(condition: Condition, row: Any) -> bool:
 def compares(condition: Compare, found: Any) -> bool:
     sign, value = condition.operator, condition.value
     if sign == "IS NULL":
-        return (found is None) == condition.truth
+        return found is None
     if found is None:
         return False
     if sign in SIGNS:
-        truth = SIGNS[sign](ordered(found), ordered(value))
-    elif sign == "IN":
-        truth = ordered(found) in map(ordered, value)
-    elif sign == "STARTS WITH":
-        truth = found.startswith(value)
-    else:
-        truth = value.lower() in found.lower() if "CASE" in sign else value in found
-    return bool(truth) == condition.truth
+        return bool(SIGNS[sign](ordered(found), ordered(value)))
+    if sign == "IN":
+        return ordered(found) in map(ordered, value)
+    if sign == "STARTS WITH":
+        return bool(found.startswith(value))
+    return value.lower() in found.lower() if "CASE" in sign else value in found
 
 
 def ordered(value: Any) -> Any:

@@ -165,7 +165,7 @@ class WholeDocumentBody(BaseModel):
 
 
 class DocumentsBody(BaseModel):
-    """Documents in the order in which they were added."""
+    """Documents in the order of their ids."""
 
     documents: list[WholeDocumentBody]
     count: int = Field(description="All documents that match, on this page or not.")

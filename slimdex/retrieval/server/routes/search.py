@@ -158,23 +158,23 @@ async def columns(index: Served) -> Response:
 async def documents(
     index: Served,
     where: str | None = None,
-    after: str | None = None,
+    after: str = "",
     limit: Annotated[int, Query(ge=0, le=MOST_LISTED)] = 100,
 ) -> Response:
-    """List documents, all or those that a condition holds for, in the order of their addition.
+    """List documents, all or those that a condition holds for, in the order of their ids.
 
-    A page has at most `limit` documents, fewer if they are long. 0 only counts them.
+    A page has at most `limit` documents, fewer if they are long. 0 only counts them. The next page
+    begins `after` the last id, even if that document has been changed or deleted.
     """
     page = await index.read(lambda opened: opened.read(_page, where, after, limit), where)
     return Json(page)
 
 
-def _page(snapshot: Snapshot, where: str | None, after: str | None, limit: int) -> dict[str, Any]:
-    """Return a page of the documents that match a condition, after the one with an id."""
-    rows = snapshot.rows_where(where)
-    count = len(rows)
-    if after is not None:
-        rows = rows[rows > snapshot.row_of(after)]
+def _page(snapshot: Snapshot, where: str | None, after: str, limit: int) -> dict[str, Any]:
+    """Return a page of the documents that match a condition, after an id."""
+    matches = snapshot.rows_where(where)
+    # One more than the limit shows whether documents follow.
+    rows = snapshot.page(where, limit + 1, after) if limit else matches
 
     # As many documents as fit on the page.
     documents = list[Document]()
@@ -187,7 +187,7 @@ def _page(snapshot: Snapshot, where: str | None, after: str | None, limit: int) 
 
     return {
         "documents": [document_json(document) for document in documents],
-        "count": count,
+        "count": len(matches),
         "more": len(documents) < len(rows),
         "version": snapshot.state.version,
     }

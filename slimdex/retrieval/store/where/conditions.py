@@ -1,6 +1,6 @@
 """Conditions: a tree of comparisons of columns with constants, and its rendering as SQL.
 
-The filters of OpenAI, LangChain, LlamaIndex and Haystack are translated to it. A comparison holds
+The filters of LangChain, LlamaIndex and Haystack are translated to it. A comparison holds
 for values of the constant's own kind: no text equals a number, whatever the column's type is, and
 true is 1. It does not hold if the column has no value, or if no document has the column; `Not`
 holds whenever its part does not.
@@ -48,14 +48,12 @@ class Compare:
     operator : one of `OPERATORS`, "IS NULL", "IS EMPTY" or "HAS".
     value : text, number, boolean, date, time, or for "=" also a list or dict of these, or None; a
         list of such values for IN.
-    truth : if False, holds if the column has a value for which the comparison is false.
     path : names that lead to a value inside a column of JSON or structs.
     """
 
     column: str
     operator: str
     value: Any = None
-    truth: bool = True
     path: tuple[str, ...] = ()
 
 
@@ -110,10 +108,7 @@ def _compare(condition: Compare, columns: Mapping[str, str]) -> str:
     """Render a comparison as SQL; see `as_sql`."""
     type_ = (TEXT_COLUMNS | dict(columns)).get(condition.column)
     operand = _operand(identifier(condition.column), type_, condition.path)
-    sql = _holds(operand, condition.operator, condition.value)
-    if condition.truth:
-        return sql
-    return f"({operand.has_value} AND NOT coalesce({sql}, false))"
+    return _holds(operand, condition.operator, condition.value)
 
 
 def _operand(column: str, type_: str | None, path: tuple[str, ...]) -> Operand:
