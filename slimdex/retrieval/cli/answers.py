@@ -126,8 +126,9 @@ def _place(hit: Hit, excerpt: Excerpt) -> Text:
     path = str(hit.metadata.get("path") or "")
     if path and not path.endswith(hit.id.removeprefix("./")):
         place.insert(0, path)
-    if hit.page is not None:
-        place.append(f"page {hit.page:,}")
+    if excerpt.page is not None:
+        is_one = excerpt.page == excerpt.last_page
+        place.append(f"page {excerpt.page}" + ("" if is_one else f"-{excerpt.last_page}"))
     elif hit.start + excerpt.start > 0 and excerpt.line and not _is_code(hit):
         place.append(f"line {excerpt.line:,}")
     return Text(visible(shorten(" > ".join(place))), style="dim")

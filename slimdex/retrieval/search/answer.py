@@ -499,4 +499,9 @@ def hit_of(
         anchor=part.anchor if part else "",
         found_by=finder,
         lines=[(offset - start, in_file) for offset, in_file in lines if start < offset < end],
+        pages=[
+            (part.start - start, part.page)
+            for part in document.parts
+            if part.page and start < part.start < end
+        ],
     )

@@ -57,6 +57,7 @@ class Excerpt:
     text : on one line, marked where it is cut.
     start, end : offsets in the hit's text, in characters.
     line, last_line : lines of the file in which it begins and ends; None if these are not known.
+    page, last_page : as lines.
     """
 
     text: str
@@ -64,12 +65,22 @@ class Excerpt:
     end: int
     line: int | None
     last_line: int | None
+    page: int | None
+    last_page: int | None
 
     @classmethod
     def of(cls, hit: Hit, shown: str, start: int, end: int) -> Self:
         """Make an excerpt of a hit's text, from `start` to `end` (exclusive), shown as `shown`."""
-        last_line = hit.line_at(max(start, end - 1))
-        return cls(shown, start, end, hit.line_at(start), last_line)
+        last = max(start, end - 1)
+        return cls(
+            text=shown,
+            start=start,
+            end=end,
+            line=hit.line_at(start),
+            last_line=hit.line_at(last),
+            page=hit.page_at(start),
+            last_page=hit.page_at(last),
+        )
 
 
 @dataclass(frozen=True)

@@ -316,7 +316,8 @@ def _passage(hit: Hit, query: str, folder: Path | None) -> dict[str, Any]:
         "line": part.line,
         "last_line": part.last_line,
         "start": hit.start + part.start,
-        "page": hit.page,
+        "page": part.page,
+        "last_page": part.last_page,
         "text": part.text,
         "metadata": metadata,
     }

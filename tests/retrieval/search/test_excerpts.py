@@ -36,6 +36,16 @@ def passages_near(
     return [[each.text for each in own] for own in found]
 
 
+def test_an_excerpt_has_its_own_pages() -> None:
+    text = "The pumps run. The sweep comes. Cash is paid."  # pages 4 to 6 begin at 0, 15 and 32
+    of_pages = Hit("id", 0.5, text, page=4, pages=[(15, 5), (32, 6)])
+    shown = [quote(query, of_pages, 16) for query in ("pumps", "sweep", "cash")]
+    assert [(each.page, each.last_page) for each in shown] == [(4, 4), (5, 5), (6, 6)]
+    both = quote("cash sweep", of_pages, 32)
+    assert (both.text, both.page, both.last_page) == ("The pumps run. The sweep comes.…", 4, 5)
+    assert quote("pumps", hit(text), 16).page is None
+
+
 def test_excerpts_equal_brute_force_over_all_parts() -> None:
     encoder, query = WordEncoder(), "the mean of several numbers"
     texts = [f"{FILLER * i}The mean of {i} numbers. {FILLER * 3}" for i in range(5)]

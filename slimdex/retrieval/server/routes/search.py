@@ -86,6 +86,7 @@ def _hit(hit: Hit, query: str, body: SearchBody) -> dict[str, Any]:
     return hit_json(hit) | {
         "excerpt": [part.start, part.end],
         "excerpt_lines": None if part.line is None else [part.line, part.last_line],
+        "excerpt_pages": None if part.page is None else [part.page, part.last_page],
         "marks": word_places(hit.text, text),
     }
 
