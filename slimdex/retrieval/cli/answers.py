@@ -50,10 +50,10 @@ def show_hits(
     for hit, excerpt in zip(map(shown_hit, hits), excerpts, strict=True):
         score = Text(f"{hit.score:6.3f}  ", style="cyan")
         hanging(score, _heading(hit, excerpt))
-        body = _with_words(excerpt.text, words)
-        parts = (_place(hit, excerpt), _columns(hit, columns), body)
-        for part in filter(None, parts):  # no line for an empty part
-            hanging(Text(" " * len(score)), part)
+        lines = [_with_words(each.expandtabs(), words) for each in excerpt.text.splitlines()]
+        for part in (_place(hit, excerpt), _columns(hit, columns), *lines):
+            if part.plain.strip():  # no line for an empty part
+                hanging(Text(" " * len(score)), part)
 
 
 def as_json(

@@ -26,7 +26,7 @@ from ..ingest.adding import counts
 from ..ingest.writer import delete as delete_documents
 from ..quality.refitting import add_documents_then_refit, sync_then_refit
 from ..search.answer import related as related_to
-from ..search.excerpts import are_by_chance, quote
+from ..search.excerpts import are_by_chance, nearest_by_words
 from ..search.places import file_of
 from ..search.request import SearchRequest
 from ..sources.source_request import AnySources, added_sources
@@ -303,7 +303,7 @@ def _passage(hit: Hit, query: str, folder: Path | None) -> dict[str, Any]:
 
     `folder` is the index's, if the agents are on this machine.
     """
-    part = quote(query, hit, QUOTED)
+    part = nearest_by_words(query, hit, QUOTED)
     path = hit.metadata.get("path")
     file = None if folder is None else file_of(path, folder.absolute().parent)
     metadata = shown_hit(hit).metadata
