@@ -48,11 +48,18 @@ BARE = ("",)
 """Headings of a piece that fits only without its title."""
 LINES = re.compile(r"L\d+(-L\d+)?")
 """Anchor of a part of code."""
+TERMINALS = (
+    "\u0589\u061d-\u061f\u06d4\u0700-\u0702\u07f9\u0964\u0965\u104a\u104b\u1362\u1367\u1368"
+    "\u17d4\u17d5\u1803\u1809\u203c\u203d\u2047-\u2049\u3002\ua6f3\ua6f7\ua876\ua877\uaaf0\uabeb"
+    "\uff01\uff1f\uff61"
+)
+"""Marks that end sentences of other scripts: of Unicode's Sentence_Terminal (PropList.txt), those
+that stand for nothing else."""
 PART, PARAGRAPH, SENTENCE, LINE, WORD, LETTER = range(6)
 """Boundaries at the end of a unit, strongest first."""
 _ENDS = {
     PARAGRAPH: re.compile(r"\n[ \t\r]*\n\s*"),
-    SENTENCE: re.compile(r"[.!?…][\"'”’)\]]*\s+|[。！？][\"'”’』」）]*\s*"),
+    SENTENCE: re.compile(rf"[.!?…][\"'”’)\]]*\s+|[{TERMINALS}][\"'”’』」）]*\s*"),
     LINE: re.compile(r"\n\s*"),
     WORD: re.compile(r"\s+"),
 }

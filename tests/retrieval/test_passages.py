@@ -284,8 +284,9 @@ def test_no_cut_is_beside_an_invisible_sign(sign: str) -> None:
     assert all(piece[0] != sign and piece[-1] != sign for piece in pieces)
 
 
-def test_a_passage_begins_with_the_last_sentence_of_the_one_before() -> None:
-    sentences = [f"number {i} is here." for i in range(9)]
+@pytest.mark.parametrize("end", [".", "।", "؟", "۔", "։", "።", "。"])
+def test_a_passage_begins_with_the_last_sentence_of_the_one_before(end: str) -> None:
+    sentences = [f"number {i} is here{end}" for i in range(9)]
     text = " ".join(sentences)
     found = [text[p.start : p.end] for p in cut("", text, (), words, 24)]
     assert found[0] == " ".join(sentences[:4])

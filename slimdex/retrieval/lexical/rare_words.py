@@ -99,7 +99,8 @@ class RareWords(NamedTuple):
         rare = dict[str, float]()
         for term, has_capital in words.items():
             is_name = term in names and (has_capital or is_proper(term))
-            if len(term) >= SHORTEST and (term in codes or is_name):
+            is_word = len(term) >= SHORTEST or (len(term) == 1 and UNSPACED.match(term))
+            if is_word and (term in codes or is_name):
                 rare[term] = matched[term]
         return cls(rare, sum(matched[term] for term in words))
 

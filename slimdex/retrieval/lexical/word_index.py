@@ -207,12 +207,13 @@ class WordIndex:
             named = np.concatenate([named, self._best_rows(name, MOST_NAMED).rows])
 
         # Rows that have any of the words, and the bonuses of rare ones.
-        query = self._query([*idfs, *forms], names if len(named) else [])
+        form_idfs = idfs_of(forms, len(self))
+        query = self._query({**idfs, **form_idfs}, names if len(named) else [])
         best = self._best_visible_rows(query, k, hidden)
         rare = RareWords.of(
             text,
             {**counts, **forms},
-            {**idfs, **idfs_of(forms, len(self))},
+            {**idfs, **form_idfs},
             len(self),
             lambda word: self._count(FORMS, f"{PROPER}{word}") > 0,
         )
@@ -294,15 +295,19 @@ class WordIndex:
             return []
         return [query.fuzzy_term_query(schema, NAME, form, 1)]
 
-    def _query(self, words: Iterable[str], names: list[Any]) -> Any:
-        """Build a query for rows with any of these stems, or one of the names from `_names`."""
+    def _query(self, words: Mapping[str, float], names: list[Any]) -> Any:
+        """Build a query for rows with any of these stems, or one of the names from `_names`.
+
+        The words have their inverse document frequencies, the scores of further forms.
+        """
         query = _tantivy().Query
         schema = self._index.schema
         should = _tantivy().Occur.Should
         terms = []
-        for word in words:
+        for word, idf in words.items():
             terms.append((should, query.term_query(schema, STEMS, word, "freq")))
-            terms.append((should, query.term_query(schema, FORMS, word, "basic")))
+            form = query.term_query(schema, FORMS, word, "basic")
+            terms.append((should, query.const_score_query(form, idf)))
         for name in names:
             terms.append((should, query.boost_query(name, NAME_BOOST)))
         return query.boolean_query(terms)

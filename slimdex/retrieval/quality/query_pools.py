@@ -25,6 +25,7 @@ from slimdex.indexes.arrays import Matrix, Rows, batches, normalize_rows
 from slimdex.system.progress import progress
 
 from ..encoders.base import Encoder, encode_queries
+from ..passages import TERMINALS
 from ..store.passages import DocumentRows
 from ..store.snapshot import Snapshot
 from .recall_trials import Pool
@@ -146,7 +147,7 @@ def sentences(text: str) -> list[str]:
     >>> sentences("Yes. It rained all day long! The boiler was serviced in May.")
     ['It rained all day long!', 'The boiler was serviced in May.']
     """
-    parts = re.split(r"(?<=[.!?。！？])\s+|\n\s*\n", text)
+    parts = re.split(rf"(?<=[.!?{TERMINALS}])\s+|\n\s*\n", text)
     return [part.strip() for part in parts if len(part.split()) >= FEWEST_WORDS]
 
 

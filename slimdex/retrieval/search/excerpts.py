@@ -20,6 +20,7 @@ from ..documents import Hit
 from ..encoders.base import Encoder
 from ..encoders.tokens import DEFAULT_LENGTH
 from ..lexical.tokens import INVISIBLE, MARKS, UNSPACED, stems_of, words_of
+from ..passages import TERMINALS
 
 LENGTH = 160
 MOST_PARTS = 80
@@ -45,7 +46,7 @@ CUT = "…"
 _BLANK = re.compile(r"\s+")
 _UNSEEN = INVISIBLE.pattern.removesuffix("+")
 _WORD = re.compile(rf"\w(?:[\w{MARKS}]|{_UNSEEN})*+")
-_SENTENCE_END = re.compile(r"[.!?](?=\s)|[。！？]")
+_SENTENCE_END = re.compile(rf"[.!?](?=\s)|[{TERMINALS}]")
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -83,12 +84,13 @@ def leads_out(path: Path, folder: Path) -> bool:
 
 
 def as_unicode(path: str) -> str:
-    r"""Convert a path to storable Unicode.
+    r"""Convert a path to storable Unicode, composed (NFC) as it is typed.
 
-    >>> as_unicode("caf\udce9/menu.txt")
-    'caf\\xe9/menu.txt'
+    >>> as_unicode("caf\udce9/menu.txt"), as_unicode("cafe\u0301") == "caf\xe9"
+    ('caf\\xe9/menu.txt', True)
     """
-    return os.fsencode(path).decode("utf-8", "backslashreplace")
+    text = os.fsencode(path).decode("utf-8", "backslashreplace")
+    return unicodedata.normalize("NFC", text)
 
 
 class _Walker:
