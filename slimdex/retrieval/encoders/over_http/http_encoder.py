@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from base64 import b64decode
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import chain
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,8 @@ SHORT = 64
 """Characters of a text that no server refuses for its length."""
 USUAL_LENGTH = 512
 """Tokens of a text for a server that states no limit, as most encoders have been trained with."""
+FIELD = re.compile(r"(\w+)=([\w.-]+)")
+"""A prompt that is a field of the request, such as input_type=query, in place of a prefix."""
 BYTES_PER_TOKEN = 3
 """Bytes of UTF-8 that are counted as a token; English has 4 to 5, Chinese 3 to a character."""
 
@@ -61,9 +64,10 @@ class HttpEncoder:
     max_length
         tokens of the passages into which texts are cut; by default what the server states, or 512.
     query_prompt
-        prefix of queries; by default those of a well-known model.
+        prefix of queries, or a field of requests with queries, such as ``input_type=query``; by
+        default the prefix of a well-known model.
     document_prompt
-        prefix of documents; by default those of a well-known model.
+        as query_prompt, of documents.
     api_key
         by default ``OPENAI_API_KEY``, if the URL is at the host of ``OPENAI_BASE_URL``.
 
@@ -104,7 +108,8 @@ class HttpEncoder:
 
         # The first vectors show how many dimensions they have.
         self.dim = dimensions or 0
-        vectors = self._vectors(FINGERPRINT_TEXTS)
+        _, fields = _parts_of(self.prompts.document)
+        vectors = self._vectors(FINGERPRINT_TEXTS, fields)
         self.dim = vectors.shape[1]
         self._fingerprint = fingerprint(vectors)
 
@@ -156,35 +161,39 @@ class HttpEncoder:
 
     def _encode(self, texts: Sequence[str], prompt: str) -> tuple[Matrix, list[int]]:
         """Vectors (n, dim), and how many characters of each text were read."""
-        parts = _batches([prompt + text for text in texts])
+        prefix, fields = _parts_of(prompt)
+        parts = _batches([prefix + text for text in texts])
         with ThreadPoolExecutor(AT_ONCE) as threads:
-            rows = [*chain.from_iterable(threads.map(self._read, parts))]
+            rows = [*chain.from_iterable(threads.map(self._read, parts, repeat(fields)))]
         vectors = np.array([vector for vector, _ in rows], np.float32).reshape(-1, self.dim)
-        return vectors, [max(0, characters - len(prompt)) for _, characters in rows]
+        return vectors, [max(0, characters - len(prefix)) for _, characters in rows]
 
-    def _read(self, texts: Sequence[str]) -> list[tuple[NDArray[np.float32], int]]:
+    def _read(
+        self, texts: Sequence[str], fields: Mapping[str, str]
+    ) -> list[tuple[NDArray[np.float32], int]]:
         """Encode a batch, in halves if the server takes fewer texts at once.
 
         If it refuses a single text, its first half is sent, then a quarter, and so on. Returns each
         text's vector, and how many of its characters were read.
         """
         try:
-            return [*zip(self._vectors(texts), map(len, texts), strict=True)]
+            return [*zip(self._vectors(texts, fields), map(len, texts), strict=True)]
         except RefusedError as error:
             is_short = len(texts) == 1 and len(texts[0]) <= SHORT
             if error.status not in TOO_LARGE or is_short:
                 raise
         if len(texts) == 1:
-            return self._read([texts[0][: len(texts[0]) // 2]])
+            return self._read([texts[0][: len(texts[0]) // 2]], fields)
         half = len(texts) // 2
-        return self._read(texts[:half]) + self._read(texts[half:])
+        return self._read(texts[:half], fields) + self._read(texts[half:], fields)
 
-    def _vectors(self, texts: Sequence[str]) -> Matrix:
-        """Encode texts by one request.
+    def _vectors(self, texts: Sequence[str], fields: Mapping[str, str]) -> Matrix:
+        """Encode texts by one request, which has these fields too.
 
         Raises `InputError` if the answer is not a finite vector of `dim` numbers for each text.
         """
         body: dict[str, Any] = {
+            **fields,
             "model": self._model,
             "input": [*texts],
             "encoding_format": "base64",
@@ -201,6 +210,16 @@ class HttpEncoder:
         if len(rows) != len(texts):
             raise InputError(f"{place}: {len(rows)} vectors; expected {len(texts)}, one per text")
         return as_matrix(rows, dim=self.dim or None, name=place)
+
+
+def _parts_of(prompt: str) -> tuple[str, dict[str, str]]:
+    """Return a prompt's prefix of texts, and its fields of requests.
+
+    >>> _parts_of("query: "), _parts_of("input_type=query")
+    (('query: ', {}), ('', {'input_type': 'query'}))
+    """
+    field = FIELD.fullmatch(prompt)
+    return (prompt, {}) if field is None else ("", {field[1]: field[2]})
 
 
 def _numbers(embedding: Any) -> Any:
