@@ -317,7 +317,7 @@ class Collection:
         *,
         where: str | None = None,
         limit: int | None = None,
-        after: Id | None = None,
+        after: str = "",
         vectors: bool = False,
     ) -> list[Document]: ...
 
@@ -327,7 +327,7 @@ class Collection:
         *,
         where: str | None = None,
         limit: int | None = None,
-        after: Id | None = None,
+        after: str = "",
         vectors: bool = False,
     ) -> Document | list[Document]:
         """Get the document of an id, documents of several ids in their order, or of a condition.
@@ -352,9 +352,8 @@ class Collection:
         """
         if ids is None:
             check_page(where, limit, after)
-            last = None if after is None else id_text(after)
             return self.index.read(
-                lambda snapshot: snapshot.of_condition(where, limit, last, vectors=vectors)
+                lambda snapshot: snapshot.of_condition(where, limit, after, vectors=vectors)
             )
         check_ids_alone(where, limit, after)
         texts = id_texts(ids)

@@ -98,18 +98,18 @@ def ids_to_delete(ids: Any, where: str | None) -> list[str] | None:
     return None if ids is None else id_texts(ids)
 
 
-def check_ids_alone(where: str | None, limit: int | None, after: Id | None) -> None:
+def check_ids_alone(where: str | None, limit: int | None, after: str) -> None:
     """Raise `InputError` if there are arguments of a condition beside ids."""
-    if (where, limit, after) != (None, None, None):
+    if (where, limit, after) != (None, None, ""):
         raise InputError("get: ids with where, limit or after; expected one or the other")
 
 
-def check_page(where: str | None, limit: int | None, after: Id | None) -> None:
+def check_page(where: str | None, limit: int | None, after: str) -> None:
     """Raise `InputError` for an invalid limit, or if nothing is given, as with an id that is None.
 
-    >>> check_page(None, 10, None)
+    >>> check_page(None, 10, "")
     """
-    if (where, limit, after) == (None, None, None):
+    if (where, limit, after) == (None, None, ""):
         raise InputError("get: no ids, where, limit or after; expected one of them")
     if limit is not None and (not isinstance(limit, Integral) or limit < 0):
         raise InputError(f"limit={limit!r}; expected 0 or more")

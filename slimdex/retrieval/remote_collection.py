@@ -140,7 +140,7 @@ class RemoteCollection(Searchable):
         *,
         where: str | None = None,
         limit: int | None = None,
-        after: Id | None = None,
+        after: str = "",
         vectors: bool = False,
     ) -> list[Document]: ...
 
@@ -150,7 +150,7 @@ class RemoteCollection(Searchable):
         *,
         where: str | None = None,
         limit: int | None = None,
-        after: Id | None = None,
+        after: str = "",
         vectors: bool = False,
     ) -> Document | list[Document]:
         """Get documents by ids, or by a condition in the order of ids: see `Collection.get`.
@@ -161,8 +161,7 @@ class RemoteCollection(Searchable):
             raise InputError("vectors=True of a service; expected False, since it sends none")
         if ids is None:
             check_page(where, limit, after)
-            last = "" if after is None else id_text(after)
-            return [*islice(self._pages(where, min(PAGE, limit or PAGE), last), limit)]
+            return [*islice(self._pages(where, min(PAGE, limit or PAGE), after), limit)]
 
         # Ask for each id.
         check_ids_alone(where, limit, after)

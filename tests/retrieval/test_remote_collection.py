@@ -95,7 +95,7 @@ def test_searches_and_reads_answer_the_same(
     assert [*remote] == local.get(limit=9)
     assert remote.get("a/b c?") == local.get("a/b c?")
     assert remote.get(["3", "2"]) == local.get(["3", "2"])
-    for given in ({"limit": 2}, {"limit": 1, "after": "2"}, {"limit": 0}, {"after": 2}):
+    for given in ({"limit": 2}, {"limit": 1, "after": "2"}, {"limit": 0}, {"after": "2"}):
         assert remote.get(**given) == local.get(**given)
     assert remote.get(where="year > 1995") == local.get(where="year > 1995", limit=9)
     with pytest.raises(InputError, match="vectors=True"):
@@ -135,7 +135,7 @@ def test_changes_between_pages_hide_and_repeat_nothing(
         untouched = {f"n{i}" for i in range(10, 99)}
         collection.add([{"id": id, "text": id} for id in sorted(untouched)])
         seen = list[str]()
-        while page := collection.get(where="true", limit=7, after=seen[-1] if seen else None):
+        while page := collection.get(where="true", limit=7, after=seen[-1] if seen else ""):
             seen += [document.id for document in page]
             # Change the last document seen and a later one, delete another two, close gaps.
             changed = {seen[-1], f"n{9 + len(seen)}"} & untouched

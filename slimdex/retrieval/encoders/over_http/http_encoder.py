@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from base64 import b64decode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain, repeat
 from pathlib import Path
@@ -108,8 +108,7 @@ class HttpEncoder:
 
         # The first vectors show how many dimensions they have.
         self.dim = dimensions or 0
-        _, fields = _parts_of(self.prompts.document)
-        vectors = self._vectors(FINGERPRINT_TEXTS, fields)
+        vectors = self._vectors(FINGERPRINT_TEXTS, self.prompts.document)
         self.dim = vectors.shape[1]
         self._fingerprint = fingerprint(vectors)
 
@@ -161,43 +160,43 @@ class HttpEncoder:
 
     def _encode(self, texts: Sequence[str], prompt: str) -> tuple[Matrix, list[int]]:
         """Vectors (n, dim), and how many characters of each text were read."""
-        prefix, fields = _parts_of(prompt)
-        parts = _batches([prefix + text for text in texts])
         with ThreadPoolExecutor(AT_ONCE) as threads:
-            rows = [*chain.from_iterable(threads.map(self._read, parts, repeat(fields)))]
+            rows = [*chain.from_iterable(threads.map(self._read, _batches(texts), repeat(prompt)))]
         vectors = np.array([vector for vector, _ in rows], np.float32).reshape(-1, self.dim)
-        return vectors, [max(0, characters - len(prefix)) for _, characters in rows]
+        return vectors, [characters for _, characters in rows]
 
-    def _read(
-        self, texts: Sequence[str], fields: Mapping[str, str]
-    ) -> list[tuple[NDArray[np.float32], int]]:
+    def _read(self, texts: Sequence[str], prompt: str) -> list[tuple[NDArray[np.float32], int]]:
         """Encode a batch, in halves if the server takes fewer texts at once.
 
         If it refuses a single text, its first half is sent, then a quarter, and so on. Returns each
         text's vector, and how many of its characters were read.
         """
         try:
-            return [*zip(self._vectors(texts, fields), map(len, texts), strict=True)]
+            return [*zip(self._vectors(texts, prompt), map(len, texts), strict=True)]
         except RefusedError as error:
             is_short = len(texts) == 1 and len(texts[0]) <= SHORT
             if error.status not in TOO_LARGE or is_short:
                 raise
         if len(texts) == 1:
-            return self._read([texts[0][: len(texts[0]) // 2]], fields)
+            return self._read([texts[0][: len(texts[0]) // 2]], prompt)
         half = len(texts) // 2
-        return self._read(texts[:half], fields) + self._read(texts[half:], fields)
+        return self._read(texts[:half], prompt) + self._read(texts[half:], prompt)
 
-    def _vectors(self, texts: Sequence[str], fields: Mapping[str, str]) -> Matrix:
-        """Encode texts by one request, which has these fields too.
+    def _vectors(self, texts: Sequence[str], prompt: str) -> Matrix:
+        """Encode texts by one request, with a prompt.
 
         Raises `InputError` if the answer is not a finite vector of `dim` numbers for each text.
         """
         body: dict[str, Any] = {
-            **fields,
             "model": self._model,
             "input": [*texts],
             "encoding_format": "base64",
         }
+        field = FIELD.fullmatch(prompt)
+        if field is not None:
+            body[field[1]] = field[2]
+        else:
+            body["input"] = [prompt + text for text in texts]
         if self._dimensions is not None:
             body["dimensions"] = self._dimensions
         answer = self._server.ask("/embeddings", body)
@@ -210,16 +209,6 @@ class HttpEncoder:
         if len(rows) != len(texts):
             raise InputError(f"{place}: {len(rows)} vectors; expected {len(texts)}, one per text")
         return as_matrix(rows, dim=self.dim or None, name=place)
-
-
-def _parts_of(prompt: str) -> tuple[str, dict[str, str]]:
-    """Return a prompt's prefix of texts, and its fields of requests.
-
-    >>> _parts_of("query: "), _parts_of("input_type=query")
-    (('query: ', {}), ('', {'input_type': 'query'}))
-    """
-    field = FIELD.fullmatch(prompt)
-    return (prompt, {}) if field is None else ("", {field[1]: field[2]})
 
 
 def _numbers(embedding: Any) -> Any:
