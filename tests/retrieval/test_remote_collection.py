@@ -95,7 +95,7 @@ def test_searches_and_reads_answer_the_same(
     assert [*remote] == local.get(limit=9)
     assert remote.get("a/b c?") == local.get("a/b c?")
     assert remote.get(["3", "2"]) == local.get(["3", "2"])
-    for given in ({"limit": 2}, {"limit": 1, "after": "2"}, {"limit": 0}, {"after": "2"}):
+    for given in ({"limit": 2}, {"limit": 1, "after": "2"}, {"limit": 0}, {"after": 2}):
         assert remote.get(**given) == local.get(**given)
     assert remote.get(where="year > 1995") == local.get(where="year > 1995", limit=9)
     with pytest.raises(InputError, match="vectors=True"):

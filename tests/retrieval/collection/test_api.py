@@ -95,7 +95,7 @@ def test_documents_by_condition_in_parts(pets: Collection) -> None:
     assert (pets.get(limit=0), pets.get(after="z"), pets.get(where="false")) == ([], [], [])
     pets.delete("cat")
     assert pets.get(limit=1) == PETS[1:2]
-    for given in ({"limit": -1}, {"limit": 1.5}, {"ids": "dog", "limit": 1}, {"where": {"id": 1}}):
+    for given in ({"limit": -1}, {"after": 1.5}, {"ids": "dog", "limit": 1}, {"where": {"id": 1}}):
         with pytest.raises(InputError, match="expected"):
             pets.get(**given)
 
