@@ -26,8 +26,8 @@ from .documents import (
     id_texts,
     ids_to_delete,
     is_several,
-    page_start,
     json_of,
+    page_start,
 )
 from .encoders.over_http.connection import TIMEOUT, BusyError, JsonServer
 from .ingest.addition_report import AdditionReport
