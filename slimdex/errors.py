@@ -61,3 +61,12 @@ def check_choice(name: str, value: object, choices: Iterable[str]) -> None:
     names = [*choices]
     if value not in names:
         raise InputError(f"{name}={short_repr(value)}; expected one of {', '.join(names)}")
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with a noun, which gets an "s" unless there is one.
+
+    >>> counted(1, "row"), counted(2000, "row")
+    ('1 row', '2,000 rows')
+    """
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

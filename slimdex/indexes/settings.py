@@ -107,7 +107,7 @@ class Settings(Choices):
             )
 
     def fitted(self, moments: Moments) -> tuple[Self, list[str]]:
-        """Return settings that suit these vectors, and notes of what was changed.
+        """Return settings that suit these vectors, and notes of what was requested in vain.
 
         A small corpus has too few rows to train a kind, or spans fewer than k dimensions. The
         replacement keeps float32 rows, k is the rank of the data if that is less, and there is no
@@ -135,7 +135,8 @@ class Settings(Choices):
             changes.append(f"not whitened (that needs {dim} vectors)")
         if exceeds_rank and (has_few_rows or is_free):
             k = max(rank, 1)
-            changes.append(f"k={k} (the most that {moments.n} vectors allow)")
+            if not is_free:
+                changes.append(f"k={k} (the most that so few vectors allow)")
 
         # The kind, limited by its training rows and by the dimensions.
         needs_multiple = f"kind {kind.name} needs a multiple of {kind.multiple} dimensions"
@@ -149,7 +150,8 @@ class Settings(Choices):
             notes.append(f"{unquantised}: {needs_multiple}")
         elif not can_train or k % kind.multiple:
             out = replace(out, kind=FLAT.name)
-            changes.insert(0, f"{unquantised} ({needs_multiple if can_train else needs_rows})")
+            if self.kind != AUTO:
+                changes.insert(0, f"{unquantised} ({needs_multiple if can_train else needs_rows})")
 
         if changes:
             notes.append(f"small index, fitted again as it grows: {', '.join(changes)}")

@@ -240,6 +240,8 @@ class Hit:
     lines
         (offset in `text`, line of the file) where lines of the file begin that do not follow from
         the lines before, one for each line break.
+    pages
+        (offset in `text`, page) of each further page.
     """
 
     id: str
@@ -257,6 +259,12 @@ class Hit:
     found_by: str = "meaning"
     similarity: float = 0.0
     lines: Lines = ()
+    pages: Lines = ()
+
+    def page_at(self, offset: int) -> int | None:
+        """Page at an offset in `text`; None if not known."""
+        pages = [(0, self.page), *self.pages]
+        return pages[bisect_right(pages, offset, key=lambda pair: pair[0]) - 1][1]
 
     def line_at(self, offset: int) -> int | None:
         """Line of the file at an offset in `text`; None if not known."""
@@ -330,6 +338,7 @@ def hit_json(hit: Hit) -> dict[str, Any]:
     values = {
         "headings": [*hit.headings],
         "lines": [[*pair] for pair in hit.lines],
+        "pages": [[*pair] for pair in hit.pages],
         "metadata": visible_values(hit.metadata),
     }
     scores = {"score": round(hit.score, 9), "similarity": round(hit.similarity, 9)}

@@ -40,7 +40,7 @@ MUTATIONS = [
     Mutation("falling <= np.partition(", "falling < np.partition(", "indexes"),
     Mutation("RRF_K + 1 + np.arange", "RRF_K + np.arange", "retrieval/lexical retrieval/search"),
     Mutation(
-        "scores[candidates.is_named] = np.inf",
+        "scores[candidates.is_named] += NAMED",
         "pass",
         "retrieval/lexical retrieval/search",
     ),

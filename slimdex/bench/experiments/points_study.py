@@ -475,14 +475,14 @@ def measure_search(index: Index, study: Study, by_meaning: PerQuery) -> Point | 
 
 
 def smallest(kinds: Sequence[Point], exact: Point) -> Point | None:
-    """Return the point with the fewest bytes a vector whose recall and nDCG suffice.
+    """Return the point of the least memory in all whose recall and nDCG suffice.
 
     Of equal points it is the fastest; None if no point suffices.
     """
     least_ndcg = exact["ndcg@10"] - NEARLY
     finds_enough = [point for point in kinds if point["recall@10"] >= ENOUGH]
     enough = [point for point in finds_enough if point["ndcg@10"] >= least_ndcg]
-    return min(enough, key=lambda p: (p["bytes_per_vector"], p["p50_ms"]), default=None)
+    return min(enough, key=lambda p: (p["memory_bytes"], p["p50_ms"]), default=None)
 
 
 def command_of(point: Point, build: Sequence[str]) -> str:

@@ -25,7 +25,7 @@ MEANING = (
     "and metric. Recall@10: the share of the ten nearest by exact search of the float32 vectors, "
     "in the same metric, that is found. Difference: of nDCG@10 from "
     "that exact search, with a 95% interval, paired by query. Ms: the median of one search on one "
-    "thread, from a vector to rows. Chosen: the fewest bytes with a recall@10 of "
+    "thread, from a vector to rows. Chosen: the fewest MB with a recall@10 of "
     f"{ENOUGH} or more and an nDCG@10 at most {NEARLY} below float32's; slimdex tune proves such a "
     "choice."
 )
@@ -161,7 +161,8 @@ def _in_words(point: Point, measured: IndexPoints) -> str:
     share = _line(point, measured)["share"].shown
     small = f" ({share} of float32)" if share != "1" else ""
     return (
-        f"{point['kind']}, k={point['k']}: {point['bytes_per_vector']:,.0f} bytes a vector{small}, "
+        f"{point['kind']}, k={point['k']}: {point['memory_bytes'] / MB:,.2f} MB, "
+        f"{point['bytes_per_vector']:,.0f} bytes a vector{small}, "
         f"recall@10 {point['recall@10']:.3f}, nDCG@10 {difference(point)}, "
         f"{point['p50_ms']:.2f} ms"
     )
@@ -196,7 +197,7 @@ def _in_short(measured: IndexPoints) -> list[Point]:
         points = [p for p in measured.kinds if p["kind"] == kind and p["candidates"] != 0]
         enough = [p for p in points if p["recall@10"] >= ENOUGH]
         if enough:
-            shown.append(min(enough, key=lambda p: float(p["bytes_per_vector"])))
+            shown.append(min(enough, key=lambda p: float(p["memory_bytes"])))
         else:
             shown += points[-1:]
 

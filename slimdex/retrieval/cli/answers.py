@@ -49,10 +49,10 @@ def show_hits(
     for hit, excerpt in zip(map(shown_hit, hits), excerpts, strict=True):
         score = Text(f"{hit.score:6.3f}  ", style="cyan")
         hanging(score, _heading(hit, excerpt))
-        body = _with_words(excerpt.text, words)
-        parts = (_place(hit, excerpt), _columns(hit, columns), body)
-        for part in filter(None, parts):  # no line for an empty part
-            hanging(Text(" " * len(score)), part)
+        lines = [_with_words(each.expandtabs(), words) for each in excerpt.text.splitlines()]
+        for part in (_place(hit, excerpt), _columns(hit, columns), *lines):
+            if part.plain.strip():  # no line for an empty part
+                hanging(Text(" " * len(score)), part)
 
 
 def as_json(
@@ -104,8 +104,9 @@ def _place(hit: Hit, excerpt: Excerpt) -> Text:
     path = str(hit.metadata.get("path") or "")
     if path and not path.endswith(hit.id.removeprefix("./")):
         place.insert(0, path)
-    if hit.page is not None:
-        place.append(f"page {hit.page:,}")
+    if excerpt.page is not None:
+        is_one = excerpt.page == excerpt.last_page
+        place.append(f"page {excerpt.page}" + ("" if is_one else f"-{excerpt.last_page}"))
     elif hit.start + excerpt.start > 0 and excerpt.line and not _is_code(hit):
         place.append(f"line {excerpt.line:,}")
     return Text(visible(shorten(" > ".join(place))), style="dim")

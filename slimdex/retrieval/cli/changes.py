@@ -10,7 +10,7 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any
 
-from slimdex.errors import InputError
+from slimdex.errors import InputError, counted
 
 from ..documents import ids_to_delete
 from . import console
@@ -95,7 +95,7 @@ def compact(index: Dir, *, writing: WriteOptions) -> Answer:
         opened = open_index(index, writing=writing)
         freed = compact_index(opened)
     documents = len(opened.snapshot)
-    text = f"{freed:,} rows freed, {documents:,} documents left"
+    text = f"{counted(freed, 'row')} freed, {counted(documents, 'document')} left"
     return Answer({"freed": freed, "documents": documents}, text)
 
 
@@ -110,7 +110,7 @@ def undo(index: Dir, *, writing: WriteOptions) -> Answer:
     text = "the settings and files before"
     if done["restored"] or done["removed"]:
         text = f"{done['restored']:,} restored, {done['removed']:,} removed"
-    return Answer(done, f"{text}; {done['documents']:,} documents")
+    return Answer(done, f"{text}; {counted(done['documents'], 'document')}")
 
 
 def dedup(
@@ -156,7 +156,9 @@ def dedup(
                 console.line(f"  {other['score']:.4f}  {other['id']}")
                 console.line(f"          {_beginning(other['text'])}")
         deleted = " deleted" if delete else ""
-        console.line(f"{duplicates:,} near-duplicates{deleted}, {documents:,} documents")
+        console.line(
+            f"{counted(duplicates, 'near-duplicate')}{deleted}, {counted(documents, 'document')}"
+        )
 
     return Answer(facts, show)
 
@@ -238,7 +240,7 @@ class _SyncedIndex:
             print(json.dumps(done), flush=True)
             return
         summary = ", ".join(f"{done[name]:,} {name}" for name in [*done][:5])
-        console.line(f"{summary}; {done['encoded']:,} texts encoded")
+        console.line(f"{summary}; {counted(done['encoded'], 'text')} encoded")
 
     def watch(self) -> None:
         """Sync now, and whenever files change or the index is restored; retry after errors."""

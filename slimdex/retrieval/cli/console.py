@@ -15,6 +15,7 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
+from slimdex.errors import counted
 from slimdex.system.progress import Note, listening
 
 from ..documents import json_of
@@ -114,8 +115,9 @@ def index_line(facts: dict[str, Any]) -> str:
     """
     # Unless documents are cut, there are as many passages as documents.
     are_cut = bool(facts["passages"]["documents_cut"])
-    passages = f" ({facts['passages']['rows']:,} passages)" if are_cut else ""
-    contents = f"{facts['documents']:,} documents{passages} in {os.path.relpath(facts['path'])}"
+    passages = f" ({counted(facts['passages']['rows'], 'passage')})" if are_cut else ""
+    documents = counted(facts["documents"], "document")
+    contents = f"{documents}{passages} in {os.path.relpath(facts['path'])}"
     for name in ("replaced", "unchanged"):
         if facts.get(name):
             contents += f", {facts[name]:,} {name}"

@@ -7,6 +7,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from slimdex.errors import counted
+
 from . import console
 from .click_commands import Answer
 from .options import Dir, Where, open_index
@@ -57,11 +59,11 @@ def export(
 
 def _describe(done: ExportReport) -> str:
     """Describe in one line what was written."""
-    if done.rows is None:
+    if done.rows is None or done.documents is None:
         return f"a model of {done.vectors} vectors of {done.dim} dimensions in {done.path}"
-    rows = f"{done.documents:,} documents"
+    rows = counted(done.documents, "document")
     if done.rows != done.documents:
-        rows += f" ({done.rows:,} passages)"
+        rows += f" ({counted(done.rows, 'passage')})"
     return f"{rows} with {done.vectors} vectors of {done.dim} dimensions in {done.path}"
 
 

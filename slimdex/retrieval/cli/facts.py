@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from slimdex.errors import InputError
+from slimdex.errors import InputError, counted
 
 from . import console
 from .click_commands import Answer
@@ -140,7 +140,8 @@ def show_evaluation(report: Mapping[str, Any]) -> None:
     from ..quality.evaluation import COLUMNS, LABELS  # loaded: it made the report
     from ..store.state import SENTENCE
 
-    console.line(f"{report['queries']:,} queries, {report['documents']:,} documents")
+    documents = counted(report["documents"], "document")
+    console.line(f"{report['queries']:,} queries, {documents}")
     console.line("")
     columns = [name for name in COLUMNS if name in report]
     rows = []

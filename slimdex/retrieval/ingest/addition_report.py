@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slimdex.errors import shorten
+from slimdex.errors import counted, shorten
 from slimdex.indexes.arrays import NO_ROWS
 
 from ..store.passages import DocumentRows
@@ -80,18 +80,16 @@ class Texts:
     def notes(self) -> list[str]:
         """Describe the counts for the user."""
         notes = list[str]()
-        count = self.documents
+        of_all = f"of {counted(self.documents, 'document')}"
         if self.cut:
-            notes.append(f"{self.cut:,} of {count:,} documents cut into {self.passages:,} passages")
+            notes.append(f"{self.cut:,} {of_all} cut into {self.passages:,} passages")
         if self.empty:
-            notes.append(
-                f"{self.empty:,} of {count:,} documents have no text: no search finds them"
-            )
+            notes.append(f"{self.empty:,} {of_all} have no text: no search finds them")
         if self.partly:
             names = ", ".join(shorten(id, 80) for id in self.named)
             more = ", ..." if self.partly > len(self.named) else ""
             notes.append(
-                f"{self.partly:,} of {count:,} documents are longer than the encoder reads: "
+                f"{self.partly:,} {of_all} are longer than the encoder reads: "
                 f"{share(self.read / self.tokens)} of their text was read, and only that is found "
                 f"({names}{more})"
             )

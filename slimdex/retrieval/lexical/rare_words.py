@@ -18,21 +18,20 @@ A word is what is written between spaces, and counts by the rarest of its terms:
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .tokens import UNSPACED, stemmer, words_in
+from .tokens import UNSPACED, forms_of, stemmer, words_in
 
 CODE = re.compile(r"\d|[_.:@+]")
 """A word is a code if it has a digit, or a sign that joins the parts of a name. Hyphens and slashes
 do not count: they also join words of prose."""
 SHORTEST = 3
-SHORTEST_NAME = 6
-"""Characters of the shortest rare word, and of the shortest name without a capital."""
+"""Characters of the shortest rare word."""
 SHARE_OF_ROWS = 1 / 500
 """A code is rare if at most this share of all rows have it."""
 FEWEST_ROWS = 3
@@ -64,7 +63,12 @@ class RareWords(NamedTuple):
 
     @classmethod
     def of(
-        cls, text: str, counts: Mapping[str, int], idfs: Mapping[str, float], total: int
+        cls,
+        text: str,
+        counts: Mapping[str, int],
+        idfs: Mapping[str, float],
+        total: int,
+        is_proper: Callable[[str], bool] = lambda _: False,
     ) -> RareWords:
         """Find the rare words of a query.
 
@@ -72,6 +76,7 @@ class RareWords(NamedTuple):
         ----------
         counts : rows that have each term of the query, of `total` rows.
         idfs : inverse document frequencies of the terms that are searched.
+        is_proper : whether a row has a term with a capital.
         """
         # Terms that occur in some row, codes that are in few rows, and words that are in one.
         most = min(max(FEWEST_ROWS, SHARE_OF_ROWS * total), MOST_ROWS)
@@ -82,7 +87,7 @@ class RareWords(NamedTuple):
             if not counts[term]:
                 continue
             matched[term] = idf
-            if counts[term] <= most and CODE.search(term):
+            if counts[term] <= most and (CODE.search(term) or UNSPACED.search(term)):
                 codes.add(term)
             if counts[term] == 1:
                 names.add(term)
@@ -93,7 +98,7 @@ class RareWords(NamedTuple):
         words = _rarest_terms(text, matched)
         rare = dict[str, float]()
         for term, has_capital in words.items():
-            is_name = term in names and (has_capital or len(term) >= SHORTEST_NAME)
+            is_name = term in names and (has_capital or is_proper(term))
             if len(term) >= SHORTEST and (term in codes or is_name):
                 rare[term] = matched[term]
         return cls(rare, sum(matched[term] for term in words))
@@ -127,7 +132,8 @@ def _rarest_terms(text: str, idfs: Mapping[str, float]) -> dict[str, bool]:
     stems = iter(stemmer().analyze(" ".join(words)))
     rarest = dict[str, bool]()
     for run, its_words in zip(runs, words, strict=True):
-        terms = [term for term in islice(stems, len(its_words.split())) if term in idfs]
+        terms = [*islice(stems, len(its_words.split())), *forms_of(run)]
+        terms = [term for term in dict.fromkeys(terms) if term in idfs]
         if terms and not UNSPACED.search(run):
             terms = [max(terms, key=lambda term: (idfs[term], len(term)))]
         for term in terms:

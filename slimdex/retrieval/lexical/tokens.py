@@ -4,7 +4,8 @@ Names and codes are indexed as a whole and in parts: ``os.path.join()`` gives ``
 ``join`` and ``os.path.join``, so that a query for the whole name ranks it above texts that share a
 part; ``readTimeout`` gives ``readtimeout``, ``read`` and ``timeout``. Scripts without spaces
 (Chinese, Japanese, Korean, Thai, Lao, Khmer, Burmese) are split into character bigrams, as by
-Lucene's CJKAnalyzer.
+Lucene's CJKAnalyzer; their single characters and trigrams, and names joined without their signs,
+are further forms, which do not count as a text's length.
 
 Texts, queries and ids have one normal form, Unicode's NFKC_Casefold: compatibility characters and
 case are folded, and invisible characters dropped. A word with accents is indexed and searched
@@ -20,6 +21,8 @@ from functools import cache
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+PROPER = "="
+"""Mark of a proper name among the forms of a text."""
 LONGEST_TERM = 80
 LONGEST_NAME = 500
 """Longest indexed word or name, in characters; queries contain no longer ones."""
@@ -41,6 +44,12 @@ _EDGE = re.compile(r"\A[\W_]+|(?<![\W_])[\W_]++\Z")
 _ASCII_EDGE = "".join(sign for sign in map(chr, range(128)) if not sign.isalnum())
 _HAS_LETTER = re.compile(r"[^\W\d_]")
 _UUID = re.compile(r"(?i:[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12})")
+_HYPHENATED = re.compile(r"[^\W_]+(?:-[^\W_]+)+")
+_GROUPS = re.compile(r"\d+(?:[ ./-](?:\d+|[a-z]{4}\b))+")
+"""Numbers in groups, as of phones, books (ISBN) and, after two letters, bank accounts (IBAN)."""
+_GROUP_SIGNS = re.compile("[ ./-]")
+FEWEST_DIGITS = 8
+"""Shortest number in groups that is also indexed without the signs between them."""
 _HAS_DIGIT = re.compile(r"\d")
 UNSPACED = re.compile(
     r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
@@ -54,6 +63,12 @@ INVISIBLE = re.compile(
 )
 """Runs of Unicode's Default_Ignorable_Code_Point (DerivedCoreProperties.txt), such as soft hyphens,
 joiners and variation selectors."""
+_DIGITS = [chr(c) for c in range(0x660, 0x1E00) if unicodedata.category(chr(c)) == "Nd"]
+_SPELLINGS = str.maketrans(
+    {digit: str(unicodedata.decimal(digit)) for digit in _DIGITS}
+    | {"ک": "ك", "ی": "ي", "ى": "ي", "ـ": "", "\u2010": "-", "\u2212": "-"}
+)
+"""Digits and letters of other keyboards, Arabic's lengthening sign, and hyphens."""
 _UNDECOMPOSED = dict(
     zip("æðøþđħıłœŧ", ["ae", "d", "o", "th", "d", "h", "i", "l", "oe", "t"], strict=True)
 )
@@ -158,14 +173,56 @@ def _bare_forms(words: Iterable[str]) -> list[str]:
     return [word.translate(bare_letters) for word in others if accent.search(word)]
 
 
+def forms_of(text: str) -> list[str]:
+    """Further forms of the words of a text or query, stemmed: they do not count as its length.
+
+    Names and numbers in groups are joined without their signs. Scripts without spaces are split
+    into single characters and trigrams, too.
+
+    >>> forms_of("an e-mail to +49 30 901820"), forms_of("问王小明")
+    (['email', '4930901820'], ['问', '王', '小', '明', '问王小', '王小明'])
+    """
+    text = _lower(_normal(text))
+    forms = []
+    for run in text.split():
+        if "-" in run:
+            forms += [name.replace("-", "") for name in _HYPHENATED.findall(run)]
+    for groups in _GROUPS.finditer(text):
+        country = text[max(groups.start() - 2, 0) : groups.start()]
+        digits = _GROUP_SIGNS.sub("", groups[0])
+        if FEWEST_DIGITS <= len(digits) <= LONGEST_TERM:
+            forms.append(f"{country}{digits}" if country.isalpha() else digits)
+    for run in UNSPACED.findall(text) if not text.isascii() else ():
+        forms += run
+        forms += [run[start : start + 3] for start in range(len(run) - 2)]
+    return _stems(forms)
+
+
+def proper_names(text: str) -> list[str]:
+    """Stems of the words of a text that begin with a capital within a sentence.
+
+    >>> proper_names("Ask Ada Lovelace. Her engines, Ada said, compute.")
+    ['ada', 'lovelac', 'ada']
+    """
+    names = []
+    for before, word in pairwise(_normal(text).split()):
+        if word[0].isupper() and (before[-1].isalnum() or before[-1] in ",;"):
+            names += _PART.findall(_lower(word))[:1]
+    return _stems(names)
+
+
+def _stems(words: Iterable[str]) -> list[str]:
+    stems: list[str] = stemmer().analyze(" ".join(words))
+    return stems
+
+
 def stems_of(text: str) -> list[str]:
     """Stems of the words of a query, in order; see `stemmer`.
 
     >>> stems_of("Searching libssl-dev"), stems_of("поиски файлов")
     (['search', 'libssl', 'dev', 'libssl-dev'], ['поиск', 'файл'])
     """
-    stems: list[str] = stemmer().analyze(words_in(text))
-    return stems
+    return _stems([words_in(text)])
 
 
 @cache
@@ -192,16 +249,26 @@ def id_terms(id: str) -> tuple[list[str], str]:
     return names_of(id), " ".join([*words, *_bare_forms(words)])
 
 
+def text_terms(text: str) -> tuple[str, list[str]]:
+    """Words of a text with spaces between them, its further forms, and its marked proper names.
+
+    >>> text_terms("Ask Ada by e-mail")
+    ('ask ada by e mail e-mail', ['email', '=ada'])
+    """
+    forms = dict.fromkeys([*forms_of(text), *(f"{PROPER}{name}" for name in proper_names(text))])
+    return words_in(text), [*forms]
+
+
 class Terms(NamedTuple):
     """Functions that make the terms of ids and texts to index."""
 
     of_id: Callable[[str], tuple[list[str], str]] = id_terms
-    of_text: Callable[[str], str] = words_in
+    of_text: Callable[[str], tuple[str, list[str]]] = text_terms
 
     @classmethod
     def with_cache(cls) -> Terms:
         """These functions, remembering the terms of each id and text."""
-        return cls(cache(id_terms), cache(words_in))
+        return cls(cache(id_terms), cache(text_terms))
 
 
 TERMS = Terms()
@@ -267,7 +334,7 @@ def _normal(text: str) -> str:
     if text.isascii():
         return text
     text = text.encode("utf-8", "replace").decode()
-    return unicodedata.normalize("NFKC", INVISIBLE.sub("", text))
+    return unicodedata.normalize("NFKC", INVISIBLE.sub("", text)).translate(_SPELLINGS)
 
 
 def _lower(text: str) -> str:

@@ -41,7 +41,7 @@ from .segment_folder import (
     tantivy_errors,
     work_folder,
 )
-from .tokens import TERMS, Terms, misspelt_form, name_forms, stemmer, stems_of
+from .tokens import PROPER, TERMS, Terms, forms_of, misspelt_form, name_forms, stemmer, stems_of
 
 MERGED = 8
 MERGED_ROWS = 10_000
@@ -57,6 +57,8 @@ MANUAL = "manual"
 ROW = "row"
 NAME = "name"
 """Fields of a document in tantivy."""
+FORMS = "forms"
+"""Field of further forms of the words, and of proper names (`text_terms`)."""
 STEMS = "stems"
 """Field of the text's words, and the name of its analyzer, which a writer registers."""
 COMMON = 0.2
@@ -121,6 +123,7 @@ class WordIndex:
             tantivy.SchemaBuilder()
             .add_unsigned_field(ROW, indexed=True, fast=True)
             .add_text_field(NAME, tokenizer_name="raw", index_option="basic")
+            .add_text_field(FORMS, tokenizer_name="raw", index_option="basic")
             .add_text_field(STEMS, tokenizer_name=STEMS, index_option="freq")
             .build()
         )
@@ -143,7 +146,7 @@ class WordIndex:
             index = tantivy.Index.open(str(links))
             index.config_reader(MANUAL)
             tantivy.Query.term_query(index.schema, ROW, 0)  # raises if the field is missing
-            for field in (NAME, STEMS):
+            for field in (NAME, FORMS, STEMS):
                 tantivy.Query.term_query(index.schema, field, "")
             if more:
                 with tantivy_errors(path, writing=True):
@@ -194,20 +197,28 @@ class WordIndex:
         self.check_files()
 
         # Weights of the words, and rows whose name is the query.
-        counts = {word: self._count(STEMS, word) for word in words}
+        counts = {word: self._rows_with(word) for word in words}
         idfs = idfs_of(counts, len(self))
+        forms = {form: self._count(FORMS, form) for form in forms_of(text) if len(form) > 1}
+        forms = {form: count for form, count in forms.items() if count and form not in counts}
         names = self._names(text)
         named = NO_ROWS
         for name in names:
             named = np.concatenate([named, self._best_rows(name, MOST_NAMED).rows])
 
         # Rows that have any of the words, and the bonuses of rare ones.
-        query = self._query(idfs, names if len(named) else [])
+        query = self._query([*idfs, *forms], names if len(named) else [])
         best = self._best_visible_rows(query, k, hidden)
-        rare = RareWords.of(text, counts, idfs, len(self))
+        rare = RareWords.of(
+            text,
+            {**counts, **forms},
+            {**idfs, **idfs_of(forms, len(self))},
+            len(self),
+            lambda word: self._count(FORMS, f"{PROPER}{word}") > 0,
+        )
         return best._replace(
             named=best.rows[contains(np.sort(named), best.rows)],
-            ideal=sum(idfs.values()),
+            ideal=sum(idf for word, idf in idfs.items() if counts[word]),
             rare=self._rare(rare, best.rows, best.scores),
         )
 
@@ -237,9 +248,10 @@ class WordIndex:
         terms = []
         most = 0  # number of rows that can match
         for word, idf in words.idfs.items():
-            term = query.term_query(schema, STEMS, word)
+            fields = [query.term_query(schema, field, word) for field in (STEMS, FORMS)]
+            term = query.disjunction_max_query(fields)
             terms.append((should, query.const_score_query(term, idf)))
-            most += self._count(STEMS, word)
+            most += self._rows_with(word)
         matches = self._best_rows(query.boolean_query(terms), most)
         idf_sums = dict(zip(matches.rows.tolist(), matches.scores.tolist(), strict=True))
         return words.bonuses(np.array([idf_sums.get(row, 0.0) for row in rows.tolist()]), scores)
@@ -290,9 +302,14 @@ class WordIndex:
         terms = []
         for word in words:
             terms.append((should, query.term_query(schema, STEMS, word, "freq")))
+            terms.append((should, query.term_query(schema, FORMS, word, "basic")))
         for name in names:
             terms.append((should, query.boost_query(name, NAME_BOOST)))
         return query.boolean_query(terms)
+
+    def _rows_with(self, word: str) -> int:
+        """Number of rows that have a word, at most the sum of both fields."""
+        return min(self._count(STEMS, word) + self._count(FORMS, word), len(self))
 
     def _count(self, field: str, term: str) -> int:
         """Number of rows that have a term in a field."""
@@ -393,7 +410,10 @@ def _write(
                 document.add_text(NAME, name)
             if is_code_path(id):
                 document.add_text(NAME, CODE)
-            document.add_text(STEMS, f"{terms.of_text(text)} {words}")
+            text_words, forms = terms.of_text(text)
+            document.add_text(STEMS, f"{text_words} {words}")
+            for form in forms:
+                document.add_text(FORMS, form)
             writer.add_document(document)
         writer.commit()
     finally:

@@ -516,4 +516,9 @@ def hit_of(document: Document, number: int, definition: int | None = None) -> Hi
         headings=headings,
         anchor=part.anchor if part else "",
         lines=[(offset - start, in_file) for offset, in_file in lines if start < offset < end],
+        pages=[
+            (part.start - start, part.page)
+            for part in document.parts
+            if part.page and start < part.start < end
+        ],
     )

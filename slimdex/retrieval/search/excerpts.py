@@ -42,10 +42,10 @@ COMMON = frozenset([
 ])  # fmt: skip
 """Words that are in any English text, and tell nothing."""
 CUT = "…"
-_WORDS = re.compile(r"\S+")
+_BLANK = re.compile(r"\s+")
 _UNSEEN = INVISIBLE.pattern.removesuffix("+")
 _WORD = re.compile(rf"\w(?:[\w{MARKS}]|{_UNSEEN})*+")
-_SENTENCE_END = re.compile(r"[.!?](?= )|[。！？]")
+_SENTENCE_END = re.compile(r"[.!?](?=\s)|[。！？]")
 
 
 @dataclass(frozen=True)
@@ -54,9 +54,10 @@ class Excerpt:
 
     Attributes
     ----------
-    text : on one line, marked where it is cut.
+    text : with its line breaks, marked where it is cut.
     start, end : offsets in the hit's text, in characters.
     line, last_line : lines of the file in which it begins and ends; None if these are not known.
+    page, last_page : as lines.
     """
 
     text: str
@@ -64,17 +65,27 @@ class Excerpt:
     end: int
     line: int | None
     last_line: int | None
+    page: int | None
+    last_page: int | None
 
     @classmethod
     def of(cls, hit: Hit, shown: str, start: int, end: int) -> Self:
         """Make an excerpt of a hit's text, from `start` to `end` (exclusive), shown as `shown`."""
-        last_line = hit.line_at(max(start, end - 1))
-        return cls(shown, start, end, hit.line_at(start), last_line)
+        last = max(start, end - 1)
+        return cls(
+            text=shown,
+            start=start,
+            end=end,
+            line=hit.line_at(start),
+            last_line=hit.line_at(last),
+            page=hit.page_at(start),
+            last_page=hit.page_at(last),
+        )
 
 
 @dataclass(frozen=True)
 class _Text:
-    """A hit's text on one line, divided into parts that may become its excerpt.
+    """A hit's text, divided into parts that may become its excerpt.
 
     Attributes
     ----------
@@ -83,7 +94,6 @@ class _Text:
     """
 
     hit: Hit
-    text: str
     parts: Sequence[slice]
     scores: Matrix
     close: Sequence[int] = ()
@@ -91,10 +101,10 @@ class _Text:
     @classmethod
     def of(cls, hit: Hit, query: str, read: int) -> Self:
         """Score the parts by the query's words; `read` is how many characters the encoder reads."""
-        text = on_one_line(hit.text)
+        text = hit.text
         if place := _verbatim(query, text):
             part = _around(text, place, LENGTH)
-            return cls(hit, text, [part], np.zeros(1, dtype=np.float32))
+            return cls(hit, [part], np.zeros(1, dtype=np.float32))
         all_parts = [*parts(text[:LONGEST_READ])]
         scores = _shares(query, [text[part] for part in all_parts])
 
@@ -104,12 +114,12 @@ class _Text:
         is_close = (starts < end) & (scores >= scores.max() - BEHIND)
         close = np.flatnonzero(is_close).tolist()
         has_choice = len(close) > 1  # a single one is the best in any case
-        return cls(hit, text, all_parts, scores, close if has_choice else ())
+        return cls(hit, all_parts, scores, close if has_choice else ())
 
     @property
     def excerpt(self) -> Excerpt:
         """The best part."""
-        return _on_one_line(self.hit, self.text, self.parts[int(np.argmax(self.scores))])
+        return _excerpt(self.hit, self.parts[int(np.argmax(self.scores))])
 
 
 def nearest_passages(
@@ -137,7 +147,7 @@ def nearest_passages(
         for text in texts:
             if 0 < len(text.close) <= most_parts - len(encoded):
                 compared.append(text)
-                encoded += [text.text[text.parts[i]] for i in text.close]
+                encoded += [text.hit.text[text.parts[i]] for i in text.close]
 
         # Encode them together: for a few texts, an encoder mostly waits for its weights.
         if compared:
@@ -153,47 +163,20 @@ def nearest_passages(
 
 def beginning(hit: Hit) -> Excerpt:
     """The first part of a hit's text."""
-    text = on_one_line(hit.text)
-    return _on_one_line(hit, text, next(parts(text)))
+    return _excerpt(hit, next(parts(hit.text)))
 
 
-def nearest_by_words(query: str, hit: Hit) -> Excerpt:
+def nearest_by_words(query: str, hit: Hit, length: int = LENGTH) -> Excerpt:
     """The part of a hit's text with the query's words; see `part_with`."""
-    text = on_one_line(hit.text)
-    return _on_one_line(hit, text, part_with(query, text))
+    return _excerpt(hit, part_with(query, hit.text, length))
 
 
-def quote(query: str, hit: Hit, length: int) -> Excerpt:
-    """Return a part of a hit's text with its line breaks: see `part_with`."""
-    part = part_with(query, hit.text, length)
-    return Excerpt.of(hit, _with_omissions(hit.text, part), part.start, part.stop)
-
-
-def _on_one_line(hit: Hit, text: str, part: slice) -> Excerpt:
-    """Make the excerpt of a part of `text`, which is the hit's text on one line."""
-    start, last = _places(hit.text, part.start, max(part.start, part.stop - 1))
-    return Excerpt.of(hit, _with_omissions(text, part), start, last + 1)
-
-
-def _places(text: str, *offsets: int) -> list[int]:
-    r"""Translate offsets, in ascending order, from the text on one line to the text itself.
-
-    >>> _places("  It\n  rained. ", 0, 3, 9)
-    [2, 7, 13]
-    """
-    translated = list[int]()
-    waiting = [*reversed(offsets)]  # the smallest is last, for `pop`
-    start = 0  # of the next word, on one line
-    last = 0  # the end of the previous word, in the text itself
-    for word in _WORDS.finditer(text):
-        next_start = start + len(word[0]) + 1  # after the word and one space
-        while waiting and waiting[-1] < next_start:
-            translated.append(word.start() + waiting.pop() - start)
-        if not waiting:
-            break
-        start = next_start
-        last = word.end()
-    return translated + [last] * len(waiting)
+def _excerpt(hit: Hit, part: slice) -> Excerpt:
+    """Make the excerpt of a part of a hit's text, with marks where text is left out."""
+    text = hit.text
+    before = CUT if part.start > 0 else ""
+    after = CUT if part.stop < len(text) else ""
+    return Excerpt.of(hit, f"{before}{text[part]}{after}", part.start, part.stop)
 
 
 def part_with(query: str, text: str, length: int = LENGTH) -> slice:
@@ -255,26 +238,31 @@ def parts(text: str, length: int = LENGTH) -> Iterator[slice]:
     """
     stop = _end(text, 0, length)
     yield slice(0, stop)
-    while stop < len(text):
-        start = stop + (text[stop] == " ")  # skip the space between two parts
+    while (start := _after_blank(text, stop)) < len(text):
         stop = _end(text, start, length)
         yield slice(start, stop)
+
+
+def _after_blank(text: str, start: int) -> int:
+    """Return the offset of the first character from `start` on that is no white space."""
+    blank = _BLANK.match(text, start)
+    return blank.end() if blank else start
 
 
 def _end(text: str, start: int, length: int) -> int:
     """Return the offset at which a part that begins at `start` ends.
 
     This is the last end of a sentence in the second half of its `length` characters, or else the
-    last space there. Without either, the part has `length` characters.
+    last end of a line or the last space there. Without these, the part has `length` characters.
     """
     if len(text) - start <= length:
         return len(text)
     part = text[start : start + length + 1]
     sentences = [match.end() for match in _SENTENCE_END.finditer(part, 0, length)]
-    if sentences and sentences[-1] > length // 2:
-        return start + sentences[-1]
-    blank = part.rfind(" ")
-    return start + (blank if blank > length // 2 else length)
+    for end in (*sentences[-1:], part.rfind("\n"), part.rfind(" ")):
+        if end > length // 2:
+            return start + end
+    return start + length
 
 
 @lru_cache(1 << 14)
@@ -311,10 +299,11 @@ def _verbatim(query: str, text: str) -> slice | None:
 
     Returns None if it does not occur as whole words, or is longer than an excerpt.
     """
-    query = INVISIBLE.sub("", query).strip()
+    query = on_one_line(INVISIBLE.sub("", query))
     if not query or len(query) > LENGTH:
         return None
-    letters = f"{_UNSEEN}*+".join(map(re.escape, query))
+    signs = (r"\s+" if sign == " " else re.escape(sign) for sign in query)
+    letters = f"{_UNSEEN}*+".join(signs)
     match = re.search(rf"(?<!\w){letters}(?!\w)", text, re.IGNORECASE)
     return None if match is None else slice(*match.span())
 
@@ -327,13 +316,6 @@ def _around(text: str, place: slice, length: int) -> slice:
     spare = length - (place.stop - place.start)
     start = max(place.start - min(length // 3, spare), 0)
     if start:
-        blank = text.find(" ", start, place.start)
-        start = place.start if blank < 0 else blank + 1
+        blank = _BLANK.search(text, start, place.start)
+        start = blank.end() if blank else place.start
     return slice(start, max(_end(text, start, length), place.stop))
-
-
-def _with_omissions(text: str, part: slice) -> str:
-    """Return a part of a text, with marks where text before or after it is left out."""
-    before = part.start > 0
-    after = part.stop < len(text)
-    return f"{CUT if before else ''}{text[part]}{CUT if after else ''}"

@@ -26,7 +26,7 @@ from ..ingest.adding import counts
 from ..ingest.writer import delete as delete_documents
 from ..quality.refitting import add_documents_then_refit, sync_then_refit
 from ..search.answer import related as related_to
-from ..search.excerpts import quote
+from ..search.excerpts import nearest_by_words
 from ..search.places import file_of
 from ..search.request import SearchRequest
 from ..sources.source_request import AnySources, added_sources
@@ -301,7 +301,7 @@ def _passage(hit: Hit, query: str, folder: Path | None) -> dict[str, Any]:
 
     `folder` is the index's, if the agents are on this machine.
     """
-    part = quote(query, hit, QUOTED)
+    part = nearest_by_words(query, hit, QUOTED)
     path = hit.metadata.get("path")
     file = None if folder is None else file_of(path, folder.absolute().parent)
     metadata = shown_hit(hit).metadata
@@ -314,7 +314,8 @@ def _passage(hit: Hit, query: str, folder: Path | None) -> dict[str, Any]:
         "line": part.line,
         "last_line": part.last_line,
         "start": hit.start + part.start,
-        "page": hit.page,
+        "page": part.page,
+        "last_page": part.last_page,
         "text": part.text,
         "metadata": metadata,
     }

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -159,14 +159,13 @@ def remember_sources(
     with suppress(OSError):  # no working directory
         for request in requests:
             for spec in request.specs:
-                place = os.path.abspath(spec) if _is_path(spec) else spec
-                if _can_be_read_again(place):
+                is_path = not spec.startswith(("python:", "sql:"))
+                place = os.path.abspath(spec) if is_path else spec
+                file = place.rpartition("#")[0]  # of a table in a file of several
+                if not is_path or os.path.exists(place) or os.path.exists(file):
                     sources[place] = asdict(request) | {"specs": [spec]}
-        record = {
-            "origins": sorted({*origins.values()}),
-            "folder": str(Path.cwd()),
-            "sources": [*sources.values()],
-        }
+        places = sorted({*origins.values()})
+        record = {"origins": places, "folder": str(Path.cwd()), "sources": sources}
         for name in _names(index):
             remember(name, record)
 
@@ -177,39 +176,19 @@ def added_sources(index: Path, origins: Mapping[str, str]) -> AddedSources:
     They are not known to other users, after the cache was emptied, or once the index was built
     again from other sources. Paths that were relative to another working directory become absolute.
     """
-    names = {field.name for field in fields(SourceRequest)}
     for name in _names(index):
+        record = load_remembered(name)
         try:
-            record = load_remembered(name)
-            # Another release may have other fields.
-            values = [{key: each[key] for key in names & each.keys()} for each in record["sources"]]
-            requests = [SourceRequest(**each) for each in values]
-            folder = Path(record["folder"])
-            is_known = {*record["origins"]} <= {*origins.values()}
-        except (AttributeError, KeyError, TypeError):
+            is_here = record["folder"] == str(Path.cwd())
+            requests = []
+            for place, values in record["sources"].items():
+                specs = values["specs"] if is_here else [place]
+                requests.append(SourceRequest(**values | {"specs": specs}))
+            if {*record["origins"]} <= {*origins.values()}:
+                return AddedSources(requests)
+        except (AttributeError, KeyError, TypeError):  # none, or written by another release
             continue
-        if is_known:
-            is_here = Path.cwd() == folder
-            return AddedSources(requests if is_here else [_in(folder, each) for each in requests])
     return AddedSources(())
-
-
-def _in(folder: Path, request: SourceRequest) -> SourceRequest:
-    """A request whose relative paths, of a folder, are absolute."""
-    # Absolute paths stay the same when they are joined to the folder.
-    specs = [str(folder / spec) if _is_path(spec) else spec for spec in request.specs]
-    return replace(request, specs=specs)
-
-
-def _can_be_read_again(place: str) -> bool:
-    """Return whether a source is not standard input, and no missing file or folder."""
-    file = place.rpartition("#")[0]  # of a table in a file of several
-    return place != "-" and (not _is_path(place) or os.path.exists(place) or os.path.exists(file))
-
-
-def _is_path(spec: str) -> bool:
-    """Return whether a source is a file or folder, not a package, a query or standard input."""
-    return spec != "-" and not spec.startswith(("python:", "sql:"))
 
 
 def _names(index: Path) -> list[str]:

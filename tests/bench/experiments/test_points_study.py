@@ -234,13 +234,15 @@ def test_a_graph_finds_what_exact_search_does(
     assert points[-1]["recall@10"] > 0.99
 
 
-def test_the_fewest_bytes_that_suffice_are_chosen(measured: IndexPoints) -> None:
+def test_the_least_memory_that_suffices_is_chosen(measured: IndexPoints) -> None:
     chosen = measured.chosen
     assert chosen is not None
     least = measured.exact["ndcg@10"] - 0.01
     for point in measured.kinds:
-        if point["bytes_per_vector"] < chosen["bytes_per_vector"]:
+        if point["memory_bytes"] < chosen["memory_bytes"]:
             assert point["recall@10"] < ENOUGH or point["ndcg@10"] < least
+    codebooks = chosen | {"bytes_per_vector": 1, "memory_bytes": chosen["memory_bytes"] + 1}
+    assert smallest([codebooks, chosen], measured.exact) is chosen
     assert smallest([p | {"recall@10": 0.9} for p in measured.kinds], measured.exact) is None
 
 

@@ -162,7 +162,7 @@ def test_json(beside: Runner, lines: str) -> None:
 SAID = {
     "build pets.jsonl --out new": (
         f"3 documents in new: 12 {TAKES}\nSearch them:\n  slimdex search new 'your question'\n",
-        "note: small index, fitted again as it grows",
+        "",
     ),
     "sync pets more.jsonl": (
         "1 added, 1 changed, 0 moved, 0 deleted, 2 unchanged; 2 texts encoded\n",

@@ -233,7 +233,7 @@ def test_notes_of_an_addition_are_logged(
     pets: Collection, caplog: pytest.LogCaptureFixture
 ) -> None:
     added = pets.add({"id": "empty", "text": ""})
-    assert added.notes == ["1 of 1 documents have no text: no search finds them"]
+    assert added.notes == ["1 of 1 document have no text: no search finds them"]
     assert [(r.name, r.levelname, r.getMessage()) for r in caplog.records] == [
         ("slimdex", "WARNING", f"{pets.path.name}: {added.notes[0]}")
     ]

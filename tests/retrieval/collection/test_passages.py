@@ -211,6 +211,7 @@ def test_passages_off_keeps_documents_whole(tmp_path: Path) -> None:
         assert [part.anchor for part in documents.parts] == ["top", "x", "y"]
         (hit,) = collection.search("alpha beta gamma", 1)
         assert (hit.id, hit.text, hit.headings, hit.page) == ("parts", documents.text, ("Book",), 1)
+        assert [*hit.pages] == [(hit.text.index("x 0"), 2), (hit.text.index("y 0"), 3)]
 
 
 @pytest.mark.slow

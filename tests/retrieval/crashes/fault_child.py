@@ -321,7 +321,9 @@ def observed(collection: Collection) -> Seen:
     return {
         "words": [sorted(hit.id for hit in hits if hit.found_by != "meaning") for hits in worded],
         "documents": {each.id: [each.text, each.metadata] for each in collection},
-        "answers": [[[hit.id, hit.start, round(hit.score, 4)] for hit in hits] for hits in found],
+        "answers": [
+            [[hit.id, hit.start, round(hit.similarity, 4)] for hit in hits] for hits in found
+        ],
     }
 
 

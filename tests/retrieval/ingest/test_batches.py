@@ -44,7 +44,7 @@ def path(tmp_path: Path) -> Path:
 
 def answers(collection: Collection) -> list[list[tuple[str, float]]]:
     found = collection.search_many(QUERIES, limit=20)
-    return [[(hit.id, round(hit.score, 5)) for hit in hits] for hits in found]
+    return [[(hit.id, round(hit.similarity, 5)) for hit in hits] for hits in found]
 
 
 def texts(collection: Collection) -> dict[str, str]:

@@ -65,7 +65,7 @@ def check(path: Path, ids: set[str]) -> None:
         assert (len(collection), collection.index.state.rows) == (len(ids), len(ids))
         for document in collection:
             assert document.text is not None
-            cosines = {hit.id: hit.score for hit in collection.search(document.text, 3)}
+            cosines = {hit.id: hit.similarity for hit in collection.search(document.text, 3)}
             np.testing.assert_allclose(cosines[document.id], 1, atol=1e-3)
     assert verify(path) == []
     assert not [*path.glob("work-*")]

@@ -60,7 +60,7 @@ def found(collection: Collection, hybrid: str) -> list[list[tuple[Any, ...]]]:
     """Hits of each query, without a filter and with one."""
     vectors = ReadingEncoder().encode(QUERIES)
     return [
-        [(hit.id, hit.start, hit.score, hit.found_by) for hit in hits]
+        [(hit.id, hit.start, hit.similarity, hit.found_by) for hit in hits]
         for where in (None, "n >= 50 OR n < -110")
         for hits in collection.answer(
             SearchRequest(texts=QUERIES, vectors=vectors, limit=1000, where=where, hybrid=hybrid)

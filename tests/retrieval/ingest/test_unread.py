@@ -95,7 +95,7 @@ def test_a_first_addition_without_any_text_is_refused(tmp_path: Path) -> None:
         assert encoder.encoded == []
         collection.add(words(4))
         added = collection.add([Document("e", "")])
-        assert added.notes == ["1 of 1 documents have no text: no search finds them"]
+        assert added.notes == ["1 of 1 document have no text: no search finds them"]
         collection.delete([d.id for d in words(4)])
         assert collection.search_many("party") == [[]]
         collection.add([Document("f", "")])

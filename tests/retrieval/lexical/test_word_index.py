@@ -224,3 +224,22 @@ def test_ideal_is_the_score_of_a_row_of_mean_length_with_each_word_once(tmp_path
     found = index.search("red green", 3)
     assert found.rows[0] == 0
     assert found.ideal == pytest.approx(found.scores[0], rel=1e-5)
+
+
+FORMS = [
+    ("send an e-mail", "email"),
+    ("call +49 30 901820", "+4930901820"),
+    ("ISBN 978-3-16-148410-0", "9783161484100"),
+    ("GB29 NWBK 6016 1331 9268 19", "GB29NWBK60161331926819"),
+    ("我喜欢喝茶", "茶"),
+    ("الهاتف ٤٠٣١", "4031"),
+    ("كتاب في البيت", "کتاب"),
+    ("كتـــاب", "كتاب"),
+    ("error E\u20104031", "E-4031"),
+]
+
+
+@pytest.mark.parametrize(("text", "query"), FORMS)
+def test_other_spellings_find_a_word(tmp_path: Path, text: str, query: str) -> None:
+    index = WordIndex.create(tmp_path / "1", [("", "something else"), ("", text)])
+    assert index.search(query, 2).rows.tolist() == [1]

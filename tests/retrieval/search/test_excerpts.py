@@ -17,7 +17,6 @@ from slimdex.retrieval.search.excerpts import (
     nearest_passages,
     on_one_line,
     parts,
-    quote,
     word_places,
 )
 from tests.encoders import WordEncoder
@@ -36,12 +35,32 @@ def passages_near(
     return [[each.text for each in own] for own in found]
 
 
+def test_an_excerpt_has_its_own_pages() -> None:
+    text = "The pumps run. The sweep comes. Cash is paid."  # pages 4 to 6 begin at 0, 15 and 32
+    of_pages = Hit("id", 0.5, text, page=4, pages=[(15, 5), (32, 6)])
+    shown = [nearest_by_words(query, of_pages, 16) for query in ("pumps", "sweep", "cash")]
+    assert [(each.page, each.last_page) for each in shown] == [(4, 4), (5, 5), (6, 6)]
+    both = nearest_by_words("cash sweep", of_pages, 32)
+    assert (both.text, both.page, both.last_page) == ("The pumps run. The sweep comes.…", 4, 5)
+    assert nearest_by_words("pumps", hit(text), 16).page is None
+
+
+def test_line_breaks_stay_and_a_query_may_run_over_one() -> None:
+    songs = "hey jude\n\nwanted dead or\n  alive\t- bon jovi\ndrops of jupiter\n"
+    assert nearest_by_words("dead or alive", hit(songs)).text == songs
+    cut = nearest_by_words("dead or alive", hit(songs), 24)
+    assert cut.text == "…wanted dead or\n  alive…"
+    assert songs[cut.start : cut.end] == cut.text.strip("…")
+    assert songs[next(parts(songs, 20))] == "hey jude\n\nwanted"
+    assert songs[next(parts(songs, 15))] == "hey jude\n"
+
+
 def test_excerpts_equal_brute_force_over_all_parts() -> None:
     encoder, query = WordEncoder(), "the mean of several numbers"
     texts = [f"{FILLER * i}The mean of {i} numbers. {FILLER * 3}" for i in range(5)]
     (shown,) = passages_near(encoder, [query], [[hit(text) for text in texts]])
     (expected,) = encoder.encode([query])
-    for text, actual in zip(map(on_one_line, texts), shown, strict=True):
+    for text, actual in zip(texts, shown, strict=True):
         own = [text[part] for part in parts(text)]
         vectors = encoder.encode(own)
         cosines = vectors @ expected / np.linalg.norm(vectors, axis=1)
@@ -50,7 +69,7 @@ def test_excerpts_equal_brute_force_over_all_parts() -> None:
 
 def test_short_texts_are_shown_whole_and_not_encoded() -> None:
     encoder = WordEncoder()
-    assert passages_near(encoder, ["x"], [[hit("a\nb"), hit("")]]) == [["a b", ""]]
+    assert passages_near(encoder, ["x"], [[hit("a\nb"), hit("")]]) == [["a\nb", ""]]
     assert encoder.encoded == ["x"]
 
 
@@ -88,7 +107,7 @@ def test_the_words_of_a_query_are_shown_and_marked(query: str, text: str, before
     for shown in (
         passages_near(encoder, [query], [[hit(whole)]])[0][0],
         nearest_by_words(query, hit(whole)).text,
-        quote(query, hit(whole), 280).text,
+        nearest_by_words(query, hit(whole), 280).text,
     ):
         marked = {shown[start:end] for start, end in word_places(shown, query)}
         assert marked == {text[start:end] for start, end in word_places(text, query)} != set()
@@ -99,7 +118,7 @@ def test_the_place_of_a_query_is_shown_whole_whatever_is_before_it() -> None:
     for letters in range(0, 400, 6):
         text = ("x " * 300)[:letters] + query + " y" * 300
         for length in (60, LENGTH, 280):
-            shown = quote(query, hit(text), length).text
+            shown = nearest_by_words(query, hit(text), length).text
             assert query in shown
             assert len(shown) <= length + 2
 

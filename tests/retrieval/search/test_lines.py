@@ -13,7 +13,7 @@ from slimdex.errors import InputError
 from slimdex.retrieval import commands
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Hit, hit_from_json, hit_json
-from slimdex.retrieval.search.excerpts import nearest_by_words, quote
+from slimdex.retrieval.search.excerpts import nearest_by_words
 from slimdex.retrieval.search.request import SearchRequest
 from slimdex.retrieval.server.line_ranges import read_lines
 from tests.encoders import ReadingEncoder
@@ -61,7 +61,7 @@ def test_passages_and_excerpts_have_lines_of_the_file(house: Collection) -> None
         check(hit.text, hit.line, hit.last_line)
         assert hit_from_json(hit_json(hit)).line_at(len(hit.text) - 1) == hit.last_line
         (mark, *_) = re.findall(r"w\d+w", hit.text[len(hit.text) // 2 :])
-        for part in (quote(mark, hit, 40), nearest_by_words(mark, hit)):
+        for part in (nearest_by_words(mark, hit, 40), nearest_by_words(mark, hit)):
             shown = part.text.strip("…")
             check(shown, part.line, part.last_line)
             assert hit.text[part.start : part.end].split() == shown.split()

@@ -274,7 +274,8 @@ function hitItem(hit, reranked) {
   const id = hit.title && hit.title !== hit.id ? hit.id : "";
   const how = `found by its ${{ both: "meaning and words" }[hit.found_by] ?? hit.found_by}`;
   const headings = hit.headings.filter((heading) => !isSame(heading, hit.title)).join(" › ");
-  const where = [score, how, id, headings, hit.page && `page ${hit.page}`].filter(Boolean);
+  const pages = [...new Set(hit.excerpt_pages)].join("-");
+  const where = [score, how, id, headings, pages && `page ${pages}`].filter(Boolean);
   const [first, [start, end]] = [afterTitle(hit), hit.excerpt];
   const name = element("a", { href: addressOf(hit.id), class: "name" }, hit.title || hit.id);
   name.addEventListener("click", (event) => {

@@ -120,8 +120,9 @@ class SearchBody(Body):
     rerank: bool = Field(False, description=options_of(SearchOptions)["rerank"].http)
     excerpts: bool = Field(
         False,
-        description="Add to each hit an `excerpt` with the query's words, its `excerpt_lines`, and "
-        "the places of these words, `marks`, as pairs of offsets in the text, in characters.",
+        description="Add to each hit an `excerpt` with the query's words, its `excerpt_lines` and "
+        "`excerpt_pages`, and the places of these words, `marks`, as pairs of offsets in the text, "
+        "in characters.",
     )
 
 
@@ -131,6 +132,7 @@ class HitBody(Hit):
 
     excerpt: tuple[int, int] | None = None
     excerpt_lines: tuple[int, int] | None = None
+    excerpt_pages: tuple[int, int] | None = None
     marks: list[tuple[int, int]] | None = None
 
 

@@ -15,7 +15,7 @@ from slimdex.indexes.arrays import batches
 from ...documents import Document, Hit, document_json, hit_json, id_texts
 from ...quality.info import facts as facts_of
 from ...search.answer import related as related_to
-from ...search.excerpts import quote, word_places
+from ...search.excerpts import nearest_by_words, word_places
 from ...search.options import Reranker, SearchOptions, options_of
 from ...search.request import SearchRequest
 from ...store.columns import column_facts
@@ -80,10 +80,11 @@ def _hit(hit: Hit, query: str, body: SearchBody) -> dict[str, Any]:
 
     # A vector has no words to quote or mark.
     text = query if body.vector is None and body.vectors is None else ""
-    part = quote(text, hit, EXCERPT)
+    part = nearest_by_words(text, hit, EXCERPT)
     return hit_json(hit) | {
         "excerpt": [part.start, part.end],
         "excerpt_lines": None if part.line is None else [part.line, part.last_line],
+        "excerpt_pages": None if part.page is None else [part.page, part.last_page],
         "marks": word_places(hit.text, text),
     }
 

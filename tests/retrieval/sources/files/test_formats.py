@@ -70,7 +70,7 @@ def test_markdown() -> None:
     tea = markdown.read(MARKDOWN)
     assert tea.title == "Brewing tea"
     assert pieces(tea) == [
-        (("Tea",), "tea", "Tea\n\nSome words with code, a link and a picture."),
+        (("Tea",), "tea", "Tea\n\nSome words with code, a link and\na picture."),
         (
             ("Tea", "Steps"),
             "how",

@@ -219,9 +219,7 @@ def _add_visible(line: Line, tokens: Sequence[Token] | None) -> None:
     for token in tokens or []:
         if token.type == "image":
             _add_visible(line, token.children)
-        elif token.type == "softbreak":
-            line.append(" ")
-        elif token.type == "hardbreak" or token.content.lower() in BREAKS:
+        elif token.type in ("softbreak", "hardbreak") or token.content.lower() in BREAKS:
             line.append("\n")
         elif token.type == "html_inline":
             _add_tag(line, token.content)
