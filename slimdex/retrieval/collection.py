@@ -26,11 +26,11 @@ from .documents import (
     Id,
     Several,
     check_ids_alone,
-    check_page,
     id_text,
     id_texts,
     ids_to_delete,
     is_several,
+    page_start,
 )
 from .encoders.adapters import as_encoder
 from .encoders.base import AUTO, Encoder
@@ -317,7 +317,7 @@ class Collection:
         *,
         where: str | None = None,
         limit: int | None = None,
-        after: Id | None = None,
+        after: Id = "",
         vectors: bool = False,
     ) -> list[Document]: ...
 
@@ -327,7 +327,7 @@ class Collection:
         *,
         where: str | None = None,
         limit: int | None = None,
-        after: Id | None = None,
+        after: Id = "",
         vectors: bool = False,
     ) -> Document | list[Document]:
         """Get the document of an id, documents of several ids in their order, or of a condition.
@@ -351,10 +351,9 @@ class Collection:
             give each document its `Document.vectors`.
         """
         if ids is None:
-            check_page(where, limit, after)
-            last = None if after is None else id_text(after)
+            start = page_start(where, limit, after)
             return self.index.read(
-                lambda snapshot: snapshot.of_condition(where, limit, last, vectors=vectors)
+                lambda snapshot: snapshot.of_condition(where, limit, start, vectors=vectors)
             )
         check_ids_alone(where, limit, after)
         texts = id_texts(ids)

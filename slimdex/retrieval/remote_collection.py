@@ -21,13 +21,13 @@ from .documents import (
     Part,
     Several,
     check_ids_alone,
-    check_page,
     hit_from_json,
     id_text,
     id_texts,
     ids_to_delete,
     is_several,
     json_of,
+    page_start,
 )
 from .encoders.over_http.connection import TIMEOUT, BusyError, JsonServer
 from .ingest.addition_report import AdditionReport
@@ -140,7 +140,7 @@ class RemoteCollection(Searchable):
         *,
         where: str | None = None,
         limit: int | None = None,
-        after: Id | None = None,
+        after: Id = "",
         vectors: bool = False,
     ) -> list[Document]: ...
 
@@ -150,7 +150,7 @@ class RemoteCollection(Searchable):
         *,
         where: str | None = None,
         limit: int | None = None,
-        after: Id | None = None,
+        after: Id = "",
         vectors: bool = False,
     ) -> Document | list[Document]:
         """Get documents by ids, or by a condition in the order of ids: see `Collection.get`.
@@ -160,9 +160,8 @@ class RemoteCollection(Searchable):
         if vectors:
             raise InputError("vectors=True of a service; expected False, since it sends none")
         if ids is None:
-            check_page(where, limit, after)
-            last = "" if after is None else id_text(after)
-            return [*islice(self._pages(where, min(PAGE, limit or PAGE), last), limit)]
+            start = page_start(where, limit, after)
+            return [*islice(self._pages(where, min(PAGE, limit or PAGE), start), limit)]
 
         # Ask for each id.
         check_ids_alone(where, limit, after)

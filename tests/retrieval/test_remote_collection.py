@@ -135,7 +135,7 @@ def test_changes_between_pages_hide_and_repeat_nothing(
         untouched = {f"n{i}" for i in range(10, 99)}
         collection.add([{"id": id, "text": id} for id in sorted(untouched)])
         seen = list[str]()
-        while page := collection.get(where="true", limit=7, after=seen[-1] if seen else None):
+        while page := collection.get(where="true", limit=7, after=seen[-1] if seen else ""):
             seen += [document.id for document in page]
             # Change the last document seen and a later one, delete another two, close gaps.
             changed = {seen[-1], f"n{9 + len(seen)}"} & untouched

@@ -194,11 +194,6 @@ def _without(spec: dict[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
     return {key: value for key, value in spec.items() if key not in keys}
 
 
-def readable(spec: dict[str, Any]) -> dict[str, Any]:
-    """Return a spec for messages, without its fingerprint."""
-    return _without(spec, ("fingerprint",))
-
-
 def check_unchanged(encoder: Encoder, spec: dict[str, Any], *keys: str) -> None:
     """Raise `InputError` if an encoder's spec differs from that of an index in one of the keys."""
     loaded = encoder.spec()

@@ -22,7 +22,6 @@ from .base import (
     is_address,
     is_loadable,
     is_same_encoder,
-    readable,
 )
 
 
@@ -150,7 +149,7 @@ def encoder_from_spec(
     check_whole(spec)
     if not is_loadable(spec):
         raise InputError(
-            f"this index was built with {readable(spec)}: pass that encoder to open(), or vectors "
+            f"this index was built with {spec!s:.99}: pass that encoder to open(), or vectors "
             "in place of texts"
         )
     if spec["type"] == VECTORS_ONLY:
@@ -235,8 +234,8 @@ class Encoders:
             requested = plain_spec(adapted.spec())
             if not is_same_encoder(requested, spec):
                 raise InputError(
-                    f"encoder {readable(requested)}: other properties, or other vectors; "
-                    f"this index was built with {readable(spec)}"
+                    f"encoder {requested!s:.99}: other properties, or other vectors; this index "
+                    f"was built with {spec!s:.99}"
                 )
             adapted = as_recorded(adapted, spec)
         return cls(

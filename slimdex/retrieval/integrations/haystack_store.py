@@ -67,12 +67,7 @@ class SlimdexDocumentStore:
         # Without a model, embeddings are the caller's and are returned.
         has_encoder = self.collection.index.has_encoder
         where = self._where(filters) or "true"
-        documents = []
-        for match in self.collection.get(where=where, vectors=not has_encoder):
-            vectors = match.vectors
-            embedding = None if vectors is None else vectors[0].tolist()
-            documents.append(_document(match, embedding=embedding))
-        return documents
+        return [*map(_document, self.collection.get(where=where, vectors=not has_encoder))]
 
     def write_documents(
         self, documents: list[Document], policy: DuplicatePolicy = DuplicatePolicy.NONE
@@ -272,10 +267,10 @@ def _distinct(metadata: Iterable[Mapping[str, Any]], name: str) -> dict[str, Any
     return distinct
 
 
-def _document(
-    hit: Hit | SlimdexDocument, score: float | None = None, embedding: list[float] | None = None
-) -> Document:
+def _document(hit: Hit | SlimdexDocument, score: float | None = None) -> Document:
     meta = as_metadata(hit.metadata)
+    vectors = getattr(hit, "vectors", None)
+    embedding = None if vectors is None else vectors[0].tolist()
     content = hit.text or None
     return Document(id=hit.id, content=content, meta=meta, score=score, embedding=embedding)
 

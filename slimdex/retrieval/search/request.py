@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 Hits = list[list[Hit]]
 """Hits of each query, best first."""
-NO_GLOB = re.compile(r"(\./)*\.?$|[!/]|[A-Za-z]:|.*(\\|\.\./|\{[^}]*\{)", re.DOTALL)
-"""Patterns that match no path, or would need rules of their own."""
+NO_GLOB = re.compile(r"(\./)*\.?$|[!/]|[A-Za-z]:|.*(\\|\.\./|\{[^}]*\{)|.{1000}", re.DOTALL)
+"""Patterns that match no path, are too long, or would need rules of their own."""
 GLOB_SIGNS = {
     r"\\\*\\\*/": "(.*/)?",
     r"\\\*": ".*",

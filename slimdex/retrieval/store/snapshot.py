@@ -358,13 +358,13 @@ class Snapshot:
         self,
         where: str | None,
         limit: int | None = None,
-        after: str | None = None,
+        after: str = "",
         *,
         vectors: bool = False,
     ) -> list[Document]:
         """Documents that match a condition, in the order of their rows; or a page, by their ids."""
-        is_page = limit is not None or after is not None
-        rows = self.page(where, limit, after or "") if is_page else self.rows_where(where)
+        is_page = limit is not None or after
+        rows = self.page(where, limit, after) if is_page else self.rows_where(where)
         return self.documents_at(rows.tolist(), vectors=vectors)
 
     def page(self, where: str | None, limit: int | None, after: str) -> Rows:

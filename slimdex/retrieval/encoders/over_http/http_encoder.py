@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from base64 import b64decode
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import chain
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,8 @@ SHORT = 64
 """Characters of a text that no server refuses for its length."""
 USUAL_LENGTH = 512
 """Tokens of a text for a server that states no limit, as most encoders have been trained with."""
+FIELD = re.compile(r"(\w+)=([\w.-]+)")
+"""A prompt that is a field of the request, such as input_type=query, in place of a prefix."""
 BYTES_PER_TOKEN = 3
 """Bytes of UTF-8 that are counted as a token; English has 4 to 5, Chinese 3 to a character."""
 
@@ -61,9 +64,10 @@ class HttpEncoder:
     max_length
         tokens of the passages into which texts are cut; by default what the server states, or 512.
     query_prompt
-        prefix of queries; by default those of a well-known model.
+        prefix of queries, or a field of requests with queries, such as ``input_type=query``; by
+        default the prefix of a well-known model.
     document_prompt
-        prefix of documents; by default those of a well-known model.
+        as query_prompt, of documents.
     api_key
         by default ``OPENAI_API_KEY``, if the URL is at the host of ``OPENAI_BASE_URL``.
 
@@ -104,7 +108,7 @@ class HttpEncoder:
 
         # The first vectors show how many dimensions they have.
         self.dim = dimensions or 0
-        vectors = self._vectors(FINGERPRINT_TEXTS)
+        vectors = self._vectors(FINGERPRINT_TEXTS, self.prompts.document)
         self.dim = vectors.shape[1]
         self._fingerprint = fingerprint(vectors)
 
@@ -156,31 +160,30 @@ class HttpEncoder:
 
     def _encode(self, texts: Sequence[str], prompt: str) -> tuple[Matrix, list[int]]:
         """Vectors (n, dim), and how many characters of each text were read."""
-        parts = _batches([prompt + text for text in texts])
         with ThreadPoolExecutor(AT_ONCE) as threads:
-            rows = [*chain.from_iterable(threads.map(self._read, parts))]
+            rows = [*chain.from_iterable(threads.map(self._read, _batches(texts), repeat(prompt)))]
         vectors = np.array([vector for vector, _ in rows], np.float32).reshape(-1, self.dim)
-        return vectors, [max(0, characters - len(prompt)) for _, characters in rows]
+        return vectors, [characters for _, characters in rows]
 
-    def _read(self, texts: Sequence[str]) -> list[tuple[NDArray[np.float32], int]]:
+    def _read(self, texts: Sequence[str], prompt: str) -> list[tuple[NDArray[np.float32], int]]:
         """Encode a batch, in halves if the server takes fewer texts at once.
 
         If it refuses a single text, its first half is sent, then a quarter, and so on. Returns each
         text's vector, and how many of its characters were read.
         """
         try:
-            return [*zip(self._vectors(texts), map(len, texts), strict=True)]
+            return [*zip(self._vectors(texts, prompt), map(len, texts), strict=True)]
         except RefusedError as error:
             is_short = len(texts) == 1 and len(texts[0]) <= SHORT
             if error.status not in TOO_LARGE or is_short:
                 raise
         if len(texts) == 1:
-            return self._read([texts[0][: len(texts[0]) // 2]])
+            return self._read([texts[0][: len(texts[0]) // 2]], prompt)
         half = len(texts) // 2
-        return self._read(texts[:half]) + self._read(texts[half:])
+        return self._read(texts[:half], prompt) + self._read(texts[half:], prompt)
 
-    def _vectors(self, texts: Sequence[str]) -> Matrix:
-        """Encode texts by one request.
+    def _vectors(self, texts: Sequence[str], prompt: str) -> Matrix:
+        """Encode texts by one request, with a prompt.
 
         Raises `InputError` if the answer is not a finite vector of `dim` numbers for each text.
         """
@@ -189,6 +192,11 @@ class HttpEncoder:
             "input": [*texts],
             "encoding_format": "base64",
         }
+        field = FIELD.fullmatch(prompt)
+        if field is not None:
+            body[field[1]] = field[2]
+        else:
+            body["input"] = [prompt + text for text in texts]
         if self._dimensions is not None:
             body["dimensions"] = self._dimensions
         answer = self._server.ask("/embeddings", body)

@@ -9,6 +9,7 @@ import pytest
 
 from slimdex.errors import InputError
 from slimdex.indexes.arrays import Matrix
+from slimdex.retrieval.encoders.base import FINGERPRINT_TEXTS
 from slimdex.retrieval.encoders.over_http.http_encoder import HttpEncoder
 from slimdex.retrieval.encoders.transformer import TransformerEncoder
 from tests.retrieval.server.running import DIM
@@ -51,6 +52,26 @@ def test_a_list_of_floats_is_read_and_the_length_that_the_server_states(
     sent = {"model": "notes", "encoding_format": "base64", "input": TEXTS}
     path, _, body = proxy.asked[-1]
     assert (path, body) == ("/v1/embeddings", sent)
+
+
+def test_a_prompt_is_a_prefix_or_a_field_of_the_request(proxy: Proxy) -> None:
+    encoder = HttpEncoder(
+        proxy.url, query_prompt="input_type=query", document_prompt="input_type=document"
+    )
+    encoder.encode(["a cat"])
+    pickle.loads(pickle.dumps(encoder)).encode_queries(["a cat?"])
+    HttpEncoder(proxy.url, query_prompt="query: ").encode_queries(["a cat?"])
+    sent = [(body["input"], body.get("input_type")) for _, _, body in proxy.asked if body]
+    fixed = [*FINGERPRINT_TEXTS]
+    assert sent == [
+        (fixed, "document"),
+        (["a cat"], "document"),
+        (fixed, "document"),
+        (["a cat?"], "query"),
+        (fixed, None),
+        (["query: a cat?"], None),
+    ]
+    assert encoder.spec()["prompts"] == ["input_type=query", "input_type=document"]
 
 
 def test_an_address_without_vectors_is_refused(proxy: Proxy) -> None:
