@@ -10,6 +10,7 @@ import shlex
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 from time import monotonic
@@ -32,8 +33,11 @@ PIPE_WIDTH = 1 << 20
 """Width of a pipe or file: nothing is cut or wrapped."""
 LEAST_WIDTH = 10
 """Minimum width at which text is wrapped here instead of by the terminal."""
+FIRST_SECONDS = 2.0
 LINE_SECONDS = 10.0
-"""Seconds between lines of progress without a terminal."""
+"""Seconds until the first line of progress without a terminal, and between the next ones."""
+LONG_SECONDS = 60.0
+"""Time left from which a faster way is of interest."""
 
 
 @cache
@@ -146,9 +150,12 @@ def print_json(value: dict[str, Any]) -> None:
 
 
 @contextmanager
-def progress(note: Note = note) -> Iterator[None]:
-    """Show notes and progress: a bar for each stage, or lines without a terminal."""
-    report = _Bars() if sys.stderr is not None and sys.stderr.isatty() else _Lines()
+def progress(note: Note = note, faster: str = "") -> Iterator[None]:
+    """Show notes and progress: a bar for each stage, or lines without a terminal.
+
+    `faster` is a hint for users who have to wait for minutes.
+    """
+    report = _Report(faster)
     try:
         with listening(report, note):
             yield
@@ -156,11 +163,29 @@ def progress(note: Note = note) -> Iterator[None]:
         report.stop()
 
 
-class _Bars:
-    """Progress for a terminal; without progress nothing is imported or drawn."""
+@dataclass
+class _Stage:
+    """The share of a stage that is done, which never falls."""
 
-    def __init__(self) -> None:
+    began: float
+    first: float  # share done by an earlier run, which does not count in the rate
+    share: float = 0.0
+
+    def seconds_left(self, now: float) -> float | None:
+        """Estimate how long the rest takes; None if nothing is done yet."""
+        done = self.share - self.first
+        return (now - self.began) * (1 - self.share) / done if done else None
+
+
+class _Report:
+    """Progress of each stage: a bar on a terminal, else a line now and then."""
+
+    def __init__(self, faster: str) -> None:
+        self._faster = faster
+        self._stages: dict[str, _Stage] = {}
         self._tasks: dict[str, TaskID] = {}
+        self._is_terminal = sys.stderr is not None and sys.stderr.isatty()
+        self._next = monotonic() + FIRST_SECONDS  # when to say more
 
     @cached_property
     def _bars(self) -> Progress:
@@ -171,31 +196,32 @@ class _Bars:
         bars.start()
         return bars
 
-    def __call__(self, stage: str, done: int, total: int) -> None:
-        """Show how many of a stage's steps are done."""
-        # Steps done by an earlier run count as done, but not in the rate.
-        if stage not in self._tasks:
-            self._tasks[stage] = self._bars.add_task(stage, total=total, completed=done)
-        self._bars.update(self._tasks[stage], completed=done, total=total)
+    def __call__(self, name: str, done: int, total: int) -> None:
+        """Show how much of a stage is done; the total may be an estimate that changes."""
+        now = monotonic()
+        share = done / max(total, 1)
+        stage = self._stages.setdefault(name, _Stage(now, share))
+        stage.share = max(stage.share, share)
+        if self._is_terminal:
+            # A task's total must stay the same: another one resets its rate.
+            if name not in self._tasks:
+                self._tasks[name] = self._bars.add_task(name, total=1.0, completed=share)
+            self._bars.update(self._tasks[name], completed=stage.share)
+
+        # Once it can be estimated, say how long the rest takes.
+        left = stage.seconds_left(now)
+        if left is None or now < self._next:
+            return
+        self._next = now + LINE_SECONDS
+        time = f"{left // 60:.0f}:{left % 60:02.0f} left"
+        if not self._is_terminal:
+            line = f"{name}: {stage.share:.0%} of {total:,}, {time}"
+            print(line, file=sys.stderr, flush=True)
+        if self._faster and left > LONG_SECONDS:
+            note(f"{time}; {self._faster}")
+            self._faster = ""
 
     def stop(self) -> None:
         """Draw the bars' last state, if there are any."""
         if self._tasks:
             self._bars.stop()
-
-
-class _Lines:
-    """Progress for logs: a line now and then."""
-
-    def __init__(self) -> None:
-        self._next = monotonic() + LINE_SECONDS
-
-    def __call__(self, stage: str, done: int, total: int) -> None:
-        """Print how many of a stage's steps are done, unless it is too early."""
-        now = monotonic()
-        if now >= self._next:
-            self._next = now + LINE_SECONDS
-            print(f"{stage} {done:,}/{total:,}", file=sys.stderr, flush=True)
-
-    def stop(self) -> None:
-        """Nothing has to be ended."""
