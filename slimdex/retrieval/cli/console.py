@@ -10,8 +10,7 @@ import shlex
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -26,7 +25,6 @@ from .safe_text import json_escaped, visible
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.progress import Progress, TaskID
     from rich.text import Text
 
 PIPE_WIDTH = 1 << 20
@@ -35,9 +33,7 @@ LEAST_WIDTH = 10
 """Minimum width at which text is wrapped here instead of by the terminal."""
 FIRST_SECONDS = 2.0
 LINE_SECONDS = 10.0
-"""Seconds until the first line of progress without a terminal, and between the next ones."""
-LONG_SECONDS = 60.0
-"""Time left from which a faster way is of interest."""
+"""Seconds until the first line of progress, and between lines."""
 
 
 @cache
@@ -151,77 +147,36 @@ def print_json(value: dict[str, Any]) -> None:
 
 @contextmanager
 def progress(note: Note = note, faster: str = "") -> Iterator[None]:
-    """Show notes and progress: a bar for each stage, or lines without a terminal.
+    """Show notes, and a line of progress now and then.
 
-    `faster` is a hint for users who have to wait for minutes.
+    `faster` is a hint for users who have to wait.
     """
-    report = _Report(faster)
-    try:
-        with listening(report, note):
-            yield
-    finally:
-        report.stop()
+    with listening(_Lines(faster), note):
+        yield
 
 
-@dataclass
-class _Stage:
-    """The share of a stage that is done, which never falls."""
-
-    began: float
-    first: float  # share done by an earlier run, which does not count in the rate
-    share: float = 0.0
-
-    def seconds_left(self, now: float) -> float | None:
-        """Estimate how long the rest takes; None if nothing is done yet."""
-        done = self.share - self.first
-        return (now - self.began) * (1 - self.share) / done if done else None
-
-
-class _Report:
-    """Progress of each stage: a bar on a terminal, else a line now and then."""
+class _Lines:
+    """Lines with the share of a stage that is done, which never falls, and the time left."""
 
     def __init__(self, faster: str) -> None:
         self._faster = faster
-        self._stages: dict[str, _Stage] = {}
-        self._tasks: dict[str, TaskID] = {}
-        self._is_terminal = sys.stderr is not None and sys.stderr.isatty()
-        self._next = monotonic() + FIRST_SECONDS  # when to say more
+        self._next = monotonic() + FIRST_SECONDS
+        # Name -> when it began, the share done before, which counts in no rate, and the share now.
+        self._stages: dict[str, tuple[float, float, float]] = {}
 
-    @cached_property
-    def _bars(self) -> Progress:
-        # Bars take another 20 ms, and a fast command has none.
-        from rich.progress import Progress
-
-        bars = Progress(console=terminal(stderr=True), speed_estimate_period=120)
-        bars.start()
-        return bars
-
-    def __call__(self, name: str, done: int, total: int) -> None:
-        """Show how much of a stage is done; the total may be an estimate that changes."""
+    def __call__(self, stage: str, done: int, total: int) -> None:
+        """Print how much of a stage is done; the total may be an estimate that changes."""
         now = monotonic()
         share = done / max(total, 1)
-        stage = self._stages.setdefault(name, _Stage(now, share))
-        stage.share = max(stage.share, share)
-        if self._is_terminal:
-            # A task's total must stay the same: another one resets its rate.
-            if name not in self._tasks:
-                self._tasks[name] = self._bars.add_task(name, total=1.0, completed=share)
-            self._bars.update(self._tasks[name], completed=stage.share)
-
-        # Once it can be estimated, say how long the rest takes.
-        left = stage.seconds_left(now)
-        if left is None or now < self._next:
+        began, first, best = self._stages.get(stage, (now, share, share))
+        share = max(share, best)
+        self._stages[stage] = began, first, share
+        if now < self._next or share == first:
             return
-        self._next = now + LINE_SECONDS
-        time = f"{left // 60:.0f}:{left % 60:02.0f} left"
-        if not self._is_terminal:
-            line = f"{name}: {stage.share:.0%} of {total:,}, {time}"
-            print(line, file=sys.stderr, flush=True)
-        if self._faster and left > LONG_SECONDS:
-            note(f"{time}; {self._faster}")
-            self._faster = ""
 
-    def stop(self) -> None:
-        """Draw the bars' last state, if there are any."""
-        if self._tasks:
-            self._bars.stop()
+        # Each share of the rest takes as long as what is done.
+        self._next = now + LINE_SECONDS
+        left = (now - began) * (1 - share) / (share - first)
+        line = f"{stage}: {share:.0%} of {total:,}, {left // 60:.0f}:{left % 60:02.0f} left"
+        print(line + self._faster, file=sys.stderr, flush=True)
+        self._faster = ""

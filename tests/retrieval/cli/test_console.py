@@ -12,7 +12,7 @@ def test_a_log_says_what_is_done_and_how_long_the_rest_takes(
     """An estimate of the total may change: what is done never falls."""
     now = 0.0
     monkeypatch.setattr(console, "monotonic", lambda: now)
-    with console.progress(faster="--fast"):
+    with console.progress(faster=" (--fast)"):
         for time, done, total in (
             *((0.0, 0, 2000), (1.0, 10, 2000), (5.0, 100, 2000), (7.0, 200, 2000)),
             *((20.0, 1000, 2000), (40.0, 1000, 4000), (60.0, 3000, 4000)),
@@ -21,8 +21,7 @@ def test_a_log_says_what_is_done_and_how_long_the_rest_takes(
             progress("encoding", done, total)
     lines = capsys.readouterr().err.splitlines()
     assert lines == [
-        "encoding: 5% of 2,000, 1:35 left",
-        "note: 1:35 left; --fast",
+        "encoding: 5% of 2,000, 1:35 left (--fast)",
         "encoding: 50% of 2,000, 0:20 left",
         "encoding: 50% of 4,000, 0:40 left",
         "encoding: 75% of 4,000, 0:20 left",
