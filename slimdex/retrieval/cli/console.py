@@ -171,7 +171,7 @@ class _Lines:
         began, first, best = self._stages.get(stage, (now, share, share))
         share = max(share, best)
         self._stages[stage] = began, first, share
-        if now < self._next or share == first:
+        if now < self._next or not first < share < 1:
             return
 
         # Each share of the rest takes as long as what is done.

@@ -16,6 +16,7 @@ def test_a_log_says_what_is_done_and_how_long_the_rest_takes(
         for time, done, total in (
             *((0.0, 0, 2000), (1.0, 10, 2000), (5.0, 100, 2000), (7.0, 200, 2000)),
             *((20.0, 1000, 2000), (40.0, 1000, 4000), (60.0, 3000, 4000)),
+            (80.0, 4000, 4000),
         ):
             now = time
             progress("encoding", done, total)
