@@ -28,7 +28,6 @@ PRELOADED = [
     "slimdex.retrieval.building",
     "slimdex.retrieval.ingest.repairing",
     "rich.markup",
-    "rich.progress",
     "rich.table",
     "slimdex.retrieval.cli.console",
     "rich.text",

@@ -10,7 +10,7 @@ import shlex
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache, cached_property
+from functools import cache
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -25,15 +25,15 @@ from .safe_text import json_escaped, visible
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.progress import Progress, TaskID
     from rich.text import Text
 
 PIPE_WIDTH = 1 << 20
 """Width of a pipe or file: nothing is cut or wrapped."""
 LEAST_WIDTH = 10
 """Minimum width at which text is wrapped here instead of by the terminal."""
+FIRST_SECONDS = 2.0
 LINE_SECONDS = 10.0
-"""Seconds between lines of progress without a terminal."""
+"""Seconds until the first line of progress, and between lines."""
 
 
 @cache
@@ -146,56 +146,37 @@ def print_json(value: dict[str, Any]) -> None:
 
 
 @contextmanager
-def progress(note: Note = note) -> Iterator[None]:
-    """Show notes and progress: a bar for each stage, or lines without a terminal."""
-    report = _Bars() if sys.stderr is not None and sys.stderr.isatty() else _Lines()
-    try:
-        with listening(report, note):
-            yield
-    finally:
-        report.stop()
+def progress(note: Note = note, faster: str = "") -> Iterator[None]:
+    """Show notes, and a line of progress now and then.
 
-
-class _Bars:
-    """Progress for a terminal; without progress nothing is imported or drawn."""
-
-    def __init__(self) -> None:
-        self._tasks: dict[str, TaskID] = {}
-
-    @cached_property
-    def _bars(self) -> Progress:
-        # Bars take another 20 ms, and a fast command has none.
-        from rich.progress import Progress
-
-        bars = Progress(console=terminal(stderr=True), speed_estimate_period=120)
-        bars.start()
-        return bars
-
-    def __call__(self, stage: str, done: int, total: int) -> None:
-        """Show how many of a stage's steps are done."""
-        # Steps done by an earlier run count as done, but not in the rate.
-        if stage not in self._tasks:
-            self._tasks[stage] = self._bars.add_task(stage, total=total, completed=done)
-        self._bars.update(self._tasks[stage], completed=done, total=total)
-
-    def stop(self) -> None:
-        """Draw the bars' last state, if there are any."""
-        if self._tasks:
-            self._bars.stop()
+    `faster` is a hint for users who have to wait.
+    """
+    with listening(_Lines(faster), note):
+        yield
 
 
 class _Lines:
-    """Progress for logs: a line now and then."""
+    """Lines with the share of a stage that is done, which never falls, and the time left."""
 
-    def __init__(self) -> None:
-        self._next = monotonic() + LINE_SECONDS
+    def __init__(self, faster: str) -> None:
+        self._faster = faster
+        self._next = monotonic() + FIRST_SECONDS
+        # Name -> when it began, the share done before, which counts in no rate, and the share now.
+        self._stages: dict[str, tuple[float, float, float]] = {}
 
     def __call__(self, stage: str, done: int, total: int) -> None:
-        """Print how many of a stage's steps are done, unless it is too early."""
+        """Print how much of a stage is done; the total may be an estimate that changes."""
         now = monotonic()
-        if now >= self._next:
-            self._next = now + LINE_SECONDS
-            print(f"{stage} {done:,}/{total:,}", file=sys.stderr, flush=True)
+        share = done / max(total, 1)
+        began, first, best = self._stages.get(stage, (now, share, share))
+        share = max(share, best)
+        self._stages[stage] = began, first, share
+        if now < self._next or not first < share < 1:
+            return
 
-    def stop(self) -> None:
-        """Nothing has to be ended."""
+        # Each share of the rest takes as long as what is done.
+        self._next = now + LINE_SECONDS
+        left = (now - began) * (1 - share) / (share - first)
+        line = f"{stage}: {share:.0%} of {total:,}, {left // 60:.0f}:{left % 60:02.0f} left"
+        print(line + self._faster, file=sys.stderr, flush=True)
+        self._faster = ""

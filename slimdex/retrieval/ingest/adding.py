@@ -305,14 +305,14 @@ def _with_moved(index: Index, addition: Addition, batch: Batch) -> Addition:
 def _counting(batch: Batch, share: ReadShare | None, batches: Batches) -> Iterator[None]:
     """Report the progress of a batch as progress of the whole addition.
 
-    The numbers are documents, but progress is measured in characters, since lengths differ.
-    `share` is the part of all documents and texts that has been read; None if unknown.
+    The numbers are characters, since the lengths of documents differ. `share` is the part of all
+    documents and texts that has been read; None if unknown.
     """
     if batch.is_only:
         yield
         return
-    expected = max(batches.estimate_count(share), batch.stop)
-    all_characters = batches.characters / share.text if share and share.text else 0
+    estimated = batches.characters / share.text if share and share.text else 0
+    expected = max(int(estimated), batch.characters, 1)
 
     def of_all(stage: str, done: int, total: int) -> tuple[int, int] | None:
         """Convert progress within the batch to that of all documents; None for other stages."""
@@ -324,9 +324,7 @@ def _counting(batch: Batch, share: ReadShare | None, batches: Batches) -> Iterat
         # `batch.characters` counts everything up to the end of this batch. The total is an
         # estimate, so completion is reported only after the last batch.
         remaining = batch.to_encode * (1 - done / max(total, 1))
-        characters = batch.characters - remaining
-        part = characters / max(all_characters, batch.characters, 1)
-        return min(int(expected * part), expected - 1), expected
+        return min(int(batch.characters - remaining), expected - 1), expected
 
     with progress_within(of_all):
         yield

@@ -17,7 +17,7 @@ from slimdex.system.workers import IN_THIS_PROCESS, PartError, Workers
 from ..encoders.base import Encoder, Lengths, LimitedEncoder
 from ..store.readings import PartlyRead
 
-ENCODING = "encoding"
+ENCODING = "encoding characters"
 """Stage of progress."""
 WINDOW_TEXTS = 1024
 """Texts encoded at a time, in one of several processes."""
@@ -39,7 +39,7 @@ def encode_texts(
     """Encode texts, in this process or in others; `ids` are those of their documents.
 
     Returns their vectors (n, dim), and the tokens and tokens read of each text (n, 2), both 0 if
-    all are read. Progress is reported in texts but measured in characters. Raises `EncodingError`
+    all are read. Progress is reported in characters. Raises `EncodingError`
     if the encoder fails.
     """
     vectors: Matrix = np.zeros((len(texts), dim), dtype=np.float32)
@@ -144,20 +144,20 @@ def reporting(stage: str, total: int) -> Callable[[Sequence[str]], None]:
 def _reporting_length(
     texts: Sequence[str], max_tokens: int | None
 ) -> Callable[[Sequence[str]], None]:
-    """Return a function that takes encoded texts and reports the progress by their length.
+    """Report the beginning; return a function that takes encoded texts and reports their length.
 
     Numbers of texts would mislead, since the longest are encoded first. An encoder that reads at
     most `max_tokens` takes no longer for longer texts.
     """
     most = sys.maxsize if max_tokens is None else CHARACTERS_PER_TOKEN * max_tokens
-    count = len(texts)
     total = _characters(texts, most)
     done = 0
+    progress(ENCODING, done, total)
 
     def did(some: Sequence[str]) -> None:
         nonlocal done
         done += _characters(some, most)
-        progress(ENCODING, count * done // total, count)
+        progress(ENCODING, done, total)
 
     return did
 

@@ -6,13 +6,24 @@ from slimdex.retrieval.cli import console
 from slimdex.system.progress import progress
 
 
-def test_a_log_has_a_line_of_progress_now_and_then(
+def test_a_log_says_what_is_done_and_how_long_the_rest_takes(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """An estimate of the total may change: what is done never falls."""
     now = 0.0
     monkeypatch.setattr(console, "monotonic", lambda: now)
-    with console.progress():
-        for time, done in ((0.5, 64), (10.0, 128), (12.0, 256), (21.0, 1024), (22.0, 2048)):
+    with console.progress(faster=" (--fast)"):
+        for time, done, total in (
+            *((0.0, 0, 2000), (1.0, 10, 2000), (5.0, 100, 2000), (7.0, 200, 2000)),
+            *((20.0, 1000, 2000), (40.0, 1000, 4000), (60.0, 3000, 4000)),
+            (80.0, 4000, 4000),
+        ):
             now = time
-            progress("encoding", done, 2048)
-    assert capsys.readouterr().err.splitlines() == ["encoding 128/2,048", "encoding 1,024/2,048"]
+            progress("encoding", done, total)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines == [
+        "encoding: 5% of 2,000, 1:35 left (--fast)",
+        "encoding: 50% of 2,000, 0:20 left",
+        "encoding: 50% of 4,000, 0:40 left",
+        "encoding: 75% of 4,000, 0:20 left",
+    ]
