@@ -35,6 +35,7 @@ SOUGHT = {
     ("search/excerpts.py", "_verbatim"),  # a query of limited length
     ("files/ignore_rules.py", "__init__"),  # a reader below
     ("formats/pdf.py", "_add_page"),  # the first characters of a title
+    ("search/request.py", "_glob_regex"),  # 1,000 characters at most
     ("cluster/milvus_server.py", "is_ours"),  # an alias of 100 characters
 }
 """Ends of the files, and the functions, that make a pattern from a text."""

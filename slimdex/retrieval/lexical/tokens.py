@@ -44,8 +44,8 @@ _EDGE = re.compile(r"\A[\W_]+|(?<![\W_])[\W_]++\Z")
 _ASCII_EDGE = "".join(sign for sign in map(chr, range(128)) if not sign.isalnum())
 _HAS_LETTER = re.compile(r"[^\W\d_]")
 _UUID = re.compile(r"(?i:[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12})")
-_HYPHENATED = re.compile(r"[^\W_]+(?:-[^\W_]+)+")
-_GROUPS = re.compile(r"\d+(?:[ ./-](?:\d+|[a-z]{4}\b))+")
+_HYPHENATED = re.compile(r"(?<![^\W_])[^\W_]++(?:-[^\W_]++)+")
+_GROUPS = re.compile(r"(?<!\d)\d++(?:[ ./-](?:\d++|[a-z]{4}\b))+")
 """Numbers in groups, as of phones, books (ISBN) and, after two letters, bank accounts (IBAN)."""
 _GROUP_SIGNS = re.compile("[ ./-]")
 FEWEST_DIGITS = 8
