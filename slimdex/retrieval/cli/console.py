@@ -10,7 +10,7 @@ import shlex
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -25,6 +25,7 @@ from .safe_text import json_escaped, visible
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.progress import Progress, TaskID
     from rich.text import Text
 
 PIPE_WIDTH = 1 << 20
@@ -147,12 +148,47 @@ def print_json(value: dict[str, Any]) -> None:
 
 @contextmanager
 def progress(note: Note = note, faster: str = "") -> Iterator[None]:
-    """Show notes, and a line of progress now and then.
+    """Show notes and progress: a bar for each stage, or lines without a terminal.
 
     `faster` is a hint for users who have to wait.
     """
-    with listening(_Lines(faster), note):
-        yield
+    report = _Bars(faster) if sys.stderr is not None and sys.stderr.isatty() else _Lines(faster)
+    try:
+        with listening(report, note):
+            yield
+    finally:
+        report.stop()
+
+
+class _Bars:
+    """Bars for a terminal, which never go back; without progress nothing is imported or drawn."""
+
+    def __init__(self, faster: str) -> None:
+        self._faster = faster
+        self._tasks: dict[str, TaskID] = {}
+        self._best: dict[str, float] = {}
+
+    @cached_property
+    def _bars(self) -> Progress:
+        # Bars take another 20 ms, and a fast command has none.
+        from rich.progress import Progress
+
+        bars = Progress(console=terminal(stderr=True), speed_estimate_period=120)
+        bars.start()
+        return bars
+
+    def __call__(self, stage: str, done: int, total: int) -> None:
+        """Show how much of a stage is done; what an earlier run has done is not in the rate."""
+        share = self._best[stage] = max(done / max(total, 1), self._best.get(stage, 0))
+        if stage not in self._tasks:
+            name = stage + (self._faster if stage.startswith("encoding") else "")
+            self._tasks[stage] = self._bars.add_task(name, total=1)
+        self._bars.update(self._tasks[stage], completed=share)
+
+    def stop(self) -> None:
+        """Draw the bars' last state, if there are any."""
+        if self._tasks:
+            self._bars.stop()
 
 
 class _Lines:
@@ -180,3 +216,6 @@ class _Lines:
         line = f"{stage}: {share:.0%} of {total:,}, {left // 60:.0f}:{left % 60:02.0f} left"
         print(line + self._faster, file=sys.stderr, flush=True)
         self._faster = ""
+
+    def stop(self) -> None:
+        """Nothing has to be ended."""

@@ -79,8 +79,7 @@ class ScoredRows(NamedTuple):
     """Search results: rows (n,), best first, and their scores (n,).
 
     `named` (m,) are the rows whose name equals the query; if it occurs nowhere, within one edit.
-    `ideal` is the score of a row of mean length that has each existing word of the query once; 0
-    if unknown.
+    `ideal` is the score of a row of mean length with each word searched once; 0 if unknown.
     `rare` (n,) are the bonuses of the rows' rare codes and names (`rare_words`); empty for none.
     """
 
@@ -220,7 +219,7 @@ class WordIndex:
         )
         return best._replace(
             named=best.rows[contains(np.sort(named), best.rows)],
-            ideal=sum(idf for word, idf in idfs.items() if counts[word]),
+            ideal=sum(idfs.values()),
             rare=self._rare(rare, best.rows, best.scores),
         )
 
