@@ -1,7 +1,8 @@
 # Each target makes the virtual environment it needs; nothing else has to be installed by hand.
 PYTHON ?= python3
 VENV ?= .venv
-PROCESSES ?= 2
+# One more than slow cores: tests also wait, for locks and other processes.
+PROCESSES ?= 3
 TESTS ?=
 # Exact versions of everything that is installed, also of what builds packages; none: the newest.
 LOCK ?= constraints.txt

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -211,8 +211,8 @@ def proper_names(text: str) -> list[str]:
     return _stems(names)
 
 
-def _stems(words: Iterable[str]) -> list[str]:
-    stems: list[str] = stemmer().analyze(" ".join(words))
+def _stems(words: Sequence[str]) -> list[str]:
+    stems: list[str] = stemmer().analyze(" ".join(words)) if words else []
     return stems
 
 

@@ -198,28 +198,29 @@ class WordIndex:
 
         # Weights of the words, and rows whose name is the query.
         counts = {word: self._rows_with(word) for word in words}
+        for form in forms_of(text)[:MOST_WORDS]:
+            rows_with_form = self._count(FORMS, form) if len(form) > 1 else 0
+            if rows_with_form:
+                counts.setdefault(form, rows_with_form)
         idfs = idfs_of(counts, len(self))
-        forms = {form: self._count(FORMS, form) for form in forms_of(text) if len(form) > 1}
-        forms = {form: count for form, count in forms.items() if count and form not in counts}
         names = self._names(text)
         named = NO_ROWS
         for name in names:
             named = np.concatenate([named, self._best_rows(name, MOST_NAMED).rows])
 
         # Rows that have any of the words, and the bonuses of rare ones.
-        form_idfs = idfs_of(forms, len(self))
-        query = self._query({**idfs, **form_idfs}, names if len(named) else [])
+        query = self._query(idfs, names if len(named) else [])
         best = self._best_visible_rows(query, k, hidden)
         rare = RareWords.of(
             text,
-            {**counts, **forms},
-            {**idfs, **form_idfs},
+            counts,
+            idfs,
             len(self),
             lambda word: self._count(FORMS, f"{PROPER}{word}") > 0,
         )
         return best._replace(
             named=best.rows[contains(np.sort(named), best.rows)],
-            ideal=sum(idfs.values()),
+            ideal=sum(idfs[word] for word in words if word in idfs),
             rare=self._rare(rare, best.rows, best.scores),
         )
 
