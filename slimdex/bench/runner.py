@@ -116,7 +116,7 @@ def run_alone(
 def _measure_and_tell(
     experiment: str, results: ResultsFile, measure: Callable[[], Sequence[str] | None]
 ) -> None:
-    """Measure with progress; print the failures, the path of the rows and the tables."""
+    """Measure and report progress; print the failures, the path of the rows and the tables."""
     with console.progress():
         failures = measure()
     for line in failures or ():

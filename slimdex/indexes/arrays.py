@@ -13,8 +13,9 @@ from slimdex.errors import InputError
 Matrix = NDArray[np.float32]
 """(n, d) float32, C-contiguous."""
 Rows = NDArray[np.int64]
-Scores = NDArray[np.floating]
 """Row numbers; -1 stands for "no row"."""
+Scores = NDArray[np.floating]
+"""Scores of rows; -inf stands for "no row"."""
 NO_ROWS: Rows = np.empty(0, dtype=np.int64)
 
 LARGEST = float(np.finfo(np.float16).max)

@@ -107,7 +107,7 @@ class Settings(Choices):
             )
 
     def fitted(self, moments: Moments) -> tuple[Self, list[str]]:
-        """Return settings that suit these vectors, and notes of what was requested in vain.
+        """Return settings that suit these vectors, and notes on requested ones that do not.
 
         A small corpus has too few rows to train a kind, or spans fewer than k dimensions. The
         replacement keeps float32 rows, k is the rank of the data if that is less, and there is no

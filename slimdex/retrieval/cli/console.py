@@ -32,6 +32,8 @@ PIPE_WIDTH = 1 << 20
 """Width of a pipe or file: nothing is cut or wrapped."""
 LEAST_WIDTH = 10
 """Minimum width at which text is wrapped here instead of by the terminal."""
+PARTS = 1000
+"""Steps of a bar."""
 FIRST_SECONDS = 2.0
 LINE_SECONDS = 10.0
 """Seconds until the first line of progress, and between lines."""
@@ -166,7 +168,6 @@ class _Bars:
     def __init__(self, faster: str) -> None:
         self._faster = faster
         self._tasks: dict[str, TaskID] = {}
-        self._best: dict[str, float] = {}
 
     @cached_property
     def _bars(self) -> Progress:
@@ -179,11 +180,12 @@ class _Bars:
 
     def __call__(self, stage: str, done: int, total: int) -> None:
         """Show how much of a stage is done; what an earlier run has done is not in the rate."""
-        share = self._best[stage] = max(done / max(total, 1), self._best.get(stage, 0))
+        share = PARTS * done // max(total, 1)
         if stage not in self._tasks:
             name = stage + (self._faster if stage.startswith("encoding") else "")
-            self._tasks[stage] = self._bars.add_task(name, total=1)
-        self._bars.update(self._tasks[stage], completed=share)
+            self._tasks[stage] = self._bars.add_task(name, total=PARTS, completed=share)
+        task = self._tasks[stage]
+        self._bars.update(task, completed=max(share, self._bars.tasks[task].completed))
 
     def stop(self) -> None:
         """Draw the bars' last state, if there are any."""

@@ -65,8 +65,8 @@ class EmbeddingsEncoder:
         """Class of the embeddings, and a fingerprint of their vectors."""
         kind = type(self.embeddings)
         name = f"{kind.__module__}.{kind.__qualname__}"
-        fingerprint = self._fingerprint
-        return {"type": "langchain", "name": name, "dim": self.dim, "fingerprint": fingerprint}
+        spec = {"type": "langchain", "name": name, "dim": self.dim}
+        return {**spec, "fingerprint": self._fingerprint}
 
 
 class SlimdexVectorStore(VectorStore):

@@ -44,7 +44,6 @@ _EDGE = re.compile(r"\A[\W_]+|(?<![\W_])[\W_]++\Z")
 _ASCII_EDGE = "".join(sign for sign in map(chr, range(128)) if not sign.isalnum())
 _HAS_LETTER = re.compile(r"[^\W\d_]")
 _UUID = re.compile(r"(?i:[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12})")
-_HYPHENATED = re.compile(r"(?<![^\W_])[^\W_]++(?:-[^\W_]++)+")
 _GROUPS = re.compile(r"(?<!\d)\d++(?:[ ./-](?:\d++|[a-z]{4}\b))+")
 """Numbers in groups, as of phones, books (ISBN) and, after two letters, bank accounts (IBAN)."""
 _GROUP_SIGNS = re.compile("[ ./-]")
@@ -186,7 +185,7 @@ def forms_of(text: str) -> list[str]:
     forms = []
     for run in text.split():
         if "-" in run:
-            forms += [name.replace("-", "") for name in _HYPHENATED.findall(run)]
+            forms += [name.replace("-", "") for name in _names_in(run) if "-" in name]
     for groups in _GROUPS.finditer(text):
         country = text[max(groups.start() - 2, 0) : groups.start()]
         digits = _GROUP_SIGNS.sub("", groups[0])

@@ -74,7 +74,7 @@ class SourceRequest:
 
     @property
     def requests(self) -> Sequence[SourceRequest]:
-        """Itself, as `AddedSources` has several."""
+        """This request alone; `AddedSources` has several."""
         return [self]
 
     def open(self) -> Sources:

@@ -9,7 +9,7 @@ from slimdex.system.progress import progress
 def test_a_log_says_what_is_done_and_how_long_the_rest_takes(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """An estimate of the total may change: what is done never falls."""
+    """The share never falls, though the estimated total may grow."""
     now = 0.0
     monkeypatch.setattr(console, "monotonic", lambda: now)
     with console.progress(faster=" (--fast)"):

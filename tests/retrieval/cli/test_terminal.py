@@ -26,7 +26,7 @@ from tests.slow import slow
 from .running import Runner
 
 STYLE = re.compile(r"\x1b\[([0-9;]*m|\?25[lh]|2K|1A)|\r")
-"""What Rich writes to colour its output."""
+"""ANSI escape sequences, by which Rich colours its output."""
 OBEYED = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b\u202a-\u202e\u2066-\u2069]")
 HOSTILE = Document(
     "\x1b]0;owned\x07[red]id[/red]\u202egnp.exe",

@@ -101,7 +101,7 @@ def test_hits_are_the_indexs_own(own: Collection, found: MilvusCollection, per: 
 
 
 def _shown(hit: Hit) -> str:
-    """All of a hit but its scores."""
+    """A hit as JSON, without its scores."""
     return json_of(hit_json(hit) | {"score": 0, "similarity": 0})
 
 

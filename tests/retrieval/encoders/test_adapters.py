@@ -45,12 +45,12 @@ def test_a_function_is_an_encoder(tmp_path: Path) -> None:
 
 
 def make_function(shift: int) -> Any:
-    """A function whose model is a setting; its name is always the same."""
+    """Make an encoding function; its name does not tell which model it uses."""
     return lambda texts: np.roll(words(texts), shift, axis=1)
 
 
 class Model:
-    """A callable object whose model is a setting."""
+    """A callable object that encodes with one of two models."""
 
     def __init__(self, shift: int) -> None:
         self.shift = shift

@@ -43,7 +43,7 @@ def made(folder: Path, encoder: WordEncoder | None = None, **options: str) -> Co
 
 
 def compared(collection: Collection, encoder: WordEncoder, sample: int | None = None) -> Migration:
-    """By half of the words of some documents, each labelled with its own."""
+    """Measure a migration, with half the words of some documents as queries."""
     queries = [(f"q{i}", " ".join(text.split()[:6])) for i, text in enumerate(texts()[:ASKED])]
     labels = {f"q{i}": {str(i): 1} for i in range(ASKED)}
     return collection.migrate(encoder, queries=queries, labels=labels, sample=sample)

@@ -1,4 +1,4 @@
-"""Names of scripts without spaces come first, alone and in a question; others share their parts."""
+"""Names in scripts without spaces come first, even if other names share their characters."""
 
 from __future__ import annotations
 
