@@ -12,7 +12,10 @@ BIN := $(VENV)/bin
 unexport PYTHONDONTWRITEBYTECODE
 PYTEST := $(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist worksteal
 # Take long and rarely fail alone: `make check` runs them, and `make test` those that TESTS names.
-LONG := bench/engines retrieval/cluster retrieval/exporting retrieval/integrations retrieval/server
+LONG := bench docs_site test_docs.py $(addprefix retrieval/,cluster crashes exporting integrations \
+  server test_remote_collection.py collection/test_forks.py ingest/test_batches.py \
+  ingest/test_moments.py ingest/test_preparing.py ingest/test_undoing.py \
+  search/test_level_of_cosines.py store/test_rebuilding.py store/test_trailing.py)
 SMALL := $(addprefix indexes/,codes search vectors) $(addprefix retrieval/,lexical sources store) system
 
 .PHONY: demo test check style compiled small sweep explore newest lock manual pictures docs api dist sbom clean
@@ -20,8 +23,8 @@ SMALL := $(addprefix indexes/,codes search vectors) $(addprefix retrieval/,lexic
 demo: $(VENV)/demo  ## Index the standard library's docstrings and search them.
 	$(BIN)/slimdex demo
 
-test: $(VENV)/ready  ## The core; with TESTS, those.
-	$(PYTEST) $(or $(TESTS),$(LONG:%=--ignore=tests/%))
+test: $(VENV)/ready  ## The core, without examples of docstrings; with TESTS, those.
+	$(PYTEST) $(or $(TESTS),tests $(LONG:%=--ignore=tests/%))
 
 check: $(VENV)/ready  ## What CI runs: style, imports, dead code, types, every test, sampled sweeps.
 	$(MAKE) --jobs 2 style compiled
