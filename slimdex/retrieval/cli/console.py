@@ -36,7 +36,7 @@ PARTS = 1000
 """Steps of a bar."""
 FIRST_SECONDS = 2.0
 LINE_SECONDS = 10.0
-"""Seconds until the first line of progress, and between lines."""
+"""Seconds until the first line of progress where there are no bars, and between lines."""
 
 
 @cache
@@ -154,7 +154,7 @@ def progress(note: Note = note, faster: str = "") -> Iterator[None]:
 
     `faster` is a hint for users who have to wait.
     """
-    report = _Bars(faster) if sys.stderr is not None and sys.stderr.isatty() else _Lines(faster)
+    report = _Bars(faster)
     try:
         with listening(report, note):
             yield
@@ -163,61 +163,50 @@ def progress(note: Note = note, faster: str = "") -> Iterator[None]:
 
 
 class _Bars:
-    """Bars for a terminal, which never go back; without progress nothing is imported or drawn."""
+    """Bars on a terminal, and lines elsewhere; they never go back, and fast work has none."""
 
     def __init__(self, faster: str) -> None:
         self._faster = faster
         self._tasks: dict[str, TaskID] = {}
+        self._are_lines = sys.stderr is None or not sys.stderr.isatty()
+        self._next = monotonic() + FIRST_SECONDS * self._are_lines
 
     @cached_property
     def _bars(self) -> Progress:
         # Bars take another 20 ms, and a fast command has none.
         from rich.progress import Progress
 
-        bars = Progress(console=terminal(stderr=True), speed_estimate_period=120)
+        bars = Progress(
+            console=terminal(stderr=True),
+            speed_estimate_period=120,
+            get_time=monotonic,
+            disable=self._are_lines,
+        )
         bars.start()
         return bars
 
     def __call__(self, stage: str, done: int, total: int) -> None:
-        """Show how much of a stage is done; what an earlier run has done is not in the rate."""
+        """Show how much of a stage is done; what was done before the first report is in no rate."""
+        now = monotonic()
+        if not self._tasks and now < self._next:
+            return
         share = PARTS * done // max(total, 1)
         if stage not in self._tasks:
             name = stage + (self._faster if stage.startswith("encoding") else "")
             self._tasks[stage] = self._bars.add_task(name, total=PARTS, completed=share)
-        task = self._tasks[stage]
-        self._bars.update(task, completed=max(share, self._bars.tasks[task].completed))
+        task = self._bars.tasks[self._tasks[stage]]
+        self._bars.update(task.id, completed=max(share, task.completed))
+
+        # Print the time left, as far as it is known.
+        left = task.time_remaining
+        if self._are_lines and now >= self._next and left:
+            self._next = now + LINE_SECONDS
+            minutes, seconds = divmod(int(left), 60)
+            line = f"{stage}: {task.percentage:.0f}% of {total:,}, {minutes}:{seconds:02} left"
+            print(line + self._faster, file=sys.stderr, flush=True)
+            self._faster = ""
 
     def stop(self) -> None:
         """Draw the bars' last state, if there are any."""
         if self._tasks:
             self._bars.stop()
-
-
-class _Lines:
-    """Lines with the share of a stage that is done, which never falls, and the time left."""
-
-    def __init__(self, faster: str) -> None:
-        self._faster = faster
-        self._next = monotonic() + FIRST_SECONDS
-        # Name -> when it began, the share done before, which counts in no rate, and the share now.
-        self._stages: dict[str, tuple[float, float, float]] = {}
-
-    def __call__(self, stage: str, done: int, total: int) -> None:
-        """Print how much of a stage is done; the total may be an estimate that changes."""
-        now = monotonic()
-        share = done / max(total, 1)
-        began, first, best = self._stages.get(stage, (now, share, share))
-        share = max(share, best)
-        self._stages[stage] = began, first, share
-        if now < self._next or not first < share < 1:
-            return
-
-        # Each share of the rest takes as long as what is done.
-        self._next = now + LINE_SECONDS
-        left = (now - began) * (1 - share) / (share - first)
-        line = f"{stage}: {share:.0%} of {total:,}, {left // 60:.0f}:{left % 60:02.0f} left"
-        print(line + self._faster, file=sys.stderr, flush=True)
-        self._faster = ""
-
-    def stop(self) -> None:
-        """Nothing has to be ended."""

@@ -12,20 +12,22 @@ product of the shares is near 1 if the query asks for the code, in whatever word
 long text mentions a year or a name, so that the rest of the text decides.
 
 A word is what is written between spaces, and counts by the rarest of its terms: the parts of
-``4.3.1`` add nothing to the whole.
+``4.3.1`` add nothing to the whole. Two adjacent words that may be a name (`full_names`) count as one
+if a single row has them so: ``Ada Lovelace`` is rare where neither word is. In scripts without
+capitals any two words may be one, so their idf counts in full only if it is half of the whole.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from itertools import islice
+from itertools import islice, pairwise
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .tokens import UNSPACED, forms_of, stemmer, words_in
+from .tokens import UNSPACED, forms_of, full_names, stemmer, words_in
 
 CODE = re.compile(r"\d|[_.:@+]")
 """A word is a code if it has a digit, or a sign that joins the parts of a name. Hyphens and slashes
@@ -96,13 +98,17 @@ class RareWords(NamedTuple):
 
         # Only the rarest term of each word as written counts.
         words = _rarest_terms(text, matched)
+        whole = sum(matched[term] for term in words)
+        full = full_names(text)
         rare = dict[str, float]()
         for term, has_capital in words.items():
             is_name = term in names and (has_capital or is_proper(term))
             is_word = len(term) >= SHORTEST or (len(term) == 1 and UNSPACED.match(term))
             if is_word and (term in codes or is_name):
-                rare[term] = matched[term]
-        return cls(rare, sum(matched[term] for term in words))
+                # Two words may be a full name if the query asks for little else.
+                share = min(2 * matched[term] / whole, 1) if term in full else 1
+                rare[term] = matched[term] * share
+        return cls(rare, whole)
 
     def bonuses(
         self, idf_sums: NDArray[np.float64], bm25: NDArray[np.float32]
@@ -128,13 +134,20 @@ def _rarest_terms(text: str, idfs: Mapping[str, float]) -> dict[str, bool]:
     {'ask': False, 'ada': True, 'v4.3.1': False}
     """
     # Split at spaces into runs. Stem all words in one call, then give each run its own stems.
-    runs = f"{text[:1].lower()}{text[1:]}".split()
+    text = f"{text[:1].lower()}{text[1:]}"
+    runs = text.split()
     words = [*map(words_in, runs)]
     stems = iter(stemmer().analyze(" ".join(words)))
     rarest = dict[str, bool]()
+    parts = set[str]()  # runs that are parts of names
+    for pair in pairwise(runs):
+        for name in full_names(" ".join(pair)):
+            if name in idfs:
+                rarest[name] = True
+                parts.update(pair)
     for run, its_words in zip(runs, words, strict=True):
         terms = [*islice(stems, len(its_words.split())), *forms_of(run)]
-        terms = [term for term in dict.fromkeys(terms) if term in idfs]
+        terms = [term for term in dict.fromkeys(terms) if term in idfs and run not in parts]
         if terms and not UNSPACED.search(run):
             terms = [max(terms, key=lambda term: (idfs[term], len(term)))]
         for term in terms:

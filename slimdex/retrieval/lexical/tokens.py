@@ -47,6 +47,8 @@ _UUID = re.compile(r"(?i:[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12})")
 _GROUPS = re.compile(r"(?<!\d)\d++(?:[ ./-](?:\d++|[a-z]{4}\b))+")
 """Numbers in groups, as of phones, books (ISBN) and, after two letters, bank accounts (IBAN)."""
 _GROUP_SIGNS = re.compile("[ ./-]")
+ASKING = re.compile("an?|are|can|did|do(es)?|how|i|is|the|to|use|was|were|what|who|you")
+"""Words of a question that asks about a name."""
 FEWEST_DIGITS = 8
 """Shortest number in groups that is also indexed without the signs between them."""
 _HAS_DIGIT = re.compile(r"\d")
@@ -197,6 +199,24 @@ def forms_of(text: str) -> list[str]:
     return _stems(forms)
 
 
+def full_names(text: str) -> list[str]:
+    """Stems of each two adjacent words that may be a name, joined.
+
+    Both begin with a capital, or are of a script without capitals.
+
+    >>> full_names("by Ada Lovelace, 1843"), full_names("كتبت مريم")
+    (['adalovelac'], ['كتبتمريم'])
+    """
+    words = []
+    for first, second in pairwise(_normal(text).split()):
+        if not (first[0] + second[0]).isalpha() or first[0].islower() or second[0].islower():
+            continue
+        if _PART.fullmatch(first) and (end := _PART.match(second)):
+            words += [_lower(first), _lower(end[0])]
+    stems = iter(_stems(words))
+    return [f"{first}{second}" for first, second in zip(stems, stems, strict=True)]
+
+
 def proper_names(text: str) -> list[str]:
     """Stems of the words of a text that begin with a capital within a sentence.
 
@@ -251,10 +271,11 @@ def id_terms(id: str) -> tuple[list[str], str]:
 def text_terms(text: str) -> tuple[str, list[str]]:
     """Words of a text with spaces between them, its further forms, and its marked proper names.
 
-    >>> text_terms("Ask Ada by e-mail")
+    >>> text_terms("ask Ada by e-mail")
     ('ask ada by e mail e-mail', ['email', '=ada'])
     """
-    forms = dict.fromkeys([*forms_of(text), *(f"{PROPER}{name}" for name in proper_names(text))])
+    marked = (f"{PROPER}{name}" for name in proper_names(text))
+    forms = dict.fromkeys([*forms_of(text), *full_names(text), *marked])
     return words_in(text), [*forms]
 
 
@@ -300,13 +321,15 @@ def name_words(id: str) -> list[str]:
 
 
 def name_forms(query: str) -> list[str]:
-    """Names that equal a query: the query itself, and the query without surrounding punctuation.
+    """Names that equal a query: itself, without surrounding punctuation, and what it asks about.
 
-    >>> name_forms(" os.path.join() "), name_forms("C++"), name_forms("My  usage.md")
-    (['os.path.join()', 'os.path.join'], ['c++', 'c'], ['my usage.md'])
+    >>> name_forms(" os.path.join() "), name_forms("C++"), name_forms("use My  Usage.md")
+    (['os.path.join()', 'os.path.join'], ['c++', 'c'], ['use my usage.md', 'my usage.md'])
     """
     name = " ".join(_fold(query).split())
-    forms = dict.fromkeys([name, _EDGE.sub("", name)])
+    bare = _EDGE.sub("", name)
+    asked = " ".join(word for word in bare.split() if not ASKING.fullmatch(word))
+    forms = dict.fromkeys([name, bare, asked])
     return [form for form in forms if form and len(form) <= LONGEST_NAME]
 
 

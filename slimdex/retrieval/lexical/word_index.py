@@ -41,7 +41,17 @@ from .segment_folder import (
     tantivy_errors,
     work_folder,
 )
-from .tokens import PROPER, TERMS, Terms, forms_of, misspelt_form, name_forms, stemmer, stems_of
+from .tokens import (
+    PROPER,
+    TERMS,
+    Terms,
+    forms_of,
+    full_names,
+    misspelt_form,
+    name_forms,
+    stemmer,
+    stems_of,
+)
 
 MERGED = 8
 MERGED_ROWS = 10_000
@@ -211,10 +221,11 @@ class WordIndex:
         # Rows that have any of the words, and the bonuses of rare ones.
         query = self._query(idfs, names if len(named) else [])
         best = self._best_visible_rows(query, k, hidden)
+        full = {name: self._count(FORMS, name) for name in full_names(text)[:MOST_WORDS]}
         rare = RareWords.of(
             text,
-            counts,
-            idfs,
+            full | counts,
+            idfs_of(full, len(self)) | idfs,
             len(self),
             lambda word: self._count(FORMS, f"{PROPER}{word}") > 0,
         )

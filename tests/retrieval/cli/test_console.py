@@ -22,8 +22,7 @@ def test_a_log_says_what_is_done_and_how_long_the_rest_takes(
             progress("encoding", done, total)
     lines = capsys.readouterr().err.splitlines()
     assert lines == [
-        "encoding: 5% of 2,000, 1:35 left (--fast)",
-        "encoding: 50% of 2,000, 0:20 left",
-        "encoding: 50% of 4,000, 0:40 left",
-        "encoding: 75% of 4,000, 0:20 left",
+        "encoding: 50% of 2,000, 0:17 left (--fast)",
+        "encoding: 50% of 4,000, 0:17 left",
+        "encoding: 75% of 4,000, 0:21 left",
     ]

@@ -1,4 +1,4 @@
-"""Names in scripts without spaces come first, even if other names share their characters."""
+"""Names come first in every script, even if other names share their parts."""
 
 from __future__ import annotations
 
@@ -27,8 +27,33 @@ SCRIPTS = {
         "{}さんは{}月に船を買った。",
         "{}は何をしましたか",
     ),
+    "Thai": (
+        "สมชาย วิชัย มานะ สุดา นิภา",
+        "ใจดี รักไทย แสงทอง ศรีสุข บุญมา",
+        "{} ซื้อเรือในเดือนที่ {}",
+        "{} ทำอะไรเมื่อปีที่แล้ว",
+    ),
+    "Arabic": (
+        "محمد أحمد علي خالد مريم",
+        "الخطيب العلي المصري النجار الحداد",
+        "{} اشترى قاربا في الشهر {}.",
+        "ماذا فعل {} في العام الماضي",
+    ),
+    "Hindi": (
+        "राम मोहन सीता अमित सुनील",
+        "शर्मा वर्मा गुप्ता सिंह पटेल",
+        "{} ने {} महीने में नाव खरीदी।",
+        "{} ने क्या किया था",
+    ),
+    "Russian": (
+        "Иван Сергей Анна Мария Ольга",
+        "Иванов Петров Волков Зайцев Соколов",
+        "{} в {} месяце купил лодку.",
+        "что сделал {} в прошлом году",
+    ),
 }
 """First and second parts of names, a text, and a question."""
+UNSPACED = ("Chinese", "Korean", "Japanese")
 
 
 @sweep
@@ -36,7 +61,8 @@ SCRIPTS = {
 def test_the_document_of_a_name_comes_first(script: str, tmp_path: Path) -> None:
     *parts, text, question = SCRIPTS[script]
     first, second = map(str.split, parts)
-    names = ["".join(pair) for pair in product(first, second)]
+    between = "" if script in UNSPACED else " "
+    names = [between.join(pair) for pair in product(first, second)]
     if script == "Chinese":  # names of three characters, whose pairs stand in other names
         names = ["".join(three) for three in product(first, second, second[:2])]
     with Collection.create(tmp_path / "x.index", open_encoder(DEFAULT_MODEL)) as collection:

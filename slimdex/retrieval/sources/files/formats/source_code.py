@@ -62,7 +62,7 @@ NAMED_NODES = [
     "generator_function_declaration", "init_declaration", "instance", "interface_declaration",
     "internal_module", "local_function_statement", "macro_definition", "method",
     "method_declaration", "method_definition", "module", "module_definition", "newtype",
-    "object_declaration", "object_definition", "preproc_function_def", "protocol_declaration",
+    "object_declaration", "object_definition", "protocol_declaration",
     "record_declaration", "singleton_method", "struct_declaration", "struct_item",
     "trait_declaration", "trait_definition", "trait_item", "type_alias_declaration", "type_spec",
     "union_item",
@@ -127,7 +127,7 @@ DEFINED = re.compile(
     r"namespace|package|fn|func|fun|def|defp|defmodule|function\*?|sub|procedure|type)"
     r"\s++(?P<name>(?:\([^)]*\)\s*+)?[\w$.:<>!?~*&' -]*[\w$!?>])"
 )
-CLOSING = re.compile(r"[\])};,\s]*+(?:end|fi|done|esac)?+[\])};,\s]*+")
+CLOSING = re.compile(r"[\])};,\s]*+(?:end|fi|done|esac|#\s*(?:endif|else)\b.*)?+[\])};,\s]*+")
 """Lines after an inner definition that only close the outer one."""
 LONGEST_LINE = 2000
 """Longest line that may be a definition; longer ones are generated code."""
