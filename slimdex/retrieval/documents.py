@@ -335,14 +335,11 @@ def shown_hit(hit: Hit) -> Hit:
 
 def hit_json(hit: Hit) -> dict[str, Any]:
     """Convert a hit to JSON-serialisable values."""
-    values = {
-        "headings": [*hit.headings],
-        "lines": [[*pair] for pair in hit.lines],
-        "pages": [[*pair] for pair in hit.pages],
+    return vars(hit) | {
+        "score": round(hit.score, 9),
+        "similarity": round(hit.similarity, 9),
         "metadata": visible_values(hit.metadata),
     }
-    scores = {"score": round(hit.score, 9), "similarity": round(hit.similarity, 9)}
-    return {**vars(hit), **values, **scores}
 
 
 def hit_from_json(values: Mapping[str, Any]) -> Hit:
@@ -356,16 +353,12 @@ def hit_from_json(values: Mapping[str, Any]) -> Hit:
 
 def document_json(document: Document) -> dict[str, Any]:
     """Convert a document, with its parts and passages."""
-    parts = []
-    for part in document.parts:
-        lines = [*map(list, part.lines)]
-        parts.append(vars(part) | {"headings": [*part.headings], "lines": lines})
     return {
         "id": document.id,
         "title": document.title,
         "text": document.text,
         "metadata": visible_values(document.metadata),
-        "parts": parts,
+        "parts": [*map(vars, document.parts)],
         "passages": [{"start": start, "end": end} for start, end in document.passages],
     }
 

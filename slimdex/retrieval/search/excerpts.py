@@ -70,16 +70,18 @@ class Excerpt:
     last_page: int | None
 
     @classmethod
-    def of(cls, hit: Hit, shown: str, start: int, end: int) -> Self:
-        """Make an excerpt of a hit's text, from `start` to `end` (exclusive), shown as `shown`."""
-        last = max(start, end - 1)
+    def of(cls, hit: Hit, part: slice) -> Self:
+        """Make the excerpt of a part of a hit's text, with marks where text is left out."""
+        before = CUT if part.start > 0 else ""
+        after = CUT if part.stop < len(hit.text) else ""
+        last = max(part.start, part.stop - 1)
         return cls(
-            text=shown,
-            start=start,
-            end=end,
-            line=hit.line_at(start),
+            text=f"{before}{hit.text[part]}{after}",
+            start=part.start,
+            end=part.stop,
+            line=hit.line_at(part.start),
             last_line=hit.line_at(last),
-            page=hit.page_at(start),
+            page=hit.page_at(part.start),
             last_page=hit.page_at(last),
         )
 
@@ -120,7 +122,7 @@ class _Text:
     @property
     def excerpt(self) -> Excerpt:
         """The best part."""
-        return _excerpt(self.hit, self.parts[int(np.argmax(self.scores))])
+        return Excerpt.of(self.hit, self.parts[int(np.argmax(self.scores))])
 
 
 def nearest_passages(
@@ -164,20 +166,12 @@ def nearest_passages(
 
 def beginning(hit: Hit) -> Excerpt:
     """The first part of a hit's text."""
-    return _excerpt(hit, next(parts(hit.text)))
+    return Excerpt.of(hit, next(parts(hit.text)))
 
 
 def nearest_by_words(query: str, hit: Hit, length: int = LENGTH) -> Excerpt:
     """The part of a hit's text with the query's words; see `part_with`."""
-    return _excerpt(hit, part_with(query, hit.text, length))
-
-
-def _excerpt(hit: Hit, part: slice) -> Excerpt:
-    """Make the excerpt of a part of a hit's text, with marks where text is left out."""
-    text = hit.text
-    before = CUT if part.start > 0 else ""
-    after = CUT if part.stop < len(text) else ""
-    return Excerpt.of(hit, f"{before}{text[part]}{after}", part.start, part.stop)
+    return Excerpt.of(hit, part_with(query, hit.text, length))
 
 
 def part_with(query: str, text: str, length: int = LENGTH) -> slice:
