@@ -177,10 +177,11 @@ class SourceOptions:
         specs = [*(self.sources or []), *(f"sql:{query}" for query in self.sql or [])]
         if not specs:
             raise InputError("no sources; expected a file, a folder, -, python: or --sql")
-        columns = (self.text, self.id, self.title)
         return SourceRequest(
             specs,
-            *columns,
+            self.text,
+            self.id,
+            self.title,
             types=types,
             vectors=vectors,
             encoding=self.encoding,
@@ -205,13 +206,7 @@ def open_index(
     # Loads numpy, FAISS and most of slimdex in 0.2 s, which --help does without.
     from ..index import Index
 
-    index = Index.open(
-        path,
-        wait=writing.wait,
-        shared_filesystem=writing.shared_filesystem,
-        trust_remote_code=opening.trust_remote_code,
-        api_key_file=opening.api_key_file,
-    )
+    index = Index.open(path, **vars(writing), **vars(opening))
     index.workers = workers
     click.get_current_context().call_on_close(index.close)
     return index
