@@ -98,22 +98,17 @@ def ids_to_delete(ids: Any, where: str | None) -> list[str] | None:
     return None if ids is None else id_texts(ids)
 
 
-def check_ids_alone(where: str | None, limit: int | None, after: Id) -> None:
-    """Raise `InputError` if there are arguments of a condition beside ids."""
-    if (where, limit, after) != (None, None, ""):
-        raise InputError("get: ids with where, limit or after; expected one or the other")
+def page_start(ids: Any, where: str | None, limit: int | None, after: Id) -> str:
+    """The id after which a page begins, as text; "" for the first page, or with ids.
 
+    Raises `InputError` for an invalid id or limit, if nothing is given, or ids with others.
 
-def page_start(where: str | None, limit: int | None, after: Id) -> str:
-    """The id after which a page begins, as text; "" for the first page.
-
-    Raises `InputError` for an invalid id or limit, or if nothing is given, as with no ids.
-
-    >>> page_start(None, 10, 7)
+    >>> page_start(None, None, 10, 7)
     '7'
     """
-    if (where, limit, after) == (None, None, ""):
-        raise InputError("get: no ids, where, limit or after; expected one of them")
+    is_page = (where, limit, after) != (None, None, "")
+    if is_page == (ids is not None):
+        raise InputError("get: expected either ids, or where, limit or after")
     if limit is not None and (not isinstance(limit, Integral) or limit < 0):
         raise InputError(f"limit={limit!r}; expected 0 or more")
     return "" if after == "" else id_text(after)

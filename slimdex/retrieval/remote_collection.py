@@ -20,7 +20,6 @@ from .documents import (
     Id,
     Part,
     Several,
-    check_ids_alone,
     hit_from_json,
     id_text,
     id_texts,
@@ -159,12 +158,11 @@ class RemoteCollection(Searchable):
         """
         if vectors:
             raise InputError("vectors=True of a service; expected False, since it sends none")
+        start = page_start(ids, where, limit, after)
         if ids is None:
-            start = page_start(where, limit, after)
             return [*islice(self._pages(where, min(PAGE, limit or PAGE), start), limit)]
 
         # Ask for each id.
-        check_ids_alone(where, limit, after)
         documents = []
         for id in id_texts(ids):
             documents.append(_document(self._ask(f"/documents/{quote(id, safe='')}")))
