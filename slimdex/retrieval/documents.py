@@ -140,6 +140,16 @@ class Part:
     lines: Lines = ()
 
 
+def part_from_json(values: Mapping[str, Any]) -> Part:
+    """Convert a part back from JSON, which has lists for tuples.
+
+    >>> part_from_json({"start": 3, "headings": ["Tea"], "lines": [[3, 4]]})
+    Part(start=3, headings=('Tea',), page=None, anchor='', lines=((3, 4),))
+    """
+    lines = tuple(map(tuple, values["lines"]))
+    return Part(**{**values, "headings": tuple(values["headings"]), "lines": lines})
+
+
 @dataclass(frozen=True)
 class Document:
     """A text with an id, an optional title and the user's columns.

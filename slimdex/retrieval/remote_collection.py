@@ -18,7 +18,6 @@ from .documents import (
     Document,
     Hit,
     Id,
-    Part,
     Several,
     hit_from_json,
     id_text,
@@ -27,6 +26,7 @@ from .documents import (
     is_several,
     json_of,
     page_start,
+    part_from_json,
 )
 from .encoders.over_http.connection import TIMEOUT, BusyError, JsonServer
 from .ingest.addition_report import AdditionReport
@@ -289,9 +289,6 @@ def _parts(documents: Iterable[Document]) -> Iterator[list[Any]]:
 
 def _document(values: Mapping[str, Any]) -> Document:
     """Convert the result of `document_json` back to a document."""
-    parts = []
-    for part in values["parts"]:
-        pairs = {"headings": tuple(part["headings"]), "lines": tuple(map(tuple, part["lines"]))}
-        parts.append(Part(**part | pairs))
+    parts = tuple(map(part_from_json, values["parts"]))
     passages = [(span["start"], span["end"]) for span in values["passages"]]
-    return Document(**{**values, "parts": tuple(parts), "passages": passages})
+    return Document(**{**values, "parts": parts, "passages": passages})

@@ -166,14 +166,11 @@ class SourceOptions:
     def collect(self, vectors: str | None = None) -> SourceRequest:
         """Collect the sources of a command that adds documents.
 
-        Raises `InputError` if there are none, or a column's type is invalid.
+        Raises `InputError` if there are none.
         """
-        # Loads tempfile, hashlib and decimal, which commands without sources do without.
+        # Loads tempfile and hashlib, which commands without sources do without.
         from ..sources.source_request import SourceRequest
-        from ..sources.tabular.columns import parse_types
 
-        types = self.types or []
-        parse_types(types)  # before anything is read
         specs = [*(self.sources or []), *(f"sql:{query}" for query in self.sql or [])]
         if not specs:
             raise InputError("no sources; expected a file, a folder, -, python: or --sql")
@@ -182,7 +179,7 @@ class SourceOptions:
             self.text,
             self.id,
             self.title,
-            types=types,
+            types=self.types or [],
             vectors=vectors,
             encoding=self.encoding,
             file_format=self.file_format,
