@@ -25,7 +25,6 @@ from .documents import (
     Hit,
     Id,
     Several,
-    check_ids_alone,
     id_text,
     id_texts,
     ids_to_delete,
@@ -350,12 +349,11 @@ class Collection:
         vectors
             give each document its `Document.vectors`.
         """
+        start = page_start(ids, where, limit, after)
         if ids is None:
-            start = page_start(where, limit, after)
             return self.index.read(
                 lambda snapshot: snapshot.of_condition(where, limit, start, vectors=vectors)
             )
-        check_ids_alone(where, limit, after)
         texts = id_texts(ids)
         documents = self.index.read(lambda snapshot: snapshot.of_ids(texts, vectors=vectors))
         return documents if is_several(ids) else documents[0]

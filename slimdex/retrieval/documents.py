@@ -98,22 +98,17 @@ def ids_to_delete(ids: Any, where: str | None) -> list[str] | None:
     return None if ids is None else id_texts(ids)
 
 
-def check_ids_alone(where: str | None, limit: int | None, after: Id) -> None:
-    """Raise `InputError` if there are arguments of a condition beside ids."""
-    if (where, limit, after) != (None, None, ""):
-        raise InputError("get: ids with where, limit or after; expected one or the other")
+def page_start(ids: Any, where: str | None, limit: int | None, after: Id) -> str:
+    """The id after which a page begins, as text; "" for the first page, or with ids.
 
+    Raises `InputError` for an invalid id or limit, if nothing is given, or ids with others.
 
-def page_start(where: str | None, limit: int | None, after: Id) -> str:
-    """The id after which a page begins, as text; "" for the first page.
-
-    Raises `InputError` for an invalid id or limit, or if nothing is given, as with no ids.
-
-    >>> page_start(None, 10, 7)
+    >>> page_start(None, None, 10, 7)
     '7'
     """
-    if (where, limit, after) == (None, None, ""):
-        raise InputError("get: no ids, where, limit or after; expected one of them")
+    is_page = (where, limit, after) != (None, None, "")
+    if is_page == (ids is not None):
+        raise InputError("get: expected either ids, or where, limit or after")
     if limit is not None and (not isinstance(limit, Integral) or limit < 0):
         raise InputError(f"limit={limit!r}; expected 0 or more")
     return "" if after == "" else id_text(after)
@@ -143,6 +138,16 @@ class Part:
     page: int | None = None
     anchor: str = ""
     lines: Lines = ()
+
+
+def part_from_json(values: Mapping[str, Any]) -> Part:
+    """Convert a part back from JSON, which has lists for tuples.
+
+    >>> part_from_json({"start": 3, "headings": ["Tea"], "lines": [[3, 4]]})
+    Part(start=3, headings=('Tea',), page=None, anchor='', lines=((3, 4),))
+    """
+    lines = tuple(map(tuple, values["lines"]))
+    return Part(**{**values, "headings": tuple(values["headings"]), "lines": lines})
 
 
 @dataclass(frozen=True)
@@ -335,14 +340,11 @@ def shown_hit(hit: Hit) -> Hit:
 
 def hit_json(hit: Hit) -> dict[str, Any]:
     """Convert a hit to JSON-serialisable values."""
-    values = {
-        "headings": [*hit.headings],
-        "lines": [[*pair] for pair in hit.lines],
-        "pages": [[*pair] for pair in hit.pages],
+    return vars(hit) | {
+        "score": round(hit.score, 9),
+        "similarity": round(hit.similarity, 9),
         "metadata": visible_values(hit.metadata),
     }
-    scores = {"score": round(hit.score, 9), "similarity": round(hit.similarity, 9)}
-    return {**vars(hit), **values, **scores}
 
 
 def hit_from_json(values: Mapping[str, Any]) -> Hit:
@@ -356,16 +358,12 @@ def hit_from_json(values: Mapping[str, Any]) -> Hit:
 
 def document_json(document: Document) -> dict[str, Any]:
     """Convert a document, with its parts and passages."""
-    parts = []
-    for part in document.parts:
-        lines = [*map(list, part.lines)]
-        parts.append(vars(part) | {"headings": [*part.headings], "lines": lines})
     return {
         "id": document.id,
         "title": document.title,
         "text": document.text,
         "metadata": visible_values(document.metadata),
-        "parts": parts,
+        "parts": [*map(vars, document.parts)],
         "passages": [{"start": start, "end": end} for start, end in document.passages],
     }
 

@@ -18,9 +18,7 @@ from .documents import (
     Document,
     Hit,
     Id,
-    Part,
     Several,
-    check_ids_alone,
     hit_from_json,
     id_text,
     id_texts,
@@ -28,6 +26,7 @@ from .documents import (
     is_several,
     json_of,
     page_start,
+    part_from_json,
 )
 from .encoders.over_http.connection import TIMEOUT, BusyError, JsonServer
 from .ingest.addition_report import AdditionReport
@@ -159,12 +158,11 @@ class RemoteCollection(Searchable):
         """
         if vectors:
             raise InputError("vectors=True of a service; expected False, since it sends none")
+        start = page_start(ids, where, limit, after)
         if ids is None:
-            start = page_start(where, limit, after)
             return [*islice(self._pages(where, min(PAGE, limit or PAGE), start), limit)]
 
         # Ask for each id.
-        check_ids_alone(where, limit, after)
         documents = []
         for id in id_texts(ids):
             documents.append(_document(self._ask(f"/documents/{quote(id, safe='')}")))
@@ -291,9 +289,6 @@ def _parts(documents: Iterable[Document]) -> Iterator[list[Any]]:
 
 def _document(values: Mapping[str, Any]) -> Document:
     """Convert the result of `document_json` back to a document."""
-    parts = []
-    for part in values["parts"]:
-        pairs = {"headings": tuple(part["headings"]), "lines": tuple(map(tuple, part["lines"]))}
-        parts.append(Part(**part | pairs))
+    parts = tuple(map(part_from_json, values["parts"]))
     passages = [(span["start"], span["end"]) for span in values["passages"]]
-    return Document(**{**values, "parts": tuple(parts), "passages": passages})
+    return Document(**{**values, "parts": parts, "passages": passages})

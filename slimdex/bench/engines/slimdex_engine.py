@@ -147,7 +147,7 @@ class SlimdexEngine(Engine):
         with _stage(seconds, "index_s"):
             codes = train_index(kind_named(settings.kind), reducer, file)
             self._index = ReducedIndex(
-                reducer, codes, file, metric=self._metric, candidates=settings.candidates
+                reducer, codes, file, metric=self._metric, asked_candidates=settings.candidates
             )
             self._index.extend()
         return seconds

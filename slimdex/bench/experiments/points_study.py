@@ -253,7 +253,7 @@ class Study:
                 count = settings.candidates if effort is None else effort
                 metric = None if count == 0 else index.metric
                 searched = ReducedIndex(
-                    index.reducer, index.index, index.vectors, metric=metric, candidates=count
+                    index.reducer, index.index, index.vectors, metric=metric, asked_candidates=count
                 )
                 point = self._point(replace(settings, candidates=count), searched, timed=timed)
                 command = command_of(point, self.subject.build)

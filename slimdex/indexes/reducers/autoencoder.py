@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import ClassVar, Self
 
@@ -21,6 +22,7 @@ SELU_ALPHA = 1.6732632423543772
 """Constants of SELU (Klambauer et al. 2017, eq. 2)."""
 
 
+@dataclass(eq=False)
 class TiedAutoencoder(TrainedReducer):
     """Autoencoder of two SELU layers whose decoder is the transposed encoder.
 
@@ -64,24 +66,13 @@ class TiedAutoencoder(TrainedReducer):
 
     name: ClassVar[str] = "autoencoder"
 
-    def __init__(
-        self,
-        n_components: int,
-        hidden: int | None = None,
-        *,
-        epochs: int = 100,
-        batch: int = 128,
-        learning_rate: float = 1e-4,
-        patience: int = 3,
-        random_state: int = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.hidden = hidden
-        self.epochs = epochs
-        self.batch = batch
-        self.learning_rate = learning_rate
-        self.patience = patience
-        self.random_state = random_state
+    hidden: int | None = None
+    _: KW_ONLY
+    epochs: int = 100
+    batch: int = 128
+    learning_rate: float = 1e-4
+    patience: int = 3
+    random_state: int = 0
 
     @property
     def n_features(self) -> int:

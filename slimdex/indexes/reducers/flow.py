@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import KW_ONLY, dataclass, fields, replace
 from pathlib import Path
 from typing import ClassVar, Self
 
@@ -25,6 +25,7 @@ NOISE = 0.02
 """Standard deviation of training noise, relative to that of the rows."""
 
 
+@dataclass(eq=False)
 class Flow(TrainedReducer):
     """BERT-flow (Li et al. 2020): an invertible map of rows to a standard Gaussian.
 
@@ -75,28 +76,15 @@ class Flow(TrainedReducer):
 
     name: ClassVar[str] = "flow"
 
-    def __init__(
-        self,
-        n_components: int,
-        *,
-        levels: int = 3,
-        depth: int = 3,
-        width: int = 32,
-        epochs: int = 5,
-        batch: int = 64,
-        learning_rate: float = 1e-3,
-        patience: int = 2,
-        random_state: int = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.levels = levels
-        self.depth = depth
-        self.width = width
-        self.epochs = epochs
-        self.batch = batch
-        self.learning_rate = learning_rate
-        self.patience = patience
-        self.random_state = random_state
+    _: KW_ONLY
+    levels: int = 3
+    depth: int = 3
+    width: int = 32
+    epochs: int = 5
+    batch: int = 64
+    learning_rate: float = 1e-3
+    patience: int = 2
+    random_state: int = 0
 
     @property
     def n_features(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
@@ -117,6 +118,7 @@ class Linear(Reducer):
         check_tensor(path, "components", self.components_, shape, np.float32)
 
 
+@dataclass(eq=False)
 class Whitening(Linear):
     """``(x - beta*mean) U_k diag(lambda_k^(-gamma/2))``.
 
@@ -146,10 +148,8 @@ class Whitening(Linear):
     name = "whitening"
     bounded_by_rank = True
 
-    def __init__(self, n_components: int, beta: float = 0.0, gamma: float = 0.0) -> None:
-        super().__init__(n_components)
-        self.beta = beta
-        self.gamma = gamma
+    beta: float = 0.0
+    gamma: float = 0.0
 
     @classmethod
     def configured(cls, n_components: int, beta: float, gamma: float) -> Self:
@@ -193,6 +193,7 @@ class Pca(Whitening):
         return cls(n_components)
 
 
+@dataclass(eq=False)
 class AllButTheTop(Linear):
     """Removal of the mean and the first components, which encode word frequency, not meaning.
 
@@ -216,9 +217,7 @@ class AllButTheTop(Linear):
     name = "all-but-the-top"
     bounded_by_rank = True
 
-    def __init__(self, n_components: int, removed: int | None = None) -> None:
-        super().__init__(n_components)
-        self.removed = removed
+    removed: int | None = None
 
     @classmethod
     def check_components(cls, n_components: int, dim: int) -> None:
@@ -255,6 +254,7 @@ class Truncate(Linear):
         return self
 
 
+@dataclass(eq=False)
 class RandomProjection(Linear):
     """Projection on ``n_components`` random orthogonal directions, uniformly distributed.
 
@@ -276,9 +276,7 @@ class RandomProjection(Linear):
 
     name = "random"
 
-    def __init__(self, n_components: int, random_state: int = 0) -> None:
-        super().__init__(n_components)
-        self.random_state = random_state
+    random_state: int = 0
 
     def fit_moments(self, moments: Moments) -> Self:
         """Draw the directions; only the dimensions of the data are used."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -33,10 +34,11 @@ HELD_OUT = 0.05
 """Share of the rows held out for early stopping."""
 
 
+@dataclass(eq=False)
 class Reducer(ABC):
     """Base class of reducers, by scikit-learn's contract.
 
-    `__init__` only stores parameters, `fit` returns self, fitted attributes end in an underscore.
+    The parameters are the fields, `fit` returns self, fitted attributes end in an underscore.
     """
 
     name: ClassVar[str]
@@ -45,8 +47,7 @@ class Reducer(ABC):
     min_rows: ClassVar[int] = 1
     """Smallest number of rows to fit."""
 
-    def __init__(self, n_components: int) -> None:
-        self.n_components = n_components
+    n_components: int
 
     @classmethod
     def check_components(cls, n_components: int, dim: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from math import ceil
 
@@ -36,6 +36,7 @@ SHARED_ROWS = 8192
 """Largest number of rows added to codes in use; more are added to a copy."""
 
 
+@dataclass(eq=False)
 class ReducedIndex:
     """Search over the rows of a `VectorFile`; scores are cosines, best first.
 
@@ -47,24 +48,16 @@ class ReducedIndex:
     index : codes of rows ``0 .. len(index)`` of `vectors`; `extend` adds the others.
     vectors : the encoder's vectors.
     metric : for rescoring; None ranks by codes alone.
-    candidates : number of nearest codes to rescore for ten results; None scales with the rows, see
-        `options.default_candidates`.
+    asked_candidates : number of nearest codes to rescore for ten results; None scales with the
+        rows, see `options.default_candidates`.
     """
 
-    def __init__(
-        self,
-        reducer: Reducer,
-        index: FaissIndex,
-        vectors: VectorFile,
-        *,
-        metric: Metric | None = None,
-        candidates: int | None = None,
-    ) -> None:
-        self.reducer = reducer
-        self.index = index
-        self.vectors = vectors
-        self.metric = metric
-        self.asked_candidates = candidates
+    reducer: Reducer
+    index: FaissIndex
+    vectors: VectorFile
+    _: KW_ONLY
+    metric: Metric | None = None
+    asked_candidates: int | None = None
 
     def __len__(self) -> int:
         return min(len(self.index), len(self.vectors))
@@ -80,9 +73,7 @@ class ReducedIndex:
         metric = self.metric and self.metric.with_vectors(vectors)
         if metric is not None and norms is not None:
             metric = replace(metric, norms=norms)
-        extended = ReducedIndex(
-            self.reducer, index, vectors, metric=metric, candidates=self.asked_candidates
-        )
+        extended = replace(self, index=index, vectors=vectors, metric=metric)
         extended.extend()
         return extended
 
@@ -92,9 +83,7 @@ class ReducedIndex:
         if self.metric is not None and norms is not None:
             metric = replace(self.metric, vectors=vectors, norms=norms)
         index = self.index.copy(empty=True)
-        return ReducedIndex(
-            self.reducer, index, vectors, metric=metric, candidates=self.asked_candidates
-        )
+        return replace(self, index=index, vectors=vectors, metric=metric)
 
     def extend(self, workers: Workers = IN_THIS_PROCESS) -> None:
         """Add the rows of the vector file that the codes or the norms lack.

@@ -42,8 +42,8 @@ Packed = NDArray[np.generic]
 class Floats:
     """Rows of floating-point numbers of one type, `dtype`.
 
-    >>> FLOAT16.width(384), FLOAT16.row_bytes(384)
-    (384, 768)
+    >>> FLOAT16.width(384), FLOAT16.dtype.itemsize
+    (384, 2)
     """
 
     dtype: np.dtype[np.floating[Any]]
@@ -56,10 +56,6 @@ class Floats:
     def width(self, dim: int) -> int:
         """Numbers of type `dtype` in a row of `dim` dimensions."""
         return dim
-
-    def row_bytes(self, dim: int) -> int:
-        """Bytes of a row of `dim` dimensions."""
-        return dim * self.dtype.itemsize
 
     def pack(self, X: Matrix) -> Packed:
         """Round rows (n, dim) to this type."""
@@ -103,7 +99,7 @@ class Blocks:
     largest_scale : in bfloat16; with it, the largest numbers and a center together are within
         float16's range.
 
-    >>> INT8.row_bytes(384), INT4.row_bytes(384), INT4.row_bytes(33), INT4.row_bytes(1)
+    >>> INT8.width(384), INT4.width(384), INT4.width(33), INT4.width(1)
     (408, 216, 21, 3)
     """
 
@@ -125,10 +121,6 @@ class Blocks:
     def width(self, dim: int) -> int:
         """Bytes of a row of `dim` dimensions."""
         return self._integer_bytes(dim) + SCALE.itemsize * _block_count(dim)
-
-    def row_bytes(self, dim: int) -> int:
-        """Bytes of a row of `dim` dimensions."""
-        return self.width(dim)
 
     def pack(self, X: Matrix) -> Packed:
         """Pack rows (n, dim), with magnitudes up to `largest`, to (n, width).

@@ -60,7 +60,7 @@ class VectorFile:
         self.format = format
         self.center = center
         self._width = format.width(dim)
-        self.row_bytes = format.row_bytes(dim)
+        self.row_bytes = self._width * format.dtype.itemsize
         size = path.stat().st_size if path.exists() else 0
         if size < self.nbytes:
             raise CorruptError(f"{path}: {size} bytes; expected {self.nbytes} for {rows} rows")

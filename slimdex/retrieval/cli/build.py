@@ -89,12 +89,11 @@ def build(
             opened,
             make_encoder,
             wanted,
-            wait=writing.wait,
             vector_dtype=storage.vector_dtype,
             passages=storage.passage_tokens,
             lexical=not storage.no_lexical,
             workers=workers,
-            shared_filesystem=writing.shared_filesystem,
+            **vars(writing),
         )
     remember_sources(index.path, [source_request], index.state.origins)
     with closing(index), console.progress():

@@ -189,9 +189,9 @@ def sync(
 
     with cluster.start() as workers:
         opened = open_index(index, opening, writing, workers)
-        is_given = sources != SourceOptions()
-        known = added_sources(opened.path, opened.state.origins)
-        requested = sources.collect() if is_given else known
+        requested: AnySources = added_sources(opened.path, opened.state.origins)
+        if sources != SourceOptions():
+            requested = sources.collect()
         synced = _SyncedIndex(requested, index, opened, refit, as_json)
         if watch:
             synced.watch()

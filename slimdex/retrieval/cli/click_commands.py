@@ -138,14 +138,9 @@ class Commands(click.Group):
 @cache
 def _import(name: str, place: str) -> click.Command:
     """Import a command or group from "module:attribute"; make a command of a function."""
-    command = _function(place)
-    return command if isinstance(command, click.Command) else command_of(command, name)
-
-
-def _function(place: str) -> Any:
-    """Import the object that "module:attribute" names."""
     module, _, attribute = place.partition(":")
-    return getattr(import_module(module), attribute)
+    command = getattr(import_module(module), attribute)
+    return command if isinstance(command, click.Command) else command_of(command, name)
 
 
 def command_of(function: Callable[..., Answer | None], name: str) -> click.Command:

@@ -61,7 +61,7 @@ def _describe(done: ExportReport) -> str:
     """Describe in one line what was written."""
     if done.rows is None or done.documents is None:
         return f"a model of {done.vectors} vectors of {done.dim} dimensions in {done.path}"
-    rows = counted(done.documents or 0, "document")
+    rows = counted(done.documents, "document")
     if done.rows != done.documents:
         rows += f" ({counted(done.rows, 'passage')})"
     return f"{rows} with {done.vectors} vectors of {done.dim} dimensions in {done.path}"

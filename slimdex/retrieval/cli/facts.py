@@ -7,11 +7,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from slimdex.errors import InputError, counted
+from slimdex.errors import counted
 
 from . import console
 from .click_commands import Answer
-from .options import Dir, Labels, OpenOptions, open_index
+from .options import Dir, Labels, OpenOptions, open_index, user_queries
 
 if TYPE_CHECKING:
     from ..index import Index
@@ -66,19 +66,11 @@ def evaluate(
     from ..quality.evaluation import evaluate as measure
     from ..quality.evaluation import evaluate_self
 
-    if (queries is None) != (qrels is None):
-        raise InputError("eval: expected both --queries and --qrels, or neither")
-    labelled = None
-    if queries and qrels:
-        # Loads readers of all formats.
-        from ..quality.labels import read_qrels
-        from ..sources.source import read_pairs
-
-        labelled = read_pairs(str(queries)), read_qrels(qrels)
+    labelled = user_queries(queries, qrels)
     opened = open_index(index, opening)
     with console.progress():
         if labelled:
-            report = measure(opened, *labelled, drop_self=drop_self)
+            report = measure(opened, labelled.queries, labelled.labels or {}, drop_self=drop_self)
         else:
             report = evaluate_self(opened)
     return Answer(report, partial(show_evaluation, report))

@@ -51,14 +51,7 @@ def repair(
     from ..ingest.repairing import repair as mend
 
     with console.progress():
-        mended = mend(
-            index,
-            untrusted=untrusted,
-            encode=encode,
-            model=model,
-            wait=writing.wait,
-            shared_filesystem=writing.shared_filesystem,
-        )
+        mended = mend(index, untrusted=untrusted, encode=encode, model=model, **vars(writing))
 
     def show() -> None:
         for fault in mended:

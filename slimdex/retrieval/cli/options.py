@@ -166,22 +166,20 @@ class SourceOptions:
     def collect(self, vectors: str | None = None) -> SourceRequest:
         """Collect the sources of a command that adds documents.
 
-        Raises `InputError` if there are none, or a column's type is invalid.
+        Raises `InputError` if there are none.
         """
-        # Loads tempfile, hashlib and decimal, which commands without sources do without.
+        # Loads tempfile and hashlib, which commands without sources do without.
         from ..sources.source_request import SourceRequest
-        from ..sources.tabular.columns import parse_types
 
-        types = self.types or []
-        parse_types(types)  # before anything is read
         specs = [*(self.sources or []), *(f"sql:{query}" for query in self.sql or [])]
         if not specs:
             raise InputError("no sources; expected a file, a folder, -, python: or --sql")
-        columns = (self.text, self.id, self.title)
         return SourceRequest(
             specs,
-            *columns,
-            types=types,
+            self.text,
+            self.id,
+            self.title,
+            types=self.types or [],
             vectors=vectors,
             encoding=self.encoding,
             file_format=self.file_format,
@@ -205,13 +203,7 @@ def open_index(
     # Loads numpy, FAISS and most of slimdex in 0.2 s, which --help does without.
     from ..index import Index
 
-    index = Index.open(
-        path,
-        wait=writing.wait,
-        shared_filesystem=writing.shared_filesystem,
-        trust_remote_code=opening.trust_remote_code,
-        api_key_file=opening.api_key_file,
-    )
+    index = Index.open(path, **vars(writing), **vars(opening))
     index.workers = workers
     click.get_current_context().call_on_close(index.close)
     return index

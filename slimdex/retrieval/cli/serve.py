@@ -92,7 +92,7 @@ def serve(
         words = [str(default)]
     if not words:
         raise InputError(f"serve: no index given; expected {EXPECTED_INDEX}, or in --root")
-    open_one = partial(Index.open, wait=writing.wait, shared_filesystem=writing.shared_filesystem)
+    open_one = partial(Index.open, **vars(writing))
     service = Service.open(
         _places(words),
         reranker=None if rerank is None else CrossEncoder(rerank),

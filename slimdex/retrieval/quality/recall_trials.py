@@ -119,7 +119,7 @@ class Trials:
             train_index(kind_named(settings.kind), reducer, self.vectors),
             self.vectors,
             metric=metric,
-            candidates=settings.candidates,
+            asked_candidates=settings.candidates,
         )
         index.extend()
         return index

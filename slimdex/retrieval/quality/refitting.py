@@ -73,10 +73,9 @@ def add_documents_then_refit(
 def sync_then_refit(index: Index, sources: AnySources, refit: str = "auto") -> AdditionReport:
     """Sync with sources, as `Collection.sync` does; with the sources' notes."""
     if not sources.specs:
-        hint = f", such as {index.path.parent}" if index.path.name == ".slimdex" else ""
         raise InputError(
             f"{index.path}: its sources are not known here (they are remembered in the user's "
-            f"cache); expected files or folders{hint}"
+            "cache); expected files or folders"
         )
     notes = list[str]()
     with listening(note=notes.append):

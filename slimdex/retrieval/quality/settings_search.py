@@ -17,7 +17,7 @@ each index is a hypothesis:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import takewhile
 from operator import itemgetter
@@ -156,15 +156,15 @@ class Proving:
         return [*takewhile(is_proved, reversed(counts))][::-1]
 
 
+@dataclass
 class SettingsSearch:
     """Tries settings; the choosing and the proving queries are independent."""
 
-    def __init__(self, trials: Trials, target: Target, choosing: Queries, proving: Proving) -> None:
-        self.trials = trials
-        self.target = target
-        self.choosing = choosing
-        self.proving = proving
-        self._promising = 0  # indexes so far; they share the error
+    trials: Trials
+    target: Target
+    choosing: Queries
+    proving: Proving
+    promising: int = 0  # indexes so far; they share the error
 
     def run(self, settings_to_try: Mapping[Settings, int]) -> list[TrialResult]:
         """Try settings until one is proved: the last of the result.
@@ -185,9 +185,9 @@ class SettingsSearch:
         index = self.trials.build(settings)
         most = index.candidates
         ranks = self._ranks(index, self.choosing, most)
-        place = self._promising + 1
+        place = self.promising + 1
         if self.proving.is_promising(recalls(ranks, most), place):
-            self._promising = place
+            self.promising = place
             tried = self._prove(index, settings, most, place)
             if tried is not None:
                 return tried

@@ -486,11 +486,8 @@ def hit_of(document: Document, number: int, definition: int | None = None) -> Hi
         )
     start, end = passages[number]
     begin = start if definition is None else definition  # offset of line, part and anchor
-    part = None
-    headings: Sequence[str] = ()
-    if document.parts:
-        part = part_at(document.parts, begin)
-        headings = headings_of(document.parts, start, end)
+    part = part_at(document.parts, begin)
+    headings = headings_of(document.parts, start, end)
     if part is not None and definition is not None:
         headings = tuple(part.headings)
 

@@ -70,16 +70,18 @@ class Excerpt:
     last_page: int | None
 
     @classmethod
-    def of(cls, hit: Hit, shown: str, start: int, end: int) -> Self:
-        """Make an excerpt of a hit's text, from `start` to `end` (exclusive), shown as `shown`."""
-        last = max(start, end - 1)
+    def of(cls, hit: Hit, part: slice) -> Self:
+        """Make the excerpt of a part of a hit's text, with marks where text is left out."""
+        before = CUT if part.start > 0 else ""
+        after = CUT if part.stop < len(hit.text) else ""
+        last = max(part.start, part.stop - 1)
         return cls(
-            text=shown,
-            start=start,
-            end=end,
-            line=hit.line_at(start),
+            text=f"{before}{hit.text[part]}{after}",
+            start=part.start,
+            end=part.stop,
+            line=hit.line_at(part.start),
             last_line=hit.line_at(last),
-            page=hit.page_at(start),
+            page=hit.page_at(part.start),
             last_page=hit.page_at(last),
         )
 
@@ -100,13 +102,13 @@ class _Text:
     close: Sequence[int] = ()
 
     @classmethod
-    def of(cls, hit: Hit, query: str, read: int) -> Self:
+    def of(cls, hit: Hit, query: str, length: int, read: int = 0) -> Self:
         """Score the parts by the query's words; `read` is how many characters the encoder reads."""
         text = hit.text
         if place := _verbatim(query, text):
-            part = _around(text, place, LENGTH)
+            part = _around(text, place, length)
             return cls(hit, [part], np.zeros(1, dtype=np.float32))
-        all_parts = [*parts(text[:LONGEST_READ])]
+        all_parts = [*parts(text[:LONGEST_READ], length)]
         scores = _shares(query, [text[part] for part in all_parts])
 
         # Compare by meaning only parts that score well by words and that the encoder has read.
@@ -120,7 +122,7 @@ class _Text:
     @property
     def excerpt(self) -> Excerpt:
         """The best part."""
-        return _excerpt(self.hit, self.parts[int(np.argmax(self.scores))])
+        return Excerpt.of(self.hit, self.parts[int(np.argmax(self.scores))])
 
 
 def nearest_passages(
@@ -142,7 +144,7 @@ def nearest_passages(
     def nearest(query: str, vector: Matrix, hits: Sequence[Hit]) -> list[Excerpt]:
         """Excerpts of the hits of one query, whose vector (dim,) has length 1."""
         # Select the parts that are worth encoding.
-        texts = [_Text.of(hit, query, read) for hit in hits]
+        texts = [_Text.of(hit, query, LENGTH, read) for hit in hits]
         compared = list[_Text]()
         encoded = list[str]()
         for text in texts:
@@ -164,34 +166,17 @@ def nearest_passages(
 
 def beginning(hit: Hit) -> Excerpt:
     """The first part of a hit's text."""
-    return _excerpt(hit, next(parts(hit.text)))
+    return Excerpt.of(hit, next(parts(hit.text)))
 
 
 def nearest_by_words(query: str, hit: Hit, length: int = LENGTH) -> Excerpt:
-    """The part of a hit's text with the query's words; see `part_with`."""
-    return _excerpt(hit, part_with(query, hit.text, length))
+    """The part of a hit's text with the query, or with most of its words; the first without any.
 
-
-def _excerpt(hit: Hit, part: slice) -> Excerpt:
-    """Make the excerpt of a part of a hit's text, with marks where text is left out."""
-    text = hit.text
-    before = CUT if part.start > 0 else ""
-    after = CUT if part.stop < len(text) else ""
-    return Excerpt.of(hit, f"{before}{text[part]}{after}", part.start, part.stop)
-
-
-def part_with(query: str, text: str, length: int = LENGTH) -> slice:
-    """The part of a text with the query, or with most of its words; the first if it has none.
-
-    >>> text = "The boiler has no pressure. Open the tap below. E4031 is shown."
-    >>> text[part_with("e4031", text, 30)], text[part_with("taps opened", text, 30)]
-    ('below. E4031 is shown.', 'Open the tap below.')
+    >>> hit = Hit("7", 0.5, "The boiler has no pressure. Open the tap below. E4031 is shown.")
+    >>> nearest_by_words("e4031", hit, 30).text, nearest_by_words("taps opened", hit, 30).text
+    ('…below. E4031 is shown.', '…Open the tap below.…')
     """
-    if place := _verbatim(query, text):
-        return _around(text, place, length)
-    all_parts = [*parts(text[:LONGEST_READ], length)]
-    shares = _shares(query, [text[part] for part in all_parts])
-    return all_parts[int(np.argmax(shares))]
+    return _Text.of(hit, query, length).excerpt
 
 
 def word_places(text: str, query: str) -> list[tuple[int, int]]:

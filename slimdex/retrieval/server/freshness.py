@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from slimdex.errors import SlimdexError
@@ -61,6 +62,7 @@ class Freshness:
         return ""
 
 
+@dataclass
 class Following:
     """Sources that an index follows.
 
@@ -68,18 +70,17 @@ class Following:
     had changed so recently that another change could have gone unnoticed.
     """
 
-    def __init__(self, sources: SourceRequest) -> None:
-        self._sources = sources
-        self._seen = ""  # fingerprint of the sources; empty if one was modified just now
+    sources: SourceRequest
+    seen: str = ""  # fingerprint of the sources; empty if one was modified just now
 
     def catch_up(self, index: Index) -> None:
         """Sync with the sources if they have changed; compact if most rows are deleted.
 
         Raises `InputError` as `Collection.sync`, and `InUseError` if others write for too long.
         """
-        seen = self._sources.open().fingerprint
-        if not seen or seen != self._seen:
-            sync_then_refit(index, self._sources)
+        seen = self.sources.open().fingerprint
+        if not seen or seen != self.seen:
+            sync_then_refit(index, self.sources)
             if is_mostly_deleted(index):
                 compact(index)
-            self._seen = seen
+            self.seen = seen

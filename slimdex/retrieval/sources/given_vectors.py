@@ -271,8 +271,8 @@ def read_query_vectors(spec: str) -> Matrix:
     name = f"vector {shorten(spec)}"
     try:
         values = parse_json(spec)
-    except ValueError as error:
-        raise InputError(f"{name}; expected a .npy file or a JSON array") from error
+    except ValueError:
+        values = None
     if not isinstance(values, list) or not values:
         raise InputError(f"{name}; expected a .npy file or a JSON array")
     return as_matrix(values if isinstance(values[0], list) else [values], name=name)

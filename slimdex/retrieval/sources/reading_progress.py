@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sized
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from ..documents import Document
@@ -15,23 +16,23 @@ class ReadShare(NamedTuple):
     text: float
 
 
+@dataclass
 class CountedDocuments:
     """Count documents as they are read from an object in memory, such as a list or a dataframe."""
 
-    def __init__(self, documents: Iterable[Document], container: object) -> None:
-        self._documents = documents
-        self._container = container
-        self._read = 0
+    documents: Iterable[Document]
+    container: object
+    read: int = 0
 
     def __iter__(self) -> Iterator[Document]:
-        for document in self._documents:
-            self._read += 1
+        for document in self.documents:
+            self.read += 1
             yield document
 
     def read_share(self) -> ReadShare | None:
         """Return the shares read so far, or None if the number of documents is unknown."""
-        container = self._container
+        container = self.container
         if not isinstance(container, Sized) or not len(container):
             return None
-        share = self._read / len(container)
+        share = self.read / len(container)
         return ReadShare(share, share)

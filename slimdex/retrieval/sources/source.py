@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, starmap
 from pathlib import Path
@@ -105,13 +105,7 @@ def open_source(
         if not is_beir:
             if requested is not None:
                 raise InputError(f"format={requested!r}: {spec} is a folder; expected none")
-            return FileSource.of_folder(
-                spec,
-                file_format.encoding,
-                follow_links=file_format.follow_links,
-                exclude=file_format.exclude,
-                generated=file_format.generated,
-            )
+            return FileSource.of_folder(spec, file_format)
         path = corpus
 
     # A file, or standard input.
@@ -129,7 +123,7 @@ def open_source(
 
 def _document_file(name: str, path: Path, ending: str, file_format: FileFormat) -> Source:
     """Open a file that is one document, or a mailbox; `ending` overrides the name's."""
-    source = FileSource.of_file(name, path, name + ending, file_format.encoding)
+    source = FileSource.of_file(name, path, name + ending, file_format)
     if source is None:
         raise InputError(
             f"{name}: ending {ending_of(Path(name + ending), FileFormat())!r}; expected "
@@ -223,25 +217,23 @@ class Sources:
         cls,
         specs: str | Sequence[str],
         names: ColumnNames = ColumnNames(),
-        vectors: str | None = None,
         files: FileFormat = FileFormat(),
     ) -> Sources:
-        """Open the sources named on a command line; `vectors` is a .npy file or a column.
+        """Open the sources named on a command line.
 
         Raises `InputError` if a source can't be read, or if the user gives a type for a column that
         none has.
         """
         specs = [specs] if isinstance(specs, str) else specs
-        document_vectors = None if vectors is None else open_vectors(vectors, specs)
+        vectors = None if names.vectors is None else open_vectors(names.vectors, specs)
         if specs.count(STANDARD_INPUT) > 1:
             raise InputError("-: standard input named twice; expected it once")
 
         # Open the sources, and check them together.
-        names = replace(names, vectors=vectors)
         opened = [open_source(spec, names, files) for spec in specs]
         _check_columns_named(opened, names)
         _check_folders_named(opened, files)
-        return cls(opened, document_vectors) if document_vectors else cls.of(opened)
+        return cls(opened, vectors) if vectors else cls.of(opened)
 
     @classmethod
     def of(cls, opened: Iterable[Source]) -> Sources:

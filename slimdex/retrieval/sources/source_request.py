@@ -81,7 +81,7 @@ class SourceRequest:
         """Open the sources and report their notes; raises `InputError` as `Sources.open` does."""
         from .source import Sources  # see `names`
 
-        opened = Sources.open([*self.specs], self.names, self.vectors, self.files)
+        opened = Sources.open([*self.specs], self.names, self.files)
         for line in opened.notes:
             note(line)
         return opened

@@ -80,7 +80,7 @@ def encode_rows(
         train_index(kind_named(settings.kind), reducer, vectors),
         vectors,
         metric=_metric(folder, state, vectors, norms, rows=0),
-        candidates=settings.candidates,
+        asked_candidates=settings.candidates,
     )
     index.extend(workers)
     codes = publish(folder / state.new_name("codes"), index.index.save)
@@ -121,7 +121,7 @@ def load_index(folder: Path, state: State) -> ReducedIndex:
         codes,
         vectors,
         metric=_metric(folder, state, vectors, state.norms, state.rows),
-        candidates=state.settings.candidates,
+        asked_candidates=state.settings.candidates,
     )
 
 

@@ -229,7 +229,7 @@ def counting(index: ReducedIndex) -> tuple[ReducedIndex, Counting]:
     file = Counting(index.vectors.path, D, N)
     metric = Metric(index.metric.rescorer, file, index.metric.norms)
     return ReducedIndex(
-        index.reducer, index.index, file, metric=metric, candidates=index.candidates
+        index.reducer, index.index, file, metric=metric, asked_candidates=index.candidates
     ), file
 
 

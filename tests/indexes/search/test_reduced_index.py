@@ -46,7 +46,7 @@ def build(X: Matrix, folder: Path, kind: str, candidates: int, k: int = 12) -> R
         norms = VectorFile(folder / f"{kind}.f32", 1, format=FLOAT32)
         metric = Metric(Rescorer.fit(moments, BETA, GAMMA), vectors, norms)
     codes = train_index(kind_named(kind), reducer, vectors)
-    index = ReducedIndex(reducer, codes, vectors, metric=metric, candidates=candidates)
+    index = ReducedIndex(reducer, codes, vectors, metric=metric, asked_candidates=candidates)
     index.extend()
     return index
 

@@ -78,7 +78,7 @@ def test_rows_equal_the_definition(format: Blocks, dim: int, rng: np.random.Gene
     X: Matrix = drawn.astype(np.float32)
     X[3], X[4, :40] = 0.0, 0.0
     rows = format.pack(X)
-    assert rows.shape == (20, format.row_bytes(dim))
+    assert rows.shape == (20, format.width(dim))
     assert rows.shape[1] == (dim * format.bits + 7) // 8 + 2 * -(-dim // 32)
     for row, x, wide in zip(rows, X, format.unpack(rows, dim), strict=True):
         ints, scales, values = by_definition(format, x.tolist())

@@ -72,7 +72,7 @@ REFUSED = {
     "delete pets cat nope": "unknown id 'nope'",
     "delete pets": "expected either ids or a condition",
     "reduce pets --k 99": "k=99",
-    "eval pets --queries x": "expected both --queries and --qrels",
+    "eval pets --queries pets.jsonl": "has a label among 0",
     "eval pets --queries pets.jsonl --qrels pets.jsonl": "expected query",
     "export pets --to slimdex --out folder": "folder exists; expected a new folder",
     "models --distill words.txt": "expected both --distill and --out",

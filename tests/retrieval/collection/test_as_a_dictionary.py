@@ -164,7 +164,8 @@ class CollectionMachine(RuleBasedStateMachine):
         assert len(self.collection.index.snapshot.deleted) == 0
         rows = sum(len(self.passages(text)) for text, _ in self.model.values())
         assert len(self.collection.index.snapshot.vectors()) == rows
-        row_bytes = STORED[self.stored].row_bytes(DIM)
+        stored = STORED[self.stored]
+        row_bytes = stored.width(DIM) * stored.dtype.itemsize
         file = self.path / self.collection.index.state.vectors
         assert file.stat().st_size == rows * row_bytes
 

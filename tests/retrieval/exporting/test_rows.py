@@ -21,6 +21,7 @@ from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.base import encode_queries
 from slimdex.retrieval.exporting import selection
 from slimdex.retrieval.sources.source import Sources
+from slimdex.retrieval.sources.tabular.columns import ColumnNames
 from slimdex.system.progress import listening
 from tests.building import build
 from tests.encoders import ReadingEncoder, WordEncoder
@@ -157,7 +158,7 @@ def test_an_index_of_an_export_gives_the_same_answers(
         queries = encode_queries(whole.encoder, QUERIES)
         expected = whole.search_many(queries, 7)
         export(whole, tmp_path / f"x.{to}", to)
-    sources = Sources.open(str(tmp_path / f"x.{to}"), vectors="vector")
+    sources = Sources.open(str(tmp_path / f"x.{to}"), ColumnNames(vectors="vector"))
     made, _ = build(tmp_path / "again", sources, lambda: GivenEncoder(48), settings)
     with made:
         found = made.search_many(queries, 7)

@@ -24,7 +24,7 @@ from .formats.mail import message_id, messages
 from .formats.source_code import lacks_grammar
 from .front_matter import COLUMNS, tags
 from .generated import is_generated
-from .input_files import Reading, stamp_of
+from .input_files import FileFormat, Reading, stamp_of
 from .kinds import BOOKS, HEAD, ending, kind_of, omission_note
 from .limits import LARGEST_BOOK, LARGEST_FILE, UnreadableError, size
 from .notes import BROKEN, EMPTY, GENERATED, GUESSED, SCANNED, TEXTLESS, UNREAD, WITHOUT_GRAMMAR
@@ -65,44 +65,29 @@ class FileSource:
         name: str,
         listing: Walk,
         root: str,
-        encoding: str | None = None,
-        *,
-        generated: bool = False,
+        files: FileFormat = FileFormat(),
     ) -> None:
         self.name = name
         self._listing = listing
         self._root = root
-        self._encoding = encoding
+        self._format = files
         self.is_alone = False
-        self._reads_generated = generated
         self.origins = set[str]()
         self._files_read = 0
         self._notes = listing.notes
 
     @classmethod
-    def of_folder(
-        cls,
-        spec: str,
-        encoding: str | None = None,
-        *,
-        follow_links: bool = False,
-        exclude: Sequence[str] = (),
-        generated: bool = False,
-    ) -> FileSource:
-        """Open the files below a folder; raises `InputError` if there are no readable files.
-
-        `exclude` are patterns of files to leave out; with `generated`, files that nobody writes by
-        hand are read as well.
-        """
-        listing = walk(Path(spec), follow_links=follow_links, exclude=exclude, libraries=generated)
+    def of_folder(cls, spec: str, files: FileFormat = FileFormat()) -> FileSource:
+        """Open the files below a folder; raises `InputError` if there are no readable files."""
+        listing = walk(Path(spec), files)
         if not listing.files:
             reasons = "; ".join(listing.notes.lines()) or "it is empty"
             raise InputError(f"{spec}: no files to read ({reasons})")
-        return cls(spec, listing, spec, encoding, generated=generated)
+        return cls(spec, listing, spec, files)
 
     @classmethod
     def of_file(
-        cls, name: str, path: Path, shown_as: str, encoding: str | None = None
+        cls, name: str, path: Path, shown_as: str, files: FileFormat = FileFormat()
     ) -> FileSource | None:
         """Open a single file; None if its kind is not supported.
 
@@ -115,7 +100,7 @@ class FileSource:
         if kind_of(shown_as, head) is None:
             return None
         relative = as_unicode(os.path.normpath(shown_as)).replace(os.sep, "/")
-        source = cls(name, Walk([FileEntry.of(path, relative, status)]), "", encoding)
+        source = cls(name, Walk([FileEntry.of(path, relative, status)]), "", files)
         source.is_alone = True
         return source
 
@@ -133,7 +118,7 @@ class FileSource:
     @property
     def fingerprint(self) -> str:
         """Digest of the paths, sizes and modification times of all files."""
-        options = (self._root, self._encoding, self._reads_generated)
+        options = (self._root, self._format.encoding, self._format.generated)
         digest = hashlib.sha256(repr(options).encode())
         for file in self._listing.files:
             facts = (file.relative, file.size, file.mtime_ns)
@@ -168,8 +153,7 @@ class FileSource:
         files = [file for file in self._listing.files if file.relative in set(paths)]
         step = -(-len(files) // most)  # rounded up
         sample = Walk(files[:: max(step, 1)])
-        generated = self._reads_generated
-        source = FileSource(self.name, sample, self._root, self._encoding, generated=generated)
+        source = FileSource(self.name, sample, self._root, self._format)
         with closing(source._documents(Reading())) as documents:
             return [*documents]
 
@@ -240,8 +224,9 @@ class FileSource:
 
     def _stamp(self, file: FileEntry, reading: Reading) -> str:
         """Stamp of everything that a file's documents depend on, except the folder's name."""
-        facts = (self._encoding, self._reads_generated, self._path_inside(file, reading), file.size)
-        return stamp_of(max(file.mtime_ns, file.ctime_ns), *facts, file.mtime_ns)
+        options = (self._format.encoding, self._format.generated)
+        facts = (self._path_inside(file, reading), file.size, file.mtime_ns)
+        return stamp_of(max(file.mtime_ns, file.ctime_ns), *options, *facts)
 
     def _of_file(
         self, file: FileEntry, worker: Worker, reading: Reading, stamp: str
@@ -266,11 +251,11 @@ class FileSource:
             data = content.read(most + 1)
             if len(data) > most:
                 raise UnreadableError(f"over {size(most)}")
-        reads_all = self.is_alone or self._reads_generated
+        reads_all = self.is_alone or self._format.generated
         if not reads_all and is_generated(file.relative, kind, data):
             self._notes.add(GENERATED, file.relative)
             return
-        extract = worker.read(file.relative, kind, data, self._encoding)
+        extract = worker.read(file.relative, kind, data, self._format.encoding)
         self._note_reading(file.relative, kind, extract)
         if extract.text:
             yield self._document(file, kind, file.relative, extract, reading, stamp)
@@ -298,7 +283,7 @@ class FileSource:
             try:
                 if isinstance(message, UnreadableError):
                     raise message
-                extract = worker.read(file.relative, "mail", message, self._encoding)
+                extract = worker.read(file.relative, "mail", message, self._format.encoding)
             except UnreadableError as error:
                 self._notes.add(UNREAD, place, str(error))
                 continue

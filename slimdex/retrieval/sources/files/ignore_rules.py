@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
@@ -68,19 +69,19 @@ class IgnoreRules:
 Load = Callable[[Path], IgnoreRules | None]
 
 
+@dataclass(frozen=True)
 class Rules:
     """Rules of a folder and its parents, up to the repository's root.
 
-    Parameters
+    Attributes
     ----------
     rules : (prefix, skip, rules): paths relative to the walked folder lose `skip` characters and
         get `prefix`, to be relative to the folder of the rules.
     load : returns a folder's own rules; None if it has none.
     """
 
-    def __init__(self, rules: list[tuple[str, int, IgnoreRules]], load: Load) -> None:
-        self._rules = rules
-        self._load = load
+    rules: list[tuple[str, int, IgnoreRules]]
+    load: Load
 
     @classmethod
     def around(cls, root: Path, load: Load) -> Rules:
@@ -102,13 +103,13 @@ class Rules:
 
     def within(self, folder: Path, relative: str) -> Rules:
         """Add the rules of a subfolder, given by its path relative to the walked folder."""
-        if added := self._load(folder):
-            return Rules([*self._rules, ("", len(relative), added)], self._load)
+        if added := self.load(folder):
+            return Rules([*self.rules, ("", len(relative), added)], self.load)
         return self
 
     def decision(self, relative: str, *, is_folder: bool = False) -> bool | None:
         """Decision for a path within the walked folder: of the nearest rule; None without one."""
-        for before, cut, rules in reversed(self._rules):
+        for before, cut, rules in reversed(self.rules):
             path = f"{before}{relative[cut:]}".removesuffix("/")
             if (decision := rules.decision(path, is_folder=is_folder)) is not None:
                 return decision

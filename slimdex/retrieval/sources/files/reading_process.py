@@ -17,7 +17,7 @@ from importlib import import_module
 from threading import Timer
 from typing import Any
 
-from ...documents import Part
+from ...documents import part_from_json
 from .limits import MEMORY, SECONDS, UnreadableError, size
 from .outline import Extract
 
@@ -50,10 +50,7 @@ class Worker:
     def read(self, name: str, kind: str, data: bytes, encoding: str | None = None) -> Extract:
         """Read a file as `readers.read` does; exceeding a limit raises `UnreadableError`."""
         answer = self.ask({"name": name, "kind": kind, "encoding": encoding}, data)
-        parts = []
-        for part in answer["parts"]:
-            lines = tuple(map(tuple, part["lines"]))
-            parts.append(Part(**{**part, "headings": tuple(part["headings"]), "lines": lines}))
+        parts = [*map(part_from_json, answer["parts"])]
         facts = answer["facts"]
         if facts.get("date"):
             facts["date"] = datetime.fromisoformat(facts["date"])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import stat
 import unicodedata
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -15,6 +14,7 @@ from slimdex.system.index_names import MANIFEST, is_index
 
 from .generated import holds_libraries
 from .ignore_rules import FILE_NAME, IgnoreRules, Rules, ignore_rules
+from .input_files import FileFormat
 from .limits import UnreadableError
 from .notes import EXCLUDED, GENERATED, HIDDEN, IGNORED, INDEX, OUTSIDE, UNREAD, FileNotes
 
@@ -56,22 +56,16 @@ class Walk:
     notes: FileNotes = field(default_factory=FileNotes)
 
 
-def walk(
-    root: Path,
-    *,
-    follow_links: bool = False,
-    exclude: Sequence[str] = (),
-    libraries: bool = False,
-) -> Walk:
+def walk(root: Path, files: FileFormat) -> Walk:
     """Find files below a folder, except hidden and ignored ones.
 
-    `exclude` are patterns as in a `.gitignore` of the folder, and prevail over its own. Folders of
-    libraries are entered only with `libraries`.
+    The patterns in `files.exclude` prevail over the folder's own `.gitignore`. Folders of libraries
+    are entered only with `files.generated`.
     Links are followed last, those to files after those to folders, and only to unvisited targets,
-    so each file is found once; those that lead out of the folder only with `follow_links`. The
-    folder itself may be a link.
+    so each file is found once; those that lead out of the folder only with `files.follow_links`.
+    The folder itself may be a link.
     """
-    walker = _Walker(root, follow_links, exclude, libraries)
+    walker = _Walker(root, files)
     walker.run()
     listing = walker.listing
     listing.files.sort(key=lambda file: (file.relative.split("/"), os.fsencode(file.path)))
@@ -96,14 +90,11 @@ def as_unicode(path: str) -> str:
 class _Walker:
     """Walks a folder, with the parameters of `walk`; `listing` is the result."""
 
-    def __init__(
-        self, root: Path, follow_links: bool, exclude: Sequence[str], libraries: bool
-    ) -> None:
+    def __init__(self, root: Path, files: FileFormat) -> None:
         self.listing = Walk()
         self._root = root
-        self._follows_all = follow_links
-        self._excluded = IgnoreRules(os.fsencode("\n".join(exclude)))
-        self._enters_libraries = libraries
+        self._format = files
+        self._excluded = IgnoreRules(os.fsencode("\n".join(files.exclude)))
         self._real = Path(os.path.realpath(root))
         # Links to these folders are not followed: those above, and those entered so far.
         self._seen = {_identity(each.stat()) for each in (self._real, *self._real.parents)}
@@ -148,7 +139,7 @@ class _Walker:
             if MANIFEST in names and any(map(OUR_FILES.fullmatch, names)):  # a slimdex index
                 notes.add(INDEX, as_unicode(relative or "."))
                 continue
-            if relative and not self._enters_libraries and holds_libraries(folder.name, names):
+            if relative and not self._format.generated and holds_libraries(folder.name, names):
                 notes.add(GENERATED, as_unicode(relative))
                 continue
 
@@ -206,7 +197,7 @@ class _Walker:
 
     def _follows(self, path: Path) -> bool:
         """Return whether to follow a path that may be a link."""
-        return self._follows_all or not path.is_symlink() or not leads_out(path, self._real)
+        return self._format.follow_links or not path.is_symlink() or not leads_out(path, self._real)
 
     def _unreadable(self, relative: str, error: Exception) -> None:
         self.listing.notes.add(UNREAD, as_unicode(relative or "."), why(error))

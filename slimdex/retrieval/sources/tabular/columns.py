@@ -38,7 +38,7 @@ TITLE_NAMES = ("title",)
 class ColumnNames:
     """Columns named by the user; None searches for the usual names.
 
-    A column of vectors is read by `given_vectors` and is not metadata.
+    `vectors` is a .npy file or a column, which is read by `given_vectors` and is not metadata.
 
     `types` maps columns to requested DuckDB types; "all" stands for every column.
     """

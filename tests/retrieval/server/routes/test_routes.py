@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from slimdex.retrieval.collection import Collection
-from slimdex.retrieval.documents import hit_json
+from slimdex.retrieval.documents import hit_json, json_of
 from slimdex.retrieval.server.access import Right, Tokens
 from slimdex.retrieval.server.routes import search
 from slimdex.retrieval.server.service import Service
@@ -60,7 +60,7 @@ async def test_concurrent_searches_answer_as_the_collection_does(
     with Collection.open(path, WordEncoder()) as collection:
         expected = {
             where: [
-                [hit_json(hit) for hit in hits]
+                [json.loads(json_of(hit_json(hit))) for hit in hits]
                 for hits in collection.search_many(texts, 5, where, hybrid="off")
             ]
             for where in (None, "id < 'json'")

@@ -13,6 +13,7 @@ from slimdex.retrieval.sources.files import decoding
 from slimdex.retrieval.sources.files.decoding import decode_text
 from slimdex.retrieval.sources.files.file_source import FileSource
 from slimdex.retrieval.sources.files.formats import html_pages, readers
+from slimdex.retrieval.sources.files.input_files import FileFormat
 from slimdex.retrieval.sources.files.limits import UnreadableError
 
 from .reading import read
@@ -53,7 +54,7 @@ def test_files_whose_encoding_was_guessed_are_named(tmp_path: Path) -> None:
     found, said = read(tmp_path)
     assert [document.text for document in found.values()] == ["crème", "crème"]
     assert said == ["not UTF-8, encoding guessed (set it with encoding=latin-1 or another): a.txt"]
-    source = FileSource.of_folder(str(tmp_path), "cp1252")
+    source = FileSource.of_folder(str(tmp_path), FileFormat("cp1252"))
     assert len([d for batch in source.batches() for d in batch]) == 2
     assert source.omissions() == []
 

@@ -169,7 +169,7 @@ def test_links_are_followed_once(tmp_path: Path) -> None:
     (folder / "elsewhere").symlink_to(other)
     (folder / "twice").symlink_to(other)
     (folder / "nowhere.md").symlink_to(folder / "none")
-    source = FileSource.of_folder(str(folder), follow_links=True)
+    source = FileSource.of_folder(str(folder), FileFormat(follow_links=True))
     found = [document.id for batch in source.batches() for document in batch]
     assert found == ["a.md", "elsewhere/c.md", "sub/b.md"]
     assert source.omissions() == ["could not be read: nowhere.md (no such file or directory)"]

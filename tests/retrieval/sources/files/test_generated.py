@@ -140,7 +140,7 @@ def test_files_that_nobody_writes_are_left_out(repository: Path) -> None:
 
 
 def test_all_are_read_on_request(repository: Path) -> None:
-    source = FileSource.of_folder(str(repository), generated=True)
+    source = FileSource.of_folder(str(repository), FileFormat(generated=True))
     found = ids(source)
     assert LEFT_OUT.keys() | READ.keys() <= found
     assert {"node_modules/a/index.js", "vendor/a/b.go", "env/lib/a.py"} <= found
@@ -160,12 +160,14 @@ def test_a_file_or_folder_that_is_named_is_read(repository: Path) -> None:
 
 
 def test_patterns_leave_out_files(repository: Path) -> None:
-    source = FileSource.of_folder(str(repository), exclude=["*.js", "/notes/", "!add.js"])
+    source = FileSource.of_folder(
+        str(repository), FileFormat(exclude=["*.js", "/notes/", "!add.js"])
+    )
     left = {"argmin.js", "blob.js", "chinese.js", "table.js", "notes/vendor/acme.md"}
     assert ids(source) == READ.keys() - left
     assert source.omissions()[0] == "left out: 7 excluded"
     with pytest.raises(InputError, match=r"no files to read \(left out: .* excluded\)"):
-        FileSource.of_folder(str(repository), exclude=["*"])
+        FileSource.of_folder(str(repository), FileFormat(exclude=["*"]))
     with pytest.raises(InputError, match="exclude ''; expected a pattern"):
         FileFormat(exclude=["*.js", ""])
     file = str(repository / "words.txt")
