@@ -8,7 +8,6 @@ here; their commands are parsed. `test_service_pages.py` runs the page about the
 from __future__ import annotations
 
 import gc
-import json
 import os
 import re
 import runpy
@@ -20,7 +19,6 @@ import tomllib
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import click
 import pytest
@@ -167,7 +165,7 @@ def test_no_other_block_has_a_command() -> None:
 
 RECORD = "".join(
     f'{name}() {{ printf "%s\\0" {name} "$@"; echo; }}\n'
-    for name in ("slimdex", "pip", "make", "claude", "codex", "code", "uvx")
+    for name in ("slimdex", "pip", "make", "claude", "codex", "uvx")
 )
 """Shell functions that print their words instead of what programs of these names do."""
 
@@ -204,27 +202,13 @@ def test_commands_that_need_more_than_a_page_are_valid(tmp_path: Path) -> None:
                     assert words[0] == "install"
                 case _:
                     pass  # clients of agents: the next test
-    assert tried == {"slimdex", "pip", "make", "claude", "codex", "code", "uvx"}
+    assert tried == {"slimdex", "pip", "make", "claude", "codex", "uvx"}
 
 
 def test_every_client_of_agents_gets_the_same_server() -> None:
-    clients = (ROOT / "docs/agents.md").read_text().partition("## Clients")[2]
-    found: dict[str, list[str]] = {}
-    for language, code in re.findall(r"^```(\w+)\n(.*?)^```", clients, re.MULTILINE | re.DOTALL):
-        if language == "sh":
-            client, *words = shlex.split(code)
-            server = json.loads(words[-1]) if "--" not in words else None
-            found[client] = words[words.index("--") + 1 :] if server is None else words_of(server)
-        else:
-            ((client, named),) = json.loads(code).items()
-            found[client] = words_of(named["notes"])
-    names = ["claude", "codex", "code", "mcpServers"]
-    server = ["slimdex", "mcp", "/srv/notes.index", "--sync", "/srv/notes"]
-    assert found == dict.fromkeys(names, server)
-
-
-def words_of(server: dict[str, Any]) -> list[str]:
-    return [server["command"], *server["args"]]
+    commands = re.findall(r"^(\w+) mcp add .*-- (.*)", DOCS, re.MULTILINE)
+    server = "slimdex mcp /srv/notes.index --sync /srv/notes"
+    assert commands == [("codex", server), ("claude", server)]
 
 
 def test_pages_import_public_names_alone() -> None:

@@ -13,9 +13,10 @@ from slimdex.errors import InputError
 from slimdex.system.index_names import ENDING, is_index, no_file
 
 from . import console
+from .agent_clients import change_server
 from .default_index import EXPECTED_INDEX, default_index
 from .interrupts import end
-from .options import Dirs, SomeDirs, WriteOptions, open_index
+from .options import DEFAULT_WRITING, Dirs, SomeDirs, WriteOptions, open_index
 
 if TYPE_CHECKING:
     from mcp.server import MCPServer
@@ -24,6 +25,12 @@ if TYPE_CHECKING:
     from ..server.access import Listening
 
 T = TypeVar("T")
+Client = Annotated[
+    str | None,
+    "CLIENT",
+    "Do not serve: add this server to, or take it out of, the configuration of claude-code, "
+    "claude-desktop, cursor, gemini, vscode or windsurf.",
+]
 
 
 @dataclass(frozen=True)
@@ -113,6 +120,8 @@ def mcp(
     ] = None,
     http: Annotated[bool, "Serve streamable HTTP at /mcp in place of stdin and stdout."] = False,
     port: Annotated[int, "With --http: the port."] = 8001,
+    install: Client = None,
+    uninstall: Client = None,
     writing: WriteOptions,
 ) -> None:
     """Give agents the tools search, related, get, fetch and info, over the Model Context Protocol.
@@ -120,13 +129,26 @@ def mcp(
     Any number of processes may serve and change an index: answers contain what others have
     committed by then, and changes take turns.
     """
+    if install and (http or uninstall or writing != DEFAULT_WRITING):
+        raise InputError("--install with other options; expected --sync and --write at most")
     places = _places(indexes)
+    server_name = f"slimdex-{'-'.join(places)}"
+    if uninstall:
+        change_server(uninstall, server_name, [])
+        return
+
     # Errors are for the user to see now, not for the agent later.
     opened = {name: open_index(place, writing=writing) for name, place in places.items()}
     if write or sync:
         for index in opened.values():
             index.check_writable()
     followed = _parse_followed(sync or [], [*places])
+    if install:
+        words = [f"{name}={place.absolute()}" for name, place in places.items()]
+        words += [f"--sync={name}={source}" for name in followed for source in followed[name]]
+        change_server(install, server_name, words + ["--write"] * write)
+        return
+
     server = _agents_server(opened, followed, write=write)
     # Ctrl-C ends the process at once, as safe as a kill: a thread may wait for input.
     signal.signal(signal.SIGINT, lambda *_: end(is_interrupted=True))
@@ -175,10 +197,10 @@ def _agents_server(
     from ..sources.source_request import SourceRequest
 
     sources = {name: SourceRequest(specs) for name, specs in followed.items()}
-    fresh = dict[str, Freshness]()
-    for name, source in sources.items():
-        catch_up = partial(Following(source).catch_up, opened[name])
-        fresh[name] = Freshness(partial(run_sync, catch_up))
+    fresh = {
+        name: Freshness(partial(run_sync, Following(source).catch_up, opened[name]))
+        for name, source in sources.items()
+    }
 
     async def run(name: str, command: Callable[[Index], T], where: str | None) -> T:
         return await run_sync(command, opened[name])

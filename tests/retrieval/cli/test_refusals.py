@@ -81,6 +81,12 @@ REFUSED = {
     "mcp pets --sync gone": "--sync gone: no such file or folder",
     "mcp pets b=pets --sync folder": "expected NAME=SOURCE, NAME one of pets, b",
     "mcp pets --write --shared-filesystem --sync gone": "gone",
+    "mcp pets --install curser": "'curser'",
+    "mcp pets --install vscode --http": "--install",
+    "mcp pets --install vscode --shared-filesystem": "--install",
+    "mcp pets --install vscode --sync gone": "gone",
+    "mcp gone --install vscode": "gone: no slimdex index there",
+    "mcp pets --uninstall vscode": "mcp.json",
 }
 
 

@@ -138,6 +138,18 @@ async def test_tools_over_stdin_and_stdout(notes: Path) -> None:
         assert (await called(client, "info"))["documents"] == 2
 
 
+async def test_an_installed_server_starts(notes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the command in a client's file, elsewhere than where it was installed."""
+    monkeypatch.chdir(notes.parent)
+    Path("snow.txt").write_text("snow on monday")
+    slimdex("mcp", notes.name, "--write", "--sync", "snow.txt", "--install", "vscode")
+    server = json.loads(Path(".vscode/mcp.json").read_text())["servers"]["slimdex-notes"]
+    env = {"SLIMDEX_CACHE": os.environ["SLIMDEX_CACHE"]}
+    async with Client(StdioServerParameters(**server, env=env, cwd="/")) as client:
+        assert {tool.name for tool in (await client.list_tools()).tools} == READING | CHANGING
+        assert (await called(client, "info"))["name"] == "notes"
+
+
 async def test_a_service_has_the_same_tools(notes: Path) -> None:
     with serving([notes]) as running:
         async with Client(f"{running.url}/mcp") as client:
