@@ -12,8 +12,8 @@ product of the shares is near 1 if the query asks for the code, in whatever word
 long text mentions a year or a name, so that the rest of the text decides.
 
 A word is what is written between spaces, and counts by the rarest of its terms: the parts of
-``4.3.1`` add nothing to the whole. Two adjacent words that may be a name (`full_names`) count as one
-if a single row has them so: ``Ada Lovelace`` is rare where neither word is. In scripts without
+``4.3.1`` add nothing to the whole. Two adjacent words that may be a name (`full_names`) count as
+one if a single row has them so: ``Ada Lovelace`` is rare where neither word is. In scripts without
 capitals any two words may be one, so their idf counts in full only if it is half of the whole.
 """
 
