@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .arrays import Matrix, Rows
+from .arrays import Matrix, Rows, Scores
 
-Number = TypeVar("Number", bound=np.floating)
 SORTED_AT_ONCE = 500
 """Largest number of scores that sorting handles faster than partitioning."""
 
@@ -59,8 +57,8 @@ def best_of(chunks: Iterable[tuple[Matrix, Rows]], queries: int, k: int) -> tupl
 
 
 def first_allowed(
-    scores: NDArray[Number], rows: Rows, is_allowed: NDArray[np.bool_], k: int
-) -> tuple[NDArray[Number], Rows]:
+    scores: Scores, rows: Rows, is_allowed: NDArray[np.bool_], k: int
+) -> tuple[Scores, Rows]:
     """Return each query's first k allowed results of (q, n), padded with -inf and -1.
 
     >>> is_allowed = np.array([[False, True, True]])
@@ -94,9 +92,7 @@ def agreement(approximate: Rows, exact: Rows, k: int) -> NDArray[np.float64]:
     return np.where(counts > 0, is_hit.sum(axis=1) / np.maximum(counts, 1), 1.0)
 
 
-def stack_results(
-    results: Sequence[tuple[NDArray[Number], Rows]], k: int
-) -> tuple[NDArray[Number], Rows]:
+def stack_results(results: Sequence[tuple[Scores, Rows]], k: int) -> tuple[Scores, Rows]:
     """Stack single queries' scores and rows (1, k or fewer) to (q, k), padded with -inf and -1."""
     if len(results) == 1 and results[0][1].shape[1] == k:
         return results[0]
