@@ -139,15 +139,15 @@ def _rarest_terms(text: str, idfs: Mapping[str, float]) -> dict[str, bool]:
     words = [*map(words_in, runs)]
     stems = iter(stemmer().analyze(" ".join(words)))
     rarest = dict[str, bool]()
-    parts = set[str]()  # runs that are parts of names
+    least = dict[str, float]()  # of parts of a full name, more common words don't count
     for pair in pairwise(runs):
         for name in full_names(" ".join(pair)):
             if name in idfs:
                 rarest[name] = True
-                parts.update(pair)
+                least |= dict.fromkeys(pair, idfs[name])
     for run, its_words in zip(runs, words, strict=True):
         terms = [*islice(stems, len(its_words.split())), *forms_of(run)]
-        terms = [term for term in dict.fromkeys(terms) if term in idfs and run not in parts]
+        terms = [term for term in dict.fromkeys(terms) if idfs.get(term, -1) >= least.get(run, 0)]
         if terms and not UNSPACED.search(run):
             terms = [max(terms, key=lambda term: (idfs[term], len(term)))]
         for term in terms:
