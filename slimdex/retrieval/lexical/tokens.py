@@ -209,7 +209,8 @@ def full_names(text: str) -> list[str]:
     """
     words = []
     for first, second in pairwise(_normal(text).split()):
-        if not (first[0] + second[0]).isalpha() or first[0].islower() or second[0].islower():
+        initials = first[0] + second[0]
+        if not initials.isalpha() or initials != initials.upper():
             continue
         if _PART.fullmatch(first) and (end := _PART.match(second)):
             words += [_lower(first), _lower(end[0])]

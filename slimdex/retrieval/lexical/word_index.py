@@ -221,7 +221,7 @@ class WordIndex:
         # Rows that have any of the words, and the bonuses of rare ones.
         query = self._query(idfs, names if len(named) else [])
         best = self._best_visible_rows(query, k, hidden)
-        full = {name: self._count(FORMS, name) for name in full_names(text)[:MOST_WORDS]}
+        full = {name: self._count(FORMS, name) for name in full_names(text)}
         rare = RareWords.of(
             text,
             full | counts,
