@@ -133,21 +133,24 @@ def _rarest_terms(text: str, idfs: Mapping[str, float]) -> dict[str, bool]:
     >>> _rarest_terms("Ask Ada about v4.3.1", {"ask": 1.0, "ada": 3.0, "v4": 2.0, "v4.3.1": 3.0})
     {'ask': False, 'ada': True, 'v4.3.1': False}
     """
-    # Split at spaces into runs. Stem all words in one call, then give each run its own stems.
-    text = f"{text[:1].lower()}{text[1:]}"
-    runs = text.split()
-    words = [*map(words_in, runs)]
-    stems = iter(stemmer().analyze(" ".join(words)))
+    # A full name stands for those of its parts that are more common.
     rarest = dict[str, bool]()
-    least = dict[str, float]()  # of parts of a full name, more common words don't count
-    for pair in pairwise(runs):
+    least = dict[str, float]()  # idf of the name that each of its parts has at least, to count
+    for pair in pairwise(text.split()):
         for name in full_names(" ".join(pair)):
             if name in idfs:
                 rarest[name] = True
-                least |= dict.fromkeys(pair, idfs[name])
+                least |= dict.fromkeys(map(str.lower, pair), idfs[name])
+
+    # Split at spaces into runs. Stem all words in one call, then give each run its own stems.
+    runs = f"{text[:1].lower()}{text[1:]}".split()
+    words = [*map(words_in, runs)]
+    stems = iter(stemmer().analyze(" ".join(words)))
     for run, its_words in zip(runs, words, strict=True):
         terms = [*islice(stems, len(its_words.split())), *forms_of(run)]
-        terms = [term for term in dict.fromkeys(terms) if idfs.get(term, -1) >= least.get(run, 0)]
+        terms = [
+            term for term in dict.fromkeys(terms) if idfs.get(term, -1) >= least.get(run.lower(), 0)
+        ]
         if terms and not UNSPACED.search(run):
             terms = [max(terms, key=lambda term: (idfs[term], len(term)))]
         for term in terms:

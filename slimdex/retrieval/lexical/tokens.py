@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -47,11 +47,11 @@ _UUID = re.compile(r"(?i:[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12})")
 _GROUPS = re.compile(r"(?<!\d)\d++(?:[ ./-](?:\d++|[a-z]{4}\b))+")
 """Numbers in groups, as of phones, books (ISBN) and, after two letters, bank accounts (IBAN)."""
 _GROUP_SIGNS = re.compile("[ ./-]")
-ASKING = re.compile("an?|are|can|did|do(es)?|how|i|is|the|to|use|was|were|what|who|you")
-"""Words of a question that asks about a name."""
 FEWEST_DIGITS = 8
 """Shortest number in groups that is also indexed without the signs between them."""
 _HAS_DIGIT = re.compile(r"\d")
+ASKING = re.compile("an?|are|can|did|do(es)?|how|i|is|the|to|use|was|were|what|who|you")
+"""Words of a question that asks about a name."""
 UNSPACED = re.compile(
     r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
     r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]+"
@@ -231,8 +231,8 @@ def proper_names(text: str) -> list[str]:
     return _stems(names)
 
 
-def _stems(words: Sequence[str]) -> list[str]:
-    stems: list[str] = stemmer().analyze(" ".join(words)) if words else []
+def _stems(words: Iterable[str]) -> list[str]:
+    stems: list[str] = stemmer().analyze(" ".join(words))
     return stems
 
 

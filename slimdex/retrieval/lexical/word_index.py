@@ -209,9 +209,8 @@ class WordIndex:
         # Weights of the words, and rows whose name is the query.
         counts = {word: self._rows_with(word) for word in words}
         for form in forms_of(text)[:MOST_WORDS]:
-            rows_with_form = self._count(FORMS, form) if len(form) > 1 else 0
-            if rows_with_form:
-                counts.setdefault(form, rows_with_form)
+            if len(form) > 1 and (rows := self._count(FORMS, form)):
+                counts.setdefault(form, rows)
         idfs = idfs_of(counts, len(self))
         names = self._names(text)
         named = NO_ROWS
