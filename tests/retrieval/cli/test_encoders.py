@@ -122,7 +122,7 @@ def test_a_table_or_a_report(old: Runner) -> None:
 
 
 @pytest.mark.parametrize(
-    "words",
+    "options",
     [
         (),
         ("--model", "new.txt", "--undo"),
@@ -136,8 +136,10 @@ def test_a_table_or_a_report(old: Runner) -> None:
         ("--undo",),
     ],
 )
-def test_options_that_do_not_fit_together_are_refused(old: Runner, words: tuple[str, ...]) -> None:
-    old.refuses("migrate", "i", *words)
+def test_options_that_do_not_fit_together_are_refused(
+    old: Runner, options: tuple[str, ...]
+) -> None:
+    old.refuses("migrate", "i", *options)
 
 
 def test_encoded_again_in_slices(old: Runner) -> None:

@@ -30,7 +30,7 @@ def test_pushed_and_kept_in_step(pets: Runner) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("options", "said"),
     [
         (["--milvus", "pets"], "milvus pets: uri: pets is illegal"),
         (["--milvus", "pets.db", "--name", "a-b"], "name 'a-b'"),
@@ -48,12 +48,12 @@ def test_pushed_and_kept_in_step(pets: Runner) -> None:
 )
 def test_a_refused_push_is_one_line(
     pets: Runner,
-    words: list[str],
+    options: list[str],
     said: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(milvus_server, "SECONDS", 2.0)
-    assert pets.refuses("push", "pets", *words).startswith(f"error: {said}")
+    assert pets.refuses("push", "pets", *options).startswith(f"error: {said}")
 
 
 @contextmanager
