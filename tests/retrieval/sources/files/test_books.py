@@ -20,6 +20,7 @@ from slimdex.retrieval.sources.files.formats.office_opendocument import read_odf
 from slimdex.retrieval.sources.files.formats.office_openxml import read_docx, read_pptx
 from slimdex.retrieval.sources.files.formats.readers import read as read_any
 from slimdex.retrieval.sources.files.limits import UnreadableError
+from slimdex.retrieval.sources.files.outline import Outline
 
 from .office_files import (
     STRICT,
@@ -189,6 +190,31 @@ def test_accents_and_ligatures_of_tex_are_letters() -> None:
 
 def test_text_beyond_the_edges_of_a_page_is_left_out() -> None:
     assert page(b"20 200 Td (Tea) Tj 400 20 Td (a mark of the printer) Tj") == "Tea"
+
+
+def test_pdf_whose_title_was_written_by_a_program() -> None:
+    data = pdf_file([lines(b"Leaves"), b""], sections=True)
+    assert pdf.read(data.replace(b"Brewing tea", b"Document1")).title == "Leaves"
+    assert pdf.read(data.replace(b"Brewing tea", b"")).title == ""
+
+
+TITLES = {
+    **dict.fromkeys(
+        ["Microsoft Word - tea.docx", "PowerPoint-Pr\u00e4sentation", "Presentation1"], ""
+    ),
+    **dict.fromkeys(
+        ["Pr\u00e9sentation PowerPoint", "untitled", "C:\\tea", "Tea v2.indd", "12", "()"], ""
+    ),
+    **{
+        title: title
+        for title in ("Tea", "Using PowerPoint", "Word by word", "Documents", "Tea 2.0")
+    },
+}
+
+
+@pytest.mark.parametrize(("stated", "title"), TITLES.items())
+def test_titles_that_programs_write(stated: str, title: str) -> None:
+    assert Outline().title(stated) == title
 
 
 def test_pdf_that_is_locked_or_broken(tmp_path: Path) -> None:

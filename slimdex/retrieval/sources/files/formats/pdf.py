@@ -92,7 +92,8 @@ def read(data: bytes) -> Extract:
         "pages": len(document),
     }
     facts = {column: value for column, value in facts.items() if value}
-    return Extract(words(about.get("Title")), outline.text, outline.parts, facts, scanned)
+    title = words(about.get("Title"))
+    return Extract(title and outline.title(title), outline.text, outline.parts, facts, scanned)
 
 
 def _sections(document: Any) -> Mapping[int, Sequence[tuple[int, str]]]:
