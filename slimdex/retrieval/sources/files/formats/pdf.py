@@ -34,10 +34,10 @@ COMBINING = str.maketrans(
 )
 LIGATURES = {"\x0b": "ff", "\x0c": "fi", "\r": "fl", "\x0e": "ffi", "\x0f": "ffl"}
 """Codes of TeX's fonts, which PDFium returns where a font does not name its characters."""
-LIGATURE = re.compile("(?<=[a-z])[\x0b-\x0f]|[\x0b\x0c\x0e\x0f](?=[a-z]{2})")
-DIVIDED = re.compile("(-?(?<!\\w)[^\\W\\d_]{2,})[-\u2010\xad]\n(?=(\\w+))")
+LIGATURE = re.compile("\r(?<=[a-z].)|[\x0b\x0c\x0e\x0f](?:(?<=[a-z].)|(?=[a-z]{2}))")
+DIVIDED = re.compile("(-?(?<!\\w)[^\\W\\d_]{2,}+)[-\u2010\xad]\n(?=(\\w+))")
 """Beginning of a word that may be divided at the end of a line, and its end on the next."""
-LAST_HYPHEN = re.compile("(?:(?<=[^\\W\\d])|(?<=\\w\\w))[-\u2010\xad]\n(?=\\w)")
+LAST_HYPHEN = re.compile("[-\u2010\xad]\n(?:(?<=[^\\W\\d]..)|(?<=\\w\\w..))(?=\\w)", re.S)
 UNDIVIDED = re.compile("(?<![\\w-])(?<![-\u2010\xad]\n)\\w++(?:-\\w++)*+(?![-\u2010\xad]\n)")
 MOST_ENTRIES = 10_000
 """Largest number of entries of a table of contents, or of fields and remarks of a page, to read."""
@@ -115,11 +115,14 @@ def _text(page: Any) -> str:
     last = bounds = page.get_bbox()
     is_turned = False
     with closing(page.get_textpage()) as text_page:
+        text = TWO_UNITS.sub("\\g<0>\0", text_page.get_text_range(errors="surrogatepass"))
         index = partial(raw.FPDFText_GetCharIndexFromTextIndex, text_page)
+        rectangle = raw.FS_RECTF()
 
         def box(offset: int) -> Box:
             """Box of a character as if its line were not turned."""
-            box: Box = text_page.get_charbox(index(offset), loose=True)
+            raw.FPDFText_GetLooseCharBox(text_page, index(offset), rectangle)
+            box = rectangle.left, rectangle.bottom, rectangle.right, rectangle.top
             return (box[1], box[0], box[3], box[2]) if is_turned else box
 
         def accented(match: re.Match[str]) -> str:
@@ -129,11 +132,10 @@ def _text(page: Any) -> str:
             is_above = 2 * box(match.start() + 1)[0] < accent[0] + accent[2]
             return f"{letter}\0" if is_above and letter.isalpha() else match[0]
 
-        text = TWO_UNITS.sub("\\g<0>\0", text_page.get_text_range(errors="surrogatepass"))
         text = ACCENTED.sub(accented, text)
         for line in LINE.finditer(text):
             start, end = line.span()
-            if min(_overlap(text_page.get_charbox(index(start), loose=True), bounds)) < 0:
+            if min(_overlap(text_page.get_charbox(index(start)), bounds)) < 0:
                 continue  # beyond the edge of the page
             is_turned = round(raw.FPDFText_GetCharAngle(text_page, index(start)) / 1.57) % 2 == 1
             first = box(start)
