@@ -28,7 +28,7 @@ def extract(outline: Outline, about: bytes, pages: int = 0) -> Extract:
     """Content of a document with metadata in XML, and perhaps a number of slides."""
     listed = elements(about)
     columns = facts(listed) | ({"pages": pages} if pages else {})
-    title = join_texts(listed, "title") or outline.first_heading
+    title = outline.title(join_texts(listed, "title"))
     return Extract(title, outline.text, outline.parts, columns)
 
 
