@@ -104,11 +104,11 @@ def test_files_of_unsupported_formats_are_named(tmp_path: Path) -> None:
     empty = {"n.md": b" \n", "o.docx": b"", "p.xml": b"\n"}
     for name, data in {**unsupported, **unreadable, **textless, **empty}.items():
         (tmp_path / name).write_bytes(data)
-    template = "<?xml version='1.0'?>\n{% if a %}<a>{% endif %}"
+    template = "<?xml version='1.0'?>\n{% if a %}<a>b{% endif %}"
     write(tmp_path, **{"z.md": "Read.", "z.xml.j2": template})
     source = FileSource.of_folder(str(tmp_path))
     found = {document.id: document.text for batch in source.batches() for document in batch}
-    assert found == {"z.md": "Read.", "z.xml.j2": template}
+    assert found == {"z.md": "Read.", "z.xml.j2": "{% if a %}b{% endif %}"}
     noted = {each["path"]: each["note"] for each in source.file_notes()}
     expected = dict.fromkeys(unsupported, "left out, unsupported")
     expected |= dict.fromkeys(empty, "left out, empty")

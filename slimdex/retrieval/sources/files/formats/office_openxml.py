@@ -375,7 +375,7 @@ def read_pptx(data: bytes) -> Extract:
     archive = Archive(data)
     main = _main_part(archive, "ppt/presentation.xml")
     listed = elements(archive.read(main))
-    if not listed or listed[-1].name != "presentation":  # the outermost element ends last
+    if not listed or listed[0].name != "presentation":
         raise UnreadableError("not a PPTX file")
     parts = {each.id: each.part for each in _relations(archive, main)}
     slides = list[str]()
