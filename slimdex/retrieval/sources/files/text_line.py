@@ -23,6 +23,15 @@ FORMULAS = {
 """Elements of MathML -> the signs between the elements in them."""
 
 
+def count(text: str) -> int:
+    """Number of columns or rows in an attribute, at most 999; 1 if it is none.
+
+    >>> count("2"), count("")
+    (2, 1)
+    """
+    return int(text[:3]) if text[:3].isdecimal() else 1
+
+
 class _Formula(NamedTuple):
     """An open element of a formula, the number of pieces before it, and signs still to come."""
 

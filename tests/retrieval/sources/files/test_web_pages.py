@@ -74,6 +74,12 @@ USUAL = [
     ("<div hidden=until-found>One hour.</div><p>Two.", "One hour.\n\nTwo."),
     ("<svg><title>Logo</title><text>Logo</text></svg><p>One hour.", "One hour."),
     ("<table>One hour<tr><td>a<td>b</table>", "One hour\n\na\tb"),
+    ("<table><tr><td>a<td><td>b<tr><td><td>c</table>", "a\t\tb\n\tc"),
+    (
+        "<table><tr><th colspan=2>a<th>b<tr><td rowspan=2>c<td rowspan=9>d<td>e<tr><td>f</table>"
+        "<table><tr><td>g",
+        "a\t\tb\nc\td\te\n\t\tf\n\ng",
+    ),
     ("<figure><img alt='A kettle'></figure><p>One hour.", "A kettle\n\nOne hour."),
     ("a <img alt=b><noscript><img alt=b></noscript><img alt=''>", "a b"),
     (

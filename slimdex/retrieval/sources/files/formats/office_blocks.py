@@ -107,9 +107,10 @@ class Blocks:
         self._inline -= 1
         return self._end()
 
-    def _end_cell(self) -> None:
+    def _end_cell(self, count: int = 1) -> None:
+        """End a number of equal cells."""
         text = self._end_inline().rstrip(" ")
-        self._lines[-1].append(f"{text}\t")
+        self._lines[-1].append(f"{text}\t" * count)
 
     def _begin_table(self) -> None:
         if not self._inline:
@@ -117,7 +118,7 @@ class Blocks:
 
     def _end_row(self) -> None:
         """Add the row of a table as a line."""
-        text = self._end().strip()
+        text = self._end().rstrip().lstrip(" ")
         if self._inline:  # a table within a cell
             self._lines[-1].append(f"{text} ")
         else:

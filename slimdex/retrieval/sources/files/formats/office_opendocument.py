@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from ..limits import LARGEST_PACKED_TEXT, UnreadableError
 from ..outline import Extract, Outline
 from ..packed import Archive
+from ..text_line import count
 from .office_blocks import Blocks, Slide, extract, script
 from .xml_files import attribute, elements, events, local
 
@@ -20,6 +21,7 @@ FRAME = ("date-time", "footer", "header", "page-number", "page")
 """Classes of frames that repeat on every slide."""
 TITLES = ("title", "subtitle")
 NOTES = ("note-body", "annotation")
+CELLS = ("table-cell", "covered-table-cell")
 RUBY = {"ruby": "ruby", "ruby-text": "rt"}
 """Elements of ruby annotations -> their names in HTML."""
 
@@ -73,6 +75,7 @@ class _Content(Blocks):
         self._style = ""  # the one being read
         self._scripts = dict[str, str]()  # style -> "sup", "sub" or ""
         self._spans = list[str]()  # scripts of open spans
+        self._repeated = 1  # number of cells like the one being read
         self._texts = 0  # open elements that contain text
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
@@ -86,8 +89,9 @@ class _Content(Blocks):
             default = 1 if name == "h" else 0
             self._levels.append(int(stated) if stated.isdecimal() else default)
             self._begin()
-        elif name in NOTES or name == "table-cell":
+        elif name in NOTES or name in CELLS:
             self._begin_inline()
+            self._repeated = count(attribute(attributes, "number-columns-repeated"))
         elif name in RUBY:
             self._lines[-1].start(RUBY[name])
         elif name == "style":
@@ -129,8 +133,9 @@ class _Content(Blocks):
         elif name in NOTES:
             text = self._end_inline().strip()
             self._put(f" ({text})" if text else "")
-        elif name == "table-cell":
-            self._end_cell()
+        elif name in CELLS:
+            self._end_cell(self._repeated)
+            self._repeated = 1
         elif name == "table-row":
             self._end_row()
         elif name in RUBY:

@@ -11,6 +11,7 @@ from ..kinds import HEAD, kind_of
 from ..limits import LARGEST_PACKED_TEXT, UnreadableError
 from ..outline import Extract, Outline
 from ..packed import Archive
+from ..text_line import count
 from . import html_pages, mail
 from .office_blocks import SCRIPTS, Blocks, Formula, Slide, extract, plain, script, symbol
 from .xml_files import attribute, elements, events, local
@@ -238,6 +239,7 @@ class _DrawingText(Blocks):
         self._says = False  # whether the innermost element has text
         self._font = ""  # of the open run
         self._script = ""  # "sup" or "sub" in a raised or lowered run
+        self._covered = ""  # tabs for the columns that the open cell spans besides its own
         self._alternatives = list[int]()  # `_said` at the start of each open AlternateContent
         self._skipped = list[bool]()  # whether each open alternative is not read
 
@@ -277,6 +279,10 @@ class _DrawingText(Blocks):
             self._begin()
         elif name == "tbl":
             self._begin_table()
+        elif name == "gridBefore":
+            self._lines[-1].append("\t" * count(attribute(attributes, "val")))
+        elif name == "gridSpan":
+            self._covered = "\t" * (count(attribute(attributes, "val")) - 1)
         elif "/math}" in tag:
             self._say(self._formula.start(name, attributes))
             if name in SCRIPTS:
@@ -293,6 +299,8 @@ class _DrawingText(Blocks):
             self._says = False
         elif name == "tc":
             self._end_cell()
+            self._lines[-1].append(self._covered)
+            self._covered = ""
         elif name == "tr":
             self._end_row()
         elif name in ("ruby", "rt"):
