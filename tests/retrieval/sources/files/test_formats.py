@@ -778,6 +778,12 @@ def test_what_separates_messages(first: str) -> None:
         ("a", b"<?xml version='1.0'?>\n<rss>", "xml"),
         ("a", b"\x89PNG\r\n\x1a\n\x00", None),
         ("a.json", b"{}", None),
+        ("a.ts", b'<?xml version="1.0"?>\n<!DOCTYPE TS><TS language="de">', None),
+        ("a.ts", b"<!DOCTYPE TS>\n<TS>", None),
+        ("a.ts", b"<T>(a: T) => a", "code"),
+        ("a.php", b'<?xml version="1.0"?>\n<?php', "code"),
+        ("a.tsx", b'<?xml version="1.0"?><tileset>', "xml"),
+        ("a.mm", b'<map version="1.0.1">', "xml"),
     ],
 )
 def test_kinds(name: str, head: bytes, kind: str | None) -> None:
