@@ -139,8 +139,7 @@ class Line:
             self._add(")")
         if tag == "msqrt":
             self.pieces.insert(start, "√")
-        if tag == "mroot":
-            self._add(")")
+        self._add({"mroot": ")", "mtd": " "}.get(tag, ""))
 
     def _add(self, piece: str) -> None:
         if piece:

@@ -402,8 +402,8 @@ ODF_BODIES = [
         "Tea (hot).",
     ),
     (
-        "<table><table-row><table-cell/>"
-        "<table-cell number-columns-repeated='2'><p>a</p></table-cell><covered-table-cell/><table-cell><p>b</p></table-cell></table-row></table>",
+        "<table><table-row><table-cell/><table-cell number-columns-repeated='2'><p>a</p>"
+        "</table-cell><covered-table-cell/><table-cell><p>b</p></table-cell></table-row></table>",
         "\ta\ta\t\tb",
     ),
     ("<p>Out<frame><text-box><p>In</p></text-box></frame>side</p>", "In\n\nOutside"),

@@ -37,6 +37,7 @@ HTML = [
         "<math><munderover><mo>∑</mo><mn>1</mn><mi>n</mi></munderover><mi>sin</mi><mi>t</mi></math>",
         "∑_1^n sin t",
     ),
+    ("<math><mtr><mtd><mi>a</mi></mtd><mtd><mi>b</mi></mtd></mtr></math>", "a b"),
     (f"<math><semantics>{HALF}<annotation>1 \\over 2</annotation></semantics></math>", "1/2"),
 ]
 """HTML of a line -> its text."""

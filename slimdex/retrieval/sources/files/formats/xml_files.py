@@ -364,7 +364,7 @@ class Element(NamedTuple):
 def elements(data: bytes) -> list[Element]:
     """Elements of a file in order, with names without a namespace."""
     found = list[Element]()
-    root = _parse(xml_text(data))
+    root = _parse(xml_text(data), recover=True)
     for element in root.iter("*") if root is not None else ():
         text = " ".join("".join(element.xpath("text()")).split())
         found.append(Element(local(element.tag), dict(element.attrib), text))
