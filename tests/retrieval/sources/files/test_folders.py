@@ -124,6 +124,25 @@ def test_files_of_unsupported_formats_are_named(tmp_path: Path) -> None:
     ]
 
 
+def test_entities_of_a_dtd_beside(tmp_path: Path) -> None:
+    doctype = "<!DOCTYPE a SYSTEM 'a.dtd' [<!ENTITY % e SYSTEM \"b.ent\"> %e; <!ENTITY own 'o'>]>"
+    secret = "<!DOCTYPE a SYSTEM 'c/c.dtd' [<!ENTITY % e SYSTEM \"secret.ent\"> %e;]><a>&c;</a>"
+    write(
+        tmp_path,
+        **{
+            "a.xml": f"{doctype}<a>&tea; &two; &own;</a>",
+            "a.dtd": "<!ENTITY tea 'Tea'><!ENTITY own 'x'><!ENTITY % p 'y'>",
+            "b.ent": "<!ENTITY two '&tea; <b>twice</b>'>",
+            "b.xml": secret,
+            "c/c.dtd": "<!ENTITY c 'secret'>",
+        },
+    )
+    (tmp_path / "secret.ent").symlink_to(tmp_path / "c" / "c.dtd")
+    found, _ = read(tmp_path)
+    assert found["a.xml"].text == "Tea Tea twice o"
+    assert found["b.xml"].text == "c"
+
+
 def test_files_that_git_ignores_are_skipped(tmp_path: Path) -> None:
     root = tmp_path / "repository"
     (root / ".git").mkdir(parents=True)

@@ -47,6 +47,10 @@ PHRASE = re.compile(r"[^\W\d_][.,;:!?'\")]*\s+[('\"]*[^\W\d_]|[\u0e00-\ud7ff]{2}
 NAME = re.compile(r"(?=.*?[^\W\d_]{3})[@+\w.:/$-]{3,100}")
 ENTITY = re.compile(r"<!\[CDATA\[(?:.*?\]\]>|.*)|&([A-Za-z_][\w.-]*);", re.S)
 DECLARED = re.compile(r"<!ENTITY\s+([\w.:-]+)\s")
+DTDS = re.compile(rb"""<!(?:DOCTYPE|ENTITY\s+%)[^\[>]*?["']([\w.-]+\.(?:dtd|ent))["']""")
+"""References to files beside a file that may declare its entities."""
+ENTITIES = re.compile(rb"""<!ENTITY\s+[\w.:-]+\s+(?:"[^"%]*"|'[^'%]*')\s*>""")
+DOCTYPE = re.compile(rb"(<!DOCTYPE[^\[>]*)(?:\[(.*?)\]\s*)?>", re.S)
 PROLOG = re.compile(r"\s*(?:<\?xml[^>]*>)?\s*(?:<!DOCTYPE[^>\[]*(?:\[.*?\]\s*)?>)?", re.S)
 MOST_ENDS = 100
 """Elements that a fragment may end without a start."""
@@ -83,6 +87,16 @@ def _outline(text: str, *, recover: bool = False) -> Outline:
     _parse(text, shape, recover=recover)
     _parse(text, _XmlText(outline, shape), recover=recover)
     return outline
+
+
+def declare(data: bytes, dtd: bytes) -> bytes:
+    """Add the entities of a DTD to a file's own declarations, which come first.
+
+    >>> declare(b"<!DOCTYPE a SYSTEM 'a.dtd'><a>&b;</a>", b"<!ENTITY b 'Tea'>")
+    b"<!DOCTYPE a SYSTEM 'a.dtd'[<!ENTITY b 'Tea'>]><a>&b;</a>"
+    """
+    entities = b"".join(ENTITIES.findall(dtd))
+    return DOCTYPE.sub(lambda own: b"%b[%b%b]>" % (own[1], own[2] or b"", entities), data, count=1)
 
 
 def xml_text(data: bytes) -> str:
