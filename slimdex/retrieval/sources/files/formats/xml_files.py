@@ -139,17 +139,15 @@ class _Shape:
     Attributes
     ----------
     has_text : whether each element, in the order of their starts, is a paragraph.
-    inline : names of elements beside text.
-    containers : names of elements that have others in them, some of them with text.
+    containers : names of elements that have others in them, but never text beside these.
     phrases : (element, attribute) of attributes that are texts.
     ids : identifiers.
     """
 
     def __init__(self) -> None:
         self.has_text = bytearray()
-        self.inline = set[str]()
         self.containers = set[str]()
-        self.mixed = set[str]()
+        self.mixed = {*SCRIPTS, *RAISED}
         self.phrases = set[tuple[str, str]]()
         self.ids = set[str]()
         self.balance = 0
@@ -178,9 +176,7 @@ class _Shape:
 
     def end(self, _: str) -> None:
         name, position, within = self._open.pop()
-        if self.has_text[position]:
-            self.inline |= within
-        elif within:
+        if within and not self.has_text[position]:
             self.containers.add(name)
             is_title = name in TITLES and within <= {*PARAGRAPHS}
             self.has_text[position] = is_title or name in VERBATIM or name == "math"
@@ -208,7 +204,6 @@ class _XmlText:
         self._is_title = False  # whether it is one
         self._separator = ""  # before its next line
         self._line = Line()
-        self._is_after = False  # whether an element has just ended
         self._is_apart = False  # whether the next word is another one
         self._is_key = False  # whether the last line was a key of a property list
 
@@ -224,7 +219,7 @@ class _XmlText:
             self._end_line()
         elif is_joint:
             self._line.append(JOINT)
-        self._note_gap(name)
+        self._note_gap()
 
         # What it begins.
         around, *_ = self._open[-1]
@@ -232,7 +227,6 @@ class _XmlText:
         self._open.append((name, script, is_line))
         self._unseen += self._is_unseen(tag)
         self._verbatim += name in VERBATIM
-        self._is_after = False
         if next(self._has_text) and not self._paragraph:
             self._paragraph = len(self._open)
             self._is_apart = False
@@ -247,7 +241,6 @@ class _XmlText:
             self._line.append(" ")
         self._line.append(text)
         self._is_apart = False
-        self._is_after = False
 
     def end(self, tag: str) -> None:
         name, script, is_line = self._open[-1]
@@ -267,20 +260,17 @@ class _XmlText:
         self._verbatim -= name in VERBATIM
         self._open.pop()
         self._outline.leave(len(self._open))
-        self._is_after = False
-        self._note_gap(name)
-        self._is_after = True
+        self._note_gap()
 
     def close(self) -> None:
         """End what a broken file leaves open."""
         while len(self._open) > 1:
             self.end(self._open[-1][0])
 
-    def _note_gap(self, name: str) -> None:
+    def _note_gap(self) -> None:
         """Keep elements apart that have no text between them, such as keys of a shortcut."""
-        around, script, _ = self._open[-1]
-        is_container = around in self._shape.containers and script not in SCRIPTS
-        if is_container and (self._is_after or name not in self._shape.inline):
+        around, *_ = self._open[-1]
+        if around in self._shape.containers:
             self._is_apart = not self._verbatim
 
     def _add_attributes(self, name: str, attributes: Mapping[str, str]) -> None:
