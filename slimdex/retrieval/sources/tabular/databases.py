@@ -15,7 +15,6 @@ import re
 import sqlite3
 import zipfile
 import zlib
-from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import closing, suppress
 from itertools import count
@@ -41,10 +40,10 @@ LARGEST_WHOLE = 1e21
 """Magnitude of whole numbers from which an exponent is written, as in JavaScript."""
 UNREADABLE_ZIP = (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError)
 """Errors of archives that the library of workbooks reports."""
-TEXTS = re.compile(r"xl/(sharedStrings|worksheets/\w+)\.xml", re.I)
 RAISED = re.compile(
-    rb'(<vertAlign val="superscript"/>.*?<t(?: [^<>]*)?>)(?=[-+\d]|\xe2\x88\x92)', re.S
+    rb'(<vertAlign val="superscript"/>(?:<\w[^<>]*/>)*</rPr><t[^<>]*>)(?=[-+\d]|\xe2\x88\x92)'
 )
+"""Beginning of raised digits in the text of a workbook."""
 ENDINGS = (".sqlite", ".sqlite3", ".db", *WORKBOOKS)
 
 
@@ -151,27 +150,24 @@ def _json_of_workbook(path: Path, table: str) -> Iterator[str]:
     Merged cells have their value in each row and column.
     """
     sheet = _sheet(path, table)
-    merged = defaultdict[int, list[tuple[int, int, int]]](list)  # row -> areas that begin in it
-    for (top, left), (bottom, right) in sheet.merged_cell_ranges or ():
-        if left >= sheet.start[1]:
-            merged[top].append((left - sheet.start[1], right - sheet.start[1], bottom))
-
     # Numbers of the columns with times; a date in such a column gets the time 00:00.
     timed = set[int]()
     for row in sheet.iter_rows():
         timed.update(i for i, cell in enumerate(row) if isinstance(cell, dt.datetime))
 
     names = list[str]()
-    covered = dict[int, tuple[Any, int]]()  # column -> value and last row of merged cells
+    areas = sorted(sheet.merged_cell_ranges or (), reverse=True)
+    covered = dict[int, tuple[int, Any]]()  # column -> last row and value of merged cells
     for number, row in enumerate(sheet.iter_rows()):
         if not any(cell != "" for cell in row):
             continue
-        for left, right, bottom in merged[number]:
-            for column, _ in enumerate(row[left : right + 1], left):
-                covered[column] = (row[left], bottom)
-        for column, (value, bottom) in covered.items():
-            if number <= bottom:
-                row[column] = value
+        while areas and areas[-1][0][0] <= number:
+            (top, left), (bottom, right) = areas.pop()
+            columns = [i for i, _ in enumerate(row) if left <= i + sheet.start[1] <= right]
+            value = row[columns[0]] if columns and top == number else ""
+            covered |= dict.fromkeys(columns, (bottom, value))
+        for column, (bottom, value) in covered.items():
+            row[column] = value if number <= bottom else row[column]
         if not names:
             names = unique_names(_value(cell) or "" for cell in row)
             continue
@@ -191,7 +187,8 @@ def _sheet(path: Path, table: str) -> Any:
         if unpacked > LARGEST_WORKBOOK:
             most = size(LARGEST_WORKBOOK)
             raise UnreadableError(f"{size(unpacked)} unpacked; expected at most {most}")
-        file = _with_superscripts(packed) or file
+        if unpacked <= LARGEST_FILE:
+            file = _with_superscripts(packed) or file
     try:
         book = python_calamine.CalamineWorkbook.from_object(file)
         tables = python_calamine.SheetTypeEnum.WorkSheet
@@ -202,16 +199,15 @@ def _sheet(path: Path, table: str) -> Any:
 
 
 def _with_superscripts(packed: zipfile.ZipFile) -> io.BytesIO | None:
-    """Copy a workbook with a `^` before raised digits in its texts; None if it has none."""
-    small = [entry for entry in packed.infolist() if entry.file_size <= LARGEST_FILE]
-    texts = {entry.filename for entry in small if TEXTS.match(entry.filename)}
-    if not any(RAISED.search(packed.read(name)) for name in texts):
+    """Copy a small workbook with a `^` before raised digits in its texts; None if it has none."""
+    files = {name: packed.read(name) for name in packed.namelist()}
+    raised = {name: RAISED.sub(rb"\1^", data) for name, data in files.items()}
+    if raised == files:
         return None
     copy = io.BytesIO()
     with zipfile.ZipFile(copy, "w") as target:
-        for name in packed.namelist():
-            data = packed.read(name)
-            target.writestr(name, RAISED.sub(rb"\1^", data) if name in texts else data)
+        for name, data in raised.items():
+            target.writestr(name, data)
     copy.seek(0)
     return copy
 
