@@ -14,10 +14,15 @@ from ..packed import Archive
 from ..text_line import count
 from . import html_pages, mail
 from .office_blocks import SCRIPTS, Blocks, Formula, Slide, extract, plain, script, symbol
-from .xml_files import attribute, elements, events, local
+from .xml_files import attribute, elements, events, local, tree
 
 FIGURES = ("chart", "chartex", "diagramdata")
 """Kinds of parts that contain the labels of charts and diagrams."""
+LABELS = (
+    "//*[local-name()='p' or local-name()='v' or (local-name()='pt' and not(*))]"
+    "[not(ancestor::*[starts-with(local-name(), 'num')])]"
+)
+"""XPath of labels."""
 TITLE = 1
 """Level of a paragraph with style Title, above all headings."""
 UNSEEN = frozenset([
@@ -113,9 +118,7 @@ class _EmbeddedParts:
         texts = list[str]()
         for relation in filter(None, map(self._related.get, _references(attributes))):
             if relation.kind in FIGURES:
-                labels = _Labels()
-                events(self._archive.read(relation.part), labels)
-                texts += dict.fromkeys(labels.texts)
+                texts += _labels(self._archive.read(relation.part))
             elif relation.kind == "afchunk":
                 texts.append(_text_of(relation.part, self._archive.read(relation.part)))
         return texts
@@ -131,35 +134,12 @@ def _text_of(part: str, data: bytes) -> str:
     return decode_text(data) if kind == "text" else ""
 
 
-class _Labels:
-    """Parser of a chart's or diagram's texts, without its numbers."""
-
-    def __init__(self) -> None:
-        self.texts = list[str]()
-        self._line = list[str]()
-        self._numbers = 0  # open elements with numbers, such as `numCache`
-        self._says = False  # whether the innermost element has text
-
-    def start(self, tag: str, _: Mapping[str, str]) -> None:
-        name = local(tag)
-        self._numbers += name.startswith("num")
-        self._says = name in ("t", "v", "pt") and not self._numbers
-
-    def data(self, text: str) -> None:
-        if self._says:
-            self._line.append(text)
-
-    def end(self, tag: str) -> None:
-        name = local(tag)
-        self._numbers -= name.startswith("num")
-        self._says = False
-        if name in ("p", "v", "pt"):
-            if text := " ".join("".join(self._line).split()):
-                self.texts.append(text)
-            self._line.clear()
-
-    def close(self) -> None:
-        pass
+def _labels(data: bytes) -> list[str]:
+    """Texts of a chart or diagram, each once, without its numbers."""
+    root = tree(data)
+    labels = root.xpath(LABELS) if root is not None else []
+    texts = [" ".join(label.xpath("string()").split()) for label in labels]
+    return [*dict.fromkeys(filter(None, texts))]
 
 
 def read_docx(data: bytes) -> Extract:
@@ -172,7 +152,7 @@ def read_docx(data: bytes) -> Extract:
     # The text: the main part, then notes and comments.
     outline = Outline(LARGEST_PACKED_TEXT)
     related = _relations(archive, main)
-    levels = _Styles(archive.read(_part_of_kind(related, "styles"))).levels()
+    levels = _heading_levels(archive.read(_part_of_kind(related, "styles")))
     for part in [main, *_of_kinds(related, *NOTES)]:
         handler = _WordText(outline, levels, _EmbeddedParts(archive, _relations(archive, part)))
         events(archive.read(part), handler)
@@ -182,45 +162,35 @@ def read_docx(data: bytes) -> Extract:
     return extract(outline, _about(archive))
 
 
-class _Styles:
-    """Parser of DOCX styles: levels of heading styles, including derived ones."""
-
-    def __init__(self, data: bytes) -> None:
-        self._id = ""  # of the style being read
-        self._levels = dict[str, int]()  # style -> the level that it states
-        self._based = dict[str, str]()  # style -> the style that it is derived from
-        events(data, self)
-
-    def levels(self) -> dict[str, int]:
-        """Style -> heading level."""
-        # A style inherits the level of its nearest ancestor that states one.
-        levels = dict(self._levels)
-        for style in self._based:
-            above = style
-            seen = {""}  # styles may be derived from each other in a circle
-            while above not in self._levels and above not in seen:
-                seen.add(above)
-                above = self._based.get(above, "")
-            if above in self._levels:
-                levels[style] = self._levels[above]
-        return levels
-
-    def start(self, tag: str, attributes: Mapping[str, str]) -> None:
-        name = local(tag)
+def _heading_levels(data: bytes) -> dict[str, int]:
+    """Levels of heading styles of a DOCX file, including derived ones: style -> level."""
+    id = ""
+    stated = dict[str, int]()
+    based = dict[str, str]()  # style -> the style that it is derived from
+    for name, attributes, _ in elements(data):
         value = attribute(attributes, "val")
         if name == "style":
-            self._id = attribute(attributes, "styleId")
+            id = attribute(attributes, "styleId")
         elif name == "basedOn":
-            self._based[self._id] = value
+            based[id] = value
         elif name == "name" and value.lower() == "title":
-            self._levels[self._id] = TITLE
+            stated[id] = TITLE
         elif name == "name" and (number := value.lower().removeprefix("heading ")).isdecimal():
-            self._levels[self._id] = TITLE + int(number[:2])  # style "heading 3" and the like
+            stated[id] = TITLE + int(number[:2])  # style "heading 3" and the like
         elif name == "outlineLvl" and value.isdecimal() and int(value) < 9:
-            self._levels.setdefault(self._id, TITLE + 1 + int(value))
+            stated.setdefault(id, TITLE + 1 + int(value))
 
-    def close(self) -> None:
-        pass
+    # A style inherits the level of its nearest ancestor that states one.
+    levels = dict(stated)
+    for style in based:
+        above = style
+        seen = {""}  # styles may be derived from each other in a circle
+        while above not in stated and above not in seen:
+            seen.add(above)
+            above = based.get(above, "")
+        if above in stated:
+            levels[style] = stated[above]
+    return levels
 
 
 class _DrawingText(Blocks):

@@ -348,6 +348,11 @@ def _parse(text: str, target: Any = None, *, recover: bool = False) -> Any:
         raise UnreadableError(f"broken: {error.msg}") from error
 
 
+def tree(data: bytes) -> Any:
+    """First element of a file, with those in it; None if it is empty."""
+    return _parse(xml_text(data), recover=True)
+
+
 def local(tag: str) -> str:
     """Return a name without its namespace.
 
@@ -368,7 +373,7 @@ class Element(NamedTuple):
 def elements(data: bytes) -> list[Element]:
     """Elements of a file in order, with names without a namespace."""
     found = list[Element]()
-    root = _parse(xml_text(data), recover=True)
+    root = tree(data)
     for element in root.iter("*") if root is not None else ():
         text = " ".join("".join(element.xpath("text()")).split())
         found.append(Element(local(element.tag), dict(element.attrib), text))
