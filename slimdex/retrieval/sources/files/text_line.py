@@ -116,6 +116,11 @@ class Line:
             self._add(" " if is_word else "")
         self._add(text)
 
+    @property
+    def ends_in_word(self) -> bool:
+        """Whether the last character is a letter or digit."""
+        return self._last.isalnum()
+
     def take(self) -> str:
         """Return the line, and begin an empty one."""
         self._end_word()

@@ -494,8 +494,8 @@ XMLS = [
     # One word after another, and words that go on.
     (
         "<a><p><k><c>Ctrl</c><c>C</c></k>, <m><g>File</g><g>Open</g></m>, <g>no</g>, "
-        "<x><y>b</y></x>oil <x>not</x> a <y>c</y></p><p>nine<index><t>bar</t></index> bar</p></a>",
-        "Ctrl C, File Open, no, boil not a c\n\nnine bar bar",
+        "boil<xref>1</xref>, [<xref>2</xref>]</p><p>nine<index><t>bar</t></index> bar</p></a>",
+        "Ctrl C, File Open, no, boil 1, [2]\n\nnine bar bar",
     ),
     ("<p>har\n<lb break='no'/> bour<pb/>10<hi rend='superscript'>6</hi></p>", "harbour\n10^6"),
     ("<p>Do <screen>a\n  b</screen> it</p>", "Do\na\n  b\nit"),
@@ -509,6 +509,10 @@ XMLS = [
     ("<o><title>Tea</title><i t='Boil it' id='a b'><i t='Pour'/></i></o>", "Tea\nBoil it\nPour"),
     ("<m id='c1d'><p n='a.CAMERA' x='7'/><p n='a.CAMERA' of='c1d' u='7dp'/></m>", "a.CAMERA"),
     ("<g><c value='&lt;b>Log in&lt;/b>' style='a b'/></g>", "Log in"),
+    (
+        "<t><c n='Kettle.boils'/><c n='Kettle.whistles'><f>a log of many words</f></c></t>",
+        "Kettle.boils\nKettle.whistles\na log of many words",
+    ),
     ("<a class='x y' of='cde'>A long text.</a>", "A long text."),
     ("  ", ""),
 ]

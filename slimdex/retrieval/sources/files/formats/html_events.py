@@ -27,7 +27,7 @@ XHTML = "/1999/xhtml"
 HEAD = 4096
 """End of XHTML's namespace, and the number of characters in which a page has it."""
 VOID = "area|base|br|col|embed|hr|img|input|link|meta|source|wbr"
-EMPTY = re.compile(rf"<(?!(?:{VOID})\b)([a-z][a-z0-9]*+)((?:[^<>/]|/(?!>))*+)/>", re.I)
+EMPTY = re.compile(rf"<(?!(?:{VOID})\b)([a-z][\w:.-]*+)((?:[^<>/]|/(?!>))*+)/>", re.I)
 """An element that ends in its first tag, as only XML has it, except those that HTML never ends."""
 
 

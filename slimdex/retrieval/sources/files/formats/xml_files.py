@@ -26,8 +26,8 @@ NAMES_OF_TEXTS = (("title-group", "article-title"), ("title-info", "book-title")
 PARAGRAPHS = ("p", "para", "simpara")
 VERBATIM = ("programlisting", "screen", "literallayout", "pre", "codeblock")
 LINES = frozenset([
-    *PARAGRAPHS, *VERBATIM, "br", "break", "cb", "entry", "item", "lb", "li", "listitem", "pb",
-    "row", "td", "tr",
+    *PARAGRAPHS, *VERBATIM, "br", "break", "cb", "entry", "item", "lb", "li", "listitem", "note",
+    "pb", "row", "td", "tr",
 ])  # fmt: skip
 """Elements that begin a line within a paragraph."""
 JOINT = "\0"
@@ -45,6 +45,8 @@ LAYOUT = frozenset(["class", "style", "schemaLocation"])
 PHRASE = re.compile(r"[^\W\d_][.,;:!?'\")]*\s+[('\"]*[^\W\d_]|[\u0e00-\ud7ff]{2}")
 """Two words, or two characters of scripts without spaces."""
 NAME = re.compile(r"(?=.*?[^\W\d_]{3})[@+\w.:/$-]{3,100}")
+LONG_NAME = 20
+"""Characters of a text, such as a log, that count against names in attributes."""
 ENTITY = re.compile(r"<!\[CDATA\[(?:.*?\]\]>|.*)|&([A-Za-z_][\w.-]*);", re.S)
 DECLARED = re.compile(r"<!ENTITY\s+([\w.:-]+)\s")
 DTDS = re.compile(rb"""<!(?:DOCTYPE|ENTITY\s+%)[^\[>]*?["']([\w.-]+\.(?:dtd|ent))["']""")
@@ -151,7 +153,7 @@ class _Shape:
         self.phrases = set[tuple[str, str]]()
         self.ids = set[str]()
         self.balance = 0
-        """Characters in the names that are attributes, without those of texts."""
+        """Characters in the names that are attributes, less those in texts, up to `LONG_NAME`."""
         self._open = list[tuple[str, int, set[str]]]()  # (name, position, names of elements in it)
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
@@ -160,7 +162,7 @@ class _Shape:
         self.has_text.append(False)
         for key, value in attributes.items():
             attribute = local(key)
-            if attribute == "id":
+            if attribute.lower() == "id":
                 self.ids.add(value)
             elif attribute not in LAYOUT and PHRASE.search(value):
                 self.phrases.add((name, attribute))
@@ -172,7 +174,7 @@ class _Shape:
             name, position, _ = self._open[-1]
             self.has_text[position] = True
             self.mixed.add(name)
-            self.balance -= len(text)
+            self.balance -= min(len(text), LONG_NAME)
 
     def end(self, _: str) -> None:
         name, position, within = self._open.pop()
@@ -219,7 +221,7 @@ class _XmlText:
             self._end_line()
         elif is_joint:
             self._line.append(JOINT)
-        self._note_gap()
+        self._note_gap(name)
 
         # What it begins.
         around, *_ = self._open[-1]
@@ -237,7 +239,7 @@ class _XmlText:
     def data(self, text: str) -> None:
         if not self._paragraph or self._unseen:
             return
-        if self._is_apart and text[0].isalnum():
+        if self._is_apart and self._line.ends_in_word and text[0].isalnum():
             self._line.append(" ")
         self._line.append(text)
         self._is_apart = False
@@ -260,17 +262,17 @@ class _XmlText:
         self._verbatim -= name in VERBATIM
         self._open.pop()
         self._outline.leave(len(self._open))
-        self._note_gap()
+        self._note_gap(name)
 
     def close(self) -> None:
         """End what a broken file leaves open."""
         while len(self._open) > 1:
             self.end(self._open[-1][0])
 
-    def _note_gap(self) -> None:
-        """Keep elements apart that have no text between them, such as keys of a shortcut."""
+    def _note_gap(self, name: str) -> None:
+        """Keep elements apart that have no text between them, and numbers of references."""
         around, *_ = self._open[-1]
-        if around in self._shape.containers:
+        if around in self._shape.containers or name == "xref":
             self._is_apart = not self._verbatim
 
     def _add_attributes(self, name: str, attributes: Mapping[str, str]) -> None:
@@ -375,7 +377,8 @@ def elements(data: bytes) -> list[Element]:
     found = list[Element]()
     root = tree(data)
     for element in root.iter("*") if root is not None else ():
-        text = " ".join("".join(element.xpath("text()")).split())
+        texts = [element.text, *(child.tail for child in element)]
+        text = words("".join(filter(None, texts)))
         found.append(Element(local(element.tag), dict(element.attrib), text))
     return found
 
