@@ -24,12 +24,12 @@ FORMULAS = {
 
 
 def count(text: str) -> int:
-    """Number of columns or rows in an attribute, at most 999; 1 if it is none.
+    """Number of columns or rows in an attribute, at most 99; 1 if it is none.
 
     >>> count("2"), count("")
     (2, 1)
     """
-    return int(text[:3]) if text[:3].isdecimal() else 1
+    return min(int(text[:4]), 99) if text[:4].isdecimal() else 1
 
 
 class _Formula(NamedTuple):

@@ -278,7 +278,6 @@ BODIES = [
     (f"<sdt><sdtContent>{paragraph('chosen')}</sdtContent></sdt>", "chosen"),
     (f"<p>{in_run('Out')}{BOX.format(paragraph('In'))}{in_run('side')}</p>", "In\n\nOutside"),
     (f"<p>{CHOICES.format(ONCE, ONCE, ONCE)}</p>", "once"),
-    (f"<p>{CHOICES.format('', '', in_run('else'))}</p>", "else"),
     ("<p><r><drawing><wp:docPr descr='A boiler'/></drawing></r></p>", "A boiler"),
     ("<p>" + FORM.format("<result val='1'/>") + "</p>", "hot"),
     (f"<p><pPr><pPrChange><pPr><numPr/></pPr></pPrChange></pPr>{in_run('x')}</p>", "x"),

@@ -480,7 +480,7 @@ XMLS = [
     (
         "<plist><dict><key>Name</key><string>Tea</string><key>On</key><true/><key>Tags</key>"
         "<array><string>hot</string></array><key>Icon</key><data>QUJD</data></dict></plist>",
-        "Name: Tea\nOn:\nTags: hot\nIcon:",
+        "Name\nTea\nOn\nTags\nhot\nIcon",
     ),
     ("<html xmlns='http://www.w3.org/1999/xhtml'><body><p>Page</p></body></html>", "Page"),
     (

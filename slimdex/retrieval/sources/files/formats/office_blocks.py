@@ -69,7 +69,6 @@ class Blocks:
         self._inline = 0  # open cells and notes
         self._rows = 0  # number of rows of the open table so far
         self._unseen = 0  # open elements that are not read
-        self._said = 0  # number of texts that are not blank
 
     def close(self) -> None:
         """Add what was outside all paragraphs."""
@@ -79,7 +78,6 @@ class Blocks:
         """Append to the innermost line, unless it is in an element that is not read."""
         if text and not self._unseen:
             self._lines[-1].append(text)
-            self._said += not text.isspace()
 
     def _begin(self) -> None:
         """Begin a line inside the open one."""
@@ -129,7 +127,6 @@ class Blocks:
         """Add lines as a block, or to the line of a cell or note."""
         if self._unseen or not any(line.strip() for line in lines):
             return
-        self._said += 1
         if self._inline:
             self._lines[-1].append(f" {' '.join(lines)} ")
         else:

@@ -42,6 +42,7 @@ RAISED = {"superscript": "sup", "subscript": "sub"}
 DESCRIPTIONS = {"docPr": "descr", "shape": "alt", "textpath": "string"}
 """Elements of pictures and of ornamental texts -> the attribute with their text."""
 NOTES = ("footnotes", "endnotes", "comments")
+ALTERNATIVES = ("Choice", "Fallback")
 TITLES = ("title", "ctrTitle")
 FRAME = ("dt", "ftr", "hdr", "sldImg", "sldNum")
 """Placeholders that repeat on every slide: date, footer, header, picture of the slide, number."""
@@ -196,7 +197,7 @@ def _heading_levels(data: bytes) -> dict[str, int]:
 class _DrawingText(Blocks):
     """Text that Word documents and slides have in common: runs, tables, formulas and figures.
 
-    Of alternatives (`AlternateContent`), the first with text is read.
+    Of alternatives (`AlternateContent`), the first is read.
 
     `root` is the name of the first element.
     """
@@ -210,14 +211,16 @@ class _DrawingText(Blocks):
         self._font = ""  # of the open run
         self._script = ""  # "sup" or "sub" in a raised or lowered run
         self._covered = ""  # tabs for the columns that the open cell spans besides its own
-        self._alternatives = list[int]()  # `_said` at the start of each open AlternateContent
-        self._skipped = list[bool]()  # whether each open alternative is not read
+        self._alternatives = [0]  # of each open AlternateContent, alternatives so far
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
         name = local(tag)
         self.root = self.root or name
         self._unseen += name in UNSEEN
-        self._start_alternative(name)
+        if name == "AlternateContent":
+            self._alternatives.append(0)
+        elif name in ALTERNATIVES:
+            self._unseen += self._alternatives[-1] > 0
 
         # Texts, and runs of texts with one font and position.
         if name == "t":
@@ -280,23 +283,12 @@ class _DrawingText(Blocks):
             if text:
                 self._say(SCRIPTS[name] + text)
             self._say(self._formula.end(name))
-        self._end_alternative(name)
-        self._unseen -= name in UNSEEN
-
-    def _start_alternative(self, name: str) -> None:
-        """Skip an alternative if an earlier one had text."""
-        if name == "AlternateContent":
-            self._alternatives.append(self._said)
-        elif name in ("Choice", "Fallback") and self._alternatives:
-            self._skipped.append(self._said > self._alternatives[-1])
-            self._unseen += self._skipped[-1]
-
-    def _end_alternative(self, name: str) -> None:
-        """Resume reading after a skipped alternative."""
         if name == "AlternateContent":
             self._alternatives.pop()
-        elif name in ("Choice", "Fallback") and self._skipped:
-            self._unseen -= self._skipped.pop()
+        elif name in ALTERNATIVES:
+            self._unseen -= self._alternatives[-1] > 0
+            self._alternatives[-1] += 1
+        self._unseen -= name in UNSEEN
 
 
 class _WordText(_DrawingText):

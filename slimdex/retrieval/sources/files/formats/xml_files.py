@@ -207,7 +207,6 @@ class _XmlText:
         self._separator = ""  # before its next line
         self._line = Line()
         self._is_apart = False  # whether the next word is another one
-        self._is_key = False  # whether the last line was a key of a property list
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
         # What it is within a paragraph, or outside.
@@ -302,12 +301,7 @@ class _XmlText:
             text = words(text)
         if not text.strip() or (is_feed and ADDRESS.fullmatch(text)):
             return
-
-        # A key of a property list is on one line with its value.
-        is_key = (self._root, self._open[self._paragraph - 1][0]) == ("plist", "key")
-        is_value = self._is_key and not is_key
-        self._outline.add(f"{text}:" if is_key else text, " " if is_value else self._separator)
-        self._is_key = is_key
+        self._outline.add(text, self._separator)
         self._separator = "\n"
 
     def _is_unseen(self, tag: str) -> bool:
