@@ -147,25 +147,29 @@ def _json_of_sqlite(path: Path, table: str, notes: list[str]) -> Iterator[str]:
 def _json_of_workbook(path: Path, table: str) -> Iterator[str]:
     """Yield rows of a sheet as JSON lines; the first row with a value has the columns' names.
 
-    Merged cells have their value in each row and column.
+    Merged cells have their value in each row, or as the name of each column.
     """
     sheet = _sheet(path, table)
+    merged = dict[tuple[int, int], tuple[int, int]]()  # first row and column -> the last ones
+    for (top, left), (bottom, right) in sheet.merged_cell_ranges or ():
+        merged[top, left - sheet.start[1]] = (bottom, right - sheet.start[1])
+
     # Numbers of the columns with times; a date in such a column gets the time 00:00.
     timed = set[int]()
     for row in sheet.iter_rows():
         timed.update(i for i, cell in enumerate(row) if isinstance(cell, dt.datetime))
 
     names = list[str]()
-    areas = sorted(sheet.merged_cell_ranges or (), reverse=True)
     covered = dict[int, tuple[int, Any]]()  # column -> last row and value of merged cells
     for number, row in enumerate(sheet.iter_rows()):
         if not any(cell != "" for cell in row):
             continue
-        while areas and areas[-1][0][0] <= number:
-            (top, left), (bottom, right) = areas.pop()
-            columns = [i for i, _ in enumerate(row) if left <= i + sheet.start[1] <= right]
-            value = row[columns[0]] if columns and top == number else ""
-            covered |= dict.fromkeys(columns, (bottom, value))
+        for column, cell in enumerate(row if merged else ()):
+            bottom, right = merged.get((number, column), (0, column))
+            if not names:
+                row[column : right + 1] = [cell] * len(row[column : right + 1])
+            elif bottom > number:
+                covered[column] = (bottom, cell)
         for column, (bottom, value) in covered.items():
             row[column] = value if number <= bottom else row[column]
         if not names:

@@ -234,7 +234,7 @@ def test_merged_cells_and_superscripts_of_a_sheet(tmp_path: Path) -> None:
     for place, value in cells.items():
         book.active[place] = value
     book.active["E3"] = openpyxl.cell.rich_text.CellRichText(["10", power])
-    for area in ("C2:D2", "B3:B4", "A3:A4"):
+    for area in ("C2:D2", "B3:B4", "C3:D3", "A3:A4"):
         book.active.merge_cells(area)
     book.save(tmp_path / "a.xlsx")
     first, second = read(str(tmp_path / "a.xlsx"))
