@@ -151,8 +151,9 @@ def _json_of_workbook(path: Path, table: str) -> Iterator[str]:
     """
     sheet = _sheet(path, table)
     merged = dict[tuple[int, int], tuple[int, int]]()  # first row and column -> the last ones
+    _, first = sheet.start or (0, 0)
     for (top, left), (bottom, right) in sheet.merged_cell_ranges or ():
-        merged[top, left - sheet.start[1]] = (bottom, right - sheet.start[1])
+        merged[top, left - first] = (bottom, right - first)
 
     # Numbers of the columns with times; a date in such a column gets the time 00:00.
     timed = set[int]()
