@@ -30,8 +30,8 @@ LINES = frozenset([
     "pb", "row", "td", "tr",
 ])  # fmt: skip
 """Elements that begin a line within a paragraph."""
-JOINT = "\0"
-"""Marks a break within a word; XML can't contain it."""
+BROKEN_WORD = re.compile(r"""(?<!\s)\s*<\w+\s[^<>]*\bbreak=["']no["'][^<>]*/>\s*""")
+"""End of a line or page within a word."""
 RAISED = {"superscript": "sup", "subscript": "sub"}
 """Names of elements, or of the rendering of text, -> their names in HTML."""
 FEEDS = ("rss", "feed", "RDF", "channel")
@@ -70,7 +70,7 @@ def read(data: bytes) -> Extract:
     >>> tea.title, tea.text, tea.parts[0].headings
     ('Tea', 'Tea\n\nBoil it\n\nPour', ('Tea',))
     """
-    text = xml_text(data)
+    text = BROKEN_WORD.sub("", xml_text(data))
     try:
         outline = _outline(_with_known_entities(text))
     except UnreadableError:
@@ -197,8 +197,7 @@ class _XmlText:
         self._shape = shape
         self._has_text = iter(shape.has_text)
         self._root = ""
-        self._open = [("", "", False)]
-        """Of open elements, the name, that of a script such as `sup`, and whether it is a line."""
+        self._open = [("", "")]  # names of open elements, and of scripts such as `sup`
         self._unseen = 0  # open elements that are not read
         self._verbatim = 0  # open elements whose lines are lines
         self._paragraph = 0
@@ -211,21 +210,17 @@ class _XmlText:
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
         # What it is within a paragraph, or outside.
         name = local(tag)
-        is_joint = attributes.get("break") == "no"
-        is_line = name in LINES and not is_joint
         self._root = self._root or name.strip("_")
         if not self._paragraph:
             self._add_attributes(name, attributes)
-        elif is_line:
+        elif name in LINES:
             self._end_line()
-        elif is_joint:
-            self._line.append(JOINT)
         self._note_gap(name)
 
         # What it begins.
-        around, *_ = self._open[-1]
+        around, _ = self._open[-1]
         script = RAISED.get(attributes.get("rend", name), name)
-        self._open.append((name, script, is_line))
+        self._open.append((name, script))
         self._unseen += self._is_unseen(tag)
         self._verbatim += name in VERBATIM
         if next(self._has_text) and not self._paragraph:
@@ -244,16 +239,16 @@ class _XmlText:
         self._is_apart = False
 
     def end(self, tag: str) -> None:
-        name, script, is_line = self._open[-1]
+        name, script = self._open[-1]
         self._line.end(script)
         if len(self._open) == self._paragraph:
             if self._is_title:
-                self._outline.heading(len(self._open) - 2, _joined(self._line))
+                self._outline.heading(len(self._open) - 2, self._line.take())
                 self._is_title = False
             else:
                 self._end_line()
             self._paragraph = 0
-        elif self._paragraph and is_line:
+        elif self._paragraph and name in LINES:
             self._end_line()
 
         # Leave it.
@@ -270,7 +265,7 @@ class _XmlText:
 
     def _note_gap(self, name: str) -> None:
         """Keep elements apart that have no text between them, and numbers of references."""
-        around, *_ = self._open[-1]
+        around, _ = self._open[-1]
         if around in self._shape.containers or name == "xref":
             self._is_apart = not self._verbatim
 
@@ -293,7 +288,7 @@ class _XmlText:
         if self._is_title:
             self._line.append(" ")
             return
-        text = _joined(self._line)
+        text = self._line.take()
         is_feed = self._root in FEEDS
         if is_feed and MARKUP.search(text):
             text = html_pages.text_of(text)
@@ -311,12 +306,6 @@ class _XmlText:
             return self._root == "svg" or "xhtml}" in tag
         is_copy = name == "tex-math" and "math" in self._shape.containers
         return is_copy or (name, self._root) in UNSEEN
-
-
-def _joined(line: Line) -> str:
-    """Take the text of a line, with the words that are broken in it."""
-    text = line.take()
-    return "".join(map(str.strip, text.split(JOINT))) if JOINT in text else text
 
 
 def events(data: bytes, target: Any) -> None:
