@@ -70,7 +70,9 @@ def read(data: bytes) -> Extract:
     >>> tea.title, tea.text, tea.parts[0].headings
     ('Tea', 'Tea\n\nBoil it\n\nPour', ('Tea',))
     """
-    text = BROKEN_WORD.sub("", xml_text(data))
+    text = xml_text(data)
+    if "break=" in text:
+        text = BROKEN_WORD.sub("", text)
     try:
         outline = _outline(_with_known_entities(text))
     except UnreadableError:
@@ -197,7 +199,7 @@ class _XmlText:
         self._shape = shape
         self._has_text = iter(shape.has_text)
         self._root = ""
-        self._open = [("", "")]  # names of open elements, and of scripts such as `sup`
+        self._open = [("", "", False)]  # name, that of a script such as `sup`, and if it is unseen
         self._unseen = 0  # open elements that are not read
         self._verbatim = 0  # open elements whose lines are lines
         self._paragraph = 0
@@ -218,17 +220,19 @@ class _XmlText:
         self._note_gap(name)
 
         # What it begins.
-        around, _ = self._open[-1]
+        around, *_ = self._open[-1]
         script = RAISED.get(attributes.get("rend", name), name)
-        self._open.append((name, script))
-        self._unseen += self._is_unseen(tag)
+        is_unseen = self._is_unseen(tag)
+        self._open.append((name, script, is_unseen))
+        self._unseen += is_unseen
         self._verbatim += name in VERBATIM
         if next(self._has_text) and not self._paragraph:
             self._paragraph = len(self._open)
             self._is_apart = False
             self._is_title = name in TITLES or (around, name) in NAMES_OF_TEXTS
             self._separator = "\n\n" if name in (*PARAGRAPHS, *VERBATIM) else "\n"
-        self._line.start(script)
+        if self._paragraph:
+            self._line.start(script)
 
     def data(self, text: str) -> None:
         if not self._paragraph or self._unseen:
@@ -239,11 +243,12 @@ class _XmlText:
         self._is_apart = False
 
     def end(self, tag: str) -> None:
-        name, script = self._open[-1]
-        self._line.end(script)
-        if len(self._open) == self._paragraph:
+        name, script, is_unseen = self._open.pop()
+        if self._paragraph:
+            self._line.end(script)
+        if len(self._open) + 1 == self._paragraph:
             if self._is_title:
-                self._outline.heading(len(self._open) - 2, self._line.take())
+                self._outline.heading(len(self._open) - 1, self._line.take())
                 self._is_title = False
             else:
                 self._end_line()
@@ -252,9 +257,8 @@ class _XmlText:
             self._end_line()
 
         # Leave it.
-        self._unseen -= self._is_unseen(tag)
+        self._unseen -= is_unseen
         self._verbatim -= name in VERBATIM
-        self._open.pop()
         self._outline.leave(len(self._open))
         self._note_gap(name)
 
@@ -265,7 +269,7 @@ class _XmlText:
 
     def _note_gap(self, name: str) -> None:
         """Keep elements apart that have no text between them, and numbers of references."""
-        around, _ = self._open[-1]
+        around, *_ = self._open[-1]
         if around in self._shape.containers or name == "xref":
             self._is_apart = not self._verbatim
 
