@@ -405,6 +405,11 @@ ODF_BODIES = [
         "</table-cell><covered-table-cell/><table-cell><p>b</p></table-cell></table-row></table>",
         "\ta\ta\t\tb",
     ),
+    (
+        "<p>a <object><math xmlns='http://www.w3.org/1998/Math/MathML'><mfrac><mn>1</mn><mn>2</mn>"
+        "</mfrac><annotation>1 over 2</annotation></math></object> cup</p>",
+        "a 1/2 cup",
+    ),
     ("<p>Out<frame><text-box><p>In</p></text-box></frame>side</p>", "In\n\nOutside"),
     ("<p>A<frame><svg:desc>red boiler</svg:desc></frame></p>", "A red boiler"),
     ("<p>A<frame><image><binary-data>QUJD</binary-data></image></frame></p>", "A"),

@@ -84,7 +84,9 @@ class _Content(Blocks):
         self._texts += _has_text(tag)
 
         # What the element begins.
-        if name in ("p", "h"):
+        if "MathML}" in tag:
+            self._lines[-1].start(name)
+        elif name in ("p", "h"):
             stated = attribute(attributes, "outline-level") if name == "h" else ""
             default = 1 if name == "h" else 0
             self._levels.append(int(stated) if stated.isdecimal() else default)
@@ -108,7 +110,11 @@ class _Content(Blocks):
         elif name == "table":
             self._begin_table()
         elif name == "object":
-            self._add(self._objects(attribute(attributes, "href")))
+            texts = self._objects(attribute(attributes, "href"))
+            if len(texts) == 1:  # a formula
+                self._put(texts[0])
+            else:
+                self._add(texts)
         elif name == "page":
             self.pages += 1
             self._outline = Slide()
@@ -126,7 +132,9 @@ class _Content(Blocks):
     def end(self, tag: str) -> None:
         # Finish what the element began.
         name = local(tag)
-        if name in ("p", "h"):
+        if "MathML}" in tag:
+            self._lines[-1].end(name)
+        elif name in ("p", "h"):
             level = 1 if self._frames and self._frames[-1] in TITLES else self._levels[-1]
             self._levels.pop()
             self._end_paragraph(level, "- " if self._items else "")
@@ -169,7 +177,7 @@ def _is_description(tag: str) -> bool:
 
 
 def _has_text(tag: str) -> bool:
-    return local(tag) in ("p", "h") or _is_description(tag)
+    return local(tag) in ("p", "h", "math") or _is_description(tag)
 
 
 def _is_unseen(tag: str) -> bool:
