@@ -107,7 +107,9 @@ def kind_of(name: str, head: bytes) -> str | None:
         return magic or kind  # the reader reports errors
 
     # Decide by the name whether it is a text.
-    if _is_data(name, head) or not is_text(head) or head.startswith(RTF):
+    if ending(name) in DATA or not is_text(head) or head.startswith(RTF):
+        return None
+    if TRANSLATIONS.match(head):
         return None
     if kind:
         return kind
@@ -115,11 +117,6 @@ def kind_of(name: str, head: bytes) -> str | None:
     if (ending(name) in CODE and not is_xml) or head.startswith(b"#!"):
         return "code"
     return _by_content(head)
-
-
-def _is_data(name: str, head: bytes) -> bool:
-    """Return whether a file is neither prose nor code."""
-    return ending(name) in DATA or bool(TRANSLATIONS.match(head))
 
 
 def _by_content(head: bytes) -> str:
@@ -143,7 +140,7 @@ def omission_note(name: str, head: bytes) -> str:
     """
     if not head:
         return notes.EMPTY
-    if _is_data(name, head):
+    if ending(name) in DATA or TRANSLATIONS.match(head):
         return notes.TABLES
     media_type, _ = MimeTypes().guess_type(f"a{ending(name)}", strict=False)
     is_media = media_type is not None and media_type.startswith(MEDIA)
