@@ -7,7 +7,7 @@ import os
 import stat
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence, Set
-from contextlib import closing
+from contextlib import closing, suppress
 from copy import deepcopy
 from datetime import UTC, datetime
 from itertools import compress
@@ -22,11 +22,12 @@ from ..reading_progress import ReadShare
 from .decoding import REPLACEMENT
 from .formats.mail import message_id, messages
 from .formats.source_code import lacks_grammar
+from .formats.xml_files import DTDS, declare
 from .front_matter import COLUMNS, tags
 from .generated import is_generated
 from .input_files import FileFormat, Reading, stamp_of
 from .kinds import BOOKS, HEAD, ending, kind_of, omission_note
-from .limits import LARGEST_BOOK, LARGEST_FILE, UnreadableError, size
+from .limits import LARGEST_BOOK, LARGEST_DTD, LARGEST_FILE, UnreadableError, size
 from .notes import BROKEN, EMPTY, GENERATED, GUESSED, SCANNED, TEXTLESS, UNREAD, WITHOUT_GRAMMAR
 from .outline import Extract
 from .packed import ENDINGS, open_packed
@@ -255,6 +256,8 @@ class FileSource:
         if not reads_all and is_generated(file.relative, kind, data):
             self._notes.add(GENERATED, file.relative)
             return
+        if kind == "xml":
+            data = _with_dtds(file.path, data)
         extract = worker.read(file.relative, kind, data, self._format.encoding)
         self._note_reading(file.relative, kind, extract)
         if extract.text:
@@ -361,6 +364,14 @@ def _open(path: Path) -> Any:
         os.close(descriptor)
         raise UnreadableError("not a file")
     return open(descriptor, "rb", buffering=1 << 16)
+
+
+def _with_dtds(path: Path, data: bytes) -> bytes:
+    """Add the entities of the document types beside an XML file."""
+    for name in DTDS.findall(data[:HEAD]):
+        with suppress(OSError, UnreadableError), _open(path.with_name(name.decode())) as dtd:
+            data = declare(data, dtd.read(LARGEST_DTD))
+    return data
 
 
 def _is_whole(mailbox: Path) -> bool:

@@ -47,7 +47,10 @@ MAGIC = {
     **dict.fromkeys((GZIP, ZSTD), "packed"),
 }
 """First bytes -> kind."""
-XML = re.compile(rb"(\xef\xbb\xbf)?\s*<\?xml\s")
+XML = re.compile(rb"(\xef\xbb\xbf)?\s*<(\?xml\s|\w+\s[^<>]*\bversion=)")
+"""A declaration, or a first element that states a version: no code begins like this."""
+TRANSLATIONS = re.compile(rb"(\xef\xbb\xbf)?\s*(<\?xml[^>]*>\s*)?<(!DOCTYPE\s+)?TS\b")
+"""A catalogue of Qt, with the ending of TypeScript."""
 RTF = b"{\\rtf"
 PAGE = re.compile(
     rb"\s*(<\?xml[^>]*>\s*)?(?><!--.*?-->\s*)*+<(!doctype\s+html|html)\b", re.I | re.S
@@ -106,9 +109,12 @@ def kind_of(name: str, head: bytes) -> str | None:
     # Decide by the name whether it is a text.
     if ending(name) in DATA or not is_text(head) or head.startswith(RTF):
         return None
+    if TRANSLATIONS.match(head):
+        return None
     if kind:
         return kind
-    if ending(name) in CODE or head.startswith(b"#!"):
+    is_xml = XML.match(head) and b"<?php" not in head
+    if (ending(name) in CODE and not is_xml) or head.startswith(b"#!"):
         return "code"
     return _by_content(head)
 
@@ -134,7 +140,7 @@ def omission_note(name: str, head: bytes) -> str:
     """
     if not head:
         return notes.EMPTY
-    if ending(name) in DATA:
+    if ending(name) in DATA or TRANSLATIONS.match(head):
         return notes.TABLES
     media_type, _ = MimeTypes().guess_type(f"a{ending(name)}", strict=False)
     is_media = media_type is not None and media_type.startswith(MEDIA)

@@ -368,12 +368,17 @@ BODIES = [
     (f"<sdt><sdtContent>{paragraph('chosen')}</sdtContent></sdt>", "chosen"),
     (f"<p>{in_run('Out')}{BOX.format(paragraph('In'))}{in_run('side')}</p>", "In\n\nOutside"),
     (f"<p>{CHOICES.format(ONCE, ONCE, ONCE)}</p>", "once"),
-    (f"<p>{CHOICES.format('', '', in_run('else'))}</p>", "else"),
     ("<p><r><drawing><wp:docPr descr='A boiler'/></drawing></r></p>", "A boiler"),
     ("<p>" + FORM.format("<result val='1'/>") + "</p>", "hot"),
     (f"<p><pPr><pPrChange><pPr><numPr/></pPr></pPrChange></pPr>{in_run('x')}</p>", "x"),
     (f"<p><pPr><numPr/></pPr>{in_run('x')}</p>", "- x"),
     (TABLE.format(paragraph("a") + TABLE.format(paragraph("b"), ONCE), "<p/>"), "a b\tonce"),
+    (
+        f"<tbl><tr><trPr><gridBefore val='1'/></trPr><tc><tcPr><gridSpan val='2'/></tcPr>"
+        f"{paragraph('a')}</tc><tc>{paragraph('b')}</tc></tr><tr><tc><p/></tc>"
+        f"<tc>{paragraph('c')}</tc><tc><p/></tc></tr></tbl>",
+        "\ta\t\tb\n\tc",
+    ),
     (f"<p>{A}<m:f><m:num>{B}</m:num><m:den>{C}</m:den></m:f></p>", "ab/c"),
     (f"<p><m:sSup><m:e>{A}</m:e><m:sup>{B}</m:sup></m:sSup></p>", "a^b"),
     (f"<p><m:nary><m:sub/><m:sup>{A}</m:sup><m:e>{B}</m:e></m:nary></p>", "∫^ab"),
@@ -484,6 +489,16 @@ ODF_BODIES = [
     (
         "<p>Tea<o:annotation><dc:creator>Ann</dc:creator><p>hot</p></o:annotation>.</p>",
         "Tea (hot).",
+    ),
+    (
+        "<table><table-row><table-cell/><table-cell number-columns-repeated='2'><p>a</p>"
+        "</table-cell><covered-table-cell/><table-cell><p>b</p></table-cell></table-row></table>",
+        "\ta\ta\t\tb",
+    ),
+    (
+        "<p>a <object><math xmlns='http://www.w3.org/1998/Math/MathML'><mfrac><mn>1</mn><mn>2</mn>"
+        "</mfrac><annotation>1 over 2</annotation></math></object> cup</p>",
+        "a 1/2 cup",
     ),
     ("<p>Out<frame><text-box><p>In</p></text-box></frame>side</p>", "In\n\nOutside"),
     ("<p>A<frame><svg:desc>red boiler</svg:desc></frame></p>", "A red boiler"),

@@ -104,11 +104,11 @@ def test_files_of_unsupported_formats_are_named(tmp_path: Path) -> None:
     empty = {"n.md": b" \n", "o.docx": b"", "p.xml": b"\n"}
     for name, data in {**unsupported, **unreadable, **textless, **empty}.items():
         (tmp_path / name).write_bytes(data)
-    template = "<?xml version='1.0'?>\n{% if a %}<a>{% endif %}"
+    template = "<?xml version='1.0'?>\n{% if a %}<a>b{% endif %}"
     write(tmp_path, **{"z.md": "Read.", "z.xml.j2": template})
     source = FileSource.of_folder(str(tmp_path))
     found = {document.id: document.text for batch in source.batches() for document in batch}
-    assert found == {"z.md": "Read.", "z.xml.j2": template}
+    assert found == {"z.md": "Read.", "z.xml.j2": "{% if a %}b{% endif %}"}
     noted = {each["path"]: each["note"] for each in source.file_notes()}
     expected = dict.fromkeys(unsupported, "left out, unsupported")
     expected |= dict.fromkeys(empty, "left out, empty")
@@ -122,6 +122,25 @@ def test_files_of_unsupported_formats_are_named(tmp_path: Path) -> None:
         "left out, unsupported: a.doc, b.rtf, c.pages, d.zip, e.djvu",
         "left out, without text: k.svg, l.ipynb, m.md",
     ]
+
+
+def test_entities_of_a_dtd_beside(tmp_path: Path) -> None:
+    doctype = "<!DOCTYPE a SYSTEM 'a.dtd' [<!ENTITY % e SYSTEM \"b.ent\"> %e; <!ENTITY own 'o'>]>"
+    secret = "<!DOCTYPE a SYSTEM 'c/c.dtd' [<!ENTITY % e SYSTEM \"secret.ent\"> %e;]><a>&c;</a>"
+    write(
+        tmp_path,
+        **{
+            "a.xml": f"{doctype}<a>&tea; &two; &own;</a>",
+            "a.dtd": "<!ENTITY tea 'Tea'><!ENTITY own 'x'><!ENTITY % p 'y'>",
+            "b.ent": "<!ENTITY two '&tea; <b>twice</b>'>",
+            "b.xml": secret,
+            "c/c.dtd": "<!ENTITY c 'secret'>",
+        },
+    )
+    (tmp_path / "secret.ent").symlink_to(tmp_path / "c" / "c.dtd")
+    found, _ = read(tmp_path)
+    assert found["a.xml"].text == "Tea Tea twice o"
+    assert found["b.xml"].text == "c"
 
 
 def test_files_that_git_ignores_are_skipped(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from slimdex.system.extras import install_command
 from slimdex.system.unicode_text import check_unicode
 
 from ..decoding import declared_label, decode_text, stated_codec
-from ..kinds import BY_ENDING, ending
+from ..kinds import ending
 from ..limits import UnreadableError
 from ..outline import Extract, Outline
 from . import (
@@ -36,6 +36,19 @@ LIBRARIES = {
 }
 """Modules of the extra `files` -> names of their distributions."""
 
+
+def _read_xml(data: bytes) -> Extract:
+    """Read a page, an office file or another file of XML, by its first element."""
+    root = xml_files.root(data)
+    if xml_files.local(root) == "html":
+        return html_pages.read(data)
+    if ":opendocument:" in root:
+        return office_opendocument.read_odf(data)
+    if "/wordml}" in root or "xmlPackage}" in root:
+        return office_openxml.read_flat(data)
+    return xml_files.read(data)
+
+
 OF_BYTES = {
     "pdf": pdf.read,
     "docx": office_openxml.read_docx,
@@ -44,6 +57,7 @@ OF_BYTES = {
     "pptx": office_openxml.read_pptx,
     "epub": epub.read,
     "mail": mail.read,
+    "xml": _read_xml,
 }
 OF_TEXT = {"markdown": markdown.read, "rst": markdown.read_rst, "notebook": markdown.read_notebook}
 """Kind -> reader of its bytes, or of its text; others are plain text."""
@@ -73,13 +87,7 @@ def read(name: str, kind: str, data: bytes, encoding: str | None = None) -> Extr
 
 def _read(name: str, kind: str, data: bytes, encoding: str | None) -> Extract:
     """Read a file of a kind."""
-    if kind == "xml":
-        try:
-            return _read_xml(data)
-        except UnreadableError:  # a template for XML, perhaps, which is text
-            if BY_ENDING.get(ending(name)) == kind:
-                raise
-    elif read_bytes := OF_BYTES.get(kind):
+    if read_bytes := OF_BYTES.get(kind):
         return read_bytes(data)
 
     # Texts, whose encoding the user or the file states.
@@ -97,18 +105,6 @@ def _read(name: str, kind: str, data: bytes, encoding: str | None) -> Extract:
         outline.add(text, lines=[(0, 1)])
         extract = Extract("", outline.text, outline.parts)
     return replace(extract, is_guessed=is_guessed)
-
-
-def _read_xml(data: bytes) -> Extract:
-    """Read a page, an office file or another file of XML, by its first element."""
-    root = xml_files.root(data)
-    if xml_files.local(root) == "html":
-        return html_pages.read(data)
-    if ":opendocument:" in root:
-        return office_opendocument.read_odf(data)
-    if "/wordml}" in root or "xmlPackage}" in root:
-        return office_openxml.read_flat(data)
-    return xml_files.read(data)
 
 
 def answer(request: dict[str, Any], data: bytes) -> dict[str, Any]:
