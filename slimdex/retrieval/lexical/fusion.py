@@ -45,7 +45,7 @@ FLOOR_RANK = 100
 WORDED = 200
 """Rows of the whole collection, with the best BM25 scores, for which words count."""
 LEAST_COSINE = 1e-9
-"""Smallest relative cosine of the nearest row: where none is similar, only words count."""
+"""Smallest cosine above the mean, and below 1: where all are equal, only words count."""
 NAMED = 100.0
 """Added to a row whose name equals the query; exceeds any other score."""
 UNCHANGED = 0.9
@@ -265,7 +265,7 @@ def word_bonuses(
     above = np.maximum(bm25.astype(np.float64) - floor, 0)
     highest = np.sort(np.append(near.scores, [mean, mean]))[-2:]
     nearest = float(highest[1])
-    out: NDArray[np.float64] = (1 - highest.mean()) * above / best
+    out: NDArray[np.float64] = max(1 - highest.mean(), LEAST_COSINE) * above / best
     if not words.ideal:
         return out
 
