@@ -144,7 +144,7 @@ class _Reader:
             elif kind == "inline":
                 line = Line()
                 _add_visible(line, token.children)
-                self._say(line.take(), token)
+                self._say(line.take().strip("\n"), token)
             elif kind in ("fence", "code_block"):
                 first_line = 1 if kind == "fence" else 0  # after the line of the fence
                 self._say(token.content, token, [(0, first_line)])
