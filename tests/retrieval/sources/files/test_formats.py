@@ -154,14 +154,15 @@ ALIASES = [
     *(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 12)),
 ]
 """Gigabytes."""
+WRITTEN_ALIASES = dict(alias.split(": ") for alias in ALIASES[2:])
 
 
 @pytest.mark.parametrize(
     ("fence", "block"),
     [
-        *(("---", ": ["), ("---", "- a"), ("+++", "a = "), ("---", "\n".join(ALIASES))),
-        *(("---", "{" * 101), ("---", "a: " + "[" * 30_000), ("---", "{\\" * 10_000)),
-        *(("+++", "a." * 16_000 + "a = 1"), ("+++", "[" + "a." * 16_000 + "a]")),
+        *(("---", ": ["), ("---", "- a"), ("+++", "a = "), ("---", "Ann,\nbring: tea\nor milk")),
+        *(("---", "{" * 1001), ("---", "a: " + "[" * 16_000), ("---", "{\\" * 8_000)),
+        *(("+++", "a." * 8_000 + "a = 1"), ("+++", "[" + "a." * 8_000 + "a]")),
     ],
 )
 def test_invalid_and_endless_front_matter_stays_in_the_text(fence: str, block: str) -> None:
@@ -180,11 +181,35 @@ def test_invalid_and_endless_front_matter_stays_in_the_text(fence: str, block: s
         ),
         (f"---\na: {'[' * 2}1.5{']' * 2}\n---\n", {"a": [[1.5]]}),
         ("---\nno end\n", None),
+        ("\n<!-- a -->\n----\na: &a [b]\nc: *a\n----\n", {"a": ["b"], "c": ["b"]}),
+        ("---\na: Tea: hot\nb: 'Ann's'\n---\n", {"a": "Tea: hot", "b": "Ann's"}),
+        ("---\na: *****\nb:\n\t- 2\n# c\nd:\n---\n", {"a": "*****", "b": [2], "d": ""}),
+        ("---\na: @ann\nb: [[c]], [[d]]\n---\n", {"a": "@ann", "b": "[[c]], [[d]]"}),
+        ("---\na: >\n  b\n  c\n{{x}}\nd:\n- e: f\n---\n", {"a": "b c\n", "d": [{"e": "f"}]}),
+        ("---\n" + "\n".join(ALIASES[:2]) + "\n---\n", {"a0": ["x"] * 9, "a1": [["x"] * 9] * 9}),
+        ("---\na0: 1\n" + "\n".join(ALIASES[2:]) + "\n---\n", {"a0": 1} | WRITTEN_ALIASES),
     ],
 )
 def test_values_of_front_matter(text: str, values: dict[str, Any] | None) -> None:
     expected = ({}, f"{text}Text") if values is None else (values, "Text")
     assert front_matter.split_front_matter(f"{text}Text") == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        *(("2024/05/01", (2024, 5, 1)), ("2024-5", (2024, 5, 1)), ("1890", (1890, 1, 1))),
+        *(("May 1st, 2024", (2024, 5, 1)), ("13.5.2024", (2024, 5, 13)), ("5.1.2024", None)),
+        *(("13/5/24", None), ("2024-13-05", None), ("2024-25", None), ("2024-05, 2025-01", None)),
+        ("2024-05-01 09:30:00 -0400", (2024, 5, 1, 13, 30)),
+        ("2024-05-01 9:30 PM", (2024, 5, 1, 21, 30)),
+    ],
+)
+def test_dates_as_people_write_them(text: str, parts: Any) -> None:
+    expected = None if parts is None else datetime(*parts)
+    assert front_matter.moment(text) == expected
+    values, _ = front_matter.split_front_matter(f"---\ndate: [[{text}]]\n---\n")
+    assert front_matter.facts(values)["date"] == expected
 
 
 WRITTEN = (

@@ -83,8 +83,7 @@ def read(text: str) -> Extract:
     about = front_matter.facts(values)
     first_line = 1 + text.count("\n", 0, len(text) - len(body))  # after the front matter
     feed(outline, body, line=first_line)
-    lowered = {key.lower(): value for key, value in values.items()}
-    title = front_matter.as_text(lowered.get("title", "")) or outline.top_heading
+    title = about.pop("title", "") or outline.top_heading
     if not outline.text and "description" in about:  # as in a note on a picture or a link
         outline.add(about["description"])
     return Extract(title, outline.text, outline.parts, about)

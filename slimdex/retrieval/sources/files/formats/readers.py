@@ -32,6 +32,7 @@ LIBRARIES = {
     "pypdfium2": "pypdfium2",
     "charset_normalizer": "charset-normalizer",
     "yaml": "PyYAML",
+    "dateutil": "python-dateutil",
     "backports": "backports.zstd",
 }
 """Modules of the extra `files` -> names of their distributions."""
