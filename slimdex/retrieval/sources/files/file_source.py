@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import stat
 from collections import Counter
@@ -17,7 +16,7 @@ from typing import Any
 from slimdex.errors import InputError
 from slimdex.system.progress import progress
 
-from ...documents import Document
+from ...documents import Document, check_document
 from ..reading_progress import ReadShare
 from .decoding import REPLACEMENT
 from .formats.mail import message_id, messages
@@ -118,13 +117,9 @@ class FileSource:
 
     @property
     def fingerprint(self) -> str:
-        """Digest of the paths, sizes and modification times of all files."""
-        options = (self._root, self._format.encoding, self._format.generated)
-        digest = hashlib.sha256(repr(options).encode())
-        for file in self._listing.files:
-            facts = (file.relative, file.size, file.mtime_ns)
-            digest.update(repr(facts).encode())
-        return digest.hexdigest()
+        """Digest of all files' stamps; empty if one was modified just now."""
+        stamps = [self._stamp(file, Reading()) for file in self._listing.files]
+        return stamp_of(0, *stamps) if all(stamps) else ""
 
     @property
     def place(self) -> str:
@@ -148,6 +143,14 @@ class FileSource:
         """Leave out files that another source reads."""
         stay = [place not in places for place in self.places]
         self._listing.files = [*compress(self._listing.files, stay)]
+
+    def leave_out_document(self, document: Document, error: Exception) -> bool:
+        """Note that a document can't be added; False if it is of another source."""
+        path = str(document.metadata.get("path")).removeprefix(f"{self._path('')}/")
+        is_own = path in self.paths
+        if is_own:
+            self._notes.add(UNREAD, path, why(error))
+        return is_own
 
     def some(self, paths: Sequence[str], most: int) -> list[Document]:
         """Read documents of at most `most` of the given files, sampled evenly."""
@@ -216,7 +219,7 @@ class FileSource:
 
                 # One broken file must not stop the others.
                 try:
-                    yield from self._of_file(file, worker, reading, stamp)
+                    yield from map(check_document, self._of_file(file, worker, reading, stamp))
                 except FileNotFoundError:
                     pass  # it was removed since the walk
                 except Exception as error:

@@ -16,7 +16,10 @@ HEAD = 4096
 BOOKS = ("pdf", "docx", "odt", "odp", "pptx", "epub")
 """Kinds with compressed text."""
 BY_ENDING = {
-    **dict.fromkeys((".md", ".markdown", ".mdown", ".mkd", ".qmd", ".rmd"), "markdown"),
+    **dict.fromkeys(
+        (".md", ".markdown", ".mdown", ".mkd", ".qmd", ".rmd", ".mdx", ".mdc", ".mdoc", ".livemd"),
+        "markdown",
+    ),
     **dict.fromkeys((".rst", ".rest"), "rst"),
     **dict.fromkeys((".txt", ".text", ".log"), "text"),
     **dict.fromkeys((".html", ".htm", ".xhtml"), "html"),
@@ -27,6 +30,7 @@ BY_ENDING = {
     **dict.fromkeys((".odp", ".otp", ".fodp"), "odp"),
     ".epub": "epub",
     ".ipynb": "notebook",
+    **dict.fromkeys((".excalidraw", ".canvas"), "drawing"),
     **dict.fromkeys((".xml", ".svg", ".rss", ".atom", ".plist", ".fb2"), "xml"),
     ".eml": "mail",
     **dict.fromkeys((".mbox", ".mbx"), "mailbox"),
@@ -51,6 +55,8 @@ XML = re.compile(rb"(\xef\xbb\xbf)?\s*<(\?xml\s|\w+\s[^<>]*\bversion=)")
 """A declaration, or a first element that states a version: no code begins like this."""
 TRANSLATIONS = re.compile(rb"(\xef\xbb\xbf)?\s*(<\?xml[^>]*>\s*)?<(!DOCTYPE\s+)?TS\b")
 """A catalogue of Qt, with the ending of TypeScript."""
+JSON = re.compile(rb'\s*\[?\s*\{\s*"[^"\n]*"\s*:(?!(?s:.*)\}\r?\n\{)')
+"""One value of JSON, not one a line."""
 RTF = b"{\\rtf"
 PAGE = re.compile(
     rb"\s*(<\?xml[^>]*>\s*)?(?><!--.*?-->\s*)*+<(!doctype\s+html|html)\b", re.I | re.S
@@ -119,8 +125,14 @@ def kind_of(name: str, head: bytes) -> str | None:
     return _by_content(head)
 
 
-def _by_content(head: bytes) -> str:
-    """Kind of a text whose name does not tell."""
+def _by_content(head: bytes) -> str | None:
+    r"""Kind of a text whose name does not tell; None for data.
+
+    >>> _by_content(b'[{"a": {}}\n]'), _by_content(b'{"a": 1}\n{"a": 2}'), _by_content(b"{a: 1}")
+    (None, 'text', 'text')
+    """
+    if JSON.match(head):
+        return None
     if any(head.startswith(mark) for mark in MARKS):
         return "text"
     if PAGE.match(head):
@@ -140,7 +152,7 @@ def omission_note(name: str, head: bytes) -> str:
     """
     if not head:
         return notes.EMPTY
-    if ending(name) in DATA or TRANSLATIONS.match(head):
+    if ending(name) in DATA or TRANSLATIONS.match(head) or JSON.match(head):
         return notes.TABLES
     media_type, _ = MimeTypes().guess_type(f"a{ending(name)}", strict=False)
     is_media = media_type is not None and media_type.startswith(MEDIA)

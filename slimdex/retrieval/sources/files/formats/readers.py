@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -12,7 +13,7 @@ from slimdex.system.unicode_text import check_unicode
 from ..decoding import declared_label, decode_text, stated_codec
 from ..kinds import ending
 from ..limits import UnreadableError
-from ..outline import Extract, Outline
+from ..outline import Extract
 from . import (
     epub,
     html_pages,
@@ -32,6 +33,7 @@ LIBRARIES = {
     "pypdfium2": "pypdfium2",
     "charset_normalizer": "charset-normalizer",
     "yaml": "PyYAML",
+    "dateutil": "python-dateutil",
     "backports": "backports.zstd",
 }
 """Modules of the extra `files` -> names of their distributions."""
@@ -59,8 +61,17 @@ OF_BYTES = {
     "mail": mail.read,
     "xml": _read_xml,
 }
-OF_TEXT = {"markdown": markdown.read, "rst": markdown.read_rst, "notebook": markdown.read_notebook}
-"""Kind -> reader of its bytes, or of its text; others are plain text."""
+OF_TEXT: dict[str, Callable[[str], Extract]] = {
+    ".mdx": markdown.read_mdx,
+    "markdown": markdown.read,
+    "rst": markdown.read_rst,
+    "notebook": markdown.read_notebook,
+    "drawing": markdown.read_drawing,
+    **dict.fromkeys(
+        (".srt", ".vtt", ".sbv", ".lrc", ".ass", ".ssa", ".sub"), markdown.read_subtitles
+    ),
+}
+"""Kind or ending -> reader of its bytes, or of its text; others are plain text."""
 
 
 def read(name: str, kind: str, data: bytes, encoding: str | None = None) -> Extract:
@@ -98,12 +109,9 @@ def _read(name: str, kind: str, data: bytes, encoding: str | None) -> Extract:
         extract = html_pages.read(data, encoding)
     elif kind == "code":
         extract = source_code.read(text, ending(name))
-    elif read_text := OF_TEXT.get(kind):
+    else:
+        read_text = OF_TEXT.get(ending(name)) or OF_TEXT.get(kind, markdown.read_plain)
         extract = read_text(text)
-    else:  # plain text, which begins at line 1 of its file
-        outline = Outline()
-        outline.add(text, lines=[(0, 1)])
-        extract = Extract("", outline.text, outline.parts)
     return replace(extract, is_guessed=is_guessed)
 
 
